@@ -1,4 +1,4 @@
-module rackspan.dev/dev/kubernetes
+module rackspan.dev/distributions/kubernetes
 
 go 1.26.0
 

@@ -1,0 +1,155 @@
+"""The Kubernetes and Helm programs that the stack runs: found where they already are, else built through Go modules.
+
+`k8s.io/kubernetes` cannot be `go install`ed by design (its module replaces its parts by local folders), so
+`dev/distributions/kubernetes/go.mod` is a wrapper module that pins the parts' published versions; etcd comes with them.
+"""
+
+import os
+import re
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from dev.paths import REPOSITORY, cache_root
+from dev.progress import AssetError, exclusive, need, run, say
+
+HELM_VERSION = "v3.22.0"
+_WRAPPER_MODULE = REPOSITORY / "dev" / "distributions" / "kubernetes"
+_PACKAGES = {
+    "etcd": "go.etcd.io/etcd/server/v3",
+    "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
+    "kubectl": "k8s.io/kubernetes/cmd/kubectl",
+    "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
+    "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
+    "kubelet": "k8s.io/kubernetes/cmd/kubelet",
+    "kube-proxy": "k8s.io/kubernetes/cmd/kube-proxy",
+}
+_TOGETHER = ("etcd", "kube-apiserver", "kubectl")  # what setup-envtest installs: one version, taken from one place
+CONTROL_PLANE = (*_TOGETHER, "kube-controller-manager")
+ON_REQUEST = tuple(sorted(set(_PACKAGES) - set(CONTROL_PLANE)))
+
+
+def kubernetes_version() -> str:
+    """The version that is built when no programs are found, for example `v1.36.3`."""
+    pinned = re.search(r"^require k8s\.io/kubernetes (v\S+)", (_WRAPPER_MODULE / "go.mod").read_text(), re.MULTILINE)
+    if pinned is None:
+        raise AssetError(f"{_WRAPPER_MODULE / 'go.mod'} does not pin k8s.io/kubernetes")
+    return pinned[1]
+
+
+def find_kubernetes(names: Iterable[str] = CONTROL_PLANE) -> dict[str, Path]:
+    """Paths of those of the programs that need no building.
+
+    In this order: `$KUBEBUILDER_ASSETS`, what setup-envtest left (the newest version), what was built here earlier. The
+    first place that holds etcd, kube-apiserver and kubectl is the one they come from. setup-envtest installs no
+    controller manager: a program that this place lacks may come from a later one.
+    """
+    wanted = tuple(names)
+    places = [place for place in _places() if all(_executable(place / name) for name in _TOGETHER)]
+    return {
+        name: next(place / name for place in places if _executable(place / name))
+        for name in wanted
+        if any(_executable(place / name) for place in places)
+    }
+
+
+def ensure_kubernetes(names: Iterable[str] = CONTROL_PLANE) -> dict[str, Path]:
+    """Paths of the programs, after building those that are nowhere to be found."""
+    wanted = tuple(names)
+    if unknown := set(wanted) - set(_PACKAGES):
+        raise AssetError(f"unknown Kubernetes programs: {', '.join(sorted(unknown))}")
+    if find_kubernetes(wanted).keys() < set(wanted):
+        destination = _built()
+        with exclusive(destination / ".lock"):
+            found = find_kubernetes(wanted)
+            missing = [name for name in wanted if name not in found]
+            # A place counts only when it holds these together, so a half-filled cache has to be completed first.
+            missing += [n for n in _TOGETHER if missing and n not in missing and not _executable(destination / n)]
+            if missing:
+                _build(missing, destination)
+    return find_kubernetes(wanted)
+
+
+def find_helm() -> Path | None:
+    """The pinned helm, when it was built earlier."""
+    helm = cache_root() / "helm" / HELM_VERSION / "helm"
+    return helm if _executable(helm) else None
+
+
+def ensure_helm() -> Path:
+    """The pinned helm, after building it where it is missing."""
+    destination = cache_root() / "helm" / HELM_VERSION
+    with exclusive(destination / ".lock"):
+        if find_helm() is None:
+            with tempfile.TemporaryDirectory(dir=destination) as scratch:
+                run(
+                    [need("go", "build helm"), "install", "-v", f"helm.sh/helm/v3/cmd/helm@{HELM_VERSION}"],
+                    f"building helm {HELM_VERSION} through Go modules: about two to five minutes, once per machine",
+                    cwd=Path(scratch),
+                    env={**os.environ, "GOBIN": scratch, "CGO_ENABLED": "0", "GOWORK": "off"},
+                    tally=_is_package,
+                )
+                (Path(scratch) / "helm").replace(destination / "helm")
+    return destination / "helm"
+
+
+def _places() -> Iterator[Path]:
+    if named := os.environ.get("KUBEBUILDER_ASSETS"):
+        yield Path(named).expanduser()
+    data_home = Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser()
+    yield from sorted((data_home / "kubebuilder-envtest" / "k8s").glob("*"), key=_version_key, reverse=True)
+    yield _built()
+
+
+def _version_key(directory: Path) -> tuple[int, ...]:
+    """`1.36.0-linux-amd64` → (1, 36, 0)."""
+    return tuple(int(number) for number in re.findall(r"\d+", directory.name.partition("-")[0]))
+
+
+def _built() -> Path:
+    return cache_root() / "kubernetes" / kubernetes_version()
+
+
+def _executable(path: Path) -> bool:
+    return path.is_file() and os.access(path, os.X_OK)
+
+
+def _build(names: list[str], destination: Path) -> None:
+    version = kubernetes_version()
+    with tempfile.TemporaryDirectory(dir=destination) as scratch:
+        # One invocation: packages that the programs share are compiled once, and linking overlaps compiling.
+        run(
+            [
+                *(need("go", "build Kubernetes"), "build", "-v", "-trimpath", "-buildvcs=false"),
+                *("-ldflags", _linker_flags(version), "-o", f"{scratch}/"),
+                *(_PACKAGES[name] for name in names),
+            ],
+            f"building {', '.join(names)} {version} through Go modules: about 5 to 15 minutes, once per machine",
+            cwd=_WRAPPER_MODULE,
+            env={**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly", "GOWORK": "off"},
+            tally=_is_package,
+        )
+        for name in names:
+            # etcd's package is called .../server/v3, and Go names the program after that.
+            (Path(scratch) / ("server" if name == "etcd" else name)).replace(destination / name)
+    say(f"kept in {destination}; Go's own caches may be cleaned (`go clean -cache -modcache`)")
+
+
+def _is_package(line: str) -> bool:
+    """`go build -v` names each package that it compiles, and `go: downloading` each module."""
+    return bool(line.strip())
+
+
+def _linker_flags(version: str) -> str:
+    """What Kubernetes' own build stamps into its programs: without it the API server reports version v0.0.0."""
+    major, minor = version[1:].split(".")[:2]
+    stamps = {
+        "gitVersion": version,
+        "gitMajor": major,
+        "gitMinor": minor,
+        "gitTreeState": "archive",
+        "gitCommit": "unknown",
+        "buildDate": "1970-01-01T00:00:00Z",
+    }
+    packages = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
+    return " ".join(["-s", "-w", *(f"-X {package}.{k}={v}" for package in packages for k, v in stamps.items())])

@@ -1,0 +1,270 @@
+"""A real Kubernetes control plane: etcd, kube-apiserver with RBAC, kube-controller-manager, on request a scheduler."""
+
+import base64
+import json
+import os
+import signal
+import ssl
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from kubernetes import client, config
+
+from dev import assets
+from dev.kubectl import Kubectl
+from dev.pki import LOOPBACK_NAMES, Certificate, CertificateAuthority, write_service_account_key
+from dev.processes import Processes, free_ports
+from dev.progress import need
+from dev.waiting import eventually
+
+_RECORD = "controlplane.json"
+_SERVICE_CIDR = "10.96.0.0/16"
+_SERVICE_NAMES = ("kubernetes", "kubernetes.default", "kubernetes.default.svc", "10.96.0.1")
+# Nobody renews the leases of nodes that are made by hand: left to these controllers they would turn NotReady, and the
+# pods bound to them would be evicted.
+_NOT_FOR_HAND_MADE_NODES = ("node-lifecycle-controller", "taint-eviction-controller")
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A Kubernetes that can be talked to: one that is named by its kubeconfig, or a ControlPlane's."""
+
+    kubeconfig: Path
+    kubectl: Kubectl
+
+    @classmethod
+    def named_by_user(cls) -> Self | None:
+        """The cluster of `$RACKSPAN_KUBECONFIG`, with the kubectl that is found first; None when it is not set."""
+        if not (named := os.environ.get("RACKSPAN_KUBECONFIG")):
+            return None
+        kubeconfig = Path(named).expanduser().absolute()
+        kubectl = assets.find_kubernetes(["kubectl"]).get("kubectl") or Path(need("kubectl", "talk to the cluster"))
+        return cls(kubeconfig, Kubectl(kubectl, kubeconfig))
+
+    def api_client(self) -> client.ApiClient:
+        """A new client of the official library; the caller closes it."""
+        api: client.ApiClient = config.new_client_from_config(str(self.kubeconfig))  # type: ignore[no-untyped-call]
+        return api
+
+
+class ControlPlane:
+    """The control plane in a directory, run by that stack's Processes. Its data is not safe: etcd does not fsync."""
+
+    def __init__(self, directory: Path, processes: Processes, binaries: dict[str, Path]) -> None:
+        self.directory = directory
+        self.processes = processes
+        self._binaries = binaries
+        self._pki = directory / "pki"
+        self.kubeconfig = directory / "admin.kubeconfig"
+        self.cluster = Cluster(self.kubeconfig, Kubectl(binaries["kubectl"], self.kubeconfig))
+        self.kubectl = self.cluster.kubectl
+        self._name = directory.name
+
+    @classmethod
+    def start(
+        cls,
+        directory: Path,
+        processes: Processes,
+        binaries: dict[str, Path],
+        *,
+        apiserver_flags: Sequence[str] = (),
+        scheduler: bool = False,
+    ) -> Self:
+        """Start an empty control plane in a new directory and wait until it serves. Takes about ten seconds."""
+        plane = cls(directory, processes, binaries)
+        directory.mkdir(parents=True, exist_ok=True)
+        etcd, peer, secure = free_ports(3)
+        plane._issue_certificates()
+        commands = plane._commands(etcd, peer, secure, list(apiserver_flags))
+        plane._write_kubeconfigs(f"https://127.0.0.1:{secure}")
+        record = {
+            "url": f"https://127.0.0.1:{secure}",
+            "etcd": f"http://127.0.0.1:{etcd}",
+            "commands": commands,
+            "binaries": {name: str(path) for name, path in binaries.items()},
+        }
+        (directory / _RECORD).write_text(json.dumps(record, indent=1))
+        plane.start_component("etcd")
+        plane.start_component("kube-apiserver")
+        plane.start_component("kube-controller-manager")
+        if scheduler:
+            plane.start_component("kube-scheduler")
+        return plane
+
+    @classmethod
+    def running(cls, directory: Path, processes: Processes) -> Self:
+        """The control plane that somebody else started in `directory`."""
+        record = json.loads((directory / _RECORD).read_text())
+        return cls(directory, processes, {name: Path(path) for name, path in record["binaries"].items()})
+
+    @property
+    def url(self) -> str:
+        """Where the API server listens."""
+        url: str = json.loads((self.directory / _RECORD).read_text())["url"]
+        return url
+
+    def api_client(self) -> client.ApiClient:
+        """A new client of the official library with every right; the caller closes it."""
+        return self.cluster.api_client()
+
+    def start_component(self, name: str) -> None:
+        """Start one component, again if it was stopped, and wait until it does its work."""
+        record = json.loads((self.directory / _RECORD).read_text())
+        self.processes.start(self.process(name), record["commands"][name], cwd=self.directory)
+        ready, what = self._probes(record)[name]
+
+        def alive_and_ready() -> bool:
+            self.processes.check(self.process(name))
+            return ready()
+
+        eventually(alive_and_ready, what, timeout=120, interval=0.05, retry_on=(OSError, urllib.error.URLError))
+
+    def stop_component(self, name: str) -> None:
+        """Stop one component: the API server to see how clients bear its absence, for example."""
+        self.processes.stop(self.process(name))
+
+    def freeze_component(self, name: str) -> None:
+        """Let one component hang: connections stay open and nobody answers."""
+        self.processes.signal(self.process(name), signal.SIGSTOP)
+
+    def thaw_component(self, name: str) -> None:
+        self.processes.signal(self.process(name), signal.SIGCONT)
+
+    def stop(self) -> None:
+        for name in reversed(self._component_names()):
+            self.processes.stop(self.process(name))
+
+    def process(self, component: str) -> str:
+        """The component's name among the stack's processes."""
+        return f"{self._name}.{component}"
+
+    def kubeconfig_for_service_account(self, namespace: str, name: str, hours: int = 12) -> Path:
+        """A kubeconfig that has the rights of a service account, by a token as its pods would get one."""
+        token = self.kubectl("--namespace", namespace, "create", "token", name, f"--duration={hours}h").strip()
+        return self._write_kubeconfig(f"{namespace}.{name}", self.url, {"token": token})
+
+    def _component_names(self) -> list[str]:
+        prefix = self.process("")
+        return [name.removeprefix(prefix) for name in self.processes.pids() if name.startswith(prefix)]
+
+    def _issue_certificates(self) -> None:
+        ca = CertificateAuthority(self._pki)
+        ca.server("apiserver", (*LOOPBACK_NAMES, *_SERVICE_NAMES))
+        ca.client("admin", "rackspan-dev-admin", ["system:masters"])
+        ca.client("controller-manager", "system:kube-controller-manager")
+        ca.client("scheduler", "system:kube-scheduler")
+        ca.client("kubelet-client", "kube-apiserver-kubelet-client", ["system:masters"])
+        write_service_account_key(self._pki / "service-account.key")
+
+    def _write_kubeconfigs(self, url: str) -> None:
+        for user in ("admin", "controller-manager", "scheduler"):
+            files = Certificate(*(self._pki / f"{user}.{suffix}" for suffix in ("crt", "key", "pem")))
+            credentials = {"client-certificate-data": _base64(files.cert), "client-key-data": _base64(files.key)}
+            self._write_kubeconfig(user, url, credentials)
+
+    def _write_kubeconfig(self, user: str, url: str, credentials: dict[str, str]) -> Path:
+        document = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "rackspan-dev",
+            "clusters": [
+                {
+                    "name": "rackspan-dev",
+                    "cluster": {"server": url, "certificate-authority-data": _base64(self._pki / "ca.crt")},
+                }
+            ],
+            "users": [{"name": user, "user": credentials}],
+            "contexts": [{"name": "rackspan-dev", "context": {"cluster": "rackspan-dev", "user": user}}],
+        }
+        path = self.directory / f"{user}.kubeconfig"
+        path.touch(mode=0o600)
+        path.write_text(json.dumps(document, indent=1))  # JSON is YAML
+        return path
+
+    def _commands(self, etcd: int, peer: int, secure: int, apiserver_flags: list[str]) -> dict[str, list[str]]:
+        pki = self._pki
+        etcd_url, peer_url = f"http://127.0.0.1:{etcd}", f"http://127.0.0.1:{peer}"
+        flags = {
+            "etcd": [
+                "--name=dev",
+                f"--data-dir={self.directory / 'etcd'}",
+                f"--listen-client-urls={etcd_url}",
+                f"--advertise-client-urls={etcd_url}",
+                f"--listen-peer-urls={peer_url}",
+                f"--initial-advertise-peer-urls={peer_url}",
+                f"--initial-cluster=dev={peer_url}",
+                "--unsafe-no-fsync",
+                "--log-level=warn",
+            ],
+            "kube-apiserver": [
+                f"--etcd-servers={etcd_url}",
+                "--bind-address=127.0.0.1",
+                "--advertise-address=127.0.0.1",
+                "--endpoint-reconciler-type=none",  # the default one refuses to advertise a loopback address
+                f"--secure-port={secure}",
+                f"--tls-cert-file={pki / 'apiserver.crt'}",
+                f"--tls-private-key-file={pki / 'apiserver.key'}",
+                f"--client-ca-file={pki / 'ca.crt'}",
+                "--authorization-mode=Node,RBAC",
+                "--service-account-issuer=https://kubernetes.default.svc",
+                f"--service-account-key-file={pki / 'service-account.key'}",
+                f"--service-account-signing-key-file={pki / 'service-account.key'}",
+                f"--service-cluster-ip-range={_SERVICE_CIDR}",
+                f"--kubelet-client-certificate={pki / 'kubelet-client.crt'}",
+                f"--kubelet-client-key={pki / 'kubelet-client.key'}",
+                "--kubelet-preferred-address-types=InternalIP",
+                "--allow-privileged=true",
+                *apiserver_flags,
+            ],
+            "kube-controller-manager": [
+                f"--kubeconfig={self.directory / 'controller-manager.kubeconfig'}",
+                f"--controllers={','.join(['*', *(f'-{name}' for name in _NOT_FOR_HAND_MADE_NODES)])}",
+                f"--service-account-private-key-file={pki / 'service-account.key'}",
+                f"--root-ca-file={pki / 'ca.crt'}",
+                f"--cluster-signing-cert-file={pki / 'ca.crt'}",
+                f"--cluster-signing-key-file={pki / 'ca.key'}",
+                "--use-service-account-credentials=true",
+                "--leader-elect=false",
+                "--secure-port=0",
+            ],
+            "kube-scheduler": [
+                f"--kubeconfig={self.directory / 'scheduler.kubeconfig'}",
+                "--leader-elect=false",
+                "--secure-port=0",
+            ],
+        }
+        return {name: [str(self._binaries[name]), *flags[name]] for name in flags if name in self._binaries}
+
+    def _probes(self, record: dict[str, str]) -> dict[str, tuple[Callable[[], bool], str]]:
+        """Per component, how to see that it works, and what to say when it does not."""
+        trust = ssl.create_default_context(cafile=str(self._pki / "ca.crt"))
+        trust.load_cert_chain(self._pki / "admin.crt", self._pki / "admin.key")
+
+        def answers(url: str) -> bool:
+            context = trust if url.startswith("https") else None
+            with urllib.request.urlopen(url, timeout=5, context=context) as response:
+                return bool(response.status == 200)
+
+        url, etcd = record["url"], record["etcd"]
+        return {
+            "etcd": (lambda: answers(f"{etcd}/health"), "etcd to be healthy"),
+            "kube-apiserver": (lambda: answers(f"{url}/readyz"), "the API server to be ready"),
+            "kube-controller-manager": (
+                lambda: answers(f"{url}/api/v1/namespaces/default/serviceaccounts/default"),
+                "the controller manager to create the default service account",
+            ),
+            "kube-scheduler": (lambda: True, "the scheduler"),
+        }
+
+
+def components(extra: Iterable[str] = ()) -> tuple[str, ...]:
+    """Programs that a control plane needs, with those of `extra` ('scheduler', 'kubelet', 'proxy')."""
+    return (*assets.CONTROL_PLANE, *(name if name.startswith("kube") else f"kube-{name}" for name in extra))
+
+
+def _base64(path: Path) -> str:
+    return base64.b64encode(path.read_bytes()).decode()

@@ -1,0 +1,404 @@
+"""A KRaft Kafka cluster of several brokers, each in a rack of one's choice, on loopback.
+
+One controller of its own and any number of brokers, so that every broker can be stopped without stopping the cluster.
+"""
+
+import base64
+import json
+import signal
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialAlteration,
+    UserScramCredentialUpsertion,
+)
+
+from dev.kafka_dist import KafkaDistribution
+from dev.pki import Certificate, CertificateAuthority
+from dev.processes import Processes, free_ports
+from dev.waiting import eventually
+
+Listener = Literal["INTERNAL", "SASL_PLAINTEXT", "SASL_SSL", "SSL"]
+Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+
+CONTROLLER_ID = 3000
+FAST_START = ("-XX:TieredStopAtLevel=1", "-XX:CICompilerCount=1")
+_RECORD = "kafka.json"
+_PROTOCOLS = {"INTERNAL": "PLAINTEXT", "SASL_PLAINTEXT": "SASL_PLAINTEXT", "SASL_SSL": "SASL_SSL", "SSL": "SSL"}
+_SECURE_LISTENERS = ("SASL_PLAINTEXT", "SASL_SSL", "SSL")
+# Sizes for many small brokers on one machine. None of them changes what a client sees.
+_SMALL = {
+    "num.network.threads": 1,
+    "num.io.threads": 2,
+    "num.replica.fetchers": 1,
+    "background.threads": 2,
+    "num.recovery.threads.per.data.dir": 1,
+    "log.cleaner.threads": 1,
+    "log.cleaner.dedupe.buffer.size": 4 * 2**20,
+    "log.segment.bytes": 16 * 2**20,
+    "log.index.size.max.bytes": 2**16,
+    "offsets.topic.num.partitions": 4,
+    "transaction.state.log.num.partitions": 4,
+    "share.coordinator.state.topic.num.partitions": 4,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Security:
+    """Adds to a cluster's listeners: SASL_SSL and SASL_PLAINTEXT (PLAIN, SCRAM), and SSL with client certificates.
+
+    `users` maps a user name to its password; each can log in by every mechanism.
+    """
+
+    users: Mapping[str, str]
+
+
+@dataclass(slots=True)
+class _Record:
+    """What is written beside a cluster's data, so that a later process can take over."""
+
+    cluster_id: str
+    controller_port: int
+    racks: dict[str, str | None]  # by broker id; JSON knows only text as keys
+    ports: dict[str, dict[str, int]]  # by broker id, then by listener
+    jvm: list[str]
+    properties: dict[str, str]
+    users: dict[str, str] = field(default_factory=dict)
+
+
+class KafkaCluster:
+    """A cluster in a directory, run by that stack's Processes."""
+
+    def __init__(self, directory: Path, processes: Processes, distribution: KafkaDistribution, record: _Record) -> None:
+        self.directory = directory
+        self.processes = processes
+        self.distribution = distribution
+        self._record = record
+
+    @classmethod
+    def start(
+        cls,
+        directory: Path,
+        processes: Processes,
+        distribution: KafkaDistribution,
+        racks: Mapping[int, str | None] | Sequence[str | None],
+        *,
+        security: Security | None = None,
+        properties: Mapping[str, str] | None = None,
+        cluster_id: str | None = None,
+        heap: str = "192m",
+        jvm: Sequence[str] = FAST_START,
+    ) -> Self:
+        """Start a new cluster in a new directory and wait until every broker is registered.
+
+        `racks` gives `broker.rack` by broker id; as a sequence, of the brokers 0, 1, 2, ... None leaves it unset.
+        `properties` are added to every broker's and the controller's. `heap` is each JVM's: 192m carries a few thousand
+        replicas per broker, tests of scale want 512m or more.
+        """
+        by_id = dict(racks) if isinstance(racks, Mapping) else dict(enumerate(racks))
+        listeners = ("INTERNAL", *(_SECURE_LISTENERS if security else ()))
+        controller_port, *ports = free_ports(1 + len(by_id) * len(listeners))
+        supply = iter(ports)
+        record = _Record(
+            cluster_id=cluster_id or new_cluster_id(),
+            controller_port=controller_port,
+            racks={str(broker): rack for broker, rack in by_id.items()},
+            ports={str(broker): {listener: next(supply) for listener in listeners} for broker in by_id},
+            jvm=[f"-Xmx{heap}", *jvm],
+            properties=dict(properties or {}),
+            users=dict(security.users) if security else {},
+        )
+        directory.mkdir(parents=True, exist_ok=True)
+        cluster = cls(directory, processes, distribution, record)
+        cluster._save()
+        if security:
+            cluster.ca.server("broker")
+            cluster.ca.client("client", "rackspan-dev-client")
+        # Brokers wait for the controller, so their JVMs may start while its log is being formatted.
+        for broker in by_id:
+            cluster._prepare_broker(broker)
+            cluster._launch(_broker_name(broker))
+        cluster._format_controller()
+        cluster._launch("controller")
+        cluster.wait_until_registered()
+        return cluster
+
+    @classmethod
+    def running(cls, directory: Path, processes: Processes, distribution: KafkaDistribution) -> Self:
+        """The cluster that somebody else started in `directory`."""
+        record = _Record(**json.loads((directory / _RECORD).read_text()))
+        return cls(directory, processes, distribution, record)
+
+    # -- what there is ------------------------------------------------------------------------------------------------
+
+    @property
+    def cluster_id(self) -> str:
+        return self._record.cluster_id
+
+    @property
+    def racks(self) -> dict[int, str | None]:
+        """`broker.rack` as configured, by broker id."""
+        return {int(broker): rack for broker, rack in self._record.racks.items()}
+
+    @property
+    def ca(self) -> CertificateAuthority:
+        """The authority behind the TLS listeners; it can issue further client certificates."""
+        return CertificateAuthority(self.directory / "pki")
+
+    @property
+    def client_certificate(self) -> Certificate:
+        """A client certificate that the SSL listener accepts."""
+        pki = self.directory / "pki"
+        return Certificate(pki / "client.crt", pki / "client.key", pki / "client.pem")
+
+    def bootstrap(self, listener: Listener = "INTERNAL") -> str:
+        """`host:port,host:port,...` of every broker. INTERNAL takes plain text without log-in."""
+        return ",".join(f"127.0.0.1:{ports[listener]}" for ports in self._record.ports.values())
+
+    def client_config(
+        self, listener: Listener = "INTERNAL", user: str | None = None, mechanism: Mechanism = "SCRAM-SHA-512"
+    ) -> dict[str, str]:
+        """What a librdkafka client needs to connect by `listener`; `user` is the first one unless it is named."""
+        config = {"bootstrap.servers": self.bootstrap(listener), "security.protocol": _PROTOCOLS[listener]}
+        if listener.endswith("SSL"):
+            config["ssl.ca.location"] = str(self.ca.cert)
+        if listener == "SSL":
+            config["ssl.certificate.location"] = str(self.client_certificate.cert)
+            config["ssl.key.location"] = str(self.client_certificate.key)
+        if listener.startswith("SASL"):
+            name = user or next(iter(self._record.users))
+            password = self._record.users[name]
+            config |= {"sasl.mechanism": mechanism, "sasl.username": name, "sasl.password": password}
+        return config
+
+    def admin(self) -> AdminClient:
+        """A new admin client on INTERNAL. Keep a reference to it for as long as its futures run."""
+        return AdminClient({**self.client_config(), "log_level": 0})
+
+    def tool(self, main_class: str, *arguments: str) -> str:
+        """Run a tool of Kafka's against this cluster, and return what it printed: `tool("ConfigCommand", ...)`.
+
+        A class without a package is one of `org.apache.kafka.tools`. Raises KafkaToolError.
+        """
+        qualified = main_class if "." in main_class else f"org.apache.kafka.tools.{main_class}"
+        return self.distribution.run_tool(qualified, "--bootstrap-server", self.bootstrap(), *arguments)
+
+    def describe(self, *topics: str) -> str:
+        """What Kafka itself says about topics, all when none is named: its `kafka-topics.sh --describe`."""
+        chosen = ("--topic", "|".join(topics)) if topics else ()
+        return self.tool("TopicCommand", "--describe", *chosen)
+
+    # -- what can happen to it ----------------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """Stop every broker, then the controller: brokers need it to shut down in order. Data and ports are kept."""
+        for broker in self.racks:
+            self._signal_stop(broker)
+        for broker in self.racks:
+            self.stop_broker(broker)
+        self.processes.stop(self._process("controller"))
+
+    def resume(self) -> None:
+        """Start again what `stop` stopped."""
+        for name in ("controller", *map(_broker_name, self.racks)):
+            if self.processes.pid(self._process(name)) is None:
+                self._launch(name)
+        self.wait_until_registered()
+
+    def destroy(self) -> None:
+        """Kill every process of the cluster at once: for a cluster whose data nobody wants."""
+        for name in (*map(_broker_name, self.racks), "controller"):
+            self.processes.kill(self._process(name))
+
+    def stop_broker(self, broker: int) -> None:
+        """Shut one broker down in order, so that it hands its leaders over first."""
+        self.processes.stop(self._process(_broker_name(broker)))
+
+    def kill_broker(self, broker: int) -> None:
+        """End one broker the way a crash does: the cluster notices after the session timeout of nine seconds."""
+        self.processes.kill(self._process(_broker_name(broker)))
+
+    def start_broker(self, broker: int) -> None:
+        """Start a broker that is down and wait until it is registered. One that crashed first waits out its session."""
+        self._launch(_broker_name(broker))
+        self.wait_until_registered([broker])
+
+    def move_broker(self, broker: int, rack: str | None) -> None:
+        """Restart one broker with another `broker.rack`, as if its machine had been carried to another rack."""
+        self.stop_broker(broker)
+        self._record.racks[str(broker)] = rack
+        self._save()
+        self._configure_broker(broker)
+        self.start_broker(broker)
+
+    def add_broker(self, broker: int, rack: str | None) -> None:
+        """Add a broker to the running cluster and wait until it is registered."""
+        listeners = next(iter(self._record.ports.values()))
+        self._record.racks[str(broker)] = rack
+        self._record.ports[str(broker)] = dict(zip(listeners, free_ports(len(listeners)), strict=True))
+        self._save()
+        self._prepare_broker(broker)
+        self.start_broker(broker)
+
+    def set_password(self, user: str, password: str) -> None:
+        """Give a user, known or new, a password for both SCRAM mechanisms. PLAIN keeps the one it started with."""
+        admin = self.admin()
+        changes: list[UserScramCredentialAlteration] = [
+            UserScramCredentialUpsertion(user, ScramCredentialInfo(mechanism, 4096), password.encode())
+            for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512)
+        ]
+        for future in admin.alter_user_scram_credentials(changes).values():
+            future.result(30)
+        self._record.users[user] = password
+        self._save()
+
+    def wait_until_registered(self, brokers: Iterable[int] | None = None, timeout: float = 240) -> None:
+        """Wait until the brokers (all of them unless named) are unfenced, which is when clients see them."""
+        wanted = set(self.racks if brokers is None else brokers)
+        running = [self._process(name) for name in ("controller", *map(_broker_name, wanted))]
+
+        def registered() -> bool:
+            for process in running:
+                self.processes.check(process)
+            # A new client each time: one that met a broker in the middle of its start can stay broken.
+            return wanted <= set(self.admin().list_topics(timeout=5).brokers)
+
+        what = f"brokers {sorted(wanted)} to register"
+        eventually(registered, what, timeout=timeout, interval=0.2, retry_on=KafkaException)
+
+    # -- how it is made -----------------------------------------------------------------------------------------------
+
+    def _process(self, name: str) -> str:
+        """A node's name among the stack's processes."""
+        return f"{self.directory.name}.{name}"
+
+    def _signal_stop(self, broker: int) -> None:
+        self.processes.signal(self._process(_broker_name(broker)), signal.SIGTERM)
+
+    def _launch(self, name: str) -> None:
+        node = self.directory / name
+        jvm = tuple(self._record.jvm)
+        command = self.distribution.command("kafka.Kafka", node / "server.properties", jvm=jvm)
+        self.processes.start(self._process(name), command, cwd=node)
+
+    def _save(self) -> None:
+        path = self.directory / _RECORD
+        path.touch(mode=0o600)
+        path.write_text(json.dumps(asdict(self._record), indent=1))
+
+    def _format_controller(self) -> None:
+        node = self.directory / "controller"
+        node.mkdir()
+        address = f"CONTROLLER://127.0.0.1:{self._record.controller_port}"
+        own = {"process.roles": "controller", "node.id": CONTROLLER_ID, "listeners": address, "log.dirs": node / "data"}
+        file = _write_properties(node, {**own, **self._common_properties(["INTERNAL"])})
+        scram = [
+            f"--add-scram={mechanism}=[name={user},password={password}]"
+            for user, password in self._record.users.items()
+            for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512")
+        ]
+        arguments = ("format", f"--cluster-id={self.cluster_id}", f"--config={file}", *scram)
+        self.distribution.run_tool("kafka.tools.StorageTool", *arguments)
+
+    def _prepare_broker(self, broker: int) -> None:
+        """Configure a broker and format its log directory, which without the controller's role takes one file."""
+        data = self._configure_broker(broker) / "data"
+        data.mkdir()
+        meta = {"version": 1, "cluster.id": self.cluster_id, "node.id": broker, "directory.id": _random_uuid()}
+        (data / "meta.properties").write_text(_properties(meta))
+
+    def _configure_broker(self, broker: int) -> Path:
+        node = self.directory / _broker_name(broker)
+        node.mkdir(exist_ok=True)
+        rack = self.racks[broker]
+        ports = self._record.ports[str(broker)]
+        addresses = ",".join(f"{listener}://127.0.0.1:{port}" for listener, port in ports.items())
+        own = {
+            "process.roles": "broker",
+            "node.id": broker,
+            "listeners": addresses,
+            "advertised.listeners": addresses,
+            "log.dirs": node / "data",
+        }
+        with_rack = {} if rack is None else {"broker.rack": rack}
+        security = self._security_properties() if self._record.users else {}
+        _write_properties(node, {**own, **with_rack, **security, **self._common_properties(ports)})
+        return node
+
+    def _common_properties(self, listeners: Iterable[str]) -> dict[str, object]:
+        replicas = min(3, len(self.racks))
+        protocols = {"CONTROLLER": "PLAINTEXT", **{listener: _PROTOCOLS[listener] for listener in listeners}}
+        return {
+            "controller.quorum.voters": f"{CONTROLLER_ID}@127.0.0.1:{self._record.controller_port}",
+            "controller.listener.names": "CONTROLLER",
+            "inter.broker.listener.name": "INTERNAL",
+            "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in protocols.items()),
+            "auto.create.topics.enable": "false",
+            "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+            "group.initial.rebalance.delay.ms": 0,
+            "initial.broker.registration.timeout.ms": 240_000,  # of a dozen JVMs on two cores, the last one starts late
+            "offsets.topic.replication.factor": replicas,
+            "transaction.state.log.replication.factor": replicas,
+            "transaction.state.log.min.isr": 1,
+            "share.coordinator.state.topic.replication.factor": replicas,
+            "share.coordinator.state.topic.min.isr": 1,
+            **_SMALL,
+            **self._record.properties,
+        }
+
+    def _security_properties(self) -> dict[str, object]:
+        pki = self.directory / "pki"
+        users = self._record.users
+        plain = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+        scram = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+        properties: dict[str, object] = {
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": pki / "broker.pem",
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": pki / "ca.crt",
+            "listener.name.ssl.ssl.client.auth": "required",
+        }
+        for listener in ("sasl_ssl", "sasl_plaintext"):
+            prefix = f"listener.name.{listener}"
+            passwords = " ".join(f'user_{user}="{password}"' for user, password in users.items())
+            properties[f"{prefix}.sasl.enabled.mechanisms"] = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"
+            properties[f"{prefix}.plain.sasl.jaas.config"] = f"{plain} {passwords};"
+            properties[f"{prefix}.scram-sha-256.sasl.jaas.config"] = scram
+            properties[f"{prefix}.scram-sha-512.sasl.jaas.config"] = scram
+        return properties
+
+
+def new_cluster_id() -> str:
+    """A random cluster id, as Kafka's own tool makes them."""
+    return _random_uuid()
+
+
+def _random_uuid() -> str:
+    """A UUID in Kafka's notation: URL-safe base64 without padding."""
+    while True:
+        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not text.startswith("-"):  # the format tool would read an option
+            return text
+
+
+def _broker_name(broker: int) -> str:
+    return f"broker-{broker}"
+
+
+def _properties(values: Mapping[str, Any]) -> str:
+    return "".join(f"{key}={value}\n" for key, value in values.items())
+
+
+def _write_properties(node: Path, values: Mapping[str, Any]) -> Path:
+    file = node / "server.properties"
+    file.touch(mode=0o600)
+    file.write_text(_properties(values))
+    return file

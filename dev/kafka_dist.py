@@ -1,0 +1,123 @@
+"""Apache Kafka from its published jars: one folder of them in the cache serves brokers, controllers and tools."""
+
+import hashlib
+import os
+import re
+import subprocess
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from dev.paths import REPOSITORY, cache_root
+from dev.progress import AssetError, exclusive, need, run
+
+_HERE = REPOSITORY / "dev" / "distributions" / "kafka"
+_BROKER_LOGGING = _HERE / "log4j2.properties"
+_TOOL_LOGGING = _HERE / "tools-log4j2.properties"
+
+
+class KafkaToolError(RuntimeError):
+    """One of Kafka's command-line tools failed; the message is what it printed."""
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaDistribution:
+    """Kafka's jars, the Java that runs them, and the flags by which JVMs share classes that are parsed already."""
+
+    version: str
+    jars: tuple[Path, ...]
+    java: Path
+    sharing: tuple[str, ...] = ("-Xshare:auto",)
+
+    def command(self, main_class: str, *arguments: str | Path, jvm: tuple[str, ...]) -> list[str]:
+        """The command line of a broker or controller."""
+        return self._java(main_class, arguments, (*jvm, f"-Dlog4j2.configurationFile={_BROKER_LOGGING}"))
+
+    def run_tool(self, main_class: str, *arguments: str | Path, timeout: float = 120) -> str:
+        """Run a command-line tool, such as `org.apache.kafka.tools.TopicCommand`, and return what it printed.
+
+        Raises KafkaToolError when it fails.
+        """
+        jvm = ("-Xmx256m", "-XX:TieredStopAtLevel=1", f"-Dlog4j2.configurationFile={_TOOL_LOGGING}")
+        command = self._java(main_class, arguments, jvm)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
+        if done.returncode:
+            raise KafkaToolError(f"{main_class.rpartition('.')[2]}: {(done.stdout + done.stderr).strip()}")
+        return done.stdout
+
+    def sharing_archive(self, archive: Path) -> "KafkaDistribution":
+        """The same distribution, its JVMs reading an archive of parsed classes; they ignore one that does not fit."""
+        return replace(self, sharing=("-Xshare:auto", f"-XX:SharedArchiveFile={archive}", "-Xlog:cds=off"))
+
+    def writing_archive(self, archive: Path) -> "KafkaDistribution":
+        """The same distribution, its JVMs writing such an archive when they end."""
+        return replace(self, sharing=(f"-XX:ArchiveClassesAtExit={archive}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"))
+
+    def fingerprint(self) -> str:
+        """Changes with everything that an archive depends on: the Java, and the class path's files and their times."""
+        facts = [
+            str(self.java.resolve()),
+            *(f"{jar}:{jar.stat().st_size}:{jar.stat().st_mtime_ns}" for jar in self.jars),
+        ]
+        facts.append(subprocess.run([self.java, "-version"], capture_output=True, text=True, check=True).stderr)
+        return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:12]
+
+    def _java(self, main_class: str, arguments: tuple[str | Path, ...], jvm: tuple[str, ...]) -> list[str]:
+        # Every jar by name and in one order: the JVM refuses an archive that was made with another class path.
+        class_path = os.pathsep.join(map(str, self.jars))
+        common = ("-Xms32m", "-Xss256k", "-XX:+UseSerialGC", "-XX:+ExitOnOutOfMemoryError", "-XX:-UsePerfData")
+        flags = (*common, "-Djava.awt.headless=true", *self.sharing, *jvm)
+        return [str(self.java), *flags, "-cp", class_path, main_class, *map(str, arguments)]
+
+
+def kafka_version() -> str:
+    """The version that dev/distributions/kafka/pom.xml pins, for example `4.3.1`."""
+    pinned = re.search(r"<kafka\.version>([^<]+)<", (_HERE / "pom.xml").read_text())
+    if pinned is None:
+        raise AssetError(f"{_HERE / 'pom.xml'} does not pin kafka.version")
+    return pinned[1]
+
+
+def find_distribution() -> KafkaDistribution | None:
+    """The distribution, when its jars were downloaded earlier."""
+    jars = tuple(sorted(_jar_folder().glob("*.jar")))
+    return KafkaDistribution(kafka_version(), jars, Path(_java())) if jars else None
+
+
+def ensure_distribution() -> KafkaDistribution:
+    """The distribution, after downloading its jars where they are missing."""
+    folder = _jar_folder()
+    with exclusive(folder.parent / ".lock"):
+        if not folder.exists():
+            with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
+                run(
+                    [
+                        *(need("mvn", "download Kafka's jars"), "--batch-mode", "-Dstyle.color=never"),
+                        *(f"--file={_HERE / 'pom.xml'}", "dependency:copy-dependencies"),
+                        *(f"-DoutputDirectory={scratch}/jars", "-DincludeScope=runtime"),
+                    ],
+                    f"downloading Kafka {kafka_version()} (56 MB of jars): about half a minute, once per machine",
+                    cwd=Path(scratch),
+                    tally=lambda line: "Downloaded from" in line and ".jar" in line,
+                )
+                (Path(scratch) / "jars").replace(folder)  # whole or not at all
+    found = find_distribution()
+    if found is None:
+        raise AssetError(f"{folder} holds no jars; delete it and try again")
+    return found
+
+
+def archive_path(distribution: KafkaDistribution) -> Path:
+    """Where the distribution's archive of parsed classes is kept."""
+    return _jar_folder().parent / f"classes-{distribution.fingerprint()}.jsa"
+
+
+def _jar_folder() -> Path:
+    return cache_root() / "kafka" / kafka_version() / "jars"
+
+
+def _java() -> str:
+    home = os.environ.get("JAVA_HOME")
+    if home and os.access(Path(home) / "bin" / "java", os.X_OK):
+        return str(Path(home) / "bin" / "java")
+    return need("java", "run Kafka (Java 17 or newer)")

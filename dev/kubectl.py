@@ -1,0 +1,64 @@
+"""kubectl as a Python call."""
+
+import json
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+Manifest = Mapping[str, Any]
+
+
+class KubectlError(RuntimeError):
+    """kubectl said no; the message is what it printed on standard error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kubectl:
+    """A kubectl with its kubeconfig and, optionally, a default namespace.
+
+    >>> kubectl("get", "nodes")                     # text, as printed
+    >>> kubectl.json("get", "kafkatopics", "--all-namespaces")["items"]
+    >>> kubectl.in_namespace("shop").apply(manifest)
+    """
+
+    binary: Path
+    kubeconfig: Path
+    namespace: str | None = None
+
+    def in_namespace(self, namespace: str) -> "Kubectl":
+        return replace(self, namespace=namespace)
+
+    def __call__(self, *arguments: str | Path, stdin: str | None = None, timeout: float = 120) -> str:
+        """Run kubectl and return its standard output. Raises KubectlError when it fails."""
+        command = [str(self.binary), f"--kubeconfig={self.kubeconfig}"]
+        if self.namespace is not None:
+            command.append(f"--namespace={self.namespace}")
+        done = subprocess.run(
+            [*command, *map(str, arguments)], input=stdin, capture_output=True, text=True, timeout=timeout, check=False
+        )
+        if done.returncode:
+            raise KubectlError(done.stderr.strip() or done.stdout.strip())
+        return done.stdout
+
+    def json(self, *arguments: str | Path) -> Any:
+        """The answer of `kubectl <arguments> --output=json`, parsed."""
+        return json.loads(self(*arguments, "--output=json"))
+
+    def apply(self, *manifests: Manifest | Path | str, arguments: Sequence[str] = ()) -> str:
+        """`kubectl apply` of objects, of YAML or JSON texts, or of files and folders."""
+        printed = ""
+        if files := [f"--filename={manifest}" for manifest in manifests if isinstance(manifest, Path)]:
+            printed += self("apply", *files, *arguments)
+        if texts := [
+            manifest if isinstance(manifest, str) else json.dumps(dict(manifest))
+            for manifest in manifests
+            if not isinstance(manifest, Path)
+        ]:
+            printed += self("apply", "--filename=-", *arguments, stdin="\n---\n".join(texts))
+        return printed
+
+    def environment(self) -> dict[str, str]:
+        """For other programs that read a kubeconfig: the operator, helm, plugins."""
+        return {"KUBECONFIG": str(self.kubeconfig)}

@@ -1,0 +1,241 @@
+"""Starting and stopping a stack's processes through its supervisor, in this process or in a later one."""
+
+import contextlib
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import psutil
+
+from dev.paths import REPOSITORY
+from dev.supervisor import SOCKET_NAME
+from dev.waiting import eventually
+
+_RECORD = "supervisor.json"
+_LOOPBACK = "127.0.0.1"
+
+
+class ProcessDiedError(RuntimeError):
+    """A process ended that should be running. The message holds the end of its log."""
+
+
+class Processes:
+    """The processes of one stack directory. Safe to use from several threads."""
+
+    def __init__(self, directory: Path, lifeline: int | None = None) -> None:
+        self.directory = directory
+        self._lifeline = lifeline
+
+    @classmethod
+    def attached(cls, directory: Path) -> Self:
+        """New processes that die with the calling process, whichever way it dies."""
+        # The writing end is closed on exec, so that only this process keeps the line open.
+        reading, writing = os.pipe()
+        try:
+            _launch(directory, [str(reading)], pass_fds=[reading])
+        finally:
+            os.close(reading)
+        return cls(directory, writing)
+
+    @classmethod
+    def detached(cls, directory: Path) -> Self:
+        """New processes that stay until `end`, or until the machine stops."""
+        _launch(directory, [], pass_fds=[])
+        return cls(directory)
+
+    @classmethod
+    def running(cls, directory: Path) -> Self | None:
+        """The processes that somebody else started in `directory`; None when their supervisor is not alive."""
+        return cls(directory) if _recorded_supervisor(directory) else None
+
+    def start(
+        self,
+        name: str,
+        command: Sequence[str],
+        *,
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> int:
+        """Start `command` under a name that is free, its output appended to that name's log. Returns its process id."""
+        cwd = cwd or self.directory
+        reply = self._request(
+            do="start", name=name, command=list(command), cwd=str(cwd), env=dict(env or {}), log=str(self.log(name))
+        )
+        pid: int = reply["pid"]
+        return pid
+
+    def log(self, name: str) -> Path:
+        logs = self.directory / "logs"
+        logs.mkdir(exist_ok=True)
+        return logs / f"{name}.log"
+
+    def pid(self, name: str) -> int | None:
+        """Process id, or None when the process has ended or was never started."""
+        state = self._request(do="status").get(name)
+        return state["pid"] if state and state["returncode"] is None else None
+
+    def pids(self) -> dict[str, int]:
+        """Process ids by name, of what is running now."""
+        return {name: s["pid"] for name, s in self._request(do="status").items() if s["returncode"] is None}
+
+    def check(self, name: str) -> None:
+        """Raise ProcessDiedError, with the end of the log, unless the process runs."""
+        state = self._request(do="status").get(name)
+        if state is None:
+            raise ProcessDiedError(f"{name} was never started")
+        if state["returncode"] is not None:
+            tail = self.log(name).read_text(errors="replace")[-2000:]
+            raise ProcessDiedError(f"{name} exited with {state['returncode']}; the end of {self.log(name)}:\n{tail}")
+
+    def signal(self, name: str, signum: signal.Signals) -> None:
+        """Send `signum` to the process and all of its group; nothing happens when it has ended."""
+        self._request(do="signal", name=name, signal=int(signum))
+
+    def stop(self, name: str, grace: float = 30) -> None:
+        """End the process: SIGTERM, and SIGKILL after `grace` seconds."""
+        self.signal(name, signal.SIGTERM)
+        try:
+            eventually(lambda: self.pid(name) is None, f"{name} to end", timeout=grace)
+        except TimeoutError:
+            self.kill(name)
+
+    def kill(self, name: str) -> None:
+        """End the process the way a crash does."""
+        self.signal(name, signal.SIGKILL)
+        eventually(lambda: self.pid(name) is None, f"{name} to be killed", timeout=10, interval=0.02)
+
+    def end(self, grace: float = 10) -> None:
+        """End all processes and their supervisor. Nothing happens when they have ended."""
+        supervisor = _recorded_supervisor(self.directory)
+        if supervisor is not None:
+            with contextlib.suppress(OSError):
+                self._request(do="shutdown", grace=grace)
+            try:
+                _wait_ended(supervisor, timeout=grace + 20)
+            except psutil.TimeoutExpired:
+                supervisor.kill()  # its children die with it
+                _wait_ended(supervisor, timeout=10)
+        (self.directory / _RECORD).unlink(missing_ok=True)
+        if self._lifeline is not None:
+            os.close(self._lifeline)
+            self._lifeline = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end()
+
+    def _request(self, **request: object) -> dict[str, Any]:
+        # By way of the directory's descriptor, because a socket's path is limited to 108 bytes.
+        directory = os.open(self.directory, os.O_PATH | os.O_DIRECTORY)
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+                connection.settimeout(30)
+                connection.connect(f"/proc/self/fd/{directory}/{SOCKET_NAME}")
+                with connection.makefile("rw", encoding="utf-8") as stream:
+                    stream.write(json.dumps(request) + "\n")
+                    stream.flush()
+                    reply: dict[str, Any] = json.loads(stream.readline())
+        finally:
+            os.close(directory)
+        if "error" in reply:
+            raise ProcessDiedError(f"{request.get('name', request['do'])}: {reply['error']}")
+        return reply
+
+
+def free_ports(count: int) -> list[int]:
+    """Loopback ports that are free now.
+
+    They lie below the range from which the kernel gives ports to outgoing connections, so that a broker which is down
+    for a while finds its port still free.
+    """
+    found: list[int] = []
+    with contextlib.ExitStack() as held:
+        while len(found) < count:
+            port = random.randint(12_000, 32_000)
+            probe = held.enter_context(socket.socket())
+            with contextlib.suppress(OSError):
+                probe.bind((_LOOPBACK, port))
+                found.append(port)
+    return found
+
+
+def accepts_connections(port: int) -> bool:
+    try:
+        socket.create_connection((_LOOPBACK, port), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+def _launch(directory: Path, arguments: list[str], pass_fds: list[int]) -> None:
+    if _recorded_supervisor(directory):
+        raise ProcessDiedError(f"a supervisor already runs in {directory}")
+    directory.mkdir(parents=True, exist_ok=True)
+    directory.chmod(0o700)  # keys and the supervisor's socket live here
+    (directory / SOCKET_NAME).unlink(missing_ok=True)
+    with (directory / "supervisor.log").open("ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "dev.supervisor", str(directory), *arguments],
+            cwd=REPOSITORY,
+            env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            pass_fds=pass_fds,
+        )
+    (directory / _RECORD).write_text(json.dumps({"pid": process.pid, "started": _start_mark(process.pid)}))
+    _OURS[process.pid] = process
+
+    def listening() -> bool:
+        if process.poll() is not None:
+            raise ProcessDiedError(f"the supervisor did not start: {(directory / 'supervisor.log').read_text()}")
+        return (directory / SOCKET_NAME).exists()
+
+    eventually(listening, "the supervisor", timeout=30, interval=0.02)
+
+
+# Supervisors that are children of this process: they have to be waited for, or they stay as zombies.
+_OURS: dict[int, subprocess.Popen[bytes]] = {}
+
+
+def _recorded_supervisor(directory: Path) -> psutil.Process | None:
+    """The supervisor on record in `directory`, if it lives: the start mark tells it from a recycled process id."""
+    try:
+        record = json.loads((directory / _RECORD).read_text())
+        process = psutil.Process(record["pid"])
+        if process.status() == psutil.STATUS_ZOMBIE or _start_mark(process.pid) != record["started"]:
+            return None
+    except (OSError, ValueError, psutil.NoSuchProcess):
+        return None
+    return process
+
+
+def _start_mark(pid: int) -> str:
+    """When a process started, in clock ticks since a boot: exact, where times of day move with the machine's clock."""
+    fields_after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return f"{fields_after_name[19]}@{Path('/proc/sys/kernel/random/boot_id').read_text().strip()}"
+
+
+def _wait_ended(process: psutil.Process, timeout: float) -> None:
+    ours = _OURS.pop(process.pid, None)
+    if ours is None:
+        process.wait(timeout)
+        return
+    try:
+        ours.wait(timeout)
+    except subprocess.TimeoutExpired as error:
+        _OURS[process.pid] = ours
+        raise psutil.TimeoutExpired(timeout, process.pid) from error
