@@ -1,0 +1,90 @@
+"""Conditions, as the Kubernetes API conventions and kstatus have them.
+
+Ready summarises. Reconciling and Stalled are abnormal when true, and absent otherwise: `kubectl wait`, Argo CD and Flux
+understand the three. The others tell details.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Final
+
+READY: Final = "Ready"
+RECONCILING: Final = "Reconciling"
+STALLED: Final = "Stalled"
+COMPLIANT: Final = "Compliant"
+CONNECTED: Final = "Connected"
+RACKS_IN_SYNC: Final = "RacksInSync"
+
+MAX_MESSAGE: Final = 32768
+"""Characters that the API server takes in a message."""
+
+
+class ConditionStatus(StrEnum):
+    """Whether a condition holds."""
+
+    TRUE = "True"
+    FALSE = "False"
+    UNKNOWN = "Unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One aspect of an object's state. `last_transition_time` is in UTC and whole seconds, as the API stores it."""
+
+    type: str
+    status: ConditionStatus
+    reason: str
+    message: str
+    last_transition_time: datetime
+    observed_generation: int | None = None
+
+
+def set_condition(
+    existing: Iterable[Condition],
+    condition_type: str,
+    status: ConditionStatus,
+    reason: str,
+    message: str,
+    *,
+    generation: int,
+    now: datetime,
+) -> tuple[Condition, ...]:
+    """The conditions with one of them set, in the order they had.
+
+    `last_transition_time` moves to `now` only when the status differs from the one before, so that "not Ready for three
+    hours" stays true while reasons and messages come and go.
+    """
+    conditions = tuple(existing)
+    before = find_condition(conditions, condition_type)
+    unchanged = before is not None and before.status == status
+    after = Condition(
+        type=condition_type,
+        status=status,
+        reason=str(reason),
+        message=message if len(message) <= MAX_MESSAGE else message[: MAX_MESSAGE - 3] + "...",
+        last_transition_time=before.last_transition_time
+        if before is not None and unchanged
+        else now.astimezone(UTC).replace(microsecond=0),
+        observed_generation=generation,
+    )
+    if before is None:
+        return (*conditions, after)
+    return tuple(after if condition is before else condition for condition in conditions)
+
+
+def remove_condition(existing: Iterable[Condition], condition_type: str) -> tuple[Condition, ...]:
+    """The conditions without one of them: how Reconciling and Stalled say that all is well."""
+    return tuple(condition for condition in existing if condition.type != condition_type)
+
+
+def find_condition(conditions: Iterable[Condition], condition_type: str) -> Condition | None:
+    """The condition of a type, or None where it is absent."""
+    return next((condition for condition in conditions if condition.type == condition_type), None)
+
+
+def is_true(conditions: Iterable[Condition], condition_type: str) -> bool:
+    """Whether a condition is there and holds."""
+    condition = find_condition(conditions, condition_type)
+    return condition is not None and condition.status == ConditionStatus.TRUE

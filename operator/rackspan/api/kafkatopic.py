@@ -1,0 +1,208 @@
+"""KafkaTopic: one topic of one Kafka cluster, and where its replicas shall live."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final, Self
+
+from rackspan.api._codec import decode, decode_leniently, encode
+from rackspan.api.conditions import Condition
+from rackspan.api.labels import ADOPT_TOPIC_ID
+from rackspan.api.meta import Meta, ObjectKey
+from rackspan.api.policies import DurabilitySpec, ReassignmentSpec
+from rackspan.api.references import TopologyRef
+
+KIND: Final = "KafkaTopic"
+PLURAL: Final = "kafkatopics"
+
+MAX_SAMPLES: Final = 5
+"""Findings that fit into a status. All of them are in the ComplianceReport."""
+
+MAX_DOMAINS: Final = 100
+"""Domains that fit into the placement summary of a status."""
+
+
+class WhenUnsatisfiable(StrEnum):
+    """What to do where the brokers cannot satisfy a level's maxSkew."""
+
+    REFUSE = "Refuse"
+    BEST = "Best"
+
+
+class DeletionPolicy(StrEnum):
+    """What happens to the topic in Kafka when its object is deleted."""
+
+    RETAIN = "Retain"
+    DELETE = "Delete"
+
+
+class OnTopicLoss(StrEnum):
+    """What happens when somebody else deletes the topic in Kafka."""
+
+    STALL = "Stall"
+    RECREATE = "Recreate"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSpread:
+    """How far replicas of a partition may be from an even spread at one level."""
+
+    level: str
+    max_skew: int = 1
+    when_unsatisfiable: WhenUnsatisfiable = WhenUnsatisfiable.REFUSE
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerFilter:
+    """Which brokers may hold replicas. Entries are broker ids such as "12" or rack patterns such as /eu/*/r1."""
+
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPlacement:
+    """Where replicas shall live.
+
+    `leaders` are rack paths. `assignment` has a row of broker ids per partition, preferred leader first; it is empty
+    unless the placement is written by hand, and then everything else is empty.
+    """
+
+    placer: str | None = None
+    spread: tuple[TopicSpread, ...] = ()
+    brokers: BrokerFilter = BrokerFilter()
+    leaders: tuple[str, ...] = ()
+    assignment: tuple[tuple[int, ...], ...] = ()
+    seed: int | None = None
+    start_index: int | None = None
+    shift: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaTopicSpec:
+    """What the topic shall be.
+
+    `config` holds the configs to manage, as written. `durability` and `reassignment` are None where the RackTopology's
+    defaults apply.
+    """
+
+    topology_ref: TopologyRef
+    partitions: int
+    replication_factor: int
+    topic_name: str | None = None
+    config: Mapping[str, int | str] = field(default_factory=dict)
+    placement: TopicPlacement = TopicPlacement()
+    durability: DurabilitySpec | None = None
+    reassignment: ReassignmentSpec | None = None
+    deletion_policy: DeletionPolicy = DeletionPolicy.RETAIN
+    on_topic_loss: OnTopicLoss = OnTopicLoss.STALL
+
+    @property
+    def config_values(self) -> dict[str, str]:
+        """The configs to manage, as Kafka takes them."""
+        return {key: str(value) for key, value in self.config.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A partition that is not compliant: `domain`, of `level`, holds `excess` replicas too many."""
+
+    partition: int
+    reason: str
+    level: str | None = None
+    domain: str | None = None
+    excess: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ComplianceStatus:
+    """How many of the partitions judged are not compliant, and the fewest replicas to copy to mend all of them."""
+
+    partitions: int
+    non_compliant: int
+    moves: int | None = None
+    samples: tuple[Finding, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DomainPlacement:
+    """How many replicas and preferred leaders of the topic a domain holds."""
+
+    domain: str
+    replicas: int
+    leaders: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementStatus:
+    """Where the topic is, summed over the domains of the upper levels."""
+
+    domains: tuple[DomainPlacement, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaTopicStatus:
+    """What the operator saw and did.
+
+    Build the next one with `dataclasses.replace`, and compare the two with `==` before writing.
+    """
+
+    observed_generation: int | None = None
+    topic_name: str | None = None
+    topic_id: str | None = None
+    cluster_id: str | None = None
+    partitions: int | None = None
+    replication_factor: int | None = None
+    min_in_sync_replicas: int | None = None
+    placer: str | None = None
+    compliance: ComplianceStatus | None = None
+    placement: PlacementStatus | None = None
+    conditions: tuple[Condition, ...] = ()
+
+    @classmethod
+    def from_dict(cls, data: object) -> Self:
+        """The status of an object; what cannot be read is taken to be absent."""
+        return decode_leniently(cls, data)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON of `status`, without the keys that have no value."""
+        result: dict[str, Any] = encode(self)
+        return result
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaTopic:
+    """A KafkaTopic object."""
+
+    meta: Meta
+    spec: KafkaTopicSpec
+    status: KafkaTopicStatus = field(default_factory=KafkaTopicStatus)
+
+    @classmethod
+    def from_object(cls, obj: Mapping[str, Any]) -> Self:
+        """A KafkaTopic from its JSON. Raises SpecError with the path of the field that cannot be read."""
+        return cls(
+            meta=Meta.from_object(obj),
+            spec=decode(KafkaTopicSpec, obj.get("spec", {}), "spec"),
+            status=KafkaTopicStatus.from_dict(obj.get("status")),
+        )
+
+    @property
+    def key(self) -> ObjectKey:
+        """The object's namespace and name."""
+        return self.meta.key
+
+    @property
+    def topic_name(self) -> str:
+        """The topic's name in Kafka."""
+        return self.spec.topic_name or self.meta.name
+
+    @property
+    def topology(self) -> ObjectKey:
+        """The RackTopology that the topic belongs to."""
+        return self.spec.topology_ref.key(self.meta.namespace)
+
+    @property
+    def adopt_topic_id(self) -> str | None:
+        """The id of a recreated topic that a person told this object to own."""
+        return self.meta.annotations.get(ADOPT_TOPIC_ID)

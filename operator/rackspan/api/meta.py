@@ -1,0 +1,59 @@
+"""What every Kubernetes object has: its key and its metadata."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import NamedTuple, Self
+
+from rackspan.api._codec import decode
+from rackspan.api.labels import PAUSED
+
+
+class ObjectKey(NamedTuple):
+    """Names an object of a kind that is known from the context. Written as `namespace/name`."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Meta:
+    """The part of `metadata` that decisions need.
+
+    `creation_timestamp` is None for an object that was read from a file. `deletion_timestamp` is set once somebody
+    asked to delete it.
+    """
+
+    name: str
+    namespace: str = "default"
+    uid: str = ""
+    generation: int = 0
+    resource_version: str = ""
+    creation_timestamp: datetime | None = None
+    deletion_timestamp: datetime | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    finalizers: tuple[str, ...] = ()
+
+    @classmethod
+    def from_object(cls, obj: Mapping[str, object]) -> Self:
+        """The metadata of a Kubernetes object. Raises SpecError."""
+        return decode(cls, obj.get("metadata", {}), "metadata")
+
+    @property
+    def key(self) -> ObjectKey:
+        """The object's namespace and name."""
+        return ObjectKey(self.namespace, self.name)
+
+    @property
+    def is_deleting(self) -> bool:
+        """Whether somebody asked to delete the object."""
+        return self.deletion_timestamp is not None
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the annotation `rackspan.dev/paused` asks to leave everything alone."""
+        return self.annotations.get(PAUSED, "").lower() == "true"

@@ -1,0 +1,335 @@
+"""RackTopology: one Kafka cluster, and the tree of regions, zones and racks that its brokers stand in."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final, Self
+
+from rackspan.api._codec import decode, decode_leniently, encode
+from rackspan.api.conditions import Condition
+from rackspan.api.meta import Meta, ObjectKey
+from rackspan.api.policies import Approval, DurabilitySpec, ReassignmentSpec
+from rackspan.api.references import LabelSelector
+
+KIND: Final = "RackTopology"
+PLURAL: Final = "racktopologies"
+
+MAX_BROKER_SAMPLES: Final = 100
+"""Broker ids that fit into a status's lists of drift and of missing racks."""
+
+
+class SaslMechanism(StrEnum):
+    """How to log in with a user name and a password."""
+
+    PLAIN = "PLAIN"
+    SCRAM_SHA_256 = "SCRAM-SHA-256"
+    SCRAM_SHA_512 = "SCRAM-SHA-512"
+
+
+class RackSource(StrEnum):
+    """Where a broker's rack comes from: the labels of its pod's node, or Kafka's own `broker.rack`."""
+
+    NODES = "Nodes"
+    BROKER = "Broker"
+
+
+class MissingRackPolicy(StrEnum):
+    """What to do while some brokers have a rack and some have not."""
+
+    FAIL = "Fail"
+    IGNORE = "Ignore"
+
+
+class BrokerIdFrom(StrEnum):
+    """How a pod tells its broker id."""
+
+    NAME_SUFFIX = "NameSuffix"
+    LABEL = "Label"
+    ANNOTATION = "Annotation"
+
+
+class NamespacesFrom(StrEnum):
+    """Which namespaces' KafkaTopics may use a topology."""
+
+    SAME = "Same"
+    ALL = "All"
+    SELECTOR = "Selector"
+
+
+class ScanEngine(StrEnum):
+    """What runs a compliance scan."""
+
+    JOB = "Job"
+    SPARK_ON_KUBERNETES = "SparkOnKubernetes"
+    SPARK_APPLICATION = "SparkApplication"
+
+
+@dataclass(frozen=True, slots=True)
+class CaSecretRef:
+    """Certificate authorities in a Secret of the topology's namespace."""
+
+    name: str
+    key: str = "ca.crt"
+
+
+@dataclass(frozen=True, slots=True)
+class ClientCertSecretRef:
+    """A client certificate and its private key in a Secret of the topology's namespace."""
+
+    name: str
+    cert_key: str = "tls.crt"
+    key_key: str = "tls.key"
+
+
+@dataclass(frozen=True, slots=True)
+class SaslSecretRef:
+    """A user name and a password in a Secret of the topology's namespace."""
+
+    name: str
+    username_key: str = "username"
+    password_key: str = "password"  # noqa: S105  # the name of a key
+
+
+@dataclass(frozen=True, slots=True)
+class TlsSpec:
+    """How to encrypt the connection. Without `ca_secret_ref` the system's certificate authorities are trusted."""
+
+    ca_secret_ref: CaSecretRef | None = None
+    client_cert_secret_ref: ClientCertSecretRef | None = None
+    verify_hostname: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class SaslSpec:
+    """How to log in."""
+
+    mechanism: SaslMechanism
+    secret_ref: SaslSecretRef
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaSpec:
+    """How to reach the Kafka cluster. `cluster_id` is the one that is meant, None where any will do."""
+
+    bootstrap_servers: str
+    cluster_id: str | None = None
+    tls: TlsSpec | None = None
+    sasl: SaslSpec | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def servers(self) -> tuple[str, ...]:
+        """The bootstrap servers, one `host:port` each."""
+        return tuple(server.strip() for server in self.bootstrap_servers.split(","))
+
+    @property
+    def secret_names(self) -> frozenset[str]:
+        """The Secrets that a connection needs: when one changes, connect anew."""
+        names = set()
+        if self.tls and self.tls.ca_secret_ref:
+            names.add(self.tls.ca_secret_ref.name)
+        if self.tls and self.tls.client_cert_secret_ref:
+            names.add(self.tls.client_cert_secret_ref.name)
+        if self.sasl:
+            names.add(self.sasl.secret_ref.name)
+        return frozenset(names)
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One level of the rack tree, and the node label that it is read from."""
+
+    name: str
+    node_label: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerIdSpec:
+    """How a pod tells its broker id: `key` names the label or annotation, `offset` is added to the number."""
+
+    from_: BrokerIdFrom = BrokerIdFrom.NAME_SUFFIX
+    key: str | None = None
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerPodsSpec:
+    """Which pods are the brokers. `namespace` is None for the topology's own."""
+
+    pod_selector: LabelSelector
+    namespace: str | None = None
+    broker_id: BrokerIdSpec = BrokerIdSpec()
+
+
+@dataclass(frozen=True, slots=True)
+class AllowedNamespaces:
+    """Which namespaces' KafkaTopics may use a topology."""
+
+    from_: NamespacesFrom = NamespacesFrom.SAME
+    selector: LabelSelector | None = None
+
+    def admits(self, namespace: str, labels: Mapping[str, str], *, own: str) -> bool:
+        """Whether topics of a namespace with these labels may use a topology of the namespace `own`."""
+        if namespace == own:
+            return True
+        match self.from_:
+            case NamespacesFrom.ALL:
+                return True
+            case NamespacesFrom.SELECTOR:
+                return self.selector is not None and self.selector.matches(labels)
+            case NamespacesFrom.SAME:
+                return False
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDefaults:
+    """What topics get where they do not say otherwise."""
+
+    placer: str = "MultiLevel"
+    durability: DurabilitySpec = field(default_factory=DurabilitySpec)
+    reassignment: ReassignmentSpec = field(default_factory=lambda: ReassignmentSpec(approval=Approval.MANUAL))
+
+
+@dataclass(frozen=True, slots=True)
+class ComplianceScanSpec:
+    """How and when the whole cluster is scanned. Provisional."""
+
+    schedule: str | None = None
+    time_zone: str | None = None
+    engine: ScanEngine = ScanEngine.JOB
+    history_location: str | None = None
+    retention_days: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RackTopologySpec:
+    """How to reach the Kafka cluster, and where its brokers' racks come from.
+
+    `levels` are top first. `rack_aliases` maps the flat ids that Kafka reports to rack paths. `drain_racks` are rack
+    paths.
+    """
+
+    kafka: KafkaSpec
+    levels: tuple[Level, ...]
+    rack_source: RackSource = RackSource.NODES
+    brokers: BrokerPodsSpec | None = None
+    missing_rack_policy: MissingRackPolicy = MissingRackPolicy.FAIL
+    rack_aliases: Mapping[str, str] = field(default_factory=dict)
+    drain_brokers: tuple[int, ...] = ()
+    drain_racks: tuple[str, ...] = ()
+    allowed_namespaces: AllowedNamespaces = AllowedNamespaces()
+    defaults: TopicDefaults = TopicDefaults()
+    compliance: ComplianceScanSpec | None = None
+
+    @property
+    def level_names(self) -> tuple[str, ...]:
+        """The names of the levels, top first."""
+        return tuple(level.name for level in self.levels)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerStatus:
+    """One broker. `rack` is where it stands, `reported_rack` what Kafka says; `drift` is that the two differ."""
+
+    id: int
+    host: str | None = None
+    pod: str | None = None
+    node: str | None = None
+    rack: str | None = None
+    reported_rack: str | None = None
+    online: bool | None = None
+    drift: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LevelCount:
+    """How many domains a level has."""
+
+    level: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerCount:
+    """How many brokers, and the ids of the first of them."""
+
+    count: int
+    brokers: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, brokers: tuple[int, ...]) -> Self:
+        """Counts brokers, and keeps as many of their ids as fit into a status."""
+        return cls(len(brokers), tuple(sorted(brokers)[:MAX_BROKER_SAMPLES]))
+
+
+@dataclass(frozen=True, slots=True)
+class TopicCounts:
+    """The KafkaTopics of a topology, by state."""
+
+    total: int
+    ready: int = 0
+    non_compliant: int = 0
+    stalled: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RackTopologyStatus:
+    """What the operator saw. Build the next one with `dataclasses.replace`, and compare with `==` before writing.
+
+    `domain_summary` is `domains` in one line, for `kubectl get`.
+    """
+
+    observed_generation: int | None = None
+    cluster_id: str | None = None
+    broker_count: int | None = None
+    domain_summary: str | None = None
+    brokers: tuple[BrokerStatus, ...] = ()
+    domains: tuple[LevelCount, ...] = ()
+    drift: BrokerCount | None = None
+    missing_racks: BrokerCount | None = None
+    topics: TopicCounts | None = None
+    conditions: tuple[Condition, ...] = ()
+
+    @classmethod
+    def from_dict(cls, data: object) -> Self:
+        """The status of an object; what cannot be read is taken to be absent."""
+        return decode_leniently(cls, data)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON of `status`, without the keys that have no value."""
+        result: dict[str, Any] = encode(self)
+        return result
+
+
+@dataclass(frozen=True, slots=True)
+class RackTopology:
+    """A RackTopology object."""
+
+    meta: Meta
+    spec: RackTopologySpec
+    status: RackTopologyStatus = field(default_factory=RackTopologyStatus)
+
+    @classmethod
+    def from_object(cls, obj: Mapping[str, Any]) -> Self:
+        """A RackTopology from its JSON. Raises SpecError with the path of the field that cannot be read."""
+        return cls(
+            meta=Meta.from_object(obj),
+            spec=decode(RackTopologySpec, obj.get("spec", {}), "spec"),
+            status=RackTopologyStatus.from_dict(obj.get("status")),
+        )
+
+    @property
+    def key(self) -> ObjectKey:
+        """The object's namespace and name."""
+        return self.meta.key
+
+    @property
+    def broker_namespace(self) -> str:
+        """The namespace of the brokers' pods."""
+        own = self.meta.namespace
+        return self.spec.brokers.namespace or own if self.spec.brokers else own
+
+
+def domain_summary(domains: tuple[LevelCount, ...]) -> str:
+    """The domains per level in one line, such as `2 region, 5 zone, 9 rack`."""
+    return ", ".join(f"{domain.count} {domain.level}" for domain in domains)

@@ -1,0 +1,74 @@
+"""Every reason that a condition can have. Alerts and scripts match them, so a reason is never renamed."""
+
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """Why a condition is as it is, in one word. The comment says what a person should understand by it."""
+
+    # All is well.
+    IN_SYNC = "InSync"  # Kafka has what the spec asks for.
+    CREATED = "Created"  # The topic was created just now.
+    ADOPTED = "Adopted"  # The topic was there already, and is managed from now on.
+    COMPLIANT = "Compliant"  # Every partition's replicas are spread as asked.
+    CONNECTED = "Connected"  # The Kafka cluster answers, and it is the one that is meant.
+    RACKS_IN_SYNC = "RacksInSync"  # Every broker reports the rack that its node has.
+
+    # Work goes on.
+    CREATING = "Creating"  # The topic is being created.
+    PARTITIONS_ADDED = "PartitionsAdded"  # New partitions were added just now.
+    CONFIG_UPDATED = "ConfigUpdated"  # Configs were set just now, after a change of the spec or of Kafka.
+    UPDATING = "Updating"  # Kafka is being brought to what the spec asks for.
+    DELETING = "Deleting"  # The topic is being deleted, and the object after it.
+    WAITING = "Waiting"  # The operator has not looked at this generation yet.
+
+    # Somebody asked for it.
+    PAUSED = "Paused"  # The annotation rackspan.dev/paused leaves the topic alone.
+
+    # The topic is there, and differs from the spec in what only moving replicas can change.
+    NOT_COMPLIANT = "NotCompliant"  # Some partitions' replicas are not spread as asked.
+    REPLICATION_FACTOR_DIFFERS = (
+        "ReplicationFactorDiffers"  # Partitions have more or fewer replicas than the spec says.
+    )
+    ASSIGNMENT_DIFFERS = "AssignmentDiffers"  # Replicas are not where the explicit assignment puts them.
+
+    # The spec asks for what cannot be. No retry until it, or what it refers to, changes.
+    INVALID_SPEC = "InvalidSpec"  # A field cannot be read.
+    UNKNOWN_PLACER = "UnknownPlacer"  # No placer of that name is installed.
+    UNKNOWN_LEVEL = "UnknownLevel"  # The topology has no level of that name.
+    UNKNOWN_BROKER = "UnknownBroker"  # The cluster has no broker of that id.
+    INFEASIBLE = "Infeasible"  # The brokers that there are cannot hold it as asked.
+    DURABILITY_UNSATISFIABLE = (
+        "DurabilityUnsatisfiable"  # Replicas, placement and min.insync.replicas cannot keep the promise.
+    )
+    PARTITIONS_CANNOT_SHRINK = "PartitionsCannotShrink"  # Kafka has more partitions than the spec says.
+    INVALID_CONFIG = "InvalidConfig"  # Kafka refuses a topic config.
+    INVALID_TOPIC_NAME = "InvalidTopicName"  # Kafka refuses the topic's name.
+    KAFKA_REFUSED = "KafkaRefused"  # Kafka refuses for a reason of its own, which the message quotes.
+
+    # Something is not what this object thinks it is. Nothing is touched until a person decides.
+    TOPIC_CONFLICT = "TopicConflict"  # An older KafkaTopic, which the message names, owns the topic.
+    TOPIC_VANISHED = "TopicVanished"  # Somebody else deleted the topic, and onTopicLoss is Stall.
+    TOPIC_ID_MISMATCH = "TopicIdMismatch"  # Somebody else recreated the topic: same name, other id.
+    CLUSTER_ID_MISMATCH = "ClusterIdMismatch"  # Another Kafka cluster answers than the one that is meant.
+    DELETION_BLOCKED = "DeletionBlocked"  # The topic cannot be deleted safely now, so the object waits.
+
+    # The topology is not there for the topic.
+    TOPOLOGY_NOT_FOUND = "TopologyNotFound"  # There is no such RackTopology.
+    TOPOLOGY_NOT_READY = "TopologyNotReady"  # The RackTopology has a problem of its own, and its conditions tell which.
+    NAMESPACE_NOT_ALLOWED = "NamespaceNotAllowed"  # The RackTopology's allowedNamespaces leave this namespace out.
+
+    # The racks are not known well enough to place anything.
+    MISSING_RACKS = "MissingRacks"  # Some brokers have a rack and some have not.
+    DUPLICATE_BROKER_ID = "DuplicateBrokerId"  # Two pods claim one broker id.
+    NO_BROKERS = "NoBrokers"  # No broker was found.
+    INVALID_RACK = "InvalidRack"  # A node's label or a broker's rack cannot be a rack path.
+    RACK_DRIFT = "RackDrift"  # Some brokers report another rack than their nodes have, and need a restart.
+
+    # Kafka cannot be asked. Retried with back-off.
+    SECRET_NOT_FOUND = "SecretNotFound"  # noqa: S105  # A Secret, or a key in it, is not there.
+    AUTHENTICATION_FAILED = "AuthenticationFailed"  # Kafka refuses the user name, the password or the certificate.
+    TLS_FAILED = "TlsFailed"  # No encrypted connection comes about: certificates, names or versions do not fit.
+    KAFKA_UNREACHABLE = "KafkaUnreachable"  # No broker answers.
+    NOT_AUTHORIZED = "NotAuthorized"  # Kafka's ACLs do not let the operator do it.
+    UNEXPECTED_ERROR = "UnexpectedError"  # A defect of the operator. Its log has more.

@@ -1,0 +1,63 @@
+"""How one object names another."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from rackspan.api.meta import ObjectKey
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyRef:
+    """Names a RackTopology, in the namespace of the object that refers to it unless it says otherwise."""
+
+    name: str
+    namespace: str | None = None
+
+    def key(self, own_namespace: str) -> ObjectKey:
+        """The RackTopology's key, for a reference in an object of `own_namespace`."""
+        return ObjectKey(self.namespace or own_namespace, self.name)
+
+
+class SelectorOperator(StrEnum):
+    """How a label's value relates to the values of a requirement."""
+
+    IN = "In"
+    NOT_IN = "NotIn"
+    EXISTS = "Exists"
+    DOES_NOT_EXIST = "DoesNotExist"
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """A requirement on one label."""
+
+    key: str
+    operator: SelectorOperator
+    values: tuple[str, ...] = ()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether an object with these labels meets the requirement."""
+        match self.operator:
+            case SelectorOperator.IN:
+                return labels.get(self.key) in self.values
+            case SelectorOperator.NOT_IN:
+                return labels.get(self.key) not in self.values  # like Kubernetes: a label that is absent matches
+            case SelectorOperator.EXISTS:
+                return self.key in labels
+            case SelectorOperator.DOES_NOT_EXIST:
+                return self.key not in labels
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSelector:
+    """A Kubernetes label selector: all of its parts must hold, and an empty one selects everything."""
+
+    match_labels: Mapping[str, str] = field(default_factory=dict)
+    match_expressions: tuple[Requirement, ...] = ()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether an object with these labels is selected."""
+        return all(labels.get(key) == value for key, value in self.match_labels.items()) and all(
+            requirement.matches(labels) for requirement in self.match_expressions
+        )
