@@ -135,8 +135,15 @@ class ControlPlane:
         self.processes.signal(self.process(name), signal.SIGCONT)
 
     def stop(self) -> None:
-        for name in reversed(self._component_names()):
-            self.processes.stop(self.process(name))
+        """Stop every component, in the reverse of the order in which they started. Data and ports are kept."""
+        for name in reversed(self._started()):
+            self.stop_component(name)
+
+    def resume(self) -> None:
+        """Start again what was stopped, or has died."""
+        for name in self._started():
+            if self.processes.pid(self.process(name)) is None:
+                self.start_component(name)
 
     def process(self, component: str) -> str:
         """The component's name among the stack's processes."""
@@ -147,9 +154,10 @@ class ControlPlane:
         token = self.kubectl("--namespace", namespace, "create", "token", name, f"--duration={hours}h").strip()
         return self._write_kubeconfig(f"{namespace}.{name}", self.url, {"token": token})
 
-    def _component_names(self) -> list[str]:
+    def _started(self) -> list[str]:
+        """Components that were ever started, in that order."""
         prefix = self.process("")
-        return [name.removeprefix(prefix) for name in self.processes.pids() if name.startswith(prefix)]
+        return [name.removeprefix(prefix) for name in self.processes.names() if name.startswith(prefix)]
 
     def _issue_certificates(self) -> None:
         ca = CertificateAuthority(self._pki)

@@ -86,6 +86,10 @@ class Processes:
         """Process ids by name, of what is running now."""
         return {name: s["pid"] for name, s in self._request(do="status").items() if s["returncode"] is None}
 
+    def names(self) -> list[str]:
+        """Names of what was ever started, in the order of its first start."""
+        return list(self._request(do="status"))
+
     def check(self, name: str) -> None:
         """Raise ProcessDiedError, with the end of the log, unless the process runs."""
         state = self._request(do="status").get(name)

@@ -1,0 +1,107 @@
+"""python -m dev: the development stack from the command line."""
+
+import argparse
+import shlex
+import sys
+
+from dev import assets, kafka_archive, kafka_dist, stack
+from dev.controlplane import components
+from dev.kafka_dist import KafkaToolError
+from dev.kubectl import KubectlError
+from dev.nodes import NINE_BROKERS, sites
+from dev.processes import ProcessDiedError
+from dev.progress import AssetError, say
+
+
+def _assets(arguments: argparse.Namespace) -> None:
+    kubernetes = assets.ensure_kubernetes(components(arguments.extra))
+    distribution = kafka_dist.ensure_distribution()
+    kafka_archive.ensure_archive(distribution)
+    helm = assets.ensure_helm()
+    for name, path in {**kubernetes, "helm": helm, "kafka": distribution.jars[0].parent}.items():
+        print(f"{name:26} {path}")
+
+
+def _up(arguments: argparse.Namespace) -> None:
+    where = sites(*arguments.racks.split(",")) if arguments.racks else NINE_BROKERS
+    _print(stack.up(arguments.name, where, extra=arguments.extra))
+    print(f'\nGo on by hand:  eval "$(python -m dev kubectl-env --name {arguments.name})"; kubectl get nodes')
+
+
+def _down(arguments: argparse.Namespace) -> None:
+    for name in stack.names() if arguments.all else [arguments.name]:
+        say(f"stack {name!r} is gone" if stack.down(name) else f"there was no stack {name!r}")
+
+
+def _status(arguments: argparse.Namespace) -> None:
+    _print(stack.attach(arguments.name))
+
+
+def _kubectl_env(arguments: argparse.Namespace) -> None:
+    running = stack.attach(arguments.name)
+    print(f"export KUBECONFIG={shlex.quote(str(running.kubeconfig))}")
+    print(f'export PATH={shlex.quote(str(running.kubectl.binary.parent))}:"$PATH"')
+
+
+def _kafka(arguments: argparse.Namespace) -> None:
+    print(stack.attach(arguments.name).kafka.tool(*arguments.tool), end="")
+
+
+def _print(running: stack.Stack) -> None:
+    print(f"kubeconfig  {running.kubeconfig}")
+    print(f"bootstrap   {running.kafka.bootstrap()}")
+    print(f"cluster id  {running.kafka.cluster_id}")
+    print(f"logs        {running.processes.directory / 'logs'}")
+    for broker, rack in running.kafka.racks.items():
+        print(f"broker {broker:<4} {rack or '(no rack)'}")
+    for name, pid in sorted(running.processes.pids().items()):
+        print(f"process     {name} ({pid})")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m dev", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def command(name: str, run: object, text: str) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=text, description=text)
+        sub.set_defaults(run=run)
+        return sub
+
+    build = command("assets", _assets, "download and build everything that the stack runs")
+    start = command("up", _up, "start the stack, or find the one that runs, and leave it running")
+    start.add_argument(
+        "--racks", metavar="PATH,...", help="rack of each broker, as /region/zone/rack; nine uneven ones by default"
+    )
+    for sub in (build, start):
+        sub.add_argument(
+            "--with",
+            dest="extra",
+            type=lambda text: [name for name in text.split(",") if name],
+            default=[],
+            metavar="NAME,...",
+            help="further Kubernetes programs: scheduler (up starts it), kubelet, proxy (only built)",
+        )
+    end = command("down", _down, "end the stack and delete its state")
+    end.add_argument("--all", action="store_true", help="every stack, whatever its name")
+    status = command("status", _status, "say what runs, and where")
+    env = command("kubectl-env", _kubectl_env, "print shell code that points kubectl at the stack")
+    kafka = command("kafka", _kafka, "run one of Kafka's tools: kafka -- TopicCommand --describe")
+    for sub in (start, end, status, env, kafka):
+        sub.add_argument("--name", default=stack.DEFAULT_NAME, help="which stack (default: %(default)s)")
+    kafka.add_argument("tool", nargs="+", metavar="CLASS [ARGUMENT ...]")
+    return parser
+
+
+def main() -> int:
+    """Run one command; what went wrong is a sentence on standard error, not a traceback."""
+    arguments = _parser().parse_args()
+    try:
+        arguments.run(arguments)
+    except (AssetError, stack.StackError, ProcessDiedError, KafkaToolError, KubectlError, TimeoutError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

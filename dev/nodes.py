@@ -1,0 +1,175 @@
+"""Kubernetes nodes in regions, zones and racks, and the broker pods that run on them."""
+
+import datetime as dt
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kubernetes import client
+from kubernetes.client.exceptions import ApiException
+
+from dev.waiting import eventually
+
+REGION_LABEL = "topology.kubernetes.io/region"
+ZONE_LABEL = "topology.kubernetes.io/zone"
+RACK_LABEL = "topology.rackspan.dev/rack"
+LEVELS = {"region": REGION_LABEL, "zone": ZONE_LABEL, "rack": RACK_LABEL}
+BROKER_LABELS = {"app": "kafka"}
+_CONFLICT = 409
+_NOT_FOUND = 404
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where one broker runs. Its node and its pod are named after it."""
+
+    broker: int
+    region: str
+    zone: str
+    rack: str
+
+    @property
+    def path(self) -> str:
+        """The rack id: `/eu/eu-1a/r1`."""
+        return f"/{self.region}/{self.zone}/{self.rack}"
+
+    @property
+    def node(self) -> str:
+        return f"node-{self.broker}"
+
+    @property
+    def pod(self) -> str:
+        return f"kafka-{self.broker}"
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return {REGION_LABEL: self.region, ZONE_LABEL: self.zone, RACK_LABEL: self.rack}
+
+
+def sites(*paths: str) -> tuple[Site, ...]:
+    """The sites of the brokers 0, 1, 2, ... from rack ids of three levels: `sites("/eu/eu-1a/r1", ...)`."""
+    return tuple(Site(broker, *path.strip("/").split("/")) for broker, path in enumerate(paths))
+
+
+# Six brokers over two regions and three zones: the smallest layout with a choice at every level.
+SIX_BROKERS = sites(
+    *("/eu/eu-1a/r1", "/eu/eu-1a/r2", "/eu/eu-1b/r1"),
+    *("/us/us-1a/r1", "/us/us-1a/r2", "/us/us-1a/r2"),
+)
+# Nine brokers, uneven on purpose: five in three zones of one region, four in two of the other, racks of one and two.
+NINE_BROKERS = sites(
+    *("/eu/eu-1a/r1", "/eu/eu-1a/r1", "/eu/eu-1a/r2", "/eu/eu-1b/r1", "/eu/eu-1c/r1"),
+    *("/us/us-1a/r1", "/us/us-1a/r1", "/us/us-1a/r2", "/us/us-1b/r1"),
+)
+
+
+def create_node(api: client.CoreV1Api, name: str, labels: Mapping[str, str]) -> None:
+    """Create or refresh a node that says Ready, and goes on saying so: no controller of the control plane objects."""
+    labels = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", **labels}
+    manifest: Any = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
+    try:
+        api.create_node(manifest)
+    except ApiException as error:
+        if error.status != _CONFLICT:
+            raise
+        api.patch_node(name, {"metadata": {"labels": labels}})
+    # Admission taints every new node as not ready; the kubelet's first report would take that away.
+    api.patch_node(name, {"spec": {"taints": None}})
+    set_node_ready(api, name, "True")
+
+
+def set_node_ready(api: client.CoreV1Api, name: str, status: str) -> None:
+    """Set the node's Ready condition to "True", "False" or "Unknown", as its kubelet would."""
+    now = _now()
+    reason = "KubeletReady" if status == "True" else "KubeletNotReady"
+    ready = {
+        "type": "Ready",
+        "status": status,
+        "reason": reason,
+        "message": "set by rackspan's development stack",
+        "lastHeartbeatTime": now,
+        "lastTransitionTime": now,
+    }
+    resources = {"cpu": "4", "memory": "8Gi", "pods": "110"}
+    api.patch_node_status(name, {"status": {"conditions": [ready], "capacity": resources, "allocatable": resources}})
+
+
+def relabel_node(api: client.CoreV1Api, name: str, labels: Mapping[str, str | None]) -> None:
+    """Change a node's labels; None removes one."""
+    api.patch_node(name, {"metadata": {"labels": dict(labels)}})
+
+
+def delete_node(api: client.CoreV1Api, name: str) -> None:
+    """Delete a node; nothing happens when there is none."""
+    _ignoring_absence(lambda: api.delete_node(name))
+
+
+def create_broker_pod(
+    api: client.CoreV1Api,
+    namespace: str,
+    pod: str,
+    node: str,
+    *,
+    labels: Mapping[str, str] = BROKER_LABELS,
+    annotations: Mapping[str, str] | None = None,
+) -> None:
+    """Create a running broker pod on a node. No kubelet acts on it: the broker itself is a process of the stack."""
+    manifest: Any = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": pod, "labels": dict(labels), "annotations": dict(annotations or {})},
+        "spec": {
+            "nodeName": node,
+            "automountServiceAccountToken": False,
+            # Without a kubelet to confirm its end, a pod with a grace period would stay in deletion for ever.
+            "terminationGracePeriodSeconds": 0,
+            "containers": [{"name": "kafka", "image": "kafka"}],
+        },
+    }
+
+    def created() -> bool:
+        try:
+            api.create_namespaced_pod(namespace, manifest)
+        except ApiException as error:
+            if error.status == _CONFLICT:
+                return True
+            # A namespace's service account appears a moment after the namespace, and pods are refused until then.
+            if "serviceaccount" in str(error.body):
+                return False
+            raise
+        return True
+
+    eventually(created, f"the service account of namespace {namespace}", timeout=60)
+    set_pod_ready(api, namespace, pod, "True")
+
+
+def set_pod_ready(api: client.CoreV1Api, namespace: str, pod: str, status: str) -> None:
+    """Mark a pod as running, and as ready or not ("True", "False"), as its kubelet would."""
+    conditions = [
+        {"type": kind, "status": status, "lastTransitionTime": _now()} for kind in ("Ready", "ContainersReady")
+    ]
+    api.patch_namespaced_pod_status(pod, namespace, {"status": {"phase": "Running", "conditions": conditions}})
+
+
+def delete_broker_pod(api: client.CoreV1Api, namespace: str, pod: str) -> None:
+    """Delete a pod at once; nothing happens when there is none."""
+    _ignoring_absence(lambda: api.delete_namespaced_pod(pod, namespace, grace_period_seconds=0))
+
+
+def create_sites(api: client.CoreV1Api, namespace: str, where: Iterable[Site]) -> None:
+    """Create each site's node, and its broker's pod in `namespace`."""
+    for site in where:
+        create_node(api, site.node, site.labels)
+        create_broker_pod(api, namespace, site.pod, site.node)
+
+
+def _ignoring_absence(delete: Callable[[], object]) -> None:
+    try:
+        delete()
+    except ApiException as error:
+        if error.status != _NOT_FOUND:
+            raise
+
+
+def _now() -> str:
+    return dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,144 @@
+"""The whole stack under a name: started once, found again by whoever asks for it later, ended by its record."""
+
+import json
+import shutil
+import time
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from kubernetes import client
+
+from dev import assets, kafka_archive, kafka_dist
+from dev.controlplane import ControlPlane, components
+from dev.kafka_cluster import KafkaCluster
+from dev.kubectl import Kubectl
+from dev.nodes import NINE_BROKERS, Site, create_sites
+from dev.paths import state_root
+from dev.processes import Processes
+from dev.progress import exclusive, say
+
+DEFAULT_NAME = "dev"
+BROKER_NAMESPACE = "kafka"
+_RECORD = "stack.json"
+
+
+class StackError(RuntimeError):
+    """The stack is not in the state that the caller counts on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """A running control plane and Kafka cluster, with a node and a pod for each broker in namespace `kafka`."""
+
+    directory: Path
+    processes: Processes
+    control_plane: ControlPlane
+    kafka: KafkaCluster
+    sites: tuple[Site, ...]
+
+    @property
+    def kubectl(self) -> Kubectl:
+        return self.control_plane.kubectl
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.control_plane.kubeconfig
+
+
+def up(
+    name: str = DEFAULT_NAME,
+    where: Sequence[Site] = NINE_BROKERS,
+    *,
+    extra: Iterable[str] = (),
+) -> Stack:
+    """The running stack of that name, else a new one, which stays until `down`.
+
+    What died of a running one is started again, and keeps its data; its sites stay as they are.
+    """
+    directory = directory_of(name)
+    with exclusive(directory.with_name(f".{name}.lock")):
+        if (running := find(name)) is not None:
+            say(f"stack {name!r} is running already")
+            running.control_plane.resume()
+            running.kafka.resume()
+            return running
+        down(name)  # what a crash or a restart of the machine may have left
+        return start(directory, Processes.detached(directory), where, extra=extra)
+
+
+def start(directory: Path, processes: Processes, where: Sequence[Site], *, extra: Iterable[str] = ()) -> Stack:
+    """Start a stack in a directory whose Processes exist, and wait until all of it serves.
+
+    `extra` names further Kubernetes programs to have: 'scheduler' is started, 'kubelet' and 'proxy' are only built.
+    """
+    extra = tuple(extra)
+    started = time.monotonic()
+    try:
+        binaries = assets.ensure_kubernetes(components(extra))
+        distribution = kafka_archive.ensure_archive(kafka_dist.ensure_distribution())
+        say(f"starting a control plane and {len(where)} Kafka brokers")
+        with ThreadPoolExecutor(max_workers=2) as side_by_side:
+            plane = side_by_side.submit(
+                ControlPlane.start, directory / "kubernetes", processes, binaries, scheduler="scheduler" in extra
+            )
+            racks = {site.broker: site.path for site in where}
+            cluster = side_by_side.submit(KafkaCluster.start, directory / "kafka", processes, distribution, racks)
+            stack = Stack(directory, processes, plane.result(), cluster.result(), tuple(where))
+        with stack.control_plane.api_client() as api:
+            core = client.CoreV1Api(api)
+            namespace: Any = {"metadata": {"name": BROKER_NAMESPACE}}
+            core.create_namespace(namespace)
+            create_sites(core, BROKER_NAMESPACE, where)
+    except BaseException:
+        processes.end(grace=0)
+        raise
+    (directory / _RECORD).write_text(json.dumps([asdict(site) for site in where]))
+    say(f"ready after {time.monotonic() - started:.0f} s")
+    return stack
+
+
+def find(name: str = DEFAULT_NAME) -> Stack | None:
+    """The stack of that name; None when it is not running, or not whole."""
+    directory = directory_of(name)
+    processes = Processes.running(directory)
+    distribution = kafka_dist.find_distribution()
+    if processes is None or distribution is None or not (directory / _RECORD).exists():
+        return None
+    where = tuple(Site(**site) for site in json.loads((directory / _RECORD).read_text()))
+    distribution = kafka_archive.ensure_archive(distribution)
+    plane = ControlPlane.running(directory / "kubernetes", processes)
+    cluster = KafkaCluster.running(directory / "kafka", processes, distribution)
+    return Stack(directory, processes, plane, cluster, where)
+
+
+def attach(name: str = DEFAULT_NAME) -> Stack:
+    """The running stack of that name. Raises StackError when there is none."""
+    stack = find(name)
+    if stack is None:
+        raise StackError(f"stack {name!r} is not running; start it with `python -m dev up --name {name}`")
+    return stack
+
+
+def down(name: str = DEFAULT_NAME) -> bool:
+    """End the stack of that name and delete its state. Returns whether there was anything to end or delete."""
+    directory = directory_of(name)
+    if not directory.exists():
+        return False
+    Processes(directory).end(grace=0)  # nobody keeps the data, so nobody has to write it out
+    shutil.rmtree(directory)
+    return True
+
+
+def names() -> list[str]:
+    """Names of the stacks that have state, running or not."""
+    return sorted(path.name for path in (state_root() / "stacks").glob("*") if path.is_dir())
+
+
+def directory_of(name: str) -> Path:
+    """Where the stack of that name keeps its state: kubeconfig, certificates, logs, data."""
+    if not name or Path(name).name != name or name.startswith("."):
+        raise StackError(f"not a name for a stack: {name!r}")
+    return state_root() / "stacks" / name
