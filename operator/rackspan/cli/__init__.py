@@ -1,0 +1,5 @@
+"""The `rackspan` command."""
+
+from rackspan.cli.app import app
+
+__all__ = ["app"]

@@ -1,0 +1,37 @@
+"""The operator's own life: every kopf setting in one place, and the way into the API server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import kopf
+
+from rackspan.api.labels import FINALIZER, GROUP
+from rackspan.handlers.memo import Memo
+
+
+@kopf.on.startup()
+async def configure(settings: kopf.OperatorSettings, memo: Memo, **_: Any) -> None:
+    """Settings first, then the loops."""
+    # Nothing here makes kopf write to an object. Should a later handler do, it writes under our own names.
+    settings.persistence.finalizer = FINALIZER
+    settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=GROUP)
+    settings.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=GROUP)
+    settings.posting.enabled = False  # Events come from the kube room, on changes of condition only
+    settings.scanning.disabled = True  # the CRDs are there before the operator is; no right to watch them is needed
+    settings.queueing.idle_timeout = 1.0  # a worker a changed object: thousands at once in a burst
+    settings.watching.server_timeout = 600
+    settings.watching.chunk_size = 500
+    memo.controller.start()
+
+
+@kopf.on.cleanup()
+async def stop(memo: Memo, **_: Any) -> None:
+    """Loops end before connections do."""
+    await memo.controller.stop()
+
+
+@kopf.on.login()
+def login(**_: Any) -> kopf.ConnectionInfo | None:
+    """The Pod's service account, else the kubeconfig (KUBECONFIG)."""
+    return kopf.login_with_service_account() or kopf.login_with_kubeconfig()

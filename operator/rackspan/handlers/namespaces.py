@@ -1,0 +1,22 @@
+"""Namespaces: their labels decide who may use a topology."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import kopf
+
+from rackspan.handlers.memo import Memo
+
+
+@kopf.index("v1", "namespaces")
+def namespace_seen(body: kopf.Body, memo: Memo, **_: Any) -> None:
+    """Listed, added or changed; kopf calls this before any event handler of any kind runs."""
+    memo.controller.namespace_seen(body)
+
+
+@kopf.on.event("v1", "namespaces")
+async def namespace_gone(event: kopf.RawEvent, memo: Memo, **_: Any) -> None:
+    """Deleted."""
+    if event["type"] == "DELETED":
+        memo.controller.namespace_gone(event["object"])

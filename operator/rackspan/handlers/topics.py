@@ -1,0 +1,26 @@
+"""KafkaTopics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import kopf
+
+from rackspan.api.kafkatopic import PLURAL
+from rackspan.api.labels import GROUP, VERSION
+from rackspan.handlers.memo import Memo
+
+
+@kopf.index(GROUP, VERSION, PLURAL)
+def topic_listed(body: kopf.Body, memo: Memo, **_: Any) -> None:
+    """Known before anything is decided about any other; kopf calls this before any event handler runs."""
+    memo.controller.topic_listed(body)
+
+
+@kopf.on.event(GROUP, VERSION, PLURAL)
+async def topic_event(event: kopf.RawEvent, memo: Memo, **_: Any) -> None:
+    """Listed, added, changed or deleted."""
+    if event["type"] == "DELETED":
+        memo.controller.topic_gone(event["object"])
+    else:
+        memo.controller.topic_seen(event["object"])

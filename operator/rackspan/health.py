@@ -1,0 +1,59 @@
+"""Metrics and probes over HTTP: `/metrics`, `/healthz` (alive), `/readyz` (takes part)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Vitals(Protocol):
+    """What the probes ask."""
+
+    def alive(self) -> Mapping[str, object]: ...
+    def ready(self) -> Mapping[str, object]: ...
+
+
+class HealthServer:
+    """Serves until stopped. A probe's answer carries `ok` and the facts it was judged by."""
+
+    def __init__(self, vitals: Vitals, host: str, port: int) -> None:
+        self._vitals = vitals
+        self._host = host
+        self._port = port
+        self._runner: web.AppRunner | None = None
+        self.port = port
+
+    async def start(self) -> None:
+        """Listen. Raises OSError where the port is taken."""
+        app = web.Application()
+        app.router.add_get("/metrics", self._metrics)
+        app.router.add_get("/healthz", self._alive)
+        app.router.add_get("/readyz", self._ready)
+        self._runner = web.AppRunner(app, access_log=None)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, self._host, self._port)
+        await site.start()
+        self.port = self._runner.addresses[0][1]
+
+    async def stop(self) -> None:
+        """Close the port."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    async def _metrics(self, _: web.Request) -> web.Response:
+        return web.Response(body=generate_latest(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    async def _alive(self, _: web.Request) -> web.Response:
+        return _probe(self._vitals.alive())
+
+    async def _ready(self, _: web.Request) -> web.Response:
+        return _probe(self._vitals.ready())
+
+
+def _probe(facts: Mapping[str, object]) -> web.Response:
+    return web.json_response(dict(facts), status=200 if facts["ok"] else 503)

@@ -1,0 +1,243 @@
+"""`KafkaAdmin` over confluent-kafka.
+
+librdkafka answers on threads of its own and confluent-kafka hands out concurrent futures. One small pool per cluster
+waits for them, so that a batch of many topics costs one hand-over to the event loop, not one per topic.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka import admin as client
+
+from rackspan.kafka.config import client_properties
+from rackspan.kafka.errors import TELLS_THE_CAUSE, failure, failure_of, is_unknown_topic
+from rackspan.metrics import KAFKA_SECONDS
+from rackspan.reconcile.failures import Failure, FailureError
+from rackspan.reconcile.ports import BrokerSeen, ClusterSeen, LoadSeen, TopicConfigSeen, TopicSeen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+    from concurrent.futures import Future
+
+    from rackspan.api.racktopology import KafkaSpec
+    from rackspan.reconcile.ports import ConfigChange, Credentials, NewPartitions, NewTopic, Outcomes
+
+T = TypeVar("T")
+_log = logging.getLogger("rackspan.kafka")
+_THREADS = 4
+_FIRST_ANSWER_SECONDS = 10.0
+_CALL_SECONDS = 60.0
+_POLL_SECONDS = 0.1
+
+
+class ConfluentConnector:
+    """Makes admin clients; implements `KafkaConnector`."""
+
+    async def connect(self, kafka: KafkaSpec, credentials: Credentials) -> ConfluentAdmin:
+        """A client that has answered once. Raises FailureError with the cause when it does not answer."""
+        admin = ConfluentAdmin(client_properties(kafka, credentials))
+        try:
+            await admin.cluster()
+        except BaseException:
+            await admin.close()
+            raise
+        return admin
+
+
+class ConfluentAdmin:
+    """One Kafka cluster's Admin API; implements `KafkaAdmin`."""
+
+    def __init__(self, properties: Mapping[str, str | int | bool]) -> None:
+        self._cause: KafkaError | None = None
+        try:
+            # librdkafka's own log lines may carry host names but never credentials; they go through ours.
+            self._client = client.AdminClient({**properties, "error_cb": self._note, "logger": _log})
+        except (KafkaException, ValueError, TypeError) as error:
+            raise FailureError(failure_of(error)) from error
+        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="kafka")
+
+    def _note(self, error: KafkaError) -> None:
+        if error.code() in TELLS_THE_CAUSE:
+            self._cause = error
+
+    async def cluster(self) -> ClusterSeen:
+        """The cluster id and the brokers that are alive."""
+
+        def call() -> ClusterSeen:
+            self._cause = None
+            answer: Future[Any] = self._client.describe_cluster(request_timeout=_FIRST_ANSWER_SECONDS)
+            deadline = time.monotonic() + _FIRST_ANSWER_SECONDS
+            while not answer.done() and time.monotonic() < deadline:
+                # A wrong password or certificate is told by the error callback long before the call times out.
+                self._client.poll(_POLL_SECONDS)
+                if self._cause is not None and not answer.done():
+                    raise FailureError(failure(self._cause))
+            found = answer.result(timeout=1)
+            brokers = (BrokerSeen(node.id, f"{node.host}:{node.port}", node.rack) for node in found.nodes)
+            return ClusterSeen(found.cluster_id, tuple(sorted(brokers, key=lambda broker: broker.id)))
+
+        return await self._run("describe_cluster", call)
+
+    async def load(self) -> LoadSeen:
+        """Replicas and preferred leaders per broker over every topic: one Metadata call."""
+
+        def call() -> LoadSeen:
+            replicas: Counter[int] = Counter()
+            leaders: Counter[int] = Counter()
+            topics = self._client.list_topics(timeout=_CALL_SECONDS).topics
+            for topic in topics.values():
+                for partition in topic.partitions.values():
+                    replicas.update(partition.replicas)
+                    leaders.update(partition.replicas[:1])
+            return LoadSeen(replicas, leaders, len(topics))
+
+        return await self._run("list_topics", call)
+
+    async def topics(self, names: Collection[str]) -> Mapping[str, TopicSeen | Failure | None]:
+        """Each named topic: what it is, None where there is none, a Failure where it could not be read."""
+        if not names:
+            return {}
+
+        def call() -> Mapping[str, TopicSeen | Failure | None]:
+            answers = self._client.describe_topics(TopicCollection(list(names)), request_timeout=_CALL_SECONDS)
+            return {name: _topic(answer) for name, answer in answers.items()}
+
+        return await self._run("describe_topics", call)
+
+    async def configs(self, names: Collection[str]) -> Mapping[str, TopicConfigSeen]:
+        """Each topic's configuration; a topic that is gone is left out."""
+        if not names:
+            return {}
+
+        def call() -> Mapping[str, TopicConfigSeen]:
+            resources = [client.ConfigResource(client.ResourceType.TOPIC, name) for name in names]
+            answers = self._client.describe_configs(resources, request_timeout=_CALL_SECONDS)
+            return {
+                resource.name: config for resource, answer in answers.items() if (config := _config(answer)) is not None
+            }
+
+        return await self._run("describe_configs", call)
+
+    async def create_topics(self, topics: Sequence[NewTopic]) -> Outcomes:
+        """One CreateTopics call. Keep its records below Kafka's 10,000 per operation."""
+
+        def call() -> Mapping[str, Future[None]]:
+            return self._client.create_topics([_new_topic(topic) for topic in topics], request_timeout=_CALL_SECONDS)
+
+        return await self._act("create_topics", call)
+
+    async def create_partitions(self, topics: Sequence[NewPartitions]) -> Outcomes:
+        """One CreatePartitions call."""
+
+        def call() -> Mapping[str, Future[None]]:
+            wanted = [
+                client.NewPartitions(
+                    topic.name,
+                    topic.total,
+                    **({} if topic.assignment is None else {"replica_assignment": _lists(topic.assignment)}),
+                )
+                for topic in topics
+            ]
+            return self._client.create_partitions(wanted, request_timeout=_CALL_SECONDS)
+
+        return await self._act("create_partitions", call)
+
+    async def alter_configs(self, changes: Sequence[ConfigChange]) -> Outcomes:
+        """One IncrementalAlterConfigs call (KIP-339): only the named keys change."""
+
+        def call() -> Mapping[str, Future[None]]:
+            resources = [
+                client.ConfigResource(
+                    client.ResourceType.TOPIC,
+                    change.name,
+                    incremental_configs=[
+                        client.ConfigEntry(key, value, incremental_operation=client.AlterConfigOpType.SET)
+                        for key, value in change.set.items()
+                    ],
+                )
+                for change in changes
+            ]
+            answers = self._client.incremental_alter_configs(resources, request_timeout=_CALL_SECONDS)
+            return {resource.name: answer for resource, answer in answers.items()}
+
+        return await self._act("incremental_alter_configs", call)
+
+    async def delete_topics(self, names: Sequence[str]) -> Outcomes:
+        """One DeleteTopics call. The caller has compared topic ids just before."""
+
+        def call() -> Mapping[str, Future[None]]:
+            return self._client.delete_topics(list(names), request_timeout=_CALL_SECONDS)
+
+        return await self._act("delete_topics", call)
+
+    async def close(self) -> None:
+        """Let go of threads and sockets; calls under way end with a failure."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    async def _act(self, operation: str, call: Callable[[], Mapping[str, Future[None]]]) -> Outcomes:
+        def collect() -> Outcomes:
+            return {name: _outcome(answer) for name, answer in call().items()}
+
+        return await self._run(operation, collect)
+
+    async def _run(self, operation: str, call: Callable[[], T]) -> T:
+        started = time.perf_counter()
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._pool, call)
+        except FailureError:
+            raise
+        except Exception as error:
+            raise FailureError(failure(self._cause) if self._cause else failure_of(error)) from error
+        finally:
+            KAFKA_SECONDS.labels(operation).observe(time.perf_counter() - started)
+
+
+def _outcome(answer: Future[None]) -> Failure | None:
+    error = answer.exception(timeout=_CALL_SECONDS + 5)
+    return None if error is None else failure_of(error)
+
+
+def _topic(answer: Future[Any]) -> TopicSeen | Failure | None:
+    error = answer.exception(timeout=_CALL_SECONDS + 5)
+    if error is not None:
+        return None if is_unknown_topic(error) else failure_of(error)
+    found = answer.result()
+    partitions = sorted(found.partitions, key=lambda partition: partition.id)
+    return TopicSeen(
+        found.name,
+        str(found.topic_id),
+        tuple(tuple(node.id for node in partition.replicas) for partition in partitions),
+    )
+
+
+def _config(answer: Future[Any]) -> TopicConfigSeen | None:
+    if answer.exception(timeout=_CALL_SECONDS + 5) is not None:
+        return None  # the topic went away between two calls: the next pass sees it
+    own = client.ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+    entries = answer.result()
+    min_insync = entries.get("min.insync.replicas")
+    return TopicConfigSeen(
+        own={key: entry.value for key, entry in entries.items() if entry.source == own},
+        min_insync=int(min_insync.value) if min_insync and min_insync.value else None,
+    )
+
+
+def _new_topic(topic: NewTopic) -> Any:
+    if topic.assignment is None:
+        return client.NewTopic(
+            topic.name, topic.partitions, replication_factor=topic.replication_factor, config=dict(topic.config)
+        )
+    return client.NewTopic(
+        topic.name, topic.partitions, replica_assignment=_lists(topic.assignment), config=dict(topic.config)
+    )
+
+
+def _lists(assignment: Sequence[Sequence[int]]) -> list[list[int]]:
+    return [list(replicas) for replicas in assignment]

@@ -1,0 +1,45 @@
+"""From a RackTopology's `spec.kafka` and its Secrets to librdkafka's client properties."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rackspan.api.racktopology import KafkaSpec
+    from rackspan.reconcile.ports import Credentials
+
+_PROTOCOLS = {
+    (False, False): "PLAINTEXT",
+    (True, False): "SSL",
+    (False, True): "SASL_PLAINTEXT",
+    (True, True): "SASL_SSL",
+}
+
+
+def client_properties(kafka: KafkaSpec, credentials: Credentials) -> dict[str, str | int | bool]:
+    """Properties for an AdminClient. What TLS and SASL decide wins over `spec.kafka.properties`."""
+    tls, sasl = kafka.tls, kafka.sasl
+    properties: dict[str, str | int | bool] = {
+        "client.id": "rackspan",
+        "socket.timeout.ms": 30_000,
+        "socket.connection.setup.timeout.ms": 5_000,
+        "reconnect.backoff.ms": 100,
+        "reconnect.backoff.max.ms": 2_000,
+        # The background refresh of every topic's metadata serves producers and consumers; nothing here reads it.
+        "topic.metadata.refresh.interval.ms": -1,
+        **kafka.properties,
+        "bootstrap.servers": kafka.bootstrap_servers,
+        "security.protocol": _PROTOCOLS[tls is not None, sasl is not None],
+    }
+    if tls is not None:
+        properties["ssl.endpoint.identification.algorithm"] = "https" if tls.verify_hostname else "none"
+        if credentials.ca_pem:
+            properties["ssl.ca.pem"] = credentials.ca_pem
+        if credentials.certificate_pem and credentials.key_pem:
+            properties["ssl.certificate.pem"] = credentials.certificate_pem
+            properties["ssl.key.pem"] = credentials.key_pem
+    if sasl is not None:
+        properties["sasl.mechanism"] = sasl.mechanism
+        properties["sasl.username"] = credentials.username or ""
+        properties["sasl.password"] = credentials.password or ""
+    return properties

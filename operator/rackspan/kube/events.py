@@ -1,0 +1,73 @@
+"""Kubernetes Events, posted one after the other behind everything else that is more urgent."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import logging
+from typing import TYPE_CHECKING, Any
+
+from rackspan.api.labels import GROUP, VERSION
+from rackspan.kube.rest import ConflictError, NotFoundError, Rest
+from rackspan.metrics import EVENTS_DROPPED
+from rackspan.reconcile.failures import FailureError
+
+if TYPE_CHECKING:
+    from rackspan.reconcile.ports import Announcement
+
+_log = logging.getLogger("rackspan.kube")
+_MOST_WAITING = 5_000
+_MESSAGE_LIMIT = 1_000
+
+
+class EventQueue:
+    """A bounded queue: an Event is help for people, so it is dropped (and counted) rather than waited for."""
+
+    def __init__(self, rest: Rest) -> None:
+        self._rest = rest
+        self._queue: asyncio.Queue[Announcement] = asyncio.Queue(_MOST_WAITING)
+
+    def put(self, announcement: Announcement) -> None:
+        """Post it when there is time."""
+        try:
+            self._queue.put_nowait(announcement)
+        except asyncio.QueueFull:
+            EVENTS_DROPPED.inc()
+
+    async def run(self) -> None:
+        """Post until cancelled."""
+        while True:
+            announcement = await self._queue.get()
+            try:
+                key = announcement.about.key
+                await self._rest.post(
+                    "create_event", f"/api/v1/namespaces/{key.namespace}/events", _event(announcement)
+                )
+            except (FailureError, NotFoundError, ConflictError) as error:
+                EVENTS_DROPPED.inc()
+                _log.warning("an Event could not be posted: %s", error)
+
+
+def _event(announcement: Announcement) -> dict[str, Any]:
+    about = announcement.about
+    now = dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"generateName": f"{about.key.name[:200]}.", "namespace": about.key.namespace},
+        "involvedObject": {
+            "apiVersion": f"{GROUP}/{VERSION}",
+            "kind": about.kind,
+            "namespace": about.key.namespace,
+            "name": about.key.name,
+            "uid": about.uid,
+        },
+        "type": "Warning" if announcement.warning else "Normal",
+        "reason": announcement.reason,
+        "message": announcement.message[:_MESSAGE_LIMIT],
+        "source": {"component": "rackspan"},
+        "reportingComponent": "rackspan.dev/operator",
+        "firstTimestamp": now,
+        "lastTimestamp": now,
+        "count": 1,
+    }

@@ -1,0 +1,109 @@
+"""Plain JSON requests over the official client's connection, authentication and TLS.
+
+The generated API classes build and validate a model per call; a status patch a topic needs neither.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+from kubernetes.aio import client, config
+
+from rackspan.api.reasons import Reason
+from rackspan.metrics import KUBE_SECONDS
+from rackspan.reconcile.failures import Failure, FailureError, Remedy
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+_TIMEOUT_SECONDS = 30
+_NOT_FOUND = 404
+_CONFLICT = 409
+_DENIED = (401, 403)
+
+
+async def connect(kubeconfig: Path | None) -> client.ApiClient:
+    """A client for the kubeconfig that is named, else the Pod's service account, else the default kubeconfig."""
+    settings = client.Configuration()
+    settings.connection_pool_maxsize = 32
+    if kubeconfig is not None:
+        await config.load_kube_config(config_file=str(kubeconfig), client_configuration=settings)
+        return client.ApiClient(settings)
+    try:
+        config.load_incluster_config(client_configuration=settings)
+    except config.ConfigException:
+        await config.load_kube_config(client_configuration=settings)
+    return client.ApiClient(settings)
+
+
+class NotFoundError(Exception):
+    """The object is gone."""
+
+
+class ConflictError(Exception):
+    """The object is not the one that was meant: another uid, or another resource version."""
+
+
+class Rest:
+    """Requests that are counted and whose errors are classed."""
+
+    def __init__(self, api: client.ApiClient) -> None:
+        self._api = api
+
+    async def get(self, operation: str, path: str, *, accept: str = "application/json") -> dict[str, Any]:
+        """Read one object or list."""
+        return await self._call(operation, "GET", path, None, {"Accept": accept})
+
+    async def post(self, operation: str, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Create one object."""
+        return await self._call(operation, "POST", path, body, {"Content-Type": "application/json"})
+
+    async def merge(self, operation: str, path: str, patch: Mapping[str, Any]) -> dict[str, Any]:
+        """JSON merge patch (RFC 7396)."""
+        return await self._call(operation, "PATCH", path, patch, {"Content-Type": "application/merge-patch+json"})
+
+    async def close(self) -> None:
+        """Let go of the connections."""
+        await self._api.close()
+
+    async def _call(
+        self, operation: str, method: str, path: str, body: Mapping[str, Any] | None, headers: dict[str, str]
+    ) -> dict[str, Any]:
+        started = time.perf_counter()
+        try:
+            request = await self._api.param_serialize(
+                method, path, header_params=headers, body=body, auth_settings=["BearerToken"]
+            )
+            response = await self._api.call_api(*request, _request_timeout=_TIMEOUT_SECONDS)
+            text = await response.read()
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise FailureError(
+                Failure(
+                    Reason.API_SERVER_UNREACHABLE, f"{method} {path}: {type(error).__name__}: {error}", Remedy.RETRY
+                )
+            ) from error
+        finally:
+            KUBE_SECONDS.labels(operation).observe(time.perf_counter() - started)
+        if 200 <= response.status < 300:  # noqa: PLR2004
+            answer: dict[str, Any] = json.loads(text)
+            return answer
+        raise _error(method, path, response.status, text)
+
+
+def _error(method: str, path: str, status: int, text: bytes) -> Exception:
+    try:
+        message = json.loads(text).get("message", "")
+    except ValueError:
+        message = text[:200].decode(errors="replace")
+    if status == _NOT_FOUND:
+        return NotFoundError(message)
+    if status == _CONFLICT:
+        return ConflictError(message)
+    what = f"{method} {path}: {status} {message}"
+    if status in _DENIED:
+        return FailureError(Failure(Reason.NOT_AUTHORIZED, what, Remedy.ACCESS))
+    return FailureError(Failure(Reason.API_SERVER_UNREACHABLE, what, Remedy.RETRY))

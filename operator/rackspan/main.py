@@ -1,0 +1,83 @@
+"""Wires ports to implementations and runs one operator process."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING
+
+import kopf
+
+from rackspan.handlers import lifecycle, namespaces, nodes, pods, topics, topologies
+from rackspan.handlers.memo import Memo
+from rackspan.health import HealthServer
+from rackspan.kafka.admin import ConfluentConnector
+from rackspan.kube.cluster import KubeCluster
+from rackspan.kube.events import EventQueue
+from rackspan.kube.rest import Rest, connect
+from rackspan.reconcile.cluster import Tools
+from rackspan.reconcile.controller import Controller
+from rackspan.reconcile.inventory import Inventory
+from rackspan.reconcile.statuses import StatusWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rackspan.core.placement import Placer
+    from rackspan.settings import Settings
+
+HANDLERS = (lifecycle, namespaces, nodes, pods, topics, topologies)
+"""Importing them has registered their decorators with kopf."""
+
+_log = logging.getLogger("rackspan")
+
+
+def installed_placers() -> Mapping[str, Placer]:
+    """Placers by name, from the entry points of the group `rackspan.placers`. One that cannot be loaded is left out."""
+    found = {}
+    for entry in entry_points(group="rackspan.placers"):
+        try:
+            found[entry.name] = entry.load()()
+        except Exception:
+            _log.exception("placer %s (%s) cannot be loaded", entry.name, entry.value)
+    return found
+
+
+async def run(settings: Settings) -> None:
+    """One operator, until it is told to stop (SIGTERM, SIGINT)."""
+    if settings.kubeconfig is not None:
+        os.environ["KUBECONFIG"] = str(settings.kubeconfig)  # kopf reads it from there
+    rest = Rest(await connect(settings.kubeconfig))
+    events = EventQueue(rest)
+    kube = KubeCluster(rest, events, settings.namespaces)
+    tools = Tools(
+        inventory=Inventory(),
+        kube=kube,
+        kafka=ConfluentConnector(),
+        statuses=StatusWriter(kube),
+        placers=installed_placers(),
+        resync_seconds=settings.resync_seconds,
+    )
+    controller = Controller(tools, settings.stall_seconds)
+    health = HealthServer(controller, settings.listen_host, settings.listen_port)
+    await health.start()
+    _log.info("metrics and probes on port %d", health.port)
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    poster = asyncio.create_task(events.run(), name="events")
+    try:
+        await kopf.operator(
+            memo=Memo(controller),
+            standalone=True,
+            clusterwide=not settings.namespaces,
+            namespaces=settings.namespaces,
+            stop_flag=stop,
+        )
+    finally:
+        poster.cancel()
+        await health.stop()
+        await rest.close()

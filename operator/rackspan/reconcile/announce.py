@@ -1,0 +1,65 @@
+"""Which Kubernetes Events a pass gives rise to: what was done, and conditions that changed sides. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rackspan.api.conditions import COMPLIANT, CONNECTED, RACKS_IN_SYNC, STALLED, ConditionStatus, find_condition
+from rackspan.api.reasons import Reason
+from rackspan.reconcile.ports import Announcement
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rackspan.api.conditions import Condition
+    from rackspan.reconcile.ports import ObjectRef
+    from rackspan.reconcile.worker import Outcome
+
+_GOOD_WHEN_TRUE = (COMPLIANT, CONNECTED, RACKS_IN_SYNC)
+
+
+def announcements(
+    about: ObjectRef, before: Sequence[Condition], after: Sequence[Condition], outcome: Outcome | None = None
+) -> Iterator[Announcement]:
+    """Events for one object. A condition that stays as it was is not announced again."""
+    if outcome is not None:
+        yield from _done(about, outcome)
+    stalled = find_condition(after, STALLED)
+    if stalled is not None and _changed(before, stalled):
+        yield Announcement(about, stalled.reason, stalled.message, warning=True)
+    for kind in _GOOD_WHEN_TRUE:
+        was, now = find_condition(before, kind), find_condition(after, kind)
+        if now is None or (was is not None and was.status == now.status):
+            continue
+        if now.status == ConditionStatus.FALSE:
+            yield Announcement(about, now.reason, now.message, warning=True)
+        elif now.status == ConditionStatus.TRUE and was is not None:
+            yield Announcement(about, now.reason, now.message)
+
+
+def _done(about: ObjectRef, outcome: Outcome) -> Iterator[Announcement]:
+    if outcome.failures:
+        return
+    decision, topic = outcome.decision, outcome.topic
+    if decision.create is not None:
+        yield Announcement(about, Reason.CREATED, f"topic {topic.topic_name}: {decision.summary}")
+    elif topic.status.topic_id is None and outcome.seen is not None and not outcome.guarded:
+        yield Announcement(
+            about,
+            Reason.ADOPTED,
+            f"topic {topic.topic_name} ({outcome.seen.topic_id}) was there and is managed from now on",
+        )
+    if decision.grow is not None:
+        yield Announcement(
+            about, Reason.PARTITIONS_ADDED, f"topic {topic.topic_name}: grow to {decision.grow.total} partitions"
+        )
+    if decision.configure is not None:
+        drift = topic.status.observed_generation == topic.meta.generation
+        what = ", ".join(f"{key}={value}" for key, value in sorted(decision.configure.set.items()))
+        why = "changed in Kafka, put back" if drift else "set"
+        yield Announcement(about, Reason.CONFIG_UPDATED, f"topic {topic.topic_name}: {why}: {what}")
+
+
+def _changed(before: Sequence[Condition], condition: Condition) -> bool:
+    was = find_condition(before, condition.type)
+    return was is None or was.status != condition.status or was.reason != condition.reason

@@ -1,0 +1,231 @@
+"""Routes what Kubernetes tells to the topology that it concerns."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+from rackspan.api import kafkatopic, racktopology
+from rackspan.api.errors import SpecError
+from rackspan.api.meta import ObjectKey
+from rackspan.reconcile.cluster import ClusterReconciler, Tools
+from rackspan.reconcile.failures import FailureError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rackspan.api.kafkatopic import KafkaTopic
+    from rackspan.reconcile.inventory import Inventory
+
+_log = logging.getLogger("rackspan.reconcile")
+_SWEEP_SECONDS = 300.0
+"""How often the API server is asked which objects there still are: a watch that broke may have missed a deletion."""
+
+
+class Controller:
+    """One loop per RackTopology that exists or that a KafkaTopic names. Belongs to the event loop."""
+
+    def __init__(self, tools: Tools, stall_seconds: float) -> None:
+        self.inventory: Inventory = tools.inventory
+        self._tools = tools
+        self._stall_seconds = stall_seconds
+        self._loops: dict[ObjectKey, tuple[ClusterReconciler, asyncio.Task[None]]] = {}
+        self._shapes: dict[ObjectKey, object] = {}
+        self._generations: dict[ObjectKey, tuple[str, int]] = {}
+        self._started = False
+        self._sweeper: asyncio.Task[None] | None = None
+
+    # --- lifecycle ---------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """From now on `ready` may hold."""
+        self._started = True
+        self._sweeper = asyncio.create_task(self._sweep(), name="sweep")
+
+    async def stop(self) -> None:
+        """End all loops; what is under way in Kafka goes on there and is seen at the next start."""
+        tasks = [task for _, task in self._loops.values()] + ([self._sweeper] if self._sweeper else [])
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._loops.clear()
+
+    def alive(self) -> Mapping[str, object]:
+        """For the liveness probe: every loop has turned lately. Kafka being away is no reason to be restarted."""
+        now = asyncio.get_running_loop().time()
+        ages = {
+            str(key): round(now - loop.last_pass, 1)
+            for key, (loop, _) in self._loops.items()
+            if loop.last_pass is not None
+        }
+        ended = [str(key) for key, (_, task) in self._loops.items() if task.done()]
+        return {
+            "ok": not ended and all(age < self._stall_seconds for age in ages.values()),
+            "secondsSinceLastPass": ages,
+            "ended": ended,
+        }
+
+    def ready(self) -> Mapping[str, object]:
+        """For the readiness probe: watches have started."""
+        connected = {str(key): loop.connected for key, (loop, _) in self._loops.items()}
+        return {"ok": self._started, "connected": connected}
+
+    # --- KafkaTopics -------------------------------------------------------------------------------------------------
+
+    def topic_listed(self, body: Mapping[str, Any]) -> None:
+        """Known before anything is decided."""
+        try:
+            self.inventory.put_topic(body)
+        except SpecError as error:
+            _log.error("KafkaTopic %s cannot be read: %s", _key(body), error)
+
+    def topic_seen(self, body: Mapping[str, Any]) -> None:
+        """Added or changed."""
+        self.topic_listed(body)
+        topic = self.inventory.topics.get(_key(body))
+        if topic is None:
+            return
+        shape = _shape(topic)
+        if self._shapes.get(topic.key) == shape:
+            return  # nothing but the status that was just written
+        self._shapes[topic.key] = shape
+        self._loop(topic.topology).topics_changed({topic.key, *self.inventory.rivals(topic)})
+
+    def topic_gone(self, body: Mapping[str, Any]) -> None:
+        """Deleted."""
+        self._forget_topic(_key(body))
+
+    def _forget_topic(self, key: ObjectKey) -> None:
+        self._shapes.pop(key, None)
+        topic = self.inventory.drop_topic(key)
+        if topic is None:
+            return
+        if topic.topology in self._loops:
+            self._loops[topic.topology][0].topic_gone(key)
+        self._rivals_of(topic)
+        self._end_idle(topic.topology)
+
+    def _rivals_of(self, topic: KafkaTopic) -> None:
+        rivals = self.inventory.rivals(topic)
+        if rivals and topic.topology in self._loops:
+            self._loops[topic.topology][0].topics_changed(rivals)
+
+    # --- RackTopologies ----------------------------------------------------------------------------------------------
+
+    def topology_listed(self, body: Mapping[str, Any]) -> None:
+        """Known before anything is decided."""
+        try:
+            self.inventory.put_topology(body)
+        except SpecError as error:
+            _log.error("RackTopology %s cannot be read: %s", _key(body), error)
+
+    def topology_seen(self, body: Mapping[str, Any]) -> None:
+        """Added or changed."""
+        self.topology_listed(body)
+        topology = self.inventory.topologies.get(_key(body))
+        if topology is None:
+            return
+        shape = (topology.meta.uid, topology.meta.generation)
+        loop = self._loop(topology.key)
+        if self._generations.get(topology.key) != shape:
+            self._generations[topology.key] = shape
+            loop.look_again()
+
+    def topology_gone(self, body: Mapping[str, Any]) -> None:
+        """Deleted. Its topics are told; Kafka is left alone."""
+        key = _key(body)
+        self.inventory.topologies.pop(key, None)
+        self._generations.pop(key, None)
+        if key in self._loops:
+            self._loops[key][0].look_again()
+        self._end_idle(key)
+
+    # --- what topologies are made of ---------------------------------------------------------------------------------
+
+    def node_seen(self, body: Mapping[str, Any]) -> None:
+        """Added or changed."""
+        if self.inventory.put_node(body):
+            self._look_everywhere()
+
+    def node_gone(self, body: Mapping[str, Any]) -> None:
+        """Deleted."""
+        self.inventory.nodes.pop(body["metadata"]["name"], None)
+        self._look_everywhere()
+
+    def pod_seen(self, body: Mapping[str, Any]) -> None:
+        """Added or changed."""
+        key = _key(body)
+        before = self.inventory.pods.get(key)
+        if self.inventory.put_pod(body):
+            self._look_for_pod(before, self.inventory.pods.get(key))
+
+    def pod_gone(self, body: Mapping[str, Any]) -> None:
+        """Deleted."""
+        self._look_for_pod(self.inventory.pods.pop(_key(body), None))
+
+    def namespace_seen(self, body: Mapping[str, Any]) -> None:
+        """Added or changed."""
+        if self.inventory.put_namespace(body):
+            name = body["metadata"]["name"]
+            for key, (loop, _) in self._loops.items():
+                loop.topics_changed(topic for topic in self.inventory.topics_of(key) if topic.namespace == name)
+
+    def namespace_gone(self, body: Mapping[str, Any]) -> None:
+        """Deleted, and all that was in it."""
+        self.inventory.namespaces.pop(body["metadata"]["name"], None)
+
+    def _look_everywhere(self) -> None:
+        for loop, _ in self._loops.values():
+            loop.look_again()
+
+    def _look_for_pod(self, *pods: Any) -> None:
+        for key, (loop, _) in self._loops.items():
+            topology = self.inventory.topologies.get(key)
+            source = topology.spec.brokers if topology else None
+            if topology is None or source is None:
+                continue
+            if any(
+                pod is not None
+                and pod.namespace == topology.broker_namespace
+                and source.pod_selector.matches(pod.labels)
+                for pod in pods
+            ):
+                loop.look_again()
+
+    # --- loops -------------------------------------------------------------------------------------------------------
+
+    def _loop(self, key: ObjectKey) -> ClusterReconciler:
+        if key not in self._loops:
+            loop = ClusterReconciler(key, self._tools)
+            self._loops[key] = (loop, asyncio.create_task(loop.run(), name=f"topology {key}"))
+        return self._loops[key][0]
+
+    def _end_idle(self, key: ObjectKey) -> None:
+        if key in self._loops and key not in self.inventory.topologies and not self.inventory.topics_of(key):
+            self._loops.pop(key)[1].cancel()
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(_SWEEP_SECONDS)
+            known_topics, known_topologies = set(self.inventory.topics), set(self.inventory.topologies)
+            try:
+                topics = set(await self._tools.kube.list_keys(kafkatopic.KIND))
+                topologies = set(await self._tools.kube.list_keys(racktopology.KIND))
+            except FailureError as error:
+                _log.warning("the sweep waits for the API server: %s", error)
+                continue
+            for key in known_topics - topics:
+                self._forget_topic(key)
+            for key in known_topologies - topologies:
+                self.topology_gone({"metadata": {"namespace": key.namespace, "name": key.name}})
+
+
+def _key(body: Mapping[str, Any]) -> ObjectKey:
+    return ObjectKey(body["metadata"]["namespace"], body["metadata"]["name"])
+
+
+def _shape(topic: KafkaTopic) -> object:
+    """What a KafkaTopic asks for. Its status is not part of it: the operator's own writes wake nobody."""
+    meta = topic.meta
+    return meta.uid, meta.generation, meta.deletion_timestamp, meta.finalizers, tuple(sorted(meta.annotations.items()))

@@ -1,0 +1,168 @@
+"""From a KafkaTopic's spec to a placement, its durability and the judgement of what Kafka holds. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rackspan.api.reasons import Reason
+from rackspan.core.compliance import Compliance, judge
+from rackspan.core.durability import Durability, DurabilityError, min_insync
+from rackspan.core.placement import (
+    ClusterView,
+    InfeasibleError,
+    MissingRackError,
+    PlacementSpec,
+    Spread,
+    Unsatisfiable,
+    seed_for,
+)
+from rackspan.core.topology import RackTree, parse_rack
+from rackspan.reconcile.failures import Failure, FailureError, Remedy
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rackspan.api.kafkatopic import KafkaTopicSpec
+    from rackspan.reconcile.scene import Scene
+
+Assignment = tuple[tuple[int, ...], ...]
+MIN_ISR = "min.insync.replicas"
+
+
+def placer_name(spec: KafkaTopicSpec, scene: Scene) -> str:
+    """The topic's placer, else the topology's default."""
+    return spec.placement.placer or scene.spec.defaults.placer
+
+
+def place(name: str, spec: KafkaTopicSpec, partitions: int, current: Assignment, scene: Scene) -> Assignment | None:
+    """Replica lists of all `partitions`, keeping `current`; None where the placer defers to Kafka.
+
+    Raises FailureError: unknown placer or level, missing racks, infeasible.
+    """
+    if spec.placement.assignment:
+        return _explicit(spec, partitions, current, scene)
+    placer = scene.placers.get(placer_name(spec, scene))
+    if placer is None:
+        known = ", ".join(sorted(scene.placers))
+        raise _failure(
+            Reason.UNKNOWN_PLACER, f"there is no placer {placer_name(spec, scene)!r}; installed are: {known}"
+        )
+    request = PlacementSpec(
+        partitions=partitions,
+        replication_factor=spec.replication_factor,
+        spread=spreads(spec, scene),
+        include=spec.placement.brokers.include,
+        exclude=spec.placement.brokers.exclude,
+        leaders=tuple(parse_rack(domain) for domain in spec.placement.leaders),
+        seed=seed_for(name) if spec.placement.seed is None else spec.placement.seed,
+        start_index=spec.placement.start_index,
+        shift=spec.placement.shift,
+        current=current,
+    )
+    try:
+        placement = placer.place(request, ClusterView(scene.racks.tree, scene.load.replicas, scene.load.leaders))
+    except MissingRackError as error:
+        raise _failure(Reason.MISSING_RACKS, str(error)) from error
+    except InfeasibleError as error:
+        raise _failure(Reason.INFEASIBLE, str(error)) from error
+    return None if placement is None else placement.partitions
+
+
+def spreads(spec: KafkaTopicSpec, scene: Scene) -> tuple[Spread, ...]:
+    """The topic's spread constraints. Raises FailureError for a level that the topology does not have."""
+    found = []
+    for spread in spec.placement.spread:
+        _known_level(spread.level, "spec.placement.spread", scene)
+        found.append(Spread(spread.level, spread.max_skew, Unsatisfiable(spread.when_unsatisfiable)))
+    return tuple(found)
+
+
+def durability_of(spec: KafkaTopicSpec, scene: Scene) -> Durability | None:
+    """The topic's durability, else the topology's default, else none. Raises FailureError for an unknown level."""
+    wanted = spec.durability or scene.spec.defaults.durability
+    if not wanted.min_domains and not wanted.tolerate:
+        return None
+    for level in (*wanted.min_domains, *wanted.tolerate):
+        _known_level(level, "durability", scene)
+    return Durability(min_domains=wanted.min_domains, tolerate=wanted.tolerate)
+
+
+def wanted_config(spec: KafkaTopicSpec, replicas: Sequence[Sequence[int]], scene: Scene) -> Mapping[str, str]:
+    """The configuration keys that are managed: `spec.config`, and min.insync.replicas where durability derives it.
+
+    Raises FailureError where durability cannot be had with these replicas, or contradicts the value that was set.
+    """
+    durability = durability_of(spec, scene)
+    if durability is None or not replicas:
+        return spec.config_values
+    given = spec.config_values.get(MIN_ISR)
+    try:
+        derived = min_insync(
+            eligible_tree(spec, scene), replicas, durability, given=int(given) if given and given.isdigit() else None
+        )
+    except DurabilityError as error:
+        raise _failure(Reason.DURABILITY_UNSATISFIABLE, str(error)) from error
+    return spec.config_values if given is not None else {**spec.config_values, MIN_ISR: str(derived)}
+
+
+def eligible_tree(spec: KafkaTopicSpec, scene: Scene) -> RackTree:
+    """The tree in which only the brokers that the topic may use have capacity."""
+    tree = scene.racks.tree
+    include, exclude = spec.placement.brokers.include, spec.placement.brokers.exclude
+    return tree.restricted(include, exclude) if include or exclude else tree
+
+
+@dataclass(frozen=True, slots=True)
+class Explicit:
+    """How far replicas are from an explicit assignment."""
+
+    partitions: int
+    different: tuple[int, ...]
+    moves: int
+
+
+def against_assignment(wanted: Assignment, replicas: Sequence[Sequence[int]]) -> Explicit:
+    """Compare with an explicit assignment, partition by partition. A reordered list is different but moves nothing."""
+    pairs = [(index, want, have) for index, (want, have) in enumerate(zip(wanted, replicas, strict=False))]
+    return Explicit(
+        partitions=len(pairs),
+        different=tuple(index for index, want, have in pairs if tuple(want) != tuple(have)),
+        moves=sum(len(set(want) - set(have)) for _, want, have in pairs),
+    )
+
+
+def judged(spec: KafkaTopicSpec, replicas: Sequence[Sequence[int]], scene: Scene) -> Compliance:
+    """Compliance of what Kafka holds. Raises FailureError where it cannot be judged: a rack is not known."""
+    unknown = {row.id for row in scene.racks.missing}
+    touched = sorted(unknown.intersection(broker for row in replicas for broker in row))
+    if touched and not scene.racks.ignore_missing:
+        brokers = ", ".join(map(str, touched))
+        raise _failure(Reason.MISSING_RACKS, f"the racks of brokers {brokers} are not known")
+    return judge(eligible_tree(spec, scene), replicas, spreads(spec, scene), size=spec.replication_factor)
+
+
+def _explicit(spec: KafkaTopicSpec, partitions: int, current: Assignment, scene: Scene) -> Assignment:
+    online = {row.id for row in scene.racks.rows if row.online}
+    wanted = tuple(spec.placement.assignment[len(current) : partitions])
+    absent = sorted({broker for row in wanted for broker in row} - online)
+    if absent:
+        names = ", ".join(map(str, absent))
+        raise _failure(
+            Reason.INFEASIBLE,
+            f"spec.placement.assignment names brokers that are not in the cluster: {names}; "
+            f"there are {', '.join(map(str, sorted(online)))}",
+        )
+    return current + wanted
+
+
+def _known_level(level: str, where: str, scene: Scene) -> None:
+    if level not in scene.racks.levels:
+        raise _failure(
+            Reason.UNKNOWN_LEVEL,
+            f"{where} names level {level!r}; topology {scene.topology} has: {', '.join(scene.racks.levels)}",
+        )
+
+
+def _failure(reason: Reason, message: str) -> FailureError:
+    return FailureError(Failure(reason, message, Remedy.SPEC))

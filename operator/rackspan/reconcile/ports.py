@@ -1,0 +1,156 @@
+"""What reconciling needs from the outside. Every call can be repeated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from rackspan.api.meta import ObjectKey
+    from rackspan.api.racktopology import KafkaSpec
+    from rackspan.reconcile.failures import Failure
+
+JsonObject: TypeAlias = dict[str, Any]
+
+
+# --- Kafka -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSeen:
+    """A broker as Kafka describes it: `rack` is the `broker.rack` it was started with."""
+
+    id: int
+    host: str
+    rack: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSeen:
+    """One answer to DescribeCluster: the brokers that are alive and unfenced."""
+
+    cluster_id: str
+    brokers: tuple[BrokerSeen, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSeen:
+    """A topic as Kafka holds it: `replicas[p]` is partition p's ordered replica list."""
+
+    name: str
+    topic_id: str
+    replicas: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicConfigSeen:
+    """A topic's configuration: the keys set on the topic itself, and min.insync.replicas wherever it comes from."""
+
+    own: Mapping[str, str]
+    min_insync: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class LoadSeen:
+    """Replicas and preferred leaders per broker id, over all topics of the cluster."""
+
+    replicas: Mapping[int, int]
+    leaders: Mapping[int, int]
+    topics: int
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic to create. `assignment` is None where the placer leaves the choice to Kafka."""
+
+    name: str
+    partitions: int
+    replication_factor: int
+    assignment: tuple[tuple[int, ...], ...] | None
+    config: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class NewPartitions:
+    """Partitions to add, so that the topic has `total`; `assignment` lists only the new ones."""
+
+    name: str
+    total: int
+    assignment: tuple[tuple[int, ...], ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChange:
+    """Keys to set on a topic. Keys that are not named are not touched (KIP-339)."""
+
+    name: str
+    set: Mapping[str, str]
+
+
+Outcomes: TypeAlias = "Mapping[str, Failure | None]"
+"""Per topic name: None where it worked. One topic's failure says nothing about the others."""
+
+
+class KafkaAdmin(Protocol):
+    """One cluster's Admin API. A call raises FailureError only where it failed for all topics."""
+
+    async def cluster(self) -> ClusterSeen: ...
+    async def load(self) -> LoadSeen: ...
+    async def topics(self, names: Collection[str]) -> Mapping[str, TopicSeen | Failure | None]: ...
+    async def configs(self, names: Collection[str]) -> Mapping[str, TopicConfigSeen]: ...
+    async def create_topics(self, topics: Sequence[NewTopic]) -> Outcomes: ...
+    async def create_partitions(self, topics: Sequence[NewPartitions]) -> Outcomes: ...
+    async def alter_configs(self, changes: Sequence[ConfigChange]) -> Outcomes: ...
+    async def delete_topics(self, names: Sequence[str]) -> Outcomes: ...
+    async def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What the Secrets hold. Never printed: its repr is empty on purpose."""
+
+    ca_pem: str | None = field(default=None, repr=False)
+    certificate_pem: str | None = field(default=None, repr=False)
+    key_pem: str | None = field(default=None, repr=False)
+    username: str | None = field(default=None, repr=False)
+    password: str | None = field(default=None, repr=False)
+
+
+class KafkaConnector(Protocol):
+    """Makes a client. A client is thrown away after a failed first answer (librdkafka may stay broken)."""
+
+    async def connect(self, kafka: KafkaSpec, credentials: Credentials) -> KafkaAdmin: ...
+
+
+# --- Kubernetes ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectRef:
+    """Enough to patch an object and to attach Events to it."""
+
+    kind: str
+    key: ObjectKey
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Announcement:
+    """One Kubernetes Event: CamelCase reason, a sentence, Normal or Warning."""
+
+    about: ObjectRef
+    reason: str
+    message: str
+    warning: bool = False
+
+
+class Cluster(Protocol):
+    """The Kubernetes API, as far as reconciling needs it. Raises FailureError; `None` where the object is gone."""
+
+    async def patch_status(self, ref: ObjectRef, patch: JsonObject) -> JsonObject | None: ...
+    async def set_finalizers(self, ref: ObjectRef, finalizers: Sequence[str], version: str) -> JsonObject | None: ...
+    async def secret(self, namespace: str, name: str) -> Mapping[str, bytes]: ...
+    async def list_keys(self, kind: str) -> Collection[ObjectKey]: ...
+    def announce(self, announcement: Announcement) -> None: ...

@@ -1,0 +1,218 @@
+"""Where brokers really run: nodes and broker pods → the rack tree, its drift and its gaps. Pure.
+
+A rack id comes from the node's labels (`rackSource: Nodes`), one label per level, or from Kafka (`rackSource: Broker`).
+What Kafka reports is only what a broker was told when it started, so where the two differ the node's truth decides and
+the difference is drift: `broker.rack` can only be changed by restarting the broker.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from rackspan.api.racktopology import BrokerIdFrom, MissingRackPolicy, RackSource
+from rackspan.core.topology import Broker, RackPath, RackPathError, RackTree, format_rack, parse_rack
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from rackspan.api.racktopology import BrokerIdSpec, RackTopology, RackTopologySpec
+    from rackspan.reconcile.ports import BrokerSeen
+
+
+@dataclass(frozen=True, slots=True)
+class PodFacts:
+    """A pod, reduced to what tells which broker runs where."""
+
+    namespace: str
+    name: str
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    node: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerRow:
+    """One broker: `rack` is the truth that placements follow, `reported_rack` what Kafka was told."""
+
+    id: int
+    host: str | None
+    pods: tuple[str, ...]
+    node: str | None
+    rack: RackPath | None
+    reported_rack: str | None
+    online: bool
+    eligible: bool
+    problem: str | None = None
+
+    @property
+    def drift(self) -> bool:
+        """Whether Kafka reports another rack than the node's."""
+        return self.online and self.rack is not None and self.rack != _parsed(self.reported_rack)
+
+
+@dataclass(frozen=True)
+class RackView:
+    """All brokers of one topology, by id, and the tree they form."""
+
+    levels: tuple[str, ...]
+    rows: tuple[BrokerRow, ...]
+    ignore_missing: bool
+
+    @cached_property
+    def tree(self) -> RackTree:
+        """The rack tree. With `missingRackPolicy: Ignore` and a gap, as if no broker had a rack (KIP-36)."""
+        tree = RackTree(
+            self.levels,
+            tuple(Broker(row.id, row.rack, eligible=row.eligible, online=row.online) for row in self.rows),
+        )
+        return tree.without_racks() if self.missing and self.ignore_missing else tree
+
+    @property
+    def missing(self) -> tuple[BrokerRow, ...]:
+        """Brokers whose rack is not known."""
+        return tuple(row for row in self.rows if row.rack is None)
+
+    @property
+    def drifted(self) -> tuple[BrokerRow, ...]:
+        """Brokers that Kafka believes to be elsewhere."""
+        return tuple(row for row in self.rows if row.drift)
+
+    @property
+    def duplicates(self) -> tuple[BrokerRow, ...]:
+        """Brokers that more than one pod claims to be."""
+        return tuple(row for row in self.rows if len(row.pods) > 1)
+
+    def domain_counts(self) -> tuple[tuple[str, int], ...]:
+        """How many domains there are per level."""
+        paths = [row.rack for row in self.rows if row.rack is not None]
+        return tuple(
+            (name, len({path[: depth + 1] for path in paths if len(path) > depth}))
+            for depth, name in enumerate(self.levels)
+        )
+
+
+def rack_view(
+    topology: RackTopology,
+    nodes: Mapping[str, Mapping[str, str]],
+    pods: Iterable[PodFacts],
+    brokers: Iterable[BrokerSeen],
+) -> RackView:
+    """The brokers that Kafka or the pods know of, and where each runs.
+
+    `nodes` maps a node's name to its labels.
+    """
+    spec = topology.spec
+    seen = {broker.id: broker for broker in brokers}
+    pods_by_id = _pods_by_broker(topology, pods) if spec.rack_source == RackSource.NODES else {}
+    rows = []
+    for broker_id in sorted(seen.keys() | pods_by_id.keys()):
+        broker = seen.get(broker_id)
+        claimants = pods_by_id.get(broker_id, [])
+        pod = claimants[0] if len(claimants) == 1 else None
+        node = pod.node if pod else None
+        if spec.rack_source == RackSource.NODES:
+            rack, problem = _rack_from_node(spec, claimants, nodes)
+        else:
+            rack, problem = _rack_from_broker(spec, broker)
+        rows.append(
+            BrokerRow(
+                id=broker_id,
+                host=broker.host if broker else None,
+                pods=tuple(pod.name for pod in claimants),
+                node=node,
+                rack=rack,
+                reported_rack=broker.rack if broker else None,
+                online=broker is not None,
+                eligible=broker_id not in spec.drain_brokers
+                and not any(_below(rack, drained) for drained in spec.drain_racks),
+                problem=problem,
+            )
+        )
+    return RackView(spec.level_names, tuple(rows), spec.missing_rack_policy == MissingRackPolicy.IGNORE)
+
+
+def _pods_by_broker(topology: RackTopology, pods: Iterable[PodFacts]) -> dict[int, list[PodFacts]]:
+    found: defaultdict[int, list[PodFacts]] = defaultdict(list)
+    source = topology.spec.brokers
+    if source is None:
+        return found
+    for pod in pods:
+        if pod.namespace != topology.broker_namespace or not source.pod_selector.matches(pod.labels):
+            continue
+        broker_id = broker_id_of(source.broker_id, pod)
+        if broker_id is not None:
+            found[broker_id].append(pod)
+    for claimants in found.values():
+        claimants.sort(key=lambda pod: pod.name)
+    return found
+
+
+def broker_id_of(source: BrokerIdSpec, pod: PodFacts) -> int | None:
+    """The broker id that a pod stands for; None where the pod does not say (it is no broker)."""
+    match source.from_:
+        case BrokerIdFrom.LABEL:
+            text = pod.labels.get(source.key or "")
+        case BrokerIdFrom.ANNOTATION:
+            text = pod.annotations.get(source.key or "")
+        case BrokerIdFrom.NAME_SUFFIX:
+            text = pod.name.rpartition("-")[2]
+    return int(text) + source.offset if text and text.isascii() and text.isdigit() else None
+
+
+def _rack_from_node(
+    spec: RackTopologySpec, claimants: list[PodFacts], nodes: Mapping[str, Mapping[str, str]]
+) -> tuple[RackPath | None, str | None]:
+    if not claimants:
+        return None, "no pod of spec.brokers.podSelector has this broker id"
+    if len(claimants) > 1:
+        return None, f"pods {', '.join(pod.name for pod in claimants)} all claim this broker id"
+    node = claimants[0].node
+    if node is None:
+        return None, f"pod {claimants[0].name} is not bound to a node"
+    if node not in nodes:
+        return None, f"node {node} is not known"
+    return path_from_labels(spec, node, nodes[node])
+
+
+def path_from_labels(
+    spec: RackTopologySpec, node: str, labels: Mapping[str, str]
+) -> tuple[RackPath | None, str | None]:
+    """A node's rack path. It may end early, but a level above one that is there must not be missing."""
+    steps = [(level.node_label or "", labels.get(level.node_label or "", "")) for level in spec.levels]
+    path = tuple(value for _, value in steps)
+    while path and not path[-1]:
+        path = path[:-1]
+    gap = next((label for label, value in steps[: max(1, len(path))] if not value), None)
+    if gap is not None:
+        return None, f"node {node} has no label {gap}"
+    return _aliased(spec, path), None
+
+
+def _rack_from_broker(spec: RackTopologySpec, broker: BrokerSeen | None) -> tuple[RackPath | None, str | None]:
+    if broker is None or not broker.rack:
+        return None, "Kafka reports no broker.rack"
+    text = spec.rack_aliases.get(broker.rack, broker.rack)
+    try:
+        return parse_rack(text), None
+    except RackPathError as error:
+        return None, f"broker.rack {text!r} is no rack path: {error}"
+
+
+def _aliased(spec: RackTopologySpec, path: RackPath) -> RackPath:
+    alias = spec.rack_aliases.get(format_rack(path))
+    return parse_rack(alias) if alias else path
+
+
+def _parsed(rack: str | None) -> RackPath | None:
+    try:
+        return parse_rack(rack) if rack else None
+    except RackPathError:
+        return None
+
+
+def _below(rack: RackPath | None, domain: str) -> bool:
+    drained = parse_rack(domain)
+    return rack is not None and rack[: len(drained)] == drained

@@ -1,0 +1,194 @@
+"""From the scene to a RackTopology's status. Pure: the clock is an argument."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from rackspan import metrics
+from rackspan.api.conditions import (
+    COMPLIANT,
+    CONNECTED,
+    RACKS_IN_SYNC,
+    READY,
+    RECONCILING,
+    STALLED,
+    Condition,
+    ConditionStatus,
+    find_condition,
+    is_true,
+    remove_condition,
+    set_condition,
+)
+from rackspan.api.racktopology import BrokerCount, BrokerStatus, LevelCount, TopicCounts, domain_summary
+from rackspan.api.reasons import Reason
+from rackspan.core.topology import format_rack
+from rackspan.reconcile.failures import Failure, Remedy
+from rackspan.reconcile.scene import Scene
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from rackspan.api.kafkatopic import KafkaTopic
+    from rackspan.api.racktopology import RackTopology, RackTopologyStatus
+    from rackspan.reconcile.racks import BrokerRow, RackView
+
+_TRUE, _FALSE, _UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What there is to tell: the scene or why there is none, the last known racks, and the topics' own statuses."""
+
+    scene: Scene | Failure
+    racks: RackView | None
+    topics: Sequence[KafkaTopic]
+
+    @property
+    def counts(self) -> TopicCounts:
+        """The topics by state."""
+        return TopicCounts(
+            total=len(self.topics),
+            ready=sum(is_true(topic.status.conditions, READY) for topic in self.topics),
+            non_compliant=sum(_is_false(topic.status.conditions, COMPLIANT) for topic in self.topics),
+            stalled=sum(is_true(topic.status.conditions, STALLED) for topic in self.topics),
+        )
+
+    def measure(self, topology: str) -> None:
+        """Set the gauges of one topology."""
+        counts = self.counts
+        for state, number in (
+            ("total", counts.total),
+            ("ready", counts.ready),
+            ("non_compliant", counts.non_compliant),
+            ("stalled", counts.stalled),
+        ):
+            metrics.TOPICS.labels(topology, state).set(number)
+        moves = (topic.status.compliance.moves for topic in self.topics if topic.status.compliance)
+        metrics.MOVES_NEEDED.labels(topology).set(sum(number or 0 for number in moves))
+        rows = self.racks.rows if self.racks else ()
+        for state, number in (
+            ("total", len(rows)),
+            ("online", sum(row.online for row in rows)),
+            ("drifted", sum(row.drift for row in rows)),
+            ("missing_rack", sum(row.rack is None for row in rows)),
+        ):
+            metrics.BROKERS.labels(topology, state).set(number)
+
+
+def topology_status(topology: RackTopology, situation: Situation, now: datetime) -> RackTopologyStatus:
+    """The next status. While Kafka is away the last good facts stay and the conditions tell why."""
+    status, scene, racks = topology.status, situation.scene, situation.racks
+    if isinstance(scene, Scene):
+        status = replace(status, cluster_id=scene.cluster_id)
+    if racks is not None:
+        domains = tuple(LevelCount(level, count) for level, count in racks.domain_counts())
+        status = replace(
+            status,
+            broker_count=len(racks.rows),
+            brokers=tuple(_broker(row) for row in racks.rows),
+            domains=domains,
+            domain_summary=domain_summary(domains),
+            drift=BrokerCount.of(tuple(row.id for row in racks.drifted)),
+            missing_racks=BrokerCount.of(tuple(row.id for row in racks.missing)),
+        )
+    conditions = _Conditions(topology, status.conditions, now)
+    problem = _problem(scene, racks)
+    conditions.set(CONNECTED, *_connected(scene))
+    if racks is not None:
+        conditions.set(RACKS_IN_SYNC, *_in_sync(racks))
+    if problem is None:
+        brokers = len(racks.rows) if racks else 0
+        conditions.set(READY, _TRUE, Reason.IN_SYNC, f"{brokers} brokers, {status.domain_summary}")
+    else:
+        conditions.set(READY, _FALSE, problem.reason, problem.message)
+    conditions.abnormal(problem)
+    return replace(
+        status,
+        observed_generation=topology.meta.generation,
+        topics=situation.counts,
+        conditions=conditions.all,
+    )
+
+
+class _Conditions:
+    """The conditions of one topology while they are set one by one."""
+
+    def __init__(self, topology: RackTopology, existing: tuple[Condition, ...], now: datetime) -> None:
+        self.all = existing
+        self._generation = topology.meta.generation
+        self._now = now
+
+    def set(self, kind: str, status: ConditionStatus, reason: Reason, message: str) -> None:
+        self.all = set_condition(self.all, kind, status, reason, message, generation=self._generation, now=self._now)
+
+    def abnormal(self, problem: Failure | None) -> None:
+        retrying = problem is not None and problem.remedy is Remedy.RETRY
+        for kind, on in ((RECONCILING, retrying), (STALLED, problem is not None and not retrying)):
+            if on and problem is not None:
+                self.set(kind, _TRUE, problem.reason, problem.message)
+            else:
+                self.all = remove_condition(self.all, kind)
+
+
+def _problem(scene: Scene | Failure, racks: RackView | None) -> Failure | None:
+    if isinstance(scene, Failure):
+        return scene
+    if racks is None or not racks.rows:
+        return Failure(Reason.NO_BROKERS, "Kafka and the pods know of no broker", Remedy.RETRY)
+    if racks.duplicates:
+        row = racks.duplicates[0]
+        return Failure(
+            Reason.DUPLICATE_BROKER_ID,
+            f"pods {', '.join(row.pods)} all claim broker id {row.id}; its rack is not known before one is left",
+            Remedy.SPEC,
+        )
+    if racks.missing and not racks.ignore_missing:
+        row = racks.missing[0]
+        ids = ", ".join(str(row.id) for row in racks.missing[:10])
+        return Failure(
+            Reason.MISSING_RACKS,
+            f"{len(racks.missing)} of {len(racks.rows)} brokers have no rack ({ids}); broker {row.id}: {row.problem}; "
+            "label the nodes, or set missingRackPolicy: Ignore to place as if no broker had a rack",
+            Remedy.SPEC,
+        )
+    return None
+
+
+def _connected(scene: Scene | Failure) -> tuple[ConditionStatus, Reason, str]:
+    if isinstance(scene, Scene):
+        return _TRUE, Reason.CONNECTED, f"Kafka cluster {scene.cluster_id}"
+    return _FALSE, scene.reason, scene.message
+
+
+def _in_sync(racks: RackView) -> tuple[ConditionStatus, Reason, str]:
+    drifted = racks.drifted
+    if not drifted:
+        return _TRUE, Reason.RACKS_IN_SYNC, "every broker reports the rack that its node has"
+    row = drifted[0]
+    here = format_rack(row.rack) if row.rack else "nowhere"
+    return (
+        _FALSE,
+        Reason.RACK_DRIFT,
+        f"{len(drifted)} brokers report another rack than their nodes have: broker {row.id} reports "
+        f"{row.reported_rack or 'none'} and runs in {here}; broker.rack changes only when a broker is restarted",
+    )
+
+
+def _broker(row: BrokerRow) -> BrokerStatus:
+    return BrokerStatus(
+        id=row.id,
+        host=row.host,
+        pod=", ".join(row.pods) or None,
+        node=row.node,
+        rack=format_rack(row.rack) if row.rack else None,
+        reported_rack=row.reported_rack,
+        online=row.online,
+        drift=row.drift,
+    )
+
+
+def _is_false(conditions: tuple[Condition, ...], kind: str) -> bool:
+    condition = find_condition(conditions, kind)
+    return condition is not None and condition.status == _FALSE

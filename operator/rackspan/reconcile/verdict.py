@@ -1,0 +1,253 @@
+"""From what was seen and done to a KafkaTopic's status. Pure: the clock is an argument.
+
+Ready is True when Kafka has all that the spec asks for, placement included. What only moving replicas can change keeps it
+False with a reason of its own and the number of moves: nothing here moves them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from rackspan.api.conditions import (
+    COMPLIANT,
+    READY,
+    RECONCILING,
+    STALLED,
+    Condition,
+    ConditionStatus,
+    remove_condition,
+    set_condition,
+)
+from rackspan.api.kafkatopic import (
+    MAX_DOMAINS,
+    MAX_SAMPLES,
+    ComplianceStatus,
+    DomainPlacement,
+    Finding,
+    PlacementStatus,
+)
+from rackspan.api.reasons import Reason
+from rackspan.core.topology import RackPath, domain_name
+from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.placing import against_assignment, judged, placer_name
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from rackspan.api.kafkatopic import KafkaTopic, KafkaTopicSpec, KafkaTopicStatus
+    from rackspan.reconcile.ports import TopicSeen
+    from rackspan.reconcile.scene import Scene
+    from rackspan.reconcile.worker import Outcome
+
+PAUSED = "Paused"
+_TRUE, _FALSE, _UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """One condition to set, before it gets its generation and time."""
+
+    status: ConditionStatus
+    reason: Reason
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Judgement:
+    compliance: ComplianceStatus | None
+    told: _Told
+
+
+def conclude(outcome: Outcome, scene: Scene, now: datetime) -> KafkaTopicStatus:
+    """The status after a pass over a topic that Kafka was asked about."""
+    topic, seen, problem = outcome.topic, outcome.seen, outcome.problem
+    if seen is None or outcome.guarded:
+        return failed(topic, problem or _not_there_yet(outcome), now)
+    judgement = _judge(topic.spec, seen, scene)
+    ready = _ready(outcome, judgement)
+    status = replace(
+        topic.status,
+        observed_generation=topic.meta.generation,
+        topic_name=topic.topic_name,
+        topic_id=seen.topic_id,
+        cluster_id=scene.cluster_id,
+        partitions=len(seen.replicas),
+        replication_factor=min(map(len, seen.replicas), default=0),
+        min_in_sync_replicas=outcome.config.min_insync if outcome.config else topic.status.min_in_sync_replicas,
+        placer=None if topic.spec.placement.assignment else placer_name(topic.spec, scene),
+        compliance=judgement.compliance,
+        placement=_where(seen.replicas, scene),
+    )
+    conditions = _set(topic, status.conditions, READY, ready, now)
+    conditions = _set(topic, conditions, COMPLIANT, judgement.told, now)
+    conditions = _abnormal(topic, conditions, problem if not topic.meta.is_paused else None, now)
+    if not outcome.settled:
+        waits = _Told(_TRUE, Reason.UPDATING, "Kafka has taken the change and does not show it yet")
+        conditions = _set(topic, conditions, RECONCILING, waits, now)
+    return replace(status, conditions=_paused(topic, conditions, now))
+
+
+def failed(topic: KafkaTopic, failure: Failure, now: datetime) -> KafkaTopicStatus:
+    """The status where nothing could be said about Kafka's topic: the last good facts stay, the conditions tell why."""
+    told = _Told(_FALSE, failure.reason, failure.message)
+    conditions = _set(topic, topic.status.conditions, READY, told, now)
+    conditions = _abnormal(topic, conditions, failure, now)
+    return replace(
+        topic.status,
+        observed_generation=topic.meta.generation,
+        topic_name=topic.topic_name,
+        conditions=_paused(topic, conditions, now),
+    )
+
+
+def _not_there_yet(outcome: Outcome) -> Failure:
+    if outcome.topic.meta.is_paused:
+        return Failure(Reason.PAUSED, "paused: the topic is not created before the annotation is gone", Remedy.RETRY)
+    return Failure(Reason.CREATING, "Kafka has taken the creation and does not show the topic yet", Remedy.RETRY)
+
+
+def _judge(spec: KafkaTopicSpec, seen: TopicSeen, scene: Scene) -> _Judgement:
+    if spec.placement.assignment:
+        return _judge_explicit(spec, seen)
+    try:
+        found = judged(spec, seen.replicas, scene)
+    except FailureError as error:
+        return _Judgement(None, _Told(_UNKNOWN, error.failure.reason, error.failure.message))
+    total = len(seen.replicas)
+    compliance = ComplianceStatus(
+        partitions=total,
+        non_compliant=found.non_compliant,
+        moves=found.moves,
+        samples=tuple(
+            Finding(
+                partition=finding.partition,
+                reason=finding.reason,
+                level=finding.level,
+                domain=finding.domain,
+                excess=finding.excess,
+            )
+            for finding in found.findings[:MAX_SAMPLES]
+        ),
+    )
+    if found.non_compliant == 0:
+        return _Judgement(compliance, _Told(_TRUE, Reason.COMPLIANT, f"all {total} partitions are spread as asked"))
+    first = found.findings[0]
+    return _Judgement(
+        compliance,
+        _Told(
+            _FALSE,
+            Reason.NOT_COMPLIANT,
+            f"{found.non_compliant} of {total} partitions are not spread as asked; {found.moves} replicas would have to "
+            f"move; partition {first.partition}: {first.reason}",
+        ),
+    )
+
+
+def _judge_explicit(spec: KafkaTopicSpec, seen: TopicSeen) -> _Judgement:
+    found = against_assignment(spec.placement.assignment, seen.replicas)
+    samples = tuple(
+        Finding(
+            partition=index,
+            reason=f"replicas are {_ids(seen.replicas[index])}, the assignment says {_ids(spec.placement.assignment[index])}",
+        )
+        for index in found.different[:MAX_SAMPLES]
+    )
+    compliance = ComplianceStatus(len(seen.replicas), len(found.different), found.moves, samples)
+    if not found.different:
+        return _Judgement(compliance, _Told(_TRUE, Reason.COMPLIANT, "replicas are where the assignment puts them"))
+    return _Judgement(
+        compliance,
+        _Told(
+            _FALSE,
+            Reason.ASSIGNMENT_DIFFERS,
+            f"{len(found.different)} of {len(seen.replicas)} partitions differ from the assignment; {found.moves} replicas "
+            f"would have to move; partition {samples[0].partition}: {samples[0].reason}",
+        ),
+    )
+
+
+def _ready(outcome: Outcome, judgement: _Judgement) -> _Told:
+    spec, seen, problem = outcome.topic.spec, outcome.seen, outcome.problem
+    assert seen is not None  # conclude() asks only then
+    if problem is not None:
+        return _Told(_FALSE, problem.reason, problem.message)
+    if outcome.topic.meta.is_paused and not outcome.waiting.idle:
+        return _Told(_FALSE, Reason.PAUSED, f"paused; waiting for the annotation to go: {outcome.waiting.summary}")
+    if len(seen.replicas) < spec.partitions or not outcome.settled:
+        return _Told(_FALSE, Reason.UPDATING, f"{len(seen.replicas)} of {spec.partitions} partitions are there")
+    other = [len(row) for row in seen.replicas if len(row) != spec.replication_factor]
+    if other:
+        return _Told(
+            _FALSE,
+            Reason.REPLICATION_FACTOR_DIFFERS,
+            f"{len(other)} of {len(seen.replicas)} partitions have {_range(other)} replicas, the spec says "
+            f"{spec.replication_factor}; {judgement.compliance.moves if judgement.compliance else 'some'} replicas would "
+            "have to move",
+        )
+    if judgement.told.status != _TRUE:
+        return _Told(_FALSE, judgement.told.reason, judgement.told.message)
+    return _Told(
+        _TRUE,
+        Reason.IN_SYNC,
+        f"{len(seen.replicas)} partitions of {spec.replication_factor} replicas are as asked",
+    )
+
+
+def _abnormal(
+    topic: KafkaTopic, conditions: tuple[Condition, ...], problem: Failure | None, now: datetime
+) -> tuple[Condition, ...]:
+    """Stalled and Reconciling are there only when they are true: kstatus reads them so."""
+    conditions = remove_condition(conditions, RECONCILING) if problem is None or _stalls(problem) else conditions
+    conditions = remove_condition(conditions, STALLED) if problem is None or not _stalls(problem) else conditions
+    if problem is None:
+        return conditions
+    told = _Told(_TRUE, problem.reason, problem.message)
+    return _set(topic, conditions, STALLED if _stalls(problem) else RECONCILING, told, now)
+
+
+def _stalls(problem: Failure) -> bool:
+    return problem.remedy is not Remedy.RETRY
+
+
+def _paused(topic: KafkaTopic, conditions: tuple[Condition, ...], now: datetime) -> tuple[Condition, ...]:
+    if not topic.meta.is_paused:
+        return remove_condition(conditions, PAUSED)
+    told = _Told(_TRUE, Reason.PAUSED, "the annotation rackspan.dev/paused leaves the topic alone")
+    return _set(topic, conditions, PAUSED, told, now)
+
+
+def _set(
+    topic: KafkaTopic, conditions: tuple[Condition, ...], kind: str, told: _Told, now: datetime
+) -> tuple[Condition, ...]:
+    return set_condition(
+        conditions, kind, told.status, told.reason, told.message, generation=topic.meta.generation, now=now
+    )
+
+
+def _where(replicas: Sequence[Sequence[int]], scene: Scene) -> PlacementStatus:
+    """Replicas and preferred leaders per domain, as many levels from the top as fit into a status."""
+    racks = {row.id: row.rack or () for row in scene.racks.rows}
+    held: Counter[RackPath] = Counter()
+    led: Counter[RackPath] = Counter()
+    for row in replicas:
+        for position, broker in enumerate(row):
+            path = racks.get(broker, ())
+            for depth in range(1, len(path) + 1):
+                held[path[:depth]] += 1
+                led[path[:depth]] += position == 0
+    by_level = sorted(held, key=lambda path: (len(path), path))
+    while len(by_level) > MAX_DOMAINS:
+        by_level = [path for path in by_level if len(path) < len(by_level[-1])]
+    return PlacementStatus(tuple(DomainPlacement(domain_name(path), held[path], led[path]) for path in by_level))
+
+
+def _ids(brokers: Sequence[int]) -> str:
+    return "[" + ", ".join(map(str, brokers)) + "]"
+
+
+def _range(numbers: Sequence[int]) -> str:
+    least, most = min(numbers), max(numbers)
+    return str(least) if least == most else f"{least} to {most}"

@@ -1,0 +1,170 @@
+"""One batch of topics, from what Kafka holds to a status for each: observe, decide, act, observe again, conclude."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
+
+from rackspan.metrics import BATCH_TOPICS, ERRORS
+from rackspan.reconcile.batches import batches, config_records, partition_records, topic_records
+from rackspan.reconcile.failures import Failure, FailureError
+from rackspan.reconcile.topic import Decision, decide
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from rackspan.api.kafkatopic import KafkaTopic
+    from rackspan.reconcile.ports import KafkaAdmin, Outcomes, TopicConfigSeen, TopicSeen
+    from rackspan.reconcile.scene import Scene
+
+T = TypeVar("T")
+_log = logging.getLogger("rackspan.reconcile")
+
+_SETTLE_SECONDS = 3.0
+"""How long brokers may take to show what the controller has just done, before it is left to a later pass."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of one topic: what Kafka holds now, what was done and what could not be."""
+
+    topic: KafkaTopic
+    seen: TopicSeen | None = None
+    config: TopicConfigSeen | None = None
+    decision: Decision = field(default_factory=Decision)
+    waiting: Decision = field(default_factory=Decision)
+    """What would be done if the object were not paused."""
+    failures: list[Failure] = field(default_factory=list)
+    settled: bool = True
+    """False where Kafka has taken the change but does not show it yet."""
+
+    @property
+    def problem(self) -> Failure | None:
+        """What is told first: what Kafka refused, else what could not be decided."""
+        return next(iter(self.failures), None) or self.decision.foreign or self.decision.problem
+
+    @property
+    def guarded(self) -> bool:
+        """Whether Kafka's topic of this name is not the one that the object is about."""
+        return self.decision.foreign is not None
+
+
+async def reconcile_topics(topics: Sequence[KafkaTopic], scene: Scene, admin: KafkaAdmin) -> list[Outcome]:
+    """Bring Kafka to what the objects ask for. Raises FailureError only where Kafka answered for none of them."""
+    outcomes = {topic.key: Outcome(topic) for topic in topics}
+    await _observe(outcomes.values(), admin)
+    for outcome in outcomes.values():
+        if outcome.failures:
+            continue
+        own = outcome.config.own if outcome.config else {}
+        decision = decide(outcome.topic, outcome.seen, own, scene)
+        if outcome.topic.meta.is_paused:
+            outcome.waiting, outcome.decision = decision, Decision(problem=decision.problem, foreign=decision.foreign)
+        else:
+            outcome.decision = decision
+            _count(decision, scene)
+    changed = [outcome for outcome in outcomes.values() if not outcome.decision.idle]
+    await _act(changed, admin)
+    await _observe_changes(changed, admin)
+    return list(outcomes.values())
+
+
+async def _observe(outcomes: Iterable[Outcome], admin: KafkaAdmin) -> None:
+    by_name = {outcome.topic.topic_name: outcome for outcome in outcomes}
+    seen = await admin.topics(by_name)
+    for name, outcome in by_name.items():
+        found = seen.get(name)
+        if isinstance(found, Failure):
+            outcome.failures.append(found)
+        else:
+            outcome.seen = found
+    configs = await admin.configs([name for name, outcome in by_name.items() if outcome.seen is not None])
+    for name, config in configs.items():
+        by_name[name].config = config
+
+
+def _count(decision: Decision, scene: Scene) -> None:
+    for change in (decision.create, decision.grow):
+        if change is not None and change.assignment is not None:
+            scene.load.add(change.assignment)
+
+
+async def _act(outcomes: Sequence[Outcome], admin: KafkaAdmin) -> None:
+    by_name = {outcome.topic.topic_name: outcome for outcome in outcomes}
+    steps = (
+        (
+            "create_topics",
+            [o.decision.create for o in outcomes if o.decision.create],
+            topic_records,
+            admin.create_topics,
+        ),
+        (
+            "create_partitions",
+            [o.decision.grow for o in outcomes if o.decision.grow],
+            partition_records,
+            admin.create_partitions,
+        ),
+        (
+            "alter_configs",
+            [o.decision.configure for o in outcomes if o.decision.configure],
+            config_records,
+            admin.alter_configs,
+        ),
+    )
+    for operation, changes, records, call in steps:
+        for name, failure in (await in_batches(operation, changes, records, call)).items():
+            if failure is not None:
+                by_name[name].failures.append(failure)
+
+
+async def in_batches(
+    operation: str,
+    changes: Iterable[T],
+    records: Callable[[T], int],
+    call: Callable[[Sequence[T]], object],
+) -> Outcomes:
+    """All changes, cut below Kafka's limit. A call that fails as a whole fails its own topics, not the next batch's."""
+    outcomes: dict[str, Failure | None] = {}
+    for batch in batches(changes, records):
+        BATCH_TOPICS.labels(operation).observe(len(batch))
+        try:
+            outcomes.update(await call(batch))  # type: ignore[misc]
+        except FailureError as error:
+            outcomes.update({change.name: error.failure for change in batch})  # type: ignore[attr-defined]
+    for failure in outcomes.values():
+        if failure is not None:
+            ERRORS.labels(failure.remedy, failure.reason).inc()
+    return outcomes
+
+
+async def _observe_changes(outcomes: Sequence[Outcome], admin: KafkaAdmin) -> None:
+    """Read back what was done. Brokers learn of it a moment after the controller has said yes."""
+    waiting = [outcome for outcome in outcomes if not outcome.failures]
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + _SETTLE_SECONDS
+    pause = 0.02
+    while waiting:
+        await _observe(waiting, admin)
+        waiting = [outcome for outcome in waiting if not _shows(outcome)]
+        if waiting and loop.time() > deadline:
+            break
+        if waiting:
+            await asyncio.sleep(pause)
+            pause *= 2
+    for outcome in waiting:
+        outcome.settled = False
+
+
+def _shows(outcome: Outcome) -> bool:
+    if outcome.failures:
+        return True
+    seen, decision = outcome.seen, outcome.decision
+    if seen is None:
+        return False
+    wanted = decision.create or decision.grow
+    partitions = decision.create.partitions if decision.create else decision.grow.total if decision.grow else 0
+    own = outcome.config.own if outcome.config else {}
+    change: Mapping[str, str] = decision.configure.set if decision.configure else {}
+    return (wanted is None or len(seen.replicas) >= partitions) and all(own.get(k) == v for k, v in change.items())

@@ -1,0 +1,25 @@
+"""How one operator process is set up; the command line fills it in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Times are in seconds."""
+
+    kubeconfig: Path | None = None
+    namespaces: tuple[str, ...] = ()
+    """Namespaces to watch; empty for all."""
+    resync_seconds: float = 60.0
+    """How often the whole of a Kafka cluster is compared with the objects, so that drift is put back."""
+    stall_seconds: float = 300.0
+    """How old the last pass may be before the liveness probe fails."""
+    listen_host: str = "0.0.0.0"  # noqa: S104 - probes and Prometheus come from outside the Pod
+    listen_port: int = 8080
+    """Metrics, liveness and readiness; 0 for any free port."""
