@@ -1,0 +1,25 @@
+"""Placing replicas: what a placer is asked and answers. The placers themselves are found by name, see `rackspan.placers`."""
+
+from rackspan.core.placement.model import (
+    ClusterView,
+    InfeasibleError,
+    MissingRackError,
+    Placement,
+    PlacementSpec,
+    Placer,
+    Spread,
+    Unsatisfiable,
+)
+from rackspan.core.placement.seeds import seed_for
+
+__all__ = [
+    "ClusterView",
+    "InfeasibleError",
+    "MissingRackError",
+    "Placement",
+    "PlacementSpec",
+    "Placer",
+    "Spread",
+    "Unsatisfiable",
+    "seed_for",
+]

@@ -1,0 +1,272 @@
+"""
+Judging placements: is every domain's split fair, where is it not, and how many moves would mend it.
+
+A placement is compliant when every domain that holds replicas of a partition splits them fairly among its children, no broker
+holds two, and each broker is one the tree knows and finds eligible. A broker that is offline still counts: what lies on it is
+not out of place.
+
+All partitions of one replication factor are judged at once. A first pass compares each replica's domain with the window of
+the fair split, column by column; only partitions that fail are looked at in detail.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import islice
+
+import numpy as np
+import numpy.typing as npt
+
+from rackspan.core.fairness import fair_windows
+from rackspan.core.moves import most_kept, most_kept_within
+from rackspan.core.placement.model import Placement, Spread, Unsatisfiable
+from rackspan.core.topology import IntArray, RackTree, domain_name
+
+BoolArray = npt.NDArray[np.bool_]
+BROKER_LEVEL = "broker"
+_BLOCK = 1 << 22  # cells of the largest table of partitions × brokers held at once
+
+
+class Reason(StrEnum):
+    """Why a partition is out of compliance."""
+
+    TOO_MANY_REPLICAS = "TooManyReplicas"
+    BROKER_NOT_ELIGIBLE = "BrokerNotEligible"
+    BROKER_UNKNOWN = "BrokerUnknown"
+    BROKER_REPEATED = "BrokerRepeated"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """
+    One domain that holds `excess` replicas of a partition too many.
+
+    For findings about a single broker `level` is `broker` and `domain` the broker's id.
+    """
+
+    partition: int
+    level: str
+    domain: str
+    reason: Reason
+    excess: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Compliance:
+    """
+    The verdict on the partitions of a topic.
+
+    `broken` and `moves_of`, shape (partitions,): out of compliance or not, and the fewest moves that would mend it.
+    `unfair` counts per level the partitions with an unfair split there.
+    """
+
+    broken: BoolArray
+    moves_of: IntArray
+    unfair: dict[str, int]
+    _details: "tuple[_Detail, ...]" = field(repr=False, default=())
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions were judged."""
+        return len(self.broken)
+
+    @property
+    def non_compliant(self) -> int:
+        """How many partitions are out of compliance."""
+        return int(np.count_nonzero(self.broken))
+
+    @property
+    def compliant(self) -> bool:
+        """Whether all partitions are compliant."""
+        return not self.broken.any()
+
+    @property
+    def moves(self) -> int:
+        """The fewest moves that bring all partitions into compliance: no plan can do with less."""
+        return int(self.moves_of.sum())
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """All findings, by partition and level."""
+        return tuple(self._found())
+
+    def sample(self, most: int) -> tuple[Finding, ...]:
+        """Give the first `most` findings."""
+        return tuple(islice(self._found(), most))
+
+    def _found(self) -> Iterator[Finding]:
+        for detail in self._details:
+            yield from detail.findings()
+
+
+@dataclass(slots=True, eq=False)
+class _Verdicts:
+    broken: BoolArray
+    moves_of: IntArray
+    unfair: dict[str, int]
+    details: "list[_Detail]"
+
+
+def judge(
+    tree: RackTree,
+    replicas: Sequence[Sequence[int]] | Placement | npt.NDArray[np.integer],
+    spread: Iterable[Spread] = (),
+) -> Compliance:
+    """
+    Judge the partitions of a topic; `replicas` are broker ids, outer index the partition.
+
+    Partitions may differ in replication factor. Raises TopologyError for a spread over a level the tree does not have.
+    """
+    skews = _skews(tree, spread)
+    rows = replicas if isinstance(replicas, Placement | np.ndarray) else Placement(replicas)
+    count = len(rows)
+    verdicts = _Verdicts(
+        np.zeros(count, dtype=bool), np.zeros(count, dtype=np.int64), dict.fromkeys(tree.levels, 0), []
+    )
+    for partitions, matrix in _by_size(rows):
+        if matrix.shape[1]:
+            _judge_size(tree, partitions, tree.positions(matrix), matrix, skews, verdicts)
+    verdicts.details.sort(key=lambda detail: int(detail.partitions[0]))
+    return Compliance(verdicts.broken, verdicts.moves_of, verdicts.unfair, tuple(verdicts.details))
+
+
+def _skews(tree: RackTree, spread: Iterable[Spread]) -> dict[int, tuple[int, bool]]:
+    skews = {}
+    for wish in spread:
+        tree.level(wish.level)
+        strict = wish.when_unsatisfiable is Unsatisfiable.REFUSE
+        skews[tree.levels.index(wish.level) + 1] = (wish.max_skew, strict)
+    return skews
+
+
+def _by_size(rows: Placement | npt.NDArray[np.integer]) -> Iterator[tuple[IntArray, npt.NDArray[np.integer]]]:
+    """Partitions of each replication factor, and their replicas as a matrix."""
+    if isinstance(rows, np.ndarray):
+        yield np.arange(len(rows)), rows
+        return
+    try:
+        yield np.arange(len(rows)), rows.matrix
+    except ValueError:
+        sizes = np.array([len(row) for row in rows.partitions])
+        for size in np.unique(sizes):
+            at = np.flatnonzero(sizes == size)
+            yield at, np.array([rows.partitions[partition] for partition in at], dtype=np.int64).reshape(len(at), -1)
+
+
+def _judge_size(
+    tree: RackTree,
+    partitions: IntArray,
+    placed: IntArray,
+    ids: npt.NDArray[np.integer],
+    skews: dict[int, tuple[int, bool]],
+    verdicts: _Verdicts,
+) -> None:
+    suspects = np.flatnonzero(_suspicious(tree, placed, skews))
+    block = max(1, _BLOCK // max(len(tree), 1))
+    for start in range(0, len(suspects), block):
+        at = suspects[start : start + block]
+        detail = _detail(tree, partitions[at], placed[at], ids[at], skews)
+        broken = detail.broken
+        verdicts.broken[detail.partitions] = broken
+        verdicts.moves_of[detail.partitions] = np.where(broken, detail.moves, 0)
+        for level, flags in zip(tree.levels, detail.unfair, strict=True):
+            verdicts.unfair[level] += int(np.count_nonzero(flags))
+        if broken.any():
+            verdicts.details.append(detail)
+
+
+def _suspicious(tree: RackTree, placed: IntArray, skews: dict[int, tuple[int, bool]]) -> BoolArray:
+    """Partitions that do not keep to the windows of the fair split."""
+    count, size = placed.shape
+    if size > tree.capacity or any(strict for _, strict in skews.values()):
+        return np.ones(count, dtype=bool)
+    columns = list(np.ascontiguousarray(placed.T))
+    bad = np.zeros(count, dtype=bool)
+    for column in columns:
+        bad |= (column < 0) | ~tree.eligible[column]
+    windows = fair_windows(tree, size)
+    for level, low, high in zip(tree.nodes[1:], windows.low[1:], windows.high[1:], strict=True):
+        domains = [level.of_broker[column] for column in columns]
+        same = np.ones((size, count), dtype=np.int32)
+        first = np.ones((size, count), dtype=bool)
+        for one in range(size):
+            for other in range(one):
+                equal = domains[one] == domains[other]
+                same[one] += equal
+                same[other] += equal
+                first[one] &= ~equal
+        due = np.zeros(count, dtype=np.int64)
+        for at, domain in enumerate(domains):
+            bad |= same[at] > high[domain]
+            if low.any():
+                due += np.where(first[at], np.minimum(same[at], low[domain]), 0)
+        bad |= due < low.sum()
+    return bad
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Detail:
+    """Partitions of one replication factor, looked at domain by domain."""
+
+    tree: RackTree
+    partitions: IntArray
+    ids: npt.NDArray[np.integer]
+    faults: tuple[tuple[Reason, BoolArray], ...]  # per reason, shape (partitions, replicas)
+    excess: tuple[IntArray, ...]  # per named level, shape (partitions, domains)
+    moves: IntArray
+
+    @property
+    def unfair(self) -> tuple[BoolArray, ...]:
+        return tuple((excess > 0).any(axis=1) for excess in self.excess)
+
+    @property
+    def broken(self) -> BoolArray:
+        flags = [fault.any(axis=1) for _, fault in self.faults] + list(self.unfair)
+        return np.logical_or.reduce(flags)
+
+    def findings(self) -> Iterator[Finding]:
+        for row in np.flatnonzero(self.broken):
+            partition = int(self.partitions[row])
+            for reason, fault in self.faults:
+                for column in np.flatnonzero(fault[row]):
+                    yield Finding(partition, BROKER_LEVEL, str(int(self.ids[row, column])), reason, 1)
+            for level, excess in zip(self.tree.nodes[1:], self.excess, strict=False):
+                for domain in np.flatnonzero(excess[row] > 0):
+                    name = domain_name(level.paths[domain])
+                    yield Finding(partition, level.name, name, Reason.TOO_MANY_REPLICAS, int(excess[row, domain]))
+
+
+def _detail(
+    tree: RackTree,
+    partitions: IntArray,
+    placed: IntArray,
+    ids: npt.NDArray[np.integer],
+    skews: dict[int, tuple[int, bool]],
+) -> _Detail:
+    count, size = placed.shape
+    unknown = placed < 0
+    banned = ~unknown & ~tree.eligible[placed]
+    repeated = np.zeros(placed.shape, dtype=bool)
+    for column in range(1, size):
+        repeated[:, column] = (ids[:, :column] == ids[:, column, None]).any(axis=1)
+    holds = np.zeros((count, len(tree)), dtype=bool)
+    row, column = np.nonzero(~unknown & ~banned)
+    holds[row, placed[row, column]] = True
+    excess = []
+    for at, (above, level) in enumerate(zip(tree.nodes[:-2], tree.nodes[1:-1], strict=True), start=1):
+        skew, strict = skews.get(at, (1, False))
+        held = np.add.reduceat(holds, level.first_broker, axis=1, dtype=np.int64)
+        counted = (level.capacity > 0) if strict else (held < level.capacity)
+        least = np.minimum.reduceat(np.where(counted, held, size + 1), above.first_child, axis=1)
+        excess.append(np.maximum(held - least[:, level.parent] - skew, 0))
+    wanted = min(size, tree.capacity)
+    if any(skew > 1 for skew, _ in skews.values()):
+        kept = np.maximum(most_kept_within(tree, wanted, holds, skews), 0)
+    else:
+        kept = most_kept(tree, fair_windows(tree, wanted), holds).count
+    faults = (
+        (Reason.BROKER_UNKNOWN, unknown),
+        (Reason.BROKER_NOT_ELIGIBLE, banned),
+        (Reason.BROKER_REPEATED, repeated),
+    )
+    return _Detail(tree, partitions, ids, faults, tuple(excess), wanted - kept)

@@ -1,0 +1,178 @@
+"""
+Durability: what `min.insync.replicas` has to be, and may be at most, for a placement.
+
+- `min_domains {level: d}`: a write that was acknowledged with `acks=all` lies in at least `d` domains of the level. Any
+  `m` replicas do so when `m` is more than the `d - 1` fullest domains hold together.
+- `tolerate {level: k}`: with any `k` domains of the level gone, every partition still has a leader and still accepts
+  `acks=all` writes. What is left of a partition in the worst case must reach `min.insync.replicas`.
+
+Both are taken over the partition that is worst off. Where both are wished, the smallest value that meets them is chosen,
+since it leaves the most room for replicas that lag; where only `tolerate` is, the largest, since nothing else bounds it.
+
+    racks  RF   replicas per rack   2 domains need   1 rack tolerated allows
+      3     3        1 1 1                2                    2
+      3     4        2 1 1                3                    2              (the two contradict each other)
+      2     3        2 1                  3 (= RF)             1              (the two contradict each other)
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from rackspan.core.placement.model import Placement
+from rackspan.core.topology import IntArray, RackTree
+
+
+class DurabilityError(ValueError):
+    """
+    Durability that a placement cannot give, or wishes that contradict each other.
+
+    `reason` says what contradicts what, `smallest_change` the least that would resolve it.
+    """
+
+    def __init__(self, reason: str, smallest_change: str) -> None:
+        super().__init__(f"{reason}: {smallest_change}")
+        self.reason = reason
+        self.smallest_change = smallest_change
+
+
+@dataclass(frozen=True, slots=True)
+class Durability:
+    """Wishes for one topic: level name to number of domains, at least one each."""
+
+    min_domains: Mapping[str, int] = field(default_factory=dict)
+    tolerate: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, wishes in (("minDomains", self.min_domains), ("tolerate", self.tolerate)):
+            for level, domains in wishes.items():
+                if domains < 1:
+                    raise ValueError(f'{name} of level "{level}" is {domains}, the least is 1')
+
+    def __bool__(self) -> bool:
+        return bool(self.min_domains or self.tolerate)
+
+
+@dataclass(frozen=True, slots=True)
+class MinInsync:
+    """
+    The effective `min.insync.replicas`, None where nothing was wished or given, and what is worth a warning about it.
+
+    `least` and `most` are the bounds that the wishes set.
+    """
+
+    value: int | None
+    least: int
+    most: int
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    value: int
+    source: str  # such as "minDomains zone: 2"
+
+
+def min_insync(
+    tree: RackTree,
+    replicas: Sequence[Sequence[int]] | Placement,
+    durability: Durability,
+    given: int | None = None,
+) -> MinInsync:
+    """
+    Derive `min.insync.replicas` for a placement, or check a `given` value.
+
+    Raises DurabilityError where wishes contradict each other, the placement or the given value, and TopologyError for
+    a level that the tree does not have.
+    """
+    rows = replicas if isinstance(replicas, Placement) else Placement(replicas)
+    sizes = np.array([len(row) for row in rows.partitions], dtype=np.int64)
+    if not len(sizes):
+        return MinInsync(given, 1, 1)
+    size = int(sizes.min())
+    least = _least(tree, rows, durability)
+    most = _most(tree, rows, durability, size)
+    if least.value > most.value:
+        raise DurabilityError(
+            f"{least.source} needs min.insync.replicas {least.value}, {most.source} allows {most.value}",
+            "lower one of the two, raise replicationFactor, or place over more domains",
+        )
+    if given is not None:
+        return MinInsync(_checked(given, least, most), least.value, most.value, _warnings(given, size))
+    if not durability:
+        return MinInsync(None, least.value, most.value)
+    value = least.value if durability.min_domains else most.value
+    return MinInsync(value, least.value, most.value, _warnings(value, size))
+
+
+def _least(tree: RackTree, rows: Placement, durability: Durability) -> _Bound:
+    """What `min_domains` needs: one more than the `d - 1` fullest domains of any partition hold."""
+    bound = _Bound(1, "Kafka")
+    for name, domains in durability.min_domains.items():
+        counts = _largest_first(tree, rows, name)
+        spanned = np.count_nonzero(counts, axis=1)
+        worst = int(np.argmin(spanned))
+        if spanned[worst] < domains:
+            raise DurabilityError(
+                f"minDomains {name}: {domains} needs replicas in {domains} domains, "
+                f"partition {worst} has them in {spanned[worst]}",
+                f"lower it to {spanned[worst]}, or let the topic reach {domains - spanned[worst]} more "
+                f"(replicationFactor, eligible brokers)",
+            )
+        needed = 1 + int(counts[:, : domains - 1].sum(axis=1).max())
+        if needed > bound.value:
+            bound = _Bound(needed, f"minDomains {name}: {domains}")
+    return bound
+
+
+def _most(tree: RackTree, rows: Placement, durability: Durability, size: int) -> _Bound:
+    """What `tolerate` allows: what the `k` fullest domains leave of the partition that is left the fewest."""
+    bound = _Bound(size, f"replicationFactor {size}")
+    for name, domains in durability.tolerate.items():
+        counts = _largest_first(tree, rows, name)
+        remaining = counts[:, domains:].sum(axis=1)
+        worst = int(np.argmin(remaining))
+        if remaining[worst] < 1:
+            spanned = int(np.count_nonzero(counts[worst]))
+            change = f"lower it to {spanned - 1}" if spanned > 1 else "remove it"
+            raise DurabilityError(
+                f"tolerate {name}: {domains} would leave partition {worst} no replica, it has them in {spanned} "
+                f"domain{'s' if spanned != 1 else ''}",
+                f"{change}, or let the topic reach {domains + 1 - spanned} more (replicationFactor, eligible brokers)",
+            )
+        if int(remaining[worst]) < bound.value:
+            bound = _Bound(int(remaining[worst]), f"tolerate {name}: {domains}")
+    return bound
+
+
+def _checked(given: int, least: _Bound, most: _Bound) -> int:
+    if given < least.value:
+        raise DurabilityError(
+            f"min.insync.replicas {given} is too small for {least.source}", f"raise it to {least.value}"
+        )
+    if given > most.value:
+        raise DurabilityError(
+            f"min.insync.replicas {given} is too large for {most.source}", f"lower it to {most.value}"
+        )
+    return given
+
+
+def _warnings(value: int, size: int) -> tuple[str, ...]:
+    if value < size or size == 1:
+        return ()
+    return (
+        f"min.insync.replicas {value} equals replicationFactor: one replica that lags stops acks=all writes; "
+        f"a replicationFactor of {size + 1} would leave room for one",
+    )
+
+
+def _largest_first(tree: RackTree, rows: Placement, name: str) -> IntArray:
+    """Replicas per domain of a level, largest first, shape (partitions, domains); unknown brokers count nowhere."""
+    level = tree.level(name)
+    partition = np.repeat(np.arange(len(rows)), [len(row) for row in rows.partitions])
+    at = tree.positions([broker for row in rows.partitions for broker in row])
+    known = at >= 0
+    cells = partition[known] * len(level) + level.of_broker[at[known]]
+    counts = np.bincount(cells, minlength=len(rows) * len(level)).reshape(len(rows), len(level))
+    return -np.sort(-counts, axis=1)

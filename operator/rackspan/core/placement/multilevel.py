@@ -1,0 +1,213 @@
+"""
+The multi-level placer: replicas that survive the loss of any domain, at every level of the tree.
+
+GOALS
+In this order. First, every domain of every level splits its replicas of each partition fairly among its children (see
+`rackspan.core.fairness`). Second, where replicas lie already, as few as can be move. Third, brokers hold equally many
+replicas, what lies on them already counted. Fourth, brokers lead equally many partitions. Fifth, so do domains, in
+proportion to their brokers, top level first. Sixth, partner brokers vary, so that what a failing broker led spreads over many.
+
+A later goal never costs an earlier one anything: a small rack that must hold a replica of every partition gets one of every
+partition, however full its brokers are. In general racks should be of similar size.
+
+CONSTRAINTS
+No broker holds two replicas of a partition. Brokers that are not eligible hold none, brokers that are offline get no new
+one. A placement that cannot be is refused with the smallest change that would make it possible.
+
+ALGORITHM
+The fair split leaves each domain a window of at most two sizes per partition. Quotas per domain pour the replicas of the
+whole topic into these windows (`engine.quotas`), dealing turns quotas into partitions one level at a time (`engine.deal`), and
+leaders are an optimal semi-matching (`engine.leaders`). Three data centres of two racks of one broker, RF 3, 4 partitions:
+
+                        /dc1              /dc2              /dc3
+                    /r1     /r2       /r1     /r2       /r1     /r2
+    window            0..1 of 1         0..1 of 1         0..1 of 1     one replica in each data centre
+    quota (4 each)    2       2         2       2         2       2
+    partition 0      *0               2                        5
+    partition 1               1      *2                4
+    partition 2       0                        3      *4
+    partition 3              *1                3               5        * leads
+
+What lies there already and is fair is left alone; what is not is repaired with the fewest moves there are (`engine.repair`).
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from rackspan.core.compliance import judge
+from rackspan.core.fairness import Windows, fair_windows, requiring, usable_windows
+from rackspan.core.placement.engine.deal import deal
+from rackspan.core.placement.engine.leaders import choose_leaders
+from rackspan.core.placement.engine.quotas import poured, quotas
+from rackspan.core.placement.engine.repair import repair
+from rackspan.core.placement.model import ClusterView, InfeasibleError, Placement, PlacementSpec
+from rackspan.core.placement.requests import checked_tree, refuse_impossible_spread, refuse_missing_racks
+from rackspan.core.placement.seeds import scrambled
+from rackspan.core.topology import IntArray, RackPath, RackTree, domain_name
+
+BoolArray = npt.NDArray[np.bool_]
+
+_ORDER, _GROUPS = 0x500, 0x600  # purposes of hashes
+
+
+class MultiLevel:
+    """The default placer."""
+
+    def place(self, spec: PlacementSpec, cluster: ClusterView) -> Placement:
+        """Place the partitions of `spec`. Raises InfeasibleError."""
+        tree = checked_tree(spec, cluster)
+        refuse_missing_racks(tree)
+        refuse_impossible_spread(tree, spec)
+        return continued(tree, spec, cluster)
+
+
+def continued(tree: RackTree, spec: PlacementSpec, cluster: ClusterView) -> Placement:
+    """Keep what is fair, repair what is not, create what is missing, on a tree that was checked before."""
+    replicas, leaders = _counted(tree, cluster.replicas), _counted(tree, cluster.leaders)
+    preferred = _preferred(tree, spec.leaders)
+    rows = _mended(tree, spec, replicas, leaders, preferred) if spec.current else []
+    count = spec.partitions - len(spec.current)
+    if not count:
+        return Placement(rows)
+    placed = _created(tree, spec, count, replicas, leaders)
+    lead = choose_leaders(tree, placed, _may_lead(preferred, placed), leaders, spec.seed)
+    matrix = tree.ids[_led(placed, lead, spec.seed)]
+    return Placement([*rows, *matrix.tolist()] if rows else matrix)
+
+
+def _created(tree: RackTree, spec: PlacementSpec, count: int, replicas: IntArray, leaders: IntArray) -> IntArray:
+    """Positions of new partitions; each gets a replica in one of the preferred domains if there are any."""
+    seed = spec.seed + len(spec.current)
+    windows = _windows(tree, spec.replication_factor)
+    if not spec.leaders:
+        return deal(tree, windows, quotas(tree, windows, count, replicas, seed), count, seed)
+    groups = _preferred_domains(tree, spec.leaders)
+    share = poured(leaders, _preferred(tree, spec.leaders), count, seed)
+    replicas, parts = replicas.copy(), []
+    for number, (depth, domain) in enumerate(groups):
+        size = int(share[tree.nodes[depth].of_broker == domain].sum())
+        if size:
+            inside = requiring(tree, windows, depth, domain)
+            dealt = deal(tree, inside, quotas(tree, inside, size, replicas, seed), size, seed + number)
+            replicas += np.bincount(dealt.ravel(), minlength=len(replicas))
+            parts.append(dealt)
+    order = np.argsort(scrambled(seed, _GROUPS, np.arange(count)), kind="stable")
+    return np.concatenate(parts)[order]
+
+
+def _mended(
+    tree: RackTree, spec: PlacementSpec, replicas: IntArray, leaders: IntArray, preferred: BoolArray
+) -> list[Sequence[int]]:
+    """Rows of the partitions there are: as they are where that is fair, repaired elsewhere. Updates both loads."""
+    size = spec.replication_factor
+    rows: list[Sequence[int]] = list(spec.current)
+    wrong = judge(tree, rows, spec.spread).broken | np.array([len(row) != size for row in rows])
+    mend = np.flatnonzero(wrong).tolist()
+    if not mend:
+        return rows
+    current = [tree.positions(rows[partition]) for partition in mend]
+    _take(replicas, np.concatenate(current))
+    _take(leaders, np.array([row[0] if len(row) else -1 for row in current]))
+    placed = repair(tree, fair_windows(tree, size), current, replicas, spec.seed)
+    stuck = placed[:, 0] < 0
+    for at in np.flatnonzero(stuck).tolist():
+        if len(current[at]) != size:
+            raise InfeasibleError(
+                f"partition {mend[at]} cannot get {size} replicas by a fair split of the brokers that are online",
+                "bring the offline brokers back, or take them out of the topology",
+            )
+    mended, placed = [mend[at] for at in np.flatnonzero(~stuck)], placed[~stuck]
+    if mended:
+        stays = np.zeros(placed.shape, dtype=bool)
+        for at, partition in enumerate(mended):
+            first = tree.positions(rows[partition][:1])
+            stays[at] = placed[at] == (first[0] if len(first) else -1)
+        allowed = np.where(stays.any(axis=1, keepdims=True), stays, _may_lead(preferred, placed))
+        lead = choose_leaders(tree, placed, allowed, leaders, spec.seed)
+        leaders += np.bincount(placed[np.arange(len(placed)), lead], minlength=len(leaders))
+        for partition, row, column in zip(mended, tree.ids[placed].tolist(), lead.tolist(), strict=True):
+            before = {broker: at for at, broker in enumerate(rows[partition])}
+            rest = row[:column] + row[column + 1 :]
+            rows[partition] = (row[column], *sorted(rest, key=lambda broker: before.get(broker, len(before))))
+    return rows
+
+
+def _windows(tree: RackTree, size: int) -> Windows:
+    """Windows of new partitions: fair over all eligible brokers if those online suffice for that, else over these."""
+    windows = usable_windows(tree, size)
+    if windows.feasible:
+        return windows
+    online = tree.without_offline()
+    if online.capacity < size:
+        raise InfeasibleError(
+            f"{size} replicas need {size} brokers that are online, there are {online.capacity}",
+            f"bring {size - online.capacity} more back",
+        )
+    return fair_windows(online, size)
+
+
+def _preferred(tree: RackTree, leaders: tuple[RackPath, ...]) -> BoolArray:
+    """Brokers that should lead, shape (brokers,); all that can where nothing is preferred."""
+    able = tree.eligible & tree.online
+    if not leaders:
+        return able
+    named = np.zeros(len(tree), dtype=bool)
+    for path in leaders:
+        named[tree.positions(tree.matches(domain_name(path)))] = True
+    if not (named & able).any():
+        domains = ", ".join(map(domain_name, leaders))
+        raise InfeasibleError(
+            f"no broker that is eligible and online is in the domains preferred for leaders ({domains})",
+            "prefer a domain that has one",
+        )
+    return named & able
+
+
+def _preferred_domains(tree: RackTree, leaders: tuple[RackPath, ...]) -> list[tuple[int, int]]:
+    """Level and index of each preferred domain that can lead, without those inside another one."""
+    found: list[tuple[int, int]] = []
+    covered = ~(tree.eligible & tree.online)
+    for path in sorted(leaders, key=len):
+        level = tree.nodes[len(path)]
+        for domain in np.unique(level.of_broker[tree.positions(tree.matches(domain_name(path)))]).tolist():
+            inside = level.of_broker == domain
+            if not covered[inside].all():
+                found.append((len(path), domain))
+                covered |= inside
+    return found
+
+
+def _may_lead(preferred: BoolArray, placed: IntArray) -> BoolArray:
+    """Replicas that may lead: the preferred ones of a partition, all where it has none."""
+    allowed = preferred[placed]
+    if not allowed.all():
+        allowed |= ~allowed.any(axis=1, keepdims=True)
+    return allowed
+
+
+def _led(placed: IntArray, lead: IntArray, seed: int) -> IntArray:
+    """The leader first, the others after it in an order that varies, so that the next leaders vary too."""
+    count, size = placed.shape
+    if size == 1:
+        return placed
+    turn = scrambled(seed, _ORDER, np.arange(count)).astype(np.int64) % (size - 1)
+    led = np.empty_like(placed)
+    rows = np.arange(count)
+    led[:, 0] = placed[rows, lead]
+    for column in range(size - 1):
+        led[:, column + 1] = placed[rows, (lead + 1 + (turn + column) % (size - 1)) % size]
+    return led
+
+
+def _counted(tree: RackTree, counts: Mapping[int, int]) -> IntArray:
+    if not counts:
+        return np.zeros(len(tree), dtype=np.int64)
+    return np.fromiter((counts.get(broker, 0) for broker in tree.ids.tolist()), dtype=np.int64, count=len(tree))
+
+
+def _take(load: IntArray, positions: IntArray) -> None:
+    """Take what lies at `positions` (-1: nowhere) off the load."""
+    load -= np.bincount(positions[positions >= 0], minlength=len(load))
+    np.maximum(load, 0, out=load)

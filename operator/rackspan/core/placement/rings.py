@@ -1,0 +1,96 @@
+"""
+The rings placer: KIP-879's multi-level assignment, with two repairs.
+
+GOALS
+First, replicas of a partition alternate over the children of every domain, at every level. Second, leaders and followers
+go round the brokers.
+
+CONSTRAINTS
+No broker twice in a partition; all brokers have a rack id or none has; only brokers that are eligible and online.
+
+ALGORITHM
+KIP-879 in four steps:
+
+1. Build the tree of racks; the children of each domain form a ring.
+2. For the next replica, ask the root. A domain that is asked passes the question to the child its ring points at.
+3. The ring moves on by one each time it was asked.
+4. A broker that is asked takes the replica.
+
+Taken literally this goes wrong twice, and the KIP leaves both open:
+
+- When RF is a multiple of the number of children of the root, each partition turns the root's ring by whole turns, so every leader is in
+  the same data centre. Repair: each partition starts its turn of the root one child further than the one before.
+- In an uneven tree a small domain is asked twice for one partition and names the same broker twice. Repair: a ring
+  passes over children whose brokers all have a replica of this partition.
+
+    /dc1/r1: 0   /dc2/r1: 1   /dc2/r2: 2, RF 3             literally   repaired
+    partition 0                                             0 1 0       0 1 2
+    partition 1                                             2 0 1       2 0 1
+
+With the second repair the rings deal each partition by a fair split: a turn gives one replica to each child that has a broker
+free. They do not balance brokers over uneven domains, do not see what lies on brokers already, and place leaders in proportion to
+domains, not to brokers.
+"""
+
+import numpy as np
+
+from rackspan.core.placement.model import ClusterView, Placement, PlacementSpec
+from rackspan.core.placement.multilevel import continued
+from rackspan.core.placement.requests import checked_tree, refuse_missing_racks
+from rackspan.core.placement.seeds import scrambled
+from rackspan.core.placement.simple import refuse_too_few, resized, usable
+from rackspan.core.topology import RackTree
+
+
+class Rings:
+    """KIP-879."""
+
+    def place(self, spec: PlacementSpec, cluster: ClusterView) -> Placement:
+        """Place the partitions of `spec`. Raises InfeasibleError, and MissingRackError where some racks are missing."""
+        checked = checked_tree(spec, cluster)
+        refuse_missing_racks(checked)
+        if resized(spec):
+            return continued(checked, spec, cluster)
+        tree = usable(checked)
+        refuse_too_few(len(tree), spec.replication_factor)
+        rings = _Rings(tree, spec)
+        rows = [rings.partition(spec.replication_factor) for _ in range(spec.partitions)]
+        return Placement([*spec.current, *rows[len(spec.current) :]])
+
+
+class _Rings:
+    """Where every ring points."""
+
+    def __init__(self, tree: RackTree, spec: PlacementSpec) -> None:
+        self._ids = tree.ids.tolist()
+        self._children: list[list[range]] = []
+        for above, below in zip(tree.nodes, tree.nodes[1:], strict=False):
+            stops = [*above.first_child[1:].tolist(), len(below)]
+            self._children.append([range(a, b) for a, b in zip(above.first_child.tolist(), stops, strict=True)])
+        self._room = [level.capacity.tolist() for level in tree.nodes]
+        self._points: list[list[int]] = []
+        for depth, rings in enumerate(self._children):
+            drawn = scrambled(spec.seed, depth, np.arange(len(rings))).tolist()
+            begin = drawn if spec.start_index is None else [spec.start_index] * len(rings)
+            self._points.append([at % len(ring) for at, ring in zip(begin, rings, strict=True)])
+        self._start = self._points[0][0]
+
+    def partition(self, size: int) -> tuple[int, ...]:
+        """Replicas of the next partition."""
+        self._points[0][0] = self._start  # the first repair
+        self._start = (self._start + 1) % len(self._children[0][0])
+        taken: list[dict[int, int]] = [{} for _ in self._room]
+        return tuple(self._ids[self._ask(taken)] for _ in range(size))
+
+    def _ask(self, taken: list[dict[int, int]]) -> int:
+        domain = 0
+        for depth, rings in enumerate(self._children):
+            ring = rings[domain]
+            at = self._points[depth][domain]
+            below = depth + 1
+            while taken[below].get(ring[at], 0) >= self._room[below][ring[at]]:  # the second repair
+                at = (at + 1) % len(ring)
+            self._points[depth][domain] = (at + 1) % len(ring)
+            domain = ring[at]
+            taken[below][domain] = taken[below].get(domain, 0) + 1
+        return domain

@@ -1,0 +1,80 @@
+"""
+The simple placer: round robin over all brokers, without regard to racks, as Kafka's AdminUtils has always done it.
+
+GOALS
+Leaders go round the brokers; the followers of one broker's partitions vary from round to round.
+
+CONSTRAINTS
+No broker twice in a partition; only brokers that are eligible and online.
+
+ALGORITHM
+With `n` brokers in ascending order of id, partition `p` starts at broker `(p + startIndex) mod n`; its follower `j` is
+
+    1 + (shift + j) mod (n - 1)
+
+brokers further on, and `shift` grows by one with each round of `n` partitions. Three brokers, start index 2, shift 2, RF 3:
+
+    partition       0      1      2      3      4      5
+    shift           2      2      2      3      3      3
+    replicas      2 0 1  0 1 2  1 2 0  2 1 0  0 2 1  1 0 2
+
+Where only the start index is given the shift starts there too, as in Kafka; where neither is, the seed gives both.
+"""
+
+import numpy as np
+
+from rackspan.core.placement.model import ClusterView, InfeasibleError, Placement, PlacementSpec
+from rackspan.core.placement.multilevel import continued
+from rackspan.core.placement.requests import checked_tree
+from rackspan.core.topology import IntArray, RackTree
+
+
+class Simple:
+    """Rack-unaware round robin."""
+
+    def place(self, spec: PlacementSpec, cluster: ClusterView) -> Placement:
+        """Place the partitions of `spec`. Raises InfeasibleError."""
+        tree = checked_tree(spec, cluster)
+        if resized(spec):
+            return continued(tree.without_racks(), spec, cluster)
+        brokers = np.sort(tree.ids[tree.eligible & tree.online])
+        refuse_too_few(len(brokers), spec.replication_factor)
+        first, shift = started(spec, len(brokers))
+        partition = np.arange(len(spec.current), spec.partitions)
+        start = (first + partition) % len(brokers)
+        follower = np.arange(spec.replication_factor - 1)
+        step = next_replica(shift + partition // len(brokers), follower[:, None], len(brokers)).T
+        rows = brokers[np.column_stack([start, (start[:, None] + step) % len(brokers)])]
+        return Placement([*spec.current, *rows.tolist()] if spec.current else rows)
+
+
+def resized(spec: PlacementSpec) -> bool:
+    """Whether partitions there are change their replication factor: the published rules only create."""
+    return any(len(row) != spec.replication_factor for row in spec.current)
+
+
+def started(spec: PlacementSpec, brokers: int) -> tuple[int, int]:
+    """Start index and shift: as given, else from the seed."""
+    if spec.start_index is None:
+        first, shift = spec.seed % brokers, spec.seed // brokers % brokers
+        return first, shift if spec.shift is None else spec.shift
+    return spec.start_index, spec.start_index if spec.shift is None else spec.shift
+
+
+def next_replica(shift: IntArray, follower: IntArray, brokers: int) -> IntArray:
+    """How many brokers after the first one a follower is."""
+    return 1 + (shift + follower) % max(brokers - 1, 1)
+
+
+def refuse_too_few(online: int, size: int) -> None:
+    """Raise InfeasibleError where fewer brokers than replicas are eligible and online."""
+    if online < size:
+        raise InfeasibleError(
+            f"{size} replicas need {size} brokers that are online, there are {online}",
+            f"bring {size - online} more back",
+        )
+
+
+def usable(tree: RackTree) -> RackTree:
+    """Give the tree without the brokers that can be given no replica."""
+    return RackTree(tree.levels, tuple(broker for broker in tree.brokers if broker.eligible and broker.online))

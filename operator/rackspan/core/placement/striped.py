@@ -1,0 +1,85 @@
+"""
+The striped placer: KIP-36's rack-aware assignment, as Kafka's AdminUtils did it until 4.0.
+
+GOALS
+First, the replicas of a partition are in as many racks as possible. Second, leaders go round the brokers, racks alternating.
+Third, followers vary from round to round.
+
+A rack here is the whole rack id, taken as one word: `/eu/dc1/r1` and `/eu/dc1/r2` are as far apart as `/eu` and `/us`. Where
+racks differ in size a broker of a small rack is given more than others.
+
+CONSTRAINTS
+No broker twice in a partition; all brokers have a rack id or none has; only brokers that are eligible and online.
+
+ALGORITHM
+Brokers are listed with racks alternating: the first of each rack in order, then the second of each, and so on. Partition `p`
+starts at `(p + startIndex) mod n` of that list; followers are sought as in the simple placer with the shift multiplied
+by the number of racks, and a candidate is skipped while
+
+1. its rack has a replica and some rack has none, or
+2. it is a replica itself and some broker is none.
+
+    racks        rack1: 0 5   rack2: 3 4   rack3: 1 2
+    alternated   0 3 1 5 4 2
+    partition      0     1     2     3     4     5       6     7     8     9    10    11
+    replicas     0,3,1 3,1,5 1,5,4 5,4,2 4,2,0 2,0,3   0,4,2 3,2,0 1,0,3 5,3,1 4,1,5 2,5,4
+
+The seventh partition starts a new round: its followers are sought three (the number of racks) further on.
+"""
+
+import numpy as np
+
+from rackspan.core.placement.model import ClusterView, Placement, PlacementSpec
+from rackspan.core.placement.multilevel import continued
+from rackspan.core.placement.requests import checked_tree, refuse_missing_racks
+from rackspan.core.placement.simple import next_replica, refuse_too_few, resized, started, usable
+from rackspan.core.topology import IntArray, RackTree
+
+
+class Striped:
+    """KIP-36."""
+
+    def place(self, spec: PlacementSpec, cluster: ClusterView) -> Placement:
+        """Place the partitions of `spec`. Raises InfeasibleError, and MissingRackError where some racks are missing."""
+        checked = checked_tree(spec, cluster)
+        refuse_missing_racks(checked)
+        if resized(spec):
+            return continued(checked.flattened(), spec, cluster)
+        tree = usable(checked).flattened()
+        refuse_too_few(len(tree), spec.replication_factor)
+        brokers = alternated(tree)
+        racks = tree.nodes[1].of_broker[brokers]
+        first, shift = started(spec, len(tree))
+        partition = np.arange(len(spec.current), spec.partitions)
+        start = (first + partition) % len(tree)
+        rounds = (shift + partition // len(tree)) * len(tree.nodes[1])
+        rows = tree.ids[brokers[_stripes(racks, start, rounds, spec.replication_factor)]]
+        return Placement([*spec.current, *rows.tolist()] if spec.current else rows)
+
+
+def alternated(tree: RackTree) -> IntArray:
+    """Positions of the brokers of a tree of one level, racks alternating."""
+    racks = tree.nodes[1]
+    turn = np.arange(len(tree)) - racks.first_broker[racks.of_broker]
+    return np.lexsort((racks.of_broker, turn))
+
+
+def _stripes(racks: IntArray, start: IntArray, shift: IntArray, size: int) -> IntArray:
+    """Indexes into the alternated list, shape (partitions, size): all partitions take their next candidate together."""
+    brokers, distinct = len(racks), len(np.unique(racks))
+    chosen = np.empty((len(start), size), dtype=np.int64)
+    chosen[:, 0] = start
+    tried = np.zeros(len(start), dtype=np.int64)
+    for replica in range(1, size):
+        seeking = np.arange(len(start))
+        while len(seeking):
+            candidate = (start[seeking] + next_replica(shift[seeking], tried[seeking], brokers)) % brokers
+            tried[seeking] += 1
+            before = chosen[seeking, :replica]
+            skip = (before == candidate[:, None]).any(axis=1)
+            if replica < distinct:  # while racks are left, each replica so far has its own
+                skip |= (racks[before] == racks[candidate][:, None]).any(axis=1)
+            done = seeking[~skip]
+            chosen[done, replica] = candidate[~skip]
+            seeking = seeking[skip]
+    return chosen

@@ -1,0 +1,283 @@
+"""
+The rack tree: where brokers are, as a path of domains, and how many brokers each domain can offer.
+
+A rack id is a path such as `/eu/eu-1a/r7`; a flat id such as `use1-az1` is a path of one step. A tree is built once per
+observation of the cluster and never changes. It holds its shape as parallel numpy arrays, brokers in depth-first order,
+so that each domain is a slice and a whole level is summed with one `np.add.reduceat`.
+
+Paths that end early share one unnamed child per missing level: what is not known to be apart is taken to be together.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+RackPath = tuple[str, ...]
+IntArray = npt.NDArray[np.int64]
+
+UNNAMED = "<unnamed>"
+_LARGEST_DENSE_ID = 1 << 20
+_T = TypeVar("_T", bound=np.generic)
+
+
+class RackPathError(ValueError):
+    """A rack id, or a rack pattern, that is not a path of non-empty steps without white space."""
+
+
+class TopologyError(ValueError):
+    """Brokers that cannot form one tree: an id that is used twice, a rack deeper than the levels."""
+
+
+def parse_rack(text: str) -> RackPath:
+    """
+    Read a rack id; the leading slash is optional.
+
+    Raises RackPathError, saying which step is wrong and why.
+    """
+    body = text.removeprefix("/")
+    if not body:
+        raise RackPathError(f'rack id "{text}" is empty: write at least one step, such as "/zone-a"')
+    steps = tuple(body.split("/"))
+    for number, step in enumerate(steps, start=1):
+        if not step:
+            before = "/" + "/".join(steps[: number - 1])
+            raise RackPathError(f'rack id "{text}": step {number} is empty (after "{before}")')
+        if any(character.isspace() or not character.isprintable() for character in step):
+            raise RackPathError(f'rack id "{text}": step {number} ("{step}") holds white space')
+    return steps
+
+
+def format_rack(path: RackPath) -> str:
+    """Write a rack id the way `broker.rack` carries it: one step is a flat id, several are a path."""
+    return path[0] if len(path) == 1 else domain_name(path)
+
+
+def domain_name(path: RackPath) -> str:
+    """Name a domain for people, always with its leading slash: `/eu/eu-1a`; the root is `/`."""
+    return "/" + "/".join(step or UNNAMED for step in path)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Broker:
+    """
+    One broker of the cluster.
+
+    `eligible=False` (cordoned, draining, excluded) takes away its capacity: its replicas have to leave.
+    `online=False` keeps its capacity, so what lies there stays compliant, but it is given no new replica.
+    """
+
+    id: int
+    rack: RackPath | None = None
+    eligible: bool = True
+    online: bool = True
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Level:
+    """
+    One level of the tree, its domains in depth-first order, as parallel arrays of shape (domains,).
+
+    The root is a level of one domain, and the brokers themselves are the last level, so one loop serves all levels.
+    """
+
+    name: str
+    paths: tuple[RackPath, ...]
+    parent: IntArray  # index of the domain above, in the level above
+    first_child: IntArray  # where its children start in the level below (brokers: their own index)
+    first_broker: IntArray  # where its brokers start in depth-first order
+    capacity: IntArray  # eligible brokers below
+    of_broker: IntArray  # (brokers,) the domain each broker is in
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+
+@dataclass(frozen=True, slots=True)
+class RackTree:
+    """
+    The brokers of one cluster in their domains. Immutable; equal when levels and brokers are.
+
+    `levels` are the names, top first. Raises TopologyError for a broker id used twice and for a rack with more steps
+    than there are levels. `nodes` runs from the root (index 0) over the named levels to the brokers (last index).
+    """
+
+    levels: tuple[str, ...]
+    brokers: tuple[Broker, ...]
+    nodes: tuple[Level, ...] = field(init=False, repr=False, compare=False)
+    ids: IntArray = field(init=False, repr=False, compare=False)
+    eligible: npt.NDArray[np.bool_] = field(init=False, repr=False, compare=False)
+    online: npt.NDArray[np.bool_] = field(init=False, repr=False, compare=False)
+    _lookup: IntArray = field(init=False, repr=False, compare=False)
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        by_id = tuple(sorted(self.brokers, key=lambda broker: broker.id))
+        for one, other in zip(by_id, by_id[1:], strict=False):
+            if one.id == other.id:
+                raise TopologyError(f"broker {one.id} is listed twice")
+        depth = len(self.levels)
+        for broker in by_id:
+            if broker.id < 0:
+                raise TopologyError(f"broker id {broker.id} is negative")
+            if broker.rack is not None and len(broker.rack) > depth:
+                raise TopologyError(
+                    f"broker {broker.id} has the rack {domain_name(broker.rack)} of {len(broker.rack)} steps, "
+                    f"the topology has {depth} level{'s' if depth != 1 else ''}"
+                )
+        leaves = sorted(by_id, key=lambda broker: (_padded(broker.rack, depth), broker.id))
+        put = object.__setattr__
+        put(self, "brokers", by_id)
+        put(self, "ids", _array(broker.id for broker in leaves))
+        put(self, "eligible", _frozen(np.array([broker.eligible for broker in leaves], dtype=bool)))
+        put(self, "online", _frozen(np.array([broker.online for broker in leaves], dtype=bool)))
+        put(self, "nodes", _levels(self.levels, [_padded(broker.rack, depth) for broker in leaves], self.eligible))
+        put(self, "_lookup", _lookup(self.ids))
+        put(self, "_hash", hash((self.levels, by_id)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __len__(self) -> int:
+        return len(self.brokers)
+
+    @property
+    def root(self) -> Level:
+        """The level above all: one domain that holds every broker."""
+        return self.nodes[0]
+
+    @property
+    def capacity(self) -> int:
+        """How many brokers are eligible."""
+        return int(np.count_nonzero(self.eligible))
+
+    @property
+    def missing_racks(self) -> tuple[int, ...]:
+        """Ids of the brokers without a rack where others have one; empty when all have one or none has."""
+        missing = tuple(broker.id for broker in self.brokers if broker.rack is None)
+        return missing if len(missing) < len(self.brokers) else ()
+
+    def level(self, name: str) -> Level:
+        """Look a named level up. Raises TopologyError, listing the names there are."""
+        try:
+            return self.nodes[self.levels.index(name) + 1]
+        except ValueError:
+            known = ", ".join(self.levels) or "none"
+            raise TopologyError(f'the topology has no level "{name}" (levels: {known})') from None
+
+    def positions(self, ids: npt.ArrayLike) -> IntArray:
+        """Depth-first positions of broker ids, in the shape of `ids`; -1 for an id that is not in the tree."""
+        wanted = np.asarray(ids, dtype=np.int64)
+        if len(self._lookup) > 0:
+            known = (wanted >= 0) & (wanted < len(self._lookup))
+            if known.all():
+                return self._lookup[wanted]
+            return np.where(known, self._lookup[np.where(known, wanted, 0)], -1)
+        order = np.argsort(self.ids)
+        at = np.minimum(np.searchsorted(self.ids, wanted, sorter=order), len(order) - 1)
+        found: IntArray = (
+            np.where(self.ids[order[at]] == wanted, order[at], -1) if len(order) else np.full(wanted.shape, -1)
+        )
+        return found
+
+    def matches(self, pattern: str) -> tuple[int, ...]:
+        """
+        Broker ids that a pattern names, ascending.
+
+        A pattern is a broker id such as `12`, or a rack path of which each step may hold `*` and `?`, such as
+        `/eu/*/r1`; a path names everything below it. Raises RackPathError for a malformed path.
+        """
+        if pattern.isascii() and pattern.isdigit():
+            wanted = int(pattern)
+            return tuple(broker.id for broker in self.brokers if broker.id == wanted)
+        steps = parse_rack(pattern)
+        return tuple(
+            broker.id
+            for broker in self.brokers
+            if broker.rack is not None
+            and len(broker.rack) >= len(steps)
+            and all(fnmatchcase(name, step) for name, step in zip(broker.rack, steps, strict=False))
+        )
+
+    def selected(self, include: Sequence[str], exclude: Sequence[str]) -> "RackTree":
+        """Give the tree in which only brokers that `include` names (none: all) and `exclude` does not are eligible."""
+        return _selected(self, tuple(include), tuple(exclude)) if include or exclude else self
+
+    def without_racks(self) -> "RackTree":
+        """Give the tree as if no broker had a rack id (KIP-36's `--ignore-racks`)."""
+        return RackTree((), tuple(replace(broker, rack=None) for broker in self.brokers))
+
+    def without_offline(self) -> "RackTree":
+        """Give the tree in which a broker that is offline has no capacity either."""
+        if bool(self.online.all()):
+            return self
+        return RackTree(self.levels, tuple(replace(b, eligible=b.eligible and b.online) for b in self.brokers))
+
+    def flattened(self) -> "RackTree":
+        """Give the tree of one level whose domains are whole rack ids: how Kafka itself sees `broker.rack`."""
+        flat = tuple(replace(b, rack=None if b.rack is None else (format_rack(b.rack),)) for b in self.brokers)
+        return RackTree(("rack",), flat)
+
+
+@lru_cache(maxsize=512)
+def _selected(tree: RackTree, include: tuple[str, ...], exclude: tuple[str, ...]) -> RackTree:
+    wanted = {broker.id for broker in tree.brokers}
+    if include:
+        wanted = {broker for pattern in include for broker in tree.matches(pattern)}
+    for pattern in exclude:
+        wanted.difference_update(tree.matches(pattern))
+    return RackTree(tree.levels, tuple(replace(b, eligible=b.eligible and b.id in wanted) for b in tree.brokers))
+
+
+def _padded(rack: RackPath | None, depth: int) -> RackPath:
+    steps = rack or ()
+    return steps + ("",) * (depth - len(steps))
+
+
+def _levels(names: tuple[str, ...], paths: list[RackPath], eligible: npt.NDArray[np.bool_]) -> tuple[Level, ...]:
+    depth = len(names)
+    everyone = np.arange(len(paths), dtype=np.int64)
+    cuts = [[path[:step] for path in paths] for step in range(depth + 1)]
+    firsts = []
+    for cut in cuts:
+        new = np.array([at == 0 or cut[at] != cut[at - 1] for at in range(len(cut))], dtype=bool)
+        firsts.append(everyone[new])
+    firsts.append(everyone)
+    of_broker = [np.searchsorted(first, everyone, side="right").astype(np.int64) - 1 for first in firsts]
+    levels = []
+    for at, first in enumerate(firsts):
+        below = firsts[min(at + 1, depth + 1)]
+        levels.append(
+            Level(
+                name=("", *names, "broker")[at],
+                paths=tuple(cuts[at][first_broker] if at <= depth else paths[first_broker] for first_broker in first),
+                parent=_frozen(of_broker[max(at - 1, 0)][first]),
+                first_child=_frozen(np.searchsorted(below, first).astype(np.int64)),
+                first_broker=_frozen(first),
+                capacity=_frozen(np.add.reduceat(eligible.astype(np.int64), first) if len(first) else first),
+                of_broker=_frozen(of_broker[at]),
+            )
+        )
+    return tuple(levels)
+
+
+def _lookup(ids: IntArray) -> IntArray:
+    """Array from broker id to position; empty when ids are too large for one."""
+    if len(ids) == 0 or int(ids.max()) >= _LARGEST_DENSE_ID:
+        return _array(())
+    table = np.full(int(ids.max()) + 1, -1, dtype=np.int64)
+    table[ids] = np.arange(len(ids))
+    return _frozen(table)
+
+
+def _array(values: Iterable[int]) -> IntArray:
+    return _frozen(np.fromiter(values, dtype=np.int64))
+
+
+def _frozen(array: npt.NDArray[_T]) -> npt.NDArray[_T]:
+    array.setflags(write=False)
+    return array
