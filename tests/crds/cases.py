@@ -1,0 +1,561 @@
+"""What the API server shall let through and refuse, rule by rule."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tests.crds.schemas import Rule
+
+Patch = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One rule with merge patches for the kind's base manifest: some that it lets through, and some that it refuses.
+
+    `sentence` is what the user reads, where it differs from the rule's static message. For a rule about changes,
+    `before` is the patch that made the object that is there already.
+    """
+
+    rule: Rule
+    accepted: tuple[Patch, ...]
+    rejected: tuple[Patch, ...]
+    sentence: str | None = None
+    before: Patch | None = None
+
+
+def _topic(
+    path: str,
+    message: str,
+    *,
+    accepted: list[Patch],
+    rejected: list[Patch],
+    sentence: str | None = None,
+    before: Patch | None = None,
+    metadata: Mapping[str, list[Patch]] | None = None,
+) -> Case:
+    whole = metadata or {}
+    return Case(
+        Rule("KafkaTopic", path, message),
+        tuple({"spec": patch} for patch in accepted) + tuple(whole.get("accepted", ())),
+        tuple({"spec": patch} for patch in rejected) + tuple(whole.get("rejected", ())),
+        sentence,
+        None if before is None else {"spec": before},
+    )
+
+
+def _topology(path: str, message: str, *, accepted: list[Patch], rejected: list[Patch]) -> Case:
+    return Case(
+        Rule("RackTopology", path, message),
+        tuple({"spec": patch} for patch in accepted),
+        tuple({"spec": patch} for patch in rejected),
+    )
+
+
+def _placed(**placement: Any) -> Patch:
+    return {"placement": placement}
+
+
+def _durable(**durability: Any) -> Patch:
+    return {"durability": durability}
+
+
+_MIN_ISR = "min.insync.replicas"
+_PATTERN = 'is a broker id such as "12" or a rack pattern such as /eu/*/r1, without spaces or empty steps.'
+_PATH = "is a rack path such as /eu/eu-1a, without spaces, wildcards or empty steps."
+_GOOD_PATHS = ["/eu", "/eu/eu-1a", "eu/eu-1a", "use1-az1", "/Rack_1.a", "/région/ü"]
+_BAD_PATHS = ["/", "//", "/eu//r1", "eu/", "/eu /r1", " /eu", "/eu/*", "/eu\u00a0", "/eu\t", "/eu/\u0007"]
+_GOOD_PATTERNS = ["12", "0", "/eu", "/eu/*/r1", "*/eu-1a", "/eu/r?", "/eu/r*"]
+_BAD_PATTERNS = ["/", "/eu//r1", "/eu/", "1, 2", "/eu/r 1", "\t"]
+
+TOPIC_CASES = [
+    _topic(
+        "",
+        "metadata.name is longer than the 249 characters of a Kafka topic name. Set spec.topicName.",
+        accepted=[],
+        rejected=[],
+        metadata={
+            "accepted": [
+                {"metadata": {"name": "a" * 249}},
+                {"metadata": {"name": "a" * 253}, "spec": {"topicName": "short"}},
+            ],
+            "rejected": [{"metadata": {"name": "a" * 250}}],
+        },
+    ),
+    _topic(
+        "",
+        "A topic's name cannot change, because Kafka cannot rename a topic.",
+        sentence="The name of topic orders cannot change, because Kafka cannot rename a topic. "
+        "Make another KafkaTopic.",
+        before={},
+        accepted=[{"topicName": "orders"}, {"partitions": 7}],
+        rejected=[{"topicName": "other"}],
+    ),
+    _topic(
+        "spec",
+        "The assignment must have one row for each partition.",
+        sentence="The assignment has 2 rows, but partitions is 3. It must have one row for each partition.",
+        accepted=[{"partitions": 2, "replicationFactor": 1, **_placed(assignment=[[0], [1]])}],
+        rejected=[{"partitions": 3, "replicationFactor": 1, **_placed(assignment=[[0], [1]])}],
+    ),
+    _topic(
+        "spec",
+        "Every row of the assignment must have as many brokers as replicationFactor says.",
+        sentence="Every row of the assignment must have as many brokers as replicationFactor says, which is 2.",
+        accepted=[{"partitions": 2, "replicationFactor": 2, **_placed(assignment=[[0, 1], [1, 2]])}],
+        rejected=[
+            {"partitions": 2, "replicationFactor": 2, **_placed(assignment=[[0, 1], [1]])},
+            {"partitions": 2, "replicationFactor": 2, **_placed(assignment=[[0, 1, 2], [1, 2, 0]])},
+        ],
+    ),
+    _topic(
+        "spec",
+        "min.insync.replicas is above replicationFactor, so no write with acks=all could succeed.",
+        sentence="min.insync.replicas is 4, above the replicationFactor of 3, so no write with acks=all could succeed.",
+        accepted=[{"config": {_MIN_ISR: 3}}, {"config": {_MIN_ISR: "3"}}, {"config": {"retention.ms": 4}}],
+        rejected=[{"config": {_MIN_ISR: 4}}, {"config": {_MIN_ISR: "4"}}],
+    ),
+    _topic(
+        "spec",
+        "A count in minDomains is above replicationFactor, and a replica is in one domain of a level only.",
+        sentence="A count in minDomains is above the replicationFactor of 3, and a replica is in one domain of a level "
+        "only.",
+        accepted=[_durable(minDomains={"zone": 3}), _durable(minDomains={})],
+        rejected=[_durable(minDomains={"zone": 4}), _durable(minDomains={"region": 1, "zone": 4})],
+    ),
+    _topic(
+        "spec",
+        "To tolerate the loss of n domains a topic needs a replicationFactor of n + 1 or more.",
+        sentence="To tolerate the loss of n domains a topic needs a replicationFactor of n + 1 or more, and it is 3.",
+        accepted=[_durable(tolerate={"zone": 2})],
+        rejected=[_durable(tolerate={"zone": 3}), _durable(tolerate={"region": 1, "zone": 3})],
+    ),
+    _topic(
+        "spec",
+        "tolerate and min.insync.replicas contradict each other. A topic that loses n domains keeps at most "
+        "replicationFactor - n replicas, fewer than min.insync.replicas.",
+        accepted=[{"config": {_MIN_ISR: 2}, **_durable(tolerate={"zone": 1})}],
+        rejected=[
+            {"config": {_MIN_ISR: 3}, **_durable(tolerate={"zone": 1})},
+            {"config": {_MIN_ISR: "2"}, **_durable(tolerate={"zone": 2})},
+        ],
+    ),
+    _topic(
+        "spec",
+        "minDomains and min.insync.replicas contradict each other. A write that min.insync.replicas replicas "
+        "acknowledge cannot have reached more domains than that.",
+        accepted=[{"config": {_MIN_ISR: 2}, **_durable(minDomains={"zone": 2})}],
+        rejected=[
+            {"config": {_MIN_ISR: 1}, **_durable(minDomains={"zone": 2})},
+            {"config": {_MIN_ISR: "1"}, **_durable(minDomains={"zone": 2})},
+        ],
+    ),
+    _topic(
+        "spec",
+        "minDomains and tolerate contradict each other. To reach d domains with n domains lost a topic needs a "
+        "replicationFactor of d + n or more.",
+        accepted=[_durable(minDomains={"zone": 2}, tolerate={"zone": 1})],
+        rejected=[_durable(minDomains={"zone": 2}, tolerate={"zone": 2})],
+    ),
+    _topic(
+        "spec",
+        "Kafka's internal topics cannot have deletionPolicy Delete.",
+        accepted=[
+            {"topicName": "__consumer_offsets"},
+            {"topicName": "orders", "deletionPolicy": "Delete"},
+            {"topicName": "__mine", "deletionPolicy": "Delete"},
+        ],
+        rejected=[
+            {"topicName": "__consumer_offsets", "deletionPolicy": "Delete"},
+            {"topicName": "__transaction_state", "deletionPolicy": "Delete"},
+        ],
+    ),
+    _topic(
+        "spec.topologyRef",
+        "topologyRef cannot change, because a topic cannot move to another Kafka cluster. Make another KafkaTopic.",
+        before={},
+        accepted=[{"partitions": 7}],
+        rejected=[{"topologyRef": {"name": "other"}}, {"topologyRef": {"namespace": "other"}}],
+    ),
+    _topic(
+        "spec.topicName",
+        "A Kafka topic name consists of letters, digits, dots, underscores and hyphens, and is neither . nor .. "
+        "itself.",
+        accepted=[{"topicName": name} for name in ("Orders", "a.b-c_D9", "...", "a" * 249)],
+        rejected=[{"topicName": name} for name in (".", "..", "a b", "a/b", "é", "a\n", "a:b")],
+    ),
+    _topic(
+        "spec.partitions",
+        "partitions cannot shrink, because Kafka cannot remove partitions.",
+        sentence="partitions cannot shrink from 6 to 5, because Kafka cannot remove partitions.",
+        before={"partitions": 6},
+        accepted=[{"partitions": 6}, {"partitions": 7}],
+        rejected=[{"partitions": 5}],
+    ),
+    _topic(
+        "spec.config",
+        "min.insync.replicas must be a whole number of 1 or more.",
+        accepted=[{"config": {_MIN_ISR: 1}}, {"config": {_MIN_ISR: "2"}}],
+        rejected=[{"config": {_MIN_ISR: value}} for value in (0, -1, "0", "two", "", "1.5", " 2")],
+    ),
+    _topic(
+        "spec.config",
+        "The number of partitions and the replication factor are not topic configs. Use spec.partitions and "
+        "spec.replicationFactor.",
+        accepted=[{"config": {"retention.ms": -1}}],
+        rejected=[{"config": {key: 3}} for key in ("partitions", "num.partitions", "replication.factor")],
+    ),
+    _topic(
+        "spec.config",
+        "Throttled replicas are set and cleared by the operator while it moves replicas. Use "
+        "spec.reassignment.throttle.",
+        accepted=[{"reassignment": {"throttle": 1}}],
+        rejected=[
+            {"config": {"leader.replication.throttled.replicas": "*"}},
+            {"config": {"follower.replication.throttled.replicas": "0:1"}},
+        ],
+    ),
+    _topic(
+        "spec.placement",
+        "An explicit assignment leaves nothing to place. Remove it, or remove placer, spread, brokers, leaders, seed, "
+        "startIndex and shift.",
+        accepted=[{"partitions": 1, **_placed(assignment=[[0, 1, 2]])}],
+        rejected=[
+            {"partitions": 1, **_placed(assignment=[[0, 1, 2]], **other)}
+            for other in (
+                {"placer": "MultiLevel"},
+                {"spread": [{"level": "zone"}]},
+                {"brokers": {"exclude": ["3"]}},
+                {"leaders": ["/eu"]},
+                {"seed": 1},
+                {"startIndex": 0},
+                {"shift": 0},
+            )
+        ],
+    ),
+    _topic(
+        "spec.placement",
+        "startIndex and shift are for the placers Simple and Striped. Use seed, or choose one of these.",
+        accepted=[
+            _placed(placer="Striped", startIndex=2, shift=1),
+            _placed(placer="Simple", shift=0),
+            _placed(placer="OurOwn", startIndex=0),
+            _placed(startIndex=2),  # the topology's default placer may be one of these
+        ],
+        rejected=[_placed(placer="MultiLevel", startIndex=0), _placed(placer="Rings", shift=1)],
+    ),
+    _topic(
+        "spec.placement",
+        "The placer Simple does not look at racks. Remove spread and leaders, or choose MultiLevel.",
+        accepted=[_placed(placer="Simple", seed=1), _placed(placer="MultiLevel", spread=[{"level": "zone"}])],
+        rejected=[_placed(placer="Simple", spread=[{"level": "zone"}]), _placed(placer="Simple", leaders=["/eu"])],
+    ),
+    _topic(
+        "spec.placement.spread",
+        "Each level can be listed only once in spread.",
+        accepted=[_placed(spread=[{"level": "region"}, {"level": "zone", "maxSkew": 2}])],
+        rejected=[_placed(spread=[{"level": "zone"}, {"level": "zone", "maxSkew": 2}])],
+    ),
+    _topic(
+        "spec.placement.brokers",
+        "The same entry is in include and in exclude.",
+        accepted=[_placed(brokers={"include": ["/eu"], "exclude": ["/eu/eu-1a", "7"]})],
+        rejected=[_placed(brokers={"include": ["/eu", "7"], "exclude": ["7"]})],
+    ),
+    _topic(
+        "spec.placement.brokers.include[]",
+        f"An entry of include {_PATTERN}",
+        accepted=[_placed(brokers={"include": _GOOD_PATTERNS})],
+        rejected=[_placed(brokers={"include": [entry]}) for entry in _BAD_PATTERNS],
+    ),
+    _topic(
+        "spec.placement.brokers.exclude[]",
+        f"An entry of exclude {_PATTERN}",
+        accepted=[_placed(brokers={"exclude": _GOOD_PATTERNS})],
+        rejected=[_placed(brokers={"exclude": [entry]}) for entry in _BAD_PATTERNS],
+    ),
+    _topic(
+        "spec.placement.leaders[]",
+        f"An entry of leaders {_PATH}",
+        accepted=[_placed(leaders=_GOOD_PATHS)],
+        rejected=[_placed(leaders=[entry]) for entry in _BAD_PATHS],
+    ),
+    _topic(
+        "spec.placement.assignment[]",
+        "A row of the assignment names a broker twice.",
+        accepted=[{"partitions": 2, **_placed(assignment=[[0, 1, 2], [2, 1, 0]])}],
+        rejected=[{"partitions": 2, **_placed(assignment=[[0, 1, 2], [2, 1, 2]])}],
+    ),
+]
+
+
+def _brokers(**brokers: Any) -> Patch:
+    return {"brokers": brokers}
+
+
+def _properties(*keys: str) -> list[Patch]:
+    return [{"kafka": {"properties": {key: "x"}}} for key in keys]
+
+
+def _selector_cases(path: str, patch: Any) -> list[Case]:
+    def with_expression(**expression: Any) -> Patch:
+        selected: Patch = patch({"matchExpressions": [{"key": "role", **expression}]})
+        return selected
+
+    return [
+        _topology(
+            f"{path}.matchExpressions[]",
+            "The operators In and NotIn need values.",
+            accepted=[with_expression(operator="In", values=["broker"]), with_expression(operator="Exists")],
+            rejected=[with_expression(operator="In"), with_expression(operator="NotIn", values=[])],
+        ),
+        _topology(
+            f"{path}.matchExpressions[]",
+            "The operators Exists and DoesNotExist take no values.",
+            accepted=[with_expression(operator="DoesNotExist", values=[]), with_expression(operator="Exists")],
+            rejected=[with_expression(operator="Exists", values=["broker"])],
+        ),
+    ]
+
+
+_NO_LABELS = [{"name": "region"}, {"name": "zone"}]
+_LABELS = {"region": "topology.kubernetes.io/region", "zone": "topology.kubernetes.io/zone"}
+
+TOPOLOGY_CASES = [
+    _topology(
+        "spec",
+        "With rackSource Nodes every level needs the nodeLabel that it is read from.",
+        accepted=[{"rackSource": "Broker", "levels": _NO_LABELS}],
+        rejected=[{"levels": _NO_LABELS}, {"rackSource": "Nodes", "levels": [{"name": "zone"}]}],
+    ),
+    _topology(
+        "spec",
+        "With rackSource Nodes brokers must say which pods are the brokers.",
+        accepted=[{"rackSource": "Broker", "brokers": None}],
+        rejected=[{"brokers": None}, {"rackSource": "Nodes", "brokers": None}],
+    ),
+    _topology(
+        "spec",
+        "A rack path in rackAliases has more steps than there are levels.",
+        accepted=[{"rackAliases": {"use1-az1": "/us/az1", "use1-az2": "us/az2", "old": "/us"}}],
+        rejected=[{"rackAliases": {"use1-az1": "/us/az1/r1"}}],
+    ),
+    _topology(
+        "spec",
+        "A rack path in drainRacks has more steps than there are levels.",
+        accepted=[{"drainRacks": ["/eu", "eu/eu-1a", "/eu/eu-1b"]}],
+        rejected=[{"drainRacks": ["/eu/eu-1a/r1"]}],
+    ),
+    _topology(
+        "spec",
+        "A key of defaults.durability.minDomains is not the name of a level.",
+        accepted=[{"defaults": _durable(minDomains={"zone": 2})}],
+        rejected=[{"defaults": _durable(minDomains={"zones": 2})}],
+    ),
+    _topology(
+        "spec",
+        "A key of defaults.durability.tolerate is not the name of a level.",
+        accepted=[{"defaults": _durable(tolerate={"region": 1, "zone": 1})}],
+        rejected=[{"defaults": _durable(tolerate={"zone": 1, "rack": 1})}],
+    ),
+    _topology(
+        "spec.kafka.bootstrapServers",
+        "bootstrapServers is a comma-separated list of host:port, such as kafka-0.kafka:9092,kafka-1.kafka:9092.",
+        accepted=[
+            {"kafka": {"bootstrapServers": servers}}
+            for servers in ("kafka:9092", "10.0.0.1:9092", "[::1]:9092", "a.b.c:1, d_e:2 ,f:65535", "kafka.local.:9092")
+        ],
+        rejected=[
+            {"kafka": {"bootstrapServers": servers}}
+            for servers in (
+                "kafka",
+                "kafka:",
+                ":9092",
+                "SSL://kafka:9092",
+                "a:1,,b:2",
+                "a:1 b:2",
+                "a:1,",
+                "a:123456",
+                " ",
+            )
+        ],
+    ),
+    _topology(
+        "spec.kafka.clusterId",
+        "clusterId has no spaces.",
+        accepted=[{"kafka": {"clusterId": "4L6g3nShT-eMCtK--X86sw"}}, {"kafka": {"clusterId": "redpanda.1f0"}}],
+        rejected=[{"kafka": {"clusterId": "4L6g3nShT-eMCtK--X86sw "}}, {"kafka": {"clusterId": "my cluster"}}],
+    ),
+    _topology(
+        "spec.kafka.tls.clientCertSecretRef",
+        "certKey and keyKey must be different keys of the Secret.",
+        accepted=[{"kafka": {"tls": {"clientCertSecretRef": {"name": "client"}}}}],
+        rejected=[{"kafka": {"tls": {"clientCertSecretRef": {"name": "client", "certKey": "tls.key"}}}}],
+    ),
+    _topology(
+        "spec.kafka.sasl.secretRef",
+        "usernameKey and passwordKey must be different keys of the Secret.",
+        accepted=[{"kafka": {"sasl": {"mechanism": "PLAIN", "secretRef": {"name": "user"}}}}],
+        rejected=[
+            {"kafka": {"sasl": {"mechanism": "PLAIN", "secretRef": {"name": "user", "usernameKey": "password"}}}}
+        ],
+    ),
+    _topology(
+        "spec.kafka.properties",
+        "Brokers are named in spec.kafka.bootstrapServers, not in properties.",
+        accepted=_properties("socket.timeout.ms"),
+        rejected=_properties("bootstrap.servers", "metadata.broker.list"),
+    ),
+    _topology(
+        "spec.kafka.properties",
+        "Encryption is set in spec.kafka.tls, not in properties (only ssl.cipher.suites, ssl.curves.list and "
+        "ssl.sigalgs.list may be added).",
+        accepted=_properties("ssl.cipher.suites", "ssl.curves.list", "ssl.sigalgs.list"),
+        rejected=_properties(
+            "security.protocol",
+            "ssl.ca.location",
+            "ssl.key.password",
+            "ssl.engine.location",
+            "ssl.providers",
+            "enable.ssl.certificate.verification",
+            "https.ca.location",
+        ),
+    ),
+    _topology(
+        "spec.kafka.properties",
+        "Authentication is set in spec.kafka.sasl, not in properties.",
+        accepted=_properties("client.id"),
+        rejected=_properties(
+            "sasl.password", "sasl.mechanism", "sasl.kerberos.kinit.cmd", "enable.sasl.oauthbearer.unsecure.jwt"
+        ),
+    ),
+    _topology(
+        "spec.kafka.properties",
+        "Properties that load code into the operator are refused.",
+        accepted=_properties("connections.max.idle.ms"),
+        rejected=_properties("plugin.library.paths", "error_cb", "interceptors", "opaque", "default_topic_conf"),
+    ),
+    _topology(
+        "spec.levels",
+        "Two levels have the same name.",
+        accepted=[{"levels": [{"name": name, "nodeLabel": name} for name in ("zone", "rack")]}],
+        rejected=[{"levels": [{"name": "zone", "nodeLabel": label} for label in ("a", "b")]}],
+    ),
+    _topology(
+        "spec.levels",
+        "Two levels are read from the same nodeLabel.",
+        accepted=[{"rackSource": "Broker", "levels": _NO_LABELS}],
+        rejected=[{"levels": [{"name": name, "nodeLabel": "zone"} for name in ("zone", "rack")]}],
+    ),
+    _topology(
+        "spec.levels[].name",
+        "A level's name consists of lower-case letters, digits and inner hyphens.",
+        accepted=[{"levels": [{"name": name, "nodeLabel": "a"}]} for name in ("dc", "power-feed", "r2", "9")],
+        rejected=[{"levels": [{"name": name, "nodeLabel": "a"}]} for name in ("Zone", "-a", "a-", "a b", "a/b", "a.b")],
+    ),
+    _topology(
+        "spec.levels[].nodeLabel",
+        "nodeLabel is a label's key, such as topology.kubernetes.io/zone.",
+        accepted=[{"levels": [{"name": "a", "nodeLabel": label}]} for label in (*_LABELS.values(), "rack", "Rack_1.a")],
+        rejected=[
+            {"levels": [{"name": "a", "nodeLabel": label}]} for label in ("a b", "/zone", "a/b/c", "zone=", "-a")
+        ],
+    ),
+    _topology(
+        "spec.brokers.namespace",
+        "A namespace's name consists of lower-case letters, digits and inner hyphens.",
+        accepted=[_brokers(namespace="kafka-1")],
+        rejected=[_brokers(namespace=name) for name in ("Kafka", "a.b", "-a", "a_b")],
+    ),
+    _topology(
+        "spec.brokers.podSelector",
+        "An empty podSelector would take every pod for a broker.",
+        accepted=[
+            _brokers(podSelector={"matchLabels": None, "matchExpressions": [{"key": "kafka", "operator": "Exists"}]})
+        ],
+        rejected=[
+            _brokers(podSelector={"matchLabels": None}),
+            _brokers(podSelector={"matchLabels": {"app": None}, "matchExpressions": []}),
+        ],
+    ),
+    *_selector_cases("spec.brokers.podSelector", lambda selector: _brokers(podSelector=selector)),
+    _topology(
+        "spec.brokers.brokerId",
+        "With from Label or Annotation brokerId needs the key to read.",
+        accepted=[
+            _brokers(brokerId={"from": "Label", "key": "strimzi.io/broker-id"}),
+            _brokers(brokerId={"offset": 100}),
+        ],
+        rejected=[_brokers(brokerId={"from": "Label"}), _brokers(brokerId={"from": "Annotation", "offset": 1})],
+    ),
+    _topology(
+        "spec.brokers.brokerId",
+        "With from NameSuffix brokerId reads no key. Remove key, or set from to Label or Annotation.",
+        accepted=[_brokers(brokerId={"from": "NameSuffix"}), _brokers(brokerId={"from": "Annotation", "key": "id"})],
+        rejected=[_brokers(brokerId={"from": "NameSuffix", "key": "id"}), _brokers(brokerId={"key": "id"})],
+    ),
+    _topology(
+        "spec.rackAliases{}",
+        "A value of rackAliases is a rack path such as /us-east-1/use1-az1, without spaces, wildcards or empty steps.",
+        accepted=[{"rackAliases": {str(index): path for index, path in enumerate(_GOOD_PATHS)}}],
+        rejected=[{"rackAliases": {"use1-az1": path}} for path in _BAD_PATHS],
+    ),
+    _topology(
+        "spec.drainRacks[]",
+        f"An entry of drainRacks {_PATH}",
+        accepted=[{"drainRacks": _GOOD_PATHS}],
+        rejected=[{"drainRacks": [path]} for path in _BAD_PATHS],
+    ),
+    _topology(
+        "spec.allowedNamespaces",
+        "With from Selector allowedNamespaces needs the selector.",
+        accepted=[{"allowedNamespaces": {"from": "Selector", "selector": {"matchLabels": {"team": "shop"}}}}],
+        rejected=[{"allowedNamespaces": {"from": "Selector"}}],
+    ),
+    _topology(
+        "spec.allowedNamespaces",
+        "allowedNamespaces has a selector that from does not use. Set from to Selector, or remove it.",
+        accepted=[{"allowedNamespaces": {"from": "All"}}, {"allowedNamespaces": {}}],
+        rejected=[
+            {"allowedNamespaces": {"selector": {"matchLabels": {"team": "shop"}}}},
+            {"allowedNamespaces": {"from": "All", "selector": {"matchLabels": {"team": "shop"}}}},
+        ],
+    ),
+    *_selector_cases(
+        "spec.allowedNamespaces.selector",
+        lambda selector: {"allowedNamespaces": {"from": "Selector", "selector": selector}},
+    ),
+    _topology(
+        "spec.compliance",
+        "timeZone is for the schedule, and there is none.",
+        accepted=[{"compliance": {"schedule": "@daily", "timeZone": "Europe/Paris"}}],
+        rejected=[{"compliance": {"timeZone": "Europe/Paris"}}],
+    ),
+    _topology(
+        "spec.compliance.schedule",
+        'schedule is a cron expression of five fields such as "0 3 * * *", or a word such as @daily.',
+        accepted=[{"compliance": {"schedule": cron}} for cron in ("0 3 * * *", "*/15 0-6 1,15 JAN-MAR mon", "@hourly")],
+        rejected=[
+            {"compliance": {"schedule": cron}} for cron in ("0 3 * *", "0 0 3 * * *", "TZ=UTC 0 3 * * *", "@often")
+        ],
+    ),
+    _topology(
+        "spec.compliance.historyLocation",
+        "historyLocation is an absolute path or a URI such as s3a://bucket/rackspan.",
+        accepted=[
+            {"compliance": {"historyLocation": place}} for place in ("/var/lib/rackspan", "s3a://bucket/rackspan")
+        ],
+        rejected=[{"compliance": {"historyLocation": place}} for place in ("rackspan", "../x", "s3a:bucket", "/a b")],
+    ),
+]
+
+REPORT_CASES = [
+    Case(
+        Rule("ComplianceReport", "spec.topologyRef", "topologyRef cannot change. Make another ComplianceReport."),
+        accepted=({"metadata": {"labels": {"team": "shop"}}},),
+        rejected=({"spec": {"topologyRef": {"name": "other"}}},),
+        before={},
+    ),
+]
+
+CASES = [*TOPIC_CASES, *TOPOLOGY_CASES, *REPORT_CASES]
