@@ -1,0 +1,47 @@
+"""Random clusters small enough for the oracle: up to nine brokers, up to three levels, uneven and of unequal depth."""
+
+from dataclasses import replace
+
+from hypothesis import strategies as st
+
+from rackspan.core.topology import Broker, RackTree
+
+LEVELS = ("region", "zone", "rack")
+
+
+@st.composite
+def trees(draw, most=9, spoiled=False):
+    """Rack trees; `spoiled` ones also have brokers that are not eligible."""
+    depth = draw(st.integers(1, 3))
+    step = st.sampled_from(["a", "b", "c"])
+    paths = draw(st.lists(st.lists(step, min_size=1, max_size=depth).map(tuple), min_size=1, max_size=most))
+    ids = draw(st.permutations(range(len(paths))))
+    brokers = [Broker(broker, path) for broker, path in zip(ids, paths, strict=True)]
+    if spoiled:
+        flags = draw(st.lists(st.booleans(), min_size=len(brokers), max_size=len(brokers)))
+        brokers = [replace(b, eligible=flag or at == 0) for at, (b, flag) in enumerate(zip(brokers, flags, strict=True))]
+    return RackTree(LEVELS[:depth], tuple(brokers))
+
+
+def sites(tree):
+    """The oracle's view of a tree."""
+    depth = len(tree.levels)
+    return {b.id: (b.rack or ()) + ("",) * (depth - len(b.rack or ())) for b in tree.brokers if b.eligible}
+
+
+@st.composite
+def sized(draw, **options):
+    """A tree, and a replication factor that it can serve."""
+    tree = draw(trees(**options))
+    return tree, draw(st.integers(1, min(tree.capacity, 6)))
+
+
+def rows(tree, size, count):
+    """Any replica lists of one length, fair or not."""
+    ids = [broker.id for broker in tree.brokers]
+    row = st.permutations(ids).map(lambda order: tuple(order[:size]))
+    return st.lists(row, min_size=count, max_size=count).map(tuple)
+
+
+def loads(tree, most):
+    return st.fixed_dictionaries({broker.id: st.integers(0, most) for broker in tree.brokers})

@@ -1,0 +1,154 @@
+"""The laws of the default placer, against the oracle."""
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rackspan.core.compliance import judge
+from rackspan.core.placement import ClusterView, PlacementSpec
+from rackspan.core.placement.multilevel import MultiLevel
+from rackspan.core.topology import RackTree
+from tests.property import oracle
+from tests.property.cases import counted
+from tests.property.strategies import loads, rows, sized, sites
+
+SEEDS = st.integers(0, 2**63 - 1)
+
+
+def place(tree, partitions, size, seed=0, current=(), replicas=None, leaders=None):
+    spec = PlacementSpec(partitions, size, seed=seed, current=tuple(current))
+    return MultiLevel().place(spec, ClusterView(tree, replicas or {}, leaders or {})).partitions
+
+
+def held(placement):
+    return Counter(broker for row in placement for broker in row)
+
+
+def led(placement):
+    return Counter(row[0] for row in placement)
+
+
+@given(sized(spoiled=True), st.integers(1, 12), SEEDS)
+def test_every_partition_is_split_fairly_at_every_level_over_different_eligible_brokers(case, partitions, seed):
+    tree, size = case
+    placement = place(tree, partitions, size, seed)
+    assert len(placement) == partitions
+    for row in placement:
+        assert len(row) == len(set(row)) == size
+        assert set(row) <= set(sites(tree))
+        assert oracle.fair(sites(tree), frozenset(row))
+    counted(partitions)
+
+
+@given(st.data())
+def test_brokers_hold_as_equally_many_replicas_as_any_placement_allows(data):
+    tree, size = data.draw(sized(most=6))
+    partitions = data.draw(st.integers(1, 4))
+    load = data.draw(loads(tree, data.draw(st.sampled_from([0, 1, 6]))))
+    placement = place(tree, partitions, size, data.draw(SEEDS), replicas=load)
+    total = held(placement)
+    total.update(load)
+    best = oracle.most_even_replicas(sites(tree), size, partitions, load)
+    assert oracle.evenness(total[broker.id] for broker in tree.brokers) == best
+    counted()
+
+
+@given(st.data())
+def test_brokers_lead_as_equally_many_partitions_as_any_choice_of_leaders_allows(data):
+    tree, size = data.draw(sized())
+    partitions = data.draw(st.integers(1, 5 if size > 3 else 6))
+    load = data.draw(loads(tree, data.draw(st.sampled_from([0, 1, 6]))))
+    placement = place(tree, partitions, size, data.draw(SEEDS), leaders=load)
+    total = led(placement)
+    total.update(load)
+    assert oracle.evenness(total[broker] for broker in load) == oracle.most_even_leaders(list(placement), load)
+    counted()
+
+
+@given(st.data())
+def test_repair_moves_as_few_replicas_as_any_compliant_placement_allows(data):
+    tree, size = data.draw(sized(spoiled=True))
+    before = min(len(tree.brokers), data.draw(st.integers(1, 6)))
+    current = data.draw(rows(tree, before, data.draw(st.integers(1, 4))))
+    placement = place(tree, len(current), size, data.draw(SEEDS), current, replicas=held(current), leaders=led(current))
+    for was, row in zip(current, placement, strict=True):
+        assert oracle.fair(sites(tree), frozenset(row))
+        assert len(set(row)) == size
+        assert len(set(row).difference(was)) == oracle.fewest_moves(sites(tree), was, size)
+        counted()
+
+
+@given(st.data())
+def test_the_judge_agrees_with_the_definition_on_verdict_and_moves(data):
+    tree, size = data.draw(sized(spoiled=True))
+    current = data.draw(rows(tree, size, data.draw(st.integers(1, 6))))
+    verdict = judge(tree, current)
+    fair = [set(row) <= set(sites(tree)) and oracle.fair(sites(tree), frozenset(row)) for row in current]
+    moves = [oracle.fewest_moves(sites(tree), row, size) for row in current]
+    assert (~verdict.broken).tolist() == fair
+    assert verdict.moves_of.tolist() == moves
+    assert {finding.partition for finding in verdict.findings} == {at for at, good in enumerate(fair) if not good}
+    counted(len(current))
+
+
+@given(st.data())
+def test_changing_the_replication_factor_of_a_compliant_topic_moves_no_replica_that_stays(data):
+    tree, size = data.draw(sized())
+    after = data.draw(st.integers(1, tree.capacity))
+    before = place(tree, data.draw(st.integers(1, 5)), size, data.draw(SEEDS))
+    placement = place(tree, len(before), after, 1, before, replicas=held(before), leaders=led(before))
+    for was, row in zip(before, placement, strict=True):
+        assert set(row) <= set(was) or set(was) <= set(row)
+        if was[0] in row:
+            assert row[0] == was[0]
+    counted(len(before))
+
+
+@given(st.data())
+def test_adding_partitions_leaves_those_there_alone(data):
+    tree, size = data.draw(sized())
+    before = place(tree, data.draw(st.integers(1, 5)), size, data.draw(SEEDS))
+    more = data.draw(st.integers(0, 5))
+    placement = place(tree, len(before) + more, size, 1, before, replicas=held(before), leaders=led(before))
+    assert placement[: len(before)] == before
+    assert judge(tree, placement).compliant
+    counted(len(placement))
+
+
+@given(st.data())
+def test_a_second_plan_changes_nothing(data):
+    tree, size = data.draw(sized(spoiled=True))
+    current = data.draw(rows(tree, size, data.draw(st.integers(0, 4))))
+    first = place(tree, len(current) + 2, size, data.draw(SEEDS), current, replicas=held(current), leaders=led(current))
+    again = place(tree, len(first), size, data.draw(SEEDS), first, replicas=held(first), leaders=led(first))
+    assert again == first
+    counted()
+
+
+@given(sized(spoiled=True), SEEDS, st.randoms(use_true_random=False))
+def test_the_order_in_which_brokers_are_listed_does_not_matter(case, seed, random):
+    tree, size = case
+    brokers = list(tree.brokers)
+    random.shuffle(brokers)
+    shuffled = RackTree(tree.levels, tuple(brokers))
+    assert shuffled == tree
+    assert place(shuffled, 5, size, seed) == place(tree, 5, size, seed)
+    counted()
+
+
+@given(st.data())
+def test_preferred_domains_lead_every_partition_and_the_split_stays_fair(data):
+    tree, size = data.draw(sized())
+    wanted = data.draw(st.sampled_from([broker.rack for broker in tree.brokers]))
+    path = wanted[: data.draw(st.integers(1, len(wanted)))]
+    spec = PlacementSpec(data.draw(st.integers(1, 6)), size, seed=data.draw(SEEDS), leaders=(path,))
+    placement = MultiLevel().place(spec, ClusterView(tree)).partitions
+    inside = set(tree.matches("/" + "/".join(path)))
+    for row in placement:
+        assert row[0] in inside
+        assert oracle.fair(sites(tree), frozenset(row))
+    choices = [tuple(broker for broker in row if broker in inside) for row in placement]
+    load = dict.fromkeys(inside, 0)
+    assert oracle.evenness(led(placement)[broker] for broker in inside) == oracle.most_even_leaders(choices, load)
+    counted(len(placement))
