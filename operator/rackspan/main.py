@@ -6,7 +6,6 @@ import asyncio
 import logging
 import os
 import signal
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
 import kopf
@@ -18,32 +17,19 @@ from rackspan.kafka.admin import ConfluentConnector
 from rackspan.kube.cluster import KubeCluster
 from rackspan.kube.events import EventQueue
 from rackspan.kube.rest import Rest, connect
+from rackspan.placers import load_placers
 from rackspan.reconcile.cluster import Tools
 from rackspan.reconcile.controller import Controller
 from rackspan.reconcile.inventory import Inventory
 from rackspan.reconcile.statuses import StatusWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from rackspan.core.placement import Placer
     from rackspan.settings import Settings
 
 HANDLERS = (lifecycle, namespaces, nodes, pods, topics, topologies)
 """Importing them has registered their decorators with kopf."""
 
 _log = logging.getLogger("rackspan")
-
-
-def installed_placers() -> Mapping[str, Placer]:
-    """Placers by name, from the entry points of the group `rackspan.placers`. One that cannot be loaded is left out."""
-    found = {}
-    for entry in entry_points(group="rackspan.placers"):
-        try:
-            found[entry.name] = entry.load()()
-        except Exception:
-            _log.exception("placer %s (%s) cannot be loaded", entry.name, entry.value)
-    return found
 
 
 async def run(settings: Settings) -> None:
@@ -58,7 +44,7 @@ async def run(settings: Settings) -> None:
         kube=kube,
         kafka=ConfluentConnector(),
         statuses=StatusWriter(kube),
-        placers=installed_placers(),
+        placers=load_placers(),
         resync_seconds=settings.resync_seconds,
     )
     controller = Controller(tools, settings.stall_seconds)

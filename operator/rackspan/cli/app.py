@@ -76,7 +76,7 @@ def operator(
     ] = 60.0,
     listen_host: Annotated[
         str, typer.Option(envvar="RACKSPAN_LISTEN_HOST", help="Address of /metrics, /healthz and /readyz.")
-    ] = Settings.listen_host,
+    ] = "0.0.0.0",  # noqa: S104 - probes and Prometheus come from outside the Pod
     listen_port: Annotated[
         int, typer.Option(envvar="RACKSPAN_LISTEN_PORT", min=0, max=65535, help="Port of the same; 0 for any.")
     ] = 8080,

@@ -32,6 +32,6 @@ async def stop(memo: Memo, **_: Any) -> None:
 
 
 @kopf.on.login()
-def login(**_: Any) -> kopf.ConnectionInfo | None:
+def login(settings: kopf.OperatorSettings, **_: Any) -> kopf.ConnectionInfo | None:
     """The Pod's service account, else the kubeconfig (KUBECONFIG)."""
-    return kopf.login_with_service_account() or kopf.login_with_kubeconfig()
+    return kopf.login_with_service_account(settings=settings) or kopf.login_with_kubeconfig(settings=settings)

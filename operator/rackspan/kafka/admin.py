@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka import admin as client
+from confluent_kafka import admin as _admin
 
 from rackspan.kafka.config import client_properties
 from rackspan.kafka.errors import TELLS_THE_CAUSE, failure, failure_of, is_unknown_topic
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from rackspan.reconcile.ports import ConfigChange, Credentials, NewPartitions, NewTopic, Outcomes
 
 T = TypeVar("T")
+client: Any = _admin  # its type stubs do not export what its documentation names
 _log = logging.getLogger("rackspan.kafka")
 _THREADS = 4
 _FIRST_ANSWER_SECONDS = 10.0
@@ -58,7 +59,7 @@ class ConfluentAdmin:
         self._cause: KafkaError | None = None
         try:
             # librdkafka's own log lines may carry host names but never credentials; they go through ours.
-            self._client = client.AdminClient({**properties, "error_cb": self._note, "logger": _log})
+            self._client: Any = client.AdminClient({**properties, "error_cb": self._note, "logger": _log})
         except (KafkaException, ValueError, TypeError) as error:
             raise FailureError(failure_of(error)) from error
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="kafka")
@@ -128,7 +129,7 @@ class ConfluentAdmin:
     async def create_topics(self, topics: Sequence[NewTopic]) -> Outcomes:
         """One CreateTopics call. Keep its records below Kafka's 10,000 per operation."""
 
-        def call() -> Mapping[str, Future[None]]:
+        def call() -> Any:
             return self._client.create_topics([_new_topic(topic) for topic in topics], request_timeout=_CALL_SECONDS)
 
         return await self._act("create_topics", call)
@@ -136,7 +137,7 @@ class ConfluentAdmin:
     async def create_partitions(self, topics: Sequence[NewPartitions]) -> Outcomes:
         """One CreatePartitions call."""
 
-        def call() -> Mapping[str, Future[None]]:
+        def call() -> Any:
             wanted = [
                 client.NewPartitions(
                     topic.name,
@@ -152,7 +153,7 @@ class ConfluentAdmin:
     async def alter_configs(self, changes: Sequence[ConfigChange]) -> Outcomes:
         """One IncrementalAlterConfigs call (KIP-339): only the named keys change."""
 
-        def call() -> Mapping[str, Future[None]]:
+        def call() -> Any:
             resources = [
                 client.ConfigResource(
                     client.ResourceType.TOPIC,
@@ -172,7 +173,7 @@ class ConfluentAdmin:
     async def delete_topics(self, names: Sequence[str]) -> Outcomes:
         """One DeleteTopics call. The caller has compared topic ids just before."""
 
-        def call() -> Mapping[str, Future[None]]:
+        def call() -> Any:
             return self._client.delete_topics(list(names), request_timeout=_CALL_SECONDS)
 
         return await self._act("delete_topics", call)
@@ -181,7 +182,7 @@ class ConfluentAdmin:
         """Let go of threads and sockets; calls under way end with a failure."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    async def _act(self, operation: str, call: Callable[[], Mapping[str, Future[None]]]) -> Outcomes:
+    async def _act(self, operation: str, call: Callable[[], Any]) -> Outcomes:
         def collect() -> Outcomes:
             return {name: _outcome(answer) for name, answer in call().items()}
 

@@ -61,8 +61,8 @@ class KubeCluster:
     async def list_keys(self, kind: str) -> Collection[ObjectKey]:
         """Which objects of a kind there are now; metadata only."""
         keys: set[ObjectKey] = set()
-        for namespace in self._namespaces or [None]:
-            scope = f"/namespaces/{quote(namespace)}" if namespace else ""
+        scopes = [f"/namespaces/{quote(namespace)}" for namespace in self._namespaces or ()] or [""]
+        for scope in scopes:
             token = ""
             while True:
                 path = f"/apis/{GROUP}/{VERSION}{scope}/{_PLURALS[kind]}?limit={_PAGE}" + (

@@ -10,7 +10,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
-from kubernetes.aio import client, config
+from kubernetes.aio import client
+from kubernetes.aio import config as _config
 
 from rackspan.api.reasons import Reason
 from rackspan.metrics import KUBE_SECONDS
@@ -19,6 +20,8 @@ from rackspan.reconcile.failures import Failure, FailureError, Remedy
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+config: Any = _config  # its functions are not annotated
 
 _TIMEOUT_SECONDS = 30
 _NOT_FOUND = 404
@@ -52,7 +55,7 @@ class Rest:
     """Requests that are counted and whose errors are classed."""
 
     def __init__(self, api: client.ApiClient) -> None:
-        self._api = api
+        self._api: Any = api
 
     async def get(self, operation: str, path: str, *, accept: str = "application/json") -> dict[str, Any]:
         """Read one object or list."""

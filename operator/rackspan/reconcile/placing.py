@@ -91,26 +91,40 @@ def durability_of(spec: KafkaTopicSpec, scene: Scene) -> Durability | None:
 def wanted_config(spec: KafkaTopicSpec, replicas: Sequence[Sequence[int]], scene: Scene) -> Mapping[str, str]:
     """The configuration keys that are managed: `spec.config`, and min.insync.replicas where durability derives it.
 
-    Raises FailureError where durability cannot be had with these replicas, or contradicts the value that was set.
+    Derived from the partitions that lie as asked: what is out of place is told by compliance and mended by moves, not by
+    a weaker promise. Raises FailureError where the durability cannot be had, or contradicts the value that was set.
     """
     durability = durability_of(spec, scene)
-    if durability is None or not replicas:
-        return spec.config_values
     given = spec.config_values.get(MIN_ISR)
+    if durability is None:
+        return spec.config_values
+    in_place = _in_place(spec, replicas, scene)
+    if not in_place:
+        return spec.config_values
+    tree = eligible_tree(spec, scene)
     try:
-        derived = min_insync(
-            eligible_tree(spec, scene), replicas, durability, given=int(given) if given and given.isdigit() else None
-        )
+        found = min_insync(tree, in_place, durability, int(given) if given and given.isdigit() else None)
     except DurabilityError as error:
         raise _failure(Reason.DURABILITY_UNSATISFIABLE, str(error)) from error
-    return spec.config_values if given is not None else {**spec.config_values, MIN_ISR: str(derived)}
+    return {**spec.config_values, MIN_ISR: str(found.value)} if given is None else spec.config_values
+
+
+def _in_place(spec: KafkaTopicSpec, replicas: Sequence[Sequence[int]], scene: Scene) -> list[Sequence[int]]:
+    right_size = [row for row in replicas if len(row) == spec.replication_factor]
+    if spec.placement.assignment:
+        return right_size
+    try:
+        broken = judged(spec, right_size, scene).broken
+    except FailureError:
+        return []
+    return [row for row, wrong in zip(right_size, broken.tolist(), strict=True) if not wrong]
 
 
 def eligible_tree(spec: KafkaTopicSpec, scene: Scene) -> RackTree:
     """The tree in which only the brokers that the topic may use have capacity."""
     tree = scene.racks.tree
     include, exclude = spec.placement.brokers.include, spec.placement.brokers.exclude
-    return tree.restricted(include, exclude) if include or exclude else tree
+    return tree.selected(include, exclude)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +153,18 @@ def judged(spec: KafkaTopicSpec, replicas: Sequence[Sequence[int]], scene: Scene
     if touched and not scene.racks.ignore_missing:
         brokers = ", ".join(map(str, touched))
         raise _failure(Reason.MISSING_RACKS, f"the racks of brokers {brokers} are not known")
-    return judge(eligible_tree(spec, scene), replicas, spreads(spec, scene), size=spec.replication_factor)
+    return judge(eligible_tree(spec, scene), replicas, spreads(spec, scene))
+
+
+def moves_to_size(name: str, spec: KafkaTopicSpec, replicas: Assignment, scene: Scene) -> int | None:
+    """Replicas to copy so that every partition has the spec's replication factor; None where it cannot be said."""
+    try:
+        planned = place(name, spec, len(replicas), replicas, scene)
+    except FailureError:
+        return None
+    if planned is None:
+        return None
+    return sum(len(set(after) - set(before)) for before, after in zip(replicas, planned, strict=True))
 
 
 def _explicit(spec: KafkaTopicSpec, partitions: int, current: Assignment, scene: Scene) -> Assignment:

@@ -29,9 +29,10 @@ from rackspan.api.kafkatopic import (
     PlacementStatus,
 )
 from rackspan.api.reasons import Reason
+from rackspan.core import compliance as core
 from rackspan.core.topology import RackPath, domain_name
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.placing import against_assignment, judged, placer_name
+from rackspan.reconcile.placing import against_assignment, judged, moves_to_size, placer_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,7 +67,7 @@ def conclude(outcome: Outcome, scene: Scene, now: datetime) -> KafkaTopicStatus:
     topic, seen, problem = outcome.topic, outcome.seen, outcome.problem
     if seen is None or outcome.guarded:
         return failed(topic, problem or _not_there_yet(outcome), now)
-    judgement = _judge(topic.spec, seen, scene)
+    judgement = _judge(topic, seen, scene)
     ready = _ready(outcome, judgement)
     status = replace(
         topic.status,
@@ -109,7 +110,8 @@ def _not_there_yet(outcome: Outcome) -> Failure:
     return Failure(Reason.CREATING, "Kafka has taken the creation and does not show the topic yet", Remedy.RETRY)
 
 
-def _judge(spec: KafkaTopicSpec, seen: TopicSeen, scene: Scene) -> _Judgement:
+def _judge(topic: KafkaTopic, seen: TopicSeen, scene: Scene) -> _Judgement:
+    spec = topic.spec
     if spec.placement.assignment:
         return _judge_explicit(spec, seen)
     try:
@@ -117,10 +119,11 @@ def _judge(spec: KafkaTopicSpec, seen: TopicSeen, scene: Scene) -> _Judgement:
     except FailureError as error:
         return _Judgement(None, _Told(_UNKNOWN, error.failure.reason, error.failure.message))
     total = len(seen.replicas)
+    resized = any(len(row) != spec.replication_factor for row in seen.replicas)
     compliance = ComplianceStatus(
         partitions=total,
         non_compliant=found.non_compliant,
-        moves=found.moves,
+        moves=moves_to_size(topic.topic_name, spec, seen.replicas, scene) if resized else found.moves,
         samples=tuple(
             Finding(
                 partition=finding.partition,
@@ -129,21 +132,33 @@ def _judge(spec: KafkaTopicSpec, seen: TopicSeen, scene: Scene) -> _Judgement:
                 domain=finding.domain,
                 excess=finding.excess,
             )
-            for finding in found.findings[:MAX_SAMPLES]
+            for finding in found.sample(MAX_SAMPLES)
         ),
     )
     if found.non_compliant == 0:
         return _Judgement(compliance, _Told(_TRUE, Reason.COMPLIANT, f"all {total} partitions are spread as asked"))
-    first = found.findings[0]
+    first = found.sample(1)[0]
     return _Judgement(
         compliance,
         _Told(
             _FALSE,
             Reason.NOT_COMPLIANT,
             f"{found.non_compliant} of {total} partitions are not spread as asked; {found.moves} replicas would have to "
-            f"move; partition {first.partition}: {first.reason}",
+            f"move; partition {first.partition}: {_sentence(first)}",
         ),
     )
+
+
+def _sentence(finding: core.Finding) -> str:
+    match finding.reason:
+        case core.Reason.TOO_MANY_REPLICAS:
+            return f"{finding.level} {finding.domain} holds {finding.excess} too many"
+        case core.Reason.BROKER_NOT_ELIGIBLE:
+            return f"broker {finding.domain} may hold no replica of it"
+        case core.Reason.BROKER_UNKNOWN:
+            return f"broker {finding.domain} is not known"
+        case core.Reason.BROKER_REPEATED:
+            return f"broker {finding.domain} is listed twice"
 
 
 def _judge_explicit(spec: KafkaTopicSpec, seen: TopicSeen) -> _Judgement:
@@ -180,20 +195,20 @@ def _ready(outcome: Outcome, judgement: _Judgement) -> _Told:
         return _Told(_FALSE, Reason.UPDATING, f"{len(seen.replicas)} of {spec.partitions} partitions are there")
     other = [len(row) for row in seen.replicas if len(row) != spec.replication_factor]
     if other:
+        moves = judgement.compliance.moves if judgement.compliance else None
         return _Told(
             _FALSE,
             Reason.REPLICATION_FACTOR_DIFFERS,
             f"{len(other)} of {len(seen.replicas)} partitions have {_range(other)} replicas, the spec says "
-            f"{spec.replication_factor}; {judgement.compliance.moves if judgement.compliance else 'some'} replicas would "
-            "have to move",
+            f"{spec.replication_factor}" + (f"; {moves} replicas would have to be copied" if moves is not None else ""),
         )
     if judgement.told.status != _TRUE:
         return _Told(_FALSE, judgement.told.reason, judgement.told.message)
-    return _Told(
-        _TRUE,
-        Reason.IN_SYNC,
-        f"{len(seen.replicas)} partitions of {spec.replication_factor} replicas are as asked",
-    )
+    size, min_insync = spec.replication_factor, outcome.config.min_insync if outcome.config else None
+    warning = ""
+    if size > 1 and min_insync == size:
+        warning = f"; min.insync.replicas is {size} as well, so one replica that lags stops acks=all writes"
+    return _Told(_TRUE, Reason.IN_SYNC, f"{len(seen.replicas)} partitions of {size} replicas are as asked{warning}")
 
 
 def _abnormal(

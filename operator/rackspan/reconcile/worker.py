@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from rackspan.metrics import BATCH_TOPICS, ERRORS
 from rackspan.reconcile.batches import batches, config_records, partition_records, topic_records
@@ -13,13 +13,19 @@ from rackspan.reconcile.failures import Failure, FailureError
 from rackspan.reconcile.topic import Decision, decide
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from rackspan.api.kafkatopic import KafkaTopic
     from rackspan.reconcile.ports import KafkaAdmin, Outcomes, TopicConfigSeen, TopicSeen
     from rackspan.reconcile.scene import Scene
 
-T = TypeVar("T")
+
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+C = TypeVar("C", bound=_Named)
 _log = logging.getLogger("rackspan.reconcile")
 
 _SETTLE_SECONDS = 3.0
@@ -92,51 +98,37 @@ def _count(decision: Decision, scene: Scene) -> None:
 
 
 async def _act(outcomes: Sequence[Outcome], admin: KafkaAdmin) -> None:
+    creations = [create for outcome in outcomes if (create := outcome.decision.create)]
+    growths = [grow for outcome in outcomes if (grow := outcome.decision.grow)]
+    changes = [change for outcome in outcomes if (change := outcome.decision.configure)]
     by_name = {outcome.topic.topic_name: outcome for outcome in outcomes}
-    steps = (
-        (
-            "create_topics",
-            [o.decision.create for o in outcomes if o.decision.create],
-            topic_records,
-            admin.create_topics,
-        ),
-        (
-            "create_partitions",
-            [o.decision.grow for o in outcomes if o.decision.grow],
-            partition_records,
-            admin.create_partitions,
-        ),
-        (
-            "alter_configs",
-            [o.decision.configure for o in outcomes if o.decision.configure],
-            config_records,
-            admin.alter_configs,
-        ),
-    )
-    for operation, changes, records, call in steps:
-        for name, failure in (await in_batches(operation, changes, records, call)).items():
-            if failure is not None:
-                by_name[name].failures.append(failure)
+    for refused in (
+        await _in_batches("create_topics", creations, topic_records, admin.create_topics),
+        await _in_batches("create_partitions", growths, partition_records, admin.create_partitions),
+        await _in_batches("alter_configs", changes, config_records, admin.alter_configs),
+    ):
+        for name, failure in refused.items():
+            by_name[name].failures.append(failure)
 
 
-async def in_batches(
+async def _in_batches(
     operation: str,
-    changes: Iterable[T],
-    records: Callable[[T], int],
-    call: Callable[[Sequence[T]], object],
-) -> Outcomes:
-    """All changes, cut below Kafka's limit. A call that fails as a whole fails its own topics, not the next batch's."""
-    outcomes: dict[str, Failure | None] = {}
+    changes: Iterable[C],
+    records: Callable[[C], int],
+    call: Callable[[Sequence[C]], Awaitable[Outcomes]],
+) -> Mapping[str, Failure]:
+    """What was refused. A call that fails as a whole fails its own topics, not the next batch's."""
+    refused: dict[str, Failure] = {}
     for batch in batches(changes, records):
         BATCH_TOPICS.labels(operation).observe(len(batch))
         try:
-            outcomes.update(await call(batch))  # type: ignore[misc]
+            answers = await call(batch)
         except FailureError as error:
-            outcomes.update({change.name: error.failure for change in batch})  # type: ignore[attr-defined]
-    for failure in outcomes.values():
-        if failure is not None:
-            ERRORS.labels(failure.remedy, failure.reason).inc()
-    return outcomes
+            answers = {change.name: error.failure for change in batch}
+        refused.update({name: failure for name, failure in answers.items() if failure is not None})
+    for failure in refused.values():
+        ERRORS.labels(failure.remedy, failure.reason).inc()
+    return refused
 
 
 async def _observe_changes(outcomes: Sequence[Outcome], admin: KafkaAdmin) -> None:
