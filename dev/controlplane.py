@@ -50,6 +50,13 @@ class Cluster:
         api: client.ApiClient = config.new_client_from_config(str(self.kubeconfig))  # type: ignore[no-untyped-call]
         return api
 
+    def kubeconfig_for_service_account(self, namespace: str, name: str, path: Path) -> Path:
+        """Write to `path` a kubeconfig with the rights of a service account, by a token as its pods would get one."""
+        view = json.loads(self.kubectl("config", "view", "--raw", "--minify", "--output=json"))
+        server = view["clusters"][0]["cluster"]
+        token = self.kubectl("create", "token", name, f"--namespace={namespace}", "--duration=12h").strip()
+        return _write_kubeconfig(path, server, f"{namespace}.{name}", {"token": token})
+
 
 class ControlPlane:
     """The control plane in a directory, run by that stack's Processes. Its data is not safe: etcd does not fsync."""
@@ -125,7 +132,8 @@ class ControlPlane:
 
     def stop_component(self, name: str) -> None:
         """Stop one component: the API server to see how clients bear its absence, for example."""
-        self.processes.stop(self.process(name))
+        # The API server would wait half a minute for its watchers to leave.
+        self.processes.stop(self.process(name), grace=3)
 
     def freeze_component(self, name: str) -> None:
         """Let one component hang: connections stay open and nobody answers."""
@@ -145,14 +153,14 @@ class ControlPlane:
             if self.processes.pid(self.process(name)) is None:
                 self.start_component(name)
 
+    def destroy(self) -> None:
+        """Kill every component at once: for a control plane whose data nobody wants."""
+        for name in reversed(self._started()):
+            self.processes.kill(self.process(name))
+
     def process(self, component: str) -> str:
         """The component's name among the stack's processes."""
         return f"{self._name}.{component}"
-
-    def kubeconfig_for_service_account(self, namespace: str, name: str, hours: int = 12) -> Path:
-        """A kubeconfig that has the rights of a service account, by a token as its pods would get one."""
-        token = self.kubectl("--namespace", namespace, "create", "token", name, f"--duration={hours}h").strip()
-        return self._write_kubeconfig(f"{namespace}.{name}", self.url, {"token": token})
 
     def _started(self) -> list[str]:
         """Components that were ever started, in that order."""
@@ -172,26 +180,8 @@ class ControlPlane:
         for user in ("admin", "controller-manager", "scheduler"):
             files = Certificate(*(self._pki / f"{user}.{suffix}" for suffix in ("crt", "key", "pem")))
             credentials = {"client-certificate-data": _base64(files.cert), "client-key-data": _base64(files.key)}
-            self._write_kubeconfig(user, url, credentials)
-
-    def _write_kubeconfig(self, user: str, url: str, credentials: dict[str, str]) -> Path:
-        document = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "current-context": "rackspan-dev",
-            "clusters": [
-                {
-                    "name": "rackspan-dev",
-                    "cluster": {"server": url, "certificate-authority-data": _base64(self._pki / "ca.crt")},
-                }
-            ],
-            "users": [{"name": user, "user": credentials}],
-            "contexts": [{"name": "rackspan-dev", "context": {"cluster": "rackspan-dev", "user": user}}],
-        }
-        path = self.directory / f"{user}.kubeconfig"
-        path.touch(mode=0o600)
-        path.write_text(json.dumps(document, indent=1))  # JSON is YAML
-        return path
+            server = {"server": url, "certificate-authority-data": _base64(self._pki / "ca.crt")}
+            _write_kubeconfig(self.directory / f"{user}.kubeconfig", server, user, credentials)
 
     def _commands(self, etcd: int, peer: int, secure: int, apiserver_flags: list[str]) -> dict[str, list[str]]:
         pki = self._pki
@@ -272,6 +262,20 @@ class ControlPlane:
 def components(extra: Iterable[str] = ()) -> tuple[str, ...]:
     """Programs that a control plane needs, with those of `extra` ('scheduler', 'kubelet', 'proxy')."""
     return (*assets.CONTROL_PLANE, *(name if name.startswith("kube") else f"kube-{name}" for name in extra))
+
+
+def _write_kubeconfig(path: Path, server: dict[str, str], user: str, credentials: dict[str, str]) -> Path:
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "rackspan-dev",
+        "clusters": [{"name": "rackspan-dev", "cluster": server}],
+        "users": [{"name": user, "user": credentials}],
+        "contexts": [{"name": "rackspan-dev", "context": {"cluster": "rackspan-dev", "user": user}}],
+    }
+    path.touch(mode=0o600)
+    path.write_text(json.dumps(document, indent=1))  # JSON is YAML
+    return path
 
 
 def _base64(path: Path) -> str:

@@ -17,7 +17,6 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
     ScramCredentialInfo,
     ScramMechanism,
-    UserScramCredentialAlteration,
     UserScramCredentialUpsertion,
 )
 
@@ -183,6 +182,11 @@ class KafkaCluster:
         """A new admin client on INTERNAL. Keep a reference to it for as long as its futures run."""
         return AdminClient({**self.client_config(), "log_level": 0})
 
+    def registered_racks(self) -> dict[int, str | None]:
+        """`broker.rack` by broker id as clients see it: of the brokers that are registered and unfenced."""
+        admin = self.admin()
+        return {node.id: node.rack for node in admin.describe_cluster().result(30).nodes}
+
     def tool(self, main_class: str, *arguments: str) -> str:
         """Run a tool of Kafka's against this cluster, and return what it printed: `tool("ConfigCommand", ...)`.
 
@@ -251,12 +255,9 @@ class KafkaCluster:
     def set_password(self, user: str, password: str) -> None:
         """Give a user, known or new, a password for both SCRAM mechanisms. PLAIN keeps the one it started with."""
         admin = self.admin()
-        changes: list[UserScramCredentialAlteration] = [
-            UserScramCredentialUpsertion(user, ScramCredentialInfo(mechanism, 4096), password.encode())
-            for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512)
-        ]
-        for future in admin.alter_user_scram_credentials(changes).values():
-            future.result(30)
+        for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):  # one request cannot hold both
+            change = UserScramCredentialUpsertion(user, ScramCredentialInfo(mechanism, 4096), password.encode())
+            admin.alter_user_scram_credentials([change])[user].result(30)
         self._record.users[user] = password
         self._save()
 

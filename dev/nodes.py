@@ -145,10 +145,18 @@ def create_broker_pod(
 
 def set_pod_ready(api: client.CoreV1Api, namespace: str, pod: str, status: str) -> None:
     """Mark a pod as running, and as ready or not ("True", "False"), as its kubelet would."""
-    conditions = [
-        {"type": kind, "status": status, "lastTransitionTime": _now()} for kind in ("Ready", "ContainersReady")
-    ]
-    api.patch_namespaced_pod_status(pod, namespace, {"status": {"phase": "Running", "conditions": conditions}})
+    now = _now()
+    container = {
+        "name": "kafka",
+        "image": "kafka",
+        "imageID": "",
+        "ready": status == "True",
+        "restartCount": 0,
+        "state": {"running": {"startedAt": now}},
+    }
+    conditions = [{"type": kind, "status": status, "lastTransitionTime": now} for kind in ("Ready", "ContainersReady")]
+    report = {"phase": "Running", "conditions": conditions, "containerStatuses": [container]}
+    api.patch_namespaced_pod_status(pod, namespace, {"status": report})
 
 
 def delete_broker_pod(api: client.CoreV1Api, namespace: str, pod: str) -> None:
@@ -156,11 +164,11 @@ def delete_broker_pod(api: client.CoreV1Api, namespace: str, pod: str) -> None:
     _ignoring_absence(lambda: api.delete_namespaced_pod(pod, namespace, grace_period_seconds=0))
 
 
-def create_sites(api: client.CoreV1Api, namespace: str, where: Iterable[Site]) -> None:
-    """Create each site's node, and its broker's pod in `namespace`."""
+def create_sites(api: client.CoreV1Api, namespace: str, where: Iterable[Site], *, node_prefix: str = "") -> None:
+    """Create each site's node, and its broker's pod in `namespace`. Nodes have none: a prefix keeps them apart."""
     for site in where:
-        create_node(api, site.node, site.labels)
-        create_broker_pod(api, namespace, site.pod, site.node)
+        create_node(api, node_prefix + site.node, site.labels)
+        create_broker_pod(api, namespace, site.pod, node_prefix + site.node)
 
 
 def _ignoring_absence(delete: Callable[[], object]) -> None:

@@ -1,0 +1,77 @@
+# The project's commands. `make` alone lists them.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+PYTEST := $(BIN)/python -m pytest
+# What needs neither a control plane nor a Kafka, and what does.
+FAST_TESTS := tests/unit tests/property
+STACK_TESTS := $(filter-out $(FAST_TESTS),$(patsubst %/,%,$(sort $(dir $(wildcard tests/*/test_*.py)))))
+COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 \
+	--no-emit-index-url --no-emit-find-links --no-header
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+.PHONY: help
+help: ## List what can be made
+	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: venv
+venv: $(READY) ## Create .venv from the locked, hashed requirements
+
+$(READY): requirements/dev.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed: make PYTHON=python3.12" if sys.version_info < (3, 11) else 0)'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing the locked packages into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/dev.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+.PHONY: assets
+assets: $(READY) ## Download and build Kubernetes, Kafka and helm into the cache (once: 5 to 20 minutes)
+	@$(BIN)/python -m dev assets >/dev/null
+
+.PHONY: check
+check: $(READY) ## Lint, types, layers, unit and property tests (under two minutes)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(PYTEST) $(FAST_TESTS)
+
+.PHONY: test
+test: check assets ## Everything: check, then all tests on the real control plane and the real Kafka
+	$(PYTEST) $(STACK_TESTS)
+
+.PHONY: test-unit test-property
+test-unit test-property: test-%: $(READY)
+	$(PYTEST) tests/$*
+
+test-%: assets ## The tests of one folder: test-unit, test-crds, test-integration, ...
+	$(PYTEST) tests/$*
+
+.PHONY: demo
+demo: $(READY) ## Nine real brokers, the operator and its topics, on this machine (DEMO_ARGS=--keep leaves them running)
+	@$(BIN)/python -m dev.demo $(DEMO_ARGS)
+
+.PHONY: down
+down: $(READY) ## End every stack that was left running, and delete its state
+	@$(BIN)/python -m dev down --all
+
+.PHONY: bench
+bench: assets ## Measure the operator and the placers (BENCH_ARGS)
+	@$(BIN)/python -m benchmarks $(BENCH_ARGS)
+
+.PHONY: lock
+lock: $(READY) ## Write requirements/*.lock anew from pyproject.toml (LOCK_ARGS=--upgrade for newer versions)
+	$(COMPILE) $(LOCK_ARGS) --output-file requirements/operator.lock pyproject.toml
+	$(COMPILE) $(LOCK_ARGS) --group dev --constraint requirements/operator.lock --output-file requirements/dev.lock pyproject.toml
+
+.PHONY: clean
+clean: ## Delete what was made inside the clone; the cache of `make assets` stays
+	@if test -x $(BIN)/python; then $(MAKE) down; fi
+	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,166 @@
+"""The real parts that tests share. Each starts when a test first asks for it, and ends with the run or its crash."""
+
+import secrets
+
+import pytest
+from dev import assets, kafka_dist
+from dev.controlplane import Cluster, ControlPlane
+from dev.kafka_archive import ensure_archive
+from dev.kafka_cluster import KafkaCluster, Security
+from dev.nodes import SIX_BROKERS, create_sites, delete_node
+from dev.paths import REPOSITORY
+from dev.processes import Processes
+from kubernetes import client
+
+_STACK_FIXTURES = {"control_plane", "control_plane_factory", "kafka", "secure_kafka", "kafka_factory"}
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if _STACK_FIXTURES & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.stack)
+
+
+# -- programs: tests never download or build; a time limit would cut that short --------------------------------------
+
+
+def _require(found, what):
+    if not found:
+        pytest.fail(f"{what}: not on this machine yet; run `make assets` first", pytrace=False)
+    return found
+
+
+@pytest.fixture(scope="session")
+def kubernetes_binaries():
+    """Paths of etcd, kube-apiserver, kube-controller-manager and kubectl, by name."""
+    found = assets.find_kubernetes()
+    _require(found.keys() == set(assets.CONTROL_PLANE), "Kubernetes")
+    return found
+
+
+@pytest.fixture(scope="session")
+def helm():
+    """Path of helm."""
+    return _require(assets.find_helm(), "helm")
+
+
+@pytest.fixture(scope="session")
+def kafka_distribution():
+    return ensure_archive(_require(kafka_dist.find_distribution(), "Kafka"))
+
+
+@pytest.fixture(scope="session")
+def processes(tmp_path_factory):
+    """The run's own processes. They die with the run, whichever way it ends."""
+    with Processes.attached(tmp_path_factory.mktemp("stack")) as processes:
+        yield processes
+        processes.end(grace=0)  # nobody keeps the data
+
+
+# -- Kubernetes ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def control_plane(request, tmp_path_factory) -> Cluster:
+    """The Kubernetes of the whole run: the user's (`$RACKSPAN_KUBECONFIG`), else a control plane of its own.
+
+    Has `.kubeconfig`, `.kubectl`, `.api_client()` and `.kubeconfig_for_service_account(namespace, name, path)`.
+    """
+    named = Cluster.named_by_user()
+    if named is not None:
+        return named
+    binaries = request.getfixturevalue("kubernetes_binaries")
+    processes = request.getfixturevalue("processes")
+    return ControlPlane.start(processes.directory / "kubernetes", processes, binaries).cluster
+
+
+@pytest.fixture
+def control_plane_factory(processes, kubernetes_binaries):
+    """Starts private control planes, for tests that stop theirs: `control_plane_factory(apiserver_flags=[...])`."""
+    started = []
+
+    def factory(**options) -> ControlPlane:
+        directory = processes.directory / f"kubernetes-{secrets.token_hex(3)}"
+        started.append(ControlPlane.start(directory, processes, kubernetes_binaries, **options))
+        return started[-1]
+
+    yield factory
+    for plane in started:
+        plane.destroy()
+
+
+@pytest.fixture(scope="session")
+def kubectl(control_plane):
+    """kubectl with every right: `kubectl("get", "nodes")`, `kubectl.json(...)`, `kubectl.apply(manifest)`."""
+    return control_plane.kubectl
+
+
+@pytest.fixture(scope="session")
+def api_client(control_plane):
+    """A client of the official library, for `kubernetes.client.CoreV1Api(api_client)` and the like."""
+    with control_plane.api_client() as api:
+        yield api
+
+
+@pytest.fixture(scope="session")
+def crds(kubectl) -> list[str]:
+    """Rackspan's own kinds, applied and established. Gives the definitions' names."""
+    folder = REPOSITORY / "crds"
+    kubectl.apply(folder, arguments=["--server-side", "--force-conflicts"])
+    names = [item["metadata"]["name"] for item in kubectl.json("get", f"--filename={folder}")["items"]]
+    kubectl("wait", "--for=condition=Established", "--timeout=60s", *(f"crd/{name}" for name in names))
+    return names
+
+
+@pytest.fixture
+def namespace(kubectl):
+    """A namespace of the test's own. Its random name also serves to keep topics on a shared Kafka apart."""
+    name = f"test-{secrets.token_hex(4)}"
+    kubectl("create", "namespace", name)
+    yield name
+    kubectl("delete", "namespace", name, "--wait=false")
+
+
+@pytest.fixture
+def broker_sites(api_client, namespace):
+    """The shared Kafka's six brokers as pods in the test's namespace, on nodes of its own: `<namespace>-node-<id>`."""
+    core = client.CoreV1Api(api_client)
+    create_sites(core, namespace, SIX_BROKERS, node_prefix=f"{namespace}-")
+    yield SIX_BROKERS
+    for site in SIX_BROKERS:
+        delete_node(core, f"{namespace}-{site.node}")
+
+
+# -- Kafka -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def kafka(processes, kafka_distribution) -> KafkaCluster:
+    """The run's shared cluster: six brokers at `dev.nodes.SIX_BROKERS`, plain text. Leave its brokers as they are."""
+    racks = {site.broker: site.path for site in SIX_BROKERS}
+    return KafkaCluster.start(processes.directory / "kafka", processes, kafka_distribution, racks)
+
+
+@pytest.fixture(scope="session")
+def secure_kafka(processes, kafka_distribution) -> KafkaCluster:
+    """The run's shared cluster with TLS, SCRAM, PLAIN and client certificates: three brokers, user `rackspan`."""
+    security = Security(users={"rackspan": secrets.token_urlsafe(12)})
+    racks = ["/eu/eu-1a/r1", "/eu/eu-1b/r1", "/eu/eu-1c/r1"]
+    return KafkaCluster.start(
+        processes.directory / "secure-kafka", processes, kafka_distribution, racks, security=security
+    )
+
+
+@pytest.fixture
+def kafka_factory(processes, kafka_distribution):
+    """Starts private clusters, for tests that stop or move brokers: `kafka_factory(["/a", None], heap="512m")`."""
+    started = []
+
+    def factory(racks, **options) -> KafkaCluster:
+        directory = processes.directory / f"kafka-{secrets.token_hex(3)}"
+        started.append(KafkaCluster.start(directory, processes, kafka_distribution, racks, **options))
+        return started[-1]
+
+    yield factory
+    for cluster in started:
+        cluster.destroy()

@@ -1,0 +1,379 @@
+"""The development stack keeps its own promises: what is asked for starts, and nothing outlives whoever asked for it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import psutil
+import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic
+from dev import assets
+from dev.kafka_dist import KafkaToolError
+from dev.kubectl import KubectlError
+from dev.nodes import SIX_BROKERS, relabel_node, set_node_ready
+from dev.paths import REPOSITORY
+from dev.pki import CertificateAuthority
+from dev.processes import ProcessDiedError, Processes, accepts_connections
+from dev.waiting import eventually
+from kubernetes import client
+
+# -- where programs come from ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def nothing_installed(monkeypatch, tmp_path):
+    """A machine without any of the programs, whose places are all below `tmp_path`."""
+    monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("RACKSPAN_CACHE", str(tmp_path / "cache"))
+    return tmp_path
+
+
+def install(directory, *names):
+    directory.mkdir(parents=True)
+    for name in names:
+        (directory / name).write_text("#!/bin/sh\n")
+        (directory / name).chmod(0o755)
+    return directory
+
+
+ENVTEST = ("etcd", "kube-apiserver", "kubectl")
+
+
+def test_programs_come_from_the_first_place_that_has_them(nothing_installed, monkeypatch):
+    assert assets.find_kubernetes() == {}
+    built = install(nothing_installed / "cache/kubernetes" / assets.kubernetes_version(), *assets.CONTROL_PLANE)
+    assert assets.find_kubernetes()["etcd"] == built / "etcd"
+    install(nothing_installed / "data/kubebuilder-envtest/k8s/1.9.0-linux-amd64", *ENVTEST)
+    newest = install(nothing_installed / "data/kubebuilder-envtest/k8s/1.34.1-linux-amd64", *ENVTEST)
+    assert assets.find_kubernetes()["etcd"] == newest / "etcd"
+    named = install(nothing_installed / "named", *ENVTEST)
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", str(named))
+    assert assets.find_kubernetes()["etcd"] == named / "etcd"
+
+
+def test_what_setup_envtest_does_not_install_comes_from_a_later_place(nothing_installed, monkeypatch):
+    named = install(nothing_installed / "named", *ENVTEST)
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", str(named))
+    assert "kube-controller-manager" not in assets.find_kubernetes()
+    built = install(nothing_installed / "cache/kubernetes" / assets.kubernetes_version(), *assets.CONTROL_PLANE)
+    found = assets.find_kubernetes()
+    assert found["kube-apiserver"] == named / "kube-apiserver"
+    assert found["kube-controller-manager"] == built / "kube-controller-manager"
+
+
+def test_a_machine_without_go_is_told_so(nothing_installed, monkeypatch):
+    monkeypatch.setenv("PATH", str(nothing_installed))
+    with pytest.raises(assets.AssetError, match="`go` is not on PATH; it is needed to build Kubernetes"):
+        assets.ensure_kubernetes()
+
+
+# -- Kubernetes ------------------------------------------------------------------------------------------------------
+
+
+def test_the_api_server_enforces_rbac(control_plane, kubectl, namespace, tmp_path):
+    own = kubectl.in_namespace(namespace)
+    own("create", "serviceaccount", "reader")
+    own("create", "role", "reader", "--verb=get,list", "--resource=configmaps")
+    own("create", "rolebinding", "reader", "--role=reader", f"--serviceaccount={namespace}:reader")
+    kubeconfig = control_plane.kubeconfig_for_service_account(namespace, "reader", tmp_path / "reader.kubeconfig")
+    reader = type(kubectl)(kubectl.binary, kubeconfig, namespace)
+    eventually(lambda: "kube-root-ca.crt" in reader("get", "configmaps"), "the grant", retry_on=KubectlError)
+    with pytest.raises(KubectlError, match="is forbidden: User"):
+        reader("create", "configmap", "mine")
+
+
+def test_garbage_follows_its_owner(kubectl, namespace):
+    own = kubectl.in_namespace(namespace)
+    own("create", "configmap", "owner")
+    uid = own.json("get", "configmap", "owner")["metadata"]["uid"]
+    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid}
+    own.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "owned", "ownerReferences": [reference]}})
+    own("delete", "configmap", "owner")
+    own("wait", "--for=delete", "configmap/owned", "--timeout=60s")
+
+
+def test_broker_pods_run_on_ready_nodes_with_labels(kubectl, namespace, broker_sites):
+    pods = {pod["metadata"]["name"]: pod for pod in kubectl.in_namespace(namespace).json("get", "pods")["items"]}
+    assert set(pods) == {site.pod for site in broker_sites}
+    for site in broker_sites:
+        assert pods[site.pod]["status"]["phase"] == "Running"
+        node = kubectl.json("get", "node", pods[site.pod]["spec"]["nodeName"])
+        assert site.labels.items() <= node["metadata"]["labels"].items()
+        assert [c["status"] for c in node["status"]["conditions"] if c["type"] == "Ready"] == ["True"]
+        assert "taints" not in node["spec"]
+
+
+def test_a_node_can_be_carried_to_another_rack_and_fail(api_client, kubectl, namespace, broker_sites):
+    core = client.CoreV1Api(api_client)
+    node = f"{namespace}-{broker_sites[0].node}"
+    relabel_node(core, node, {"topology.kubernetes.io/zone": "eu-1z", "topology.rackspan.dev/rack": None})
+    set_node_ready(core, node, "False")
+    seen = kubectl.json("get", "node", node)
+    assert seen["metadata"]["labels"]["topology.kubernetes.io/zone"] == "eu-1z"
+    assert "topology.rackspan.dev/rack" not in seen["metadata"]["labels"]
+    assert [c["status"] for c in seen["status"]["conditions"] if c["type"] == "Ready"] == ["False"]
+
+
+def test_a_namespace_with_broker_pods_can_be_deleted(kubectl, namespace, broker_sites):
+    kubectl("create", "namespace", f"{namespace}-gone")
+    core_pod = kubectl.in_namespace(namespace).json("get", "pod", broker_sites[0].pod)
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "kafka-0", "namespace": f"{namespace}-gone"},
+        "spec": {key: core_pod["spec"][key] for key in ("nodeName", "terminationGracePeriodSeconds", "containers")},
+    }
+    eventually(lambda: kubectl.apply(pod), "the namespace's service account", retry_on=KubectlError)
+    kubectl("delete", "namespace", f"{namespace}-gone", "--timeout=60s")
+
+
+def test_the_api_server_can_go_away_and_come_back(control_plane_factory):
+    plane = control_plane_factory()
+    plane.kubectl("create", "namespace", "kept")
+    plane.stop_component("kube-apiserver")
+    with pytest.raises(KubectlError):
+        plane.kubectl("get", "namespaces")
+    plane.start_component("kube-apiserver")
+    assert "kept" in plane.kubectl("get", "namespaces")
+
+
+# -- Kafka -----------------------------------------------------------------------------------------------------------
+
+
+def create_topic(cluster, name, assignment):
+    admin = cluster.admin()
+    topic = NewTopic(name, num_partitions=len(assignment), replica_assignment=assignment)
+    admin.create_topics([topic])[name].result(30)
+
+
+def test_brokers_are_in_the_racks_asked_for(kafka):
+    assert kafka.registered_racks() == {site.broker: site.path for site in SIX_BROKERS}
+
+
+def test_kafkas_own_tool_describes_topics(kafka, namespace):
+    create_topic(kafka, namespace, [[0, 3], [5, 1]])
+    described = kafka.describe(namespace)
+    assert "Replicas: 0,3" in described
+    assert "Replicas: 5,1" in described
+    with pytest.raises(KafkaToolError, match="does not exist"):
+        kafka.describe(f"{namespace}-unknown")
+
+
+def test_brokers_stop_crash_move_and_join(kafka_factory):
+    cluster = kafka_factory({1: "/eu/a", 2: None}, cluster_id="ThisClusterIdIsChosenAB")
+    admin = cluster.admin()
+    assert admin.describe_cluster().result(30).cluster_id == "ThisClusterIdIsChosenAB"
+    create_topic(cluster, "kept", [[1, 2]])
+    cluster.move_broker(1, "/us/b")
+    cluster.kill_broker(2)
+    with pytest.raises(ProcessDiedError, match="broker-2 exited with -9"):
+        cluster.wait_until_registered()
+    cluster.start_broker(2)
+    cluster.add_broker(7, "/us/c")
+    assert cluster.registered_racks() == {1: "/us/b", 2: None, 7: "/us/c"}
+    ports = cluster.bootstrap()
+    cluster.stop()
+    cluster.resume()
+    assert cluster.bootstrap() == ports
+    assert "Replicas: 1,2" in cluster.describe("kept")
+
+
+def connects(config):
+    return len(AdminClient({**config, "log_level": 0}).list_topics(timeout=15).brokers)
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+@pytest.mark.parametrize("listener", ["SASL_SSL", "SASL_PLAINTEXT"])
+def test_clients_log_in_with_a_password(secure_kafka, listener, mechanism):
+    config = secure_kafka.client_config(listener, mechanism=mechanism)
+    assert connects(config) == 3
+    refusals = []
+    wrong = AdminClient({**config, "sasl.password": "wrong", "error_cb": refusals.append, "log_level": 0})
+    with pytest.raises(KafkaException):
+        wrong.list_topics(timeout=3)
+    eventually(lambda: wrong.poll(0) or refusals, "the refusal")
+    assert any("uthentication failed" in error.str() for error in refusals)
+
+
+def test_clients_log_in_with_a_certificate(secure_kafka):
+    config = secure_kafka.client_config("SSL")
+    assert connects(config) == 3
+    without = {key: value for key, value in config.items() if "certificate" not in key and "key" not in key}
+    with pytest.raises(KafkaException):
+        AdminClient({**without, "log_level": 0}).list_topics(timeout=3)
+
+
+def test_clients_verify_who_the_broker_is(secure_kafka, tmp_path):
+    stranger = CertificateAuthority(tmp_path)
+    config = secure_kafka.client_config("SASL_SSL") | {"ssl.ca.location": str(stranger.cert)}
+    with pytest.raises(KafkaException):
+        AdminClient({**config, "log_level": 0}).list_topics(timeout=3)
+
+
+def test_a_password_can_be_changed_while_brokers_run(secure_kafka):
+    secure_kafka.set_password("rotated", "first")
+    old = secure_kafka.client_config("SASL_SSL", user="rotated")
+    eventually(lambda: connects(old), "the new user", retry_on=KafkaException)
+    secure_kafka.set_password("rotated", "second")
+    new = secure_kafka.client_config("SASL_SSL", user="rotated")
+    assert old != new
+    eventually(lambda: connects(new), "the new password", retry_on=KafkaException)
+
+
+# -- nothing is left behind ------------------------------------------------------------------------------------------
+
+OWNER = """
+import json, sys, time
+from pathlib import Path
+from dev import assets, kafka_archive, kafka_dist
+from dev.controlplane import ControlPlane
+from dev.kafka_cluster import KafkaCluster
+from dev.pki import CertificateAuthority
+from dev.processes import Processes
+
+directory = Path(sys.argv[1])
+processes = Processes.attached(directory)
+plane = ControlPlane.start(directory / "kubernetes", processes, assets.find_kubernetes())
+distribution = kafka_archive.ensure_archive(kafka_dist.find_distribution())
+cluster = KafkaCluster.start(directory / "kafka", processes, distribution, ["/a"])
+# A child that forks and leaves its process group, as a daemon does.
+processes.start("daemon", ["sh", "-c", "setsid sleep 987 & sleep 987"])
+print(json.dumps(processes.pids()), flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def owner(kubernetes_binaries, kafka_distribution, tmp_path):
+    """A process that has started a control plane, a broker and a daemon; and every process that descends from it."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(OWNER), str(tmp_path / "stack")],
+        cwd=REPOSITORY,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    started = json.loads(process.stdout.readline())
+    everything = psutil.Process(process.pid).children(recursive=True)
+    names = {"etcd", "kube-apiserver", "kube-controller-manager", "java", "sleep"}
+    assert names <= {descendant.name() for descendant in everything}
+    assert set(started.values()) < {descendant.pid for descendant in everything}
+    yield process, everything
+    for left in [psutil.Process(process.pid), *everything] if process.poll() is None else everything:
+        if left.is_running():
+            left.kill()
+    process.wait()
+    process.stdout.close()
+
+
+def test_a_killed_owner_leaves_nothing_running(owner):
+    process, everything = owner
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    _, alive = psutil.wait_procs(everything, timeout=20)
+    assert alive == []
+
+
+def test_a_killed_supervisor_takes_its_children_with_it(owner):
+    _, everything = owner
+    supervisor = next(p for p in everything if "dev.supervisor" in p.cmdline())
+    children = supervisor.children()
+    assert len(children) >= 5
+    supervisor.kill()
+    _, alive = psutil.wait_procs(children, timeout=20)
+    assert alive == []
+
+
+# -- by name ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def dev(monkeypatch, tmp_path, kubernetes_binaries, kafka_distribution):
+    """`python -m dev`, with state of its own."""
+    environment = {**os.environ, "RACKSPAN_STATE": str(tmp_path / "state")}
+
+    def call(*arguments):
+        command = [sys.executable, "-m", "dev", *arguments]
+        return subprocess.run(
+            command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False, timeout=200
+        )
+
+    call.stacks = tmp_path / "state" / "stacks"
+    yield call
+    call("down", "--all")
+
+
+def processes_in(status):
+    return sorted(line.split("(")[1].rstrip(")") for line in status.splitlines() if line.startswith("process "))
+
+
+def test_up_stays_is_found_again_and_goes_down(dev):
+    first = dev("up", "--racks", "/eu/eu-1a/r1,/eu/eu-1b/r1")
+    assert first.returncode == 0, first.stderr
+    pids = processes_in(first.stdout)
+    assert len(pids) == 3 + 1 + 2  # etcd, API server, controller manager; controller; brokers
+    assert all(psutil.pid_exists(int(pid)) for pid in pids)  # although the command has ended
+
+    second = dev("up")
+    assert "is running already" in second.stderr
+    assert processes_in(second.stdout) == pids
+
+    broker = next(line for line in first.stdout.splitlines() if "broker-1 (" in line)
+    os.kill(int(broker.split("(")[1].rstrip(")")), signal.SIGKILL)
+    healed = dev("up")
+    assert len(set(processes_in(healed.stdout)) & set(pids)) == len(pids) - 1
+    assert len(processes_in(healed.stdout)) == len(pids)
+
+    environment = dev("kubectl-env").stdout
+    nodes = subprocess.run(
+        ["sh", "-c", f"{environment} kubectl get nodes -o name"], capture_output=True, text=True, check=True
+    )
+    assert nodes.stdout.split() == ["node/node-0", "node/node-1"]
+    assert dev("kafka", "--", "TopicCommand", "--list").returncode == 0
+
+    everything = processes_in(healed.stdout)
+    assert dev("down").returncode == 0
+    assert [pid for pid in everything if psutil.pid_exists(int(pid))] == []
+    assert not (dev.stacks / "dev").exists()
+    gone = dev("status")
+    assert gone.returncode == 1
+    assert "is not running; start it with" in gone.stderr
+
+
+def test_down_never_kills_a_stranger_with_a_recycled_process_id(dev):
+    stranger = subprocess.Popen(["sleep", "600"])
+    try:
+        (dev.stacks / "dev").mkdir(parents=True)
+        (dev.stacks / "dev" / "supervisor.json").write_text(json.dumps({"pid": stranger.pid, "started": "1@a-boot"}))
+        assert dev("down").returncode == 0
+        assert not (dev.stacks / "dev").exists()
+        assert stranger.poll() is None
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
+def test_a_process_that_dies_says_why(tmp_path):
+    with Processes.attached(tmp_path / "stack") as processes:
+        processes.start("failing", ["sh", "-c", "echo 'no such rack' >&2; exit 3"])
+
+        def dead():
+            return processes.pid("failing") is None
+
+        eventually(dead, "its end")
+        with pytest.raises(ProcessDiedError, match=r"failing exited with 3(.|\n)*no such rack"):
+            processes.check("failing")
+
+
+def test_ports_stay_free_while_a_broker_is_down(kafka):
+    ephemeral_from = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    for address in kafka.bootstrap().split(","):
+        port = int(address.rpartition(":")[2])
+        assert accepts_connections(port)
+        assert port < ephemeral_from

@@ -1,0 +1,88 @@
+"""Promises of the repository as a whole, which no single module can keep."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+LOCKS = ("operator.lock", "dev.lock")
+
+
+def locked(name: str) -> dict[str, str]:
+    """A lock's requirements by package name, each with its continuation lines."""
+    text = (REPOSITORY / "requirements" / name).read_text()
+    blocks = re.split(r"^(?=[A-Za-z0-9])", text, flags=re.MULTILINE)
+    return {canonicalize_name(re.match(r"[\w.-]+", block)[0]): block for block in blocks if re.match(r"\w", block)}
+
+
+def project() -> dict:
+    return tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
+
+
+def test_operator_is_a_source_root_and_no_package():
+    assert not (REPOSITORY / "operator" / "__init__.py").exists()
+
+
+def test_the_standard_librarys_operator_is_what_the_repository_root_imports():
+    program = "import operator; print(operator.__spec__.origin); print(operator.add(2, 3))"
+    done = subprocess.run([sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    origin, total = done.stdout.split()
+    assert total == "5"
+    assert not origin.startswith(str(REPOSITORY / "operator"))
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_every_locked_package_has_one_version_and_hashes(name):
+    packages = locked(name)
+    assert packages
+    without = [
+        package
+        for package, block in packages.items()
+        if not re.search(r"==\S+", block) or "--hash=sha256:" not in block
+    ]
+    assert without == []
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_locks_leave_the_choice_of_an_index_to_the_machine(name):
+    text = (REPOSITORY / "requirements" / name).read_text()
+    assert re.findall(r"\S+://\S+|--(?:extra-)?index-url.*|--find-links.*", text) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "requirements"),
+    [
+        ("operator.lock", project()["project"]["dependencies"]),
+        ("dev.lock", project()["project"]["dependencies"] + project()["dependency-groups"]["dev"]),
+    ],
+)
+def test_locks_satisfy_what_pyproject_asks_for(name, requirements):
+    packages = locked(name)
+    for requirement in map(Requirement, requirements):
+        version = re.search(r"==([^\s;\\]+)", packages[canonicalize_name(requirement.name)])[1]
+        assert requirement.specifier.contains(version), f"{requirement}, but {name} has {version}; run `make lock`"
+
+
+def test_the_operators_lock_has_no_spark():
+    assert "pyspark" not in locked("operator.lock")
+
+
+def test_both_locks_agree():
+    operator, dev = locked("operator.lock"), locked("dev.lock")
+    pin = re.compile(r"==([^\s;\\]+)")
+    assert {p: pin.search(b)[1] for p, b in operator.items()} == {p: pin.search(dev[p])[1] for p in operator}
+
+
+def test_no_tracked_file_is_larger_than_a_mebibyte():
+    if not (REPOSITORY / ".git").exists():
+        pytest.skip("not a clone: nothing is tracked")
+    tracked = subprocess.run(["git", "ls-files", "-z"], cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    files = [REPOSITORY / name for name in tracked.stdout.split("\0") if name]
+    assert files
+    assert [str(file) for file in files if file.is_file() and file.stat().st_size > 2**20] == []
