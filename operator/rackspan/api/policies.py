@@ -26,16 +26,27 @@ class DurabilitySpec:
 
 @dataclass(frozen=True, slots=True)
 class ReassignmentSpec:
-    """How replicas may be moved. None is "not said here". `throttle` is in bytes per second and broker."""
+    """How replicas of one topic may be moved. None is "as the topology says"."""
 
     approval: Approval | None = None
     throttle: int | None = None
     max_concurrent_moves: int | None = None
 
-    def or_else(self, other: "ReassignmentSpec") -> "ReassignmentSpec":
-        """This one, with what it does not say taken from another."""
-        return ReassignmentSpec(
-            approval=self.approval or other.approval,
-            throttle=self.throttle or other.throttle,
-            max_concurrent_moves=self.max_concurrent_moves or other.max_concurrent_moves,
+
+@dataclass(frozen=True, slots=True)
+class Reassignment:
+    """How replicas may be moved. `throttle` is in bytes per second and broker; None is no limit."""
+
+    approval: Approval = Approval.MANUAL
+    throttle: int | None = None
+    max_concurrent_moves: int | None = None
+
+    def overridden_by(self, spec: ReassignmentSpec | None) -> "Reassignment":
+        """This one, but for what a topic says itself."""
+        if spec is None:
+            return self
+        return Reassignment(
+            approval=spec.approval or self.approval,
+            throttle=spec.throttle or self.throttle,
+            max_concurrent_moves=spec.max_concurrent_moves or self.max_concurrent_moves,
         )

@@ -8,7 +8,7 @@ from typing import Any, Final, Self
 from rackspan.api._codec import decode, decode_leniently, encode
 from rackspan.api.conditions import Condition
 from rackspan.api.meta import Meta, ObjectKey
-from rackspan.api.policies import Approval, DurabilitySpec, ReassignmentSpec
+from rackspan.api.policies import DurabilitySpec, Reassignment
 from rackspan.api.references import LabelSelector
 
 KIND: Final = "RackTopology"
@@ -187,7 +187,7 @@ class TopicDefaults:
 
     placer: str = "MultiLevel"
     durability: DurabilitySpec = field(default_factory=DurabilitySpec)
-    reassignment: ReassignmentSpec = field(default_factory=lambda: ReassignmentSpec(approval=Approval.MANUAL))
+    reassignment: Reassignment = field(default_factory=Reassignment)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,175 @@
+"""What a person at a terminal gets from the custom resources."""
+
+import json
+
+import pytest
+from dev.kubectl import KubectlError
+from tests.crds.manifests import FULL_TOPIC, FULL_TOPOLOGY, REPORT, TOPIC, TOPOLOGY, changed
+from tests.crds.schemas import DIRECTORY, definitions, fields
+
+pytestmark = pytest.mark.stack
+
+NOW = "2026-01-31T12:00:00Z"
+
+
+def _condition(condition_type, status, reason, message="It is so."):
+    return {
+        "type": condition_type,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": NOW,
+        "observedGeneration": 1,
+    }
+
+
+def _table(printed):
+    """The rows of what `kubectl get` printed, as words."""
+    return [line.split() for line in printed.splitlines()]
+
+
+def _stored(kubectl, api_server, namespace, manifest, status):
+    kubectl.in_namespace(namespace).apply(manifest)
+    present = api_server.read(namespace, manifest)
+    answer = api_server.replace_status(namespace, {**present, "status": status})
+    assert answer.accepted, answer.message
+
+
+@pytest.mark.parametrize("kind", definitions())
+def test_kubectl_explains_every_field(kubectl, crds, kind):
+    explained = set(_explained_paths(kubectl("explain", kind.lower(), "--recursive")))
+    paths = {field.path.replace("[]", "").replace("{}", "") for field in fields() if field.kind == kind and field.path}
+    assert paths - explained == set()
+
+
+def _explained_paths(printed):
+    """Paths such as spec.kafka.tls of the indented list that follows FIELDS."""
+    parents = []
+    for line in printed.split("FIELDS:", 1)[1].splitlines():
+        if not line.strip() or "\t" not in line:
+            continue  # the values of an enum stand on lines of their own
+        depth = (len(line) - len(line.lstrip())) // 2 - 1
+        parents[depth:] = [line.split("\t")[0].strip()]
+        yield ".".join(parents)
+
+
+def test_kubectl_explain_shows_a_description(kubectl, crds):
+    printed = kubectl("explain", "kafkatopics.rackspan.dev.spec.deletionPolicy")
+    assert "Retain (default) keeps it, Delete deletes it and its data." in " ".join(printed.split())
+    assert "ENUM: Retain Delete" in " ".join(printed.split())
+
+
+def test_topologies_are_listed_for_somebody_on_call(kubectl, api_server, namespace):
+    _stored(
+        kubectl,
+        api_server,
+        namespace,
+        TOPOLOGY,
+        {
+            "brokerCount": 9,
+            "domainSummary": "2 region, 5 zone",
+            "drift": {"count": 1, "brokers": [4]},
+            "topics": {"total": 12, "ready": 10, "nonCompliant": 2, "stalled": 0},
+            "conditions": [_condition("Ready", "True", "Connected")],
+        },
+    )
+    head, row = _table(kubectl.in_namespace(namespace)("get", "rt"))
+    assert head == ["NAME", "BROKERS", "DOMAINS", "DRIFT", "TOPICS", "NONCOMPLIANT", "READY", "REASON", "AGE"]
+    assert row[:-1] == ["prod", "9", "2", "region,", "5", "zone", "1", "12", "2", "True", "Connected"]
+
+
+def test_topics_are_listed_for_somebody_on_call(kubectl, api_server, namespace):
+    _stored(
+        kubectl,
+        api_server,
+        namespace,
+        TOPIC,
+        {
+            "topicName": "orders",
+            "partitions": 6,
+            "replicationFactor": 3,
+            "minInSyncReplicas": 2,
+            "compliance": {"partitions": 6, "nonCompliant": 1, "samples": [{"partition": 4, "reason": "uneven"}]},
+            "conditions": [
+                _condition("Ready", "False", "NotCompliant", "1 of 6 partitions is not spread as asked."),
+                _condition("Compliant", "False", "NotCompliant"),
+            ],
+        },
+    )
+    get = kubectl.in_namespace(namespace)
+    head, row = _table(get("get", "rst"))
+    assert head == ["NAME", "TOPOLOGY", "PARTITIONS", "RF", "MINISR", "COMPLIANT", "READY", "REASON", "AGE"]
+    assert row[:-1] == ["orders", "prod", "6", "3", "2", "False", "False", "NotCompliant"]
+    assert "1 of 6 partitions is not spread as asked." in get("get", "rst", "--output=wide")
+
+
+def test_reports_are_listed_for_somebody_on_call(kubectl, api_server, namespace):
+    _stored(
+        kubectl,
+        api_server,
+        namespace,
+        REPORT,
+        {
+            "scanTime": NOW,
+            "summary": {"topics": 3, "partitions": 18, "nonCompliant": 1},
+            "conditions": [_condition("Ready", "True", "Scanned")],
+        },
+    )
+    head, row = _table(kubectl.in_namespace(namespace)("get", "rcr"))
+    assert head == ["NAME", "TOPOLOGY", "TOPICS", "PARTITIONS", "NONCOMPLIANT", "SCANNED", "READY", "REASON", "AGE"]
+    assert row[:5] == ["prod", "prod", "3", "18", "1"]
+    assert row[6:-1] == ["True", "Scanned"]
+
+
+def test_one_word_lists_all_kinds(kubectl, crds, namespace):
+    get = kubectl.in_namespace(namespace)
+    get.apply(TOPOLOGY, TOPIC, REPORT)
+    names = get("get", "rackspan", "--output=name").split()
+    assert names == [
+        "compliancereport.rackspan.dev/prod",
+        "kafkatopic.rackspan.dev/orders",
+        "racktopology.rackspan.dev/prod",
+    ]
+
+
+def test_topics_are_selected_by_their_topology(kubectl, crds, namespace):
+    get = kubectl.in_namespace(namespace)
+    other = changed(TOPIC, {"metadata": {"name": "other"}, "spec": {"topologyRef": {"name": "test"}}})
+    get.apply(TOPIC, other)
+    names = get("get", "rst", "--field-selector=spec.topologyRef.name=test", "--output=name").split()
+    assert names == ["kafkatopic.rackspan.dev/other"]
+
+
+def test_kubectl_prints_the_sentence_of_a_rule(kubectl, crds, namespace):
+    topics = kubectl.in_namespace(namespace)
+    topics.apply(TOPIC)
+    with pytest.raises(KubectlError, match="partitions cannot shrink from 6 to 4, because Kafka cannot"):
+        topics.apply(changed(TOPIC, {"spec": {"partitions": 4}}))
+
+
+def test_a_misspelt_field_is_told(kubectl, crds, namespace):
+    with pytest.raises(KubectlError, match=r'unknown field "spec\.replicas"'):
+        kubectl.in_namespace(namespace).apply(changed(TOPIC, {"spec": {"replicas": 3}}))
+
+
+def test_applying_the_definitions_again_changes_nothing(kubectl, crds):
+    before = _versions(kubectl, *(f"crd/{name}" for name in crds))
+    kubectl.apply(DIRECTORY, arguments=["--server-side"])
+    assert _versions(kubectl, *(f"crd/{name}" for name in crds)) == before
+    assert len(before) == len(definitions())
+
+
+@pytest.mark.parametrize("manifest", [TOPOLOGY, FULL_TOPOLOGY, TOPIC, FULL_TOPIC, REPORT], ids=lambda one: one["kind"])
+def test_applying_an_object_again_changes_nothing(kubectl, crds, namespace, manifest):
+    apply = kubectl.in_namespace(namespace)
+    name = f"{manifest['kind']}/{manifest['metadata']['name']}"
+    apply.apply(manifest, arguments=["--server-side"])
+    before = _versions(apply, name)
+    apply.apply(manifest, arguments=["--server-side"])
+    assert _versions(apply, name) == before
+
+
+def _versions(kubectl, *names):
+    printed = json.loads(kubectl("get", *names, "--output=json"))
+    objects = printed.get("items", [printed])
+    return {one["metadata"]["name"]: one["metadata"]["resourceVersion"] for one in objects}

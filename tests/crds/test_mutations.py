@@ -1,0 +1,52 @@
+"""A thousand damaged manifests: the API server never fails, and the operator can read all that it lets through."""
+
+import random
+
+import pytest
+from tests.crds.manifests import VALID
+from tests.crds.mutations import mutated
+
+from rackspan.api.compliancereport import ComplianceReport
+from rackspan.api.kafkatopic import KafkaTopic
+from rackspan.api.racktopology import RackTopology
+from rackspan.core.topology import parse_rack
+
+pytestmark = pytest.mark.stack
+
+TYPES = {"KafkaTopic": KafkaTopic, "RackTopology": RackTopology, "ComplianceReport": ComplianceReport}
+ROUNDS = 1000
+
+
+def test_damaged_manifests_are_refused_or_can_be_read(api_server):
+    chance = random.Random(879)
+    codes = []
+    for _ in range(ROUNDS):
+        manifest = mutated(chance.choice(list(VALID.values())), chance)
+        answer = api_server.create("default", manifest, dry_run=True)
+        codes.append(answer.code)
+        assert answer.accepted or 400 <= answer.code < 500, (manifest, answer)
+        if answer.accepted:
+            _is_read(answer.body)
+        else:
+            assert answer.message, manifest
+    assert codes.count(201) >= ROUNDS // 10, "hardly anything was let through, so hardly anything was read"
+    assert codes.count(422) >= ROUNDS // 10, "hardly anything was refused"
+
+
+def _is_read(stored):
+    """Reads what was let through: no SpecError either, since the schemas and the types agree."""
+    read = TYPES[stored["kind"]].from_object(stored)
+    assert read.meta.name == stored["metadata"]["name"]
+    for path in _rack_paths(read):
+        assert parse_rack(path)
+
+
+def _rack_paths(read):
+    match read:
+        case RackTopology():
+            yield from read.spec.drain_racks
+            yield from read.spec.rack_aliases.values()
+        case KafkaTopic():
+            yield from read.spec.placement.leaders
+            yield from read.spec.placement.brokers.include
+            yield from read.spec.placement.brokers.exclude
