@@ -95,6 +95,7 @@ class ClusterReconciler:
         self._load: LoadSeen | None = None
         self._resynced = 0.0
         self._failures = 0
+        self._epoch = 0
         self._suspects: dict[ObjectKey, float] = {}
         self._settled: dict[ObjectKey, int] = {}
         self._look = asyncio.Event()
@@ -178,7 +179,7 @@ class ClusterReconciler:
                 self._resynced = now
         changed = not self._scene.same_for_topics(before) if isinstance(self._scene, Scene) else self._scene != before
         if changed:
-            self._settled.clear()
+            self._epoch += 1
         if changed or (resync and isinstance(self._scene, Scene)):
             self.queue.add(self._tools.inventory.topics_of(self.key))
         self._passed()
@@ -286,7 +287,7 @@ class ClusterReconciler:
         if isinstance(scene, Failure):
             await self._wait_for_kafka(admitted, scene)
         elif admitted:
-            await self._bring_to_spec(admitted, scene)
+            await self._bring_to_spec(admitted, scene, self._epoch)
 
     def _refused(self, topic: KafkaTopic) -> Failure | None:
         inventory = self._tools.inventory
@@ -309,11 +310,11 @@ class ClusterReconciler:
             chosen += [topic for topic in topics if topic not in chosen and _waits(topic)]
         await asyncio.gather(*(self._tell_topic(topic, failed(topic, told, _now())) for topic in chosen))
 
-    async def _bring_to_spec(self, topics: Sequence[KafkaTopic], scene: Scene) -> None:
+    async def _bring_to_spec(self, topics: Sequence[KafkaTopic], scene: Scene, epoch: int) -> None:
         assert self._session is not None  # a Scene is only made with one
         ready = await asyncio.gather(*(self._with_finalizer(topic) for topic in topics))
         outcomes = await reconcile_topics([topic for topic in ready if topic is not None], scene, self._session.admin)
-        await asyncio.gather(*(self._close(outcome, scene) for outcome in outcomes))
+        await asyncio.gather(*(self._close(outcome, scene, epoch) for outcome in outcomes))
 
     async def _with_finalizer(self, topic: KafkaTopic) -> KafkaTopic | None:
         """The topic with the finalizers it should have, before anything is made that they guard."""
@@ -326,14 +327,14 @@ class ClusterReconciler:
             return None
         return self._tools.inventory.put_topic(written)
 
-    async def _close(self, outcome: Outcome, scene: Scene) -> None:
+    async def _close(self, outcome: Outcome, scene: Scene, epoch: int) -> None:
         """Status, Events and, where something is still to come, the next time."""
         topic, problem = outcome.topic, outcome.problem
         if problem is not None and problem.reason == Reason.TOPIC_VANISHED and self._only_suspected(topic.key):
             return
         if outcome.seen is not None:
             self._suspects.pop(topic.key, None)
-        fingerprint = _fingerprint(outcome)
+        fingerprint = hash((epoch, _fingerprint(outcome)))
         if self._settled.get(topic.key) == fingerprint and outcome.decision.idle:
             return
         status = conclude(outcome, scene, _now())
