@@ -1,0 +1,139 @@
+"""Types to and from the JSON of the Kubernetes API."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta, timezone
+from enum import StrEnum
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rackspan.api._codec import camel, decode, decode_leniently, encode
+from rackspan.api.errors import SpecError
+
+
+class Colour(StrEnum):
+    RED = "Red"
+    BLUE = "Blue"
+
+
+@dataclass(frozen=True, slots=True)
+class Inner:
+    level: str
+    max_skew: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Outer:
+    name: str = "a"
+    count: int | None = None
+    from_: Colour = Colour.RED
+    is_on: bool = True
+    when: datetime | None = None
+    inner: Inner | None = None
+    inners: tuple[Inner, ...] = ()
+    rows: tuple[tuple[int, ...], ...] = ()
+    config: Mapping[str, int | str] = field(default_factory=dict)
+
+
+FULL = {
+    "name": "b",
+    "count": 3,
+    "from": "Blue",
+    "isOn": False,
+    "when": "2026-01-31T12:00:00Z",
+    "inner": {"level": "zone", "maxSkew": 2},
+    "inners": [{"level": "rack", "maxSkew": 1}],
+    "rows": [[1, 2], []],
+    "config": {"retention.ms": 1, "cleanup.policy": "compact"},
+}
+
+
+def test_what_was_read_is_written_again():
+    assert encode(decode(Outer, FULL, "spec")) == FULL
+
+
+def test_absent_and_null_keys_take_the_default():
+    assert decode(Outer, {"name": None}, "spec") == Outer()
+
+
+def test_unknown_keys_are_passed_over():
+    assert decode(Outer, {"name": "b", "newer": {"x": 1}}, "spec") == Outer(name="b")
+
+
+def test_none_is_an_absent_key():
+    assert encode(Inner("zone")) == {"level": "zone", "maxSkew": 1}
+    assert "count" not in encode(Outer())
+
+
+def test_times_are_written_in_utc():
+    noon_in_paris = datetime(2026, 1, 31, 12, tzinfo=timezone(timedelta(hours=1)))
+    assert encode(Outer(when=noon_in_paris))["when"] == "2026-01-31T11:00:00Z"
+
+
+def test_times_are_read_in_utc():
+    assert decode(Outer, {"when": "2026-01-31T11:00:00Z"}, "").when == datetime(2026, 1, 31, 11, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        ({"name": 1}, "spec.name must be a string, not 1."),
+        ({"count": "3"}, "spec.count must be a whole number, not '3'."),
+        ({"count": True}, "spec.count must be a whole number, not True."),
+        ({"count": 2.0}, "spec.count must be a whole number, not 2.0."),
+        ({"isOn": "yes"}, "spec.isOn must be true or false, not 'yes'."),
+        ({"from": "Green"}, "spec.from must be one of Red, Blue, not 'Green'."),
+        ({"from": ["Red"]}, "spec.from must be one of Red, Blue, not ['Red']."),
+        ({"when": "noon"}, "spec.when must be a time such as 2026-01-31T12:00:00Z, not 'noon'."),
+        ({"inner": []}, "spec.inner must be an object, not []."),
+        ({"inner": {}}, "spec.inner.level is required."),
+        ({"inners": {}}, "spec.inners must be a list, not {}."),
+        ({"inners": [{"level": "zone"}, {"maxSkew": 1}]}, "spec.inners[1].level is required."),
+        ({"rows": [[1], [2, None]]}, "spec.rows[1][1] must be a whole number, not None."),
+        ({"rows": "12"}, "spec.rows must be a list, not '12'."),
+        ({"config": {"a": False}}, "spec.config[a] must be a whole number or a string, not False."),
+        ({"config": []}, "spec.config must be an object, not []."),
+        ("text", "spec must be an object, not 'text'."),
+    ],
+)
+def test_an_error_names_the_field_and_what_it_must_be(data, sentence):
+    with pytest.raises(SpecError) as caught:
+        decode(Outer, data, "spec")
+    assert str(caught.value) == sentence
+    assert sentence == f"{caught.value.path} {caught.value.message}"
+
+
+def test_an_error_does_not_repeat_pages_of_input():
+    with pytest.raises(SpecError) as caught:
+        decode(Outer, {"count": "9" * 10_000}, "spec")
+    assert len(str(caught.value)) < 200
+
+
+def test_reading_leniently_keeps_what_can_be_read():
+    assert decode_leniently(Outer, {**FULL, "count": "three", "inners": 7}) == decode(
+        Outer, {key: value for key, value in FULL.items() if key not in ("count", "inners")}, "status"
+    )
+
+
+@pytest.mark.parametrize("data", [None, [], "x", 3])
+def test_reading_nothing_leniently_gives_the_defaults(data):
+    assert decode_leniently(Outer, data) == Outer()
+
+
+def test_keys_are_in_camel_case():
+    assert [camel(name) for name in ("min_in_sync_replicas", "id", "from_")] == ["minInSyncReplicas", "id", "from"]
+
+
+_scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
+_json = st.recursive(_scalars, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20)
+
+
+@given(st.dictionaries(st.sampled_from(sorted(FULL)), _json) | _json)
+def test_any_json_is_read_or_refused_with_a_spec_error(data):
+    try:
+        read = decode(Outer, data, "spec")
+    except SpecError:
+        return
+    assert decode(Outer, encode(read), "spec") == read

@@ -1,0 +1,282 @@
+"""Objects as the API server gives them, read into types."""
+
+from dataclasses import FrozenInstanceError, replace
+from datetime import UTC, datetime
+
+import pytest
+from tests.crds.manifests import ASSIGNED_TOPIC, FULL_TOPIC, FULL_TOPOLOGY, REPORT, TOPIC, TOPOLOGY, changed
+
+from rackspan.api.compliancereport import ComplianceReport, ComplianceReportStatus, ReportFinding
+from rackspan.api.conditions import Condition, ConditionStatus
+from rackspan.api.errors import SpecError
+from rackspan.api.kafkatopic import (
+    ComplianceStatus,
+    DeletionPolicy,
+    DomainPlacement,
+    Finding,
+    KafkaTopic,
+    KafkaTopicStatus,
+    OnTopicLoss,
+    PlacementStatus,
+    TopicSpread,
+    WhenUnsatisfiable,
+)
+from rackspan.api.meta import Meta, ObjectKey
+from rackspan.api.policies import Approval, Reassignment, ReassignmentSpec
+from rackspan.api.racktopology import (
+    BrokerCount,
+    BrokerIdFrom,
+    BrokerStatus,
+    LevelCount,
+    MissingRackPolicy,
+    RackSource,
+    RackTopology,
+    RackTopologyStatus,
+    SaslMechanism,
+    TopicCounts,
+    domain_summary,
+)
+
+METADATA = {
+    "name": "orders",
+    "namespace": "shop",
+    "uid": "f6c1",
+    "generation": 4,
+    "resourceVersion": "812",
+    "creationTimestamp": "2026-01-31T12:00:00Z",
+    "annotations": {"rackspan.dev/adopt-topic-id": "gS2mFAbzTyuqdZ1IL10T5w"},
+    "labels": {"team": "shop"},
+    "finalizers": ["rackspan.dev/finalizer"],
+    "managedFields": [{"manager": "kubectl"}],
+}
+READY = Condition("Ready", ConditionStatus.TRUE, "InSync", "So.", datetime(2026, 1, 31, 12, tzinfo=UTC), 4)
+
+
+def _topic(manifest=TOPIC, **metadata):
+    return KafkaTopic.from_object(changed(manifest, {"metadata": {"namespace": "shop", **metadata}}))
+
+
+def test_metadata():
+    meta = Meta.from_object({"metadata": METADATA})
+    assert meta.key == ObjectKey("shop", "orders")
+    assert str(meta.key) == "shop/orders"
+    assert (meta.uid, meta.generation, meta.resource_version) == ("f6c1", 4, "812")
+    assert meta.creation_timestamp == datetime(2026, 1, 31, 12, tzinfo=UTC)
+    assert meta.labels == {"team": "shop"}
+    assert meta.finalizers == ("rackspan.dev/finalizer",)
+    assert not meta.is_deleting
+
+
+def test_an_object_that_somebody_deletes_says_so():
+    assert _topic(deletionTimestamp="2026-01-31T12:00:00Z").meta.is_deleting
+
+
+@pytest.mark.parametrize(("value", "paused"), [("true", True), ("True", True), ("false", False), ("", False)])
+def test_a_pause_is_asked_for_with_an_annotation(value, paused):
+    assert _topic(annotations={"rackspan.dev/paused": value}).meta.is_paused is paused
+    assert not _topic().meta.is_paused
+
+
+def test_the_smallest_topic():
+    topic = _topic()
+    assert topic.key == ObjectKey("shop", "orders")
+    assert topic.topic_name == "orders"
+    assert topic.topology == ObjectKey("shop", "prod")
+    assert topic.adopt_topic_id is None
+    assert topic.spec.placement.placer is None
+    assert topic.spec.durability is None
+    assert topic.spec.reassignment is None
+    assert topic.spec.deletion_policy is DeletionPolicy.RETAIN
+    assert topic.spec.on_topic_loss is OnTopicLoss.STALL
+    assert topic.status == KafkaTopicStatus()
+
+
+def test_a_topic_that_says_everything():
+    topic = _topic(FULL_TOPIC, annotations=METADATA["annotations"])
+    assert topic.topic_name == "shop.Orders_v1"
+    assert topic.topology == ObjectKey("kafka", "prod")
+    assert topic.adopt_topic_id == "gS2mFAbzTyuqdZ1IL10T5w"
+    assert topic.spec.config_values == {
+        "retention.ms": "86400000",
+        "cleanup.policy": "compact",
+        "min.insync.replicas": "2",
+    }
+    assert topic.spec.placement.spread == (
+        TopicSpread("region", 2, WhenUnsatisfiable.BEST),
+        TopicSpread("zone", 1, WhenUnsatisfiable.REFUSE),
+    )
+    assert topic.spec.placement.brokers.include == ("/eu/*/r1", "12")
+    assert topic.spec.placement.leaders == ("/eu/eu-1a",)
+    assert topic.spec.durability.min_domains == {"zone": 2}
+    assert topic.spec.reassignment.approval is Approval.MANUAL
+    assert topic.spec.deletion_policy is DeletionPolicy.DELETE
+    assert topic.spec.on_topic_loss is OnTopicLoss.RECREATE
+
+
+def test_an_explicit_assignment():
+    assert _topic(ASSIGNED_TOPIC).spec.placement.assignment == ((0, 1), (1, 2), (2, 0))
+
+
+@pytest.mark.parametrize(
+    ("patch", "path"),
+    [
+        ({"partitions": None}, "spec.partitions"),
+        ({"replicationFactor": "3"}, "spec.replicationFactor"),
+        ({"topologyRef": {"name": 7}}, "spec.topologyRef.name"),
+        ({"placement": {"spread": [{"maxSkew": 1}]}}, "spec.placement.spread[0].level"),
+        ({"deletionPolicy": "Keep"}, "spec.deletionPolicy"),
+    ],
+)
+def test_a_topic_that_cannot_be_read_names_the_field(patch, path):
+    with pytest.raises(SpecError) as caught:
+        _topic(changed(TOPIC, {"spec": patch}))
+    assert caught.value.path == path
+
+
+def test_a_manifest_without_metadata_names_the_field():
+    with pytest.raises(SpecError, match=r"metadata\.name is required"):
+        KafkaTopic.from_object({"spec": TOPIC["spec"]})
+
+
+def test_types_are_frozen():
+    with pytest.raises(FrozenInstanceError):
+        _topic().spec.partitions = 7
+
+
+TOPIC_STATUS = KafkaTopicStatus(
+    observed_generation=4,
+    topic_name="orders",
+    topic_id="gS2mFAbzTyuqdZ1IL10T5w",
+    cluster_id="4L6g3nShT-eMCtK--X86sw",
+    partitions=6,
+    replication_factor=3,
+    min_in_sync_replicas=2,
+    placer="MultiLevel",
+    compliance=ComplianceStatus(6, 1, 1, (Finding(4, "Uneven", "zone", "/eu/eu-1a", 1),)),
+    placement=PlacementStatus((DomainPlacement("/eu", 18, 6),)),
+    conditions=(READY,),
+)
+
+TOPOLOGY_STATUS = RackTopologyStatus(
+    observed_generation=4,
+    cluster_id="4L6g3nShT-eMCtK--X86sw",
+    broker_count=1,
+    domain_summary="1 region",
+    brokers=(BrokerStatus(0, "kafka-0", "kafka-0", "node-a", "/eu", "/us", online=True, drift=True),),
+    domains=(LevelCount("region", 1),),
+    drift=BrokerCount(1, (0,)),
+    missing_racks=BrokerCount(0),
+    topics=TopicCounts(2, ready=1, non_compliant=1),
+    conditions=(READY,),
+)
+
+REPORT_STATUS = ComplianceReportStatus(
+    scan_time=datetime(2026, 1, 31, 3, tzinfo=UTC),
+    findings=(ReportFinding("orders", 4, "Uneven"),),
+    conditions=(READY,),
+)
+
+
+@pytest.mark.parametrize("status", [TOPIC_STATUS, TOPOLOGY_STATUS, REPORT_STATUS], ids=lambda one: type(one).__name__)
+def test_a_status_that_was_written_is_read_as_the_same(status):
+    assert type(status).from_dict(status.to_dict()) == status
+    assert type(status).from_dict(replace(status, conditions=()).to_dict()) != status
+
+
+def test_a_status_is_written_in_camel_case_without_what_is_not_known():
+    written = KafkaTopicStatus(topic_id="x", min_in_sync_replicas=2, conditions=(READY,)).to_dict()
+    assert written == {
+        "topicId": "x",
+        "minInSyncReplicas": 2,
+        "conditions": [
+            {
+                "type": "Ready",
+                "status": "True",
+                "reason": "InSync",
+                "message": "So.",
+                "lastTransitionTime": "2026-01-31T12:00:00Z",
+                "observedGeneration": 4,
+            }
+        ],
+    }
+
+
+def test_an_unreadable_summary_does_not_hide_the_topic_id():
+    broken = {**TOPIC_STATUS.to_dict(), "compliance": "bad", "conditions": [{"type": "Ready"}]}
+    status = KafkaTopic.from_object({**TOPIC, "status": broken}).status
+    assert status.topic_id == TOPIC_STATUS.topic_id
+    assert status.compliance is None
+    assert status.conditions == ()
+
+
+def test_the_smallest_topology():
+    topology = RackTopology.from_object(changed(TOPOLOGY, {"metadata": {"namespace": "kafka"}}))
+    assert topology.key == ObjectKey("kafka", "prod")
+    assert topology.broker_namespace == "kafka"
+    assert topology.spec.level_names == ("region", "zone")
+    assert topology.spec.rack_source is RackSource.NODES
+    assert topology.spec.missing_rack_policy is MissingRackPolicy.FAIL
+    assert topology.spec.brokers.broker_id.from_ is BrokerIdFrom.NAME_SUFFIX
+    assert topology.spec.defaults.placer == "MultiLevel"
+    assert topology.spec.defaults.reassignment == Reassignment(Approval.MANUAL)
+    assert topology.spec.kafka.servers == ("kafka-0.kafka:9092", "kafka-1.kafka:9092")
+    assert topology.spec.kafka.secret_names == frozenset()
+
+
+def test_a_topology_that_says_everything():
+    topology = RackTopology.from_object(changed(FULL_TOPOLOGY, {"metadata": {"namespace": "ops"}}))
+    kafka = topology.spec.kafka
+    assert kafka.servers == ("kafka-0.kafka:9093", "[2001:db8::1]:9093")
+    assert kafka.sasl.mechanism is SaslMechanism.SCRAM_SHA_512
+    assert kafka.secret_names == {"kafka-ca", "kafka-client", "kafka-user"}
+    assert not kafka.tls.verify_hostname
+    assert topology.broker_namespace == "kafka"
+    assert topology.spec.brokers.broker_id.offset == 100
+    assert topology.spec.rack_aliases["use1-az1"] == "/us-east-1/use1-az1"
+    assert topology.spec.drain_brokers == (3, 5)
+    assert topology.spec.compliance.retention_days == 90
+
+
+def test_an_empty_tls_object_is_tls_with_the_systems_authorities():
+    topology = RackTopology.from_object(changed(TOPOLOGY, {"spec": {"kafka": {"tls": {}}}}))
+    assert topology.spec.kafka.tls is not None
+    assert topology.spec.kafka.tls.verify_hostname
+    assert RackTopology.from_object(TOPOLOGY).spec.kafka.tls is None
+
+
+@pytest.mark.parametrize(
+    ("allowed", "admitted"),
+    [
+        ({"from": "Same"}, {"own"}),
+        ({"from": "All"}, {"own", "shop", "dev"}),
+        ({"from": "Selector", "selector": {"matchLabels": {"team": "shop"}}}, {"own", "shop"}),
+        ({"from": "Selector"}, {"own"}),
+    ],
+)
+def test_namespaces_that_may_use_a_topology(allowed, admitted):
+    spec = RackTopology.from_object(changed(TOPOLOGY, {"spec": {"allowedNamespaces": allowed}})).spec
+    labels = {"own": {}, "shop": {"team": "shop"}, "dev": {"team": "dev"}}
+    assert {name for name in labels if spec.allowed_namespaces.admits(name, labels[name], own="own")} == admitted
+
+
+def test_a_topic_overrides_what_it_says_itself():
+    defaults = Reassignment(Approval.AUTOMATIC, throttle=100, max_concurrent_moves=5)
+    assert defaults.overridden_by(None) == defaults
+    assert defaults.overridden_by(ReassignmentSpec(throttle=7)) == Reassignment(Approval.AUTOMATIC, 7, 5)
+    assert defaults.overridden_by(ReassignmentSpec(Approval.MANUAL)).approval is Approval.MANUAL
+
+
+def test_a_count_of_brokers_names_the_first_hundred():
+    assert BrokerCount.of((5, 3)) == BrokerCount(2, (3, 5))
+    many = BrokerCount.of(tuple(range(1000)))
+    assert (many.count, len(many.brokers)) == (1000, 100)
+
+
+def test_domains_in_one_line():
+    assert domain_summary((LevelCount("region", 2), LevelCount("zone", 5))) == "2 region, 5 zone"
+
+
+def test_a_report():
+    report = ComplianceReport.from_object(changed(REPORT, {"metadata": {"namespace": "kafka"}}))
+    assert report.key == ObjectKey("kafka", "prod")
+    assert report.topology == ObjectKey("kafka", "prod")
