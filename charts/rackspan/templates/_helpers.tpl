@@ -1,0 +1,101 @@
+{{- define "rackspan.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "rackspan.fullname" -}}
+{{- if .Values.fullnameOverride }}
+{{- .Values.fullnameOverride | trunc 63 | trimSuffix "-" }}
+{{- else }}
+{{- $name := include "rackspan.name" . }}
+{{- if contains $name .Release.Name }}
+{{- .Release.Name | trunc 63 | trimSuffix "-" }}
+{{- else }}
+{{- printf "%s-%s" .Release.Name $name | trunc 63 | trimSuffix "-" }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Name of what has no namespace: two releases in two namespaces may share their name. */}}
+{{- define "rackspan.clusterName" -}}
+{{- printf "%s:%s" .Release.Namespace (include "rackspan.fullname" .) }}
+{{- end }}
+
+{{- define "rackspan.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "rackspan.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "rackspan.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+{{ include "rackspan.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/component: operator
+app.kubernetes.io/part-of: rackspan
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- end }}
+
+{{- define "rackspan.serviceAccountName" -}}
+{{- .Values.serviceAccount.name | default (include "rackspan.fullname" .) }}
+{{- end }}
+
+{{- define "rackspan.image" -}}
+{{- with .Values.image }}
+{{- if .digest }}
+{{- printf "%s@%s" .repository .digest }}
+{{- else }}
+{{- printf "%s:%s" .repository (.tag | default $.Chart.AppVersion) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* What the operator does in the namespaces that it watches; docs/install.md says why it needs each. */}}
+{{- define "rackspan.namespacedRules" -}}
+- apiGroups: [rackspan.dev]
+  resources: [kafkatopics]
+  verbs: [list, watch, patch]
+- apiGroups: [rackspan.dev]
+  resources: [racktopologies]
+  verbs: [list, watch]
+- apiGroups: [rackspan.dev]
+  resources: [kafkatopics/status, racktopologies/status]
+  verbs: [patch]
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [list, watch]
+- apiGroups: [""]
+  resources: [secrets]
+  {{- with .Values.secretNames }}
+  resourceNames: {{ toJson . }}
+  {{- end }}
+  verbs: [get]
+- apiGroups: [""]
+  resources: [events]
+  verbs: [create]
+{{- end }}
+
+{{- define "rackspan.subject" -}}
+- kind: ServiceAccount
+  name: {{ include "rackspan.serviceAccountName" . }}
+  namespace: {{ .Release.Namespace }}
+{{- end }}
+
+{{/* Contradictions that a schema cannot see. */}}
+{{- define "rackspan.validate" -}}
+{{- if and (not .Values.serviceAccount.create) (not .Values.serviceAccount.name) }}
+{{- fail "serviceAccount.create is false: name the ServiceAccount to use in serviceAccount.name" }}
+{{- end }}
+{{- with .Values.metrics }}
+{{- if and .podMonitor.enabled .serviceMonitor.enabled }}
+{{- fail "metrics.podMonitor and metrics.serviceMonitor would scrape every metric twice: enable one of them" }}
+{{- end }}
+{{- if and .serviceMonitor.enabled (not .service.enabled) }}
+{{- fail "metrics.serviceMonitor needs metrics.service.enabled: true (or use metrics.podMonitor)" }}
+{{- end }}
+{{- end }}
+{{- $owned := dict "RACKSPAN_NAMESPACES" "watchNamespaces" "RACKSPAN_RESYNC_SECONDS" "resyncSeconds" "RACKSPAN_LISTEN_PORT" "listenPort" "RACKSPAN_LOG_FORMAT" "log.format" "RACKSPAN_LOG_LEVEL" "log.level" }}
+{{- range .Values.extraEnv }}
+{{- with get $owned .name }}
+{{- fail (printf "extraEnv: set %s instead" .) }}
+{{- end }}
+{{- end }}
+{{- end }}
