@@ -27,9 +27,7 @@ class Reason(StrEnum):
 
     # The topic is there, and differs from the spec in what only moving replicas can change.
     NOT_COMPLIANT = "NotCompliant"  # Some partitions' replicas are not spread as asked.
-    REPLICATION_FACTOR_DIFFERS = (
-        "ReplicationFactorDiffers"  # Partitions have more or fewer replicas than the spec says.
-    )
+    REPLICATION_FACTOR_DIFFERS = "ReplicationFactorDiffers"  # Partitions have more or fewer replicas than asked.
     ASSIGNMENT_DIFFERS = "AssignmentDiffers"  # Replicas are not where the explicit assignment puts them.
 
     # The spec asks for what cannot be. No retry until it, or what it refers to, changes.
@@ -38,9 +36,7 @@ class Reason(StrEnum):
     UNKNOWN_LEVEL = "UnknownLevel"  # The topology has no level of that name.
     UNKNOWN_BROKER = "UnknownBroker"  # The cluster has no broker of that id.
     INFEASIBLE = "Infeasible"  # The brokers that there are cannot hold it as asked.
-    DURABILITY_UNSATISFIABLE = (
-        "DurabilityUnsatisfiable"  # Replicas, placement and min.insync.replicas cannot keep the promise.
-    )
+    DURABILITY_UNSATISFIABLE = "DurabilityUnsatisfiable"  # Replicas, placement and min ISR cannot keep the promise.
     PARTITIONS_CANNOT_SHRINK = "PartitionsCannotShrink"  # Kafka has more partitions than the spec says.
     INVALID_CONFIG = "InvalidConfig"  # Kafka refuses a topic config.
     INVALID_TOPIC_NAME = "InvalidTopicName"  # Kafka refuses the topic's name.
