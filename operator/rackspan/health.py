@@ -14,8 +14,11 @@ if TYPE_CHECKING:
 class Vitals(Protocol):
     """What the probes ask."""
 
-    def alive(self) -> Mapping[str, object]: ...
-    def ready(self) -> Mapping[str, object]: ...
+    def alive(self) -> Mapping[str, object]:
+        """`ok`, and how long each loop has been silent."""
+
+    def ready(self) -> Mapping[str, object]:
+        """`ok`, and which clusters answer."""
 
 
 class HealthServer:

@@ -18,10 +18,10 @@ from rackspan.kube.cluster import KubeCluster
 from rackspan.kube.events import EventQueue
 from rackspan.kube.rest import Rest, connect
 from rackspan.placers import load_placers
-from rackspan.reconcile.cluster import Tools
 from rackspan.reconcile.controller import Controller
 from rackspan.reconcile.inventory import Inventory
 from rackspan.reconcile.statuses import StatusWriter
+from rackspan.reconcile.tools import Tools
 
 if TYPE_CHECKING:
     from rackspan.settings import Settings

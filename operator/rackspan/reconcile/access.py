@@ -21,7 +21,8 @@ def not_allowed(topic: KafkaTopic, topology: RackTopology, labels: Mapping[str, 
         return None
     return Failure(
         Reason.NAMESPACE_NOT_ALLOWED,
-        f"topology {topology.key} is not open to namespace {namespace} (its spec.allowedNamespaces.from is {rule.from_})",
+        f"topology {topology.key} is not open to namespace {namespace} "
+        f"(its spec.allowedNamespaces.from is {rule.from_})",
         Remedy.SPEC,
     )
 

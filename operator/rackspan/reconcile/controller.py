@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rackspan.api import kafkatopic, racktopology
 from rackspan.api.errors import SpecError
 from rackspan.api.meta import ObjectKey
-from rackspan.reconcile.cluster import ClusterReconciler, Tools
+from rackspan.reconcile.cluster import ClusterReconciler
 from rackspan.reconcile.failures import FailureError
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from rackspan.api.kafkatopic import KafkaTopic
     from rackspan.reconcile.inventory import Inventory
+    from rackspan.reconcile.tools import Tools
 
 _log = logging.getLogger("rackspan.reconcile")
 _SWEEP_SECONDS = 300.0

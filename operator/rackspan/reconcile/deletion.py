@@ -44,9 +44,14 @@ def wants_finalizer(topic: KafkaTopic) -> bool:
 def finalizers_for(topic: KafkaTopic) -> tuple[str, ...] | None:
     """The finalizers that a living object should have; None where they are right."""
     have = topic.meta.finalizers
-    if wants_finalizer(topic) == (FINALIZER in have):
+    if wants_finalizer(topic) == has_finalizer(topic):
         return None
     return (*have, FINALIZER) if wants_finalizer(topic) else without_finalizer(topic)
+
+
+def has_finalizer(topic: KafkaTopic) -> bool:
+    """Whether the object cannot go before we let it."""
+    return FINALIZER in topic.meta.finalizers
 
 
 def without_finalizer(topic: KafkaTopic) -> tuple[str, ...]:
@@ -76,7 +81,8 @@ def farewell(topic: KafkaTopic, seen: TopicSeen | None, scene: Scene) -> Farewel
     if known_cluster != scene.cluster_id:
         return Farewell(
             Step.HOLD,
-            f"topic {topic.topic_name} belongs to Kafka cluster {known_cluster}, the topology now leads to {scene.cluster_id}; "
+            f"topic {topic.topic_name} belongs to Kafka cluster {known_cluster}, "
+            f"the topology now leads to {scene.cluster_id}; "
             "set deletionPolicy: Retain to let the object go without deleting anything",
         )
     if seen is None:

@@ -1,7 +1,7 @@
 """From what was seen and done to a KafkaTopic's status. Pure: the clock is an argument.
 
-Ready is True when Kafka has all that the spec asks for, placement included. What only moving replicas can change keeps it
-False with a reason of its own and the number of moves: nothing here moves them.
+Ready is True when Kafka has all that the spec asks for, placement included. What only moving replicas can change keeps
+it False with a reason of its own and the number of moves: nothing here moves them.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def conclude(outcome: Outcome, scene: Scene, now: datetime) -> KafkaTopicStatus:
     if seen is None or outcome.guarded:
         return failed(topic, problem or _not_there_yet(outcome), now)
     judgement = _judge(topic, seen, scene)
-    ready = _ready(outcome, judgement)
+    ready = _ready(outcome, seen, judgement)
     status = replace(
         topic.status,
         observed_generation=topic.meta.generation,
@@ -143,8 +143,8 @@ def _judge(topic: KafkaTopic, seen: TopicSeen, scene: Scene) -> _Judgement:
         _Told(
             _FALSE,
             Reason.NOT_COMPLIANT,
-            f"{found.non_compliant} of {total} partitions are not spread as asked; {found.moves} replicas would have to "
-            f"move; partition {first.partition}: {_sentence(first)}",
+            f"{found.non_compliant} of {total} partitions are not spread as asked; "
+            f"{found.moves} replicas would have to move; partition {first.partition}: {_sentence(first)}",
         ),
     )
 
@@ -166,7 +166,8 @@ def _judge_explicit(spec: KafkaTopicSpec, seen: TopicSeen) -> _Judgement:
     samples = tuple(
         Finding(
             partition=index,
-            reason=f"replicas are {_ids(seen.replicas[index])}, the assignment says {_ids(spec.placement.assignment[index])}",
+            reason=f"replicas are {_ids(seen.replicas[index])}, "
+            f"the assignment says {_ids(spec.placement.assignment[index])}",
         )
         for index in found.different[:MAX_SAMPLES]
     )
@@ -178,15 +179,14 @@ def _judge_explicit(spec: KafkaTopicSpec, seen: TopicSeen) -> _Judgement:
         _Told(
             _FALSE,
             Reason.ASSIGNMENT_DIFFERS,
-            f"{len(found.different)} of {len(seen.replicas)} partitions differ from the assignment; {found.moves} replicas "
-            f"would have to move; partition {samples[0].partition}: {samples[0].reason}",
+            f"{len(found.different)} of {len(seen.replicas)} partitions differ from the assignment; "
+            f"{found.moves} replicas would have to move; partition {samples[0].partition}: {samples[0].reason}",
         ),
     )
 
 
-def _ready(outcome: Outcome, judgement: _Judgement) -> _Told:
-    spec, seen, problem = outcome.topic.spec, outcome.seen, outcome.problem
-    assert seen is not None  # conclude() asks only then
+def _ready(outcome: Outcome, seen: TopicSeen, judgement: _Judgement) -> _Told:
+    spec, problem = outcome.topic.spec, outcome.problem
     if problem is not None:
         return _Told(_FALSE, problem.reason, problem.message)
     if outcome.topic.meta.is_paused and not outcome.waiting.idle:

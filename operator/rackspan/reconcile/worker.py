@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from rackspan.metrics import BATCH_TOPICS, ERRORS
 from rackspan.reconcile.batches import batches, config_records, partition_records, topic_records
+from rackspan.reconcile.decision import Decision, decide
 from rackspan.reconcile.failures import Failure, FailureError
-from rackspan.reconcile.topic import Decision, decide
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence

@@ -64,10 +64,11 @@ def decide(topic: KafkaTopic, seen: TopicSeen | None, own: Mapping[str, str], sc
 def foreign(topic: KafkaTopic, seen: TopicSeen | None, scene: Scene) -> Failure | None:
     """Why Kafka's topic of this name is not the one that this object is about, if it is not."""
     known_id, known_cluster = topic.status.topic_id, topic.status.cluster_id
-    if known_cluster and known_cluster != scene.cluster_id:
+    if known_cluster not in (None, scene.cluster_id):
         return Failure(
             Reason.CLUSTER_ID_MISMATCH,
-            f"topic {topic.topic_name} belongs to Kafka cluster {known_cluster}, the topology now leads to {scene.cluster_id}",
+            f"topic {topic.topic_name} belongs to Kafka cluster {known_cluster}, "
+            f"the topology now leads to {scene.cluster_id}",
             Remedy.SPEC,
         )
     if not known_id:
@@ -77,13 +78,15 @@ def foreign(topic: KafkaTopic, seen: TopicSeen | None, scene: Scene) -> Failure 
             return None
         return Failure(
             Reason.TOPIC_VANISHED,
-            f"topic {topic.topic_name} ({known_id}) was deleted in Kafka; set onTopicLoss: Recreate to make an empty one",
+            f"topic {topic.topic_name} ({known_id}) was deleted in Kafka; "
+            "set onTopicLoss: Recreate to make an empty one",
             Remedy.SPEC,
         )
-    if seen.topic_id != known_id and topic.adopt_topic_id != seen.topic_id:
+    if seen.topic_id not in (known_id, topic.adopt_topic_id):
         return Failure(
             Reason.TOPIC_ID_MISMATCH,
-            f"topic {topic.topic_name} was recreated by someone else: it is {seen.topic_id}, this object is about {known_id}; "
+            f"topic {topic.topic_name} was recreated by someone else: it is {seen.topic_id}, "
+            f"this object is about {known_id}; "
             f"annotate rackspan.dev/adopt-topic-id={seen.topic_id} to accept it",
             Remedy.SPEC,
         )
@@ -106,7 +109,8 @@ def _growth(topic: KafkaTopic, seen: TopicSeen, scene: Scene) -> tuple[NewPartit
     if spec.partitions < have:
         return None, Failure(
             Reason.PARTITIONS_CANNOT_SHRINK,
-            f"topic {topic.topic_name} has {have} partitions and Kafka cannot remove any: set spec.partitions to {have} or more",
+            f"topic {topic.topic_name} has {have} partitions and Kafka cannot remove any: "
+            f"set spec.partitions to {have} or more",
             Remedy.SPEC,
         )
     if spec.partitions == have:

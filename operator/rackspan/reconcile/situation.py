@@ -55,27 +55,6 @@ class Situation:
             stalled=sum(is_true(topic.status.conditions, STALLED) for topic in self.topics),
         )
 
-    def measure(self, topology: str) -> None:
-        """Set the gauges of one topology."""
-        counts = self.counts
-        for state, number in (
-            ("total", counts.total),
-            ("ready", counts.ready),
-            ("non_compliant", counts.non_compliant),
-            ("stalled", counts.stalled),
-        ):
-            metrics.TOPICS.labels(topology, state).set(number)
-        moves = (topic.status.compliance.moves for topic in self.topics if topic.status.compliance)
-        metrics.MOVES_NEEDED.labels(topology).set(sum(number or 0 for number in moves))
-        rows = self.racks.rows if self.racks else ()
-        for state, number in (
-            ("total", len(rows)),
-            ("online", sum(row.online for row in rows)),
-            ("drifted", sum(row.drift for row in rows)),
-            ("missing_rack", sum(row.rack is None for row in rows)),
-        ):
-            metrics.BROKERS.labels(topology, state).set(number)
-
 
 def topology_status(topology: RackTopology, situation: Situation, now: datetime) -> RackTopologyStatus:
     """The next status. While Kafka is away the last good facts stay and the conditions tell why."""
@@ -110,6 +89,27 @@ def topology_status(topology: RackTopology, situation: Situation, now: datetime)
         topics=situation.counts,
         conditions=conditions.all,
     )
+
+
+def measure(topology: str, situation: Situation) -> None:
+    """Set the gauges of one topology."""
+    counts, rows = situation.counts, situation.racks.rows if situation.racks else ()
+    for state, number in (
+        ("total", counts.total),
+        ("ready", counts.ready),
+        ("non_compliant", counts.non_compliant),
+        ("stalled", counts.stalled),
+    ):
+        metrics.TOPICS.labels(topology, state).set(number)
+    for state, number in (
+        ("total", len(rows)),
+        ("online", sum(row.online for row in rows)),
+        ("drifted", sum(row.drift for row in rows)),
+        ("missing_rack", sum(row.rack is None for row in rows)),
+    ):
+        metrics.BROKERS.labels(topology, state).set(number)
+    moves = (topic.status.compliance.moves for topic in situation.topics if topic.status.compliance)
+    metrics.MOVES_NEEDED.labels(topology).set(sum(number or 0 for number in moves))
 
 
 class _Conditions:
@@ -168,12 +168,11 @@ def _in_sync(racks: RackView) -> tuple[ConditionStatus, Reason, str]:
         return _TRUE, Reason.RACKS_IN_SYNC, "every broker reports the rack that its node has"
     row = drifted[0]
     here = format_rack(row.rack) if row.rack else "nowhere"
-    return (
-        _FALSE,
-        Reason.RACK_DRIFT,
+    message = (
         f"{len(drifted)} brokers report another rack than their nodes have: broker {row.id} reports "
-        f"{row.reported_rack or 'none'} and runs in {here}; broker.rack changes only when a broker is restarted",
+        f"{row.reported_rack or 'none'} and runs in {here}; broker.rack changes only when a broker is restarted"
     )
+    return _FALSE, Reason.RACK_DRIFT, message
 
 
 def _broker(row: BrokerRow) -> BrokerStatus:

@@ -1,0 +1,134 @@
+"""Keeps the scene of one topology: what Kafka and the nodes say now, or why that is not known."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from rackspan.api.reasons import Reason
+from rackspan.metrics import ERRORS
+from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.racks import rack_view
+from rackspan.reconcile.scene import BrokerLoad, Scene
+from rackspan.reconcile.session import Session
+
+if TYPE_CHECKING:
+    from rackspan.api.meta import ObjectKey
+    from rackspan.api.racktopology import RackTopology
+    from rackspan.reconcile.ports import KafkaAdmin
+    from rackspan.reconcile.racks import RackView
+    from rackspan.reconcile.tools import Tools
+
+_log = logging.getLogger("rackspan.reconcile")
+
+_POLL_SECONDS = 5.0
+"""How often each cluster, not each topic, is asked for its brokers."""
+_DEBOUNCE_SECONDS = 0.2
+"""A rollout or a relabelled zone is many events."""
+_RETRY_FIRST_SECONDS = 1.0
+_RETRY_MAX_SECONDS = 15.0
+
+
+class Lookout:
+    """`scene` is replaced as a whole; `epoch` counts the times that decisions about topics may come out differently."""
+
+    def __init__(self, key: ObjectKey, tools: Tools) -> None:
+        self.scene: Scene | Failure = Failure(
+            Reason.WAITING, f"topology {key} has not been looked at yet", Remedy.RETRY
+        )
+        self.racks: RackView | None = None
+        self.epoch = 0
+        self._key = key
+        self._tools = tools
+        self._session = Session(tools.kafka, tools.kube)
+        self._load: BrokerLoad | None = None
+        self._resynced = float("-inf")
+        self._failures = 0
+        self._wake = asyncio.Event()
+
+    @property
+    def admin(self) -> KafkaAdmin | None:
+        """The client to act through, where there is one."""
+        return self._session.admin
+
+    def wake(self) -> None:
+        """The topology, a node or a broker pod changed, or Kafka failed a call."""
+        self._wake.set()
+
+    async def wait(self) -> None:
+        """Until there is a reason to look again."""
+        pause = _POLL_SECONDS
+        if isinstance(self.scene, Failure):
+            pause = min(_RETRY_MAX_SECONDS, _RETRY_FIRST_SECONDS * 2 ** min(self._failures, 5))
+        try:
+            await asyncio.wait_for(self._wake.wait(), pause)
+            await asyncio.sleep(_DEBOUNCE_SECONDS)
+        except TimeoutError:
+            pass
+        self._wake.clear()
+
+    async def look(self) -> bool:
+        """Observe anew. True where every topic has to be looked at: something changed, or it is time for a resync."""
+        now = asyncio.get_running_loop().time()
+        resync = now - self._resynced >= self._tools.resync_seconds
+        before = self.scene
+        try:
+            self.scene = await self._observe(resync=resync)
+        except FailureError as error:
+            await self._missed(error.failure)
+        except Exception:
+            _log.exception("topology %s: unexpected error", self._key)
+            await self._missed(
+                Failure(Reason.UNEXPECTED_ERROR, "unexpected error; the operator's log has more", Remedy.RETRY)
+            )
+        else:
+            self._failures = 0
+            self._resynced = now if resync else self._resynced
+        scene = self.scene
+        changed = scene != before if isinstance(scene, Failure) else not scene.same_for_topics(before)
+        self.epoch += changed
+        return changed or (resync and isinstance(scene, Scene))
+
+    async def close(self) -> None:
+        """Let go of the client."""
+        await self._session.close()
+
+    async def _missed(self, failure: Failure) -> None:
+        if self.scene != failure:
+            _log.warning("topology %s: %s", self._key, failure.message)
+        ERRORS.labels(failure.remedy, failure.reason).inc()
+        self.scene = failure
+        self._failures += 1
+        self._load = None
+        if failure.remedy is not Remedy.SPEC:
+            await self._session.close()  # a client that failed once may stay broken
+
+    async def _observe(self, *, resync: bool) -> Scene:
+        inventory = self._tools.inventory
+        topology = inventory.topologies.get(self._key)
+        if topology is None:
+            raise FailureError(Failure(Reason.TOPOLOGY_NOT_FOUND, f"there is no RackTopology {self._key}", Remedy.SPEC))
+        admin = await self._session.connect(topology, fresh_secrets=resync or self._failures > 0)
+        seen = await admin.cluster()
+        _guard(topology, seen.cluster_id)
+        self.racks = rack_view(topology, inventory.nodes, inventory.pods.values(), seen.brokers)
+        if self._load is None or resync:
+            self._load = BrokerLoad(await admin.load())
+        return Scene(self._key, topology.spec, seen.cluster_id, self.racks, self._load, self._tools.placers)
+
+
+def _guard(topology: RackTopology, cluster_id: str) -> None:
+    """Refuse another cluster than the one that is named, or else than the one that was met first."""
+    named = topology.spec.kafka.cluster_id
+    expected = named or topology.status.cluster_id
+    if expected and expected != cluster_id:
+        how = "spec.kafka.clusterId says" if named else "this topology first met"
+        raise FailureError(
+            Failure(
+                Reason.CLUSTER_ID_MISMATCH,
+                f"{topology.spec.kafka.bootstrap_servers} leads to Kafka cluster {cluster_id}, {how} {expected}; "
+                "nothing is done there until spec.kafka.clusterId names it",
+                Remedy.SPEC,
+            )
+        )

@@ -1,0 +1,26 @@
+"""What every topology's loop shares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rackspan.core.placement import Placer
+    from rackspan.reconcile.inventory import Inventory
+    from rackspan.reconcile.ports import Cluster, KafkaConnector
+    from rackspan.reconcile.statuses import StatusWriter
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """The picture of Kubernetes, the ports, and the placers that are installed."""
+
+    inventory: Inventory
+    kube: Cluster
+    kafka: KafkaConnector
+    statuses: StatusWriter
+    placers: Mapping[str, Placer]
+    resync_seconds: float

@@ -1,0 +1,245 @@
+"""Works through the KafkaTopics of one topology: batches from the queue, a status for each, and when to come back."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from rackspan.api.conditions import COMPLIANT, READY, STALLED, find_condition, is_true
+from rackspan.api.kafkatopic import KIND
+from rackspan.api.reasons import Reason
+from rackspan.metrics import ERRORS, QUEUE_DEPTH, RECONCILE_SECONDS
+from rackspan.reconcile.access import not_allowed, rival
+from rackspan.reconcile.announce import announcements
+from rackspan.reconcile.deletion import finalizers_for
+from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.goodbye import held_back, let_go
+from rackspan.reconcile.ports import ObjectRef
+from rackspan.reconcile.queue import WorkQueue
+from rackspan.reconcile.verdict import conclude, failed
+from rackspan.reconcile.worker import reconcile_topics
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rackspan.api.kafkatopic import KafkaTopic, KafkaTopicStatus
+    from rackspan.api.meta import ObjectKey
+    from rackspan.reconcile.lookout import Lookout
+    from rackspan.reconcile.ports import KafkaAdmin
+    from rackspan.reconcile.scene import Scene
+    from rackspan.reconcile.tools import Tools
+    from rackspan.reconcile.worker import Outcome
+
+_log = logging.getLogger("rackspan.reconcile")
+
+_BATCH = 200
+_LINGER_SECONDS = 0.05
+_SUSPICION_SECONDS = 3.0
+"""How long a topic must be missing before it counts as deleted: brokers learn of a creation one after the other."""
+
+
+class TopicLoop:
+    """Several workers may run `work` side by side; the queue keeps one object from being worked on twice at once."""
+
+    def __init__(self, topology: ObjectKey, lookout: Lookout, tools: Tools) -> None:
+        self._topology = topology
+        self._lookout = lookout
+        self._tools = tools
+        self._queue: WorkQueue[ObjectKey] = WorkQueue()
+        self._suspects: dict[ObjectKey, float] = {}
+        self._settled: dict[ObjectKey, int] = {}
+
+    def add(self, keys: Iterable[ObjectKey]) -> None:
+        """Look at these topics soon."""
+        self._queue.add(keys)
+        QUEUE_DEPTH.labels(str(self._topology)).set(len(self._queue))
+
+    def drop(self, key: ObjectKey) -> None:
+        """This KafkaTopic is no more."""
+        self._queue.drop(key)
+        self._settled.pop(key, None)
+        self._suspects.pop(key, None)
+
+    async def work(self) -> None:
+        """Take one batch and see it through; whatever goes wrong, its topics come back later."""
+        keys = await self._queue.take(_BATCH, _LINGER_SECONDS)
+        QUEUE_DEPTH.labels(str(self._topology)).set(len(self._queue))
+        try:
+            with RECONCILE_SECONDS.time():
+                await self._reconcile(keys)
+        except FailureError as error:
+            ERRORS.labels(error.failure.remedy, error.failure.reason).inc()
+            self._retry(keys)
+            self._lookout.wake()  # is Kafka still there?
+        except Exception:
+            ERRORS.labels(Remedy.RETRY, Reason.UNEXPECTED_ERROR).inc()
+            _log.exception("topology %s: unexpected error over %d topics", self._topology, len(keys))
+            self._retry(keys)
+        finally:
+            self._queue.done(keys)
+
+    def _retry(self, keys: Iterable[ObjectKey]) -> None:
+        for key in keys:
+            self._queue.retry(key)
+
+    async def _reconcile(self, keys: Sequence[ObjectKey]) -> None:
+        """One pass over some topics. Raises FailureError where Kafka answered for none of them."""
+        topics = [topic for key in keys if (topic := self._tools.inventory.topics.get(key)) is not None]
+        leaving = [topic for topic in topics if topic.meta.is_deleting]
+        staying = [topic for topic in topics if not topic.meta.is_deleting]
+        await asyncio.gather(*(self._let_go(topic) for topic in leaving))
+        refusals = {topic.key: failure for topic in staying if (failure := self._refusal(topic)) is not None}
+        await asyncio.gather(
+            *(
+                self._tell(topic, failed(topic, refusals[topic.key], _now()))
+                for topic in staying
+                if topic.key in refusals
+            )
+        )
+        admitted = [topic for topic in staying if topic.key not in refusals]
+        scene, admin = self._lookout.scene, self._lookout.admin
+        if isinstance(scene, Failure) or admin is None:
+            await self._wait(admitted, scene)
+        elif admitted:
+            await self._bring_to_spec(admitted, scene, admin, self._lookout.epoch)
+
+    def _refusal(self, topic: KafkaTopic) -> Failure | None:
+        inventory = self._tools.inventory
+        topology = inventory.topologies.get(self._topology)
+        if topology is None:
+            return None  # the scene says so
+        labels = inventory.namespaces.get(topic.meta.namespace, {})
+        return not_allowed(topic, topology, labels) or rival(topic, inventory.owner(topic))
+
+    # --- while the topology is not fit to act on ---------------------------------------------------------------------
+
+    async def _wait(self, topics: Iterable[KafkaTopic], scene: Scene | Failure) -> None:
+        """Only objects that nobody has judged in their present form are told; the others keep their last good status.
+
+        Nobody comes back for them: the first scene that is fit to act on hands out all topics anew.
+        """
+        if not isinstance(scene, Failure) or scene.reason == Reason.WAITING:
+            return
+        lost = scene.reason == Reason.TOPOLOGY_NOT_FOUND
+        told = scene if lost else Failure(Reason.TOPOLOGY_NOT_READY, f"{scene.reason}: {scene.message}", Remedy.RETRY)
+        await asyncio.gather(
+            *(self._tell(topic, failed(topic, told, _now())) for topic in topics if lost or not _is_judged(topic))
+        )
+
+    # --- while it is -------------------------------------------------------------------------------------------------
+
+    async def _bring_to_spec(self, topics: Sequence[KafkaTopic], scene: Scene, admin: KafkaAdmin, epoch: int) -> None:
+        ready = await asyncio.gather(*(self._with_finalizer(topic) for topic in topics))
+        outcomes = await reconcile_topics([topic for topic in ready if topic is not None], scene, admin)
+        await asyncio.gather(*(self._close(outcome, scene, epoch) for outcome in outcomes))
+
+    async def _with_finalizer(self, topic: KafkaTopic) -> KafkaTopic | None:
+        """The topic with the finalizers it should have, before anything is made that they guard."""
+        wanted = finalizers_for(topic)
+        if wanted is None:
+            return topic
+        written = await self._tools.kube.set_finalizers(_ref(topic), wanted, topic.meta.resource_version)
+        if written is None:
+            self._queue.add_after(topic.key, _SUSPICION_SECONDS)  # it changed meanwhile: its event is on the way
+            return None
+        return self._tools.inventory.put_topic(written)
+
+    async def _close(self, outcome: Outcome, scene: Scene, epoch: int) -> None:
+        """Status, Events and, where something is still to come, the next time."""
+        topic, problem = outcome.topic, outcome.problem
+        if problem is not None and problem.reason == Reason.TOPIC_VANISHED and self._is_only_suspected(topic.key):
+            return
+        if outcome.seen is not None:
+            self._suspects.pop(topic.key, None)
+        fingerprint = hash((epoch, _fingerprint(outcome)))
+        if self._settled.get(topic.key) == fingerprint and outcome.decision.idle:
+            return
+        if not await self._tell(topic, conclude(outcome, scene, _now()), outcome):
+            return
+        if (problem is not None and problem.remedy is not Remedy.SPEC) or not outcome.settled:
+            self._queue.retry(topic.key)
+        elif _is_unfinished(outcome):
+            self._queue.add_after(topic.key, 0)
+        else:
+            self._queue.forget(topic.key)
+            self._settled[topic.key] = fingerprint
+
+    def _is_only_suspected(self, key: ObjectKey) -> bool:
+        now = asyncio.get_running_loop().time()
+        age = now - self._suspects.setdefault(key, now)
+        if age >= _SUSPICION_SECONDS:
+            return False
+        self._queue.add_after(key, _SUSPICION_SECONDS - age + 0.1)
+        return True
+
+    async def _tell(self, topic: KafkaTopic, status: KafkaTopicStatus, outcome: Outcome | None = None) -> bool:
+        """Write a status if it changed, and announce what is new in it; False where it has to be tried again."""
+        inventory, ref = self._tools.inventory, _ref(topic)
+        try:
+            written = await self._tools.statuses.write(ref, topic.status.to_dict(), status.to_dict())
+        except FailureError:
+            self._settled.pop(topic.key, None)
+            self._queue.retry(topic.key)
+            # A topic id that is known but not written yet must not be taken for somebody else's in the next pass.
+            if topic.key in inventory.topics:
+                inventory.keep_topic(replace(inventory.topics[topic.key], status=status))
+            return False
+        if written is not None:
+            inventory.put_topic(written)
+        for announcement in announcements(ref, topic.status.conditions, status.conditions, outcome):
+            self._tools.kube.announce(announcement)
+        return True
+
+    # --- goodbye -----------------------------------------------------------------------------------------------------
+
+    async def _let_go(self, topic: KafkaTopic) -> None:
+        lookout, tools = self._lookout, self._tools
+        is_owner = tools.inventory.owner(topic).key == topic.key
+        words = await let_go(topic, _ref(topic), lookout.scene, lookout.admin, tools.kube, is_owner=is_owner)
+        if words is not None:
+            await self._tell(topic, failed(topic, held_back(words), _now()))
+            self._queue.retry(topic.key)
+
+
+def _fingerprint(outcome: Outcome) -> int:
+    """What the last status was concluded from, the scene aside. While it is the same, so is the status."""
+    meta, config = outcome.topic.meta, outcome.config
+    return hash(
+        (
+            meta.uid,
+            meta.generation,
+            tuple(sorted(meta.annotations.items())),
+            outcome.seen,
+            (config.min_insync, *sorted(config.own.items())) if config else None,
+            outcome.problem,
+        )
+    )
+
+
+def _is_unfinished(outcome: Outcome) -> bool:
+    """Whether a very large topic has only got its first partitions so far."""
+    done = outcome.decision.create or outcome.decision.grow
+    return done is not None and outcome.seen is not None and len(outcome.seen.replicas) < outcome.topic.spec.partitions
+
+
+def _is_judged(topic: KafkaTopic) -> bool:
+    """Whether the status speaks of this generation, and says more than that the topology was not fit to act on."""
+    status = topic.status
+    if status.observed_generation != topic.meta.generation:
+        return False
+    return (
+        is_true(status.conditions, READY)
+        or is_true(status.conditions, STALLED)
+        or find_condition(status.conditions, COMPLIANT) is not None
+    )
+
+
+def _ref(topic: KafkaTopic) -> ObjectRef:
+    return ObjectRef(KIND, topic.key, topic.meta.uid)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
