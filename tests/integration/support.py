@@ -1,0 +1,414 @@
+"""What behaviour tests share: the operator as a process, Rackspan's objects on an API server, topics in Kafka."""
+
+import dataclasses
+import json
+import re
+import secrets
+import signal
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    NewTopic,
+    ResourceType,
+)
+from dev.nodes import BROKER_LABELS, LEVELS
+from dev.processes import Processes
+from dev.waiting import eventually
+from kubernetes import client
+from kubernetes.client.exceptions import ApiException
+from prometheus_client.parser import text_string_to_metric_families
+
+Json = dict[str, Any]
+GROUP, VERSION = "rackspan.dev", "v1alpha1"
+PLURALS = {"KafkaTopic": "kafkatopics", "RackTopology": "racktopologies"}
+TOPOLOGY = "kafka"
+RESYNC_SECONDS = 2
+
+
+def until(condition: Callable[[], Any], timeout: float = 30, what: str = "the condition to hold") -> Any:
+    """Poll `condition` until it is truthy, and return that. Raises TimeoutError with the last thing seen."""
+    return eventually(condition, what, timeout=timeout, interval=0.1)
+
+
+# -- the operator ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Operator:
+    """One `rackspan operator`: a process that can be stopped, killed and started again under the same name."""
+
+    processes: Processes
+    kubeconfig: Path
+    flags: Sequence[str] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    name: str = field(default_factory=lambda: f"operator-{secrets.token_hex(3)}")
+    _read_from: int = 0  # in bytes: where the output of the latest start begins
+
+    def start(self) -> None:
+        """Start it, and return once it serves its probes and says that it is ready."""
+        path = self.processes.log(self.name)
+        self._read_from = path.stat().st_size if path.exists() else 0
+        command = [
+            str(Path(sys.executable).with_name("rackspan")),
+            "operator",
+            f"--kubeconfig={self.kubeconfig}",
+            f"--resync={RESYNC_SECONDS}",
+            "--listen-host=127.0.0.1",
+            "--listen-port=0",
+            "--log-format=json",
+            *self.flags,
+        ]
+        self.processes.start(self.name, command, env=dict(self.environment))
+        until(self._is_ready, 60, "the operator to be ready")
+
+    def stop(self) -> None:
+        """End it as Kubernetes does: SIGTERM. Fails when it does not end by itself."""
+        self.processes.signal(self.name, signal.SIGTERM)
+        until(lambda: not self.running, 30, "the operator to end after SIGTERM")
+
+    def kill(self) -> None:
+        """End it as a crash does."""
+        self.processes.kill(self.name)
+
+    @property
+    def running(self) -> bool:
+        return self.processes.pid(self.name) is not None
+
+    @property
+    def pid(self) -> int:
+        pid = self.processes.pid(self.name)
+        assert pid is not None, "the operator is not running"
+        return pid
+
+    @property
+    def output(self) -> str:
+        """All that it ever wrote, standard output and standard error."""
+        return self.processes.log(self.name).read_text(errors="replace")
+
+    @property
+    def log(self) -> list[Json]:
+        """The log lines since the latest start. Raises ValueError where one is not JSON."""
+        return [json.loads(line) for line in self._latest().splitlines() if line.strip()]
+
+    def get(self, path: str) -> tuple[int, str]:
+        """HTTP status and body of `/metrics`, `/healthz` or `/readyz`."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self._port()}{path}", timeout=10) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    def metrics(self) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
+        """Every sample: by name, then by its labels, sorted."""
+        found: dict[str, dict[tuple[tuple[str, str], ...], float]] = {}
+        for family in text_string_to_metric_families(self.get("/metrics")[1]):
+            for sample in family.samples:
+                found.setdefault(sample.name, {})[tuple(sorted(sample.labels.items()))] = sample.value
+        return found
+
+    def metric(self, name: str, **labels: str) -> float:
+        """The sum over all samples of that name whose labels include these; 0 where there is none."""
+        wanted = set(labels.items())
+        return sum(value for key, value in self.metrics().get(name, {}).items() if wanted <= set(key))
+
+    def _latest(self) -> str:
+        with self.processes.log(self.name).open("rb") as log:
+            log.seek(self._read_from)
+            return log.read().decode(errors="replace")
+
+    def _port(self) -> int:
+        found = re.search(r"metrics and probes on port (\d+)", self._latest())
+        return int(found[1]) if found else 0
+
+    def _is_ready(self) -> bool:
+        self.processes.check(self.name)
+        try:
+            return self._port() > 0 and self.get("/readyz")[0] == 200
+        except OSError:
+            return False
+
+
+# -- Kubernetes ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Objects:
+    """Rackspan's objects in one namespace. Kafka topics are named after it, to keep tests on a shared Kafka apart."""
+
+    api: client.ApiClient
+    namespace: str
+    topology_namespace: str | None = None
+    """Where the topology is that topics refer to unless they say otherwise; None for the same namespace."""
+
+    def elsewhere(self, namespace: str) -> "Objects":
+        return dataclasses.replace(self, namespace=namespace)
+
+    def kafka_name(self, name: str) -> str:
+        """What a KafkaTopic of this namespace is called in Kafka."""
+        return f"{self.namespace}.{name}"
+
+    def topology_manifest(self, bootstrap: str, name: str = TOPOLOGY, **spec: Any) -> Json:
+        """A RackTopology over region, zone and rack whose brokers are the pods of this namespace; `spec` adds to it."""
+        return {
+            "apiVersion": f"{GROUP}/{VERSION}",
+            "kind": "RackTopology",
+            "metadata": {"namespace": self.namespace, "name": name},
+            "spec": {
+                "kafka": {"bootstrapServers": bootstrap},
+                "levels": [{"name": level, "nodeLabel": label} for level, label in LEVELS.items()],
+                "brokers": {"podSelector": {"matchLabels": BROKER_LABELS}},
+                **spec,
+            },
+        }
+
+    def topic_manifest(self, name: str, **spec: Any) -> Json:
+        """A KafkaTopic of 3 partitions with 3 replicas; `spec` adds to it and replaces."""
+        reference = {"name": TOPOLOGY}
+        if self.topology_namespace is not None:
+            reference["namespace"] = self.topology_namespace
+        return {
+            "apiVersion": f"{GROUP}/{VERSION}",
+            "kind": "KafkaTopic",
+            "metadata": {"namespace": self.namespace, "name": name},
+            "spec": {
+                "topologyRef": reference,
+                "topicName": self.kafka_name(name),
+                "partitions": 3,
+                "replicationFactor": 3,
+                **spec,
+            },
+        }
+
+    def create(self, manifest: Json) -> Json:
+        """Create an object. Raises ApiException where the API server refuses it."""
+        return self._custom.create_namespaced_custom_object(
+            GROUP, VERSION, manifest["metadata"]["namespace"], PLURALS[manifest["kind"]], manifest
+        )
+
+    def create_topology(self, bootstrap: str, name: str = TOPOLOGY, **spec: Any) -> Json:
+        return self.create(self.topology_manifest(bootstrap, name, **spec))
+
+    def create_topic(self, name: str, annotations: Mapping[str, str] | None = None, **spec: Any) -> Json:
+        manifest = self.topic_manifest(name, **spec)
+        manifest["metadata"]["annotations"] = dict(annotations or {})
+        return self.create(manifest)
+
+    def read(self, kind: str, name: str) -> Json | None:
+        """The object, or None where there is none."""
+        try:
+            return self._custom.get_namespaced_custom_object(GROUP, VERSION, self.namespace, PLURALS[kind], name)
+        except ApiException as error:
+            if error.status == 404:
+                return None
+            raise
+
+    def topic(self, name: str) -> Json:
+        found = self.read("KafkaTopic", name)
+        assert found is not None, f"there is no KafkaTopic {name}"
+        return found
+
+    def topology(self, name: str = TOPOLOGY) -> Json:
+        found = self.read("RackTopology", name)
+        assert found is not None, f"there is no RackTopology {name}"
+        return found
+
+    def topics(self) -> list[Json]:
+        """Every KafkaTopic of the namespace."""
+        return self._custom.list_namespaced_custom_object(GROUP, VERSION, self.namespace, "kafkatopics")["items"]
+
+    def patch(self, kind: str, name: str, patch: Mapping[str, Any]) -> Json:
+        """JSON merge patch: None removes a key."""
+        return self._custom.patch_namespaced_custom_object(
+            GROUP, VERSION, self.namespace, PLURALS[kind], name, dict(patch), _content_type=_MERGE
+        )
+
+    def change_topic(self, name: str, **spec: Any) -> Json:
+        return self.patch("KafkaTopic", name, {"spec": spec})
+
+    def change_topology(self, name: str = TOPOLOGY, **spec: Any) -> Json:
+        return self.patch("RackTopology", name, {"spec": spec})
+
+    def annotate_topic(self, name: str, annotations: Mapping[str, str | None]) -> Json:
+        return self.patch("KafkaTopic", name, {"metadata": {"annotations": dict(annotations)}})
+
+    def delete(self, kind: str, name: str) -> None:
+        self._custom.delete_namespaced_custom_object(GROUP, VERSION, self.namespace, PLURALS[kind], name)
+
+    def events(self, name: str) -> list[Any]:
+        """Events about the object of that name, the oldest first."""
+        found = client.CoreV1Api(self.api).list_namespaced_event(
+            self.namespace, field_selector=f"involvedObject.name={name}"
+        )
+        return sorted(found.items, key=lambda event: event.metadata.creation_timestamp)
+
+    def until(
+        self, kind: str, name: str, holds: Callable[[Json], Any], what: str = "to be as expected", timeout: float = 30
+    ) -> Json:
+        """Poll the object until `holds(object)`, and return it."""
+        last: Json | None = None
+
+        def met() -> Json | None:
+            nonlocal last
+            last = self.read(kind, name)
+            return last if last is not None and holds(last) else None
+
+        try:
+            return until(met, timeout, f"{kind} {self.namespace}/{name} {what}")
+        except TimeoutError as error:
+            raise TimeoutError(f"{error}\n{json.dumps((last or {}).get('status'), indent=1)}") from None
+
+    def until_condition(
+        self, kind: str, name: str, type_: str, status: str | None, reason: str | None = None, timeout: float = 30
+    ) -> Json:
+        """Wait for a condition that is about the object's latest generation; `status` None: that it is not there."""
+
+        def met(obj: Json) -> bool:
+            found = condition(obj, type_)
+            if status is None:
+                return found is None and obj.get("status", {}).get("observedGeneration") == _generation(obj)
+            return (
+                found is not None
+                and found["status"] == status
+                and (reason is None or found["reason"] == reason)
+                and found["observedGeneration"] == _generation(obj)
+            )
+
+        return self.until(kind, name, met, f"to have {type_}={status} ({reason})", timeout)
+
+    def until_ready(self, name: str, timeout: float = 30) -> Json:
+        """Wait until the KafkaTopic is Ready for what its spec says now."""
+        return self.until_condition("KafkaTopic", name, "Ready", "True", timeout=timeout)
+
+    def until_not_ready(self, name: str, reason: str, timeout: float = 30) -> Json:
+        return self.until_condition("KafkaTopic", name, "Ready", "False", reason, timeout=timeout)
+
+    def until_stalled(self, name: str, reason: str, timeout: float = 30) -> Json:
+        return self.until_condition("KafkaTopic", name, "Stalled", "True", reason, timeout=timeout)
+
+    def until_topology(
+        self, type_: str = "Ready", status: str = "True", reason: str | None = None, name: str = TOPOLOGY
+    ) -> Json:
+        return self.until_condition("RackTopology", name, type_, status, reason)
+
+    def until_gone(self, kind: str, name: str, timeout: float = 30) -> None:
+        until(lambda: self.read(kind, name) is None, timeout, f"{kind} {self.namespace}/{name} to be gone")
+
+    @property
+    def _custom(self) -> client.CustomObjectsApi:
+        return client.CustomObjectsApi(self.api)
+
+
+_MERGE = "application/merge-patch+json"
+
+
+def condition(obj: Mapping[str, Any], type_: str) -> Json | None:
+    """The condition of that type, or None."""
+    conditions = obj.get("status", {}).get("conditions", ())
+    return next((item for item in conditions if item["type"] == type_), None)
+
+
+def message(obj: Mapping[str, Any], type_: str = "Ready") -> str:
+    """The sentence of the condition of that type."""
+    found = condition(obj, type_)
+    assert found is not None, f"there is no condition {type_}"
+    return str(found["message"])
+
+
+def _generation(obj: Mapping[str, Any]) -> int:
+    return int(obj["metadata"]["generation"])
+
+
+# -- Kafka -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """What somebody at Kafka's own tools sees and does."""
+
+    admin: AdminClient
+
+    def create(
+        self,
+        name: str,
+        assignment: Sequence[Sequence[int]] | None = None,
+        *,
+        partitions: int = 3,
+        config: Mapping[str, str] | None = None,
+    ) -> str:
+        """Create a topic and return its id. With replicas where `assignment` says, else 3 where Kafka likes."""
+        if assignment is None:
+            new = NewTopic(name, partitions, 3, config=dict(config or {}))
+        else:
+            rows = [list(row) for row in assignment]
+            new = NewTopic(name, len(rows), replica_assignment=rows, config=dict(config or {}))
+        self.admin.create_topics([new])[name].result(30)
+        wanted = len(assignment) if assignment is not None else partitions
+        until(lambda: len(self.replicas(name)) == wanted, 30, f"topic {name} to show")
+        return self.id(name)
+
+    def exists(self, name: str) -> bool:
+        return self._describe(name) is not None
+
+    def id(self, name: str) -> str:
+        found = self._describe(name)
+        assert found is not None, f"there is no topic {name}"
+        return str(found.topic_id)
+
+    def replicas(self, name: str) -> tuple[tuple[int, ...], ...]:
+        """Broker ids per partition, the preferred leader first; empty where there is no such topic."""
+        found = self._describe(name)
+        if found is None:
+            return ()
+        partitions = sorted(found.partitions, key=lambda partition: partition.id)
+        return tuple(tuple(node.id for node in partition.replicas) for partition in partitions)
+
+    def config(self, name: str) -> dict[str, str]:
+        """The topic's own configs, without what is inherited."""
+        resource = ConfigResource(ResourceType.TOPIC, name)
+        entries = self.admin.describe_configs([resource])[resource].result(30)
+        own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+        return {key: entry.value for key, entry in entries.items() if entry.source == own}
+
+    def set_config(self, name: str, **config: str) -> None:
+        """Set configs by hand; `_` in a keyword stands for a dot."""
+        entries = [
+            ConfigEntry(key.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET)
+            for key, value in config.items()
+        ]
+        resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=entries)
+        self.admin.incremental_alter_configs([resource])[resource].result(30)
+
+    def delete(self, name: str) -> None:
+        self.admin.delete_topics([name])[name].result(30)
+        until(lambda: not self.exists(name), 30, f"topic {name} to be gone")
+
+    def load(self) -> tuple[dict[int, int], dict[int, int]]:
+        """Replicas and preferred leaders per broker, over all topics."""
+        replicas: dict[int, int] = {}
+        leaders: dict[int, int] = {}
+        for topic in self.admin.list_topics(timeout=30).topics.values():
+            for partition in topic.partitions.values():
+                leaders[partition.replicas[0]] = leaders.get(partition.replicas[0], 0) + 1
+                for broker in partition.replicas:
+                    replicas[broker] = replicas.get(broker, 0) + 1
+        return replicas, leaders
+
+    def _describe(self, name: str) -> Any:
+        try:
+            return self.admin.describe_topics(TopicCollection([name]))[name].result(30)
+        except KafkaException as error:
+            if error.args[0].name() == "UNKNOWN_TOPIC_OR_PART":
+                return None
+            raise
