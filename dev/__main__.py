@@ -25,7 +25,7 @@ def _assets(arguments: argparse.Namespace) -> None:
 def _up(arguments: argparse.Namespace) -> None:
     where = sites(*arguments.racks.split(",")) if arguments.racks else NINE_BROKERS
     _print(stack.up(arguments.name, where, extra=arguments.extra))
-    print(f'\nGo on by hand:  eval "$(python -m dev kubectl-env --name {arguments.name})"; kubectl get nodes')
+    print(f'\nGo on by hand:  eval "$({stack.COMMAND} kubectl-env --name {arguments.name})"; kubectl get nodes')
 
 
 def _down(arguments: argparse.Namespace) -> None:
@@ -100,6 +100,8 @@ def main() -> int:
     except (AssetError, stack.StackError, ProcessDiedError, KafkaToolError, KubectlError, TimeoutError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return 130
     return 0
 
 

@@ -40,16 +40,10 @@ class Processes:
         # The writing end is closed on exec, so that only this process keeps the line open.
         reading, writing = os.pipe()
         try:
-            _launch(directory, [str(reading)], pass_fds=[reading])
+            _launch(directory, reading)
         finally:
             os.close(reading)
         return cls(directory, writing)
-
-    @classmethod
-    def detached(cls, directory: Path) -> Self:
-        """New processes that stay until `end`, or until the machine stops."""
-        _launch(directory, [], pass_fds=[])
-        return cls(directory)
 
     @classmethod
     def running(cls, directory: Path) -> Self | None:
@@ -116,11 +110,16 @@ class Processes:
         self.signal(name, signal.SIGKILL)
         eventually(lambda: self.pid(name) is None, f"{name} to be killed", timeout=10, interval=0.02)
 
+    def stay(self) -> None:
+        """From now on, outlive the calling process: until `end`, or until the machine stops."""
+        self._request(do="stay")
+        self._close_lifeline()
+
     def end(self, grace: float = 10) -> None:
         """End all processes and their supervisor. Nothing happens when they have ended."""
         supervisor = _recorded_supervisor(self.directory)
         if supervisor is not None:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(ProcessDiedError):
                 self._request(do="shutdown", grace=grace)
             try:
                 _wait_ended(supervisor, timeout=grace + 20)
@@ -128,6 +127,9 @@ class Processes:
                 supervisor.kill()  # its children die with it
                 _wait_ended(supervisor, timeout=10)
         (self.directory / _RECORD).unlink(missing_ok=True)
+        self._close_lifeline()
+
+    def _close_lifeline(self) -> None:
         if self._lifeline is not None:
             os.close(self._lifeline)
             self._lifeline = None
@@ -141,6 +143,15 @@ class Processes:
         self.end()
 
     def _request(self, **request: object) -> dict[str, Any]:
+        try:
+            reply = self._exchange(request)
+        except (OSError, ValueError) as error:
+            raise ProcessDiedError(f"the supervisor of {self.directory} does not answer: {error}") from error
+        if "error" in reply:
+            raise ProcessDiedError(f"{request.get('name', request['do'])}: {reply['error']}")
+        return reply
+
+    def _exchange(self, request: Mapping[str, object]) -> dict[str, Any]:
         # By way of the directory's descriptor, because a socket's path is limited to 108 bytes.
         directory = os.open(self.directory, os.O_PATH | os.O_DIRECTORY)
         try:
@@ -153,8 +164,6 @@ class Processes:
                     reply: dict[str, Any] = json.loads(stream.readline())
         finally:
             os.close(directory)
-        if "error" in reply:
-            raise ProcessDiedError(f"{request.get('name', request['do'])}: {reply['error']}")
         return reply
 
 
@@ -183,7 +192,7 @@ def accepts_connections(port: int) -> bool:
     return True
 
 
-def _launch(directory: Path, arguments: list[str], pass_fds: list[int]) -> None:
+def _launch(directory: Path, lifeline: int) -> None:
     if _recorded_supervisor(directory):
         raise ProcessDiedError(f"a supervisor already runs in {directory}")
     directory.mkdir(parents=True, exist_ok=True)
@@ -191,14 +200,14 @@ def _launch(directory: Path, arguments: list[str], pass_fds: list[int]) -> None:
     (directory / SOCKET_NAME).unlink(missing_ok=True)
     with (directory / "supervisor.log").open("ab") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "dev.supervisor", str(directory), *arguments],
+            [sys.executable, "-m", "dev.supervisor", str(directory), str(lifeline)],
             cwd=REPOSITORY,
             env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             start_new_session=True,
-            pass_fds=pass_fds,
+            pass_fds=[lifeline],
         )
     (directory / _RECORD).write_text(json.dumps({"pid": process.pid, "started": _start_mark(process.pid)}))
     _OURS[process.pid] = process

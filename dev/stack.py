@@ -21,6 +21,7 @@ from dev.processes import Processes
 from dev.progress import exclusive, say
 
 DEFAULT_NAME = "dev"
+COMMAND = ".venv/bin/python -m dev"
 BROKER_NAMESPACE = "kafka"
 _RECORD = "stack.json"
 
@@ -66,7 +67,9 @@ def up(
             running.kafka.resume()
             return running
         down(name)  # what a crash or a restart of the machine may have left
-        return start(directory, Processes.detached(directory), where, extra=extra)
+        stack = start(directory, Processes.attached(directory), where, extra=extra)
+        stack.processes.stay()
+        return stack
 
 
 def start(directory: Path, processes: Processes, where: Sequence[Site], *, extra: Iterable[str] = ()) -> Stack:
@@ -86,7 +89,11 @@ def start(directory: Path, processes: Processes, where: Sequence[Site], *, extra
             )
             racks = {site.broker: site.path for site in where}
             cluster = side_by_side.submit(KafkaCluster.start, directory / "kafka", processes, distribution, racks)
-            stack = Stack(directory, processes, plane.result(), cluster.result(), tuple(where))
+            try:
+                stack = Stack(directory, processes, plane.result(), cluster.result(), tuple(where))
+            except BaseException:
+                processes.end(grace=0)  # now, so that the other half stops waiting
+                raise
         with stack.control_plane.api_client() as api:
             core = client.CoreV1Api(api)
             namespace: Any = {"metadata": {"name": BROKER_NAMESPACE}}
@@ -118,7 +125,7 @@ def attach(name: str = DEFAULT_NAME) -> Stack:
     """The running stack of that name. Raises StackError when there is none."""
     stack = find(name)
     if stack is None:
-        raise StackError(f"stack {name!r} is not running; start it with `python -m dev up --name {name}`")
+        raise StackError(f"stack {name!r} is not running; start it with `{COMMAND} up --name {name}`")
     return stack
 
 

@@ -4,7 +4,7 @@ A stack's programs (etcd, brokers, ...) are children of one supervisor, never of
 them. The supervisor ends them all
 
 - when the lifeline closes: a pipe whose other end only the owner holds, so that the kernel closes it whichever way the
-  owner dies, SIGKILL included. A stack that shall stay after `up` has no lifeline;
+  owner dies, SIGKILL included. Only a stack that is complete can be told to stay without one;
 - when it is told to, by a request or by SIGTERM;
 - when it is killed itself: each child asked the kernel to be killed with its parent (PR_SET_PDEATHSIG). The supervisor
   is single-threaded, so "parent" cannot mean a thread that has merely ended.
@@ -38,9 +38,10 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Supervisor:
-    def __init__(self, directory: Path, lifeline: int | None) -> None:
+    def __init__(self, directory: Path, lifeline: int) -> None:
         self._children: dict[str, subprocess.Popen[bytes]] = {}
         self._lifeline = lifeline
+        self._stays = False
         self._ending: float | None = None  # seconds of grace, once the end has been decided
         os.chdir(directory)  # a socket's path is limited to 108 bytes: bind it by its bare name
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -61,11 +62,12 @@ class Supervisor:
         with selectors.DefaultSelector() as selector:
             selector.register(self._listener, selectors.EVENT_READ, self._answer)
             selector.register(wake_read, selectors.EVENT_READ, lambda: os.read(wake_read, 1024))
-            if self._lifeline is not None:
-                selector.register(self._lifeline, selectors.EVENT_READ, lambda: self._end(grace=0))
+            selector.register(self._lifeline, selectors.EVENT_READ, lambda: self._end(grace=0))
             while self._ending is None:
                 for key, _ in selector.select():
                     key.data()
+                if self._stays and self._lifeline in selector.get_map():
+                    selector.unregister(self._lifeline)
                 self._reap()
         self._end_children(self._ending)
         Path(SOCKET_NAME).unlink(missing_ok=True)
@@ -97,6 +99,9 @@ class Supervisor:
                 return {}
             case "status":
                 return {name: {"pid": c.pid, "returncode": c.poll()} for name, c in self._children.items()}
+            case "stay":
+                self._stays = True
+                return {}
             case "shutdown":
                 self._end(grace=request["grace"])
                 return {}
@@ -164,9 +169,9 @@ class Supervisor:
 
 
 def main() -> None:
-    """Serve the directory named first; a second argument is the lifeline's file descriptor."""
-    directory, *lifeline = sys.argv[1:]
-    Supervisor(Path(directory), int(lifeline[0]) if lifeline else None).serve()
+    """Serve the directory that is named first; the lifeline's file descriptor comes second."""
+    directory, lifeline = sys.argv[1:]
+    Supervisor(Path(directory), int(lifeline)).serve()
 
 
 if __name__ == "__main__":

@@ -304,6 +304,7 @@ def dev(monkeypatch, tmp_path, kubernetes_binaries, kafka_distribution):
             command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False, timeout=200
         )
 
+    call.environment = environment
     call.stacks = tmp_path / "state" / "stacks"
     yield call
     call("down", "--all")
@@ -344,6 +345,21 @@ def test_up_stays_is_found_again_and_goes_down(dev):
     gone = dev("status")
     assert gone.returncode == 1
     assert "is not running; start it with" in gone.stderr
+
+
+def test_an_up_that_is_killed_half_way_leaves_nothing_running(dev):
+    process = subprocess.Popen([sys.executable, "-m", "dev", "up"], cwd=REPOSITORY, env=dev.environment)
+
+    def half_way():
+        return {"java", "etcd"} <= {p.name() for p in psutil.Process(process.pid).children(recursive=True)}
+
+    eventually(half_way, "some processes", retry_on=psutil.NoSuchProcess)
+    everything = psutil.Process(process.pid).children(recursive=True)
+    process.kill()
+    process.wait()
+    _, alive = psutil.wait_procs(everything, timeout=20)
+    assert alive == []
+    assert dev("status").returncode == 1
 
 
 def test_down_never_kills_a_stranger_with_a_recycled_process_id(dev):
