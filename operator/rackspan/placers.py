@@ -2,8 +2,8 @@
 Finding placers by name among the installed packages.
 
 A package offers a placer through an entry point of the group `rackspan.placers`: the entry point's name is what
-`spec.placement.placer` says, its object a class without constructor arguments that implements `Placer`. This lives outside
-the core because it reads what is installed.
+`spec.placement.placer` says, its object a class without constructor arguments that implements `Placer`. This lives
+outside the core because it reads what is installed.
 """
 
 from collections.abc import Mapping

@@ -1,12 +1,12 @@
 """
 Judging placements: is every domain's split fair, where is it not, and how many moves would mend it.
 
-A placement is compliant when every domain that holds replicas of a partition splits them fairly among its children, no broker
-holds two, and each broker is one the tree knows and finds eligible. A broker that is offline still counts: what lies on it is
-not out of place.
+A placement is compliant when every domain that holds replicas of a partition splits them fairly among its children,
+no broker holds two, and each broker is one the tree knows and finds eligible. A broker that is offline still counts:
+what lies on it is not out of place.
 
-All partitions of one replication factor are judged at once. A first pass compares each replica's domain with the window of
-the fair split, column by column; only partitions that fail are looked at in detail.
+All partitions of one replication factor are judged at once. A first pass compares each replica's domain with the
+window of the fair split, column by column; only partitions that fail are looked at in detail.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,7 +24,7 @@ from rackspan.core.topology import IntArray, RackTree, domain_name
 
 BoolArray = npt.NDArray[np.bool_]
 BROKER_LEVEL = "broker"
-_BLOCK = 1 << 22  # cells of the largest table of partitions × brokers held at once
+_BLOCK = 1 << 22  # cells of the largest table of partitions and brokers held at once
 
 
 class Reason(StrEnum):
@@ -217,12 +217,11 @@ class _Detail:
 
     @property
     def unfair(self) -> tuple[BoolArray, ...]:
-        return tuple((excess > 0).any(axis=1) for excess in self.excess)
+        return tuple(_any_of(excess > 0) for excess in self.excess)
 
     @property
     def broken(self) -> BoolArray:
-        flags = [fault.any(axis=1) for _, fault in self.faults] + list(self.unfair)
-        return np.logical_or.reduce(flags)
+        return _any_of(np.column_stack([*(_any_of(fault) for _, fault in self.faults), *self.unfair]))
 
     def findings(self) -> Iterator[Finding]:
         for row in np.flatnonzero(self.broken):
@@ -236,6 +235,12 @@ class _Detail:
                     yield Finding(partition, level.name, name, Reason.TOO_MANY_REPLICAS, int(excess[row, domain]))
 
 
+def _any_of(flags: BoolArray) -> BoolArray:
+    """Whether any flag of a row is set."""
+    found: BoolArray = flags.any(axis=1)
+    return found
+
+
 def _detail(
     tree: RackTree,
     partitions: IntArray,
@@ -247,8 +252,8 @@ def _detail(
     unknown = placed < 0
     banned = ~unknown & ~tree.eligible[placed]
     repeated = np.zeros(placed.shape, dtype=bool)
-    for column in range(1, size):
-        repeated[:, column] = (ids[:, :column] == ids[:, column, None]).any(axis=1)
+    for later in range(1, size):
+        repeated[:, later] = _any_of(ids[:, :later] == ids[:, later, None])
     holds = np.zeros((count, len(tree)), dtype=bool)
     row, column = np.nonzero(~unknown & ~banned)
     holds[row, placed[row, column]] = True

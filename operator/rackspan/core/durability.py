@@ -6,8 +6,9 @@ Durability: what `min.insync.replicas` has to be, and may be at most, for a plac
 - `tolerate {level: k}`: with any `k` domains of the level gone, every partition still has a leader and still accepts
   `acks=all` writes. What is left of a partition in the worst case must reach `min.insync.replicas`.
 
-Both are taken over the partition that is worst off. Where both are wished, the smallest value that meets them is chosen,
-since it leaves the most room for replicas that lag; where only `tolerate` is, the largest, since nothing else bounds it.
+Both are taken over the partition that is worst off. Where both are wished, the smallest value that meets them is
+chosen, since it leaves the most room for replicas that lag; where only `tolerate` is, the largest, since nothing else
+bounds it.
 
     racks  RF   replicas per rack   2 domains need   1 rack tolerated allows
       3     3        1 1 1                2                    2
@@ -161,10 +162,8 @@ def _checked(given: int, least: _Bound, most: _Bound) -> int:
 def _warnings(value: int, size: int) -> tuple[str, ...]:
     if value < size or size == 1:
         return ()
-    return (
-        f"min.insync.replicas {value} equals replicationFactor: one replica that lags stops acks=all writes; "
-        f"a replicationFactor of {size + 1} would leave room for one",
-    )
+    lag = f"min.insync.replicas {value} equals replicationFactor: one replica that lags stops acks=all writes"
+    return (f"{lag}; a replicationFactor of {size + 1} would leave room for one",)
 
 
 def _largest_first(tree: RackTree, rows: Placement, name: str) -> IntArray:

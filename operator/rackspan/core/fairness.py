@@ -1,9 +1,9 @@
 """
 The fair split: how many replicas of one partition each domain may hold.
 
-A domain holds `n` replicas and has children with capacities `cap(c)`. The split is fair when no child holds two or more
-replicas above another child that still has a broker free: below a water level `q` children are full, the others hold `q`
-or `q + 1`.
+A domain holds `n` replicas and has children with capacities `cap(c)`. The split is fair when no child holds two or
+more replicas above another child that still has a broker free: below a water level `q` children are full, the others
+hold `q` or `q + 1`.
 
 Taken from the root down this gives every domain a window of at most two sizes, whatever the other domains hold: growing
 a domain from `n` to `n + 1` lifts one child inside the same step of its own water level. So the fair placements of `n`
@@ -66,7 +66,7 @@ def fair_windows(tree: RackTree, size: int) -> Windows:
 
 
 def water_levels(above: Level, below: Level, held: IntArray) -> IntArray:
-    """Water level of each domain that holds `held` replicas: the most that all its children can hold, or are full at."""
+    """Water level of each domain that holds `held` replicas: what all its children can hold, or are full below."""
     water = np.zeros_like(held)
     filled = np.zeros_like(held)
     while True:

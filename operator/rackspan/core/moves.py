@@ -1,18 +1,18 @@
 """
 The fewest moves, exactly: the most replicas of a partition that a compliant placement can keep.
 
-    kept(broker, n)  = 1 if n = 1 and the broker holds a replica, else 0
-    kept(domain, n)  = sum over children of kept(c, low(c)) + the sum of the largest gains kept(c, low + 1) - kept(c, low)
+    kept(broker, n)  = 1 if n = 1 and the broker holds a replica, else 0 kept(domain, n)  = sum over children of
+    kept(c, low(c)) + the sum of the largest gains kept(c, low + 1) - kept(c, low)
 
 and the fewest moves is `n - kept(root, n)`. Each domain is only ever asked for the two sizes of its window, and going
-from the lower to the higher one gains at most one kept replica. So a yes or a no per domain carries the whole recursion, and a
-level of it is a sum over booleans for all partitions at once:
+from the lower to the higher one gains at most one kept replica. So a yes or a no per domain carries the whole
+recursion, and a level of it is a sum over booleans for all partitions at once:
 
     gain(broker) = it holds a replica
     gain(domain) = more children gain than the domain gives away extras when it holds its least
 
-`most_kept` works on the windows of the fair split; `most_kept_within` on splits that a spread has loosened, where windows are
-wider and the recursion has to try the sizes one by one.
+`most_kept` works on the windows of the fair split; `most_kept_within` on splits that a spread has loosened, where
+windows are wider and the recursion has to try the sizes one by one.
 """
 
 from collections.abc import Mapping
@@ -33,8 +33,9 @@ class Kept:
     """
     What partitions can keep, and where.
 
-    `count` has the shape (partitions,). `gains[k]` and `able[k]`, of shape (partitions, domains of level k), say whether one
-    replica above its least would keep one more replica in a domain, and whether it could hold one more at all.
+    `count` has the shape (partitions,). `gains[k]` and `able[k]`, of shape (partitions, domains of level k), say
+    whether one replica above its least would keep one more replica in a domain, and whether it could hold one more at
+    all.
     """
 
     count: IntArray
@@ -74,8 +75,8 @@ def most_kept_within(tree: RackTree, size: int, holds: BoolArray, skews: Mapping
     """
     Most replicas of each partition that a placement of `size` keeps when some levels are loosened.
 
-    `skews` maps the index of a level in `tree.nodes` to the skew its domains' children may have and whether children that
-    are full count too. Gives an array of shape (partitions,), negative where no placement exists.
+    `skews` maps the index of a level in `tree.nodes` to the skew its domains' children may have and whether children
+    that are full count too. Gives an array of shape (partitions,), negative where no placement exists.
     """
     sizes = np.arange(size + 1)
     leaves = tree.nodes[-2]

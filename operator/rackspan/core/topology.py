@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
+from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
@@ -117,7 +118,7 @@ class RackTree:
 
     def __post_init__(self) -> None:
         by_id = tuple(sorted(self.brokers, key=lambda broker: broker.id))
-        for one, other in zip(by_id, by_id[1:], strict=False):
+        for one, other in pairwise(by_id):
             if one.id == other.id:
                 raise TopologyError(f"broker {one.id} is listed twice")
         depth = len(self.levels)

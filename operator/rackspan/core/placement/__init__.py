@@ -1,4 +1,4 @@
-"""Placing replicas: what a placer is asked and answers. The placers themselves are found by name, see `rackspan.placers`."""
+"""Placing replicas: what a placer is asked and answers. Placers are found by name, see `rackspan.placers`."""
 
 from rackspan.core.placement.model import (
     ClusterView,

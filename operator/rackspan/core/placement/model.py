@@ -62,9 +62,10 @@ class PlacementSpec:
     """
     What is wanted of one topic.
 
-    `include` and `exclude` are broker ids as text, or rack patterns; `leaders` are domains that should hold the leaders.
-    `current` is what lies there now, outer index the partition, first replica the preferred leader: empty to create.
-    `start_index` and `shift` are those of the published `Simple` and `Striped` rules; without them the seed decides.
+    `include` and `exclude` are broker ids as text, or rack patterns; `leaders` are domains that should hold the
+    leaders. `current` is what lies there now, outer index the partition, first replica the preferred leader: empty to
+    create. `start_index` and `shift` are those of the published `Simple` and `Striped` rules; without them the seed
+    decides.
     """
 
     partitions: int
@@ -84,7 +85,8 @@ class ClusterView:
     """
     The brokers and what lies on them now.
 
-    `replicas` and `leaders` count per broker id what the cluster holds of all topics, the one to place included; a broker that is missing has none.
+    `replicas` and `leaders` count per broker id what the cluster holds of all topics, the one to place included; a
+    broker that is missing has none.
     """
 
     tree: RackTree
@@ -114,8 +116,7 @@ class Placement:
     def partitions(self) -> tuple[tuple[int, ...], ...]:
         """Broker ids per partition."""
         if self._rows is None:
-            assert self._matrix is not None  # one of the two is always there
-            self._rows = tuple(map(tuple, self._matrix.tolist()))
+            self._rows = tuple(map(tuple, self.matrix.tolist()))
         return self._rows
 
     @property

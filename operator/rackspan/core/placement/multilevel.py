@@ -1,23 +1,22 @@
 """
 The multi-level placer: replicas that survive the loss of any domain, at every level of the tree.
 
-GOALS
-In this order. First, every domain of every level splits its replicas of each partition fairly among its children (see
-`rackspan.core.fairness`). Second, where replicas lie already, as few as can be move. Third, brokers hold equally many
-replicas, what lies on them already counted. Fourth, brokers lead equally many partitions. Fifth, so do domains, in
-proportion to their brokers, top level first. Sixth, partner brokers vary, so that what a failing broker led spreads over many.
+GOALS In this order. First, every domain of every level splits its replicas of each partition fairly among its
+children (see `rackspan.core.fairness`). Second, where replicas lie already, as few as can be move. Third, brokers
+hold equally many replicas, what lies on them already counted. Fourth, brokers lead equally many partitions. Fifth, so
+do domains, in proportion to their brokers, top level first. Sixth, partner brokers vary, so that what a failing
+broker led spreads over many.
 
-A later goal never costs an earlier one anything: a small rack that must hold a replica of every partition gets one of every
-partition, however full its brokers are. In general racks should be of similar size.
+A later goal never costs an earlier one anything: a small rack that must hold a replica of every partition gets one of
+every partition, however full its brokers are. In general racks should be of similar size.
 
-CONSTRAINTS
-No broker holds two replicas of a partition. Brokers that are not eligible hold none, brokers that are offline get no new
-one. A placement that cannot be is refused with the smallest change that would make it possible.
+CONSTRAINTS No broker holds two replicas of a partition. Brokers that are not eligible hold none, brokers that are
+offline get no new one. A placement that cannot be is refused with the smallest change that would make it possible.
 
-ALGORITHM
-The fair split leaves each domain a window of at most two sizes per partition. Quotas per domain pour the replicas of the
-whole topic into these windows (`engine.quotas`), dealing turns quotas into partitions one level at a time (`engine.deal`), and
-leaders are an optimal semi-matching (`engine.leaders`). Three data centres of two racks of one broker, RF 3, 4 partitions:
+ALGORITHM The fair split leaves each domain a window of at most two sizes per partition. Quotas per domain pour the
+replicas of the whole topic into these windows (`engine.quotas`), dealing turns quotas into partitions one level at a
+time (`engine.deal`), and leaders are an optimal semi-matching (`engine.leaders`). Three data centres of two racks of
+one broker, RF 3, 4 partitions:
 
                         /dc1              /dc2              /dc3
                     /r1     /r2       /r1     /r2       /r1     /r2
@@ -28,7 +27,8 @@ leaders are an optimal semi-matching (`engine.leaders`). Three data centres of t
     partition 2       0                        3      *4
     partition 3              *1                3               5        * leads
 
-What lies there already and is fair is left alone; what is not is repaired with the fewest moves there are (`engine.repair`).
+What lies there already and is fair is left alone; what is not is repaired with the fewest moves there are
+(`engine.repair`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -94,7 +94,7 @@ def _created(tree: RackTree, spec: PlacementSpec, count: int, replicas: IntArray
             replicas += np.bincount(dealt.ravel(), minlength=len(replicas))
             parts.append(dealt)
     order = np.argsort(scrambled(seed, _GROUPS, np.arange(count)), kind="stable")
-    return np.concatenate(parts)[order]
+    return np.concatenate(parts, axis=1)[:, order]
 
 
 def _mended(
@@ -124,8 +124,8 @@ def _mended(
         for at, partition in enumerate(mended):
             first = tree.positions(rows[partition][:1])
             stays[at] = placed[at] == (first[0] if len(first) else -1)
-        allowed = np.where(stays.any(axis=1, keepdims=True), stays, _may_lead(preferred, placed))
-        lead = choose_leaders(tree, placed, allowed, leaders, spec.seed)
+        allowed = np.where(stays.any(axis=1, keepdims=True), stays, _may_lead(preferred, placed.T).T)
+        lead = choose_leaders(tree, placed.T, allowed.T, leaders, spec.seed)
         leaders += np.bincount(placed[np.arange(len(placed)), lead], minlength=len(leaders))
         for partition, row, column in zip(mended, tree.ids[placed].tolist(), lead.tolist(), strict=True):
             before = {broker: at for at, broker in enumerate(rows[partition])}
@@ -183,21 +183,21 @@ def _may_lead(preferred: BoolArray, placed: IntArray) -> BoolArray:
     """Replicas that may lead: the preferred ones of a partition, all where it has none."""
     allowed = preferred[placed]
     if not allowed.all():
-        allowed |= ~allowed.any(axis=1, keepdims=True)
+        allowed |= ~allowed.any(axis=0)
     return allowed
 
 
 def _led(placed: IntArray, lead: IntArray, seed: int) -> IntArray:
-    """The leader first, the others after it in an order that varies, so that the next leaders vary too."""
-    count, size = placed.shape
-    if size == 1:
-        return placed
-    turn = scrambled(seed, _ORDER, np.arange(count)).astype(np.int64) % (size - 1)
-    led = np.empty_like(placed)
-    rows = np.arange(count)
-    led[:, 0] = placed[rows, lead]
-    for column in range(size - 1):
-        led[:, column + 1] = placed[rows, (lead + 1 + (turn + column) % (size - 1)) % size]
+    """Leaders first, shape (partitions, replicas); the others in an order that varies, as the next leaders should."""
+    size, count = placed.shape
+    everyone = np.arange(count)
+    led = np.empty((count, size), dtype=np.int64)
+    led[:, 0] = placed[lead, everyone]
+    turn = (scrambled(seed, _ORDER, everyone) % np.uint32(max(size - 1, 1))).astype(np.int64)
+    for replica in range(1, size):
+        at = lead + 1 + turn
+        led[:, replica] = placed[np.where(at < size, at, at - size), everyone]
+        turn = np.where(turn + 1 < size - 1, turn + 1, 0)
     return led
 
 

@@ -1,9 +1,9 @@
 """
-The rings placer: KIP-879's multi-level assignment, with two repairs.
+The rings placer: KIP-879's multi-level assignment, repaired where its steps go wrong.
 
 GOALS
-First, replicas of a partition alternate over the children of every domain, at every level. Second, leaders and followers
-go round the brokers.
+First, replicas of a partition alternate over the children of every domain, at every level. Second, leaders and
+followers go round the brokers.
 
 CONSTRAINTS
 No broker twice in a partition; all brokers have a rack id or none has; only brokers that are eligible and online.
@@ -16,21 +16,26 @@ KIP-879 in four steps:
 3. The ring moves on by one each time it was asked.
 4. A broker that is asked takes the replica.
 
-Taken literally this goes wrong twice, and the KIP leaves both open:
+Taken literally this goes wrong three times:
 
-- When RF is a multiple of the number of children of the root, each partition turns the root's ring by whole turns, so every leader is in
-  the same data centre. Repair: each partition starts its turn of the root one child further than the one before.
+- When RF is a multiple of the number of children of the root, each partition turns the root's ring by whole turns, so
+  every leader is in the same data centre. Repair: each partition starts its turn of the root one child further on.
 - In an uneven tree a small domain is asked twice for one partition and names the same broker twice. Repair: a ring
   passes over children whose brokers all have a replica of this partition.
+- With the first repair, the root and the rings below can move in step: three data centres of three brokers, RF 3, and
+  each data centre would only ever lead with one of its brokers. Repair: after each round of the largest child of the
+  root, its ring starts one child further on once more.
 
     /dc1/r1: 0   /dc2/r1: 1   /dc2/r2: 2, RF 3             literally   repaired
-    partition 0                                             0 1 0       0 1 2
-    partition 1                                             2 0 1       2 0 1
+    partition 0                                              0 1 0      0 1 2
+    partition 1                                              2 0 1      1 0 2
 
-With the second repair the rings deal each partition by a fair split: a turn gives one replica to each child that has a broker
-free. They do not balance brokers over uneven domains, do not see what lies on brokers already, and place leaders in proportion to
-domains, not to brokers.
+With the second repair the rings deal each partition by a fair split, since a turn gives one replica to each child that
+has a broker free. They do not balance brokers over uneven domains, do not see what lies on brokers already, and
+give leaders to domains, not to brokers, in equal shares.
 """
+
+from itertools import islice
 
 import numpy as np
 
@@ -54,43 +59,43 @@ class Rings:
         tree = usable(checked)
         refuse_too_few(len(tree), spec.replication_factor)
         rings = _Rings(tree, spec)
-        rows = [rings.partition(spec.replication_factor) for _ in range(spec.partitions)]
-        return Placement([*spec.current, *rows[len(spec.current) :]])
+        rows = (rings.place(partition, spec.replication_factor) for partition in range(spec.partitions))
+        return Placement([*spec.current, *islice(rows, len(spec.current), None)])
 
 
 class _Rings:
-    """Where every ring points."""
+    """Where every ring points, from partition to partition."""
 
     def __init__(self, tree: RackTree, spec: PlacementSpec) -> None:
         self._ids = tree.ids.tolist()
-        self._children: list[list[range]] = []
-        for above, below in zip(tree.nodes, tree.nodes[1:], strict=False):
-            stops = [*above.first_child[1:].tolist(), len(below)]
-            self._children.append([range(a, b) for a, b in zip(above.first_child.tolist(), stops, strict=True)])
         self._room = [level.capacity.tolist() for level in tree.nodes]
+        self._rings: list[list[range]] = []
         self._points: list[list[int]] = []
-        for depth, rings in enumerate(self._children):
+        for depth, (above, below) in enumerate(zip(tree.nodes, tree.nodes[1:], strict=False)):
+            starts = above.first_child.tolist()
+            rings = [range(start, stop) for start, stop in zip(starts, [*starts[1:], len(below)], strict=True)]
             drawn = scrambled(spec.seed, depth, np.arange(len(rings))).tolist()
-            begin = drawn if spec.start_index is None else [spec.start_index] * len(rings)
-            self._points.append([at % len(ring) for at, ring in zip(begin, rings, strict=True)])
+            first = drawn if spec.start_index is None else [spec.start_index] * len(rings)
+            self._rings.append(rings)
+            self._points.append([at % len(ring) for at, ring in zip(first, rings, strict=True)])
         self._start = self._points[0][0]
+        self._round = max(self._room[1])
 
-    def partition(self, size: int) -> tuple[int, ...]:
+    def place(self, partition: int, size: int) -> tuple[int, ...]:
         """Replicas of the next partition."""
-        self._points[0][0] = self._start  # the first repair
-        self._start = (self._start + 1) % len(self._children[0][0])
+        moved_on = partition + partition // self._round  # the first and the third repair
+        self._points[0][0] = (self._start + moved_on) % len(self._rings[0][0])
         taken: list[dict[int, int]] = [{} for _ in self._room]
         return tuple(self._ids[self._ask(taken)] for _ in range(size))
 
     def _ask(self, taken: list[dict[int, int]]) -> int:
         domain = 0
-        for depth, rings in enumerate(self._children):
-            ring = rings[domain]
-            at = self._points[depth][domain]
-            below = depth + 1
-            while taken[below].get(ring[at], 0) >= self._room[below][ring[at]]:  # the second repair
+        for depth, rings in enumerate(self._rings):
+            ring, at = rings[domain], self._points[depth][domain]
+            held, room = taken[depth + 1], self._room[depth + 1]
+            while held.get(ring[at], 0) >= room[ring[at]]:  # the second repair
                 at = (at + 1) % len(ring)
             self._points[depth][domain] = (at + 1) % len(ring)
             domain = ring[at]
-            taken[below][domain] = taken[below].get(domain, 0) + 1
+            held[domain] = held.get(domain, 0) + 1
         return domain

@@ -12,7 +12,8 @@ With `n` brokers in ascending order of id, partition `p` starts at broker `(p + 
 
     1 + (shift + j) mod (n - 1)
 
-brokers further on, and `shift` grows by one with each round of `n` partitions. Three brokers, start index 2, shift 2, RF 3:
+brokers further on, and `shift` grows by one with each round of `n` partitions. Three brokers, start index 2, shift 2,
+RF 3:
 
     partition       0      1      2      3      4      5
     shift           2      2      2      3      3      3

@@ -1,1 +1,1 @@
-"""The placement engine: one function over matrices of partitions × replicas, one pass per level of the tree."""
+"""The placement engine: one function over matrices of partitions and replicas, one pass per level of the tree."""

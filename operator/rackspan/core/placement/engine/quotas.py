@@ -1,11 +1,11 @@
 """
 How many replicas of a whole topic each domain gets: water poured over the load that lies there already.
 
-With `count` partitions a domain can be given between `count * low` and `count * high` replicas. Among all totals that keep
-to this at every domain, the ones computed here make the load of the brokers as even as can be: pour water into the
-tree until the replicas are used up; a domain that has reached its most takes no more, one that has not reached its
-least is filled up to it. Because the windows are nested (a laminar family) pouring top-down is exact, and because they are intervals
-of whole numbers, every set of totals found here can be dealt to single partitions.
+With `count` partitions a domain can be given between `count * low` and `count * high` replicas. Among all totals that
+keep to this at every domain, the ones computed here make the load of the brokers as even as can be: pour water into
+the tree until the replicas are used up; a domain that has reached its most takes no more, one that has not reached
+its least is filled up to it. Because the windows are nested (a laminar family) pouring top-down is exact, and because
+they are intervals of whole numbers, every set of totals found here can be dealt to single partitions.
 
     load 4 0 0 | 2 2 2, 8 replicas over two domains that take 3 to 5 of them each:   0 2 3 | 1 1 1
 """
@@ -72,7 +72,7 @@ def _volumes(
     tree: RackTree, depth: int, water: IntArray, least: list[IntArray], most: list[IntArray], load: IntArray
 ) -> IntArray:
     """What each domain below level `depth` takes when its ancestor there is filled to the level `water`."""
-    volume = np.clip(water[tree.nodes[depth].of_broker] - load, least[-1], most[-1])
+    volume: IntArray = np.clip(water[tree.nodes[depth].of_broker] - load, least[-1], most[-1])
     for at in range(len(tree.nodes) - 2, depth, -1):
         volume = np.clip(np.add.reduceat(volume, tree.nodes[at].first_child), least[at], most[at])
     return volume

@@ -1,9 +1,10 @@
 """
 Repairing: partitions that hold replicas already and are not what they should be, with the fewest moves there are.
 
-`rackspan.core.moves` says, for each partition and domain, whether one replica more there keeps one more of those that lie
-there. Taking children that gain first, from the root down, keeps the most that can be kept; whatever choice remains
-goes to the emptiest. Partitions are taken in small batches so that each sees what the ones before it were given.
+`rackspan.core.moves` says, for each partition and domain, whether one replica more there keeps one more of those that
+lie there. Taking children that gain first, from the root down, keeps the most that can be kept; whatever choice
+remains goes to the emptiest. Partitions are taken in small batches so that each sees what the ones before it were
+given.
 """
 
 import numpy as np
@@ -17,16 +18,16 @@ from rackspan.core.topology import IntArray, RackTree
 BoolArray = npt.NDArray[np.bool_]
 
 _TIE = 0x400
-_BLOCK = 1 << 22  # cells of the largest table of partitions × brokers held at once
+_BLOCK = 1 << 22  # cells of the largest table of partitions and brokers held at once
 
 
 def repair(tree: RackTree, windows: Windows, current: list[IntArray], load: IntArray, seed: int) -> IntArray:
     """
     Give each partition a compliant set of brokers that keeps as many of its replicas as any can.
 
-    `current` are depth-first positions per partition (-1: unknown broker); `load`, shape (brokers,), is what lies on the
-    brokers without these partitions, and is added to. Gives positions of shape (partitions, replicas); a
-    row of -1 where the brokers that are online do not suffice.
+    `current` are depth-first positions per partition (-1: unknown broker); `load`, shape (brokers,), is what lies on
+    the brokers without these partitions, and is added to. Gives positions of shape (partitions, replicas); a row of
+    -1 where the brokers that are online do not suffice.
     """
     size = int(windows.low[0][0])
     placed = np.full((len(current), size), -1, dtype=np.int64)
