@@ -169,7 +169,7 @@ def _judge_size(
         broken = detail.broken
         verdicts.broken[detail.partitions] = broken
         verdicts.moves_of[detail.partitions] = np.where(broken, detail.moves, 0)
-        for level, flags in zip(tree.levels, detail.unfair, strict=True):
+        for level, flags in zip(tree.levels, detail.unfair, strict=False):
             verdicts.unfair[level] += int(np.count_nonzero(flags))
         if broken.any():
             verdicts.details.append(detail)
@@ -237,7 +237,7 @@ class _Detail:
 
 def _any_of(flags: BoolArray) -> BoolArray:
     """Whether any flag of a row is set."""
-    found: BoolArray = flags.any(axis=1)
+    found: BoolArray = np.logical_or.reduce(flags, axis=1)
     return found
 
 
@@ -250,6 +250,8 @@ def _detail(
 ) -> _Detail:
     count, size = placed.shape
     unknown = placed < 0
+    if not len(tree):
+        return _Detail(tree, partitions, ids, ((Reason.BROKER_UNKNOWN, unknown),), (), np.zeros(count, dtype=np.int64))
     banned = ~unknown & ~tree.eligible[placed]
     repeated = np.zeros(placed.shape, dtype=bool)
     for later in range(1, size):

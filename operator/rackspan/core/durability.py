@@ -18,9 +18,11 @@ bounds it.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
+from rackspan.core.fairness import fair_windows
 from rackspan.core.placement.model import Placement
 from rackspan.core.topology import IntArray, RackTree
 
@@ -92,12 +94,12 @@ def min_insync(
     if not len(sizes):
         return MinInsync(given, 1, 1)
     size = int(sizes.min())
-    least = _least(tree, rows, durability)
+    least = _least(tree, rows, durability, size)
     most = _most(tree, rows, durability, size)
     if least.value > most.value:
         raise DurabilityError(
             f"{least.source} needs min.insync.replicas {least.value}, {most.source} allows {most.value}",
-            "lower one of the two, raise replicationFactor, or place over more domains",
+            _smallest_change(tree, durability, size, "lower one of the two"),
         )
     if given is not None:
         return MinInsync(_checked(given, least, most), least.value, most.value, _warnings(given, size))
@@ -107,7 +109,7 @@ def min_insync(
     return MinInsync(value, least.value, most.value, _warnings(value, size))
 
 
-def _least(tree: RackTree, rows: Placement, durability: Durability) -> _Bound:
+def _least(tree: RackTree, rows: Placement, durability: Durability, size: int) -> _Bound:
     """What `min_domains` needs: one more than the `d - 1` fullest domains of any partition hold."""
     bound = _Bound(1, "Kafka")
     for name, domains in durability.min_domains.items():
@@ -118,8 +120,7 @@ def _least(tree: RackTree, rows: Placement, durability: Durability) -> _Bound:
             raise DurabilityError(
                 f"minDomains {name}: {domains} needs replicas in {domains} domains, "
                 f"partition {worst} has them in {spanned[worst]}",
-                f"lower it to {spanned[worst]}, or let the topic reach {domains - spanned[worst]} more "
-                f"(replicationFactor, eligible brokers)",
+                _smallest_change(tree, durability, size, f"lower it to {spanned[worst]}"),
             )
         needed = 1 + int(counts[:, : domains - 1].sum(axis=1).max())
         if needed > bound.value:
@@ -140,7 +141,7 @@ def _most(tree: RackTree, rows: Placement, durability: Durability, size: int) ->
             raise DurabilityError(
                 f"tolerate {name}: {domains} would leave partition {worst} no replica, it has them in {spanned} "
                 f"domain{'s' if spanned != 1 else ''}",
-                f"{change}, or let the topic reach {domains + 1 - spanned} more (replicationFactor, eligible brokers)",
+                _smallest_change(tree, durability, size, change),
             )
         if int(remaining[worst]) < bound.value:
             bound = _Bound(int(remaining[worst]), f"tolerate {name}: {domains}")
@@ -175,3 +176,51 @@ def _largest_first(tree: RackTree, rows: Placement, name: str) -> IntArray:
     cells = partition[known] * len(level) + level.of_broker[at[known]]
     counts = np.bincount(cells, minlength=len(rows) * len(level)).reshape(len(rows), len(level))
     return -np.sort(-counts, axis=1)
+
+
+def _smallest_change(tree: RackTree, durability: Durability, size: int, otherwise: str) -> str:
+    """Name the nearest replication factor with which every fair placement meets the wishes, if there is one."""
+    for step in range(1, max(size, tree.capacity)):
+        for other, verb in ((size + step, "raise"), (size - step, "lower")):
+            if 1 <= other <= tree.capacity and _achievable(tree, durability, other):
+                return f"{otherwise}, or {verb} replicationFactor to {other}"
+    return otherwise
+
+
+def _achievable(tree: RackTree, durability: Durability, size: int) -> bool:
+    least = [1 + _fullest(tree, size, level, domains - 1) for level, domains in durability.min_domains.items()]
+    most = [size - _fullest(tree, size, level, domains) for level, domains in durability.tolerate.items()]
+    return max(least, default=1) <= min(most, default=size)
+
+
+def _fullest(tree: RackTree, size: int, name: str, domains: int) -> int:
+    """Most replicas of one partition that so many domains of a level can hold together in a fair placement."""
+    windows = fair_windows(tree, size)
+    depth = tree.levels.index(name) + 1
+    # Per domain: by the replicas it holds, the most that 0, 1, 2 … of the level's domains below it can hold.
+    tables = [
+        {held: [0] + [held] * domains for held in (low, high)}
+        for low, high in zip(windows.low[depth].tolist(), windows.high[depth].tolist(), strict=True)
+    ]
+    for at in range(depth - 1, -1, -1):
+        bounds = [*tree.nodes[at].first_child.tolist(), len(tables)]
+        tables = [
+            _merged(tables[start:stop], {low, high}, domains)
+            for (start, stop), low, high in zip(
+                pairwise(bounds), windows.low[at].tolist(), windows.high[at].tolist(), strict=True
+            )
+        ]
+    return tables[0][size][domains]
+
+
+def _merged(children: list[dict[int, list[int]]], held: set[int], domains: int) -> dict[int, list[int]]:
+    best: dict[int, list[int]] = {0: [0] * (domains + 1)}
+    for table in children:
+        grown: dict[int, list[int]] = {}
+        for total, sums in best.items():
+            for part, more in table.items():
+                reached = grown.setdefault(total + part, [0] * (domains + 1))
+                for picked in range(domains + 1):
+                    reached[picked] = max(reached[picked], *(sums[picked - k] + more[k] for k in range(picked + 1)))
+        best = {total: sums for total, sums in grown.items() if total <= max(held)}
+    return {total: best[total] for total in held}

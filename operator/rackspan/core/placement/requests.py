@@ -57,7 +57,7 @@ def refuse_impossible_spread(tree: RackTree, spec: PlacementSpec) -> None:
             where = domain_name(level.paths[smallest])
             lacking = _lacking(capacities, held, wish.max_skew)
             raise InfeasibleError(
-                f"{held} replicas in {domain_name(above.paths[domain])} cannot be spread over its {wish.level}s with "
+                f"{held} replicas in {domain_name(above.paths[domain])} cannot be spread over level {wish.level} with "
                 f"maxSkew {wish.max_skew}: {where} has {level.capacity[smallest]} eligible "
                 f"broker{'s' if level.capacity[smallest] != 1 else ''}",
                 f"{lacking}, raise maxSkew to {max(split) - min(split)}, or set whenUnsatisfiable: Best".replace(
