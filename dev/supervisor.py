@@ -82,7 +82,7 @@ class Supervisor:
             with connection.makefile("rw", encoding="utf-8") as stream:
                 try:
                     reply = self._handle(json.loads(stream.readline()))
-                except Exception as error:  # noqa: BLE001 - the client's mistake is the client's answer, never our end
+                except Exception as error:  # the client's mistake is the client's answer, never our end
                     reply = {"error": f"{type(error).__name__}: {error}"}
                 stream.write(json.dumps(reply) + "\n")
                 stream.flush()
