@@ -16,14 +16,12 @@ RUN python -m venv --without-pip /opt/rackspan
 COPY requirements/operator.lock requirements/dev.lock requirements/
 RUN python -m pip --python /opt/rackspan/bin/python install --no-cache-dir --only-binary=:all: --require-hashes --requirement requirements/operator.lock
 # The build backend and what it needs, out of the lock: build isolation would fetch whatever is newest.
-RUN awk '/^[a-z]/ { wanted = /^(hatchling|packaging|pathspec|pluggy|trove-classifiers)==/ } wanted' requirements/dev.lock > build.lock
+RUN awk '/^[a-z]/ { wanted = /^(hatchling|packaging|pathspec|pluggy|tomlkit|trove-classifiers)==/ } wanted' requirements/dev.lock > build.lock
 RUN python -m pip install --no-cache-dir --only-binary=:all: --require-hashes --requirement build.lock
 COPY pyproject.toml README.md LICENSE ./
 COPY operator/ operator/
 RUN python -m pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir dist .
 RUN python -m pip --python /opt/rackspan/bin/python install --no-cache-dir --no-deps --no-index dist/rackspan-*.whl
-# The root filesystem is read-only at run time: bytecode has to be there before.
-RUN /opt/rackspan/bin/python -m compileall -q /opt/rackspan/lib
 
 # --- operator: the image that the chart runs ---------------------------------------------------------------------------
 FROM ${BASE_IMAGE} AS operator

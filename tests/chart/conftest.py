@@ -1,0 +1,157 @@
+"""A Kubernetes of the chart's own, because a chart installs what the whole cluster shares: definitions and rights."""
+
+import json
+import secrets
+from dataclasses import dataclass
+
+import pytest
+from dev.controlplane import Cluster, ControlPlane
+from dev.kubectl import Kubectl
+from dev.processes import free_ports
+from kubernetes import client, config
+from tests.chart.helm import CHART, Helm
+
+AUDIT_POLICY = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [{"level": "Metadata"}]}
+SHOP, SECRET = "shop", "kafka-login"
+
+
+@pytest.fixture(scope="session")
+def offline_helm(helm):
+    """helm without a cluster."""
+    return Helm(helm)
+
+
+@dataclass(frozen=True)
+class Request:
+    """One line of the API server's audit log; the code is None before it is answered."""
+
+    verb: str
+    group: str
+    resource: str
+    namespace: str | None
+    code: int | None
+
+
+@dataclass(frozen=True)
+class Plane:
+    """A control plane, and the record of every request to its API server."""
+
+    cluster: Cluster
+    helm: Helm
+    audit: object
+
+    @property
+    def kubectl(self):
+        return self.cluster.kubectl
+
+    def requests(self, user):
+        """What `user` asked of objects; kubectl and the review of rights are the tests' own, not the operator's."""
+        for line in self.audit.read_text().splitlines():
+            event = json.loads(line)
+            target = event.get("objectRef", {})
+            own = event["user"]["username"] == user and not event.get("userAgent", "").startswith("kubectl")
+            if own and "resource" in target and not target.get("apiGroup", "").startswith("auth"):
+                resource = "/".join(filter(None, [target["resource"], target.get("subresource")]))
+                code = event.get("responseStatus", {}).get("code")
+                yield Request(event["verb"], target.get("apiGroup", ""), resource, target.get("namespace"), code)
+
+
+@pytest.fixture(scope="session")
+def plane(processes, kubernetes_binaries, helm):
+    directory = processes.directory / "chart-kubernetes"
+    directory.mkdir()
+    policy, audit = directory / "audit-policy.json", directory / "audit.log"
+    policy.write_text(json.dumps(AUDIT_POLICY))
+    flags = [f"--audit-policy-file={policy}", f"--audit-log-path={audit}", "--audit-log-maxsize=1000"]
+    started = ControlPlane.start(directory, processes, kubernetes_binaries, apiserver_flags=flags)
+    for name in (SHOP, "elsewhere"):
+        started.kubectl("create", "namespace", name)
+    started.kubectl(
+        "create",
+        "secret",
+        "generic",
+        SECRET,
+        f"--namespace={SHOP}",
+        "--from-literal=username=rackspan",
+        f"--from-literal=password={secrets.token_hex()}",
+    )
+    yield Plane(started.cluster, Helm(helm, started.kubeconfig), audit)
+    started.destroy()
+
+
+@dataclass(frozen=True)
+class Release:
+    """The chart, installed; `path` is a kubeconfig with the rights of its ServiceAccount."""
+
+    plane: Plane
+    name: str
+    namespace: str
+    port: int
+    path: object
+
+    @property
+    def user(self):
+        return f"system:serviceaccount:{self.namespace}:{self.name}"
+
+    @property
+    def kubectl(self):
+        """kubectl with the operator's rights, and no others."""
+        return Kubectl(self.plane.kubectl.binary, self.path)
+
+    def rights(self, namespace):
+        """(verb, group, resource, object's name or *) that the API server grants in a namespace, beyond everybody's."""
+        with config.new_client_from_config(str(self.path)) as api:
+            body = client.V1SelfSubjectRulesReview(spec=client.V1SelfSubjectRulesReviewSpec(namespace=namespace))
+            answer = client.AuthorizationV1Api(api).create_self_subject_rules_review(body).status
+        assert not answer.incomplete
+        return {
+            (verb, group, resource, name)
+            for rule in answer.resource_rules
+            for verb in rule.verbs
+            for group in rule.api_groups
+            for resource in rule.resources
+            for name in rule.resource_names or ["*"]
+            if group not in ("authorization.k8s.io", "authentication.k8s.io")  # what everybody may ask about himself
+        }
+
+
+def install(plane, name, namespace, tmp_path_factory, values):
+    port = free_ports(1)[0]
+    plane.helm(
+        "install",
+        name,
+        CHART,
+        f"--namespace={namespace}",
+        "--create-namespace",
+        values={"listenPort": port, "fullnameOverride": name, **values},
+    )
+    path = tmp_path_factory.mktemp(name) / "kubeconfig"
+    plane.cluster.kubeconfig_for_service_account(namespace, name, path)
+    return Release(plane, name, namespace, port, path)
+
+
+@pytest.fixture(scope="session")
+def wide(plane, tmp_path_factory):
+    """The chart with its defaults."""
+    release = install(plane, "wide", "rackspan-wide", tmp_path_factory, {})
+    plane.kubectl(
+        "wait",
+        "--for=condition=Established",
+        "--timeout=60s",
+        "crd/kafkatopics.rackspan.dev",
+        "crd/racktopologies.rackspan.dev",
+        "crd/compliancereports.rackspan.dev",
+    )
+    return release
+
+
+@pytest.fixture(scope="session")
+def narrow(plane, wide, tmp_path_factory):
+    """The chart for one namespace and one Secret, next to the other release that has installed the definitions."""
+    values = {"watchNamespaces": [SHOP], "secretNames": [SECRET], "crds": {"install": False}}
+    return install(plane, "narrow", "rackspan-narrow", tmp_path_factory, values)
+
+
+@pytest.fixture(params=["wide", "narrow"])
+def release(request):
+    return request.getfixturevalue(request.param)

@@ -1,0 +1,54 @@
+"""helm as a Python call."""
+
+import json
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from dev.paths import REPOSITORY
+
+CHART = REPOSITORY / "charts" / "rackspan"
+Values = Mapping[str, Any]
+
+
+class HelmError(RuntimeError):
+    """helm said no; the message is what it printed on standard error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Helm:
+    """A helm with the kubeconfig of the cluster it installs to. Rendering needs no cluster."""
+
+    binary: Path
+    kubeconfig: Path | None = None
+
+    def __call__(self, *arguments: str | Path, values: Values | None = None) -> str:
+        """Run helm and return its standard output. Raises HelmError when it fails."""
+        command = [str(self.binary), *map(str, arguments)]
+        if self.kubeconfig is not None:
+            command.append(f"--kubeconfig={self.kubeconfig}")
+        if values is not None:
+            command.append("--values=-")
+        done = subprocess.run(
+            command, input=json.dumps(dict(values or {})), capture_output=True, text=True, timeout=120, check=False
+        )
+        if done.returncode:
+            raise HelmError(done.stderr.strip() or done.stdout.strip())
+        return done.stdout
+
+    def render(self, values: Values | None = None, *, release: str = "rackspan", namespace: str = "rackspan") -> str:
+        """Manifests of the chart, as one YAML stream."""
+        return self("template", release, CHART, f"--namespace={namespace}", values=values or {})
+
+    def objects(self, values: Values | None = None, **options: str) -> list[dict[str, Any]]:
+        """The same, parsed."""
+        return [found for found in yaml.safe_load_all(self.render(values, **options)) if found]
+
+
+def only(objects: list[dict[str, Any]], kind: str) -> dict[str, Any]:
+    """The one object of a kind."""
+    (found,) = [item for item in objects if item["kind"] == kind]
+    return found

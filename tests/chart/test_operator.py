@@ -1,0 +1,104 @@
+"""The real operator, with the settings and the rights that the chart gives it."""
+
+import json
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+from dev.processes import free_ports
+from dev.waiting import eventually
+from tests.chart.conftest import SECRET, SHOP
+
+
+def topology(name, address):
+    return {
+        "apiVersion": "rackspan.dev/v1alpha1",
+        "kind": "RackTopology",
+        "metadata": {"name": name, "namespace": SHOP},
+        "spec": {
+            "kafka": {
+                "bootstrapServers": address,
+                "sasl": {"mechanism": "PLAIN", "secretRef": {"name": SECRET}},
+            },
+            "levels": [{"name": "zone", "nodeLabel": "topology.kubernetes.io/zone"}],
+            "brokers": {"podSelector": {"matchLabels": {"app": "kafka"}}},
+        },
+    }
+
+
+def topic(name, topology, **metadata):
+    return {
+        "apiVersion": "rackspan.dev/v1alpha1",
+        "kind": "KafkaTopic",
+        "metadata": {"name": name, "namespace": SHOP, **metadata},
+        "spec": {
+            "topologyRef": {"name": topology},
+            "partitions": 3,
+            "replicationFactor": 2,
+            "deletionPolicy": "Delete",
+        },
+    }
+
+
+def fetch(port, path):
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as response:
+        return response.read().decode()
+
+
+@pytest.fixture
+def operator(release, plane, processes):
+    """The operator as its Deployment starts it, outside of a Pod."""
+    deployment = plane.kubectl.json("get", "deployment", release.name, f"--namespace={release.namespace}")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    environment = {entry["name"]: entry.get("value", "") for entry in container["env"]}
+    name = f"{release.name}-operator"
+    program = Path(sys.executable).with_name("rackspan")
+    processes.start(
+        name,
+        [str(program), *container["args"]],
+        env={**environment, "RACKSPAN_KUBECONFIG": str(release.path), "RACKSPAN_LISTEN_HOST": "127.0.0.1"},
+    )
+
+    def ready():
+        processes.check(name)
+        return fetch(release.port, container["readinessProbe"]["httpGet"]["path"])
+
+    eventually(ready, "the operator to be ready", retry_on=(urllib.error.URLError, ConnectionError))
+    yield container
+    processes.stop(name)
+
+
+def test_it_does_its_work_with_the_charts_rights_and_uses_each_of_them(operator, release, plane, processes):
+    kubectl, name = plane.kubectl.in_namespace(SHOP), release.name
+    # Nobody listens there: a topology that cannot be reached is told about, and that takes every right but Kafka's.
+    kubectl.apply(topology(name, f"127.0.0.1:{free_ports(1)[0]}"))
+    kubectl.apply(topic(f"{name}-orders", name), topic(f"{name}-gone", name, finalizers=["rackspan.dev/finalizer"]))
+
+    def condition(kind, object_name, wanted):
+        found = kubectl.json("get", kind, object_name).get("status", {}).get("conditions", [])
+        return next((c for c in found if c["type"] == wanted), None)
+
+    ready = eventually(lambda: condition("kafkatopics", f"{name}-orders", "Ready"), "the topic's status")
+    assert (ready["status"], ready["reason"]) == ("False", "TopologyNotReady")
+    connected = eventually(lambda: condition("racktopologies", name, "Connected"), "the topology's status")
+    assert connected["status"] == "False"
+
+    # An object that never had a topic in Kafka is let go of, although Kafka cannot be asked.
+    kubectl("delete", "kafkatopic", f"{name}-gone", "--timeout=60s")
+
+    def events():
+        found = kubectl.json("get", "events")["items"]
+        return [e for e in found if e["involvedObject"]["name"] == name and e["source"].get("component") == "rackspan"]
+
+    assert eventually(events, "an Event about the topology")
+
+    seen = set(plane.requests(release.user))
+    assert {request for request in seen if request.code in (401, 403)} == set()
+    used = {(request.verb, request.group, request.resource) for request in seen}
+    granted = {(verb, group, resource) for verb, group, resource, _ in release.rights(SHOP)}
+    assert used == granted
+    assert "orbidden" not in processes.log(f"{name}-operator").read_text()
+    assert "rackspan_kubernetes_request_seconds" in fetch(release.port, "/metrics")
+    assert json.loads(fetch(release.port, operator["livenessProbe"]["httpGet"]["path"]))["ok"] is True

@@ -1,0 +1,225 @@
+"""What the chart renders, what it refuses, and whether a real API server takes it."""
+
+import json
+import re
+import tomllib
+
+import pytest
+import yaml
+from dev.paths import REPOSITORY
+from tests.chart.conftest import SHOP
+from tests.chart.helm import CHART, HelmError, only
+
+EVERYTHING = {
+    "image": {
+        "repository": "registry.example.com:5000/data/rackspan",
+        "digest": "sha256:" + "a" * 64,
+        "pullPolicy": "Always",
+    },
+    "imagePullSecrets": [{"name": "pull"}],
+    "crds": {"keep": False},
+    "watchNamespaces": [SHOP, "elsewhere"],
+    "secretNames": ["kafka-login", "kafka-ca"],
+    "resyncSeconds": 7.5,
+    "listenPort": 9100,
+    "log": {"format": "text", "level": "debug"},
+    "serviceAccount": {"annotations": {"example.com/role": "kafka"}},
+    "metrics": {"service": {"port": 80, "labels": {"scrape": "yes"}, "annotations": {"prometheus.io/scrape": "true"}}},
+    "resources": {"limits": {"cpu": "2", "memory": "1Gi"}},
+    "probes": {"liveness": {"periodSeconds": 60}},
+    "terminationGracePeriodSeconds": 5,
+    "priorityClassName": "system-cluster-critical",
+    "nodeSelector": {"kubernetes.io/os": "linux"},
+    "tolerations": [{"key": "infra", "operator": "Exists", "effect": "NoSchedule"}],
+    "affinity": {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [{"matchExpressions": [{"key": "infra", "operator": "Exists"}]}]
+            }
+        }
+    },
+    "podLabels": {"team": "data"},
+    "podAnnotations": {"example.com/note": "operator"},
+    "extraEnv": [
+        {"name": "RACKSPAN_LISTEN_HOST", "value": "::"},
+        {"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+    ],
+}
+
+
+def test_it_lints(offline_helm):
+    assert "0 chart(s) failed" in offline_helm("lint", "--strict", CHART)
+
+
+@pytest.mark.parametrize(
+    "values", [{}, EVERYTHING, {"crds": {"install": False}, "rbac": {"create": False, "aggregate": False}}]
+)
+def test_a_real_api_server_takes_every_object(offline_helm, plane, wide, values):
+    rendered = offline_helm.render(values, release="tried", namespace="elsewhere")
+    printed = plane.kubectl.apply(rendered, arguments=["--dry-run=server", "--validate=strict"])
+    objects = [found for found in yaml.safe_load_all(rendered) if found]
+    assert len(re.findall(r"\(server dry run\)$", printed, re.MULTILINE)) == len(objects)
+
+
+def test_all_values_reach_the_deployment(offline_helm):
+    deployment = only(offline_helm.objects(EVERYTHING), "Deployment")
+    pod = deployment["spec"]["template"]
+    (container,) = pod["spec"]["containers"]
+    environment = {entry["name"]: entry.get("value") for entry in container["env"]}
+    assert environment == {
+        "RACKSPAN_NAMESPACES": f"{SHOP} elsewhere",
+        "RACKSPAN_RESYNC_SECONDS": "7.5",
+        "RACKSPAN_LISTEN_PORT": "9100",
+        "RACKSPAN_LOG_FORMAT": "text",
+        "RACKSPAN_LOG_LEVEL": "debug",
+        "RACKSPAN_LISTEN_HOST": "::",
+        "POD": None,
+    }
+    assert container["image"] == f"registry.example.com:5000/data/rackspan@sha256:{'a' * 64}"
+    assert container["imagePullPolicy"] == "Always"
+    assert container["ports"] == [{"name": "http", "containerPort": 9100}]
+    assert container["livenessProbe"]["periodSeconds"] == 60
+    assert container["resources"]["limits"] == {"cpu": "2", "memory": "1Gi"}
+    for key in (
+        "terminationGracePeriodSeconds",
+        "priorityClassName",
+        "nodeSelector",
+        "tolerations",
+        "affinity",
+        "imagePullSecrets",
+    ):
+        assert pod["spec"][key] == EVERYTHING[key]
+    assert pod["metadata"]["labels"].items() >= {("team", "data")}
+    assert pod["metadata"]["annotations"]["example.com/note"] == "operator"
+
+
+def test_one_operator_at_a_time(offline_helm):
+    spec = only(offline_helm.objects(), "Deployment")["spec"]
+    assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
+
+
+def test_the_pod_is_admitted_where_pod_security_is_restricted(offline_helm, plane):
+    kubectl = plane.kubectl
+    kubectl("create", "namespace", "restricted")
+    kubectl("label", "namespace", "restricted", "pod-security.kubernetes.io/enforce=restricted")
+    kubectl("create", "serviceaccount", "rackspan", "--namespace=restricted")
+    template = only(offline_helm.objects(namespace="restricted"), "Deployment")["spec"]["template"]
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "tried", "namespace": "restricted"},
+        "spec": template["spec"],
+    }
+    assert "tried created (server dry run)" in kubectl.apply(pod, arguments=["--dry-run=server"])
+    (container,) = template["spec"]["containers"]
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+
+
+def test_a_service_cannot_slip_into_the_settings(offline_helm):
+    # A Service named rackspan would give its neighbours RACKSPAN_PORT and the like.
+    assert only(offline_helm.objects(), "Deployment")["spec"]["template"]["spec"]["enableServiceLinks"] is False
+
+
+@pytest.mark.parametrize(("kind", "value"), [("PodMonitor", "podMonitor"), ("ServiceMonitor", "serviceMonitor")])
+def test_monitors_scrape_what_the_chart_serves(offline_helm, kind, value):
+    assert kind not in {item["kind"] for item in offline_helm.objects()}
+    objects = offline_helm.objects(
+        {"metrics": {value: {"enabled": True, "interval": "1m", "labels": {"release": "prometheus"}}}}
+    )
+    monitor = only(objects, kind)
+    assert monitor["metadata"]["labels"]["release"] == "prometheus"
+    (endpoint,) = monitor["spec"].get("podMetricsEndpoints") or monitor["spec"]["endpoints"]
+    assert (endpoint["port"], endpoint["path"], endpoint["interval"]) == ("http", "/metrics", "1m")
+    scraped = (
+        only(objects, "Service")["metadata"]
+        if value == "serviceMonitor"
+        else only(objects, "Deployment")["spec"]["template"]["metadata"]
+    )
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= scraped["labels"].items()
+
+
+# -- resource definitions --------------------------------------------------------------------------------------------
+
+
+def definitions(documents):
+    return {item["metadata"]["name"]: item for item in documents if item["kind"] == "CustomResourceDefinition"}
+
+
+def test_the_definitions_are_the_repositorys(offline_helm):
+    source = definitions(yaml.safe_load(path.read_text()) for path in (REPOSITORY / "crds").glob("*.yaml"))
+    rendered = definitions(offline_helm.objects())
+    assert source
+    remedy = "copy them: cp crds/*.yaml charts/rackspan/files/crds/"
+    assert {name: item["spec"] for name, item in rendered.items()} == {n: item["spec"] for n, item in source.items()}, (
+        remedy
+    )
+
+
+def test_definitions_outlive_the_release_unless_told_otherwise(offline_helm):
+    policy = "helm.sh/resource-policy"
+    kept = definitions(offline_helm.objects()).values()
+    assert {item["metadata"]["annotations"][policy] for item in kept} == {"keep"}
+    given_up = definitions(offline_helm.objects({"crds": {"keep": False}})).values()
+    assert not any(policy in item["metadata"].get("annotations", {}) for item in given_up)
+    assert definitions(offline_helm.objects({"crds": {"install": False}})) == {}
+
+
+def test_the_chart_names_the_version_that_it_packages():
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    assert chart["appVersion"] == project["version"]
+
+
+# -- values ----------------------------------------------------------------------------------------------------------
+
+REFUSED = [
+    ({"replicaCount": 2}, "additional properties 'replicaCount' not allowed"),
+    ({"image": {"repository": ""}}, "at '/image/repository'"),
+    ({"image": {"tag": 1.1}}, "at '/image/tag': got number, want string"),
+    ({"image": {"digest": "latest"}}, "at '/image/digest'"),
+    ({"image": {"pullPolicy": "Sometimes"}}, "value must be one of 'Always', 'IfNotPresent', 'Never'"),
+    ({"imagePullSecrets": ["pull"]}, "at '/imagePullSecrets/0': got string, want object"),
+    ({"watchNamespaces": "shop"}, "at '/watchNamespaces': got string, want array"),
+    ({"watchNamespaces": ["shop-*"]}, "at '/watchNamespaces/0'"),
+    ({"watchNamespaces": ["shop", "shop"]}, "items at 0 and 1 are equal"),
+    ({"secretNames": ["Kafka"]}, "at '/secretNames/0'"),
+    ({"resyncSeconds": 0}, "at '/resyncSeconds': minimum: got 0, want 1"),
+    ({"listenPort": 80}, "at '/listenPort': minimum: got 80, want 1,024"),
+    ({"log": {"level": "verbose"}}, "value must be one of 'debug', 'info', 'warning'"),
+    ({"log": {"format": "xml"}}, "value must be one of 'json', 'text'"),
+    ({"crds": {"install": "no"}}, "at '/crds/install': got string, want boolean"),
+    ({"metrics": {"podMonitor": {"interval": "30"}}}, "at '/metrics/podMonitor/interval'"),
+    ({"probes": {"liveness": {"path": "/"}}}, "additional properties 'path' not allowed"),
+    ({"nodeSelector": {"ssd": True}}, "at '/nodeSelector/ssd': got boolean, want string"),
+    ({"extraEnv": [{"name": "A", "value": 1}]}, "at '/extraEnv/0/value': got number, want string"),
+    ({"extraEnv": [{"name": "RACKSPAN_NAMESPACES", "value": "a"}]}, "extraEnv: set watchNamespaces instead"),
+    ({"serviceAccount": {"create": False}}, "name the ServiceAccount to use in serviceAccount.name"),
+    ({"metrics": {"serviceMonitor": {"enabled": True}, "podMonitor": {"enabled": True}}}, "enable one of them"),
+    (
+        {"metrics": {"serviceMonitor": {"enabled": True}, "service": {"enabled": False}}},
+        "needs metrics.service.enabled",
+    ),
+]
+
+
+@pytest.mark.parametrize(("values", "sentence"), REFUSED, ids=[json.dumps(values) for values, _ in REFUSED])
+def test_values_that_cannot_work_are_refused_by_name(offline_helm, values, sentence):
+    with pytest.raises(HelmError) as refusal:
+        offline_helm.render(values)
+    assert sentence in str(refusal.value)
+
+
+def flattened(values, prefix=""):
+    """Values by their dotted path, as far down as the chart itself gives names."""
+    for key, value in values.items():
+        if isinstance(value, dict) and value and key not in ("resources", "podSecurityContext", "securityContext"):
+            yield from flattened(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def test_the_documented_values_are_the_charts():
+    values = dict(flattened(yaml.safe_load((CHART / "values.yaml").read_text())))
+    rows = re.findall(r"^\| `([\w.]+)` \| (.*?) \|", (REPOSITORY / "docs" / "install.md").read_text(), re.MULTILINE)
+    documented = {name: yaml.safe_load(default.strip("`")) for name, default in rows}
+    assert documented == values

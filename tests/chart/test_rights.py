@@ -1,0 +1,94 @@
+"""The operator may do what it does, and nothing else: as the API server sees it."""
+
+import pytest
+from dev.kubectl import KubectlError
+from dev.waiting import eventually
+from tests.chart.conftest import SECRET, SHOP
+
+KINDS = ("kafkatopics", "racktopologies", "compliancereports")
+CLUSTER = {(verb, "", resource, "*") for verb in ("list", "watch") for resource in ("nodes", "namespaces")}
+
+
+def namespaced(secret):
+    return {
+        *((verb, "rackspan.dev", "kafkatopics", "*") for verb in ("list", "watch", "patch")),
+        *((verb, "rackspan.dev", "racktopologies", "*") for verb in ("list", "watch")),
+        ("patch", "rackspan.dev", "kafkatopics/status", "*"),
+        ("patch", "rackspan.dev", "racktopologies/status", "*"),
+        *((verb, "", "pods", "*") for verb in ("list", "watch")),
+        ("get", "", "secrets", secret),
+        ("create", "", "events", "*"),
+    }
+
+
+def test_by_default_the_rights_hold_in_every_namespace(wide):
+    for namespace in (SHOP, "elsewhere", "kube-system"):
+        assert wide.rights(namespace) == CLUSTER | namespaced("*")
+
+
+def test_with_watched_namespaces_the_rights_end_there(narrow):
+    assert narrow.rights(SHOP) == CLUSTER | namespaced(SECRET)
+    for namespace in ("elsewhere", "kube-system", narrow.namespace):
+        assert narrow.rights(namespace) == CLUSTER
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["get", "secrets", "--namespace=shop"],
+        ["get", "secrets", "--all-namespaces"],
+        ["create", "secret", "generic", "mine", "--namespace=shop"],
+        ["delete", "kafkatopic", "any", "--namespace=shop"],
+        ["delete", "racktopology", "any", "--namespace=shop"],
+        ["label", "nodes", "any", "a=b"],
+        ["delete", "pods", "any", "--namespace=shop"],
+        ["label", "namespace", "shop", "a=b"],
+        ["get", "configmaps", "--all-namespaces"],
+        ["get", "customresourcedefinitions"],
+        ["create", "clusterrolebinding", "mine", "--clusterrole=cluster-admin", "--user=me"],
+    ],
+    ids=" ".join,
+)
+def test_the_operator_is_turned_away(release, command):
+    with pytest.raises(KubectlError, match="orbidden"):
+        release.kubectl(*command)
+
+
+def test_a_secret_is_read_by_its_name(wide, narrow, plane):
+    plane.kubectl("create", "secret", "generic", "other", f"--namespace={SHOP}")
+    for release in (wide, narrow):
+        assert (
+            release.kubectl("get", "secret", SECRET, f"--namespace={SHOP}", "--output=name").strip()
+            == f"secret/{SECRET}"
+        )
+    wide.kubectl("get", "secret", "other", f"--namespace={SHOP}")
+    with pytest.raises(KubectlError, match="orbidden"):
+        narrow.kubectl("get", "secret", "other", f"--namespace={SHOP}")
+
+
+@pytest.mark.parametrize(
+    ("role", "readable", "writable"),
+    [("view", KINDS, ()), ("edit", KINDS, ("kafkatopics",)), ("admin", KINDS, KINDS)],
+)
+def test_the_clusters_own_roles_reach_rackspans_kinds(wide, plane, role, readable, writable):
+    user = f"a-{role}"
+    plane.kubectl("create", "rolebinding", user, f"--clusterrole={role}", f"--user={user}", f"--namespace={SHOP}")
+
+    def allowed(verb):
+        found = set()
+        for plural in KINDS:
+            try:
+                plane.kubectl("auth", "can-i", verb, f"{plural}.rackspan.dev", f"--as={user}", f"--namespace={SHOP}")
+            except KubectlError:
+                continue
+            found.add(plural)
+        return found
+
+    for verb, plurals in {
+        "get": readable,
+        "list": readable,
+        "create": writable,
+        "patch": writable,
+        "delete": writable,
+    }.items():
+        eventually(lambda: allowed(verb) == set(plurals), f"{role} to {verb} {plurals}")  # noqa: B023
