@@ -5,6 +5,7 @@ import secrets
 import pytest
 from dev.nodes import SIX_BROKERS, create_sites, delete_node
 from kubernetes import client
+from tests.integration.bad_input_page import Promise
 from tests.integration.support import Objects, Operator, Topics
 
 
@@ -83,3 +84,9 @@ def shop(_open_topology, objects, operator) -> Objects:
     """The test's own namespace, whose topics refer to the module's shared topology of six brokers."""
     _open_topology.until_topology()
     return Objects(objects.api, objects.namespace, _open_topology.namespace)
+
+
+@pytest.fixture
+def promise(request) -> Promise:
+    """What docs/bad-input.md says of the test at hand."""
+    return Promise(request.node.nodeid)

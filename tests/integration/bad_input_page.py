@@ -1,0 +1,57 @@
+"""docs/bad-input.md as data: what the page promises is what tests see printed."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from dev.paths import REPOSITORY
+
+PAGE = REPOSITORY / "docs" / "bad-input.md"
+_COLUMNS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row: `test` is a pytest node id, `says` a condition such as `Stalled UnknownLevel` or a status code."""
+
+    what: str
+    refused_by: str
+    says: str
+    sentence: str
+    next_step: str
+    test: str
+
+    def fits(self, printed: str) -> bool:
+        """Whether `printed` is the row's sentence, in which `<words>` stand for what differs from case to case."""
+        parts = re.split(r"<[^<>]+>", self.sentence)
+        return re.fullmatch(".+?".join(map(re.escape, parts)), printed, re.DOTALL) is not None
+
+
+def rows(page: Path = PAGE) -> Iterator[Row]:
+    """Every row of every table of the page."""
+    for line in page.read_text().splitlines():
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        if line.startswith("|") and len(cells) == _COLUMNS and "::" in cells[-1]:
+            what, refused_by, says, sentence, next_step, test = cells
+            yield Row(what, refused_by, says.replace("`", ""), sentence.strip("`"), next_step, test.strip("`"))
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """The rows of the page that name one test."""
+
+    test: str
+
+    def kept_by(self, obj: dict, type_: str = "Stalled") -> None:
+        """Fails unless a row has the object's condition of that type, word for word."""
+        found = next(item for item in obj["status"]["conditions"] if item["type"] == type_)
+        self.prints(f"{type_} {found['reason']}", found["message"])
+
+    def prints(self, says: str, printed: str) -> None:
+        """Fails unless a row has these words."""
+        mine = [row for row in rows() if row.test == self.test]
+        assert any(row.says == says and row.fits(printed) for row in mine), (
+            f"docs/bad-input.md does not have what was printed.\n  test:    {self.test}\n  says:    {says}\n"
+            f"  printed: {printed}\n  rows:    {[(row.says, row.sentence) for row in mine]}"
+        )
