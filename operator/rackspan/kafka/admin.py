@@ -36,6 +36,7 @@ _THREADS = 4
 _FIRST_ANSWER_SECONDS = 10.0
 _CALL_SECONDS = 60.0
 _POLL_SECONDS = 0.1
+_URL_SAFE = str.maketrans("+/", "-_")
 
 
 class ConfluentConnector:
@@ -213,7 +214,8 @@ def _topic(answer: Future[Any]) -> TopicSeen | Failure | None:
     partitions = sorted(found.partitions, key=lambda partition: partition.id)
     return TopicSeen(
         found.name,
-        str(found.topic_id),
+        # librdkafka prints ids in plain base64, Kafka's own tools in its URL-safe alphabet: people compare the two.
+        str(found.topic_id).translate(_URL_SAFE),
         tuple(tuple(node.id for node in partition.replicas) for partition in partitions),
     )
 
