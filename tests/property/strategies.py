@@ -19,7 +19,9 @@ def trees(draw, most=9, spoiled=False):
     brokers = [Broker(broker, path) for broker, path in zip(ids, paths, strict=True)]
     if spoiled:
         flags = draw(st.lists(st.booleans(), min_size=len(brokers), max_size=len(brokers)))
-        brokers = [replace(b, eligible=flag or at == 0) for at, (b, flag) in enumerate(zip(brokers, flags, strict=True))]
+        brokers = [
+            replace(b, eligible=flag or at == 0) for at, (b, flag) in enumerate(zip(brokers, flags, strict=True))
+        ]
     return RackTree(LEVELS[:depth], tuple(brokers))
 
 

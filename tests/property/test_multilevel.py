@@ -4,14 +4,14 @@ from collections import Counter
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.property import oracle
+from tests.property.cases import counted
+from tests.property.strategies import loads, rows, sites, sized
 
 from rackspan.core.compliance import judge
 from rackspan.core.placement import ClusterView, PlacementSpec
 from rackspan.core.placement.multilevel import MultiLevel
 from rackspan.core.topology import RackTree
-from tests.property import oracle
-from tests.property.cases import counted
-from tests.property.strategies import loads, rows, sized, sites
 
 SEEDS = st.integers(0, 2**63 - 1)
 

@@ -210,7 +210,8 @@ def _fullest(tree: RackTree, size: int, name: str, domains: int) -> int:
                 pairwise(bounds), windows.low[at].tolist(), windows.high[at].tolist(), strict=True
             )
         ]
-    return tables[0][size][domains]
+    fullest: int = tables[0][size][domains]
+    return fullest
 
 
 def _merged(children: list[dict[int, list[int]]], held: set[int], domains: int) -> dict[int, list[int]]:

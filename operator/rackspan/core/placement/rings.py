@@ -23,8 +23,8 @@ Taken literally this goes wrong three times:
 - In an uneven tree a small domain is asked twice for one partition and names the same broker twice. Repair: a ring
   passes over children whose brokers all have a replica of this partition.
 - With the first repair, the root and the rings below can move in step: three data centres of three brokers, RF 3, and
-  each data centre would only ever lead with one of its brokers. Repair: after each round of the largest child of the
-  root, its ring starts one child further on once more.
+  each data centre would only ever lead with one of its brokers. Repair: each time the root and its largest child are
+  both back where they began, the root starts one child further on once more.
 
     /dc1/r1: 0   /dc2/r1: 1   /dc2/r2: 2, RF 3             literally   repaired
     partition 0                                              0 1 0      0 1 2
@@ -36,6 +36,7 @@ give leaders to domains, not to brokers, in equal shares.
 """
 
 from itertools import islice
+from math import lcm
 
 import numpy as np
 
@@ -79,7 +80,7 @@ class _Rings:
             self._rings.append(rings)
             self._points.append([at % len(ring) for at, ring in zip(first, rings, strict=True)])
         self._start = self._points[0][0]
-        self._round = max(self._room[1])
+        self._round = lcm(len(self._rings[0][0]), max(self._room[1]))
 
     def place(self, partition: int, size: int) -> tuple[int, ...]:
         """Replicas of the next partition."""

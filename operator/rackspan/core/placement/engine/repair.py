@@ -7,11 +7,14 @@ remains goes to the emptiest. Partitions are taken in small batches so that each
 given.
 """
 
+from dataclasses import dataclass, field
+
 import numpy as np
 import numpy.typing as npt
 
 from rackspan.core.fairness import Windows
 from rackspan.core.moves import Kept, most_kept
+from rackspan.core.placement.engine.chains import level
 from rackspan.core.placement.seeds import scrambled
 from rackspan.core.topology import IntArray, RackTree
 
@@ -37,7 +40,8 @@ def repair(tree: RackTree, windows: Windows, current: list[IntArray], load: IntA
         for row, replicas in enumerate(current[start : start + block]):
             holds[row, replicas[replicas >= 0]] = True
         holds &= tree.eligible
-        kept = most_kept(tree, windows, holds, tree.eligible & (tree.online | holds))
+        usable = tree.eligible & (tree.online | holds)
+        kept = most_kept(tree, windows, holds, usable)
         able = np.flatnonzero(kept.possible)
         step = max(1, len(tree) // (2 * size))
         for at in range(0, len(able), step):
@@ -45,6 +49,10 @@ def repair(tree: RackTree, windows: Windows, current: list[IntArray], load: IntA
             chosen = _descend(tree, windows, kept, rows, load, seed + start)
             placed[start + rows] = chosen
             load += np.bincount(chosen.ravel(), minlength=len(load))
+        if len(able):
+            graph = _Replicas(tree, windows, placed[start + able], holds[able], usable[able], load)
+            level(graph)
+            placed[start + able] = graph.placed
     return placed
 
 
@@ -68,3 +76,54 @@ def _descend(tree: RackTree, windows: Windows, kept: Kept, rows: IntArray, load:
         taken = order[np.arange(len(pair)) - starts[pair] < need[at, giver][pair]]
         more[at[pair[taken]], child[taken]] = 1
     return np.nonzero(windows.low[-1] + more)[1].reshape(len(rows), -1)
+
+
+@dataclass(slots=True)
+class _Replicas:
+    """Which broker holds which replica of the partitions to repair; an item is a partition and a column of `placed`."""
+
+    tree: RackTree
+    windows: Windows
+    placed: IntArray  # (partitions, replicas)
+    holds: BoolArray  # (partitions, brokers)
+    usable: BoolArray  # (partitions, brokers)
+    load: IntArray
+    counts: list[IntArray] = field(init=False)  # per named level, (partitions, domains)
+
+    def __post_init__(self) -> None:
+        rows = np.arange(len(self.placed))[:, None]
+        self.counts = []
+        for domains in self.tree.nodes[1:-1]:
+            count = np.zeros((len(self.placed), len(domains)), dtype=np.int64)
+            np.add.at(count, (rows, domains.of_broker[self.placed]), 1)
+            self.counts.append(count)
+
+    @property
+    def holding(self) -> BoolArray:
+        return np.bincount(self.placed.ravel(), minlength=len(self.load)) > 0
+
+    def handovers(self, givers: BoolArray, takers: BoolArray) -> tuple[IntArray, IntArray, IntArray]:
+        row, column = np.nonzero(givers[self.placed])
+        taker = np.flatnonzero(takers)
+        giver = self.placed[row, column]
+        fits = self.usable[row][:, taker] & (self.holds[row, giver][:, None] == self.holds[row][:, taker])
+        for replica in range(self.placed.shape[1]):
+            fits &= self.placed[row, replica][:, None] != taker
+        for at, count in enumerate(self.counts, start=1):
+            of_broker = self.tree.nodes[at].of_broker
+            loses, gains = of_broker[giver], of_broker[taker]
+            spare = count[row, loses] > self.windows.low[at][loses]
+            room = count[row][:, gains] < self.windows.high[at][gains]
+            fits &= (loses[:, None] == gains) | (spare[:, None] & room)
+        found, which = np.nonzero(fits)
+        return row[found], column[found], taker[which]
+
+    def holder(self, partition: int, column: int) -> int:
+        return int(self.placed[partition, column])
+
+    def hand_over(self, partition: int, column: int, taker: int) -> None:
+        giver = self.placed[partition, column]
+        for count, domains in zip(self.counts, self.tree.nodes[1:-1], strict=True):
+            count[partition, domains.of_broker[giver]] -= 1
+            count[partition, domains.of_broker[taker]] += 1
+        self.placed[partition, column] = taker

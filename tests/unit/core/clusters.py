@@ -1,0 +1,21 @@
+"""Clusters the tests of the core talk about."""
+
+from rackspan.core.topology import Broker, RackTree, parse_rack
+
+
+def cluster(levels, racks, drained=(), offline=()):
+    """A tree from a mapping of broker id to rack id (None: no rack)."""
+    brokers = (
+        Broker(broker, None if rack is None else parse_rack(rack), broker not in drained, broker not in offline)
+        for broker, rack in racks.items()
+    )
+    return RackTree(tuple(levels.split()), tuple(brokers))
+
+
+def grid(levels, *widths):
+    """A tree whose domains all have as many children as `widths` says, level by level; the last width are brokers."""
+    paths = [()]
+    for width in widths[:-1]:
+        paths = [(*path, f"{len(path)}{number}") for path in paths for number in range(width)]
+    brokers = (path for path in paths for _ in range(widths[-1]))
+    return RackTree(tuple(levels.split()), tuple(Broker(at, path) for at, path in enumerate(brokers)))

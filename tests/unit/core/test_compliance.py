@@ -1,0 +1,97 @@
+import numpy as np
+import pytest
+from tests.unit.core.clusters import cluster, grid
+
+from rackspan.core.compliance import Finding, Reason, judge
+from rackspan.core.placement import Placement, Spread, Unsatisfiable
+from rackspan.core.topology import RackTree, TopologyError
+
+NINE = grid("zone", 3, 3)  # zones /00 with 0 1 2, /01 with 3 4 5, /02 with 6 7 8
+
+
+def test_a_fair_topic_is_compliant():
+    verdict = judge(NINE, [(0, 3, 6), (4, 7, 1)])
+    assert verdict.compliant
+    assert (verdict.partitions, verdict.non_compliant, verdict.moves, verdict.findings) == (2, 0, 0, ())
+
+
+def test_findings_say_where_and_how_many_too_many():
+    verdict = judge(NINE, [(0, 3, 6), (0, 1, 2), (0, 1, 3)])
+    assert verdict.findings == (
+        Finding(1, "zone", "/00", Reason.TOO_MANY_REPLICAS, 2),
+        Finding(2, "zone", "/00", Reason.TOO_MANY_REPLICAS, 1),
+    )
+    assert verdict.moves_of.tolist() == [0, 2, 1]
+    assert verdict.unfair == {"zone": 2}
+    assert verdict.sample(1) == verdict.findings[:1]
+
+
+def test_each_level_is_judged_by_what_the_domain_above_holds():
+    tree = grid("region zone", 2, 2, 2)  # /00: 0 1 | 2 3, /01: 4 5 | 6 7
+    verdict = judge(tree, [(0, 2, 4), (0, 1, 4), (0, 2, 1)])
+    assert [(finding.partition, finding.level, finding.domain) for finding in verdict.findings] == [
+        (1, "zone", "/00/10"),
+        (2, "region", "/00"),
+    ]
+
+
+def test_a_rack_that_is_full_excuses_the_others():
+    tree = cluster("zone", {0: "a", 1: "b", 2: "b", 3: "b"})
+    assert judge(tree, [(0, 1, 2, 3)]).compliant
+
+
+def test_a_replica_on_a_broker_that_is_not_eligible_is_out_of_place():
+    tree = cluster("zone", {0: "a", 1: "b", 2: "b"}, drained={1})
+    verdict = judge(tree, [(0, 1)])
+    assert verdict.findings == (Finding(0, "broker", "1", Reason.BROKER_NOT_ELIGIBLE, 1),)
+    assert verdict.moves == 1
+
+
+def test_a_replica_on_a_broker_that_is_offline_is_not():
+    tree = cluster("zone", {0: "a", 1: "b", 2: "b"}, offline={1})
+    assert judge(tree, [(0, 1)]).compliant
+
+
+def test_a_replica_on_a_broker_the_cluster_does_not_have_is_out_of_place():
+    verdict = judge(NINE, [(0, 3, 99)])
+    assert verdict.findings == (Finding(0, "broker", "99", Reason.BROKER_UNKNOWN, 1),)
+    assert verdict.moves == 1
+
+
+def test_a_broker_listed_twice_is_a_finding():
+    assert [finding.reason for finding in judge(NINE, [(0, 3, 3)]).findings] == [Reason.BROKER_REPEATED]
+
+
+def test_partitions_of_one_topic_may_differ_in_replication_factor():
+    verdict = judge(NINE, [(0,), (0, 3), (0, 1), (0, 3, 6, 1)])
+    assert verdict.broken.tolist() == [False, False, True, False]
+
+
+@pytest.mark.parametrize("replicas", [[], Placement([]), np.empty((0, 3), dtype=np.int32)])
+def test_a_topic_without_partitions_is_compliant(replicas):
+    assert judge(NINE, replicas).compliant
+
+
+def test_without_brokers_everything_is_out_of_place():
+    verdict = judge(RackTree(("zone",), ()), [(1, 2)])
+    assert verdict.non_compliant == 1
+    assert {finding.reason for finding in verdict.findings} == {Reason.BROKER_UNKNOWN}
+
+
+def test_a_spread_loosens_a_level():
+    rows = [(0, 1, 3), (0, 1, 2)]
+    assert judge(NINE, rows).broken.tolist() == [True, True]
+    assert judge(NINE, rows, [Spread("zone", 2)]).broken.tolist() == [False, True]
+    assert judge(NINE, rows, [Spread("zone", 2)]).moves_of.tolist() == [0, 1]
+    assert judge(NINE, rows, [Spread("zone", 3)]).compliant
+
+
+def test_a_spread_to_be_refused_excuses_no_full_rack():
+    tree = cluster("zone", {0: "a", 1: "b", 2: "b", 3: "b"})
+    assert not judge(tree, [(0, 1, 2, 3)], [Spread("zone", 1)]).compliant
+    assert judge(tree, [(0, 1, 2, 3)], [Spread("zone", 1, Unsatisfiable.BEST)]).compliant
+
+
+def test_a_spread_over_a_level_that_is_not_there_is_refused():
+    with pytest.raises(TopologyError, match="rack"):
+        judge(NINE, [(0, 3, 6)], [Spread("rack")])

@@ -1,0 +1,92 @@
+import pytest
+from tests.unit.core.clusters import grid
+
+from rackspan.core.durability import Durability, DurabilityError, min_insync
+from rackspan.core.placement import ClusterView, PlacementSpec
+from rackspan.core.placement.multilevel import MultiLevel
+from rackspan.core.topology import TopologyError
+
+THREE = grid("zone", 3, 3)
+TWO = grid("zone", 2, 3)
+
+
+def placed(tree, size):
+    return MultiLevel().place(PlacementSpec(12, size), ClusterView(tree))
+
+
+@pytest.mark.parametrize(
+    ("tree", "size", "wishes", "value"),
+    [
+        (THREE, 3, {"min_domains": {"zone": 2}}, 2),
+        (THREE, 4, {"min_domains": {"zone": 2}}, 3),
+        (THREE, 3, {"min_domains": {"zone": 3}}, 3),
+        (TWO, 3, {"min_domains": {"zone": 2}}, 3),
+        (THREE, 3, {"tolerate": {"zone": 1}}, 2),
+        (THREE, 3, {"tolerate": {"zone": 2}}, 1),
+        (THREE, 6, {"tolerate": {"zone": 1}}, 4),
+        (TWO, 3, {"tolerate": {"zone": 1}}, 1),
+        (THREE, 5, {"min_domains": {"zone": 2}, "tolerate": {"zone": 1}}, 3),
+        (THREE, 6, {"min_domains": {"zone": 2}, "tolerate": {"zone": 1}}, 3),
+    ],
+)
+def test_min_insync_replicas_is_derived_from_what_was_wished(tree, size, wishes, value):
+    assert min_insync(tree, placed(tree, size), Durability(**wishes)).value == value
+
+
+def test_it_follows_the_worst_partition():
+    rows = [(0, 3, 6), (0, 1, 3)]
+    assert min_insync(THREE, rows[:1], Durability(min_domains={"zone": 2})).value == 2
+    assert min_insync(THREE, rows, Durability(min_domains={"zone": 2})).value == 3
+    assert min_insync(THREE, rows, Durability(tolerate={"zone": 1})).value == 1
+
+
+def test_nothing_wished_nothing_derived():
+    assert min_insync(THREE, placed(THREE, 3), Durability()).value is None
+
+
+@pytest.mark.parametrize(
+    ("tree", "size", "wishes", "given", "reason", "change"),
+    [
+        (
+            THREE, 4, {"min_domains": {"zone": 2}, "tolerate": {"zone": 1}}, None,
+            "minDomains zone: 2 needs min.insync.replicas 3, tolerate zone: 1 allows 2", "raise replicationFactor to 5",
+        ),
+        (THREE, 3, {"min_domains": {"zone": 4}}, None, "partition 0 has them in 3", "lower it to 3"),
+        (THREE, 2, {"min_domains": {"zone": 3}}, None, "partition 0 has them in 2", "raise replicationFactor to 3"),
+        (THREE, 3, {"tolerate": {"zone": 3}}, None, "would leave partition 0 no replica", "lower it to 2"),
+        (THREE, 1, {"tolerate": {"zone": 1}}, None, "would leave partition 0 no replica", "raise replicationFactor to 2"),
+        (THREE, 3, {"min_domains": {"zone": 2}}, 1, "1 is too small for minDomains zone: 2", "raise it to 2"),
+        (THREE, 3, {"tolerate": {"zone": 1}}, 3, "3 is too large for tolerate zone: 1", "lower it to 2"),
+        (THREE, 3, {}, 4, "4 is too large for replicationFactor 3", "lower it to 3"),
+    ],
+)  # fmt: skip
+def test_a_contradiction_names_both_sides_and_the_smallest_change(tree, size, wishes, given, reason, change):
+    with pytest.raises(DurabilityError) as caught:
+        min_insync(tree, placed(tree, size), Durability(**wishes), given)
+    assert reason in caught.value.reason
+    assert change in caught.value.smallest_change
+
+
+def test_the_smallest_change_does_what_it_says():
+    wishes = Durability(min_domains={"zone": 2}, tolerate={"zone": 1})
+    with pytest.raises(DurabilityError, match="raise replicationFactor to 5"):
+        min_insync(THREE, placed(THREE, 4), wishes)
+    assert min_insync(THREE, placed(THREE, 5), wishes).value == 3
+
+
+def test_a_value_equal_to_the_replication_factor_is_warned_of():
+    derived = min_insync(TWO, placed(TWO, 3), Durability(min_domains={"zone": 2}))
+    assert "one replica that lags stops acks=all writes" in derived.warnings[0]
+    assert min_insync(THREE, placed(THREE, 3), Durability(), 3).warnings
+    assert not min_insync(THREE, placed(THREE, 3), Durability(), 2).warnings
+    assert not min_insync(THREE, placed(THREE, 1), Durability(), 1).warnings
+
+
+def test_levels_that_are_not_there_are_refused():
+    with pytest.raises(TopologyError, match='no level "rack"'):
+        min_insync(THREE, placed(THREE, 3), Durability(tolerate={"rack": 1}))
+
+
+def test_fewer_than_one_domain_is_refused():
+    with pytest.raises(ValueError, match='tolerate of level "zone" is 0'):
+        Durability(tolerate={"zone": 0})

@@ -1,0 +1,233 @@
+"""What the default placer promises beyond its laws (tests/property): loads, preferences, refusals, speed."""
+
+import subprocess
+import sys
+from collections import Counter
+from itertools import combinations
+from time import perf_counter
+
+import numpy as np
+import pytest
+from tests.unit.core.clusters import cluster, grid
+
+from rackspan.core.compliance import judge
+from rackspan.core.placement import (
+    ClusterView,
+    InfeasibleError,
+    MissingRackError,
+    PlacementSpec,
+    Spread,
+    Unsatisfiable,
+    seed_for,
+)
+from rackspan.core.placement.multilevel import MultiLevel
+
+
+def place(tree, partitions, size, replicas=None, leaders=None, **wishes):
+    spec = PlacementSpec(partitions, size, **wishes)
+    return MultiLevel().place(spec, ClusterView(tree, replicas or {}, leaders or {}))
+
+
+def held(placement):
+    return Counter(broker for row in placement.partitions for broker in row)
+
+
+def led(placement):
+    return Counter(row[0] for row in placement.partitions)
+
+
+def spread_of(counts, keys):
+    values = [counts[key] for key in keys]
+    return max(values) - min(values)
+
+
+def test_a_large_topic_is_even_over_brokers_and_domains_of_every_level():
+    tree = grid("region zone rack", 3, 2, 2, 4)
+    placement = place(tree, 10_000, 3, seed=1)
+    assert judge(tree, placement).compliant
+    for counts in (held(placement), led(placement)):
+        assert spread_of(counts, range(48)) <= 1
+        for level in tree.nodes[1:-1]:
+            domains = Counter()
+            for broker, count in counts.items():
+                domains[int(level.of_broker[tree.positions(broker)])] += count
+            assert spread_of(domains, range(len(level))) <= 1
+
+
+def test_partners_vary_so_that_the_load_of_a_lost_broker_spreads():
+    tree = grid("zone", 3, 10)
+    placement = place(tree, 3000, 3, seed=1)
+    pairs = Counter(pair for row in placement.partitions for pair in combinations(sorted(row), 2))
+    assert len(pairs) == 300  # every pair over two zones
+    heirs = Counter(row[1] for row in placement.partitions if row[0] == 0)
+    assert len(heirs) == 20
+    assert max(heirs.values()) <= 3 * sum(heirs.values()) / 20
+
+
+def test_a_new_topic_goes_where_less_lies():
+    tree = grid("zone", 3, 2)
+    placement = place(tree, 6, 3, replicas={0: 10, 1: 4, 2: 10, 3: 10, 4: 10, 5: 10})
+    assert held(placement)[1] == 6
+    assert held(placement)[0] == 0
+    assert judge(tree, placement).compliant
+
+
+def test_leaders_go_where_fewer_are():
+    tree = grid("zone", 3, 1)
+    assert led(place(tree, 6, 3, leaders={0: 4, 1: 0, 2: 0})) == {1: 3, 2: 3}
+
+
+def test_a_thousand_topics_one_after_another_fill_the_cluster_evenly():
+    tree = grid("zone", 3, 3)
+    replicas, leaders = Counter(), Counter()
+    for topic in range(1000):
+        placement = place(tree, 6, 3, replicas, leaders, seed=seed_for(f"topic-{topic}"))
+        replicas.update(held(placement))
+        leaders.update(led(placement))
+    assert spread_of(replicas, range(9)) <= 1
+    assert spread_of(leaders, range(9)) <= 1
+
+
+def test_preferred_domains_lead_and_share_it_evenly():
+    tree = grid("region zone", 3, 2, 2)  # /00 0..3, /01 4..7, /02 8..11
+    placement = place(tree, 24, 3, seed=3)
+    assert set(led(placement)) == set(range(12))
+    preferred = MultiLevel().place(PlacementSpec(24, 3, leaders=(("00",),)), ClusterView(tree))
+    assert led(preferred) == dict.fromkeys(range(4), 6)
+    both = MultiLevel().place(PlacementSpec(24, 2, leaders=(("00",), ("01", "10"))), ClusterView(tree))
+    assert led(both) == dict.fromkeys(range(6), 4)
+    assert judge(tree, both).compliant
+
+
+def test_excluded_drained_and_offline_brokers_get_nothing():
+    tree = cluster("zone", {b: f"z{b % 3}" for b in range(12)}, drained={0}, offline={1})
+    placement = place(tree, 30, 3, exclude=("2", "/z0"))
+    assert not {0, 1, 2, 3, 6, 9} & set(held(placement))
+    assert set(held(place(tree, 30, 2, include=("/z1", "5")))) == {4, 7, 10, 5}
+
+
+def test_what_is_offline_still_counts_for_what_is_fair():
+    tree = cluster("zone", {0: "a", 1: "b", 2: "b", 3: "c"}, offline={1})
+    assert judge(tree, place(tree, 6, 3)).compliant
+
+
+def test_a_zone_that_is_gone_does_not_stop_new_topics():
+    tree = cluster("zone", {0: "a", 1: "a", 2: "b", 3: "b", 4: "c"}, offline={4})
+    placement = place(tree, 6, 3)
+    assert set(held(placement)) == {0, 1, 2, 3}
+    assert judge(tree.without_offline(), placement).compliant
+    assert judge(tree, placement).non_compliant == 6
+
+
+def test_a_repair_that_has_to_wait_for_a_broker_leaves_the_partition_alone():
+    tree = cluster("zone", {0: "a", 1: "a", 2: "b"}, offline={2})
+    assert place(tree, 1, 2, current=((0, 1),)).partitions == ((0, 1),)
+    with pytest.raises(InfeasibleError, match="offline brokers back"):
+        place(tree, 1, 2, current=((0,),))
+
+
+def test_draining_empties_a_broker_and_moves_nothing_else():
+    before = grid("zone", 3, 3)
+    placement = place(before, 90, 3, seed=5)
+    after = cluster("zone", {b.id: b.rack[0] for b in before.brokers}, drained={4})
+    drained = place(after, 90, 3, replicas=held(placement), leaders=led(placement), current=placement.partitions)
+    moved = sum(len(set(row) - set(was)) for was, row in zip(placement.partitions, drained.partitions, strict=True))
+    assert held(drained)[4] == 0
+    assert moved == held(placement)[4] == judge(after, placement).moves
+    assert judge(after, drained).compliant
+    assert spread_of(held(drained), [3, 5]) <= 1
+
+
+def test_raising_the_replication_factor_fills_the_brokers_evenly():
+    tree = grid("zone", 3, 4)
+    two = place(tree, 60, 2, seed=8)
+    three = place(tree, 60, 3, replicas=held(two), leaders=led(two), current=two.partitions)
+    assert spread_of(held(three), range(12)) <= 1
+    assert led(three) == led(two)
+
+
+@pytest.mark.parametrize(
+    ("wishes", "reason", "change"),
+    [
+        (
+            {"replication_factor": 5},
+            "replicationFactor 5 needs 5 eligible brokers, there are 4",
+            "lower it to 4 or add 1 broker",
+        ),
+        ({"replication_factor": 0}, "replicationFactor is 0", "raise it to 1"),
+        ({"exclude": ("/dc1",), "replication_factor": 2}, "there is 1", "lower it to 1 or add 1 broker"),
+        ({"spread": (Spread("dc"),), "replication_factor": 4}, "/dc2 has 1 eligible broker", "add 1 broker in /dc2"),
+        ({"spread": (Spread("zone"),)}, 'no level "zone" (levels: dc)', "use one of these levels"),
+        ({"include": ("/dc3",)}, '"/dc3" names no broker', "correct or remove it"),
+        ({"leaders": (("dc3",),)}, "preferred for leaders (/dc3)", "prefer a domain that has one"),
+        (
+            {"partitions": 1, "current": ((0, 3), (1, 3))},
+            "the topic has 2 partitions and 1 are asked for",
+            "raise partitions to 2",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused_with_the_smallest_change(wishes, reason, change):
+    tree = cluster("dc", {0: "dc1", 1: "dc1", 2: "dc1", 3: "dc2"})
+    spec = PlacementSpec(**({"partitions": 4, "replication_factor": 2} | wishes))
+    with pytest.raises(InfeasibleError) as caught:
+        MultiLevel().place(spec, ClusterView(tree))
+    assert reason in caught.value.reason
+    assert change in caught.value.smallest_change
+
+
+def test_the_smallest_change_for_a_spread_does_what_it_says():
+    wish = (Spread("dc"),)
+    grown = cluster("dc", {0: "dc1", 1: "dc1", 2: "dc1", 3: "dc2", 4: "dc2"})
+    assert judge(grown, place(grown, 6, 4, spread=wish), wish).compliant
+
+
+def test_best_takes_the_fair_split_where_a_spread_cannot_be_met():
+    tree = cluster("dc", {0: "dc1", 1: "dc1", 2: "dc1", 3: "dc2"})
+    wish = (Spread("dc", 1, Unsatisfiable.BEST),)
+    assert judge(tree, place(tree, 6, 4, spread=wish), wish).compliant
+
+
+def test_missing_racks_are_refused_by_name_and_can_be_ignored():
+    tree = cluster("zone", {0: "a", 1: None, 2: "b", 3: None})
+    with pytest.raises(MissingRackError, match="brokers 1, 3") as caught:
+        place(tree, 3, 2)
+    assert caught.value.brokers == (1, 3)
+    assert spread_of(held(place(tree.without_racks(), 4, 2)), range(4)) == 0
+
+
+def test_what_a_spread_allows_is_left_alone():
+    tree = grid("zone", 3, 3)
+    current = ((0, 1, 3), (4, 7, 1))
+    assert place(tree, 2, 3, current=current, spread=(Spread("zone", 2),)).partitions == current
+
+
+def test_every_process_places_alike():
+    program = (
+        "from rackspan.core.placement import *; from rackspan.core.placement.multilevel import MultiLevel;"
+        "from rackspan.core.topology import *;"
+        "t = RackTree(('zone',), tuple(Broker(b, (f'z{b % 3}',)) for b in range(9)));"
+        "print(seed_for('orders'), MultiLevel().place(PlacementSpec(50, 3, seed=seed_for('orders')), ClusterView(t)))"
+    )
+    runs = {
+        subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, check=True, env={"PYTHONHASHSEED": seed}
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(runs) == 1
+
+
+def test_seeds_do_not_change_between_releases():
+    assert seed_for("orders") == 7_698_470_304_738_852_774
+
+
+def test_a_small_topic_is_placed_in_a_blink():
+    tree = grid("zone", 3, 3)
+    place(tree, 6, 3)
+    times = []
+    for topic in range(50):
+        start = perf_counter()
+        place(tree, 6, 3, dict.fromkeys(range(9), topic), dict.fromkeys(range(9), topic), seed=topic)
+        times.append(perf_counter() - start)
+    assert np.median(times) < 0.01

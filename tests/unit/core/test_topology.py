@@ -1,0 +1,127 @@
+import pytest
+from tests.unit.core.clusters import cluster
+
+from rackspan.core.topology import (
+    Broker,
+    RackPathError,
+    RackTree,
+    TopologyError,
+    domain_name,
+    format_rack,
+    parse_rack,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("use1-az1", ("use1-az1",)),
+        ("/use1-az1", ("use1-az1",)),
+        ("/eu/eu-1a/r7", ("eu", "eu-1a", "r7")),
+        ("a/b", ("a", "b")),
+    ],
+)
+def test_a_rack_id_is_a_path_with_an_optional_leading_slash(text, path):
+    assert parse_rack(text) == path
+    assert parse_rack(format_rack(path)) == path
+    assert parse_rack(domain_name(path)) == path
+
+
+def test_a_flat_rack_id_is_written_as_kafka_wrote_it():
+    assert format_rack(("use1-az1",)) == "use1-az1"
+    assert format_rack(("eu", "a")) == "/eu/a"
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("", "is empty"),
+        ("/", "is empty"),
+        ("/eu//r1", 'step 2 is empty (after "/eu")'),
+        ("/eu/r1/", 'step 3 is empty (after "/eu/r1")'),
+        ("//r1", 'step 1 is empty (after "/")'),
+        ("/eu/r 1", 'step 2 ("r 1") holds white space'),
+        ("zone\t", "holds white space"),
+    ],
+)
+def test_a_malformed_rack_id_is_refused_with_the_place_and_the_reason(text, complaint):
+    with pytest.raises(RackPathError) as caught:
+        parse_rack(text)
+    assert complaint in str(caught.value)
+
+
+def test_brokers_whose_paths_end_early_share_one_unnamed_child():
+    tree = cluster("region zone", {0: "/eu", 1: "/eu", 2: "/eu/a", 3: "/us/a"})
+    zones = tree.level("zone")
+    assert [domain_name(path) for path in zones.paths] == ["/eu/<unnamed>", "/eu/a", "/us/a"]
+    assert zones.capacity.tolist() == [2, 1, 1]
+
+
+def test_capacity_counts_eligible_brokers_whether_online_or_not():
+    tree = cluster("zone", {0: "a", 1: "a", 2: "b", 3: "b"}, drained={1}, offline={2})
+    assert tree.level("zone").capacity.tolist() == [1, 2]
+    assert tree.capacity == 3
+
+
+def test_the_order_of_brokers_makes_no_difference():
+    racks = {3: "b", 1: "a", 2: "b"}
+    tree, other = cluster("zone", racks), cluster("zone", dict(sorted(racks.items())))
+    assert tree == other
+    assert hash(tree) == hash(other)
+    assert tree.ids.tolist() == other.ids.tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("brokers", "complaint"),
+    [
+        ([Broker(1, ("a",)), Broker(1, ("b",))], "broker 1 is listed twice"),
+        ([Broker(7, ("a", "b"))], "broker 7 has the rack /a/b of 2 steps, the topology has 1 level"),
+        ([Broker(-1, ("a",))], "broker id -1 is negative"),
+    ],
+)
+def test_brokers_that_form_no_tree_are_refused(brokers, complaint):
+    with pytest.raises(TopologyError) as caught:
+        RackTree(("zone",), tuple(brokers))
+    assert complaint in str(caught.value)
+
+
+def test_a_level_that_is_not_there_is_refused_with_those_that_are():
+    with pytest.raises(TopologyError, match='no level "host" \\(levels: region, zone\\)'):
+        cluster("region zone", {0: "/eu/a"}).level("host")
+
+
+def test_missing_racks_are_named_only_where_others_have_one():
+    assert cluster("zone", {0: "a", 1: None, 2: None}).missing_racks == (1, 2)
+    assert cluster("zone", {0: None, 1: None}).missing_racks == ()
+    assert cluster("zone", {0: "a", 1: None}).without_racks().missing_racks == ()
+
+
+@pytest.mark.parametrize(
+    ("pattern", "brokers"),
+    [
+        ("12", (12,)),
+        ("13", ()),
+        ("/12", (3,)),
+        ("/eu", (0, 1, 2)),
+        ("/eu/*/r1", (0, 2)),
+        ("/eu/a/*", (0, 1)),
+        ("/*/a", (0, 1, 4)),
+        ("/e?", (0, 1, 2)),
+        ("/us/a/r1/x", ()),
+    ],
+)
+def test_patterns_name_brokers_by_id_or_by_rack(pattern, brokers):
+    racks = {0: "/eu/a/r1", 1: "/eu/a/r2", 2: "/eu/b/r1", 3: "/12", 4: "/us/a/r1", 12: "/us/b"}
+    assert cluster("region zone rack", racks).matches(pattern) == brokers
+
+
+def test_positions_of_ids_far_apart_are_found():
+    tree = RackTree(("zone",), (Broker(1, ("b",)), Broker(2_000_000_000, ("a",))))
+    assert tree.positions([1, 2_000_000_000, 5, -1]).tolist() == [1, 0, -1, -1]
+    small = cluster("zone", {4: "a", 9: "b"})
+    assert small.positions([[9, 4], [0, 99]]).tolist() == [[1, 0], [-1, -1]]
+
+
+def test_a_cluster_without_brokers_is_a_tree_too():
+    tree = RackTree(("zone",), ())
+    assert (tree.capacity, tree.missing_racks, len(tree)) == (0, (), 0)
