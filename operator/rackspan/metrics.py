@@ -14,6 +14,7 @@ BATCH_TOPICS = Histogram(
     ["operation"],
     buckets=(1, 2, 5, 10, 25, 50, 100, 250, 500, 1000),
 )
+RECONCILED = Counter("rackspan_topics_reconciled_total", "KafkaTopic objects passed over", ["topology"])
 RECONCILE_SECONDS = Histogram(
     "rackspan_reconcile_seconds",
     "From taking a batch of topics to having queued their statuses",

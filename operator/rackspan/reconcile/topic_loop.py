@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from rackspan.api.conditions import COMPLIANT, READY, STALLED, find_condition, is_true
 from rackspan.api.kafkatopic import KIND
 from rackspan.api.reasons import Reason
-from rackspan.metrics import ERRORS, QUEUE_DEPTH, RECONCILE_SECONDS
+from rackspan.metrics import ERRORS, QUEUE_DEPTH, RECONCILE_SECONDS, RECONCILED
 from rackspan.reconcile.access import not_allowed, rival
 from rackspan.reconcile.announce import announcements
 from rackspan.reconcile.deletion import finalizers_for
@@ -78,6 +78,8 @@ class TopicLoop:
             ERRORS.labels(Remedy.RETRY, Reason.UNEXPECTED_ERROR).inc()
             _log.exception("topology %s: unexpected error over %d topics", self._topology, len(keys))
             self._retry(keys)
+        else:
+            RECONCILED.labels(str(self._topology)).inc(len(keys))
         finally:
             self._queue.done(keys)
 

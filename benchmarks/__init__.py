@@ -1,0 +1,1 @@
+"""Figures: each benchmark prints medians, and its peers from the same run."""

@@ -1,0 +1,377 @@
+"""The operator under load: many KafkaTopics at once, on a real API server and a real Kafka of three brokers.
+
+In the same run, for contrast: the same topics made by a bare client, one call a topic and in a few batched calls.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+from confluent_kafka.admin import AdminClient, NewTopic
+from dev import assets, kafka_archive, kafka_dist
+from dev.controlplane import ControlPlane
+from dev.kafka_cluster import KafkaCluster
+from dev.nodes import create_sites, sites
+from dev.paths import REPOSITORY
+from dev.processes import Processes, free_ports
+from kubernetes import client
+from prometheus_client.parser import text_string_to_metric_families
+from rackspan.kube.rest import Rest, connect
+
+from benchmarks.machine import describe
+
+NAMESPACE = "bench"
+BROKERS = ("/eu/a/r1", "/eu/b/r1", "/eu/c/r1")
+TOPICS_PATH = f"/apis/rackspan.dev/v1alpha1/namespaces/{NAMESPACE}/kafkatopics"
+CLIENTS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    plane: ControlPlane
+    kafka: KafkaCluster
+
+
+@contextmanager
+def fresh_stack(heap: str) -> Iterator[Stack]:
+    with tempfile.TemporaryDirectory(prefix="rackspan-bench-") as folder:
+        directory = Path(folder)
+        with Processes.attached(directory) as processes:
+            distribution = kafka_archive.ensure_archive(kafka_dist.ensure_distribution())
+            plane = ControlPlane.start(directory / "kubernetes", processes, assets.ensure_kubernetes())
+            kafka = KafkaCluster.start(directory / "kafka", processes, distribution, BROKERS, heap=heap)
+            with plane.api_client() as api:
+                core = client.CoreV1Api(api)
+                core.create_namespace({"metadata": {"name": NAMESPACE}})
+                create_sites(core, NAMESPACE, sites(*BROKERS))
+            plane.kubectl.apply(REPOSITORY / "crds", arguments=["--server-side"])
+            plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
+            plane.kubectl.apply(topology(kafka))
+            yield Stack(plane, kafka)
+
+
+def topology(kafka: KafkaCluster) -> dict[str, Any]:
+    return {
+        "apiVersion": "rackspan.dev/v1alpha1",
+        "kind": "RackTopology",
+        "metadata": {"name": "bench", "namespace": NAMESPACE},
+        "spec": {
+            "kafka": {"bootstrapServers": kafka.bootstrap()},
+            "levels": [
+                {"name": "zone", "nodeLabel": "topology.kubernetes.io/zone"},
+                {"name": "rack", "nodeLabel": "topology.rackspan.dev/rack"},
+            ],
+            "brokers": {"podSelector": {"matchLabels": {"app": "kafka"}}},
+        },
+    }
+
+
+def topic(name: str, partitions: int, replicas: int) -> dict[str, Any]:
+    return {
+        "apiVersion": "rackspan.dev/v1alpha1",
+        "kind": "KafkaTopic",
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": {"topologyRef": {"name": "bench"}, "partitions": partitions, "replicationFactor": replicas},
+    }
+
+
+class Operator:
+    """The real process, its CPU seconds, its memory and its own counters."""
+
+    def __init__(self, stack: Stack, log: Path) -> None:
+        self._port = free_ports(1)[0]
+        self._log = log.open("ab")
+        self.started = time.perf_counter()
+        self._process = subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "rackspan",
+                "operator",
+                f"--kubeconfig={stack.plane.kubeconfig}",
+                "--listen-host=127.0.0.1",
+                f"--listen-port={self._port}",
+            ],
+            stdout=self._log,
+            stderr=subprocess.STDOUT,
+        )
+        self._ps = psutil.Process(self._process.pid)
+        self.peak = 0
+        self._watching = threading.Event()
+        threading.Thread(target=self._watch_memory, daemon=True).start()
+
+    def _watch_memory(self) -> None:
+        with suppress(psutil.Error):
+            while not self._watching.wait(0.2):
+                self.peak = max(self.peak, self._ps.memory_info().rss)
+
+    @property
+    def cpu(self) -> float:
+        times = self._ps.cpu_times()
+        return times.user + times.system
+
+    def counters(self) -> dict[str, float]:
+        text = urllib.request.urlopen(f"http://127.0.0.1:{self._port}/metrics", timeout=10).read().decode()
+        return {
+            sample.name + "".join(f"[{value}]" for key, value in sorted(sample.labels.items()) if key != "le"): sample.value
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+            if sample.name.startswith("rackspan") and not sample.name.endswith("_bucket")
+        }
+
+    def until(self, condition: Callable[[dict[str, float]], bool], timeout: float = 120) -> float:
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
+            with suppress(OSError):
+                if condition(self.counters()):
+                    return time.perf_counter()
+            time.sleep(0.1)
+        raise TimeoutError("the operator did not get there; see its log")
+
+    def stop(self) -> None:
+        self._watching.set()
+        self._process.send_signal(signal.SIGTERM)
+        self._process.wait(60)
+        self._log.close()
+
+
+class ReadyWatch:
+    """Watches KafkaTopics: which are Ready, and at which generation."""
+
+    def __init__(self, stack: Stack) -> None:
+        self.ready: dict[str, int] = {}
+        self.when: dict[str, float] = {}
+        self._api = stack.plane.api_client()
+        self._changed = threading.Condition()
+        threading.Thread(target=self._follow, daemon=True).start()
+
+    def _follow(self) -> None:
+        stream = client.CustomObjectsApi(self._api).list_namespaced_custom_object(
+            "rackspan.dev", "v1alpha1", NAMESPACE, "kafkatopics", watch=True, _preload_content=False
+        )
+        buffer = b""
+        for chunk in stream.stream(2**16):
+            *lines, buffer = (buffer + chunk).split(b"\n")
+            for line in lines:
+                self._take(json.loads(line)["object"])
+
+    def _take(self, found: dict[str, Any]) -> None:
+        for condition in found.get("status", {}).get("conditions", []):
+            if condition["type"] == "Ready" and condition["status"] == "True":
+                with self._changed:
+                    name = found["metadata"]["name"]
+                    self.ready[name] = condition["observedGeneration"]
+                    self.when[name] = time.perf_counter()
+                    self._changed.notify_all()
+
+    def until(self, count: int, generation: int, timeout: float) -> float:
+        """Seconds on the clock when `count` topics were Ready at `generation`."""
+        with self._changed:
+            if not self._changed.wait_for(
+                lambda: sum(value >= generation for value in self.ready.values()) >= count, timeout
+            ):
+                got = sum(value >= generation for value in self.ready.values())
+                raise TimeoutError(f"{got} of {count} topics were Ready in {timeout} s")
+        return max(self.when.values())
+
+
+async def in_parallel(stack: Stack, calls: list[tuple[str, str, dict[str, Any]]]) -> None:
+    """Send requests (verb, path, body) from CLIENTS connections."""
+    rest = Rest(await connect(stack.plane.kubeconfig))
+    waiting = iter(calls)
+
+    async def send() -> None:
+        for verb, path, body in waiting:
+            await (rest.post("bench", path, body) if verb == "POST" else rest.merge("bench", path, body))
+
+    try:
+        await asyncio.gather(*(send() for _ in range(CLIENTS)))
+    finally:
+        await rest.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    what: str
+    topics: int
+    seconds: float
+    cpu: float | None = None
+    memory: int | None = None
+    kafka_calls: float | None = None
+    kube_calls: float | None = None
+
+    def __str__(self) -> str:
+        cells = [
+            self.what,
+            f"{self.topics:,}",
+            f"{self.seconds:.1f}",
+            f"{self.topics / self.seconds:.0f}",
+            "" if self.cpu is None else f"{self.cpu:.1f}",
+            "" if self.memory is None else f"{self.memory / 2**20:.0f}",
+            "" if self.kafka_calls is None else f"{self.kafka_calls:.0f}",
+            "" if self.kube_calls is None else f"{self.kube_calls / self.topics:.2f}",
+        ]
+        return "| " + " | ".join(cells) + " |"
+
+
+HEADER = (
+    "| what | topics | seconds | per second | operator CPU s | operator peak MiB | Kafka calls | API calls a topic |\n"
+    "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
+)
+
+
+def _calls(before: dict[str, float], after: dict[str, float], kind: str) -> float:
+    prefix = f"rackspan_{kind}_request_seconds_count"
+    return sum(value - before.get(name, 0) for name, value in after.items() if name.startswith(prefix))
+
+
+class Bench:
+    def __init__(self, stack: Stack, log: Path) -> None:
+        self.stack = stack
+        self.log = log
+        self.operator = Operator(stack, log)
+        self.operator.until(lambda counters: counters.get("rackspan_brokers[total][bench/bench]", 0) > 0 or _connected(counters))
+        self.watch = ReadyWatch(stack)
+
+    def measure(self, what: str, calls: list[tuple[str, str, dict[str, Any]]], ready: int, generation: int) -> Row:
+        before, cpu = self.operator.counters(), self.operator.cpu
+        started = time.perf_counter()
+        asyncio.run(in_parallel(self.stack, calls))
+        sent = time.perf_counter() - started
+        seconds = self.watch.until(ready, generation, timeout=900) - started
+        spent = self.operator.cpu - cpu
+        after = self.operator.counters()
+        print(f"  {what}: sent in {sent:.1f} s, Ready in {seconds:.1f} s", file=sys.stderr)
+        return Row(
+            what,
+            len(calls),
+            seconds,
+            spent,
+            self.operator.peak,
+            _calls(before, after, "kafka"),
+            _calls(before, after, "kubernetes"),
+        )
+
+    def create(self, what: str, prefix: str, count: int, partitions: int) -> Row:
+        calls = [("POST", TOPICS_PATH, topic(f"{prefix}-{number}", partitions, 3)) for number in range(count)]
+        return self.measure(what, calls, len(self.watch.ready) + count, 1)
+
+    def configure(self, what: str, prefix: str, count: int) -> Row:
+        calls = [
+            ("PATCH", f"{TOPICS_PATH}/{prefix}-{number}", {"spec": {"config": {"retention.ms": 86400000 + number}}})
+            for number in range(count)
+        ]
+        return self.measure(what, calls, count, 2)
+
+    def restart(self, what: str, count: int) -> Row:
+        self.operator.stop()
+        self.operator = Operator(self.stack, self.log)
+
+        def steady(counters: dict[str, float]) -> bool:
+            key = "[bench/bench]"
+            return (
+                counters.get(f"rackspan_topics[ready]{key}", 0) >= count
+                and counters.get(f"rackspan_queue_depth{key}", 1) == 0
+                and counters.get("rackspan_topics_reconciled_total" + key, 0) >= count
+            )
+
+        seconds = self.operator.until(steady, 300) - self.operator.started
+        counters = self.operator.counters()
+        writes = sum(
+            value
+            for name, value in counters.items()
+            if name.startswith("rackspan_kubernetes_request_seconds_count") and "patch" in name
+        )
+        print(f"  {what}: {writes:.0f} writes to the API server", file=sys.stderr)
+        return Row(
+            what,
+            count,
+            seconds,
+            self.operator.cpu,
+            self.operator.peak,
+            _calls({}, counters, "kafka"),
+            _calls({}, counters, "kubernetes"),
+        )
+
+
+def _connected(counters: dict[str, float]) -> bool:
+    return any(name.startswith("rackspan_brokers") and value > 0 for name, value in counters.items())
+
+
+def bare(stack: Stack, what: str, prefix: str, count: int, partitions: int, at_once: int) -> Row:
+    """The same topics by a bare admin client with explicit assignments, `at_once` topics a call."""
+    admin = AdminClient({"bootstrap.servers": stack.kafka.bootstrap()})
+    brokers = sorted(stack.kafka.racks)
+    assignment = [[brokers[(p + r) % len(brokers)] for r in range(3)] for p in range(partitions)]
+    started = time.perf_counter()
+    for first in range(0, count, at_once):
+        names = range(first, min(first + at_once, count))
+        answers = admin.create_topics(
+            [NewTopic(f"{prefix}-{number}", partitions, replica_assignment=assignment) for number in names],
+            request_timeout=120,
+        )
+        for answer in answers.values():
+            answer.result()
+    return Row(what, count, time.perf_counter() - started)
+
+
+def run(repeat: int, count: int, many: int) -> None:
+    print(describe())
+    print()
+    rows: dict[str, list[Row]] = {}
+
+    def note(row: Row) -> None:
+        rows.setdefault(row.what, []).append(row)
+
+    log = Path(tempfile.gettempdir()) / f"rackspan-bench-operator-{os.getpid()}.log"
+    for _ in range(repeat):
+        with fresh_stack("512m") as stack:
+            bench = Bench(stack, log)
+            note(bench.create("operator: create, 6 partitions × RF 3", "t", count, 6))
+            note(bench.configure("operator: change a config", "t", count))
+            note(bench.restart("operator: restart with all in place", count))
+            bench.operator.stop()
+        with fresh_stack("512m") as stack:
+            note(bare(stack, "bare client: one call a topic", "loop", count, 6, 1))
+        with fresh_stack("512m") as stack:
+            note(bare(stack, "bare client: four batched calls", "batch", count, 6, -(-count // 4)))
+    if many:
+        with fresh_stack("1g") as stack:
+            bench = Bench(stack, log)
+            note(bench.create("operator: create, 1 partition × RF 3 (once)", "m", many, 1))
+            bench.operator.stop()
+    print(HEADER)
+    for measured in rows.values():
+        print(sorted(measured, key=lambda row: row.seconds)[len(measured) // 2])
+    print()
+    create = statistics.median(row.seconds for row in rows["operator: create, 6 partitions × RF 3"])
+    batch = statistics.median(row.seconds for row in rows["bare client: four batched calls"])
+    print(f"Kafka alone needs {batch:.1f} s of the {create:.1f} s; the rest, {create - batch:.1f} s, is ours and the API server's.")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks topics", description=__doc__)
+    parser.add_argument("--repeat", type=int, default=3, help="runs, of which the median counts (default 3)")
+    parser.add_argument("--topics", type=int, default=1000, help="topics per run (default 1000)")
+    parser.add_argument("--many", type=int, default=10_000, help="topics of the one large run, 0 for none")
+    options = parser.parse_args(arguments)
+    run(options.repeat, options.topics, options.many)
+
+
+if __name__ == "__main__":
+    main()
