@@ -1,8 +1,8 @@
 """
 A second opinion: every placement there is, judged by the words of the definition.
 
-Nothing here knows the engine, numpy or the rack tree: brokers are pairs of an id and a padded path, placements are sets, and
-each question is answered by looking at all possibilities. Meant for up to nine brokers.
+Nothing here knows the engine, numpy or the rack tree: brokers are pairs of an id and a padded path, placements are
+sets, and each question is answered by looking at all possibilities. Meant for up to nine brokers.
 """
 
 from collections.abc import Iterable, Iterator
@@ -41,13 +41,20 @@ def evenness(load: Iterable[int]) -> tuple[int, ...]:
     return tuple(sorted(load, reverse=True))
 
 
-def most_even_replicas(sites: Sites, size: int, count: int, load: dict[int, int]) -> tuple[int, ...]:
-    """Evenness of the best total load that `count` compliant placements can reach, what lies there already included."""
-    brokers = sorted(sites)
-    options = [tuple(int(broker in chosen) for broker in brokers) for chosen in placements(sites, size)]
-    reached = {tuple(load.get(broker, 0) for broker in brokers)}
-    for _ in range(count):
-        reached = {tuple(map(sum, zip(total, option, strict=True))) for total in reached for option in options}
+def cheapest(sites: Sites, current: Iterable[int], size: int) -> list[frozenset[int]]:
+    """Compliant placements of one partition with the fewest moves."""
+    options = list(placements(sites, size))
+    least = min(len(chosen.difference(current)) for chosen in options)
+    return [chosen for chosen in options if len(chosen.difference(current)) == least]
+
+
+def most_even_replicas(options: Iterable[Iterable[frozenset[int]]], load: dict[int, int]) -> tuple[int, ...]:
+    """Evenness of the best load that any choice of one option per partition adds up to, with what lies there already."""
+    brokers = sorted(load)
+    reached = {tuple(load[broker] for broker in brokers)}
+    for choices in options:
+        ones = {tuple(int(broker in chosen) for broker in brokers) for chosen in choices}
+        reached = {tuple(map(sum, zip(total, one, strict=True))) for total in reached for one in ones}
     return min(map(evenness, reached))
 
 
@@ -58,3 +65,17 @@ def most_even_leaders(rows: list[tuple[int, ...]], load: dict[int, int]) -> tupl
         return evenness(load[broker] + leaders.count(broker) for broker in load)
 
     return min(map(total, product(*rows)))
+
+
+def within(sites: Sites, chosen: frozenset[int], skews: dict[int, int], below: tuple[str, ...] = ()) -> bool:
+    """Like `fair`, but children of domains of depth `d` may differ by `skews[d]`."""
+    here = {broker: path for broker, path in sites.items() if path[: len(below)] == below}
+    if not here or len(next(iter(here.values()))) == len(below):
+        return True
+    children = {path[len(below)] for path in here.values()}
+    room = {child: [b for b, path in here.items() if path[len(below)] == child] for child in children}
+    held = {child: len(chosen.intersection(room[child])) for child in children}
+    skew = skews.get(len(below), 1)
+    if any(held[a] > held[b] + skew and held[b] < len(room[b]) for a in children for b in children):
+        return False
+    return all(within(sites, chosen, skews, (*below, child)) for child in children)

@@ -1,6 +1,8 @@
 """The laws of the default placer, against the oracle."""
 
 from collections import Counter
+from dataclasses import replace
+from itertools import combinations
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +11,7 @@ from tests.property.cases import counted
 from tests.property.strategies import loads, rows, sites, sized
 
 from rackspan.core.compliance import judge
-from rackspan.core.placement import ClusterView, PlacementSpec
+from rackspan.core.placement import ClusterView, PlacementSpec, Spread, Unsatisfiable
 from rackspan.core.placement.multilevel import MultiLevel
 from rackspan.core.topology import RackTree
 
@@ -49,7 +51,7 @@ def test_brokers_hold_as_equally_many_replicas_as_any_placement_allows(data):
     placement = place(tree, partitions, size, data.draw(SEEDS), replicas=load)
     total = held(placement)
     total.update(load)
-    best = oracle.most_even_replicas(sites(tree), size, partitions, load)
+    best = oracle.most_even_replicas([list(oracle.placements(sites(tree), size))] * partitions, load)
     assert oracle.evenness(total[broker.id] for broker in tree.brokers) == best
     counted()
 
@@ -152,3 +154,54 @@ def test_preferred_domains_lead_every_partition_and_the_split_stays_fair(data):
     load = dict.fromkeys(inside, 0)
     assert oracle.evenness(led(placement)[broker] for broker in inside) == oracle.most_even_leaders(choices, load)
     counted(len(placement))
+
+
+@given(st.data())
+def test_repair_leaves_brokers_as_equally_full_as_the_fewest_moves_allow(data):
+    tree, size = data.draw(sized(most=6, spoiled=True))
+    before = min(len(tree.brokers), data.draw(st.integers(1, 4)))
+    current = data.draw(rows(tree, before, data.draw(st.integers(1, 4))))
+    placement = place(tree, len(current), size, data.draw(SEEDS), current, replicas=held(current), leaders=led(current))
+    here = sites(tree)
+    kept = [len(was) == size and set(was) <= set(here) and oracle.fair(here, frozenset(was)) for was in current]
+    options = [
+        [frozenset(was)] if stays else oracle.cheapest(here, was, size)
+        for was, stays in zip(current, kept, strict=True)
+    ]
+    total = held(placement)
+    best = oracle.most_even_replicas(options, dict.fromkeys(here, 0))
+    assert oracle.evenness(total[broker] for broker in here) == best
+    counted()
+
+
+@given(st.data())
+def test_a_loosened_level_is_judged_by_its_skew(data):
+    tree, size = data.draw(sized())
+    level = data.draw(st.integers(0, len(tree.levels) - 1))
+    skew = data.draw(st.integers(1, 3))
+    current = data.draw(rows(tree, size, data.draw(st.integers(1, 4))))
+    verdict = judge(tree, current, [Spread(tree.levels[level], skew, Unsatisfiable.BEST)])
+    allowed = [
+        set(chosen)
+        for chosen in combinations(sorted(sites(tree)), size)
+        if oracle.within(sites(tree), frozenset(chosen), {level: skew})
+    ]
+    assert (~verdict.broken).tolist() == [set(row) in allowed for row in current]
+    assert verdict.moves_of.tolist() == [min(len(good.difference(row)) for good in allowed) for row in current]
+    counted(len(current))
+
+
+@given(st.data())
+def test_brokers_that_are_offline_get_no_new_replica_and_the_split_stays_fair_where_it_can(data):
+    tree, size = data.draw(sized())
+    offline = data.draw(st.sets(st.sampled_from([broker.id for broker in tree.brokers])))
+    tree = RackTree(tree.levels, tuple(replace(broker, online=broker.id not in offline) for broker in tree.brokers))
+    online = {broker: path for broker, path in sites(tree).items() if broker not in offline}
+    if len(online) < size:
+        return
+    placement = place(tree, 4, size, data.draw(SEEDS))
+    possible = any(chosen.isdisjoint(offline) for chosen in oracle.placements(sites(tree), size))
+    for row in placement:
+        assert not set(row) & offline
+        assert oracle.fair(sites(tree) if possible else online, frozenset(row))
+        counted()

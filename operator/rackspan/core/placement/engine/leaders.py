@@ -14,11 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from rackspan.core.placement.engine.chains import chains, hand_over, search
+from rackspan.core.placement.engine.chains import Chain, chains, hand_over, search
 from rackspan.core.placement.engine.chains import level as level_loads
 from rackspan.core.placement.seeds import scrambled
-from rackspan.core.topology import IntArray, RackTree
+from rackspan.core.topology import IntArray, Level, RackTree
 
+FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 
 _TIE = 0x300
@@ -37,9 +38,10 @@ def choose_leaders(tree: RackTree, placed: IntArray, allowed: BoolArray, load: I
     choice, leaders = _greedy(tree, placed, allowed, load, seed)
     graph = _Leaders(placed, allowed, choice, leaders, load + np.bincount(leaders, minlength=len(load)))
     level_loads(graph)
-    for above, level in zip(tree.nodes[:-2], tree.nodes[1:-1], strict=True):
-        if len(level) > len(above):
-            _level_domains(graph, level.of_broker, level.parent, np.maximum(level.capacity, 1))
+    _level_domains(
+        graph,
+        [level for above, level in zip(tree.nodes[:-2], tree.nodes[1:-1], strict=True) if len(level) > len(above)],
+    )
     return graph.choice
 
 
@@ -98,37 +100,73 @@ class _Leaders:
         self.leaders[partition] = taker
 
 
-def _level_domains(graph: _Leaders, domain: IntArray, parent: IntArray, capacity: IntArray) -> None:
-    """Even out the leaders per broker of the domains of one level, without changing how even the brokers are."""
-    held = np.bincount(domain, weights=graph.load, minlength=len(capacity)).astype(np.int64)
-    while _ease_one_domain(graph, domain, parent, capacity, held):
-        pass
+@dataclass(slots=True, eq=False)
+class _Shares:
+    """How many leaders the domains of one level have, and what one more or one fewer means."""
+
+    level: Level
+    held: IntArray
+    capacity: IntArray
+
+    @classmethod
+    def of(cls, level: Level, load: IntArray) -> "_Shares":
+        return cls(level, np.add.reduceat(load, level.first_broker), np.maximum(level.capacity, 1))
+
+    @property
+    def relief(self) -> FloatArray:
+        """What the sum of held² / capacity loses when a domain has one leader fewer."""
+        return (2 * self.held - 1) / self.capacity
+
+    @property
+    def burden(self) -> FloatArray:
+        """What it gains when a domain has one leader more."""
+        return (2 * self.held + 1) / self.capacity
+
+    def gain(self, giver: int) -> FloatArray:
+        """What it loses when a leader goes from a domain to that of each broker, shape (brokers,)."""
+        gain = (self.relief[giver] - self.burden)[self.level.of_broker]
+        return np.where(self.level.of_broker == giver, 0.0, gain)
+
+    def pass_on(self, chain: Chain) -> None:
+        self.held[self.level.of_broker[chain.giver]] -= 1
+        self.held[self.level.of_broker[chain.taker]] += 1
 
 
-def _ease_one_domain(graph: _Leaders, domain: IntArray, parent: IntArray, capacity: IntArray, held: IntArray) -> bool:
-    """Take leaders from the fullest domain that can pass some to a sibling; say whether there was one."""
+def _level_domains(graph: _Leaders, levels: list[Level]) -> None:
+    """Even out the leaders per broker of the domains, top level first, leaving the brokers as even as they are."""
+    shares = [_Shares.of(level, graph.load) for level in levels]
+    for at in range(len(levels)):
+        while _ease_one_domain(graph, shares[:at], shares[at], shares):
+            pass
+
+
+def _ease_one_domain(graph: _Leaders, above: list[_Shares], own: _Shares, everywhere: list[_Shares]) -> bool:
+    """Take leaders from the fullest domain that can pass any on, at no cost further up; say whether there was one."""
     everyone = np.ones(len(graph.load), dtype=bool)
-    relief = (2 * held - 1) / capacity  # what the sum of held² / capacity loses with one leader fewer
-    burden = (2 * held + 1) / capacity  # what it gains with one more
-    least = np.full(int(parent.max()) + 1, np.inf)
-    np.minimum.at(least, parent, burden)
-    givers = np.flatnonzero(relief > least[parent] + _ROUNDING)
-    for giver in givers[np.argsort(-relief[givers], kind="stable")].tolist():
-        takers = (parent == parent[giver]) & (burden < relief[giver] - _ROUNDING)
-        inside = graph.holding & (domain == giver)
+    relief = own.relief
+    for giver in np.argsort(-relief, kind="stable").tolist():
+        if relief[giver] <= own.burden.min() + _ROUNDING:
+            return False
+        inside = graph.holding & (own.level.of_broker == giver)
+        first = own.level.first_broker[giver]
+        free = np.logical_and.reduce(
+            [everyone, *(np.abs(level.gain(level.level.of_broker[first])) < _ROUNDING for level in above)]
+        )
+        gain = np.where(free, own.gain(giver), 0.0)
         for load in np.unique(graph.load[inside])[::-1].tolist():
-            targets = takers[domain] & (graph.load == load - 1)
+            targets = (gain > _ROUNDING) & (graph.load == load - 1)
             if not targets.any():
                 continue
             found = search(graph, inside & (graph.load == load), targets, everyone)
-            emptiest_first = found.met[np.argsort(burden[domain[found.met]], kind="stable")]
-            for chain in chains(graph, found, emptiest_first):
-                taker = domain[chain.taker]
-                if (2 * held[giver] - 1) / capacity[giver] <= (2 * held[taker] + 1) / capacity[taker] + _ROUNDING:
-                    break
-                hand_over(graph, chain)
-                held[giver] -= 1
-                held[taker] += 1
+            for chain in chains(graph, found, found.met[np.argsort(-gain[found.met], kind="stable")]):
+                if own.gain(giver)[chain.taker] > _ROUNDING and _costless(above, chain):
+                    hand_over(graph, chain)
+                    for level in everywhere:
+                        level.pass_on(chain)
             if len(found.met):
                 return True
     return False
+
+
+def _costless(above: list[_Shares], chain: Chain) -> bool:
+    return all(abs(level.gain(level.level.of_broker[chain.giver])[chain.taker]) < _ROUNDING for level in above)
