@@ -7,7 +7,8 @@ outside the core because it reads what is installed.
 """
 
 from collections.abc import Mapping
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
+from itertools import pairwise
 from types import MappingProxyType
 
 from rackspan.core.placement import Placer
@@ -25,16 +26,22 @@ def load_placers() -> Mapping[str, Placer]:
 
     Raises PlacerLoadError when one cannot be imported, is no placer, or two packages claim one name.
     """
-    found: dict[str, Placer] = {}
-    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
-        package = point.dist.name if point.dist else "an unknown package"
-        if point.name in found:
-            raise PlacerLoadError(f'two installed packages offer the placer "{point.name}", one of them is {package}')
-        try:
-            placer = point.load()()
-        except Exception as error:
-            raise PlacerLoadError(f'the placer "{point.name}" of {package} cannot be loaded: {error}') from error
-        if not isinstance(placer, Placer):
-            raise PlacerLoadError(f'"{point.value}", the placer "{point.name}" of {package}, has no method place')
-        found[point.name] = placer
-    return MappingProxyType(found)
+    points = sorted(entry_points(group=GROUP), key=lambda point: (point.name, _package(point)))
+    for one, other in pairwise(points):
+        if one.name == other.name:
+            raise PlacerLoadError(f'two packages offer the placer "{one.name}": {_package(one)} and {_package(other)}')
+    return MappingProxyType({point.name: _loaded(point) for point in points})
+
+
+def _loaded(point: EntryPoint) -> Placer:
+    try:
+        placer = point.load()()
+    except Exception as error:
+        raise PlacerLoadError(f'the placer "{point.name}" of {_package(point)} cannot be loaded: {error}') from error
+    if not isinstance(placer, Placer):
+        raise PlacerLoadError(f'the placer "{point.name}" of {_package(point)}, {point.value}, has no method place')
+    return placer
+
+
+def _package(point: EntryPoint) -> str:
+    return point.dist.name if point.dist else "an unknown package"
