@@ -1,0 +1,103 @@
+"""What the person in front of the demo sees: sentences, commands with their output, pictures, and what was checked."""
+
+import subprocess
+import textwrap
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.text import Text
+
+from dev.demo.picture import ASCII, UNICODE, Glyphs, Line, Role
+from dev.paths import REPOSITORY
+
+WIDTH = 100
+_STYLES = {
+    Role.FRAME: "bright_black",
+    Role.HEADING: "bright_black",
+    Role.DOMAIN: "bold",
+    Role.BROKER: "",
+    Role.NOTHING: "bright_black",
+    Role.REPLICA: "cyan",
+    Role.LEADER: "bold green",
+    Role.WRONG: "bold red",
+}
+_TIME_LIMIT = 120
+
+
+class DemoError(RuntimeError):
+    """Something did not come out as the demo says. The message is a sentence for the person who watches."""
+
+
+class Terminal:
+    """Prints, and runs commands exactly as it shows them: by a shell, in the repository, with kubectl's environment."""
+
+    def __init__(self) -> None:
+        self._console = Console(highlight=False, markup=False, soft_wrap=True)
+        self._environment: Mapping[str, str] = {}
+        self._acts: list[tuple[str, float]] = []
+        utf8 = self._console.encoding.lower().startswith("utf")
+        self.glyphs: Glyphs = UNICODE if utf8 else ASCII
+        self._tick = "✓" if utf8 else "ok:"
+
+    def use(self, environment: Mapping[str, str]) -> None:
+        """Run commands in this environment from now on."""
+        self._environment = environment
+
+    @contextmanager
+    def act(self, title: str) -> Iterator[None]:
+        """One act, with its title and how long it took."""
+        self._console.print(Text(f"\n== {title} ".ljust(WIDTH, "="), "bold blue"))
+        started = time.monotonic()
+        yield
+        self._acts.append((title, time.monotonic() - started))
+
+    def say(self, text: str) -> None:
+        """A sentence between the commands."""
+        self._console.print("\n" + textwrap.fill(text, min(WIDTH, self._console.width)))
+
+    def show(self, command: str) -> None:
+        """A command that the demo runs in its own way, in the background for instance."""
+        self._console.print(Text(f"\n$ {command}", "bold"))
+
+    def run(self, command: str) -> str:
+        """Show a command, run it, and show and return what it printed. Raises DemoError when it fails."""
+        self.show(command)
+        try:
+            done = subprocess.run(
+                ["bash", "-o", "pipefail", "-c", command],
+                cwd=REPOSITORY,
+                env=dict(self._environment),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=_TIME_LIMIT,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise DemoError(f"`{command}` did not end within {_TIME_LIMIT} seconds") from error
+        self._console.out((done.stdout + done.stderr).rstrip("\n").expandtabs(2), highlight=False)
+        if done.returncode:
+            raise DemoError(f"`{command}` exited with {done.returncode}")
+        return done.stdout
+
+    def draw(self, lines: tuple[Line, ...]) -> None:
+        """A picture."""
+        for line in lines:
+            text = Text.assemble(*((span.text, _STYLES[span.role]) for span in line))
+            text.rstrip()
+            self._console.print(Text("  ") + text)
+
+    def check(self, holds: bool, claim: str, otherwise: str = "") -> None:  # noqa: FBT001 - the claim is the point
+        """Say that a claim holds. Raises DemoError when it does not."""
+        if not holds:
+            raise DemoError(f"this should hold and does not: {claim}" + (f" ({otherwise})" if otherwise else ""))
+        self._console.print(Text(f"{self._tick} {claim}", "green"))
+
+    def times(self) -> None:
+        """How long each act took."""
+        self._console.print("\nHow long each act took, in seconds:")
+        for title, seconds in self._acts:
+            self._console.print(f"  {seconds:5.1f}  {title}")
+        self._console.print(f"  {sum(seconds for _, seconds in self._acts):5.1f}  in all")

@@ -1,0 +1,106 @@
+"""The demo's pictures: nothing that Kafka holds is missing from them, and people can read them without colours."""
+
+import pytest
+from dev.demo.picture import ASCII, UNICODE, Role, picture, plain
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rackspan.core.compliance import judge
+from rackspan.core.topology import Broker, RackTree, parse_rack
+
+LEVELS = ("region", "zone", "rack")
+
+
+def tree(*racks, levels=LEVELS, **which):
+    return RackTree(
+        levels,
+        tuple(
+            Broker(number, parse_rack(rack) if rack else None, **{key: number not in ids for key, ids in which.items()})
+            for number, rack in enumerate(racks)
+        ),
+    )
+
+
+SIX = tree("/eu/eu-1a/r1", "/eu/eu-1a/r2", "/eu/eu-1b/r1", "/us/us-1a/r1", "/us/us-1a/r2", "/us/us-1a/r2")
+
+
+def test_a_picture_shows_replicas_and_leaders_per_domain_and_broker():
+    assert plain(picture(SIX, [[0, 3, 2], [4, 1, 5]])) == (
+        "               partition 0  1   replicas  leaders\n"
+        "eu                       2  1          3        1\n"
+        "├─ eu-1a                 1  1          2        1\n"
+        "│  ├─ r1 · broker 0      ●  ·          1        1\n"
+        "│  └─ r2 · broker 1      ·  ○          1        0\n"
+        "└─ eu-1b · r1 · broker 2 ○  ·          1        0\n"
+        "us · us-1a               1  2          3        1\n"
+        "├─ r1 · broker 3         ○  ·          1        0\n"
+        "└─ r2                    ·  2          2        1\n"
+        "   ├─ broker 4           ·  ●          1        1\n"
+        "   └─ broker 5           ·  ○          1        0"
+    )
+
+
+def test_what_is_not_as_asked_is_marked_in_the_domain_and_in_no_other():
+    replicas = [[0, 3, 2], [3, 4, 5]]
+    lines = picture(SIX, replicas, findings=judge(SIX, replicas).findings)
+    marked = [line for line in plain(lines).splitlines() if "!" in line]
+    assert marked == ["us · us-1a               1  3!         4        1"]
+    assert [span.text.strip() for line in lines for span in line if span.role is Role.WRONG] == ["3!"]
+
+
+def test_a_replica_on_a_broker_that_the_topic_may_not_use_is_marked_there():
+    eu_only = SIX.selected(["/eu"], [])
+    drawn = plain(picture(eu_only, [[0, 3, 2]], findings=judge(eu_only, [[0, 3, 2]]).findings))
+    assert [line.split()[-3] for line in drawn.splitlines() if "!" in line] == ["○!"]
+
+
+def test_a_domain_that_takes_no_replicas_and_has_none_is_one_line():
+    drawn = plain(picture(SIX.selected(["/eu"], []), [[0, 2]])).splitlines()
+    assert [line.split(")")[0] for line in drawn if "us" in line] == ["us · us-1a (takes none"]
+    assert not any("broker 3" in line for line in drawn)
+
+
+def test_brokers_that_are_offline_drained_or_unknown_say_so():
+    drawn = plain(picture(tree("/a", "/b", "/c", levels=("rack",), online=[0], eligible=[1]), [[0, 1, 9]]))
+    assert "a · broker 0 (offline)" in drawn
+    assert "b · broker 1 (takes none)" in drawn
+    assert "broker 9 (unknown)" in drawn
+
+
+def test_racks_may_end_early():
+    drawn = plain(picture(tree("/eu/eu-1a/r1", "/eu", "/us"), [[0, 2]])).splitlines()
+    assert [line[:25].rstrip() for line in drawn[2:5]] == [
+        "├─ broker 1",
+        "└─ eu-1a · r1 · broker 0",
+        "us · broker 2",
+    ]
+
+
+def test_without_racks_there_are_only_brokers():
+    drawn = plain(picture(tree(None, None, levels=()), [[1]])).splitlines()
+    assert [line.split() for line in drawn[1:]] == [["broker", "0", "·", "0", "0"], ["broker", "1", "●", "1", "1"]]
+
+
+def test_without_unicode_it_is_plain_ascii():
+    assert plain(picture(SIX, [[0, 3, 2]], glyphs=ASCII)).isascii()
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_more_partitions_than_fit_are_counted_and_said_to_be_missing(width):
+    lines = plain(picture(SIX, [[0, 3, 2]] * 500, width=width)).splitlines()
+    assert max(map(len, lines)) <= width
+    assert lines[-1].endswith("more partitions are not shown; the sums count them")
+    assert sum(int(line.split()[-1]) for line in lines if "broker" in line) == 500
+
+
+racks = st.lists(st.sampled_from(["/a/a/1", "/a/a/2", "/a/b/1", "/b/a/1", "/b/a", "/c"]), min_size=1, max_size=9)
+
+
+@given(racks=racks, data=st.data())
+def test_every_replica_is_drawn_once_and_every_leader_as_a_leader(racks, data):
+    brokers = st.lists(st.integers(0, len(racks) - 1), min_size=1, max_size=4, unique=True)
+    replicas = data.draw(st.lists(brokers, min_size=1, max_size=6))
+    drawn = plain(picture(tree(*racks), replicas))
+    assert drawn.count(UNICODE.leader) == len(replicas)
+    assert drawn.count(UNICODE.replica) == sum(map(len, replicas)) - len(replicas)
+    assert drawn.count("broker ") == len(racks)
