@@ -6,15 +6,16 @@ from typing import Any
 
 import kopf
 
-from rackspan.api.labels import FINALIZER, GROUP
+from rackspan.api.labels import GROUP
 from rackspan.handlers.memo import Memo
 
 
 @kopf.on.startup()
 async def configure(settings: kopf.OperatorSettings, memo: Memo, **_: Any) -> None:
     """Settings first, then the loops."""
-    # Nothing here makes kopf write to an object. Should a later handler do, it writes under our own names.
-    settings.persistence.finalizer = FINALIZER
+    # Nothing here makes kopf write to an object. Should a later handler do, it writes under our own names. Its finalizer
+    # is never the one of deletionPolicy Delete: kopf takes its own off every object that none of its handlers need.
+    settings.persistence.finalizer = f"{GROUP}/kopf"
     settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=GROUP)
     settings.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=GROUP)
     settings.posting.enabled = False  # Events come from the kube room, on changes of condition only
