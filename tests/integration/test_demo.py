@@ -1,0 +1,71 @@
+"""The demo is what a newcomer meets first: it ends well, checks what it says, and leaves nothing behind."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import psutil
+import pytest
+from dev.paths import REPOSITORY
+from dev.waiting import eventually
+
+DEMO = [sys.executable, "-m", "dev.demo"]
+
+
+@pytest.fixture
+def environment(tmp_path, kubernetes_binaries, kafka_distribution, helm):
+    """A state directory of the test's own, so that no demo that a person has left running is touched."""
+    return {**os.environ, "RACKSPAN_STATE": str(tmp_path / "state"), "PYTHONUTF8": "1"}
+
+
+def processes_of(directory):
+    """Processes whose command line names the directory: brokers, etcd, the operator and their supervisor."""
+    return [
+        process
+        for process in psutil.process_iter(["cmdline"])
+        if any(str(directory) in part for part in process.info["cmdline"] or ())
+    ]
+
+
+@pytest.mark.timeout(420)
+@pytest.mark.stack
+def test_the_demo_ends_well_and_leaves_nothing_behind(environment, tmp_path):
+    done = subprocess.run(DEMO, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr
+    checked = re.findall(r"^✓ (\w+)", done.stdout, re.MULTILINE)
+    assert {"orders", "payments", "sessions", "ledger", "archive"} <= set(checked)
+    assert "●" in done.stdout
+    assert "\x1b" not in done.stdout, "colours only for terminals"
+    assert processes_of(tmp_path) == []
+    assert list((tmp_path / "state/stacks").glob("[!.]*")) == []
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.stack
+def test_a_demo_that_is_killed_leaves_nothing_running(environment, tmp_path):
+    with subprocess.Popen(
+        DEMO, cwd=REPOSITORY, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as demo:
+        eventually(lambda: len(processes_of(tmp_path)) > 5, "the stack to be starting", timeout=60)
+        demo.send_signal(signal.SIGKILL)
+    eventually(lambda: processes_of(tmp_path) == [], "every process to end", timeout=30)
+
+
+@pytest.mark.stack
+def test_what_is_missing_on_the_machine_is_one_sentence(environment, tmp_path):
+    """A machine without Go, Maven and Java, on which nothing was built before."""
+    bare = {
+        **environment,
+        "RACKSPAN_CACHE": str(tmp_path / "cache"),
+        "XDG_DATA_HOME": str(tmp_path),
+        "PATH": "/nowhere",
+    }
+    bare.pop("KUBEBUILDER_ASSETS", None)
+    done = subprocess.run(DEMO, cwd=REPOSITORY, env=bare, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    last = done.stderr.strip().splitlines()[-1]
+    assert re.fullmatch(
+        r"error: `go` is not on PATH; it is needed to build Kubernetes\. Install it and try again\.", last
+    )

@@ -1,0 +1,87 @@
+"""Every sample that people may copy, from examples/ and from the documentation, is taken by a real API server.
+
+A YAML block of a page is a sample when it holds whole objects. A block that does not is a fragment, and still has to be
+YAML.
+"""
+
+import json
+import re
+
+import pytest
+import yaml
+from dev.paths import REPOSITORY
+
+PAGES = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
+EXAMPLES = sorted((REPOSITORY / "examples").rglob("*.yaml"))
+# Kinds of other projects that samples may use, whose definitions the development stack does not have.
+ELSEWHERE = {"monitoring.coreos.com/v1"}
+FENCE = re.compile(r"^(?P<indent> *)```ya?ml *\n(?P<body>.*?)^(?P=indent)``` *$", re.MULTILINE | re.DOTALL)
+
+
+def name_of(path):
+    return str(path.relative_to(REPOSITORY))
+
+
+def blocks():
+    """The YAML blocks of all pages, each with the page and the line it starts at."""
+    for page in PAGES:
+        text = page.read_text()
+        for block in FENCE.finditer(text):
+            line = text.count("\n", 0, block.start()) + 1
+            yield pytest.param(block["body"], id=f"{name_of(page)}:{line}")
+
+
+def objects(text):
+    """The whole objects in a YAML text, without their namespaces: a dry run cannot make those."""
+    for document in yaml.safe_load_all(text):
+        if isinstance(document, dict) and {"apiVersion", "kind"} <= document.keys():
+            if document["apiVersion"] in ELSEWHERE:
+                continue
+            document["metadata"].pop("namespace", None)
+            yield document
+
+
+def dry_run(kubectl, namespace, text):
+    """Apply without storing; gives what the API server would store."""
+    manifests = [json.dumps(document) for document in objects(text)]
+    if not manifests:
+        return []
+    arguments = ["--dry-run=server", "--validate=strict", "--output=json"]
+    stored = json.loads(kubectl.in_namespace(namespace).apply(*manifests, arguments=arguments))
+    return stored["items"] if stored["kind"] == "List" else [stored]
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=name_of)
+def test_every_example_is_taken_by_the_api_server(path, kubectl, crds, namespace):
+    wanted = [document["metadata"]["name"] for document in objects(path.read_text())]
+    assert wanted
+    assert [item["metadata"]["name"] for item in dry_run(kubectl, namespace, path.read_text())] == wanted
+
+
+@pytest.mark.parametrize("text", list(blocks()))
+def test_every_sample_of_the_documentation_is_taken_by_the_api_server(text, kubectl, crds, namespace):
+    assert len(dry_run(kubectl, namespace, text)) == len(list(objects(text)))
+
+
+def test_the_first_examples_show_what_the_demo_promises():
+    specs = {
+        document["metadata"]["name"]: document["spec"]
+        for path in (REPOSITORY / "examples").glob("*.yaml")
+        for document in objects(path.read_text())
+    }
+    assert "levels" in specs["main"]
+    assert "placement" not in specs["orders"]
+    assert specs["payments"]["replicationFactor"] == 4
+    assert specs["sessions"]["placement"]["leaders"]
+    assert specs["ledger"]["placement"]["assignment"]
+    assert all(spec["topologyRef"] == {"name": "main"} for name, spec in specs.items() if name != "main")
+
+
+def test_links_between_pages_lead_somewhere():
+    broken = [
+        f"{name_of(page)}: {target}"
+        for page in PAGES
+        for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text())
+        if "://" not in target and not (page.parent / target).exists()
+    ]
+    assert broken == []
