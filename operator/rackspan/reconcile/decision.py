@@ -75,13 +75,9 @@ def foreign(topic: KafkaTopic, seen: TopicSeen | None, scene: Scene) -> Failure 
         return None
     if seen is None:
         if topic.spec.on_topic_loss == OnTopicLoss.RECREATE:
-            return None
-        return Failure(
-            Reason.TOPIC_VANISHED,
-            f"topic {topic.topic_name} ({known_id}) was deleted in Kafka; "
-            "set onTopicLoss: Recreate to make an empty one",
-            Remedy.SPEC,
-        )
+        lost = f"topic {topic.topic_name} ({known_id}) was deleted in Kafka"
+            return Failure(Reason.TOPIC_VANISHED, f"{lost}; an empty one takes its place", Remedy.RETRY)
+        return Failure(Reason.TOPIC_VANISHED, f"{lost}; set onTopicLoss: Recreate to make an empty one", Remedy.SPEC)
     if seen.topic_id not in (known_id, topic.adopt_topic_id):
         return Failure(
             Reason.TOPIC_ID_MISMATCH,

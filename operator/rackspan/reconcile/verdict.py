@@ -66,7 +66,8 @@ def conclude(outcome: Outcome, scene: Scene, now: datetime) -> KafkaTopicStatus:
     """The status after a pass over a topic that Kafka was asked about."""
     topic, seen, problem = outcome.topic, outcome.seen, outcome.problem
     if seen is None or outcome.guarded:
-        return failed(topic, problem or _not_there_yet(outcome), now)
+        status = failed(topic, problem or _not_there_yet(outcome), now)
+        return replace(status, topic_id=None) if _is_to_be_recreated(outcome) else status
     judgement = _judge(topic, seen, scene)
     ready = _ready(outcome, seen, judgement)
     status = replace(
@@ -101,6 +102,20 @@ def failed(topic: KafkaTopic, failure: Failure, now: datetime) -> KafkaTopicStat
         observed_generation=topic.meta.generation,
         topic_name=topic.topic_name,
         conditions=_paused(topic, conditions, now),
+    )
+
+
+def _is_to_be_recreated(outcome: Outcome) -> bool:
+    """Whether the lost topic's id is forgotten now, so that a later pass makes a new topic.
+
+    In this order, because the id of a topic that was made and not recorded would look like somebody else's after a crash.
+    """
+    lost = outcome.problem
+    return (
+        lost is not None
+        and lost.reason == Reason.TOPIC_VANISHED
+        and lost.remedy is Remedy.RETRY
+        and not outcome.topic.meta.is_paused
     )
 
 
