@@ -21,6 +21,8 @@ async def configure(settings: kopf.OperatorSettings, memo: Memo, **_: Any) -> No
     settings.posting.enabled = False  # Events come from the kube room, on changes of condition only
     settings.scanning.disabled = True  # the CRDs are there before the operator is; no right to watch them is needed
     settings.queueing.idle_timeout = 1.0  # a worker a changed object: thousands at once in a burst
+    # When the API server is back after an outage, watches are back within seconds. kopf starts over after the last one.
+    settings.networking.error_backoffs = (0.5, 1, 1, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3)
     settings.watching.server_timeout = 600
     settings.watching.chunk_size = 500
     memo.controller.start()
