@@ -74,8 +74,8 @@ def foreign(topic: KafkaTopic, seen: TopicSeen | None, scene: Scene) -> Failure 
     if not known_id:
         return None
     if seen is None:
-        if topic.spec.on_topic_loss == OnTopicLoss.RECREATE:
         lost = f"topic {topic.topic_name} ({known_id}) was deleted in Kafka"
+        if topic.spec.on_topic_loss == OnTopicLoss.RECREATE:
             return Failure(Reason.TOPIC_VANISHED, f"{lost}; an empty one takes its place", Remedy.RETRY)
         return Failure(Reason.TOPIC_VANISHED, f"{lost}; set onTopicLoss: Recreate to make an empty one", Remedy.SPEC)
     if seen.topic_id not in (known_id, topic.adopt_topic_id):
