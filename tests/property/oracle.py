@@ -49,7 +49,7 @@ def cheapest(sites: Sites, current: Iterable[int], size: int) -> list[frozenset[
 
 
 def most_even_replicas(options: Iterable[Iterable[frozenset[int]]], load: dict[int, int]) -> tuple[int, ...]:
-    """Evenness of the best load that any choice of one option per partition adds up to, with what lies there already."""
+    """Evenness of the best load that any choice of one option per partition adds up to, on top of what lies there."""
     brokers = sorted(load)
     reached = {tuple(load[broker] for broker in brokers)}
     for choices in options:

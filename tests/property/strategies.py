@@ -10,7 +10,7 @@ LEVELS = ("region", "zone", "rack")
 
 
 @st.composite
-def trees(draw, most=9, spoiled=False):
+def trees(draw, *, most=9, spoiled=False):
     """Rack trees; `spoiled` ones also have brokers that are not eligible."""
     depth = draw(st.integers(1, 3))
     step = st.sampled_from(["a", "b", "c"])

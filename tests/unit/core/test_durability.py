@@ -54,7 +54,7 @@ def test_nothing_wished_nothing_derived():
         (THREE, 3, {"min_domains": {"zone": 4}}, None, "partition 0 has them in 3", "lower it to 3"),
         (THREE, 2, {"min_domains": {"zone": 3}}, None, "partition 0 has them in 2", "raise replicationFactor to 3"),
         (THREE, 3, {"tolerate": {"zone": 3}}, None, "would leave partition 0 no replica", "lower it to 2"),
-        (THREE, 1, {"tolerate": {"zone": 1}}, None, "would leave partition 0 no replica", "raise replicationFactor to 2"),
+        (THREE, 1, {"tolerate": {"zone": 1}}, None, "leave partition 0 no replica", "raise replicationFactor to 2"),
         (THREE, 3, {"min_domains": {"zone": 2}}, 1, "1 is too small for minDomains zone: 2", "raise it to 2"),
         (THREE, 3, {"tolerate": {"zone": 1}}, 3, "3 is too large for tolerate zone: 1", "lower it to 2"),
         (THREE, 3, {}, 4, "4 is too large for replicationFactor 3", "lower it to 3"),

@@ -190,14 +190,16 @@ def _may_lead(preferred: BoolArray, placed: IntArray) -> BoolArray:
 def _led(placed: IntArray, lead: IntArray, seed: int) -> IntArray:
     """Leaders first, shape (partitions, replicas); the others in an order that varies, as the next leaders should."""
     size, count = placed.shape
-    everyone = np.arange(count)
+    everyone, flat = np.arange(count), placed.reshape(-1)
     led = np.empty((count, size), dtype=np.int64)
-    led[:, 0] = placed[lead, everyone]
+    led[:, 0] = flat[lead * count + everyone]
     turn = (scrambled(seed, _ORDER, everyone) % np.uint32(max(size - 1, 1))).astype(np.int64)
     for replica in range(1, size):
         at = lead + 1 + turn
-        led[:, replica] = placed[np.where(at < size, at, at - size), everyone]
-        turn = np.where(turn + 1 < size - 1, turn + 1, 0)
+        at[at >= size] -= size
+        led[:, replica] = flat[at * count + everyone]
+        turn += 1
+        turn[turn == size - 1] = 0
     return led
 
 

@@ -19,7 +19,7 @@ from rackspan.core.topology import IntArray
 
 BoolArray = npt.NDArray[np.bool_]
 
-_FIRST_STEP = 16  # brokers searched at once; each further step takes twice as many
+_FIRST_STEP = 16  # brokers searched at once, or all sources; each further step takes twice as many
 _NONE = np.empty(0, dtype=np.int64)
 
 
@@ -65,7 +65,8 @@ def search(graph: Graph, sources: BoolArray, targets: BoolArray, passable: BoolA
     """Search from `sources` over `passable` brokers until some of the `targets` are met."""
     came_by = np.full((2, len(graph.load)), -1)
     reached = sources.copy()
-    queue, step = np.flatnonzero(sources), _FIRST_STEP
+    queue = np.flatnonzero(sources)
+    step = max(_FIRST_STEP, len(queue))
     while len(queue):
         front = np.zeros_like(reached)
         front[queue[:step]] = True

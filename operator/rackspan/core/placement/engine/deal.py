@@ -22,7 +22,7 @@ from rackspan.core.placement.seeds import scrambled
 from rackspan.core.topology import IntArray, RackTree
 
 _SHORT = 16  # bits; numpy sorts keys of this size by radix, in linear time
-_LINE, _CELL = 0x100, 0x200  # purposes of hashes
+_LINE, _CELL, _TURN = 0x1000, 0x200, 0x100  # purposes of hashes
 
 
 def deal(tree: RackTree, windows: Windows, totals: list[IntArray], count: int, seed: int) -> IntArray:
@@ -40,34 +40,66 @@ def deal(tree: RackTree, windows: Windows, totals: list[IntArray], count: int, s
         above, below = tree.nodes[depth], tree.nodes[depth + 1]
         if len(above) < len(below) or windows.extras[depth].any():
             quota = totals[depth + 1] - count * windows.low[depth + 1]
-            served = np.repeat(np.arange(len(below)), quota)  # the children in turn, each as often as its quota says
-            used = _sink(cells, used, windows.extras[depth], served, below.parent, seed + depth)
+            used = _sink(cells, used, windows.extras[depth], quota, below.parent, seed + depth)
     return placed
 
 
-def _sink(cells: IntArray, used: int, extras: IntArray, served: IntArray, parent: IntArray, seed: int) -> int:
+def _sink(cells: IntArray, used: int, extras: IntArray, quota: IntArray, parent: IntArray, seed: int) -> int:
     """Move the first `used` rows of cells down to the children that serve them; start rows where there are extras."""
     flat = cells[:used].reshape(-1)
+    everyone = np.arange(len(quota))
     if not extras.any():
-        flat[_line(flat, np.arange(flat.size), len(extras), seed)] = served
+        flat[_line(flat, np.arange(flat.size), len(extras), seed)] = np.repeat(everyone, quota)
         return used
-    server = parent[served]
     givers = np.flatnonzero(extras).tolist()  # no more domains than replicas per partition
     bearers = [_bearers(cells[:used], giver) for giver in givers]
-    alone = np.flatnonzero(extras[flat] == 0)
-    flat[alone[_line(flat[alone], alone, len(extras), seed)]] = served[extras[server] == 0]
-    partitions = np.arange(cells.shape[1])
+    if used:
+        alone = np.flatnonzero(extras[flat] == 0)
+        served = np.repeat(everyone, np.where(extras[parent] == 0, quota, 0))
+        flat[alone[_line(flat[alone], alone, len(extras), seed)]] = served
     for giver, (row, bears) in zip(givers, bearers, strict=True):
-        children = served[server == giver]
-        line = np.argsort(scrambled(seed, _LINE, partitions * len(extras) + giver).astype(np.uint16), kind="stable")
-        if bears.any():
-            line = np.concatenate([line[bears[line]], line[~bears[line]]])
-        for _ in range(int(extras[giver])):
-            cells[used, line], children = children[: len(line)], children[len(line) :]
+        children = np.flatnonzero(parent == giver)
+        children = children[np.argsort(scrambled(seed, _TURN, children), kind="stable")]
+        line = _lines(seed, giver, bears, int(extras[giver]), np.repeat(children, quota[children]))
+        for partitions, children_of in line[: int(extras[giver])]:
+            cells[used, partitions] = children_of
             used += 1
-        again = line[: len(children)]
-        cells[row[again], again] = children
+        for partitions, children_of in line[int(extras[giver]) :]:
+            cells[row[partitions], partitions] = children_of
     return used
+
+
+def _lines(
+    seed: int, giver: int, bears: npt.NDArray[np.bool_], rounds: int, served: IntArray
+) -> list[tuple[IntArray, IntArray]]:
+    """
+    Partitions in line and the children that serve them, per round; in a last one those that bear a cell already.
+
+    `served` are the children in turn, each as often as its quota says.
+
+    Each round has a line of its own, so that any children can meet in a partition. Only a child whose service runs over
+    from one round to the next could meet itself: the next line begins with partitions it has not served.
+    """
+    everyone = np.arange(len(bears))
+    line = np.argsort(scrambled(seed, _LINE + giver, everyone).astype(np.uint16), kind="stable")
+    if bears.any():  # one line for all rounds keeps those that need one more in front
+        line = np.concatenate([line[bears[line]], line[~bears[line]]])
+        parts = [served[start : start + len(line)] for start in range(0, len(served), len(line))]
+        return [(line[: len(part)], part) for part in parts]
+    lines = [(line, served[: len(line)])]
+    for number in range(1, rounds):
+        before, part = lines[-1], served[number * len(line) : (number + 1) * len(line)]
+        line = np.argsort(
+            scrambled(seed, _LINE + giver, everyone + number * len(bears)).astype(np.uint16), kind="stable"
+        )
+        due = int(np.count_nonzero(part == before[1][-1]))
+        if due:
+            met = np.zeros(len(line), dtype=bool)
+            met[before[0][before[1] == before[1][-1]]] = True
+            first = np.flatnonzero(~met[line])[:due]
+            line = np.concatenate([line[first], np.delete(line, first)])
+        lines.append((line, part))
+    return lines
 
 
 def _bearers(cells: IntArray, giver: int) -> tuple[IntArray, npt.NDArray[np.bool_]]:

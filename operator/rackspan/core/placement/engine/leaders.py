@@ -9,7 +9,7 @@ Each partition picks one of its replicas so that the leaders per broker are as e
 3. A chain between loads that differ by one only swaps the two loads. Such chains even out the domains, top level first.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +36,8 @@ def choose_leaders(tree: RackTree, placed: IntArray, allowed: BoolArray, load: I
     may lead (at least one per partition); `load` are the leaders each broker has already, shape (brokers,).
     """
     choice, leaders = _greedy(tree, placed, allowed, load, seed)
-    graph = _Leaders(placed, allowed, choice, leaders, load + np.bincount(leaders, minlength=len(load)))
+    led = np.bincount(leaders, minlength=len(load))
+    graph = _Leaders(placed, allowed, choice, leaders, load + led, led)
     level_loads(graph)
     _level_domains(
         graph,
@@ -81,13 +82,17 @@ class _Leaders:
     choice: IntArray
     leaders: IntArray
     load: IntArray
+    led: IntArray  # how many of these partitions each broker leads
+    by_leader: IntArray | None = None  # partitions in the order of the brokers that led them at first
+    bounds: IntArray | None = None  # where each broker's begin there
+    moved: list[int] = field(default_factory=list)  # partitions that have changed hands since
 
     @property
     def holding(self) -> BoolArray:
-        return np.bincount(self.leaders, minlength=len(self.load)) > 0
+        return self.led > 0
 
     def handovers(self, givers: BoolArray, takers: BoolArray) -> tuple[IntArray, IntArray, IntArray]:
-        partitions = np.flatnonzero(givers[self.leaders])
+        partitions = self._led_by(givers)
         members = self.placed[:, partitions]
         replica, at = np.nonzero(self.allowed[:, partitions] & takers[members])
         return partitions[at], replica, members[replica, at]
@@ -96,8 +101,25 @@ class _Leaders:
         return int(self.leaders[partition])
 
     def hand_over(self, partition: int, replica: int, taker: int) -> None:
+        self.led[self.leaders[partition]] -= 1
+        self.led[taker] += 1
         self.choice[partition] = replica
         self.leaders[partition] = taker
+        self.moved.append(partition)
+
+    def _led_by(self, brokers: BoolArray) -> IntArray:
+        """Partitions that any of these brokers leads; some may come twice."""
+        if self.by_leader is None or self.bounds is None:
+            keys = self.leaders.astype(np.uint16) if len(self.load) <= 1 << 16 else self.leaders  # sorted by radix
+            self.by_leader = np.argsort(keys, kind="stable")
+            self.bounds = np.concatenate([[0], np.cumsum(self.led)])
+        chosen = np.flatnonzero(brokers)
+        begin, end = self.bounds[chosen], self.bounds[chosen + 1]
+        skipped = begin - (np.cumsum(end - begin) - (end - begin))
+        at = np.arange(int((end - begin).sum())) + np.repeat(skipped, end - begin)
+        partitions = np.concatenate([self.by_leader[at], np.array(self.moved, dtype=np.int64)])
+        now: IntArray = np.sort(partitions[brokers[self.leaders[partitions]]])  # not by broker: chains should differ
+        return now
 
 
 @dataclass(slots=True, eq=False)
