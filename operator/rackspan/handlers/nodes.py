@@ -17,6 +17,8 @@ def node_seen(body: kopf.Body, memo: Memo, **_: Any) -> None:
 
 @kopf.on.event("v1", "nodes")
 async def node_gone(event: kopf.RawEvent, memo: Memo, **_: Any) -> None:
-    """Deleted."""
+    """Deleted, or listed anew."""
     if event["type"] == "DELETED":
         memo.controller.node_gone(event["object"])
+    elif event["type"] is None:
+        memo.controller.relisted()

@@ -17,6 +17,8 @@ def pod_seen(body: kopf.Body, memo: Memo, **_: Any) -> None:
 
 @kopf.on.event("v1", "pods")
 async def pod_gone(event: kopf.RawEvent, memo: Memo, **_: Any) -> None:
-    """Deleted."""
+    """Deleted, or listed anew."""
     if event["type"] == "DELETED":
         memo.controller.pod_gone(event["object"])
+    elif event["type"] is None:
+        memo.controller.relisted()

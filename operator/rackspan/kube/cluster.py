@@ -23,6 +23,14 @@ if TYPE_CHECKING:
 _METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _PAGE = 500
 _PLURALS = {kind.KIND: kind.PLURAL for kind in (kafkatopic, racktopology)}
+_OWN = f"/apis/{GROUP}/{VERSION}"
+_COLLECTIONS = {
+    **{kind: (_OWN, plural) for kind, plural in _PLURALS.items()},
+    "Pod": ("/api/v1", "pods"),
+    "Node": ("/api/v1", "nodes"),
+    "Namespace": ("/api/v1", "namespaces"),
+}
+_NOT_IN_NAMESPACES = frozenset({"Node", "Namespace"})
 
 
 class KubeCluster:
@@ -59,23 +67,29 @@ class KubeCluster:
             ) from error
 
     async def list_keys(self, kind: str) -> Collection[ObjectKey]:
-        """Which objects of a kind there are now; metadata only."""
+        """Which objects of a kind there are now; metadata only. An object of no namespace has an empty one."""
+        prefix, plural = _COLLECTIONS[kind]
+        watched = () if kind in _NOT_IN_NAMESPACES else self._namespaces or ()
         keys: set[ObjectKey] = set()
-        scopes = [f"/namespaces/{quote(namespace)}" for namespace in self._namespaces or ()] or [""]
-        for scope in scopes:
+        for scope in [f"/namespaces/{quote(namespace)}" for namespace in watched] or [""]:
             token = ""
             while True:
-                path = f"/apis/{GROUP}/{VERSION}{scope}/{_PLURALS[kind]}?limit={_PAGE}" + (
-                    f"&continue={quote(token)}" if token else ""
-                )
-                page = await self._rest.get("list_metadata", path, accept=_METADATA_ONLY)
+                path = f"{prefix}{scope}/{plural}?limit={_PAGE}" + (f"&continue={quote(token)}" if token else "")
+                page = await self._list_page(path)
                 keys |= {
-                    ObjectKey(item["metadata"]["namespace"], item["metadata"]["name"]) for item in page.get("items", [])
+                    ObjectKey(item["metadata"].get("namespace", ""), item["metadata"]["name"])
+                    for item in page.get("items", [])
                 }
                 token = page.get("metadata", {}).get("continue", "")
                 if not token:
                     break
         return keys
+
+    async def _list_page(self, path: str) -> JsonObject:
+        try:
+            return await self._rest.get("list_metadata", path, accept=_METADATA_ONLY)
+        except NotFoundError as error:  # an API server that has just started may not serve custom resources yet
+            raise FailureError(Failure(Reason.API_SERVER_UNREACHABLE, f"GET {path}: {error}", Remedy.RETRY)) from error
 
     def announce(self, announcement: Announcement) -> None:
         """Queue an Event; never waits and never fails."""
@@ -89,4 +103,4 @@ class KubeCluster:
 
 
 def _path(kind: str, key: ObjectKey) -> str:
-    return f"/apis/{GROUP}/{VERSION}/namespaces/{quote(key.namespace)}/{_PLURALS[kind]}/{quote(key.name)}"
+    return f"{_OWN}/namespaces/{quote(key.namespace)}/{_PLURALS[kind]}/{quote(key.name)}"

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("rackspan.reconcile")
 _SWEEP_SECONDS = 300.0
-"""How often the API server is asked which objects there still are: a watch that broke may have missed a deletion."""
+"""How often the API server is asked which objects there still are, in case a watch died without a word."""
+_RELIST_SECONDS = 2.0
+"""How long to wait after objects were listed again, since several kinds' watches break and come back together."""
 
 
 class Controller:
@@ -36,6 +38,7 @@ class Controller:
         self._generations: dict[ObjectKey, tuple[str, int]] = {}
         self._started = False
         self._sweeper: asyncio.Task[None] | None = None
+        self._relisted = asyncio.Event()
 
     # --- lifecycle ---------------------------------------------------------------------------------------------------
 
@@ -206,20 +209,39 @@ class Controller:
         if key in self._loops and key not in self.inventory.topologies and not self.inventory.topics_of(key):
             self._loops.pop(key)[1].cancel()
 
+    def relisted(self) -> None:
+        """Objects were listed anew, as after an outage: what was deleted meanwhile, no watch tells."""
+        self._relisted.set()
+
     async def _sweep(self) -> None:
         while True:
-            await asyncio.sleep(_SWEEP_SECONDS)
-            known_topics, known_topologies = set(self.inventory.topics), set(self.inventory.topologies)
             try:
-                topics = set(await self._tools.kube.list_keys(kafkatopic.KIND))
-                topologies = set(await self._tools.kube.list_keys(racktopology.KIND))
+                await asyncio.wait_for(self._relisted.wait(), _SWEEP_SECONDS)
+            except TimeoutError:
+                pass
+            else:
+                await asyncio.sleep(_RELIST_SECONDS)
+                self._relisted.clear()
+            try:
+                await self._drop_what_is_gone()
             except FailureError as error:
                 _log.warning("the sweep waits for the API server: %s", error)
-                continue
-            for key in known_topics - topics:
-                self._forget_topic(key)
-            for key in known_topologies - topologies:
-                self.topology_gone({"metadata": {"namespace": key.namespace, "name": key.name}})
+                self._relisted.set()
+
+    async def _drop_what_is_gone(self) -> None:
+        """Forget objects that the API server does not have. Raises FailureError."""
+        inventory = self.inventory
+        known = (
+            (kafkatopic.KIND, inventory.topics, self.topic_gone),
+            (racktopology.KIND, inventory.topologies, self.topology_gone),
+            ("Pod", inventory.pods, self.pod_gone),
+            ("Node", {ObjectKey("", name): None for name in inventory.nodes}, self.node_gone),
+            ("Namespace", {ObjectKey("", name): None for name in inventory.namespaces}, self.namespace_gone),
+        )
+        for kind, objects, forget in known:
+            before = set(objects)  # what is made while the list is on its way is not in it
+            for key in before - set(await self._tools.kube.list_keys(kind)):
+                forget({"metadata": {"namespace": key.namespace, "name": key.name}})
 
 
 def _key(body: Mapping[str, Any]) -> ObjectKey:

@@ -185,8 +185,8 @@ class TopicLoop:
         except FailureError:
             self._settled.pop(topic.key, None)
             self._queue.retry(topic.key)
-            # A topic id that is known but not written yet must not be taken for somebody else's in the next pass, and one
-            # that is to be forgotten counts until that is written.
+            # A topic id that is known but not written yet must not be taken for somebody else's in the next pass, and
+            # one that is to be forgotten counts until that is written.
             if topic.key in inventory.topics and (status.topic_id or not topic.status.topic_id):
                 inventory.keep_topic(replace(inventory.topics[topic.key], status=status))
             return False

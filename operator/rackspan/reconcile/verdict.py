@@ -108,7 +108,7 @@ def failed(topic: KafkaTopic, failure: Failure, now: datetime) -> KafkaTopicStat
 def _is_to_be_recreated(outcome: Outcome) -> bool:
     """Whether the lost topic's id is forgotten now, so that a later pass makes a new topic.
 
-    In this order, because the id of a topic that was made and not recorded would look like somebody else's after a crash.
+    In this order, because a topic whose id was not recorded before a crash would look like somebody else's after it.
     """
     lost = outcome.problem
     return (

@@ -1,0 +1,110 @@
+"""The API server goes away and comes back: the operator stays, and what happened meanwhile is made up for."""
+
+import os
+import time
+
+import pytest
+from dev.nodes import SIX_BROKERS, create_node, create_sites
+from dev.paths import REPOSITORY
+from kubernetes import client
+from tests.integration.support import Objects, until
+
+OUTAGE_SECONDS = float(os.environ.get("RACKSPAN_TEST_API_OUTAGE_SECONDS", "20"))
+"""A run by hand may ask for the full minute, or for an hour."""
+BURST = 60
+NAMESPACE = "outage"
+
+pytestmark = pytest.mark.timeout(240 + OUTAGE_SECONDS)
+
+
+@pytest.fixture
+def plane(control_plane_factory):
+    """A control plane of the test's own."""
+    plane = control_plane_factory()
+    plane.kubectl.apply(REPOSITORY / "crds", arguments=["--server-side"])
+    plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
+    plane.kubectl("create", "namespace", NAMESPACE)
+    return plane
+
+
+@pytest.fixture
+def api(plane):
+    with plane.api_client() as api:
+        yield api
+
+
+@pytest.fixture
+def shop(plane, api, kafka, operator_factory):
+    """A ready topology on that control plane, over the shared Kafka."""
+    create_sites(client.CoreV1Api(api), NAMESPACE, SIX_BROKERS)
+    objects = Objects(api, NAMESPACE)
+    objects.create_topology(kafka.bootstrap())
+    return objects
+
+
+@pytest.fixture
+def own_operator(shop, plane, operator_factory):
+    operator = operator_factory(kubeconfig=plane.kubeconfig)
+    shop.until_topology()
+    return operator
+
+
+def _outlast(seconds):
+    end = time.monotonic() + seconds
+    until(lambda: time.monotonic() >= end, seconds + 5)
+
+
+def test_an_outage_of_the_api_server(shop, api, plane, topics, own_operator):
+    core = client.CoreV1Api(api)
+    shop.create_topic("lost")
+    shop.create_topic("remade", onTopicLoss="Recreate")
+    shop.create_topic("leaving")
+    before = {name: shop.until_ready(name)["status"]["topicId"] for name in ("lost", "remade", "leaving")}
+    pid = own_operator.pid
+
+    stored = []
+    for number in range(BURST):
+        stored.append(f"burst-{number}")
+        shop.create_topic(stored[-1])
+    plane.stop_component("kube-apiserver")
+    for name in ("lost", "remade"):
+        topics.delete(shop.kafka_name(name))
+    _outlast(OUTAGE_SECONDS)
+    assert own_operator.pid == pid
+    assert own_operator.get("/healthz")[0] == 200
+
+    plane.start_component("kube-apiserver")
+    # At once, so that it happens before the operator's watches are back: then no watch ever tells of it.
+    shop.delete("KafkaTopic", "leaving")
+    core.delete_node(SIX_BROKERS[5].node)
+
+    def knows_what_was_deleted(topology):
+        status = topology["status"]
+        return status["missingRacks"]["brokers"] == [5] and status["topics"]["total"] == BURST + 2
+
+    shop.until("RackTopology", "kafka", knows_what_was_deleted, "to know of the node and the object that are gone")
+    create_node(core, SIX_BROKERS[5].node, SIX_BROKERS[5].labels)
+
+    for name in stored:
+        ready = shop.until_ready(name, timeout=60)
+        assert ready["status"]["topicId"] == topics.id(shop.kafka_name(name))
+    assert shop.until_stalled("lost", "TopicVanished")["status"]["topicId"] == before["lost"]
+    assert shop.until_ready("remade")["status"]["topicId"] == topics.id(shop.kafka_name("remade")) != before["remade"]
+    assert topics.exists(shop.kafka_name("leaving")), "its deletionPolicy is Retain"
+    assert own_operator.pid == pid, "it was not restarted"
+    assert "Traceback" not in own_operator.output
+
+
+def test_a_lost_topic_is_not_taken_for_somebody_elses_after_a_crash(shop, plane, topics, own_operator):
+    """Kafka recreates at once, the API server takes the new id only later, and the operator dies in between."""
+    shop.create_topic("orders", onTopicLoss="Recreate")
+    before = shop.until_ready("orders")["status"]["topicId"]
+    plane.stop_component("kube-apiserver")
+    topics.delete(shop.kafka_name("orders"))
+    _outlast(8)
+    own_operator.kill()
+    plane.start_component("kube-apiserver")
+    own_operator.start()
+    after = shop.until("KafkaTopic", "orders", lambda obj: obj["status"].get("topicId") not in (None, before))
+    assert after["status"]["topicId"] == topics.id(shop.kafka_name("orders"))
+    shop.until_ready("orders")
