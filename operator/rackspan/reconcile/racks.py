@@ -13,7 +13,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from rackspan.api.racktopology import BrokerIdFrom, MissingRackPolicy, RackSource
+from rackspan.api.reasons import Reason
 from rackspan.core.topology import Broker, RackPath, RackPathError, RackTree, format_rack, parse_rack
+from rackspan.reconcile.failures import Failure, Remedy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -45,12 +47,10 @@ class BrokerRow:
     reported_rack: str | None
     online: bool
     eligible: bool
-    problem: str | None = None
-
-    @property
-    def drift(self) -> bool:
-        """Whether Kafka reports another rack than the node's."""
-        return self.online and self.rack is not None and self.rack != _parsed(self.reported_rack)
+    drift: bool = False
+    """Whether Kafka reports another rack than the node's."""
+    problem: Failure | None = None
+    """Why the rack is not known."""
 
 
 @dataclass(frozen=True)
@@ -113,10 +113,9 @@ def rack_view(
         claimants = pods_by_id.get(broker_id, [])
         pod = claimants[0] if len(claimants) == 1 else None
         node = pod.node if pod else None
-        if spec.rack_source == RackSource.NODES:
-            rack, problem = _rack_from_node(spec, claimants, nodes)
-        else:
-            rack, problem = _rack_from_broker(spec, broker)
+        reported = _rack_from_broker(spec, broker)
+        found = _rack_from_node(spec, claimants, nodes) if spec.rack_source == RackSource.NODES else reported
+        rack = None if isinstance(found, Failure) else found
         rows.append(
             BrokerRow(
                 id=broker_id,
@@ -128,7 +127,8 @@ def rack_view(
                 online=broker is not None,
                 eligible=broker_id not in spec.drain_brokers
                 and not any(_below(rack, drained) for drained in spec.drain_racks),
-                problem=problem,
+                drift=broker is not None and rack is not None and rack != reported,
+                problem=found if isinstance(found, Failure) else None,
             )
         )
     return RackView(spec.level_names, tuple(rows), spec.missing_rack_policy == MissingRackPolicy.IGNORE)
@@ -164,22 +164,20 @@ def broker_id_of(source: BrokerIdSpec, pod: PodFacts) -> int | None:
 
 def _rack_from_node(
     spec: RackTopologySpec, claimants: list[PodFacts], nodes: Mapping[str, Mapping[str, str]]
-) -> tuple[RackPath | None, str | None]:
+) -> RackPath | Failure:
     if not claimants:
-        return None, "no pod of spec.brokers.podSelector has this broker id"
+        return _missing("no pod of spec.brokers.podSelector has this broker id")
     if len(claimants) > 1:
-        return None, f"pods {', '.join(pod.name for pod in claimants)} all claim this broker id"
+        return _missing(f"pods {', '.join(pod.name for pod in claimants)} all claim this broker id")
     node = claimants[0].node
     if node is None:
-        return None, f"pod {claimants[0].name} is not bound to a node"
+        return _missing(f"pod {claimants[0].name} is not bound to a node")
     if node not in nodes:
-        return None, f"node {node} is not known"
+        return _missing(f"node {node} is not known")
     return path_from_labels(spec, node, nodes[node])
 
 
-def path_from_labels(
-    spec: RackTopologySpec, node: str, labels: Mapping[str, str]
-) -> tuple[RackPath | None, str | None]:
+def path_from_labels(spec: RackTopologySpec, node: str, labels: Mapping[str, str]) -> RackPath | Failure:
     """A node's rack path. It may end early, but a level above one that is there must not be missing."""
     steps = [(level.node_label or "", labels.get(level.node_label or "", "")) for level in spec.levels]
     path = tuple(value for _, value in steps)
@@ -187,30 +185,34 @@ def path_from_labels(
         path = path[:-1]
     gap = next((label for label, value in steps[: max(1, len(path))] if not value), None)
     if gap is not None:
-        return None, f"node {node} has no label {gap}"
-    return _aliased(spec, path), None
-
-
-def _rack_from_broker(spec: RackTopologySpec, broker: BrokerSeen | None) -> tuple[RackPath | None, str | None]:
-    if broker is None or not broker.rack:
-        return None, "Kafka reports no broker.rack"
-    text = spec.rack_aliases.get(broker.rack, broker.rack)
-    try:
-        return parse_rack(text), None
-    except RackPathError as error:
-        return None, f"broker.rack {text!r} is no rack path: {error}"
-
-
-def _aliased(spec: RackTopologySpec, path: RackPath) -> RackPath:
+        return _missing(f"node {node} has no label {gap}")
     alias = spec.rack_aliases.get(format_rack(path))
-    return parse_rack(alias) if alias else path
+    return _path(spec, alias, f"the alias of {format_rack(path)}") if alias else path
 
 
-def _parsed(rack: str | None) -> RackPath | None:
+def _rack_from_broker(spec: RackTopologySpec, broker: BrokerSeen | None) -> RackPath | Failure:
+    if broker is None or not broker.rack:
+        return _missing("Kafka reports no broker.rack")
+    return _path(spec, spec.rack_aliases.get(broker.rack, broker.rack), "broker.rack")
+
+
+def _path(spec: RackTopologySpec, text: str, what: str) -> RackPath | Failure:
     try:
-        return parse_rack(rack) if rack else None
-    except RackPathError:
-        return None
+        path = parse_rack(text)
+    except RackPathError as error:
+        return _invalid(f"{what} {text!r} is no rack path: {error}")
+    if len(path) > len(spec.levels):
+        many = "s" if len(spec.levels) > 1 else ""
+        return _invalid(f"{what} {text!r} has {len(path)} steps, the topology has {len(spec.levels)} level{many}")
+    return path
+
+
+def _missing(message: str) -> Failure:
+    return Failure(Reason.MISSING_RACKS, message, Remedy.SPEC)
+
+
+def _invalid(message: str) -> Failure:
+    return Failure(Reason.INVALID_RACK, message, Remedy.SPEC)
 
 
 def _below(rack: RackPath | None, domain: str) -> bool:

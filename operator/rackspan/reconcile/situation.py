@@ -145,15 +145,20 @@ def _problem(scene: Scene | Failure, racks: RackView | None) -> Failure | None:
             Remedy.SPEC,
         )
     if racks.missing and not racks.ignore_missing:
-        row = racks.missing[0]
+        row = next((row for row in racks.missing if _is_invalid(row)), racks.missing[0])
+        why = row.problem.message if row.problem else "its rack is not known"
         ids = ", ".join(str(row.id) for row in racks.missing[:10])
         return Failure(
-            Reason.MISSING_RACKS,
-            f"{len(racks.missing)} of {len(racks.rows)} brokers have no rack ({ids}); broker {row.id}: {row.problem}; "
-            "label the nodes, or set missingRackPolicy: Ignore to place as if no broker had a rack",
+            Reason.INVALID_RACK if _is_invalid(row) else Reason.MISSING_RACKS,
+            f"{len(racks.missing)} of {len(racks.rows)} brokers have no rack ({ids}); broker {row.id}: {why}; "
+            "mend that, or set missingRackPolicy: Ignore to place as if no broker had a rack",
             Remedy.SPEC,
         )
     return None
+
+
+def _is_invalid(row: BrokerRow) -> bool:
+    return row.problem is not None and row.problem.reason == Reason.INVALID_RACK
 
 
 def _connected(scene: Scene | Failure) -> tuple[ConditionStatus, Reason, str]:
