@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rackspan.api.kafkatopic import OnTopicLoss
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.batches import MAX_PARTITIONS_AT_ONCE
+from rackspan.reconcile.configs import differing
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.placing import place, wanted_config
 from rackspan.reconcile.ports import ConfigChange, NewPartitions, NewTopic
@@ -126,5 +127,5 @@ def _configuration(
         wanted, problem = wanted_config(topic.spec, seen.replicas, scene), None
     except FailureError as error:
         wanted, problem = topic.spec.config_values, error.failure
-    different = {key: value for key, value in wanted.items() if own.get(key) != value}
+    different = differing(wanted, own)
     return (ConfigChange(topic.topic_name, different) if different else None), problem

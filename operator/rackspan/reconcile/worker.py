@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from rackspan.metrics import BATCH_TOPICS, ERRORS
 from rackspan.reconcile.batches import batches, config_records, partition_records, topic_records
+from rackspan.reconcile.configs import differing
 from rackspan.reconcile.decision import Decision, decide
 from rackspan.reconcile.failures import Failure, FailureError
 
@@ -159,4 +160,4 @@ def _shows(outcome: Outcome) -> bool:
     partitions = decision.create.partitions if decision.create else decision.grow.total if decision.grow else 0
     own = outcome.config.own if outcome.config else {}
     change: Mapping[str, str] = decision.configure.set if decision.configure else {}
-    return (wanted is None or len(seen.replicas) >= partitions) and all(own.get(k) == v for k, v in change.items())
+    return (wanted is None or len(seen.replicas) >= partitions) and not differing(change, own)
