@@ -156,6 +156,9 @@ class TopicLoop:
             return
         if outcome.seen is not None:
             self._suspects.pop(topic.key, None)
+        if outcome.is_half_seen and outcome.decision.idle and not outcome.failures:
+            self._queue.retry(topic.key)  # the last status, if there is one, is better than half of one
+            return
         fingerprint = hash((epoch, _fingerprint(outcome)))
         if self._settled.get(topic.key) == fingerprint and outcome.decision.idle:
             return

@@ -53,6 +53,11 @@ class Outcome:
         return next(iter(self.failures), None) or self.decision.foreign or self.decision.problem
 
     @property
+    def is_half_seen(self) -> bool:
+        """Whether one broker showed the topic and another, which has not heard of it yet, no configuration of it."""
+        return self.seen is not None and self.config is None
+
+    @property
     def guarded(self) -> bool:
         """Whether Kafka's topic of this name is not the one that the object is about."""
         return self.decision.foreign is not None
@@ -63,7 +68,7 @@ async def reconcile_topics(topics: Sequence[KafkaTopic], scene: Scene, admin: Ka
     outcomes = {topic.key: Outcome(topic) for topic in topics}
     await _observe(outcomes.values(), admin)
     for outcome in outcomes.values():
-        if outcome.failures:
+        if outcome.failures or outcome.is_half_seen:
             continue
         own = outcome.config.own if outcome.config else {}
         decision = decide(outcome.topic, outcome.seen, own, scene)
@@ -154,10 +159,9 @@ def _shows(outcome: Outcome) -> bool:
     if outcome.failures:
         return True
     seen, decision = outcome.seen, outcome.decision
-    if seen is None:
+    if seen is None or outcome.config is None:
         return False
     wanted = decision.create or decision.grow
     partitions = decision.create.partitions if decision.create else decision.grow.total if decision.grow else 0
-    own = outcome.config.own if outcome.config else {}
     change: Mapping[str, str] = decision.configure.set if decision.configure else {}
-    return (wanted is None or len(seen.replicas) >= partitions) and not differing(change, own)
+    return (wanted is None or len(seen.replicas) >= partitions) and not differing(change, outcome.config.own)
