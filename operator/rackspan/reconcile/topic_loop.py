@@ -94,6 +94,8 @@ class TopicLoop:
         staying = [topic for topic in topics if not topic.meta.is_deleting]
         await asyncio.gather(*(self._let_go(topic) for topic in leaving))
         refusals = {topic.key: failure for topic in staying if (failure := self._refusal(topic)) is not None}
+        for key in refusals:
+            self._settled.pop(key, None)  # should it be admitted again, its status has to be concluded anew
         await asyncio.gather(
             *(
                 self._tell(topic, failed(topic, refusals[topic.key], _now()))
