@@ -228,9 +228,15 @@ def _fingerprint(outcome: Outcome) -> int:
 
 
 def _is_unfinished(outcome: Outcome) -> bool:
-    """Whether a very large topic has only got its first partitions so far."""
+    """Whether there is more to do at once.
+
+    A very large topic has only got its first partitions so far; of one that Kafka placed, min.insync.replicas can only
+    be derived now that it is known where it lies.
+    """
     done = outcome.decision.create or outcome.decision.grow
-    return done is not None and outcome.seen is not None and len(outcome.seen.replicas) < outcome.topic.spec.partitions
+    if done is None or outcome.seen is None:
+        return False
+    return len(outcome.seen.replicas) < outcome.topic.spec.partitions or done.assignment is None
 
 
 def _is_judged(topic: KafkaTopic) -> bool:
