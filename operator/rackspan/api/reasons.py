@@ -33,6 +33,7 @@ class Reason(StrEnum):
     # The spec asks for what cannot be. No retry until it, or what it refers to, changes.
     INVALID_SPEC = "InvalidSpec"  # A field cannot be read.
     UNKNOWN_PLACER = "UnknownPlacer"  # No placer of that name is installed.
+    PLACER_FAILED = "PlacerFailed"  # The placer has a defect, which the message quotes.
     UNKNOWN_LEVEL = "UnknownLevel"  # The topology has no level of that name.
     UNKNOWN_BROKER = "UnknownBroker"  # The cluster has no broker of that id.
     INFEASIBLE = "Infeasible"  # The brokers that there are cannot hold it as asked.

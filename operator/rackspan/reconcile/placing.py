@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from rackspan.api.kafkatopic import KafkaTopicSpec
+    from rackspan.core.placement import Placer
     from rackspan.reconcile.scene import Scene
 
 Assignment = tuple[tuple[int, ...], ...]
@@ -48,6 +49,7 @@ def place(name: str, spec: KafkaTopicSpec, partitions: int, current: Assignment,
         raise _failure(
             Reason.UNKNOWN_PLACER, f"there is no placer {placer_name(spec, scene)!r}; installed are: {known}"
         )
+    _refuse_if_no_rack_is_known(scene)
     request = PlacementSpec(
         partitions=partitions,
         replication_factor=spec.replication_factor,
@@ -60,13 +62,26 @@ def place(name: str, spec: KafkaTopicSpec, partitions: int, current: Assignment,
         shift=spec.placement.shift,
         current=current,
     )
+    return _placed(placer_name(spec, scene), placer, request, scene)
+
+
+def _placed(name: str, placer: Placer, request: PlacementSpec, scene: Scene) -> Assignment | None:
+    """What the placer gives. Whatever goes wrong in one that somebody else wrote is that topic's failure alone."""
     try:
         placement = placer.place(request, ClusterView(scene.racks.tree, scene.load.replicas, scene.load.leaders))
+        rows = None if placement is None else placement.partitions
     except MissingRackError as error:
         raise _failure(Reason.MISSING_RACKS, str(error)) from error
     except InfeasibleError as error:
         raise _failure(Reason.INFEASIBLE, str(error)) from error
-    return None if placement is None else placement.partitions
+    except Exception as error:
+        raise _failure(Reason.PLACER_FAILED, f"the placer {name!r} failed: {type(error).__name__}: {error}") from error
+    if rows is not None and len(rows) != request.partitions:
+        raise _failure(
+            Reason.PLACER_FAILED,
+            f"the placer {name!r} gave {len(rows)} partitions, {request.partitions} were asked for",
+        )
+    return rows
 
 
 def spreads(spec: KafkaTopicSpec, scene: Scene) -> tuple[Spread, ...]:
@@ -91,8 +106,8 @@ def durability_of(spec: KafkaTopicSpec, scene: Scene) -> Durability | None:
 def wanted_config(spec: KafkaTopicSpec, replicas: Sequence[Sequence[int]], scene: Scene) -> Mapping[str, str]:
     """The configuration keys that are managed: `spec.config`, and min.insync.replicas where durability derives it.
 
-    Derived from the partitions that lie as asked: what is out of place is told by compliance and mended by moves, not by
-    a weaker promise. Raises FailureError where the durability cannot be had, or contradicts the value that was set.
+    Derived from the partitions that lie as asked: what is out of place is told by compliance and mended by moves, not
+    by a weaker promise. Raises FailureError where the durability cannot be had, or contradicts the value that was set.
     """
     durability = durability_of(spec, scene)
     given = spec.config_values.get(MIN_ISR)
@@ -179,6 +194,17 @@ def _explicit(spec: KafkaTopicSpec, partitions: int, current: Assignment, scene:
             f"there are {', '.join(map(str, sorted(online)))}",
         )
     return current + wanted
+
+
+def _refuse_if_no_rack_is_known(scene: Scene) -> None:
+    """Raise FailureError where no broker has a rack, which to placers is a cluster without racks.
+
+    Here it is a mistake, such as in a selector, unless the topology says to ignore it.
+    """
+    rows, missing = scene.racks.rows, scene.racks.missing
+    if missing and len(missing) == len(rows) and not scene.racks.ignore_missing:
+        why = missing[0].problem.message if missing[0].problem else "it is not known"
+        raise _failure(Reason.MISSING_RACKS, f"no broker's rack is known; broker {missing[0].id}: {why}")
 
 
 def _known_level(level: str, where: str, scene: Scene) -> None:
