@@ -45,6 +45,23 @@ def operator_factory(_shared_operator, control_plane, processes):
 
 
 @pytest.fixture
+def namespace_factory(kubectl):
+    """Makes further namespaces: `namespace_factory(team="shop")` makes one with that label, and gives its name."""
+    made: list[str] = []
+
+    def factory(**labels) -> str:
+        name = f"test-{secrets.token_hex(4)}"
+        metadata = {"name": name, "labels": labels}
+        kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+        made.append(name)
+        return name
+
+    yield factory
+    for name in made:
+        kubectl("delete", "namespace", name, "--wait=false")
+
+
+@pytest.fixture
 def objects(api_client, crds, namespace) -> Objects:
     """Rackspan's objects in the test's own namespace; topics refer to a topology `kafka` there."""
     return Objects(api_client, namespace)
@@ -64,9 +81,9 @@ def topology(objects, kafka, broker_sites, operator) -> Objects:
     return objects
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def _open_topology(api_client, crds, kubectl, kafka):
-    """A RackTopology that a module's tests share: open to all namespaces, and nobody changes it."""
+    """A RackTopology that the run's tests share: open to all namespaces, and nobody changes it."""
     name = f"shared-{secrets.token_hex(4)}"
     kubectl("create", "namespace", name)
     core = client.CoreV1Api(api_client)
@@ -81,7 +98,7 @@ def _open_topology(api_client, crds, kubectl, kafka):
 
 @pytest.fixture
 def shop(_open_topology, objects, operator) -> Objects:
-    """The test's own namespace, whose topics refer to the module's shared topology of six brokers."""
+    """The test's own namespace, whose topics refer to the run's shared topology of six brokers."""
     _open_topology.until_topology()
     return Objects(objects.api, objects.namespace, _open_topology.namespace)
 

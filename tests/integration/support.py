@@ -23,12 +23,14 @@ from confluent_kafka.admin import (
     NewTopic,
     ResourceType,
 )
-from dev.nodes import BROKER_LABELS, LEVELS
+from dev.nodes import BROKER_LABELS, LEVELS, SIX_BROKERS, Site
 from dev.processes import Processes
 from dev.waiting import eventually
 from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 from prometheus_client.parser import text_string_to_metric_families
+
+from rackspan.core.topology import Broker, RackTree, parse_rack
 
 Json = dict[str, Any]
 GROUP, VERSION = "rackspan.dev", "v1alpha1"
@@ -153,7 +155,9 @@ class Objects:
     """Where the topology is that topics refer to unless they say otherwise; None for the same namespace."""
 
     def elsewhere(self, namespace: str) -> "Objects":
-        return dataclasses.replace(self, namespace=namespace)
+        """The objects of another namespace, whose topics refer to the same topology."""
+        where = self.topology_namespace or self.namespace
+        return dataclasses.replace(self, namespace=namespace, topology_namespace=where)
 
     def kafka_name(self, name: str) -> str:
         """What a KafkaTopic of this namespace is called in Kafka."""
@@ -253,6 +257,14 @@ class Objects:
         )
         return sorted(found.items, key=lambda event: event.metadata.creation_timestamp)
 
+    def until_event(self, name: str, reason: str) -> Any:
+        """Wait for an Event about the object of that name, and return the first one of that reason."""
+
+        def found() -> Any:
+            return next((event for event in self.events(name) if event.reason == reason), None)
+
+        return until(found, 30, f"an Event {reason} of {self.namespace}/{name}")
+
     def until(
         self, kind: str, name: str, holds: Callable[[Json], Any], what: str = "to be as expected", timeout: float = 30
     ) -> Json:
@@ -326,8 +338,21 @@ def message(obj: Mapping[str, Any], type_: str = "Ready") -> str:
     return str(found["message"])
 
 
+def reasons(events: Sequence[Any]) -> list[str]:
+    """The reasons of Events, in their order."""
+    return [event.reason for event in events]
+
+
 def _generation(obj: Mapping[str, Any]) -> int:
     return int(obj["metadata"]["generation"])
+
+
+# -- what the core says ----------------------------------------------------------------------------------------------
+
+
+def rack_tree(where: Sequence[Site] = SIX_BROKERS) -> RackTree:
+    """The tree that the operator should see over brokers at these sites."""
+    return RackTree(tuple(LEVELS), tuple(Broker(site.broker, parse_rack(site.path)) for site in where))
 
 
 # -- Kafka -----------------------------------------------------------------------------------------------------------
@@ -362,9 +387,9 @@ class Topics:
         return self._describe(name) is not None
 
     def id(self, name: str) -> str:
-        found = self._describe(name)
-        assert found is not None, f"there is no topic {name}"
-        return str(found.topic_id)
+        """The topic's id as Kafka's own tools print it. Brokers learn of a new topic one after the other."""
+        found = until(lambda: self._describe(name), 10, f"topic {name} to be described")
+        return str(found.topic_id).translate(str.maketrans("+/", "-_"))
 
     def replicas(self, name: str) -> tuple[tuple[int, ...], ...]:
         """Broker ids per partition, the preferred leader first; empty where there is no such topic."""

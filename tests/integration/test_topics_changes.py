@@ -1,0 +1,156 @@
+"""A topic follows its KafkaTopic: partitions, configuration, and what durability makes of min.insync.replicas."""
+
+from tests.integration.support import condition, message, reasons, until
+
+
+def test_new_partitions_are_placed_and_old_ones_stay_where_they_are(shop, topics):
+    shop.create_topic("orders", partitions=3)
+    shop.until_ready("orders")
+    before = topics.replicas(shop.kafka_name("orders"))
+    shop.change_topic("orders", partitions=9)
+    topic = shop.until_ready("orders")
+    after = topics.replicas(shop.kafka_name("orders"))
+    assert len(after) == 9
+    assert after[:3] == before
+    assert condition(topic, "Compliant")["status"] == "True"
+    assert topic["status"]["compliance"]["partitions"] == 9
+    until(lambda: set(reasons(shop.events("orders"))) == {"Created", "PartitionsAdded"}, what="the Events")
+
+
+def test_an_explicit_assignment_is_taken_for_new_partitions_too(shop, topics):
+    shop.create_topic("orders", partitions=1, replicationFactor=2, placement={"assignment": [[0, 3]]})
+    shop.until_ready("orders")
+    shop.change_topic("orders", partitions=2, placement={"assignment": [[0, 3], [5, 2]]})
+    shop.until_ready("orders")
+    assert topics.replicas(shop.kafka_name("orders")) == ((0, 3), (5, 2))
+
+
+def test_configs_are_set_and_changed(shop, topics):
+    shop.create_topic("orders", config={"retention.ms": 60_000, "cleanup.policy": "compact,delete"})
+    shop.until_ready("orders")
+    name = shop.kafka_name("orders")
+    assert topics.config(name) == {"retention.ms": "60000", "cleanup.policy": "compact,delete"}
+    shop.change_topic("orders", config={"retention.ms": "120000", "segment.bytes": 2_000_000})
+    shop.until_ready("orders")
+    assert topics.config(name) == {
+        "retention.ms": "120000",
+        "segment.bytes": "2000000",
+        "cleanup.policy": "compact,delete",
+    }
+
+
+def test_configs_that_the_spec_does_not_mention_are_not_touched(shop, topics):
+    shop.create_topic("orders", config={"retention.ms": 60_000})
+    shop.until_ready("orders")
+    name = shop.kafka_name("orders")
+    topics.set_config(name, segment_bytes="2000000")
+    shop.change_topic("orders", config={"retention.ms": 70_000})
+    shop.until_ready("orders")
+    assert topics.config(name) == {"retention.ms": "70000", "segment.bytes": "2000000"}
+    shop.change_topic("orders", config={"retention.ms": None, "retention.bytes": 1_000_000})
+    shop.until_ready("orders")
+    assert topics.config(name) == {"retention.ms": "70000", "segment.bytes": "2000000", "retention.bytes": "1000000"}
+
+
+def test_drift_is_put_back_and_told(shop, topics):
+    shop.create_topic("orders", config={"retention.ms": 60_000, "segment.bytes": 2_000_000})
+    shop.until_ready("orders")
+    name = shop.kafka_name("orders")
+    topics.set_config(name, retention_ms="5", max_message_bytes="9999")
+    put_back = {"retention.ms": "60000", "segment.bytes": "2000000", "max.message.bytes": "9999"}
+    until(lambda: topics.config(name) == put_back, what="only the managed config to be put back")
+    event = shop.until_event("orders", "ConfigUpdated")
+    assert event.message.endswith("changed in Kafka, put back: retention.ms=60000")
+
+
+def test_a_value_that_kafka_writes_in_another_way_is_no_drift(shop, topics, operator):
+    config = {
+        "preallocate": "FALSE",
+        "min.cleanable.dirty.ratio": "0.70",
+        "retention.ms": "0060000",
+        "cleanup.policy": "compact, delete",
+    }
+    shop.create_topic("orders", config=config)
+    shop.until_ready("orders")
+    calls = operator.metric("rackspan_batch_topics_count", operation="alter_configs")
+    described = operator.metric("rackspan_kafka_request_seconds_count", operation="describe_configs")
+    until(
+        lambda: operator.metric("rackspan_kafka_request_seconds_count", operation="describe_configs") >= described + 3,
+        what="three more passes",
+    )
+    assert operator.metric("rackspan_batch_topics_count", operation="alter_configs") == calls
+    assert topics.config(shop.kafka_name("orders")).keys() == config.keys()
+
+
+def test_min_insync_replicas_is_derived_from_durability(shop, topics):
+    shop.create_topic("two-zones", durability={"minDomains": {"zone": 2}})
+    shop.create_topic("any-zone", replicationFactor=4, durability={"tolerate": {"zone": 1}})
+    two_zones, any_zone = shop.until_ready("two-zones"), shop.until_ready("any-zone")
+    # Three replicas over two regions: the fuller zone holds up to two of them.
+    assert topics.config(shop.kafka_name("two-zones"))["min.insync.replicas"] == "3"
+    assert two_zones["status"]["minInSyncReplicas"] == 3
+    assert "one replica that lags stops acks=all writes" in message(two_zones)
+    # Four replicas are two in /us/us-1a and one in each zone of /eu: without the fullest zone two are left.
+    assert topics.config(shop.kafka_name("any-zone"))["min.insync.replicas"] == "2"
+    assert any_zone["status"]["minInSyncReplicas"] == 2
+
+
+def test_the_derived_min_insync_replicas_follows_the_spec(shop, topics):
+    shop.create_topic("orders", replicationFactor=4, durability={"minDomains": {"region": 2}})
+    shop.until_ready("orders")
+    assert topics.config(shop.kafka_name("orders"))["min.insync.replicas"] == "3"
+    shop.change_topic("orders", durability={"minDomains": None, "tolerate": {"region": 1}})
+    shop.until_ready("orders")
+    assert topics.config(shop.kafka_name("orders"))["min.insync.replicas"] == "2"
+
+
+def test_a_min_insync_replicas_that_keeps_the_promise_is_taken(shop, topics):
+    shop.create_topic(
+        "orders", replicationFactor=4, durability={"tolerate": {"zone": 1}}, config={"min.insync.replicas": 1}
+    )
+    shop.until_ready("orders")
+    assert topics.config(shop.kafka_name("orders"))["min.insync.replicas"] == "1"
+
+
+def test_a_min_insync_replicas_that_breaks_the_promise_is_refused_before_anything_is_made(shop, topics):
+    shop.create_topic(
+        "orders", replicationFactor=4, durability={"tolerate": {"zone": 1}}, config={"min.insync.replicas": 3}
+    )
+    topic = shop.until_stalled("orders", "DurabilityUnsatisfiable")
+    assert "min.insync.replicas 3 is too large for tolerate zone: 1: lower it to 2" in message(topic)
+    assert not topics.exists(shop.kafka_name("orders"))
+    shop.change_topic("orders", config={"min.insync.replicas": 2})
+    topic = shop.until_ready("orders")
+    assert condition(topic, "Stalled") is None
+
+
+def test_durability_that_the_racks_cannot_give_is_refused(shop, topics):
+    shop.create_topic("orders", durability={"minDomains": {"region": 3}})
+    topic = shop.until_stalled("orders", "DurabilityUnsatisfiable")
+    assert "needs replicas in 3 domains" in message(topic)
+    assert not topics.exists(shop.kafka_name("orders"))
+
+
+def test_one_mistake_does_not_hold_back_what_is_right(shop, topics):
+    shop.create_topic("orders", placement={"brokers": {"include": ["/eu"]}})
+    shop.until_ready("orders")
+    shop.change_topic(
+        "orders", partitions=6, config={"retention.ms": 60_000}, placement={"brokers": {"include": ["9"]}}
+    )
+    topic = shop.until_stalled("orders", "Infeasible")
+    assert '"9" names no broker' in message(topic)
+    assert topics.config(shop.kafka_name("orders")) == {"retention.ms": "60000"}
+    assert len(topics.replicas(shop.kafka_name("orders"))) == 3
+
+
+def test_another_replication_factor_is_told_and_not_done(shop, topics):
+    shop.create_topic("orders", partitions=4, replicationFactor=2)
+    shop.until_ready("orders")
+    before = topics.replicas(shop.kafka_name("orders"))
+    shop.change_topic("orders", replicationFactor=3)
+    topic = shop.until_not_ready("orders", "ReplicationFactorDiffers")
+    assert message(topic) == ("4 of 4 partitions have 2 replicas, the spec says 3; 4 replicas would have to be copied")
+    assert topic["status"]["replicationFactor"] == 2
+    assert topics.replicas(shop.kafka_name("orders")) == before
+    shop.change_topic("orders", replicationFactor=2)
+    shop.until_ready("orders")

@@ -1,0 +1,228 @@
+"""Whose topic it is: adoption, pause, two objects for one topic, and what happens when objects go."""
+
+import pytest
+from tests.integration.support import condition, message, until
+
+# -- adoption --------------------------------------------------------------------------------------------------------
+
+
+def test_a_topic_that_is_there_is_adopted_as_it_is(shop, topics):
+    name = shop.kafka_name("orders")
+    replicas = ((0, 3, 2), (3, 1, 2), (5, 2, 0))
+    topic_id = topics.create(name, replicas, config={"retention.ms": "5000", "segment.bytes": "2000000"})
+    shop.create_topic("orders", config={"retention.ms": 60_000})
+    topic = shop.until_ready("orders")
+    assert topic["status"]["topicId"] == topic_id == topics.id(name)
+    assert topics.replicas(name) == replicas
+    assert topics.config(name) == {"retention.ms": "60000", "segment.bytes": "2000000"}
+    assert topic_id in shop.until_event("orders", "Adopted").message
+
+
+def test_an_adopted_topic_that_is_not_compliant_is_told_of_and_not_moved(shop, topics):
+    name = shop.kafka_name("orders")
+    replicas = ((0, 1, 2), (0, 3, 2), (3, 4, 5), (2, 1, 0))  # all but the second in one region
+    topics.create(name, replicas)
+    shop.create_topic("orders", partitions=4)
+    topic = shop.until_not_ready("orders", "NotCompliant")
+    compliance = topic["status"]["compliance"]
+    assert (compliance["partitions"], compliance["nonCompliant"], compliance["moves"]) == (4, 3, 3)
+    assert [(item["partition"], item["level"], item["domain"]) for item in compliance["samples"]] == [
+        (0, "region", "/eu"),
+        (2, "region", "/us"),
+        (3, "region", "/eu"),
+    ]
+    assert condition(topic, "Compliant")["status"] == "False"
+    assert message(topic).startswith("3 of 4 partitions are not spread as asked; 3 replicas would have to move")
+    assert condition(topic, "Stalled") is None, "the operator is done: it is the placement that is not as asked"
+    assert topics.replicas(name) == replicas
+    shop.until_event("orders", "NotCompliant")
+
+
+def test_an_adopted_topic_that_differs_from_an_assignment_is_told_of_and_not_moved(shop, topics):
+    topics.create(shop.kafka_name("orders"), ((0, 3), (1, 4)))
+    shop.create_topic("orders", partitions=2, replicationFactor=2, placement={"assignment": [[3, 0], [1, 5]]})
+    topic = shop.until_not_ready("orders", "AssignmentDiffers")
+    assert topic["status"]["compliance"]["nonCompliant"] == 2
+    assert topic["status"]["compliance"]["moves"] == 1, "another order moves nothing"
+    assert "partition 0: replicas are [0, 3], the assignment says [3, 0]" in message(topic)
+    assert topics.replicas(shop.kafka_name("orders")) == ((0, 3), (1, 4))
+
+
+def test_a_topic_with_more_partitions_than_the_spec_says_is_adopted_and_not_shrunk(shop, topics):
+    topics.create(shop.kafka_name("orders"), partitions=5)
+    shop.create_topic("orders", config={"retention.ms": 60_000})
+    topic = shop.until_stalled("orders", "PartitionsCannotShrink")
+    assert "set spec.partitions to 5 or more" in message(topic)
+    assert topic["status"]["partitions"] == 5
+    assert topics.config(shop.kafka_name("orders")) == {"retention.ms": "60000"}
+    shop.change_topic("orders", partitions=5)
+    shop.until("KafkaTopic", "orders", lambda found: condition(found, "Stalled") is None)
+
+
+# -- pause -----------------------------------------------------------------------------------------------------------
+
+PAUSED = {"rackspan.dev/paused": "true"}
+RESUMED = {"rackspan.dev/paused": None}
+
+
+def test_a_paused_topic_is_left_alone_and_what_waits_is_told(shop, topics):
+    shop.create_topic("orders", config={"retention.ms": 60_000})
+    shop.until_ready("orders")
+    shop.annotate_topic("orders", PAUSED)
+    shop.until_condition("KafkaTopic", "orders", "Paused", "True")
+    assert condition(shop.topic("orders"), "Ready")["status"] == "True", "nothing waits"
+    shop.change_topic("orders", partitions=6, config={"retention.ms": 70_000})
+    topic = shop.until_not_ready("orders", "Paused")
+    assert message(topic) == "paused; waiting for the annotation to go: grow to 6 partitions; set retention.ms=70000"
+    name = shop.kafka_name("orders")
+    assert len(topics.replicas(name)) == 3
+    assert topics.config(name) == {"retention.ms": "60000"}
+    shop.annotate_topic("orders", RESUMED)
+    topic = shop.until_ready("orders")
+    assert condition(topic, "Paused") is None
+    assert len(topics.replicas(name)) == 6
+    assert topics.config(name) == {"retention.ms": "70000"}
+
+
+def test_a_topic_that_is_paused_from_the_start_is_created_when_it_is_resumed(shop, topics):
+    shop.create_topic("orders", annotations=PAUSED)
+    shop.until_not_ready("orders", "Paused")
+    assert not topics.exists(shop.kafka_name("orders"))
+    shop.annotate_topic("orders", RESUMED)
+    shop.until_ready("orders")
+
+
+def test_drift_of_a_paused_topic_is_not_put_back_before_it_is_resumed(shop, topics):
+    shop.create_topic("orders", annotations=PAUSED, config={"retention.ms": 60_000})
+    topics.create(shop.kafka_name("orders"), config={"retention.ms": "5"})
+    topic = shop.until_not_ready("orders", "Paused")
+    topic = shop.until("KafkaTopic", "orders", lambda found: "set retention.ms=60000" in message(found))
+    assert topics.config(shop.kafka_name("orders")) == {"retention.ms": "5"}
+    assert topic["status"]["topicId"] == topics.id(shop.kafka_name("orders"))
+
+
+# -- two objects for one topic ---------------------------------------------------------------------------------------
+
+
+def test_of_two_objects_for_one_topic_the_older_decides_until_it_goes(shop, topics, namespace_factory):
+    other = shop.elsewhere(namespace_factory())
+    name = shop.kafka_name("orders")
+    shop.create_topic("orders", config={"retention.ms": 60_000})
+    shop.until_ready("orders")
+    until(_a_second_passes_after(shop.topic("orders")), what="another creation timestamp")
+    other.create_topic("claim", topicName=name, config={"retention.ms": 70_000})
+    loser = other.until_stalled("claim", "TopicConflict")
+    assert f"KafkaTopic {shop.namespace}/orders is older" in message(loser, "Stalled")
+    assert topics.config(name) == {"retention.ms": "60000"}
+    assert condition(shop.topic("orders"), "Ready")["status"] == "True"
+    topic_id = topics.id(name)
+    shop.delete("KafkaTopic", "orders")  # deletionPolicy is Retain
+    winner = other.until_ready("claim")
+    assert condition(winner, "Stalled") is None
+    assert topics.config(name) == {"retention.ms": "70000"}
+    assert topics.id(name) == topic_id
+
+
+def test_an_object_that_lost_deletes_nothing(shop, topics):
+    name = shop.kafka_name("orders")
+    shop.create_topic("orders")
+    shop.until_ready("orders")
+    until(_a_second_passes_after(shop.topic("orders")), what="another creation timestamp")
+    shop.create_topic("claim", topicName=name, deletionPolicy="Delete")
+    shop.until_stalled("claim", "TopicConflict")
+    shop.delete("KafkaTopic", "claim")
+    shop.until_gone("KafkaTopic", "claim")
+    assert topics.exists(name)
+
+
+def test_two_topologies_of_one_kafka_do_not_share_a_topic(topology, shop, topics):
+    """Each namespace with a topology of its own is the default way to share a cluster."""
+    name = shop.kafka_name("orders")
+    shop.create_topic("orders", config={"retention.ms": 60_000})
+    shop.until_ready("orders")
+    until(_a_second_passes_after(shop.topic("orders")), what="another creation timestamp")
+    topology.create_topic("claim", topicName=name, config={"retention.ms": 70_000}, deletionPolicy="Delete")
+    loser = topology.until_stalled("claim", "TopicConflict")
+    assert f"{shop.namespace}/orders" in message(loser, "Stalled")
+    assert topics.config(name) == {"retention.ms": "60000"}
+    topology.delete("KafkaTopic", "claim")
+    topology.until_gone("KafkaTopic", "claim")
+    assert topics.exists(name)
+
+
+def _a_second_passes_after(obj):
+    """Creation timestamps are whole seconds."""
+    import datetime as dt
+
+    created = dt.datetime.fromisoformat(obj["metadata"]["creationTimestamp"])
+    return lambda: dt.datetime.now(dt.UTC) >= created + dt.timedelta(seconds=1)
+
+
+# -- deletion --------------------------------------------------------------------------------------------------------
+
+
+def test_a_topic_outlives_its_object_by_default(shop, topics):
+    shop.create_topic("orders")
+    topic = shop.until_ready("orders")
+    assert "finalizers" not in topic["metadata"]
+    shop.delete("KafkaTopic", "orders")
+    shop.until_gone("KafkaTopic", "orders")
+    assert topics.id(shop.kafka_name("orders")) == topic["status"]["topicId"]
+
+
+def test_a_topic_goes_with_its_object_where_the_policy_is_delete(shop, topics):
+    shop.create_topic("orders", deletionPolicy="Delete")
+    topic = shop.until_ready("orders")
+    assert topic["metadata"]["finalizers"] == ["rackspan.dev/finalizer"]
+    shop.delete("KafkaTopic", "orders")
+    shop.until_gone("KafkaTopic", "orders")
+    until(lambda: not topics.exists(shop.kafka_name("orders")), what="the topic to be gone")
+    shop.until_event("orders", "Deleted")
+
+
+def test_another_deletion_policy_comes_and_goes_with_the_finalizer(shop, topics):
+    shop.create_topic("orders", deletionPolicy="Delete")
+    shop.until_ready("orders")
+    shop.change_topic("orders", deletionPolicy="Retain")
+    shop.until("KafkaTopic", "orders", lambda topic: not topic["metadata"].get("finalizers"))
+    shop.delete("KafkaTopic", "orders")
+    shop.until_gone("KafkaTopic", "orders")
+    assert topics.exists(shop.kafka_name("orders"))
+
+
+def test_a_topic_that_someone_else_recreated_is_not_deleted(shop, topics):
+    name = shop.kafka_name("orders")
+    shop.create_topic("orders", deletionPolicy="Delete", annotations=PAUSED)
+    shop.annotate_topic("orders", RESUMED)
+    shop.until_ready("orders")
+    topics.delete(name)
+    new_id = topics.create(name)
+    shop.delete("KafkaTopic", "orders")
+    shop.until_gone("KafkaTopic", "orders")
+    assert topics.id(name) == new_id
+    assert "recreated by someone else" in shop.until_event("orders", "Released").message
+
+
+def test_a_paused_topic_is_not_deleted_before_it_is_resumed(shop, topics):
+    shop.create_topic("orders", deletionPolicy="Delete")
+    shop.until_ready("orders")
+    shop.annotate_topic("orders", PAUSED)
+    shop.delete("KafkaTopic", "orders")
+    topic = shop.until_condition("KafkaTopic", "orders", "Stalled", "True", "DeletionBlocked")
+    assert "paused" in message(topic, "Stalled")
+    assert topics.exists(shop.kafka_name("orders"))
+    shop.annotate_topic("orders", RESUMED)
+    shop.until_gone("KafkaTopic", "orders")
+    until(lambda: not topics.exists(shop.kafka_name("orders")), what="the topic to be gone")
+
+
+def test_an_object_that_never_had_a_topic_goes_without_one(shop, topics):
+    shop.create_topic("orders", replicationFactor=7, deletionPolicy="Delete")
+    shop.until_stalled("orders", "Infeasible")
+    topic_id = topics.create(shop.kafka_name("orders"))
+    shop.delete("KafkaTopic", "orders")
+    try:
+        shop.until_gone("KafkaTopic", "orders")
+    except TimeoutError:  # the operator adopted it first, which is as well
+        pytest.fail("the object does not go")
+    assert topic_id

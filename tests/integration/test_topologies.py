@@ -1,0 +1,262 @@
+"""A RackTopology follows the nodes, and its topics follow it."""
+
+import pytest
+from dev.nodes import LEVELS, RACK_LABEL, ZONE_LABEL, relabel_node
+from kubernetes import client
+from tests.integration.support import condition, message, rack_tree, reasons, until
+
+from rackspan.core.placement import ClusterView, PlacementSpec, seed_for
+from rackspan.core.placement.multilevel import MultiLevel
+
+
+@pytest.fixture
+def relabel(api_client, namespace):
+    """Changes labels of the node under one broker of the test's own: `relabel(2, {ZONE_LABEL: "eu-1a"})`."""
+    core = client.CoreV1Api(api_client)
+    return lambda broker, labels: relabel_node(core, f"{namespace}-node-{broker}", labels)
+
+
+def brokers(topology):
+    return {broker["id"]: broker for broker in topology["status"]["brokers"]}
+
+
+def test_the_status_tells_where_brokers_run(topology, kafka, namespace):
+    found = topology.until_topology()
+    status = found["status"]
+    assert status["clusterId"] == kafka.cluster_id
+    assert status["brokerCount"] == 6
+    assert status["domains"] == [
+        {"level": "region", "count": 2},
+        {"level": "zone", "count": 3},
+        {"level": "rack", "count": 5},
+    ]
+    assert brokers(found)[4] == {
+        "id": 4,
+        "host": kafka.bootstrap().split(",")[4],
+        "pod": "kafka-4",
+        "node": f"{namespace}-node-4",
+        "rack": "/us/us-1a/r2",
+        "reportedRack": "/us/us-1a/r2",
+        "online": True,
+        "drift": False,
+    }
+    assert {item["type"]: item["status"] for item in status["conditions"]} == {
+        "Ready": "True",
+        "Connected": "True",
+        "RacksInSync": "True",
+    }
+
+
+def test_the_status_counts_topics_by_state(topology, topics):
+    topology.create_topic("good")
+    topology.create_topic("impossible", replicationFactor=7)
+    topics.create(topology.kafka_name("crowded"), [[0, 1, 2]])
+    topology.create_topic("crowded", partitions=1)
+    wanted = {"total": 3, "ready": 1, "nonCompliant": 1, "stalled": 1}
+    topology.until("RackTopology", "kafka", lambda found: found["status"].get("topics") == wanted, f"to count {wanted}")
+
+
+def test_a_relabelled_node_is_drift_and_recomputes_compliance_within_seconds_and_back(topology, topics, relabel):
+    topology.create_topic("orders", partitions=2, replicationFactor=2, placement={"brokers": {"include": ["0", "3"]}})
+    topology.until_ready("orders")
+    before = topics.replicas(topology.kafka_name("orders"))
+    relabel(3, {LEVELS["region"]: "eu", ZONE_LABEL: "eu-1c"})
+    found = topology.until_topology("RacksInSync", "False", "RackDrift")
+    assert brokers(found)[3]["rack"] == "/eu/eu-1c/r1"
+    assert brokers(found)[3]["reportedRack"] == "/us/us-1a/r1"
+    assert brokers(found)[3]["drift"] is True
+    assert found["status"]["drift"] == {"count": 1, "brokers": [3]}
+    assert "broker 3 reports /us/us-1a/r1 and runs in /eu/eu-1c/r1" in message(found, "RacksInSync")
+    assert condition(found, "Ready")["status"] == "True", "drift is a warning: placements follow the nodes"
+    domains = topology.until("KafkaTopic", "orders", lambda topic: "/us" not in str(topic["status"]["placement"]))
+    assert {item["domain"]: item["replicas"] for item in domains["status"]["placement"]["domains"]}["/eu"] == 4
+    relabel(3, {LEVELS["region"]: "us", ZONE_LABEL: "us-1a"})
+    topology.until_topology("RacksInSync", "True")
+    topology.until("KafkaTopic", "orders", lambda topic: "/us" in str(topic["status"]["placement"]))
+    assert topics.replicas(topology.kafka_name("orders")) == before
+    until(lambda: {"RackDrift", "RacksInSync"} <= set(reasons(topology.events("kafka"))), what="the Events")
+
+
+def test_a_relabelled_node_makes_topics_non_compliant_and_nothing_moves(topology, topics, relabel):
+    topology.create_topic("orders", partitions=4)
+    topology.until_ready("orders")
+    before = topics.replicas(topology.kafka_name("orders"))
+    for broker in (3, 4):
+        relabel(broker, {LEVELS["region"]: "eu", ZONE_LABEL: "eu-1c", RACK_LABEL: "r1"})
+    topic = topology.until_not_ready("orders", "NotCompliant")
+    assert condition(topic, "Compliant")["status"] == "False"
+    assert topic["status"]["compliance"]["moves"] >= topic["status"]["compliance"]["nonCompliant"] > 0
+    for broker, rack in ((3, "r1"), (4, "r2")):
+        relabel(broker, {LEVELS["region"]: "us", ZONE_LABEL: "us-1a", RACK_LABEL: rack})
+    topic = topology.until_ready("orders")
+    assert topic["status"]["compliance"].get("nonCompliant", 0) == 0
+    assert topics.replicas(topology.kafka_name("orders")) == before
+
+
+@pytest.mark.parametrize("drain", [{"drainBrokers": [0]}, {"drainRacks": ["/eu/eu-1a/r1"]}], ids=["broker", "rack"])
+def test_what_lies_on_a_draining_broker_is_told_and_new_topics_avoid_it(topology, topics, drain):
+    topology.create_topic("old", partitions=1, replicationFactor=2, placement={"brokers": {"include": ["0", "3"]}})
+    topology.until_ready("old")
+    topology.change_topology(**drain)
+    topic = topology.until_not_ready("old", "NotCompliant")
+    assert topic["status"]["compliance"]["samples"][0]["domain"] == "0"
+    assert "broker 0 may hold no replica of it" in message(topic)
+    topology.create_topic("new", partitions=6)
+    topology.until_ready("new")
+    assert all(0 not in row for row in topics.replicas(topology.kafka_name("new")))
+    topology.change_topology(drainBrokers=None, drainRacks=None)
+    topology.until_ready("old")
+
+
+# -- who may use it --------------------------------------------------------------------------------------------------
+
+
+def test_a_topology_serves_its_own_namespace_unless_it_says_otherwise(topology, topics, namespace_factory, kubectl):
+    own, plain, labelled = topology, namespace_factory(), namespace_factory(team="shop")
+    strangers = {name: topology.elsewhere(name) for name in (plain, labelled)}
+    own.create_topic("orders")
+    own.until_ready("orders")
+    for stranger in strangers.values():
+        stranger.create_topic("orders")
+        topic = stranger.until_stalled("orders", "NamespaceNotAllowed")
+        assert f"is not open to namespace {stranger.namespace}" in message(topic)
+        assert not topics.exists(stranger.kafka_name("orders"))
+
+    selector = {"matchLabels": {"team": "shop"}}
+    topology.change_topology(allowedNamespaces={"from": "Selector", "selector": selector})
+    strangers[labelled].until_ready("orders")
+    strangers[plain].until_stalled("orders", "NamespaceNotAllowed")
+
+    kubectl("label", "namespace", plain, "team=shop")
+    strangers[plain].until_ready("orders")
+    kubectl("label", "namespace", plain, "team-")
+    strangers[plain].until_stalled("orders", "NamespaceNotAllowed")
+    assert topics.exists(strangers[plain].kafka_name("orders")), "what is there stays"
+    kubectl("label", "namespace", plain, "team=shop")
+    strangers[plain].until_ready("orders")
+
+    topology.change_topology(allowedNamespaces={"from": "Same", "selector": None})
+    strangers[plain].until_stalled("orders", "NamespaceNotAllowed")
+    topology.change_topology(allowedNamespaces={"from": "All"})
+    strangers[plain].until_ready("orders")
+    own.until_ready("orders")
+
+
+# -- where racks come from -------------------------------------------------------------------------------------------
+
+
+def test_racks_can_come_from_kafka_with_aliases(objects, kafka, topics, operator):
+    levels = [{"name": name} for name in LEVELS]
+    aliases = {"/us/us-1a/r1": "/asia/asia-1a/r9"}
+    objects.create_topology(kafka.bootstrap(), levels=levels, rackSource="Broker", brokers=None, rackAliases=aliases)
+    found = objects.until_topology()
+    assert {broker: row["rack"] for broker, row in brokers(found).items()} == {
+        **{broker: rack for broker, rack in kafka.racks.items() if broker != 3},
+        3: "/asia/asia-1a/r9",
+    }
+    assert brokers(found)[3]["reportedRack"] == "/us/us-1a/r1"
+    assert condition(found, "RacksInSync")["status"] == "True", "an alias is another name, no drift"
+    objects.create_topic("orders", partitions=6)
+    objects.until_ready("orders")
+    regions = {0: "eu", 1: "eu", 2: "eu", 3: "asia", 4: "us", 5: "us"}
+    for row in topics.replicas(objects.kafka_name("orders")):
+        assert {regions[broker] for broker in row} == {"eu", "asia", "us"}
+
+
+def test_a_broker_whose_rack_has_more_steps_than_there_are_levels_is_told(objects, kafka, operator):
+    objects.create_topology(kafka.bootstrap(), levels=[{"name": "region"}], rackSource="Broker", brokers=None)
+    objects.create_topic("orders")
+    found = objects.until_topology("Ready", "False", "InvalidRack")
+    assert "broker 0: broker.rack '/eu/eu-1a/r1' has 3 steps, the topology has 1 level" in message(found)
+    topic = objects.until_stalled("orders", "MissingRacks")
+    assert "no broker's rack is known" in message(topic)
+
+
+def test_a_missing_rack_label_stops_placing_and_names_the_broker(topology, topics, relabel):
+    topology.create_topic("old", placement={"brokers": {"exclude": ["5"]}})
+    topology.until_ready("old")
+    relabel(5, dict.fromkeys(LEVELS.values()))
+    found = topology.until_topology("Ready", "False", "MissingRacks")
+    assert found["status"]["missingRacks"] == {"count": 1, "brokers": [5]}
+    assert "node-5 has no label topology.kubernetes.io/region" in message(found)
+    topology.create_topic("new")
+    topic = topology.until_stalled("new", "MissingRacks")
+    assert "broker 5 has no rack id while others have one" in message(topic)
+    assert not topics.exists(topology.kafka_name("new"))
+    topology.until_ready("old")
+    relabel(5, {LEVELS["region"]: "us", ZONE_LABEL: "us-1a", RACK_LABEL: "r2"})
+    topology.until_ready("new")
+    topology.until_topology()
+
+
+def test_nothing_is_placed_while_no_rack_is_known(objects, kafka, broker_sites, topics, operator):
+    objects.create_topology(kafka.bootstrap(), brokers={"podSelector": {"matchLabels": {"app": "kafak"}}})
+    objects.create_topic("orders")
+    topic = objects.until_stalled("orders", "MissingRacks")
+    assert "no pod of spec.brokers.podSelector has this broker id" in message(topic)
+    assert not topics.exists(objects.kafka_name("orders"))
+    objects.change_topology(brokers={"podSelector": {"matchLabels": {"app": "kafka"}}})
+    objects.until_ready("orders")
+
+
+def test_a_missing_rack_can_be_ignored_as_if_no_broker_had_one(objects, kafka, broker_sites, topics, relabel, operator):
+    relabel(5, dict.fromkeys(LEVELS.values()))
+    objects.create_topology(kafka.bootstrap(), missingRackPolicy="Ignore")
+    found = objects.until_topology()
+    assert found["status"]["missingRacks"]["brokers"] == [5]
+    name = objects.kafka_name("orders")
+    request = PlacementSpec(12, 3, seed=seed_for(name))
+    expected = MultiLevel().place(request, ClusterView(rack_tree().without_racks(), *topics.load()))
+    objects.create_topic("orders", partitions=12)
+    topic = objects.until_ready("orders")
+    assert condition(topic, "Compliant")["status"] == "True"
+    assert topics.replicas(name) == expected.partitions
+
+
+# -- order of coming and going ---------------------------------------------------------------------------------------
+
+
+def test_a_topic_that_is_there_before_its_topology_waits_for_it(objects, kafka, broker_sites, topics, operator):
+    objects.create_topic("orders")
+    topic = objects.until_not_ready("orders", "TopologyNotFound")
+    assert f"there is no RackTopology {objects.namespace}/kafka" in message(topic)
+    objects.create_topology(kafka.bootstrap())
+    objects.until_ready("orders")
+
+
+def test_topics_outlive_their_topology_and_are_told(topology, kafka, topics, operator):
+    topology.create_topic("orders")
+    before = topology.until_ready("orders")["status"]
+    label = f"{topology.namespace}/kafka"
+    until(lambda: operator.metric("rackspan_topics", topology=label, state="total") == 1, what="the topic's count")
+    topology.delete("RackTopology", "kafka")
+    topic = topology.until_not_ready("orders", "TopologyNotFound")
+    assert topics.exists(topology.kafka_name("orders"))
+    assert topic["status"]["topicId"] == before["topicId"], "the last good facts stay"
+    topology.create_topology(kafka.bootstrap())
+    topic = topology.until_ready("orders")
+    assert topic["status"]["topicId"] == before["topicId"]
+
+
+def test_a_topic_with_policy_delete_waits_for_a_way_to_kafka_or_for_another_policy(topology, topics):
+    topology.create_topic("orders", deletionPolicy="Delete")
+    topology.until_ready("orders")
+    topology.delete("RackTopology", "kafka")
+    topology.until_not_ready("orders", "TopologyNotFound")
+    topology.delete("KafkaTopic", "orders")
+    topic = topology.until_stalled("orders", "DeletionBlocked")
+    assert "set deletionPolicy: Retain to let the object go" in message(topic)
+    topology.change_topic("orders", deletionPolicy="Retain")
+    topology.until_gone("KafkaTopic", "orders")
+    assert topics.exists(topology.kafka_name("orders"))
+
+
+def test_metrics_of_a_topology_go_with_it(topology, operator):
+    label = f"{topology.namespace}/kafka"
+
+    def series():
+        return [name for name, samples in operator.metrics().items() for key in samples if ("topology", label) in key]
+
+    assert set(series()) >= {"rackspan_topics", "rackspan_brokers"}
+    topology.delete("RackTopology", "kafka")
+    until(lambda: not series(), what="its series to go")
