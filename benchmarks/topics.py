@@ -31,9 +31,9 @@ from dev.paths import REPOSITORY
 from dev.processes import Processes, free_ports
 from kubernetes import client
 from prometheus_client.parser import text_string_to_metric_families
-from rackspan.kube.rest import Rest, connect
 
 from benchmarks.machine import describe
+from rackspan.kube.rest import Rest, connect
 
 NAMESPACE = "bench"
 BROKERS = ("/eu/a/r1", "/eu/b/r1", "/eu/c/r1")
@@ -128,7 +128,8 @@ class Operator:
     def counters(self) -> dict[str, float]:
         text = urllib.request.urlopen(f"http://127.0.0.1:{self._port}/metrics", timeout=10).read().decode()
         return {
-            sample.name + "".join(f"[{value}]" for key, value in sorted(sample.labels.items()) if key != "le"): sample.value
+            sample.name
+            + "".join(f"[{value}]" for key, value in sorted(sample.labels.items()) if key != "le"): sample.value
             for family in text_string_to_metric_families(text)
             for sample in family.samples
             if sample.name.startswith("rackspan") and not sample.name.endswith("_bucket")
@@ -245,7 +246,9 @@ class Bench:
         self.stack = stack
         self.log = log
         self.operator = Operator(stack, log)
-        self.operator.until(lambda counters: counters.get("rackspan_brokers[total][bench/bench]", 0) > 0 or _connected(counters))
+        self.operator.until(
+            lambda counters: counters.get("rackspan_brokers[total][bench/bench]", 0) > 0 or _connected(counters)
+        )
         self.watch = ReadyWatch(stack)
 
     def measure(self, what: str, calls: list[tuple[str, str, dict[str, Any]]], ready: int, generation: int) -> Row:
@@ -342,7 +345,7 @@ def run(repeat: int, count: int, many: int) -> None:
     for _ in range(repeat):
         with fresh_stack("512m") as stack:
             bench = Bench(stack, log)
-            note(bench.create("operator: create, 6 partitions × RF 3", "t", count, 6))
+            note(bench.create("operator: create, 6 partitions x RF 3", "t", count, 6))
             note(bench.configure("operator: change a config", "t", count))
             note(bench.restart("operator: restart with all in place", count))
             bench.operator.stop()
@@ -353,15 +356,17 @@ def run(repeat: int, count: int, many: int) -> None:
     if many:
         with fresh_stack("1g") as stack:
             bench = Bench(stack, log)
-            note(bench.create("operator: create, 1 partition × RF 3 (once)", "m", many, 1))
+            note(bench.create("operator: create, 1 partition x RF 3 (once)", "m", many, 1))
             bench.operator.stop()
     print(HEADER)
     for measured in rows.values():
         print(sorted(measured, key=lambda row: row.seconds)[len(measured) // 2])
     print()
-    create = statistics.median(row.seconds for row in rows["operator: create, 6 partitions × RF 3"])
+    create = statistics.median(row.seconds for row in rows["operator: create, 6 partitions x RF 3"])
     batch = statistics.median(row.seconds for row in rows["bare client: four batched calls"])
-    print(f"Kafka alone needs {batch:.1f} s of the {create:.1f} s; the rest, {create - batch:.1f} s, is ours and the API server's.")
+    print(
+        f"Kafka alone needs {batch:.1f} s of the {create:.1f} s; {create - batch:.1f} s are ours and the API server's."
+    )
 
 
 def main(arguments: list[str] | None = None) -> None:

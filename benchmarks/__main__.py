@@ -1,0 +1,25 @@
+"""`python -m benchmarks [placement|topics] [options]`: all of them where none is named."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+BENCHMARKS = {"placement": "benchmarks.placement.run", "topics": "benchmarks.topics"}
+REPOSITORY = Path(__file__).parents[1]
+
+
+def main(arguments: list[str]) -> int:
+    named, options = arguments[:1], arguments[1:]
+    if not set(named) <= BENCHMARKS.keys():
+        print(f"usage: python -m benchmarks [{'|'.join(BENCHMARKS)}] [options]", file=sys.stderr)
+        return 2
+    for name in named or BENCHMARKS:
+        print(f"# {name}\n", flush=True)
+        command = [sys.executable, "-m", BENCHMARKS[name], *options]
+        if code := subprocess.run(command, cwd=REPOSITORY, check=False).returncode:
+            return code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
