@@ -205,3 +205,26 @@ def test_brokers_that_are_offline_get_no_new_replica_and_the_split_stays_fair_wh
         assert not set(row) & offline
         assert oracle.fair(sites(tree) if possible else online, frozenset(row))
         counted()
+
+
+@given(st.data())
+def test_repair_under_a_loosened_spread_moves_as_few_replicas_as_that_spread_allows(data):
+    tree, size = data.draw(sized(spoiled=True))
+    level = data.draw(st.integers(0, len(tree.levels) - 1))
+    skew = data.draw(st.integers(2, 3))
+    before = min(len(tree.brokers), data.draw(st.integers(1, 6)))
+    current = data.draw(rows(tree, before, data.draw(st.integers(1, 4))))
+    spread = (Spread(tree.levels[level], skew, Unsatisfiable.BEST),)
+    spec = PlacementSpec(len(current), size, spread=spread, seed=data.draw(SEEDS), current=current)
+    placement = MultiLevel().place(spec, ClusterView(tree, held(current), led(current))).partitions
+    here = sites(tree)
+    allowed = [
+        frozenset(chosen)
+        for chosen in combinations(sorted(here), size)
+        if oracle.within(here, frozenset(chosen), {level: skew})
+    ]
+    assert judge(tree, placement, spread).compliant
+    for was, row in zip(current, placement, strict=True):
+        assert len(set(row)) == size
+        assert len(set(row).difference(was)) == min(len(good.difference(was)) for good in allowed)
+    counted(len(current))

@@ -117,7 +117,7 @@ def judge(
 
     Partitions may differ in replication factor. Raises TopologyError for a spread over a level the tree does not have.
     """
-    skews = _skews(tree, spread)
+    skews = allowed_skews(tree, spread)
     rows = replicas if isinstance(replicas, Placement | np.ndarray) else Placement(replicas)
     count = len(rows)
     verdicts = _Verdicts(
@@ -130,7 +130,12 @@ def judge(
     return Compliance(verdicts.broken, verdicts.moves_of, verdicts.unfair, tuple(verdicts.details))
 
 
-def _skews(tree: RackTree, spread: Iterable[Spread]) -> dict[int, tuple[int, bool]]:
+def allowed_skews(tree: RackTree, spread: Iterable[Spread]) -> dict[int, tuple[int, bool]]:
+    """
+    Skews by index of the level in `tree.nodes`, and whether full domains count as well.
+
+    Raises TopologyError for a level that the tree does not have.
+    """
     skews = {}
     for wish in spread:
         tree.level(wish.level)

@@ -36,10 +36,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from rackspan.core.compliance import judge
+from rackspan.core.compliance import allowed_skews, judge
 from rackspan.core.fairness import Windows, fair_windows, requiring, usable_windows
 from rackspan.core.placement.engine.deal import deal
 from rackspan.core.placement.engine.leaders import choose_leaders
+from rackspan.core.placement.engine.loosened import repair_within
 from rackspan.core.placement.engine.quotas import poured, quotas
 from rackspan.core.placement.engine.repair import repair
 from rackspan.core.placement.model import ClusterView, InfeasibleError, Placement, PlacementSpec
@@ -110,7 +111,11 @@ def _mended(
     current = [tree.positions(rows[partition]) for partition in mend]
     _take(replicas, np.concatenate(current))
     _take(leaders, np.array([row[0] if len(row) else -1 for row in current]))
-    placed = repair(tree, fair_windows(tree, size), current, replicas, spec.seed)
+    skews = allowed_skews(tree, spec.spread)
+    if any(skew > 1 for skew, _ in skews.values()):
+        placed = repair_within(tree, size, current, skews, replicas, spec.seed)
+    else:
+        placed = repair(tree, fair_windows(tree, size), current, replicas, spec.seed)
     stuck = placed[:, 0] < 0
     for at in np.flatnonzero(stuck).tolist():
         if len(current[at]) != size:
@@ -193,13 +198,13 @@ def _led(placed: IntArray, lead: IntArray, seed: int) -> IntArray:
     everyone, flat = np.arange(count), placed.reshape(-1)
     led = np.empty((count, size), dtype=np.int64)
     led[:, 0] = flat[lead * count + everyone]
-    turn = (scrambled(seed, _ORDER, everyone) % np.uint32(max(size - 1, 1))).astype(np.int64)
+    turns = max(size - 1, 1)
+    drawn = ((scrambled(seed, _ORDER, everyone) >> np.uint32(16)) * np.uint32(turns)) >> np.uint32(16)
+    case = lead * turns + drawn
+    leader, turn = np.divmod(np.arange(size * turns), turns)
     for replica in range(1, size):
-        at = lead + 1 + turn
-        at[at >= size] -= size
-        led[:, replica] = flat[at * count + everyone]
-        turn += 1
-        turn[turn == size - 1] = 0
+        column = (leader + 1 + (turn + replica - 1) % turns) % size
+        led[:, replica] = flat[(column * count)[case] + everyone]
     return led
 
 
