@@ -48,7 +48,7 @@ def play(terminal: Terminal, directory: Path, processes: Processes) -> None:
     with terminal.act("What cannot be"):
         _impossible(demo, placed)
     with terminal.act("A node turns out to stand elsewhere"):
-        _relabel(demo)
+        _relabel(demo, placed)
         _label_back(demo)
     with terminal.act("A topic grows, and somebody changes its config behind the operator's back"):
         _grow_and_drift(demo, placed)
@@ -204,7 +204,7 @@ def _impossible(demo: _Demo, placed: dict[str, Replicas]) -> None:
     )
 
 
-def _relabel(demo: _Demo) -> None:
+def _relabel(demo: _Demo, placed: dict[str, Replicas]) -> None:
     terminal = demo.terminal
     terminal.say(
         "node-3 was labelled eu/eu-1b by mistake: it stands in us/us-1a. Every partition of payments, which must stay "
@@ -221,18 +221,19 @@ def _relabel(demo: _Demo) -> None:
     for kind, name, condition in (("racktopology", "main", "RacksInSync"), ("kafkatopic", "payments", "Compliant")):
         path = f'{{.status.conditions[?(@.type=="{condition}")].message}}'
         terminal.run(f"kubectl get {kind} {name} {_IN_SHOP} -o jsonpath='{path}'")
-    terminal.say("The samples in its status, five at most, and what Kafka holds:")
+    terminal.say(
+        "The samples in its status, five at most, and the picture of before with brokers where they stand now:"
+    )
     fields = '{.partition}{"  "}{.level}{" "}{.domain}{"  "}{.reason}'
     terminal.run(
         f"kubectl get kafkatopic payments {_IN_SHOP} -o jsonpath="
         f"'{{range .status.compliance.samples[*]}}partition {fields}{{\"\\n\"}}{{end}}'"
     )
-    replicas = replicas_by_topic(demo.kafka("TopicCommand", "--describe", "--topic", "payments"))["payments"]
-    verdict = demo.draw("payments", replicas)
+    verdict = demo.draw("payments", placed["payments"])
     told = demo.topic("payments").status.compliance
     terminal.check(
         told is not None and (told.non_compliant, told.moves) == (verdict.non_compliant, verdict.moves) == (4, 4),
-        "payments: 4 of 4 partitions are not as asked, and 4 replicas would have to move; nothing has moved by itself",
+        "payments: 4 of 4 partitions are not as asked, and 4 replicas would have to move",
     )
 
 
@@ -258,12 +259,16 @@ def _grow_and_drift(demo: _Demo, placed: dict[str, Replicas]) -> None:
         lambda: demo.running.kubectl.json(*events)["items"], "the config to be put back", timeout=30, interval=0.5
     )
     terminal.run(f"kubectl get events {_IN_SHOP} {selector}")
-    described = demo.kafka("TopicCommand", "--describe", "--topic", "orders")
-    replicas, configs = replicas_by_topic(described)["orders"], configs_by_topic(described)["orders"]
-    fair = demo.draw("orders", replicas)
+    described = demo.kafka("TopicCommand", "--describe")
+    now, configs = replicas_by_topic(described), configs_by_topic(described)["orders"]
+    fair = demo.draw("orders", now["orders"])
     terminal.check(
-        fair.compliant and len(replicas) == 9 and replicas[:6] == placed["orders"],
-        "orders: three more partitions, as fair as the others, which have not moved",
+        fair.compliant and len(now["orders"]) == 9 and now["orders"][:6] == placed["orders"],
+        "orders: three more partitions, as fair as the others, which are where they were",
+    )
+    terminal.check(
+        all(now[name] == placed[name] for name in _PLACED if name != "orders"),
+        "the others: not one replica has moved, whatever the label said",
     )
     wanted = demo.topic("orders").spec.config_values["retention.ms"]
     terminal.check(configs["retention.ms"] == wanted, f"orders: retention.ms is {wanted} again")
