@@ -89,10 +89,10 @@ class Terminal:
             text.rstrip()
             self._console.print(Text("  ") + text)
 
-    def check(self, holds: bool, claim: str, otherwise: str = "") -> None:  # noqa: FBT001 - the claim is the point
+    def check(self, holds: bool, claim: str) -> None:  # noqa: FBT001 - the claim is the point
         """Say that a claim holds. Raises DemoError when it does not."""
         if not holds:
-            raise DemoError(f"this should hold and does not: {claim}" + (f" ({otherwise})" if otherwise else ""))
+            raise DemoError(f"this should hold and does not: {claim}")
         self._console.print(Text(f"{self._tick} {claim}", "green"))
 
     def times(self) -> None:
