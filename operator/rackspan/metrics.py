@@ -37,3 +37,9 @@ EVENTS_DROPPED = Counter("rackspan_events_dropped_total", "Kubernetes Events giv
 LAST_PASS = Gauge(
     "rackspan_last_successful_pass_timestamp_seconds", "When a pass over a topology last ended", ["topology"]
 )
+
+
+def forget_topology(topology: str) -> None:
+    """Take away the series of a topology that is no more: a number that nobody updates is a lie."""
+    for gauge in (TOPICS, BROKERS, MOVES_NEEDED, QUEUE_DEPTH, LAST_PASS):
+        gauge.remove_by_labels({"topology": topology})

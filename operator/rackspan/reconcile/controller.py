@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 from rackspan.api import kafkatopic, racktopology
 from rackspan.api.errors import SpecError
 from rackspan.api.meta import ObjectKey
+from rackspan.metrics import forget_topology
 from rackspan.reconcile.cluster import ClusterReconciler
 from rackspan.reconcile.failures import FailureError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from rackspan.api.kafkatopic import KafkaTopic
     from rackspan.reconcile.inventory import Inventory
@@ -202,7 +203,9 @@ class Controller:
     def _loop(self, key: ObjectKey) -> ClusterReconciler:
         if key not in self._loops:
             loop = ClusterReconciler(key, self._tools)
-            self._loops[key] = (loop, asyncio.create_task(loop.run(), name=f"topology {key}"))
+            task = asyncio.create_task(loop.run(), name=f"topology {key}")
+            task.add_done_callback(lambda _: forget_topology(str(key)))
+            self._loops[key] = (loop, task)
         return self._loops[key][0]
 
     def _end_idle(self, key: ObjectKey) -> None:
