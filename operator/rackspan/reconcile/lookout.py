@@ -58,7 +58,7 @@ class Lookout:
 
     async def wait(self) -> None:
         """Until there is a reason to look again."""
-        pause = _POLL_SECONDS
+        pause = min(_POLL_SECONDS, self._tools.resync_seconds)
         if isinstance(self.scene, Failure):
             pause = min(_RETRY_MAX_SECONDS, _RETRY_FIRST_SECONDS * 2 ** min(self._failures, 5))
         try:
