@@ -8,7 +8,7 @@ from rackspan.api.reasons import Reason
 from rackspan.reconcile.failures import Failure, Remedy
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from rackspan.api.kafkatopic import KafkaTopic
     from rackspan.api.racktopology import RackTopology
@@ -27,13 +27,18 @@ def not_allowed(topic: KafkaTopic, topology: RackTopology, labels: Mapping[str, 
     )
 
 
-def rival(topic: KafkaTopic, owner: KafkaTopic) -> Failure | None:
+def owner(claims: Iterable[KafkaTopic]) -> KafkaTopic | None:
+    """Which of several objects for one Kafka topic decides: the oldest, then by uid; None where there is none."""
+    return min(claims, key=lambda claim: (str(claim.meta.creation_timestamp), claim.meta.uid), default=None)
+
+
+def rival(topic: KafkaTopic, decides: KafkaTopic | None) -> Failure | None:
     """The conflict with the object that decides about the same Kafka topic; None where that is this one."""
-    if owner.key == topic.key:
+    if decides is None or decides.key == topic.key:
         return None
     return Failure(
         Reason.TOPIC_CONFLICT,
-        f"KafkaTopic {owner.key} is older and already stands for topic {topic.topic_name}; "
+        f"KafkaTopic {decides.key} is older and already stands for topic {topic.topic_name}; "
         "delete one of the two, or give this one another spec.topicName",
         Remedy.SPEC,
     )

@@ -95,7 +95,8 @@ class Controller:
         if self._shapes.get(topic.key) == shape:
             return  # nothing but the status that was just written
         self._shapes[topic.key] = shape
-        self._loop(topic.topology).topics_changed({topic.key, *self.inventory.rivals(topic)})
+        self._loop(topic.topology)
+        self._wake([topic])
 
     def topic_gone(self, body: Mapping[str, Any]) -> None:
         """Deleted."""
@@ -108,13 +109,15 @@ class Controller:
             return
         if topic.topology in self._loops:
             self._loops[topic.topology][0].topic_gone(key)
-        self._rivals_of(topic)
+        self._wake([topic])
         self._end_idle(topic.topology)
 
-    def _rivals_of(self, topic: KafkaTopic) -> None:
-        rivals = self.inventory.rivals(topic)
-        if rivals and topic.topology in self._loops:
-            self._loops[topic.topology][0].topics_changed(rivals)
+    def _wake(self, topics: Iterable[KafkaTopic]) -> None:
+        """These changed or went: they and all that claim the same topics of Kafka are looked at."""
+        for topic in topics:
+            for claim in self.inventory.claims(topic):
+                if claim.topology in self._loops:
+                    self._loops[claim.topology][0].topics_changed([claim.key])
 
     # --- RackTopologies ----------------------------------------------------------------------------------------------
 
@@ -140,7 +143,7 @@ class Controller:
     def topology_gone(self, body: Mapping[str, Any]) -> None:
         """Deleted. Its topics are told; Kafka is left alone."""
         key = _key(body)
-        self.inventory.topologies.pop(key, None)
+        self.inventory.drop_topology(key)
         self._generations.pop(key, None)
         if key in self._loops:
             self._loops[key][0].look_again()
@@ -173,8 +176,7 @@ class Controller:
         """Added or changed."""
         if self.inventory.put_namespace(body):
             name = body["metadata"]["name"]
-            for key, (loop, _) in self._loops.items():
-                loop.topics_changed(topic for topic in self.inventory.topics_of(key) if topic.namespace == name)
+            self._wake([topic for topic in self.inventory.topics.values() if topic.meta.namespace == name])
 
     def namespace_gone(self, body: Mapping[str, Any]) -> None:
         """Deleted, and all that was in it."""

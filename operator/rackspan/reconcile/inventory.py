@@ -27,20 +27,31 @@ class Inventory:
         self.topologies: dict[ObjectKey, RackTopology] = {}
         self.topics: dict[ObjectKey, KafkaTopic] = {}
         self._topics_of: defaultdict[ObjectKey, set[ObjectKey]] = defaultdict(set)
-        self._claims: defaultdict[tuple[ObjectKey, str], set[ObjectKey]] = defaultdict(set)
+        self._claims: defaultdict[str, set[ObjectKey]] = defaultdict(set)
+        self._clusters: dict[ObjectKey, str] = {}
 
     def topics_of(self, topology: ObjectKey) -> Collection[ObjectKey]:
         """The KafkaTopics that name this topology."""
         return tuple(self._topics_of.get(topology, ()))
 
-    def rivals(self, topic: KafkaTopic) -> Collection[ObjectKey]:
-        """All objects, this one among them, that name the same Kafka topic of the same topology."""
-        return tuple(self._claims.get((topic.topology, topic.topic_name), ()))
+    def claims(self, topic: KafkaTopic) -> Collection[KafkaTopic]:
+        """All objects, this one among them, for one topic of one Kafka cluster, through whichever topology they go."""
+        cluster = self._cluster_of(topic.topology)
+        found = (self.topics[key] for key in self._claims.get(topic.topic_name, ()))
+        return [
+            claim
+            for claim in found
+            if claim.topology == topic.topology or (cluster and self._cluster_of(claim.topology) == cluster)
+        ]
 
-    def owner(self, topic: KafkaTopic) -> KafkaTopic:
-        """Which of several objects for one Kafka topic decides: the one that has it, else the oldest, then by uid."""
-        claims = [self.topics[key] for key in self.rivals(topic) if key in self.topics]
-        return min(claims or [topic], key=lambda claim: (str(claim.meta.creation_timestamp), claim.meta.uid))
+    def leads_to(self, topology: ObjectKey, cluster_id: str) -> None:
+        """Remember which Kafka cluster answers behind a topology."""
+        self._clusters[topology] = cluster_id
+
+    def _cluster_of(self, key: ObjectKey) -> str | None:
+        """The cluster that answered, else the one that answered before the operator was started."""
+        topology = self.topologies.get(key)
+        return self._clusters.get(key) or (topology.status.cluster_id if topology else None)
 
     def put_topic(self, body: Mapping[str, Any]) -> KafkaTopic:
         """Remember a KafkaTopic as the API server last showed it. Raises SpecError."""
@@ -55,7 +66,7 @@ class Inventory:
         self.drop_topic(topic.key)
         self.topics[topic.key] = topic
         self._topics_of[topic.topology].add(topic.key)
-        self._claims[topic.topology, topic.topic_name].add(topic.key)
+        self._claims[topic.topic_name].add(topic.key)
         return topic
 
     def drop_topic(self, key: ObjectKey) -> KafkaTopic | None:
@@ -63,7 +74,7 @@ class Inventory:
         topic = self.topics.pop(key, None)
         if topic is not None:
             _discard(self._topics_of, topic.topology, key)
-            _discard(self._claims, (topic.topology, topic.topic_name), key)
+            _discard(self._claims, topic.topic_name, key)
         return topic
 
     def put_topology(self, body: Mapping[str, Any]) -> RackTopology:
@@ -71,6 +82,11 @@ class Inventory:
         topology = RackTopology.from_object(body)
         self.topologies[topology.key] = topology
         return topology
+
+    def drop_topology(self, key: ObjectKey) -> None:
+        """Forget a RackTopology."""
+        self.topologies.pop(key, None)
+        self._clusters.pop(key, None)
 
     def put_node(self, body: Mapping[str, Any]) -> bool:
         """Remember a node's labels; whether they changed."""

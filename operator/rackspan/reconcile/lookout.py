@@ -112,6 +112,7 @@ class Lookout:
         admin = await self._session.connect(topology, fresh_secrets=resync or self._failures > 0)
         seen = await admin.cluster()
         _guard(topology, seen.cluster_id)
+        inventory.leads_to(self._key, seen.cluster_id)
         self.racks = rack_view(topology, inventory.nodes, inventory.pods.values(), seen.brokers)
         if self._load is None or resync:
             self._load = BrokerLoad(await admin.load())

@@ -12,7 +12,7 @@ from rackspan.api.conditions import COMPLIANT, READY, STALLED, find_condition, i
 from rackspan.api.kafkatopic import KIND
 from rackspan.api.reasons import Reason
 from rackspan.metrics import ERRORS, QUEUE_DEPTH, RECONCILE_SECONDS, RECONCILED
-from rackspan.reconcile.access import not_allowed, rival
+from rackspan.reconcile.access import not_allowed, owner, rival
 from rackspan.reconcile.announce import announcements
 from rackspan.reconcile.deletion import finalizers_for
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
@@ -111,12 +111,18 @@ class TopicLoop:
             await self._bring_to_spec(admitted, scene, admin, self._lookout.epoch)
 
     def _refusal(self, topic: KafkaTopic) -> Failure | None:
+        return self._not_allowed(topic) or rival(topic, self._owner(topic))
+
+    def _not_allowed(self, topic: KafkaTopic) -> Failure | None:
         inventory = self._tools.inventory
-        topology = inventory.topologies.get(self._topology)
+        topology = inventory.topologies.get(topic.topology)
         if topology is None:
             return None  # the scene says so
-        labels = inventory.namespaces.get(topic.meta.namespace, {})
-        return not_allowed(topic, topology, labels) or rival(topic, inventory.owner(topic))
+        return not_allowed(topic, topology, inventory.namespaces.get(topic.meta.namespace, {}))
+
+    def _owner(self, topic: KafkaTopic) -> KafkaTopic | None:
+        """Who decides about the topic. An object that may not use its topology keeps nobody from doing so."""
+        return owner(claim for claim in self._tools.inventory.claims(topic) if self._not_allowed(claim) is None)
 
     # --- while the topology is not fit to act on ---------------------------------------------------------------------
 
@@ -205,7 +211,7 @@ class TopicLoop:
 
     async def _let_go(self, topic: KafkaTopic) -> None:
         lookout, tools = self._lookout, self._tools
-        is_owner = tools.inventory.owner(topic).key == topic.key
+        is_owner = rival(topic, self._owner(topic)) is None
         words = await let_go(topic, _ref(topic), lookout.scene, lookout.admin, tools.kube, is_owner=is_owner)
         if words is not None:
             await self._tell(topic, failed(topic, held_back(words), _now()))
