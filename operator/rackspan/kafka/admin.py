@@ -102,6 +102,19 @@ class ConfluentAdmin:
 
         return await self._run("list_topics", call)
 
+    async def default_min_insync(self, broker: int) -> int | None:
+        """A broker's min.insync.replicas; None where it may not be read."""
+
+        def call() -> int | None:
+            resource = client.ConfigResource(client.ResourceType.BROKER, str(broker))
+            (answer,) = self._client.describe_configs([resource], request_timeout=_CALL_SECONDS).values()
+            if answer.exception(timeout=_CALL_SECONDS + 5) is not None:
+                return None
+            entry = answer.result().get("min.insync.replicas")
+            return int(entry.value) if entry and entry.value else None
+
+        return await self._run("describe_configs", call)
+
     async def topics(self, names: Collection[str]) -> Mapping[str, TopicSeen | Failure | None]:
         """Each named topic: what it is, None where there is none, a Failure where it could not be read."""
         if not names:

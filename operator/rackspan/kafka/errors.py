@@ -36,6 +36,8 @@ def failure(error: KafkaError) -> Failure:
     """A Failure for one error code. What is not known to be final is worth another try."""
     code = error.code()
     message = f"Kafka says {error.name()}: {error.str()}"
+    if code == KafkaError.TOPIC_ALREADY_EXISTS:  # made by an earlier attempt, or by somebody just now
+        return Failure(Reason.CREATING, f"{message}; it is looked at again", Remedy.RETRY)
     if code in _SPEC:
         return Failure(_SPEC[code], message, Remedy.SPEC)
     if code in _ACCESS:

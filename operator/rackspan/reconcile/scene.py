@@ -40,6 +40,8 @@ class Scene:
     racks: RackView
     load: BrokerLoad = field(compare=False)
     placers: Mapping[str, Placer] = field(compare=False)
+    default_min_insync: int | None = field(default=None, compare=False)
+    """The brokers' min.insync.replicas, for topics that do not set it."""
 
     def same_for_topics(self, other: object) -> bool:
         """Whether every decision about a topic would come out the same under `other`."""

@@ -12,12 +12,14 @@ from rackspan.reconcile.batches import batches, config_records, partition_record
 from rackspan.reconcile.configs import differing
 from rackspan.reconcile.decision import Decision, decide
 from rackspan.reconcile.failures import Failure, FailureError
+from rackspan.reconcile.placing import MIN_ISR
+from rackspan.reconcile.ports import TopicConfigSeen
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from rackspan.api.kafkatopic import KafkaTopic
-    from rackspan.reconcile.ports import KafkaAdmin, Outcomes, TopicConfigSeen, TopicSeen
+    from rackspan.reconcile.ports import KafkaAdmin, Outcomes, TopicSeen
     from rackspan.reconcile.scene import Scene
 
 
@@ -66,7 +68,8 @@ class Outcome:
 async def reconcile_topics(topics: Sequence[KafkaTopic], scene: Scene, admin: KafkaAdmin) -> list[Outcome]:
     """Bring Kafka to what the objects ask for. Raises FailureError only where Kafka answered for none of them."""
     outcomes = {topic.key: Outcome(topic) for topic in topics}
-    await _observe(outcomes.values(), admin)
+    await _see_topics(outcomes.values(), admin)
+    await _see_configs(outcomes.values(), admin)
     for outcome in outcomes.values():
         if outcome.failures or outcome.is_half_seen:
             continue
@@ -79,11 +82,11 @@ async def reconcile_topics(topics: Sequence[KafkaTopic], scene: Scene, admin: Ka
             _count(decision, scene)
     changed = [outcome for outcome in outcomes.values() if not outcome.decision.idle]
     await _act(changed, admin)
-    await _observe_changes(changed, admin)
+    await _observe_changes(changed, scene, admin)
     return list(outcomes.values())
 
 
-async def _observe(outcomes: Iterable[Outcome], admin: KafkaAdmin) -> None:
+async def _see_topics(outcomes: Iterable[Outcome], admin: KafkaAdmin) -> None:
     by_name = {outcome.topic.topic_name: outcome for outcome in outcomes}
     seen = await admin.topics(by_name)
     for name, outcome in by_name.items():
@@ -92,8 +95,11 @@ async def _observe(outcomes: Iterable[Outcome], admin: KafkaAdmin) -> None:
             outcome.failures.append(found)
         else:
             outcome.seen = found
-    configs = await admin.configs([name for name, outcome in by_name.items() if outcome.seen is not None])
-    for name, config in configs.items():
+
+
+async def _see_configs(outcomes: Iterable[Outcome], admin: KafkaAdmin) -> None:
+    by_name = {outcome.topic.topic_name: outcome for outcome in outcomes if outcome.seen is not None}
+    for name, config in (await admin.configs(by_name)).items():
         by_name[name].config = config
 
 
@@ -137,14 +143,18 @@ async def _in_batches(
     return refused
 
 
-async def _observe_changes(outcomes: Sequence[Outcome], admin: KafkaAdmin) -> None:
-    """Read back what was done. Brokers learn of it a moment after the controller has said yes."""
+async def _observe_changes(outcomes: Sequence[Outcome], scene: Scene, admin: KafkaAdmin) -> None:
+    """Read back what was done. Brokers learn of it a moment after the controller has said yes.
+
+    The configuration of a topic just created is what it was created with: reading it back would cost more than all else.
+    """
     waiting = [outcome for outcome in outcomes if not outcome.failures]
     loop = asyncio.get_running_loop()
     deadline = loop.time() + _SETTLE_SECONDS
     pause = 0.02
     while waiting:
-        await _observe(waiting, admin)
+        await _see_topics(waiting, admin)
+        await _see_configs([outcome for outcome in waiting if outcome.decision.configure], admin)
         waiting = [outcome for outcome in waiting if not _shows(outcome)]
         if waiting and loop.time() > deadline:
             break
@@ -153,15 +163,24 @@ async def _observe_changes(outcomes: Sequence[Outcome], admin: KafkaAdmin) -> No
             pause *= 2
     for outcome in waiting:
         outcome.settled = False
+    for outcome in outcomes:
+        if (create := outcome.decision.create) and outcome.seen is not None:
+            outcome.config = TopicConfigSeen(create.config, _min_insync(create.config, scene))
+
+
+def _min_insync(config: Mapping[str, str], scene: Scene) -> int | None:
+    value = config.get(MIN_ISR)
+    return int(value) if value is not None else scene.default_min_insync
 
 
 def _shows(outcome: Outcome) -> bool:
-    if outcome.failures:
-        return True
     seen, decision = outcome.seen, outcome.decision
-    if seen is None or outcome.config is None:
-        return False
+    if outcome.failures or seen is None:
+        return bool(outcome.failures)
     wanted = decision.create or decision.grow
     partitions = decision.create.partitions if decision.create else decision.grow.total if decision.grow else 0
-    change: Mapping[str, str] = decision.configure.set if decision.configure else {}
-    return (wanted is None or len(seen.replicas) >= partitions) and not differing(change, outcome.config.own)
+    if wanted is not None and len(seen.replicas) < partitions:
+        return False
+    if decision.configure is None:
+        return True
+    return outcome.config is not None and not differing(decision.configure.set, outcome.config.own)
