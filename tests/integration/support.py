@@ -1,6 +1,7 @@
 """What behaviour tests share: the operator as a process, Rackspan's objects on an API server, topics in Kafka."""
 
 import dataclasses
+import datetime as dt
 import json
 import re
 import secrets
@@ -343,6 +344,12 @@ def reasons(events: Sequence[Any]) -> list[str]:
     return [event.reason for event in events]
 
 
+def a_second_after(obj: Mapping[str, Any]) -> Callable[[], bool]:
+    """Whether an object that is made now gets a later creation timestamp: they are in whole seconds."""
+    created = dt.datetime.fromisoformat(obj["metadata"]["creationTimestamp"])
+    return lambda: dt.datetime.now(dt.UTC) >= created + dt.timedelta(seconds=1)
+
+
 def _generation(obj: Mapping[str, Any]) -> int:
     return int(obj["metadata"]["generation"])
 
@@ -379,8 +386,7 @@ class Topics:
             rows = [list(row) for row in assignment]
             new = NewTopic(name, len(rows), replica_assignment=rows, config=dict(config or {}))
         self.admin.create_topics([new])[name].result(30)
-        wanted = len(assignment) if assignment is not None else partitions
-        until(lambda: len(self.replicas(name)) == wanted, 30, f"topic {name} to show")
+        self.replicas(name, len(assignment) if assignment is not None else partitions)
         return self.id(name)
 
     def exists(self, name: str) -> bool:
@@ -391,18 +397,27 @@ class Topics:
         found = until(lambda: self._describe(name), 10, f"topic {name} to be described")
         return str(found.topic_id).translate(str.maketrans("+/", "-_"))
 
-    def replicas(self, name: str) -> tuple[tuple[int, ...], ...]:
-        """Broker ids per partition, the preferred leader first; empty where there is no such topic."""
-        found = self._describe(name)
-        if found is None:
-            return ()
-        partitions = sorted(found.partitions, key=lambda partition: partition.id)
-        return tuple(tuple(node.id for node in partition.replicas) for partition in partitions)
+    def replicas(self, name: str, partitions: int = 1) -> tuple[tuple[int, ...], ...]:
+        """Broker ids per partition, the preferred leader first, once the broker that is asked knows as many partitions.
+
+        One broker may show for a moment what another one, which answers next, has not heard of yet.
+        """
+
+        def found() -> list[Any] | None:
+            topic = self._describe(name)
+            return topic.partitions if topic is not None and len(topic.partitions) >= partitions else None
+
+        rows = sorted(until(found, 30, f"topic {name} to show {partitions} partitions"), key=lambda row: row.id)
+        return tuple(tuple(node.id for node in row.replicas) for row in rows)
+
+    def until_config(self, name: str, expected: Mapping[str, str]) -> None:
+        """Wait until the topic's own configs are these."""
+        until(lambda: self.config(name) == expected, 30, f"topic {name} to have just {dict(expected)}")
 
     def config(self, name: str) -> dict[str, str]:
         """The topic's own configs, without what is inherited."""
         resource = ConfigResource(ResourceType.TOPIC, name)
-        entries = self.admin.describe_configs([resource])[resource].result(30)
+        entries = until(lambda: self._configs(resource), 30, f"topic {name} to show")
         own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
         return {key: entry.value for key, entry in entries.items() if entry.source == own}
 
@@ -431,9 +446,17 @@ class Topics:
         return replicas, leaders
 
     def _describe(self, name: str) -> Any:
-        try:
-            return self.admin.describe_topics(TopicCollection([name]))[name].result(30)
-        except KafkaException as error:
-            if error.args[0].name() == "UNKNOWN_TOPIC_OR_PART":
-                return None
-            raise
+        return _known(self.admin.describe_topics(TopicCollection([name]))[name])
+
+    def _configs(self, resource: ConfigResource) -> Any:
+        return _known(self.admin.describe_configs([resource])[resource])
+
+
+def _known(answer: Any) -> Any:
+    """What Kafka says of a topic, or None where it knows of none."""
+    try:
+        return answer.result(30)
+    except KafkaException as error:
+        if error.args[0].name() == "UNKNOWN_TOPIC_OR_PART":
+            return None
+        raise

@@ -9,7 +9,7 @@ def test_new_partitions_are_placed_and_old_ones_stay_where_they_are(shop, topics
     before = topics.replicas(shop.kafka_name("orders"))
     shop.change_topic("orders", partitions=9)
     topic = shop.until_ready("orders")
-    after = topics.replicas(shop.kafka_name("orders"))
+    after = topics.replicas(shop.kafka_name("orders"), 9)
     assert len(after) == 9
     assert after[:3] == before
     assert condition(topic, "Compliant")["status"] == "True"
@@ -22,21 +22,24 @@ def test_an_explicit_assignment_is_taken_for_new_partitions_too(shop, topics):
     shop.until_ready("orders")
     shop.change_topic("orders", partitions=2, placement={"assignment": [[0, 3], [5, 2]]})
     shop.until_ready("orders")
-    assert topics.replicas(shop.kafka_name("orders")) == ((0, 3), (5, 2))
+    assert topics.replicas(shop.kafka_name("orders"), 2) == ((0, 3), (5, 2))
 
 
 def test_configs_are_set_and_changed(shop, topics):
     shop.create_topic("orders", config={"retention.ms": 60_000, "cleanup.policy": "compact,delete"})
     shop.until_ready("orders")
     name = shop.kafka_name("orders")
-    assert topics.config(name) == {"retention.ms": "60000", "cleanup.policy": "compact,delete"}
+    topics.until_config(name, {"retention.ms": "60000", "cleanup.policy": "compact,delete"})
     shop.change_topic("orders", config={"retention.ms": "120000", "segment.bytes": 2_000_000})
     shop.until_ready("orders")
-    assert topics.config(name) == {
-        "retention.ms": "120000",
-        "segment.bytes": "2000000",
-        "cleanup.policy": "compact,delete",
-    }
+    topics.until_config(
+        name,
+        {
+            "retention.ms": "120000",
+            "segment.bytes": "2000000",
+            "cleanup.policy": "compact,delete",
+        },
+    )
 
 
 def test_configs_that_the_spec_does_not_mention_are_not_touched(shop, topics):
@@ -46,10 +49,10 @@ def test_configs_that_the_spec_does_not_mention_are_not_touched(shop, topics):
     topics.set_config(name, segment_bytes="2000000")
     shop.change_topic("orders", config={"retention.ms": 70_000})
     shop.until_ready("orders")
-    assert topics.config(name) == {"retention.ms": "70000", "segment.bytes": "2000000"}
+    topics.until_config(name, {"retention.ms": "70000", "segment.bytes": "2000000"})
     shop.change_topic("orders", config={"retention.ms": None, "retention.bytes": 1_000_000})
     shop.until_ready("orders")
-    assert topics.config(name) == {"retention.ms": "70000", "segment.bytes": "2000000", "retention.bytes": "1000000"}
+    topics.until_config(name, {"retention.ms": "70000", "segment.bytes": "2000000", "retention.bytes": "1000000"})
 
 
 def test_drift_is_put_back_and_told(shop, topics):
@@ -58,7 +61,7 @@ def test_drift_is_put_back_and_told(shop, topics):
     name = shop.kafka_name("orders")
     topics.set_config(name, retention_ms="5", max_message_bytes="9999")
     put_back = {"retention.ms": "60000", "segment.bytes": "2000000", "max.message.bytes": "9999"}
-    until(lambda: topics.config(name) == put_back, what="only the managed config to be put back")
+    topics.until_config(name, put_back)
     event = shop.until_event("orders", "ConfigUpdated")
     assert event.message.endswith("changed in Kafka, put back: retention.ms=60000")
 
@@ -87,21 +90,21 @@ def test_min_insync_replicas_is_derived_from_durability(shop, topics):
     shop.create_topic("any-zone", replicationFactor=4, durability={"tolerate": {"zone": 1}})
     two_zones, any_zone = shop.until_ready("two-zones"), shop.until_ready("any-zone")
     # Three replicas over two regions: the fuller zone holds up to two of them.
-    assert topics.config(shop.kafka_name("two-zones"))["min.insync.replicas"] == "3"
+    topics.until_config(shop.kafka_name("two-zones"), {"min.insync.replicas": "3"})
     assert two_zones["status"]["minInSyncReplicas"] == 3
     assert "one replica that lags stops acks=all writes" in message(two_zones)
     # Four replicas are two in /us/us-1a and one in each zone of /eu: without the fullest zone two are left.
-    assert topics.config(shop.kafka_name("any-zone"))["min.insync.replicas"] == "2"
+    topics.until_config(shop.kafka_name("any-zone"), {"min.insync.replicas": "2"})
     assert any_zone["status"]["minInSyncReplicas"] == 2
 
 
 def test_the_derived_min_insync_replicas_follows_the_spec(shop, topics):
     shop.create_topic("orders", replicationFactor=4, durability={"minDomains": {"region": 2}})
     shop.until_ready("orders")
-    assert topics.config(shop.kafka_name("orders"))["min.insync.replicas"] == "3"
+    topics.until_config(shop.kafka_name("orders"), {"min.insync.replicas": "3"})
     shop.change_topic("orders", durability={"minDomains": None, "tolerate": {"region": 1}})
     shop.until_ready("orders")
-    assert topics.config(shop.kafka_name("orders"))["min.insync.replicas"] == "2"
+    topics.until_config(shop.kafka_name("orders"), {"min.insync.replicas": "2"})
 
 
 def test_a_min_insync_replicas_that_keeps_the_promise_is_taken(shop, topics):
@@ -109,7 +112,7 @@ def test_a_min_insync_replicas_that_keeps_the_promise_is_taken(shop, topics):
         "orders", replicationFactor=4, durability={"tolerate": {"zone": 1}}, config={"min.insync.replicas": 1}
     )
     shop.until_ready("orders")
-    assert topics.config(shop.kafka_name("orders"))["min.insync.replicas"] == "1"
+    topics.until_config(shop.kafka_name("orders"), {"min.insync.replicas": "1"})
 
 
 def test_a_min_insync_replicas_that_breaks_the_promise_is_refused_before_anything_is_made(shop, topics):
@@ -139,7 +142,7 @@ def test_one_mistake_does_not_hold_back_what_is_right(shop, topics):
     )
     topic = shop.until_stalled("orders", "Infeasible")
     assert '"9" names no broker' in message(topic)
-    assert topics.config(shop.kafka_name("orders")) == {"retention.ms": "60000"}
+    topics.until_config(shop.kafka_name("orders"), {"retention.ms": "60000"})
     assert len(topics.replicas(shop.kafka_name("orders"))) == 3
 
 

@@ -1,7 +1,7 @@
 """Whose topic it is: adoption, pause, two objects for one topic, and what happens when objects go."""
 
 import pytest
-from tests.integration.support import condition, message, until
+from tests.integration.support import a_second_after, condition, message, until
 
 # -- adoption --------------------------------------------------------------------------------------------------------
 
@@ -14,7 +14,7 @@ def test_a_topic_that_is_there_is_adopted_as_it_is(shop, topics):
     topic = shop.until_ready("orders")
     assert topic["status"]["topicId"] == topic_id == topics.id(name)
     assert topics.replicas(name) == replicas
-    assert topics.config(name) == {"retention.ms": "60000", "segment.bytes": "2000000"}
+    topics.until_config(name, {"retention.ms": "60000", "segment.bytes": "2000000"})
     assert topic_id in shop.until_event("orders", "Adopted").message
 
 
@@ -54,7 +54,7 @@ def test_a_topic_with_more_partitions_than_the_spec_says_is_adopted_and_not_shru
     topic = shop.until_stalled("orders", "PartitionsCannotShrink")
     assert "set spec.partitions to 5 or more" in message(topic)
     assert topic["status"]["partitions"] == 5
-    assert topics.config(shop.kafka_name("orders")) == {"retention.ms": "60000"}
+    topics.until_config(shop.kafka_name("orders"), {"retention.ms": "60000"})
     shop.change_topic("orders", partitions=5)
     shop.until("KafkaTopic", "orders", lambda found: condition(found, "Stalled") is None)
 
@@ -76,12 +76,12 @@ def test_a_paused_topic_is_left_alone_and_what_waits_is_told(shop, topics):
     assert message(topic) == "paused; waiting for the annotation to go: grow to 6 partitions; set retention.ms=70000"
     name = shop.kafka_name("orders")
     assert len(topics.replicas(name)) == 3
-    assert topics.config(name) == {"retention.ms": "60000"}
+    topics.until_config(name, {"retention.ms": "60000"})
     shop.annotate_topic("orders", RESUMED)
     topic = shop.until_ready("orders")
     assert condition(topic, "Paused") is None
-    assert len(topics.replicas(name)) == 6
-    assert topics.config(name) == {"retention.ms": "70000"}
+    assert len(topics.replicas(name, 6)) == 6
+    topics.until_config(name, {"retention.ms": "70000"})
 
 
 def test_a_topic_that_is_paused_from_the_start_is_created_when_it_is_resumed(shop, topics):
@@ -97,7 +97,7 @@ def test_drift_of_a_paused_topic_is_not_put_back_before_it_is_resumed(shop, topi
     topics.create(shop.kafka_name("orders"), config={"retention.ms": "5"})
     topic = shop.until_not_ready("orders", "Paused")
     topic = shop.until("KafkaTopic", "orders", lambda found: "set retention.ms=60000" in message(found))
-    assert topics.config(shop.kafka_name("orders")) == {"retention.ms": "5"}
+    topics.until_config(shop.kafka_name("orders"), {"retention.ms": "5"})
     assert topic["status"]["topicId"] == topics.id(shop.kafka_name("orders"))
 
 
@@ -109,17 +109,17 @@ def test_of_two_objects_for_one_topic_the_older_decides_until_it_goes(shop, topi
     name = shop.kafka_name("orders")
     shop.create_topic("orders", config={"retention.ms": 60_000})
     shop.until_ready("orders")
-    until(_a_second_passes_after(shop.topic("orders")), what="another creation timestamp")
+    until(a_second_after(shop.topic("orders")), what="another creation timestamp")
     other.create_topic("claim", topicName=name, config={"retention.ms": 70_000})
     loser = other.until_stalled("claim", "TopicConflict")
     assert f"KafkaTopic {shop.namespace}/orders is older" in message(loser, "Stalled")
-    assert topics.config(name) == {"retention.ms": "60000"}
+    topics.until_config(name, {"retention.ms": "60000"})
     assert condition(shop.topic("orders"), "Ready")["status"] == "True"
     topic_id = topics.id(name)
     shop.delete("KafkaTopic", "orders")  # deletionPolicy is Retain
     winner = other.until_ready("claim")
     assert condition(winner, "Stalled") is None
-    assert topics.config(name) == {"retention.ms": "70000"}
+    topics.until_config(name, {"retention.ms": "70000"})
     assert topics.id(name) == topic_id
 
 
@@ -127,7 +127,7 @@ def test_an_object_that_lost_deletes_nothing(shop, topics):
     name = shop.kafka_name("orders")
     shop.create_topic("orders")
     shop.until_ready("orders")
-    until(_a_second_passes_after(shop.topic("orders")), what="another creation timestamp")
+    until(a_second_after(shop.topic("orders")), what="another creation timestamp")
     shop.create_topic("claim", topicName=name, deletionPolicy="Delete")
     shop.until_stalled("claim", "TopicConflict")
     shop.delete("KafkaTopic", "claim")
@@ -140,22 +140,14 @@ def test_two_topologies_of_one_kafka_do_not_share_a_topic(topology, shop, topics
     name = shop.kafka_name("orders")
     shop.create_topic("orders", config={"retention.ms": 60_000})
     shop.until_ready("orders")
-    until(_a_second_passes_after(shop.topic("orders")), what="another creation timestamp")
+    until(a_second_after(shop.topic("orders")), what="another creation timestamp")
     topology.create_topic("claim", topicName=name, config={"retention.ms": 70_000}, deletionPolicy="Delete")
     loser = topology.until_stalled("claim", "TopicConflict")
     assert f"{shop.namespace}/orders" in message(loser, "Stalled")
-    assert topics.config(name) == {"retention.ms": "60000"}
+    topics.until_config(name, {"retention.ms": "60000"})
     topology.delete("KafkaTopic", "claim")
     topology.until_gone("KafkaTopic", "claim")
     assert topics.exists(name)
-
-
-def _a_second_passes_after(obj):
-    """Creation timestamps are whole seconds."""
-    import datetime as dt
-
-    created = dt.datetime.fromisoformat(obj["metadata"]["creationTimestamp"])
-    return lambda: dt.datetime.now(dt.UTC) >= created + dt.timedelta(seconds=1)
 
 
 # -- deletion --------------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 import pytest
 from dev.nodes import LEVELS, RACK_LABEL, ZONE_LABEL, relabel_node
 from kubernetes import client
-from tests.integration.support import condition, message, rack_tree, reasons, until
+from tests.integration.support import a_second_after, condition, message, rack_tree, reasons, until
 
 from rackspan.core.placement import ClusterView, PlacementSpec, seed_for
 from rackspan.core.placement.multilevel import MultiLevel
@@ -260,3 +260,16 @@ def test_metrics_of_a_topology_go_with_it(topology, operator):
     assert set(series()) >= {"rackspan_topics", "rackspan_brokers"}
     topology.delete("RackTopology", "kafka")
     until(lambda: not series(), what="its series to go")
+
+
+def test_an_object_that_may_not_use_the_topology_keeps_nobody_from_a_topic(topology, topics, namespace_factory):
+    stranger = topology.elsewhere(namespace_factory())
+    name = topology.kafka_name("orders")
+    stranger.create_topic("squatter", topicName=name)
+    older = stranger.until_stalled("squatter", "NamespaceNotAllowed")
+    until(a_second_after(older), what="another creation timestamp")
+    topology.create_topic("orders")
+    topology.until_ready("orders")
+    topology.change_topology(allowedNamespaces={"from": "All"})
+    stranger.until_ready("squatter")
+    topology.until_stalled("orders", "TopicConflict")
