@@ -87,7 +87,10 @@ def chains(graph: Graph, found: Search, ends: IntArray) -> Iterator[Chain]:
     """Chains from sources to `ends`, in that order, of which no two share a broker or a partition."""
     brokers: set[int] = set()
     partitions: set[int] = set()
+    left = int(np.count_nonzero(found.sources))
     for end in ends.tolist():
+        if not left:
+            return
         steps: list[tuple[int, int, int]] = []
         broker = end
         while not found.sources[broker] and broker not in brokers:
@@ -99,6 +102,7 @@ def chains(graph: Graph, found: Search, ends: IntArray) -> Iterator[Chain]:
             continue
         brokers.update((broker, *(taker for _, _, taker in steps)))
         partitions |= touched
+        left -= 1
         yield Chain(broker, end, tuple(steps))
 
 

@@ -89,9 +89,12 @@ class _Replicas:
     usable: BoolArray  # (partitions, brokers)
     load: IntArray
     counts: list[IntArray] = field(init=False)  # per named level, (partitions, domains)
+    choosy: BoolArray = field(init=False)  # (partitions,) whether it could have kept other replicas instead
 
     def __post_init__(self) -> None:
         rows = np.arange(len(self.placed))[:, None]
+        kept = np.take_along_axis(self.holds, self.placed, axis=1).sum(axis=1)
+        self.choosy = kept < self.holds.sum(axis=1)
         self.counts = []
         for domains in self.tree.nodes[1:-1]:
             count = np.zeros((len(self.placed), len(domains)), dtype=np.int64)
@@ -106,14 +109,17 @@ class _Replicas:
         row, column = np.nonzero(givers[self.placed])
         taker = np.flatnonzero(takers)
         giver = self.placed[row, column]
-        fits = self.usable[row][:, taker] & (self.holds[row, giver][:, None] == self.holds[row][:, taker])
+        kept = self.holds[row, giver]
+        movable = ~kept | self.choosy[row]
+        row, column, giver, kept = row[movable], column[movable], giver[movable], kept[movable]
+        fits = self.usable[row[:, None], taker] & (kept[:, None] == self.holds[row[:, None], taker])
         for replica in range(self.placed.shape[1]):
             fits &= self.placed[row, replica][:, None] != taker
         for at, count in enumerate(self.counts, start=1):
             of_broker = self.tree.nodes[at].of_broker
             loses, gains = of_broker[giver], of_broker[taker]
             spare = count[row, loses] > self.windows.low[at][loses]
-            room = count[row][:, gains] < self.windows.high[at][gains]
+            room = count[row[:, None], gains] < self.windows.high[at][gains]
             fits &= (loses[:, None] == gains) | (spare[:, None] & room)
         found, which = np.nonzero(fits)
         return row[found], column[found], taker[which]
