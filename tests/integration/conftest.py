@@ -3,10 +3,8 @@
 import secrets
 
 import pytest
-from dev.nodes import SIX_BROKERS, create_sites, delete_node
-from kubernetes import client
 from tests.integration.bad_input_page import Promise
-from tests.integration.support import Objects, Operator, Topics
+from tests.integration.support import Objects, Operator, Topics, broker_namespace, private_operators
 
 
 @pytest.fixture(scope="session")
@@ -23,25 +21,13 @@ def operator(_shared_operator) -> Operator:
 
 
 @pytest.fixture
-def operator_factory(_shared_operator, control_plane, processes):
-    """Starts operators of the test's own: `operator_factory("--namespace=x", environment={...})`.
+def operator_factory(_shared_operator):
+    """Starts operators of the test's own: `operator_factory("--namespace=x", environment={...}, kubeconfig=...)`.
 
-    On the run's control plane they stand in for the shared one, which pauses: two operators would decide about the
-    same objects. With `kubeconfig` they watch another control plane, and the shared one goes on.
+    On the run's control plane they stand in for the shared one, which pauses until a test asks for it again.
     """
-    started: list[Operator] = []
-
-    def factory(*flags, kubeconfig=None, environment=None) -> Operator:
-        if kubeconfig is None and _shared_operator.running:
-            _shared_operator.stop()
-        operator = Operator(processes, kubeconfig or control_plane.kubeconfig, flags, environment or {})
-        operator.start()
-        started.append(operator)
-        return operator
-
-    yield factory
-    for operator in started:
-        operator.kill()
+    with private_operators(_shared_operator) as factory:
+        yield factory
 
 
 @pytest.fixture
@@ -84,16 +70,10 @@ def topology(objects, kafka, broker_sites, operator) -> Objects:
 @pytest.fixture(scope="session")
 def _open_topology(api_client, crds, kubectl, kafka):
     """A RackTopology that the run's tests share: open to all namespaces, and nobody changes it."""
-    name = f"shared-{secrets.token_hex(4)}"
-    kubectl("create", "namespace", name)
-    core = client.CoreV1Api(api_client)
-    create_sites(core, name, SIX_BROKERS, node_prefix=f"{name}-")
-    objects = Objects(api_client, name)
-    objects.create_topology(kafka.bootstrap(), allowedNamespaces={"from": "All"})
-    yield objects
-    for site in SIX_BROKERS:
-        delete_node(core, f"{name}-{site.node}")
-    kubectl("delete", "namespace", name, "--wait=false")
+    with broker_namespace(api_client, kubectl, f"shared-{secrets.token_hex(4)}") as namespace:
+        objects = Objects(api_client, namespace)
+        objects.create_topology(kafka.bootstrap(), allowedNamespaces={"from": "All"})
+        yield objects
 
 
 @pytest.fixture

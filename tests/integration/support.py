@@ -9,7 +9,8 @@ import signal
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,8 @@ from confluent_kafka.admin import (
     NewTopic,
     ResourceType,
 )
-from dev.nodes import BROKER_LABELS, LEVELS, SIX_BROKERS, Site
+from dev.kubectl import Kubectl
+from dev.nodes import BROKER_LABELS, LEVELS, SIX_BROKERS, Site, create_sites, delete_node
 from dev.processes import Processes
 from dev.waiting import eventually
 from kubernetes import client
@@ -143,7 +145,45 @@ class Operator:
             return False
 
 
+@contextmanager
+def private_operators(shared: Operator) -> Iterator[Callable[..., Operator]]:
+    """Gives a factory of operators that end with the context: `factory("--namespace=x", environment={...})`.
+
+    On the control plane of the shared one they stand in for it, which pauses: two would decide about the same objects.
+    With `kubeconfig` they watch another control plane, and the shared one goes on.
+    """
+    started: list[Operator] = []
+
+    def factory(*flags: str, kubeconfig: Path | None = None, environment: Mapping[str, str] | None = None) -> Operator:
+        if kubeconfig is None and shared.running:
+            shared.stop()
+        operator = Operator(shared.processes, kubeconfig or shared.kubeconfig, flags, environment or {})
+        started.append(operator)
+        operator.start()
+        return operator
+
+    try:
+        yield factory
+    finally:
+        for operator in started:
+            operator.kill()
+
+
 # -- Kubernetes ------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def broker_namespace(api: client.ApiClient, kubectl: Kubectl, name: str) -> Iterator[str]:
+    """A namespace with the pods of the shared Kafka's six brokers, on nodes of their own: `<name>-node-<id>`."""
+    core = client.CoreV1Api(api)
+    kubectl("create", "namespace", name)
+    create_sites(core, name, SIX_BROKERS, node_prefix=f"{name}-")
+    try:
+        yield name
+    finally:
+        for site in SIX_BROKERS:
+            delete_node(core, f"{name}-{site.node}")
+        kubectl("delete", "namespace", name, "--wait=false")
 
 
 @dataclass(frozen=True, slots=True)
