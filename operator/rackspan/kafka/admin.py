@@ -17,7 +17,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka import admin as _admin
 
 from rackspan.kafka.config import client_properties
-from rackspan.kafka.errors import TELLS_THE_CAUSE, failure, failure_of, is_unknown_topic
+from rackspan.kafka.errors import failure_of, is_local, is_unknown_topic, no_answer, settings_refused, why_not_connected
 from rackspan.metrics import KAFKA_SECONDS
 from rackspan.reconcile.failures import Failure, FailureError
 from rackspan.reconcile.ports import BrokerSeen, ClusterSeen, LoadSeen, TopicConfigSeen, TopicSeen
@@ -36,6 +36,8 @@ _THREADS = 4
 _FIRST_ANSWER_SECONDS = 10.0
 _CALL_SECONDS = 60.0
 _POLL_SECONDS = 0.1
+_PATIENCE_SECONDS = 1.0
+"""How long other brokers may still take to answer after one has refused a connection."""
 _URL_SAFE = str.maketrans("+/", "-_")
 
 
@@ -57,31 +59,41 @@ class ConfluentAdmin:
     """One Kafka cluster's Admin API; implements `KafkaAdmin`."""
 
     def __init__(self, properties: Mapping[str, str | int | bool]) -> None:
-        self._cause: KafkaError | None = None
+        self._servers = str(properties["bootstrap.servers"])
+        self._heard: KafkaError | None = None
+        """The latest trouble with a connection, until the next call of `cluster`."""
         try:
             # librdkafka's own log lines may carry host names but never credentials; they go through ours.
             self._client: Any = client.AdminClient({**properties, "error_cb": self._note, "logger": _log})
         except (KafkaException, ValueError, TypeError) as error:
-            raise FailureError(failure_of(error)) from error
+            raise FailureError(settings_refused(error)) from error
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="kafka")
 
     def _note(self, error: KafkaError) -> None:
-        if error.code() in TELLS_THE_CAUSE:
-            self._cause = error
+        if error.code() != KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001 - follows from what was heard before
+            self._heard = error
 
     async def cluster(self) -> ClusterSeen:
         """The cluster id and the brokers that are alive."""
 
         def call() -> ClusterSeen:
-            self._cause = None
+            self._client.poll(0)  # what happened to connections since the last call is no news any more
+            self._heard = None
             answer: Future[Any] = self._client.describe_cluster(request_timeout=_FIRST_ANSWER_SECONDS)
-            deadline = time.monotonic() + _FIRST_ANSWER_SECONDS
-            while not answer.done() and time.monotonic() < deadline:
-                # A wrong password or certificate is told by the error callback long before the call times out.
+            started = time.monotonic()
+            cause, patience = None, 0.0
+            while not answer.done() and time.monotonic() < started + _FIRST_ANSWER_SECONDS:
+                # A wrong password or certificate is told long before the call times out. One broker's trouble is not
+                # the cluster's, though: the others get their chance to answer.
                 self._client.poll(_POLL_SECONDS)
-                if self._cause is not None and not answer.done():
-                    raise FailureError(failure(self._cause))
-            found = answer.result(timeout=1)
+                if cause is None and self._heard is not None:
+                    cause, patience = why_not_connected(self._heard), time.monotonic() + _PATIENCE_SECONDS
+                if cause is not None and time.monotonic() > patience and not answer.done():
+                    raise FailureError(cause)
+            error = answer.exception(timeout=1) if answer.done() else None
+            if not answer.done() or is_local(error):
+                raise FailureError(cause or no_answer(self._servers, _FIRST_ANSWER_SECONDS, self._heard))
+            found = answer.result()
             brokers = (BrokerSeen(node.id, f"{node.host}:{node.port}", node.rack) for node in found.nodes)
             return ClusterSeen(found.cluster_id, tuple(sorted(brokers, key=lambda broker: broker.id)))
 
@@ -209,7 +221,7 @@ class ConfluentAdmin:
         except FailureError:
             raise
         except Exception as error:
-            raise FailureError(failure(self._cause) if self._cause else failure_of(error)) from error
+            raise FailureError(failure_of(error)) from error
         finally:
             KAFKA_SECONDS.labels(operation).observe(time.perf_counter() - started)
 

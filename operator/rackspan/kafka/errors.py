@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
@@ -27,22 +28,74 @@ _ACCESS = {
     KafkaError._AUTHENTICATION: Reason.AUTHENTICATION_FAILED,  # noqa: SLF001
     KafkaError._SSL: Reason.TLS_FAILED,  # noqa: SLF001
 }
+_AWAY = frozenset(
+    {
+        KafkaError.NOT_CONTROLLER,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.NETWORK_EXCEPTION,
+        KafkaError.BROKER_NOT_AVAILABLE,
+        KafkaError.LEADER_NOT_AVAILABLE,
+    }
+)
 UNKNOWN_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.UNKNOWN_TOPIC_ID})
-TELLS_THE_CAUSE = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError._RESOLVE})  # noqa: SLF001
-"""Codes of the error callback that say more than the time-out that follows them."""
+_TLS_WORDS = (
+    (
+        "certificate verify failed",
+        "the brokers' certificate is not from the authority of spec.kafka.tls.caSecretRef, or is for another host name",
+    ),
+    (
+        "SSL alert number",
+        "the brokers want a client certificate that they trust, see spec.kafka.tls.clientCertSecretRef",
+    ),
+    ("PLAINTEXT broker listener", "the port does not speak TLS"),
+)
+_WHERE_AND_WHEN = re.compile(r"^\S+/(?:bootstrap|\d+): |\s*\(after \d+ms in state \w+[^)]*\)")
+"""What differs from one attempt to the next: kept, it would make every attempt look like news."""
 
 
 def failure(error: KafkaError) -> Failure:
     """A Failure for one error code. What is not known to be final is worth another try."""
     code = error.code()
-    message = f"Kafka says {error.name()}: {error.str()}"
-    if code == KafkaError.TOPIC_ALREADY_EXISTS:  # made by an earlier attempt, or by somebody just now
-        return Failure(Reason.CREATING, f"{message}; it is looked at again", Remedy.RETRY)
+    local = code < 0
+    message = f"{'the Kafka client' if local else 'Kafka'} says {error.name()}: {_WHERE_AND_WHEN.sub('', error.str())}"
     if code in _SPEC:
         return Failure(_SPEC[code], message, Remedy.SPEC)
     if code in _ACCESS:
         return Failure(_ACCESS[code], message, Remedy.ACCESS)
-    return Failure(Reason.KAFKA_UNREACHABLE, message, Remedy.RETRY)
+    reason = Reason.KAFKA_UNREACHABLE if local or code in _AWAY else Reason.KAFKA_REFUSED
+    return Failure(reason, message, Remedy.RETRY)
+
+
+def why_not_connected(error: KafkaError) -> Failure | None:
+    """What librdkafka's error callback tells of a connection; None where it does not say why there is none."""
+    code, words = error.code(), _WHERE_AND_WHEN.sub("", error.str())
+    if code == KafkaError._AUTHENTICATION:  # noqa: SLF001
+        return Failure(Reason.AUTHENTICATION_FAILED, f"Kafka refuses the log-in: {words}", Remedy.ACCESS)
+    if code == KafkaError._RESOLVE:  # noqa: SLF001
+        return Failure(Reason.KAFKA_UNREACHABLE, words, Remedy.RETRY)
+    if code in (KafkaError._SSL, KafkaError._TRANSPORT) and "SSL" in words:  # noqa: SLF001
+        known = next((sentence for sign, sentence in _TLS_WORDS if sign in words), words)
+        return Failure(Reason.TLS_FAILED, f"no TLS connection to Kafka: {known}", Remedy.ACCESS)
+    return None
+
+
+def no_answer(servers: str, seconds: float, last: KafkaError | None) -> Failure:
+    """Nobody answered: `last` is what was heard of the connections, if anything was."""
+    silent = "a listener with TLS or SASL stays silent to a client without"
+    why = _WHERE_AND_WHEN.sub("", last.str()) if last else silent
+    return Failure(
+        Reason.KAFKA_UNREACHABLE, f"no broker of {servers} answered within {seconds:g} s: {why}", Remedy.RETRY
+    )
+
+
+def settings_refused(error: BaseException) -> Failure:
+    """The client could not be made. TLS files come from Secrets, all else from `spec.kafka.properties`."""
+    cause = error.args[0] if error.args else error
+    words = cause.str() if isinstance(cause, KafkaError) else str(cause)
+    words = words.removeprefix("Failed to create admin client: ")
+    if "ssl." in words:
+        return Failure(Reason.TLS_FAILED, f"a Secret of spec.kafka.tls cannot be used: {words}", Remedy.ACCESS)
+    return Failure(Reason.INVALID_SPEC, f"spec.kafka.properties: {words}", Remedy.SPEC)
 
 
 def failure_of(exception: BaseException) -> Failure:
@@ -56,3 +109,9 @@ def is_unknown_topic(exception: BaseException) -> bool:
     """Whether Kafka says that there is no such topic."""
     error: Any = exception.args[0] if exception.args else None
     return isinstance(error, KafkaError) and error.code() in UNKNOWN_TOPIC
+
+
+def is_local(exception: BaseException | None) -> bool:
+    """Whether the error is the client's own, such as a time-out: no broker has said anything."""
+    error: Any = exception.args[0] if exception is not None and exception.args else None
+    return isinstance(error, KafkaError) and error.code() < 0

@@ -19,15 +19,14 @@ async def read_credentials(kafka: KafkaSpec, namespace: str, kube: Cluster) -> C
     async def entry(name: str, key: str) -> str:
         data = await kube.secret(namespace, name)
         if key not in data:
-            raise FailureError(
-                Failure(Reason.SECRET_NOT_FOUND, f"Secret {namespace}/{name} has no key {key}", Remedy.ACCESS)
-            )
+            raise _unusable(f"Secret {namespace}/{name} has no key {key}")
         try:
-            return data[key].decode().strip()
+            text = data[key].decode().strip()
         except UnicodeDecodeError as error:
-            raise FailureError(
-                Failure(Reason.SECRET_NOT_FOUND, f"Secret {namespace}/{name}: {key} is not text", Remedy.ACCESS)
-            ) from error
+            raise _unusable(f"Secret {namespace}/{name}: {key} is not text") from error
+        if not text:
+            raise _unusable(f"Secret {namespace}/{name}: {key} is empty")
+        return text
 
     tls, sasl = kafka.tls, kafka.sasl
     ca = tls.ca_secret_ref if tls else None
@@ -39,3 +38,7 @@ async def read_credentials(kafka: KafkaSpec, namespace: str, kube: Cluster) -> C
         username=await entry(sasl.secret_ref.name, sasl.secret_ref.username_key) if sasl else None,
         password=await entry(sasl.secret_ref.name, sasl.secret_ref.password_key) if sasl else None,
     )
+
+
+def _unusable(message: str) -> FailureError:
+    return FailureError(Failure(Reason.SECRET_NOT_FOUND, message, Remedy.ACCESS))
