@@ -43,6 +43,9 @@ class Lookout:
         self._tools = tools
         self._session = Session(tools.kafka, tools.kube)
         self._load: BrokerLoad | None = None
+        self._min_insync: int | None = None
+        self._met: tuple[str, str] | None = None
+        """The topology's uid and the cluster it led to: its status may not be written yet when its spec changes."""
         self._resynced = float("-inf")
         self._failures = 0
         self._wake = asyncio.Event()
@@ -111,18 +114,29 @@ class Lookout:
             raise FailureError(Failure(Reason.TOPOLOGY_NOT_FOUND, f"there is no RackTopology {self._key}", Remedy.SPEC))
         admin = await self._session.connect(topology, fresh_secrets=resync or self._failures > 0)
         seen = await admin.cluster()
-        _guard(topology, seen.cluster_id)
+        met = self._met[1] if self._met and self._met[0] == topology.meta.uid else None
+        _guard(topology, met or topology.status.cluster_id, seen.cluster_id)
+        self._met = topology.meta.uid, seen.cluster_id
         inventory.leads_to(self._key, seen.cluster_id)
         self.racks = rack_view(topology, inventory.nodes, inventory.pods.values(), seen.brokers)
         if self._load is None or resync:
             self._load = BrokerLoad(await admin.load())
-        return Scene(self._key, topology.spec, seen.cluster_id, self.racks, self._load, self._tools.placers)
+            self._min_insync = await admin.default_min_insync(seen.brokers[0].id) if seen.brokers else None
+        return Scene(
+            self._key,
+            topology.spec,
+            seen.cluster_id,
+            self.racks,
+            self._load,
+            self._tools.placers,
+            self._min_insync,
+        )
 
 
-def _guard(topology: RackTopology, cluster_id: str) -> None:
+def _guard(topology: RackTopology, met: str | None, cluster_id: str) -> None:
     """Refuse another cluster than the one that is named, or else than the one that was met first."""
     named = topology.spec.kafka.cluster_id
-    expected = named or topology.status.cluster_id
+    expected = named or met
     if expected and expected != cluster_id:
         how = "spec.kafka.clusterId says" if named else "this topology first met"
         raise FailureError(
