@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from rackspan.api.conditions import COMPLIANT, READY, STALLED, find_condition, is_true
+from rackspan.api.conditions import COMPLIANT, READY, STALLED, ConditionStatus, find_condition, is_true
 from rackspan.api.kafkatopic import KIND
 from rackspan.api.reasons import Reason
 from rackspan.metrics import ERRORS, QUEUE_DEPTH, RECONCILE_SECONDS, RECONCILED
@@ -39,6 +39,8 @@ _BATCH = 200
 _LINGER_SECONDS = 0.05
 _SUSPICION_SECONDS = 3.0
 """How long a topic must be missing before it counts as deleted: brokers learn of a creation one after the other."""
+_TURNED_AWAY = frozenset({Reason.TOPOLOGY_NOT_FOUND, Reason.NAMESPACE_NOT_ALLOWED, Reason.TOPIC_CONFLICT})
+"""Reasons that no longer hold for a topic that a topology has admitted."""
 
 
 class TopicLoop:
@@ -248,10 +250,11 @@ def _is_unfinished(outcome: Outcome) -> bool:
 def _is_judged(topic: KafkaTopic) -> bool:
     """Whether the status speaks of this generation, and says more than that the topology was not fit to act on."""
     status = topic.status
-    if status.observed_generation != topic.meta.generation:
+    ready = find_condition(status.conditions, READY)
+    if status.observed_generation != topic.meta.generation or ready is None or ready.reason in _TURNED_AWAY:
         return False
     return (
-        is_true(status.conditions, READY)
+        ready.status == ConditionStatus.TRUE
         or is_true(status.conditions, STALLED)
         or find_condition(status.conditions, COMPLIANT) is not None
     )
