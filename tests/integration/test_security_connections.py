@@ -1,0 +1,95 @@
+"""TLS and log-in: every way in that a RackTopology offers, and Secrets that change."""
+
+import secrets
+
+import pytest
+from tests.integration.support import condition
+from tests.integration.support_secure import USER, Secure
+
+pytestmark = pytest.mark.timeout(240)  # whoever comes first starts the brokers
+
+
+@pytest.fixture
+def secure(objects, secure_kafka, operator) -> Secure:
+    secure = Secure(objects, secure_kafka)
+    secure.default_secrets()
+    return secure
+
+
+@pytest.mark.parametrize(
+    ("listener", "mechanism"),
+    [
+        ("SASL_SSL", "SCRAM-SHA-512"),
+        ("SASL_SSL", "SCRAM-SHA-256"),
+        ("SASL_SSL", "PLAIN"),
+        ("SASL_PLAINTEXT", "PLAIN"),
+        ("SASL_PLAINTEXT", "SCRAM-SHA-512"),
+        ("SSL", None),
+    ],
+)
+def test_topics_are_made_through(listener, mechanism, secure):
+    secure.create_topology(secure.spec(listener, mechanism))
+    secure.objects.create_topic("orders")
+    ready = secure.objects.until_ready("orders")
+    assert ready["status"]["clusterId"] == secure.kafka.cluster_id
+    assert f"{secure.objects.namespace}.orders" in secure.kafka.admin().list_topics(timeout=30).topics
+
+
+def test_keys_of_a_secret_may_have_other_names(secure):
+    secure.secret("mine", authority=secure.ca, who=USER, what=secure.password)
+    secure.create_topology(
+        secure.spec(
+            "SASL_SSL",
+            tls={"caSecretRef": {"name": "mine", "key": "authority"}},
+            sasl={
+                "mechanism": "PLAIN",
+                "secretRef": {"name": "mine", "usernameKey": "who", "passwordKey": "what"},
+            },
+        )
+    )
+    secure.objects.until_topology()
+
+
+def test_a_password_file_may_end_with_a_newline(secure):
+    secure.secret("user", username=f"{USER}\n", password=f"{secure.password}\n")
+    secure.create_topology(secure.spec("SASL_SSL"))
+    secure.objects.until_topology()
+
+
+def test_a_changed_password_needs_no_restart(secure, operator):
+    user = f"rotated-{secrets.token_hex(3)}"
+    secure.kafka.set_password(user, "the first")
+    secure.secret("user", username=user, password="the first")
+    secure.create_topology(secure.spec("SASL_SSL"))
+    secure.objects.create_topic("before")
+    secure.objects.until_ready("before")
+    pid = operator.pid
+
+    secure.kafka.set_password(user, "the second")
+    secure.secret("user", username=user, password="the second")
+    logged_in = sum("connected to" in line["message"] for line in operator.log)
+    secure.objects.until(
+        "RackTopology",
+        "kafka",
+        lambda _: sum("connected to" in line["message"] for line in operator.log) > logged_in,
+        "to have logged in with the new password",
+    )
+    secure.objects.create_topic("after")
+    secure.objects.until_ready("after")
+    assert operator.pid == pid
+    assert condition(secure.objects.topology(), "Connected")["status"] == "True"
+
+
+def test_a_password_that_is_wrong_for_a_while_stops_new_topics_only(secure, operator):
+    """The order in which people really do it: first the Secret, or first Kafka, never both at once."""
+    secure.create_topology(secure.spec("SASL_SSL"))
+    secure.objects.create_topic("before")
+    before = secure.objects.until_ready("before")
+    secure.secret("user", username=USER, password="not yet known to Kafka")
+    secure.objects.until_topology("Connected", "False", "AuthenticationFailed")
+    secure.objects.create_topic("after")
+    secure.objects.until_not_ready("after", "TopologyNotReady")
+    assert secure.objects.topic("before")["status"] == before["status"], "the last good facts stay"
+    secure.secret("user", username=USER, password=secure.password)
+    secure.objects.until_ready("after", timeout=40)
+    secure.objects.until_topology("Connected", "True")
