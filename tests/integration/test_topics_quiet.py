@@ -1,0 +1,181 @@
+"""The operator leaves objects and Kafka alone where there is nothing to do, and tells how it is."""
+
+import json
+import secrets
+
+import pytest
+from dev.nodes import SIX_BROKERS
+from tests.integration.support import Objects, broker_namespace, condition, private_operators, until
+
+KUBE, KAFKA = "rackspan_kubernetes_request_seconds_count", "rackspan_kafka_request_seconds_count"
+READS = {"get_secret", "list_metadata", "describe_cluster", "describe_topics", "describe_configs", "list_topics"}
+
+
+def writes(operator):
+    """How many calls the operator has made that change something, by operation; of creations, topics that came of them.
+
+    A topic that Kafka refuses is tried again at every resync, since the next answer may be another one.
+    """
+    calls = [item for name in (KUBE, KAFKA) for item in operator.metrics().get(name, {}).items()]
+    counted = {dict(labels)["operation"]: count for labels, count in calls}
+    counted["create_topics"] = operator.metric(
+        "rackspan_batch_topics_sum", operation="create_topics"
+    ) - operator.metric("rackspan_errors_total", reason="InvalidConfig")
+    return {operation: count for operation, count in counted.items() if operation not in READS and count}
+
+
+def after_passes(operator, count):
+    """Wait until the operator has asked Kafka for topics so many times more."""
+
+    def passes():
+        return operator.metric(KAFKA, operation="describe_topics")
+
+    start = passes()
+    until(lambda: passes() >= start + count, 60, f"{count} more passes")
+
+
+def versions(objects):
+    found = [*objects.topics(), objects.topology()]
+    return {item["metadata"]["name"]: item["metadata"]["resourceVersion"] for item in found}
+
+
+@pytest.fixture(scope="module")
+def alone(_shared_operator, api_client, kubectl, crds, kafka):
+    """An operator that watches only one namespace, and that namespace."""
+    with (
+        broker_namespace(api_client, kubectl, f"test-{secrets.token_hex(4)}") as namespace,
+        private_operators(_shared_operator) as factory,
+    ):
+        yield factory(f"--namespace={namespace}"), Objects(api_client, namespace)
+
+
+@pytest.fixture(scope="module")
+def operator(alone):
+    return alone[0]
+
+
+@pytest.fixture(scope="module")
+def all_states(alone, kafka, topics) -> Objects:
+    """A topology with topics in every state, at rest."""
+    operator, objects = alone
+    objects.create_topology(kafka.bootstrap())
+    topics.create(objects.kafka_name("crowded"), [[0, 1, 2]])
+    objects.create_topic("good", config={"retention.ms": 60_000}, durability={"minDomains": {"zone": 2}})
+    objects.create_topic("going", deletionPolicy="Delete")
+    objects.create_topic("crowded", partitions=1)
+    objects.create_topic("impossible", replicationFactor=7)
+    objects.create_topic("refused", config={"retention.ms": "soon"})
+    objects.create_topic("paused", annotations={"rackspan.dev/paused": "true"})
+    objects.until_ready("good")
+    objects.until_ready("going")
+    objects.until_not_ready("crowded", "NotCompliant")
+    objects.until_stalled("impossible", "Infeasible")
+    objects.until_stalled("refused", "InvalidConfig")
+    objects.until_not_ready("paused", "Paused")
+    at_rest(objects)
+    after_passes(operator, 2)
+    return objects
+
+
+def at_rest(objects):
+    """Wait until the topology has counted its topics."""
+    conditions = [
+        {item["type"]: item["status"] for item in topic["status"]["conditions"]} for topic in objects.topics()
+    ]
+    wanted = {
+        "total": len(conditions),
+        "ready": sum(found.get("Ready") == "True" for found in conditions),
+        "nonCompliant": sum(found.get("Compliant") == "False" for found in conditions),
+        "stalled": sum(found.get("Stalled") == "True" for found in conditions),
+    }
+    objects.until("RackTopology", "kafka", lambda found: found.get("status", {}).get("topics") == wanted, f"{wanted}")
+    return wanted
+
+
+def test_nothing_is_written_while_nothing_changes(all_states, operator):
+    before, written = versions(all_states), writes(operator)
+    after_passes(operator, 3)
+    assert versions(all_states) == before
+    assert writes(operator) == written
+
+
+def test_a_restart_with_all_in_place_writes_nothing(all_states, operator):
+    at_rest(all_states)
+    before = versions(all_states)
+    operator.stop()
+    operator.start()
+    after_passes(operator, 3)
+    assert versions(all_states) == before
+    assert writes(operator) == {}
+
+
+def test_changes_while_the_operator_was_away_are_made_when_it_is_back(all_states, operator, topics):
+    all_states.create_topic("grows")
+    all_states.create_topic("goes", deletionPolicy="Delete")
+    all_states.until_ready("grows")
+    all_states.until_ready("goes")
+    operator.stop()
+    all_states.change_topic("grows", partitions=5)
+    all_states.create_topic("late")
+    all_states.delete("KafkaTopic", "goes")
+    operator.start()
+    all_states.until_ready("grows")
+    all_states.until_ready("late")
+    all_states.until_gone("KafkaTopic", "goes")
+    until(lambda: not topics.exists(all_states.kafka_name("goes")), what="the topic to be gone")
+    assert len(topics.replicas(all_states.kafka_name("grows"), 5)) == 5
+
+
+def test_objects_carry_nothing_of_the_framework(all_states):
+    for item in (*all_states.topics(), all_states.topology()):
+        metadata = item["metadata"]
+        expected = {"rackspan.dev/paused"} if metadata["name"] == "paused" else set()
+        assert set(metadata.get("annotations", {})) == expected
+        assert metadata.get("finalizers", []) == (["rackspan.dev/finalizer"] if metadata["name"] == "going" else [])
+
+
+def test_it_says_how_many_topics_are_in_which_state(all_states, operator):
+    label, counts = f"{all_states.namespace}/kafka", at_rest(all_states)
+    for state, count in counts.items():
+        name = {"nonCompliant": "non_compliant"}.get(state, state)
+        assert operator.metric("rackspan_topics", topology=label, state=name) == count > 0
+    assert operator.metric("rackspan_brokers", topology=label, state="online") == len(SIX_BROKERS)
+    assert operator.metric("rackspan_moves_needed", topology=label) == 1
+    assert operator.metric("rackspan_errors_total", reason="InvalidConfig", remedy="spec") >= 1
+    assert operator.metric("rackspan_reconcile_seconds_count") > 0
+    assert operator.metric("rackspan_last_successful_pass_timestamp_seconds", topology=label) > 0
+
+
+def test_probes_tell_of_the_loops(all_states, operator):
+    label = f"{all_states.namespace}/kafka"
+    status, body = operator.get("/healthz")
+    assert status == 200
+    assert json.loads(body)["secondsSinceLastPass"][label] < 10
+    status, body = operator.get("/readyz")
+    assert status == 200
+    assert json.loads(body)["connected"] == {label: True}
+
+
+def test_an_operator_of_one_namespace_leaves_the_others_alone(all_states, operator, namespace_factory, topics):
+    elsewhere = Objects(all_states.api, namespace_factory(), all_states.namespace)
+    all_states.change_topology(allowedNamespaces={"from": "All"})
+    elsewhere.create_topic("orders")
+    after_passes(operator, 3)
+    assert "status" not in elsewhere.topic("orders")
+    assert not topics.exists(elsewhere.kafka_name("orders"))
+
+
+def test_sigterm_ends_it_and_every_log_line_is_json(all_states, operator):
+    operator.stop()
+    lines = operator.log
+    operator.start()
+    assert {"message", "severity", "timestamp"} <= set(lines[0])
+    assert not [line for line in lines if line["severity"] == "error"]
+
+
+def test_condition_times_move_only_with_the_status(all_states, operator):
+    before = condition(all_states.topic("good"), "Ready")
+    all_states.change_topic("good", config={"retention.ms": 61_000})
+    after = condition(all_states.until_ready("good"), "Ready")
+    assert after["lastTransitionTime"] == before["lastTransitionTime"]
+    assert after["observedGeneration"] == before["observedGeneration"] + 1
