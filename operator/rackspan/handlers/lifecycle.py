@@ -8,16 +8,18 @@ import kopf
 
 from rackspan.api.labels import GROUP
 from rackspan.handlers.memo import Memo
+from rackspan.handlers.stateless import NoDiffBase
 
 
 @kopf.on.startup()
 async def configure(settings: kopf.OperatorSettings, memo: Memo, **_: Any) -> None:
     """Settings first, then the loops."""
-    # Nothing here makes kopf write to an object. Should a later handler do, it writes under our own names. Its finalizer
-    # is never the one of deletionPolicy Delete: kopf takes its own off every object that none of its handlers need.
+    # Nothing here makes kopf write to an object. Should a later handler do, it writes under our own names. Its
+    # finalizer is never the one of deletionPolicy Delete: kopf takes its own off every object that none of its
+    # handlers need.
     settings.persistence.finalizer = f"{GROUP}/kopf"
     settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=GROUP)
-    settings.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=GROUP)
+    settings.persistence.diffbase_storage = NoDiffBase()
     settings.posting.enabled = False  # Events come from the kube room, on changes of condition only
     settings.scanning.disabled = True  # the CRDs are there before the operator is; no right to watch them is needed
     settings.queueing.idle_timeout = 1.0  # a worker a changed object: thousands at once in a burst

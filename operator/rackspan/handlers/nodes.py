@@ -10,9 +10,9 @@ from rackspan.handlers.memo import Memo
 
 
 @kopf.index("v1", "nodes")
-def node_seen(body: kopf.Body, memo: Memo, **_: Any) -> None:
+async def node_seen(body: kopf.Body, memo: Memo, **_: Any) -> None:
     """Listed, added or changed; kopf calls this before any event handler of any kind runs."""
-    memo.controller.node_seen(body)
+    memo.controller.node_seen(dict(body))
 
 
 @kopf.on.event("v1", "nodes")

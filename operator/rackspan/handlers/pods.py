@@ -10,9 +10,9 @@ from rackspan.handlers.memo import Memo
 
 
 @kopf.index("v1", "pods")
-def pod_seen(body: kopf.Body, memo: Memo, **_: Any) -> None:
+async def pod_seen(body: kopf.Body, memo: Memo, **_: Any) -> None:
     """Listed, added or changed; kopf calls this before any event handler of any kind runs."""
-    memo.controller.pod_seen(body)
+    memo.controller.pod_seen(dict(body))
 
 
 @kopf.on.event("v1", "pods")

@@ -12,9 +12,9 @@ from rackspan.handlers.memo import Memo
 
 
 @kopf.index(GROUP, VERSION, PLURAL)
-def topology_listed(body: kopf.Body, memo: Memo, **_: Any) -> None:
+async def topology_listed(body: kopf.Body, memo: Memo, **_: Any) -> None:
     """Known before anything is decided about any other; kopf calls this before any event handler runs."""
-    memo.controller.topology_listed(body)
+    memo.controller.topology_listed(dict(body))
 
 
 @kopf.on.event(GROUP, VERSION, PLURAL)

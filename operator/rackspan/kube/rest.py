@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import time
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 from kubernetes.aio import client
@@ -35,12 +37,21 @@ async def connect(kubeconfig: Path | None) -> client.ApiClient:
     settings.connection_pool_maxsize = 32
     if kubeconfig is not None:
         await config.load_kube_config(config_file=str(kubeconfig), client_configuration=settings)
-        return client.ApiClient(settings)
-    try:
-        config.load_incluster_config(client_configuration=settings)
-    except config.ConfigException:
-        await config.load_kube_config(client_configuration=settings)
+    else:
+        try:
+            config.load_incluster_config(client_configuration=settings)
+        except config.ConfigException:
+            await config.load_kube_config(client_configuration=settings)
+    # The proxy is found once. Left to aiohttp, each request would look for it, and for a netrc file, in a thread.
+    settings.client_session_kwargs = {"trust_env": False}
+    settings.proxy = settings.proxy or _proxy(settings.host)
     return client.ApiClient(settings)
+
+
+def _proxy(url: str) -> str | None:
+    """What HTTPS_PROXY and NO_PROXY say about the API server."""
+    host = urlsplit(url).hostname or ""
+    return None if proxy_bypass(host) else getproxies().get("https")
 
 
 class NotFoundError(Exception):
