@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rackspan.api.reasons import Reason
 from rackspan.metrics import ERRORS
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.racks import rack_view
+from rackspan.reconcile.racks import last_seen, rack_view
 from rackspan.reconcile.scene import BrokerLoad, Scene
 from rackspan.reconcile.session import Session
 
@@ -118,10 +118,11 @@ class Lookout:
         _guard(topology, met or topology.status.cluster_id, seen.cluster_id)
         self._met = topology.meta.uid, seen.cluster_id
         inventory.leads_to(self._key, seen.cluster_id)
-        self.racks = rack_view(topology, inventory.nodes, inventory.pods.values(), seen.brokers)
         if self._load is None or resync:
             self._load = BrokerLoad(await admin.load())
             self._min_insync = await admin.default_min_insync(seen.brokers[0].id) if seen.brokers else None
+        away = last_seen(self.racks, topology.status, self._load.holders)
+        self.racks = rack_view(topology, inventory.nodes, inventory.pods.values(), seen.brokers, away)
         return Scene(
             self._key,
             topology.spec,

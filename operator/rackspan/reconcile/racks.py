@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from rackspan.api.racktopology import BrokerIdFrom, MissingRackPolicy, RackSource
@@ -18,9 +19,9 @@ from rackspan.core.topology import Broker, RackPath, RackPathError, RackTree, fo
 from rackspan.reconcile.failures import Failure, Remedy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
-    from rackspan.api.racktopology import BrokerIdSpec, RackTopology, RackTopologySpec
+    from rackspan.api.racktopology import BrokerIdSpec, RackTopology, RackTopologySpec, RackTopologyStatus
     from rackspan.reconcile.ports import BrokerSeen
 
 
@@ -99,22 +100,27 @@ def rack_view(
     nodes: Mapping[str, Mapping[str, str]],
     pods: Iterable[PodFacts],
     brokers: Iterable[BrokerSeen],
+    away: Mapping[int, RackPath] = MappingProxyType({}),
 ) -> RackView:
     """The brokers that Kafka or the pods know of, and where each runs.
 
-    `nodes` maps a node's name to its labels.
+    `nodes` maps a node's name to its labels. `away` tells where brokers that may be down were last seen: Kafka lists
+    only those that are up, and the pod of one that is being moved has no node. Their replicas are no worse for it.
     """
     spec = topology.spec
+    away = {broker: path for broker, path in away.items() if len(path) <= len(spec.levels)}
     seen = {broker.id: broker for broker in brokers}
     pods_by_id = _pods_by_broker(topology, pods) if spec.rack_source == RackSource.NODES else {}
     rows = []
-    for broker_id in sorted(seen.keys() | pods_by_id.keys()):
+    for broker_id in sorted(seen.keys() | pods_by_id.keys() | away.keys()):
         broker = seen.get(broker_id)
         claimants = pods_by_id.get(broker_id, [])
         pod = claimants[0] if len(claimants) == 1 else None
         node = pod.node if pod else None
         reported = _rack_from_broker(spec, broker)
         found = _rack_from_node(spec, claimants, nodes) if spec.rack_source == RackSource.NODES else reported
+        if isinstance(found, Failure) and broker is None:
+            found = away.get(broker_id, found)
         rack = None if isinstance(found, Failure) else found
         rows.append(
             BrokerRow(
@@ -132,6 +138,16 @@ def rack_view(
             )
         )
     return RackView(spec.level_names, tuple(rows), spec.missing_rack_policy == MissingRackPolicy.IGNORE)
+
+
+def last_seen(racks: RackView | None, status: RackTopologyStatus, holders: Collection[int]) -> Mapping[int, RackPath]:
+    """Where brokers that hold replicas were last seen: in this run, else according to the status.
+
+    A broker that holds none and is gone was decommissioned; it is forgotten.
+    """
+    told = {broker.id: _told(broker.rack) for broker in status.brokers}
+    known = told | ({row.id: row.rack for row in racks.rows} if racks else {})
+    return {broker: path for broker, path in known.items() if path is not None and broker in holders}
 
 
 def _pods_by_broker(topology: RackTopology, pods: Iterable[PodFacts]) -> dict[int, list[PodFacts]]:
@@ -218,3 +234,10 @@ def _invalid(message: str) -> Failure:
 def _below(rack: RackPath | None, domain: str) -> bool:
     drained = parse_rack(domain)
     return rack is not None and rack[: len(drained)] == drained
+
+
+def _told(rack: str | None) -> RackPath | None:
+    try:
+        return parse_rack(rack) if rack else None
+    except RackPathError:
+        return None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from rackspan.api.meta import ObjectKey
     from rackspan.api.racktopology import RackTopologySpec
@@ -22,6 +22,11 @@ class BrokerLoad:
     def __init__(self, seen: LoadSeen) -> None:
         self.replicas: Counter[int] = Counter(seen.replicas)
         self.leaders: Counter[int] = Counter(seen.leaders)
+
+    @property
+    def holders(self) -> Collection[int]:
+        """Brokers with replicas."""
+        return {broker for broker, count in self.replicas.items() if count}
 
     def add(self, assignment: Iterable[Sequence[int]]) -> None:
         """Count partitions that are about to be created, so that the next topic goes where less lies."""

@@ -1,0 +1,103 @@
+"""Kafka goes away, wholly or in part: what was known stays, what is new waits, and nobody restarts anything."""
+
+import pytest
+from dev.kafka_cluster import KafkaCluster
+from dev.nodes import create_broker_pod, create_sites, delete_broker_pod, delete_node, sites
+from kubernetes import client
+from tests.integration.support import Topics, condition, until
+
+FOUR = sites("/eu/eu-1a/r1", "/eu/eu-1b/r1", "/us/us-1a/r1", "/us/us-1b/r1")
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture(scope="module")
+def own_kafka(processes, kafka_distribution):
+    """Four brokers in four zones that this module's tests may stop."""
+    racks = {site.broker: site.path for site in FOUR}
+    cluster = KafkaCluster.start(processes.directory / "faulty-kafka", processes, kafka_distribution, racks)
+    yield cluster
+    cluster.destroy()
+
+
+@pytest.fixture
+def own_topics(own_kafka):
+    return Topics(own_kafka.admin())
+
+
+@pytest.fixture
+def four_sites(api_client, namespace):
+    core = client.CoreV1Api(api_client)
+    create_sites(core, namespace, FOUR, node_prefix=f"{namespace}-")
+    yield
+    for site in FOUR:
+        delete_node(core, f"{namespace}-{site.node}")
+
+
+def _online(topology):
+    return [broker["id"] for broker in topology["status"]["brokers"] if broker.get("online")]
+
+
+@pytest.mark.parametrize("source", ["Nodes", "Broker"])
+def test_a_broker_that_is_down(source, objects, own_kafka, own_topics, four_sites, operator, promise):
+    objects.create_topology(own_kafka.bootstrap(), rackSource=source)
+    objects.create_topic("before", replicationFactor=4)
+    before = objects.until_ready("before")
+    objects.until_topology()
+
+    own_kafka.stop_broker(3)
+    delete_broker_pod(client.CoreV1Api(objects.api), objects.namespace, FOUR[3].pod)  # as when its node is drained
+    try:
+        told = objects.until("RackTopology", "kafka", lambda obj: _online(obj) == [0, 1, 2], "to miss broker 3")
+        away = next(broker for broker in told["status"]["brokers"] if broker["id"] == 3)
+        assert away["rack"] == FOUR[3].path, "where it stands is known"
+        assert condition(told, "Ready")["status"] == "True", "it is no matter of racks"
+        objects.create_topic("after")
+        objects.until_ready("after")
+        assert {broker for row in own_topics.replicas(objects.kafka_name("after")) for broker in row} == {0, 1, 2}
+        now = objects.topic("before")
+        assert now["status"] == before["status"], "its replicas are where they were"
+        objects.create_topic("too-many", replicationFactor=4)
+        promise.kept_by(objects.until_stalled("too-many", "Infeasible"))
+    finally:
+        own_kafka.start_broker(3)
+        create_broker_pod(
+            client.CoreV1Api(objects.api), objects.namespace, FOUR[3].pod, f"{objects.namespace}-{FOUR[3].node}"
+        )
+    objects.until("RackTopology", "kafka", lambda obj: _online(obj) == [0, 1, 2, 3], "to see broker 3 again")
+    objects.until_ready("too-many")
+
+
+def test_kafka_is_down(objects, own_kafka, own_topics, four_sites, operator, promise):
+    objects.create_topology(own_kafka.bootstrap())
+    objects.create_topic("before")
+    before = objects.until_ready("before")
+    known = objects.until_topology()["status"]
+    own_kafka.stop()
+    try:
+        told = objects.until_topology("Connected", "False", "KafkaUnreachable")
+        promise.kept_by(told, "Reconciling")
+        for fact in ("clusterId", "brokers", "domains"):
+            assert told["status"][fact] == known[fact], f"{fact}: the last good facts stay"
+        objects.create_topic("while-down")
+        waiting = objects.until_not_ready("while-down", "TopologyNotReady")
+        assert condition(waiting, "Reconciling")["status"] == "True"
+        assert condition(waiting, "Stalled") is None, "nobody has to do anything about the topic"
+        assert operator.get("/healthz")[0] == 200, "a restart of the operator would mend nothing"
+
+        operator.stop()  # within the time that Kubernetes gives it
+        operator.start()
+        pid = operator.pid
+        objects.create_topic("while-down-at-start")
+        objects.until_not_ready("while-down-at-start", "TopologyNotReady")
+        assert objects.topic("before")["status"] == before["status"]
+        assert objects.topology()["status"]["brokers"] == known["brokers"]
+    finally:
+        own_kafka.resume()
+    for name in ("before", "while-down", "while-down-at-start"):
+        ready = objects.until_ready(name, timeout=60)
+        until(lambda name=name: own_topics.exists(objects.kafka_name(name)), what=f"topic {name} to be there")
+        assert condition(ready, "Reconciling") is None
+    assert objects.topic("before")["status"]["topicId"] == before["status"]["topicId"]
+    objects.until_topology()
+    assert operator.pid == pid
