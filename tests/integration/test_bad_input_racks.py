@@ -1,0 +1,93 @@
+"""Nodes and pods that do not tell where every broker runs: the topology says which, and only what needs it waits."""
+
+import pytest
+from dev.nodes import (
+    RACK_LABEL,
+    REGION_LABEL,
+    SIX_BROKERS,
+    ZONE_LABEL,
+    create_broker_pod,
+    create_node,
+    delete_broker_pod,
+    delete_node,
+    relabel_node,
+)
+from kubernetes import client
+from tests.integration.support import condition
+
+
+@pytest.fixture
+def core(api_client):
+    return client.CoreV1Api(api_client)
+
+
+def _node(topology, site):
+    return f"{topology.namespace}-{site.node}"
+
+
+def _existing_topic_stays(topology, before):
+    assert topology.topic("before")["status"]["topicId"] == before["status"]["topicId"]
+
+
+@pytest.mark.parametrize("labels", ["one-level", "all-levels"])
+def test_a_node_without_the_label(labels, topology, core, promise):
+    topology.create_topic("before", placement={"brokers": {"exclude": ["2"]}})
+    before = topology.until_ready("before")
+    site = SIX_BROKERS[2]
+    gone = {"one-level": (ZONE_LABEL,), "all-levels": (REGION_LABEL, ZONE_LABEL, RACK_LABEL)}[labels]
+    relabel_node(core, _node(topology, site), dict.fromkeys(gone))
+    told = topology.until_topology("Stalled", "True", "MissingRacks")
+    assert told["status"]["missingRacks"] == {"count": 1, "brokers": [2]}
+    topology.create_topic("after")
+    promise.kept_by(told)
+    promise.kept_by(topology.until_stalled("after", "MissingRacks"))
+    assert topology.topic("before")["status"] == before["status"], "no replica of it is on that broker"
+    relabel_node(core, _node(topology, site), site.labels)
+    topology.until_ready("after")
+    assert condition(topology.until_topology(), "Stalled") is None
+
+
+def test_two_pods_with_one_broker_id(topology, core, promise):
+    topology.create_topic("before")
+    before = topology.until_ready("before")
+    create_broker_pod(core, topology.namespace, "other-kafka-2", _node(topology, SIX_BROKERS[5]))
+    told = topology.until_topology("Stalled", "True", "DuplicateBrokerId")
+    topology.create_topic("after")
+    promise.kept_by(told)
+    promise.kept_by(topology.until_stalled("after", "MissingRacks"))
+    _existing_topic_stays(topology, before)
+    delete_broker_pod(core, topology.namespace, "other-kafka-2")
+    topology.until_ready("after")
+    topology.until_ready("before")
+    topology.until_topology()
+
+
+def test_a_node_that_is_deleted(topology, core, promise):
+    topology.create_topic("before")
+    before = topology.until_ready("before")
+    site = SIX_BROKERS[2]
+    delete_node(core, _node(topology, site))
+    told = topology.until_topology("Stalled", "True", "MissingRacks")
+    promise.kept_by(told)
+    _existing_topic_stays(topology, before)
+    create_node(core, _node(topology, site), site.labels)
+    topology.until_topology()
+    topology.until_ready("before")
+
+
+def test_a_broker_without_a_pod(topology, core, promise):
+    site = SIX_BROKERS[2]
+    delete_broker_pod(core, topology.namespace, site.pod)
+    promise.kept_by(topology.until_topology("Stalled", "True", "MissingRacks"))
+    create_broker_pod(core, topology.namespace, site.pod, _node(topology, site))
+    topology.until_topology()
+
+
+def test_no_pod_at_all(objects, kafka, operator, promise):
+    objects.create_topology(kafka.bootstrap())
+    promise.kept_by(objects.until_topology("Stalled", "True", "MissingRacks"))
+
+
+def test_a_reported_rack_that_is_no_path(objects, kafka, operator, promise):
+    objects.create_topology(kafka.bootstrap(), rackSource="Broker", levels=[{"name": "zone"}])
+    promise.kept_by(objects.until_topology("Stalled", "True", "InvalidRack"))
