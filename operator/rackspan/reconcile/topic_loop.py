@@ -38,7 +38,7 @@ _log = logging.getLogger("rackspan.reconcile")
 _BATCH = 200
 _LINGER_SECONDS = 0.05
 _SUSPICION_SECONDS = 3.0
-"""How long a topic must be missing before it counts as deleted: brokers learn of a creation one after the other."""
+"""How long what should be there must be missing before that is told: brokers learn of a topic one after the other."""
 _TURNED_AWAY = frozenset({Reason.TOPOLOGY_NOT_FOUND, Reason.NAMESPACE_NOT_ALLOWED, Reason.TOPIC_CONFLICT})
 """Reasons that no longer hold for a topic that a topology has admitted."""
 
@@ -51,7 +51,7 @@ class TopicLoop:
         self._lookout = lookout
         self._tools = tools
         self._queue: WorkQueue[ObjectKey] = WorkQueue()
-        self._suspects: dict[ObjectKey, float] = {}
+        self._suspects: dict[tuple[ObjectKey, Reason], float] = {}
         self._settled: dict[ObjectKey, int] = {}
 
     def add(self, keys: Iterable[ObjectKey]) -> None:
@@ -63,7 +63,7 @@ class TopicLoop:
         """This KafkaTopic is no more."""
         self._queue.drop(key)
         self._settled.pop(key, None)
-        self._suspects.pop(key, None)
+        self._trust(key)
 
     async def work(self) -> None:
         """Take one batch and see it through; whatever goes wrong, its topics come back later."""
@@ -137,9 +137,13 @@ class TopicLoop:
             return
         lost = scene.reason == Reason.TOPOLOGY_NOT_FOUND
         told = scene if lost else Failure(Reason.TOPOLOGY_NOT_READY, f"{scene.reason}: {scene.message}", Remedy.RETRY)
-        await asyncio.gather(
-            *(self._tell(topic, failed(topic, told, _now())) for topic in topics if lost or not _is_judged(topic))
-        )
+        chosen = [
+            topic
+            for topic in topics
+            # Applied together, topics often arrive a moment before their topology: no reason to cry wolf.
+            if (not self._is_only_suspected(topic.key, scene.reason) if lost else not _is_judged(topic))
+        ]
+        await asyncio.gather(*(self._tell(topic, failed(topic, told, _now())) for topic in chosen))
 
     # --- while it is -------------------------------------------------------------------------------------------------
 
@@ -162,10 +166,14 @@ class TopicLoop:
     async def _close(self, outcome: Outcome, scene: Scene, epoch: int) -> None:
         """Status, Events and, where something is still to come, the next time."""
         topic, problem = outcome.topic, outcome.problem
-        if problem is not None and problem.reason == Reason.TOPIC_VANISHED and self._is_only_suspected(topic.key):
+        if (
+            problem is not None
+            and problem.reason == Reason.TOPIC_VANISHED
+            and self._is_only_suspected(topic.key, problem.reason)
+        ):
             return
         if outcome.seen is not None:
-            self._suspects.pop(topic.key, None)
+            self._trust(topic.key)
         if outcome.is_half_seen and outcome.decision.idle and not outcome.failures:
             self._queue.retry(topic.key)  # the last status, if there is one, is better than half of one
             return
@@ -182,9 +190,13 @@ class TopicLoop:
             self._queue.forget(topic.key)
             self._settled[topic.key] = fingerprint
 
-    def _is_only_suspected(self, key: ObjectKey) -> bool:
+    def _trust(self, key: ObjectKey) -> None:
+        for reason in (Reason.TOPOLOGY_NOT_FOUND, Reason.TOPIC_VANISHED):
+            self._suspects.pop((key, reason), None)
+
+    def _is_only_suspected(self, key: ObjectKey, reason: Reason) -> bool:
         now = asyncio.get_running_loop().time()
-        age = now - self._suspects.setdefault(key, now)
+        age = now - self._suspects.setdefault((key, reason), now)
         if age >= _SUSPICION_SECONDS:
             return False
         self._queue.add_after(key, _SUSPICION_SECONDS - age + 0.1)
