@@ -1,0 +1,73 @@
+"""A Kafka in memory behind the port `KafkaAdmin`: it refuses, lags and counts calls as a test tells it to."""
+
+from dataclasses import dataclass, field
+
+from rackspan.reconcile.failures import Failure, FailureError
+from rackspan.reconcile.ports import TopicConfigSeen, TopicSeen
+
+
+@dataclass
+class MemoryKafka:
+    """Topics by name. `refusing` maps a name to what Kafka says, `broken` an operation to how the whole call fails."""
+
+    replicas: dict[str, tuple[tuple[int, ...], ...]] = field(default_factory=dict)
+    own: dict[str, dict[str, str]] = field(default_factory=dict)
+    refusing: dict[str, Failure] = field(default_factory=dict)
+    broken: dict[str, Failure] = field(default_factory=dict)
+    lag: int = 0
+    """How many times a topic that was just made is not shown yet."""
+    without_config: set[str] = field(default_factory=set)
+    calls: list[tuple[str, list[str]]] = field(default_factory=list)
+    _hidden: dict[str, int] = field(default_factory=dict)
+
+    async def topics(self, names):
+        self._called("describe_topics", names)
+        return {name: self._seen(name) for name in names}
+
+    async def configs(self, names):
+        self._called("describe_configs", names)
+        return {
+            name: TopicConfigSeen(dict(self.own[name]), int(self.own[name].get("min.insync.replicas", 1)))
+            for name in names
+            if name in self.replicas and name not in self.without_config
+        }
+
+    async def create_topics(self, topics):
+        self._called("create_topics", [topic.name for topic in topics])
+        for topic in topics:
+            if topic.name not in self.refusing:
+                self.replicas[topic.name] = topic.assignment or ((0, 1, 2),) * topic.partitions
+                self.own[topic.name] = dict(topic.config)
+                self._hidden[topic.name] = self.lag
+        return {topic.name: self.refusing.get(topic.name) for topic in topics}
+
+    async def create_partitions(self, topics):
+        self._called("create_partitions", [topic.name for topic in topics])
+        for topic in topics:
+            if topic.name not in self.refusing:
+                self.replicas[topic.name] += topic.assignment
+        return {topic.name: self.refusing.get(topic.name) for topic in topics}
+
+    async def alter_configs(self, changes):
+        self._called("alter_configs", [change.name for change in changes])
+        for change in changes:
+            if change.name not in self.refusing:
+                self.own[change.name].update(change.set)
+        return {change.name: self.refusing.get(change.name) for change in changes}
+
+    def made(self, operation):
+        """The names in each call of an operation."""
+        return [names for name, names in self.calls if name == operation]
+
+    def _seen(self, name):
+        if name in self.refusing and name in self.replicas:
+            return self.refusing[name]
+        if self._hidden.get(name):
+            self._hidden[name] -= 1
+            return None
+        return TopicSeen(name, f"id-of-{name}", self.replicas[name]) if name in self.replicas else None
+
+    def _called(self, operation, names):
+        self.calls.append((operation, list(names)))
+        if operation in self.broken:
+            raise FailureError(self.broken[operation])

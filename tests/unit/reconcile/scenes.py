@@ -1,0 +1,102 @@
+"""Objects and scenes to decide about, as small as a test allows."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Any
+
+from rackspan.api.kafkatopic import KafkaTopic
+from rackspan.api.racktopology import RackTopology
+from rackspan.core.placement.multilevel import MultiLevel
+from rackspan.core.placement.simple import Simple
+from rackspan.reconcile.ports import BrokerSeen, LoadSeen, TopicSeen
+from rackspan.reconcile.racks import rack_view
+from rackspan.reconcile.scene import BrokerLoad, Scene
+
+NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
+CLUSTER = "kafka-1"
+LEVELS = ("region", "zone", "rack")
+SIX = {
+    0: "/eu/eu-1a/r1",
+    1: "/eu/eu-1a/r2",
+    2: "/eu/eu-1b/r1",
+    3: "/us/us-1a/r1",
+    4: "/us/us-1a/r2",
+    5: "/us/us-1a/r2",
+}
+EVEN = {broker: f"/z{broker % 3}" for broker in range(6)}
+"""Six brokers over three zones of two."""
+PLACERS = MappingProxyType({"MultiLevel": MultiLevel(), "Simple": Simple()})
+
+
+def topology(*, namespace: str = "kafka", status: Mapping[str, Any] | None = None, **spec: Any) -> RackTopology:
+    """A RackTopology over three levels whose racks come from Kafka, unless `spec` says otherwise."""
+    return RackTopology.from_object(
+        {
+            "metadata": {"namespace": namespace, "name": "prod", "uid": "rt-1", "generation": 1},
+            "spec": {
+                "kafka": {"bootstrapServers": "kafka:9092"},
+                "levels": [{"name": level} for level in LEVELS],
+                "rackSource": "Broker",
+                **spec,
+            },
+            "status": dict(status or {}),
+        }
+    )
+
+
+def topic(
+    name: str = "orders",
+    *,
+    namespace: str = "shop",
+    status: Mapping[str, Any] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    finalizers: Sequence[str] = (),
+    created: str = "2026-01-01T00:00:00Z",
+    uid: str | None = None,
+    generation: int = 1,
+    **spec: Any,
+) -> KafkaTopic:
+    """A KafkaTopic of three partitions with three replicas, unless `spec` says otherwise."""
+    return KafkaTopic.from_object(
+        {
+            "metadata": {
+                "namespace": namespace,
+                "name": name,
+                "uid": uid or hashlib.sha256(f"{namespace}/{name}".encode()).hexdigest()[:8],
+                "generation": generation,
+                "resourceVersion": "1",
+                "creationTimestamp": created,
+                "annotations": dict(annotations or {}),
+                "finalizers": list(finalizers),
+            },
+            "spec": {
+                "topologyRef": {"namespace": "kafka", "name": "prod"},
+                "partitions": 3,
+                "replicationFactor": 3,
+                **spec,
+            },
+            "status": dict(status or {}),
+        }
+    )
+
+
+def known(topic_id: str = "id-1", **status: Any) -> dict[str, Any]:
+    """The status of an object that has its topic."""
+    return {"topicId": topic_id, "clusterId": CLUSTER, "observedGeneration": 1, **status}
+
+
+def seen(*rows: Sequence[int], name: str = "orders", topic_id: str = "id-1") -> TopicSeen:
+    """A topic as Kafka holds it."""
+    return TopicSeen(name, topic_id, tuple(tuple(row) for row in rows))
+
+
+def scene(racks: Mapping[int, str | None] | None = None, *, placers: Mapping[str, Any] = PLACERS, **spec: Any) -> Scene:
+    """A topology that is fit to act on; its brokers are those that `racks` names, all of them online."""
+    racks = SIX if racks is None else racks
+    depth = max((rack or "").count("/") for rack in racks.values())
+    prod = topology(**{"levels": [{"name": level} for level in (LEVELS if depth > 1 else ("zone",))], **spec})
+    brokers = [BrokerSeen(broker, f"kafka-{broker}:9092", rack) for broker, rack in racks.items()]
+    view = rack_view(prod, {}, [], brokers)
+    return Scene(prod.key, prod.spec, CLUSTER, view, BrokerLoad(LoadSeen({}, {}, 0)), placers, 1)

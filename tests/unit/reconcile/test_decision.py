@@ -1,0 +1,127 @@
+"""What is done about one topic follows from the object, what Kafka holds and the scene, and moves nothing."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.unit.reconcile.scenes import EVEN, SIX, known, scene, seen, topic
+
+from rackspan.reconcile.batches import MAX_PARTITIONS_AT_ONCE
+from rackspan.reconcile.decision import decide, foreign
+
+FAIR = ((0, 3, 2), (3, 1, 2), (4, 2, 0))
+
+
+def test_a_topic_that_is_not_there_is_created_where_the_placer_says():
+    decision = decide(topic(config={"retention.ms": 60_000}), None, {}, scene())
+    create = decision.create
+    assert (create.name, create.partitions, create.replication_factor) == ("orders", 3, 3)
+    assert create.config == {"retention.ms": "60000"}
+    for row in create.assignment:
+        assert len({SIX[broker].split("/")[1] for broker in row}) == 2
+    assert decision.problem is None
+    assert decision.summary == "create 3 partitions of 3 replicas"
+
+
+def test_a_topic_that_is_as_asked_is_left_alone():
+    decision = decide(topic(status=known()), seen(*FAIR), {"segment.bytes": "1"}, scene())
+    assert decision.idle
+    assert decision.problem is decision.foreign is None
+
+
+@settings(deadline=None)
+@given(st.integers(1, 12), st.integers(0, 12))
+def test_growth_lists_only_new_partitions(have, more):
+    rows = [FAIR[number % 3] for number in range(have)]
+    decision = decide(topic(partitions=have + more), seen(*rows), {}, scene())
+    if not more:
+        assert decision.idle
+    else:
+        assert decision.grow.total == have + more
+        assert len(decision.grow.assignment) == more
+        assert decision.create is decision.configure is None
+
+
+def test_an_explicit_assignment_is_taken_row_by_row():
+    assigned = {"replicationFactor": 2, "placement": {"assignment": [[5, 0], [0, 1], [3, 2]]}}
+    assert decide(topic(**assigned), None, {}, scene()).create.assignment == ((5, 0), (0, 1), (3, 2))
+    grow = decide(topic(**assigned), seen((1, 2)), {}, scene()).grow
+    assert (grow.total, grow.assignment) == (3, ((0, 1), (3, 2)))
+
+
+def test_only_configs_that_are_named_and_differ_are_set():
+    wanted = topic(config={"retention.ms": 60_000, "cleanup.policy": "compact", "preallocate": "TRUE"})
+    own = {"retention.ms": "1", "cleanup.policy": "compact", "preallocate": "true", "segment.bytes": "5"}
+    decision = decide(wanted, seen(*FAIR), own, scene())
+    assert decision.configure.set == {"retention.ms": "60000"}
+    assert decision.summary == "set retention.ms=60000"
+
+
+def test_partitions_are_never_taken_away_and_the_rest_is_done():
+    decision = decide(topic(partitions=2, config={"retention.ms": 1}), seen(*FAIR), {}, scene())
+    assert decision.problem.reason == "PartitionsCannotShrink"
+    assert "set spec.partitions to 3 or more" in decision.problem.message
+    assert decision.grow is None
+    assert decision.configure.set == {"retention.ms": "1"}
+
+
+def test_a_growth_that_cannot_be_does_not_hold_back_a_config():
+    wanted = topic(partitions=6, replicationFactor=7, config={"retention.ms": 1})
+    decision = decide(wanted, seen(*FAIR), {}, scene())
+    assert decision.problem.reason == "Infeasible"
+    assert decision.configure.set == {"retention.ms": "1"}
+
+
+def test_a_very_large_topic_is_made_in_steps_that_kafka_takes():
+    wanted = topic(partitions=20_000, replicationFactor=1)
+    first = decide(wanted, None, {}, scene(EVEN)).create
+    assert first.partitions == len(first.assignment) == MAX_PARTITIONS_AT_ONCE
+    grow = decide(wanted, seen(*first.assignment), {}, scene(EVEN)).grow
+    assert grow.total == 2 * MAX_PARTITIONS_AT_ONCE
+    assert len(grow.assignment) == MAX_PARTITIONS_AT_ONCE
+
+
+class Defers:
+    def place(self, spec, cluster):
+        return None
+
+
+def test_a_placer_may_leave_the_choice_to_kafka():
+    where = scene(EVEN, placers={"MultiLevel": Defers()})
+    assert decide(topic(), None, {}, where).create.assignment is None
+    assert decide(topic(partitions=4), seen(*FAIR), {}, where).grow.assignment is None
+
+
+# -- whose topic it is -----------------------------------------------------------------------------------------------
+
+RECREATE = {"onTopicLoss": "Recreate"}
+ADOPT = {"rackspan.dev/adopt-topic-id": "id-2"}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found", "reason"),
+    [
+        (topic(), None, None),
+        (topic(), seen(*FAIR, topic_id="any"), None),
+        (topic(status=known()), seen(*FAIR), None),
+        (topic(status=known()), None, "TopicVanished"),
+        (topic(status=known(), **RECREATE), None, "TopicVanished"),
+        (topic(status=known()), seen(*FAIR, topic_id="id-2"), "TopicIdMismatch"),
+        (topic(status=known(), **RECREATE), seen(*FAIR, topic_id="id-2"), "TopicIdMismatch"),
+        (topic(status=known(), annotations=ADOPT), seen(*FAIR, topic_id="id-2"), None),
+        (topic(status=known(), annotations=ADOPT), seen(*FAIR, topic_id="id-3"), "TopicIdMismatch"),
+        (topic(status=known(clusterId="kafka-0")), seen(*FAIR), "ClusterIdMismatch"),
+        (topic(status=known(clusterId="kafka-0"), **RECREATE), None, "ClusterIdMismatch"),
+    ],
+)
+def test_nothing_is_done_to_a_topic_that_is_not_the_object_s(wanted, found, reason):
+    failure = foreign(wanted, found, scene())
+    assert (failure and failure.reason) == reason
+    decision = decide(wanted, found, {}, scene())
+    assert decision.foreign == failure
+    if reason:
+        assert decision.idle
+
+
+def test_a_lost_topic_is_made_again_only_where_that_was_asked_for():
+    assert foreign(topic(status=known()), None, scene()).remedy == "spec"
+    assert foreign(topic(status=known(), **RECREATE), None, scene()).remedy == "retry"

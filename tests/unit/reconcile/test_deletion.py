@@ -1,0 +1,59 @@
+"""Kafka's topic goes if, and only if, it is the very one that the object recorded."""
+
+import pytest
+from tests.unit.reconcile.scenes import known, scene, seen, topic
+
+from rackspan.api.labels import FINALIZER
+from rackspan.reconcile.deletion import Step, farewell, finalizers_for, retained, without_finalizer
+
+PAUSED = {"rackspan.dev/paused": "true"}
+
+
+def test_only_an_object_whose_end_has_consequences_carries_the_finalizer():
+    assert finalizers_for(topic()) is None
+    assert finalizers_for(topic(deletionPolicy="Delete", finalizers=["theirs"])) == ("theirs", FINALIZER)
+    assert finalizers_for(topic(deletionPolicy="Delete", finalizers=["theirs", FINALIZER])) is None
+    assert finalizers_for(topic(deletionPolicy="Retain", finalizers=["theirs", FINALIZER])) == ("theirs",)
+    assert without_finalizer(topic(finalizers=[FINALIZER, "theirs"])) == ("theirs",)
+
+
+@pytest.mark.parametrize(
+    ("spec", "is_owner", "step", "sentence"),
+    [
+        ({"deletionPolicy": "Retain", "status": known()}, True, Step.RELEASE, "deletionPolicy is Retain"),
+        ({"deletionPolicy": "Delete"}, True, Step.RELEASE, "never had a topic"),
+        ({"deletionPolicy": "Delete", "status": known()}, False, Step.RELEASE, "another KafkaTopic stands for it"),
+        ({"deletionPolicy": "Delete", "status": known(), "annotations": PAUSED}, True, Step.HOLD, "paused"),
+        ({"deletionPolicy": "Retain", "status": known(), "annotations": PAUSED}, True, Step.RELEASE, "Retain"),
+    ],
+)
+def test_what_is_kept_whatever_kafka_holds(spec, is_owner, step, sentence):
+    words = retained(topic(**spec), is_owner=is_owner)
+    assert words.step is step
+    assert sentence in words.message
+
+
+def test_else_kafka_has_to_be_asked():
+    assert retained(topic(deletionPolicy="Delete", status=known()), is_owner=True) is None
+
+
+def test_the_very_topic_is_deleted():
+    words = farewell(topic(deletionPolicy="Delete", status=known()), seen((0, 3, 2)), scene())
+    assert words.step is Step.DELETE
+
+
+def test_a_topic_that_is_gone_already_holds_nobody_up():
+    assert farewell(topic(status=known()), None, scene()).step is Step.RELEASE
+
+
+def test_a_topic_of_another_id_is_kept():
+    words = farewell(topic(status=known()), seen((0, 3, 2), topic_id="id-2"), scene())
+    assert words.step is Step.RELEASE
+    assert "it is id-2, recreated by someone else; this object's topic was id-1" in words.message
+
+
+@pytest.mark.parametrize("found", [None, seen((0, 3, 2))], ids=["gone", "there"])
+def test_in_another_cluster_nothing_is_deleted_and_the_object_waits(found):
+    words = farewell(topic(status={**known(), "clusterId": "kafka-0"}), found, scene())
+    assert words.step is Step.HOLD
+    assert "belongs to Kafka cluster kafka-0, the topology now leads to kafka-1" in words.message

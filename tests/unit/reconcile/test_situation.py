@@ -1,0 +1,125 @@
+"""What a RackTopology's status says follows from the scene."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+from tests.unit.reconcile.scenes import CLUSTER, NOON, SIX, scene, topic, topology
+
+from rackspan.api.conditions import find_condition
+from rackspan.api.reasons import Reason
+from rackspan.reconcile.failures import Failure, Remedy
+from rackspan.reconcile.ports import BrokerSeen
+from rackspan.reconcile.racks import PodFacts, rack_view
+from rackspan.reconcile.situation import Situation, topology_status
+
+LATER = NOON + timedelta(minutes=1)
+AWAY = Failure(Reason.KAFKA_UNREACHABLE, "no broker answers", Remedy.RETRY)
+WRONG = Failure(Reason.CLUSTER_ID_MISMATCH, "another cluster", Remedy.SPEC)
+
+
+def status_of(where, racks=None, topics=(), about=None, now=NOON):
+    racks = racks or (None if isinstance(where, Failure) else where.racks)
+    return topology_status(about or topology(), Situation(where, racks, topics), now)
+
+
+def told(status, kind):
+    condition = find_condition(status.conditions, kind)
+    return condition and (condition.status.value, condition.reason)
+
+
+def in_state(name, **conditions):
+    items = [
+        {"type": kind, "status": status, "reason": "X", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+        for kind, status in conditions.items()
+    ]
+    return topic(name, status={"conditions": items})
+
+
+def test_a_topology_that_is_fit_to_act_on_is_ready():
+    status = status_of(scene())
+    assert told(status, "Ready") == ("True", "InSync")
+    assert told(status, "Connected") == ("True", "Connected")
+    assert told(status, "RacksInSync") == ("True", "RacksInSync")
+    assert told(status, "Stalled") is told(status, "Reconciling") is None
+    assert (status.cluster_id, status.broker_count) == (CLUSTER, 6)
+    assert status.domain_summary == "2 region, 3 zone, 5 rack"
+    assert [broker.rack for broker in status.brokers] == list(SIX.values())
+
+
+def test_topics_are_counted_by_state():
+    topics = [
+        in_state("a", Ready="True", Compliant="True"),
+        in_state("b", Ready="False", Compliant="False"),
+        in_state("c", Ready="False", Stalled="True"),
+        topic("d"),
+    ]
+    counts = status_of(scene(), topics=topics).topics
+    assert (counts.total, counts.ready, counts.non_compliant, counts.stalled) == (4, 1, 1, 1)
+
+
+def test_while_kafka_is_away_the_last_good_facts_stay():
+    before = status_of(scene())
+    status = status_of(AWAY, scene().racks, about=replace(topology(), status=before), now=LATER)
+    assert told(status, "Ready") == ("False", "KafkaUnreachable")
+    assert told(status, "Connected") == ("False", "KafkaUnreachable")
+    assert told(status, "Reconciling") == ("True", "KafkaUnreachable")
+    assert told(status, "Stalled") is None
+    assert (status.cluster_id, status.brokers) == (before.cluster_id, before.brokers)
+
+
+def test_a_wrong_cluster_stalls():
+    status = status_of(WRONG)
+    assert told(status, "Stalled") == ("True", "ClusterIdMismatch")
+    assert told(status, "Reconciling") is None
+    assert status.cluster_id is None
+
+
+def test_a_cluster_without_brokers_is_not_ready():
+    empty = replace(scene(), racks=rack_view(topology(), {}, [], []))
+    assert told(status_of(empty), "Ready") == ("False", "NoBrokers")
+
+
+def test_missing_racks_are_told_unless_they_are_to_be_ignored():
+    gap = {**SIX, 6: None}
+    strict = status_of(scene(gap))
+    assert told(strict, "Ready") == ("False", "MissingRacks")
+    assert (strict.missing_racks.count, strict.missing_racks.brokers) == (1, (6,))
+    assert "1 of 7 brokers have no rack (6); broker 6: Kafka reports no broker.rack" in (
+        find_condition(strict.conditions, "Ready").message
+    )
+    relaxed = status_of(scene(gap, missingRackPolicy="Ignore"))
+    assert told(relaxed, "Ready") == ("True", "InSync")
+    assert relaxed.missing_racks.count == 1
+
+
+def test_a_rack_that_is_no_path_is_told_before_one_that_is_only_missing():
+    status = status_of(scene({**SIX, 6: None, 7: "/a/b/c/d"}, levels=[{"name": level} for level in "xyz"]))
+    assert told(status, "Ready") == ("False", "InvalidRack")
+
+
+def test_two_pods_with_one_broker_id_are_told():
+    about = topology(rackSource="Nodes", brokers={"podSelector": {}})
+    pods = [PodFacts("kafka", f"{name}-0", {}, {}, "n0") for name in "ab"]
+    racks = rack_view(about, {}, pods, [BrokerSeen(0, "kafka:9092", None)])
+    status = status_of(replace(scene(), racks=racks), about=about)
+    assert told(status, "Ready") == ("False", "DuplicateBrokerId")
+    assert "pods a-0, b-0 all claim broker id 0" in find_condition(status.conditions, "Ready").message
+    assert status.brokers[0].pod == "a-0, b-0"
+
+
+def test_drift_is_told_and_does_not_stop_anything():
+    levels = [{"name": name, "nodeLabel": name} for name in ("region", "zone", "rack")]
+    about = topology(rackSource="Nodes", levels=levels, brokers={"podSelector": {}})
+    node = {"region": "eu", "zone": "eu-1b", "rack": "r1"}
+    racks = rack_view(
+        about, {"n0": node}, [PodFacts("kafka", "kafka-0", {}, {}, "n0")], [BrokerSeen(0, "h", "/eu/eu-1a/r1")]
+    )
+    status = status_of(replace(scene(), racks=racks), about=about)
+    assert told(status, "RacksInSync") == ("False", "RackDrift")
+    assert told(status, "Ready") == ("True", "InSync")
+    assert (status.drift.count, status.drift.brokers) == (1, (0,))
+
+
+def test_looking_again_changes_nothing():
+    first = status_of(scene())
+    assert status_of(scene(), about=replace(topology(), status=first), now=LATER) == first

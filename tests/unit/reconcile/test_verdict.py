@@ -1,0 +1,230 @@
+"""What a KafkaTopic's status says follows from what was seen and done."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.unit.reconcile.scenes import EVEN, NOON, known, scene, seen, topic
+
+from rackspan.api.conditions import find_condition
+from rackspan.api.kafkatopic import MAX_DOMAINS, MAX_SAMPLES
+from rackspan.api.reasons import Reason
+from rackspan.core.compliance import judge
+from rackspan.reconcile.decision import Decision, decide
+from rackspan.reconcile.failures import Failure, Remedy
+from rackspan.reconcile.ports import ConfigChange, NewPartitions, TopicConfigSeen
+from rackspan.reconcile.verdict import conclude, failed
+from rackspan.reconcile.worker import Outcome
+
+LATER = NOON + timedelta(minutes=1)
+FAIR = ((0, 1, 2), (1, 2, 3), (5, 4, 3))  # of EVEN
+PAUSED = {"rackspan.dev/paused": "true"}
+AWAY = Failure(Reason.KAFKA_UNREACHABLE, "no broker answers", Remedy.RETRY)
+
+
+def outcome(wanted, rows=FAIR, *, min_insync=2, **more):
+    return Outcome(wanted, seen(*rows), TopicConfigSeen({}, min_insync), **more)
+
+
+def concluded(found, where=None, now=NOON):
+    return conclude(found, where or scene(EVEN), now)
+
+
+def told(status, kind):
+    condition = find_condition(status.conditions, kind)
+    return condition and (condition.status.value, condition.reason)
+
+
+def sentence(status, kind="Ready"):
+    return find_condition(status.conditions, kind).message
+
+
+def test_a_topic_that_is_as_asked_is_ready_and_compliant():
+    status = concluded(outcome(topic(generation=7)))
+    assert told(status, "Ready") == ("True", "InSync")
+    assert told(status, "Compliant") == ("True", "Compliant")
+    assert told(status, "Stalled") is told(status, "Reconciling") is told(status, "Paused") is None
+    assert status.observed_generation == 7
+    assert {condition.observed_generation for condition in status.conditions} == {7}
+    assert (status.topic_name, status.topic_id, status.cluster_id) == ("orders", "id-1", "kafka-1")
+    assert (status.partitions, status.replication_factor, status.min_in_sync_replicas) == (3, 3, 2)
+    assert status.placer == "MultiLevel"
+    assert {item.domain: (item.replicas, item.leaders) for item in status.placement.domains} == {
+        "/z0": (3, 1),
+        "/z1": (3, 1),
+        "/z2": (3, 1),
+    }
+
+
+def test_min_insync_replicas_equal_to_the_replication_factor_is_warned_of():
+    assert "one replica that lags stops acks=all writes" in sentence(concluded(outcome(topic(), min_insync=3)))
+    single = outcome(topic(replicationFactor=1), ((0,), (1,), (2,)), min_insync=1)
+    assert "lags" not in sentence(concluded(single))
+
+
+def test_what_is_not_spread_as_asked_is_told_with_count_moves_and_samples():
+    rows = ((0, 3, 1), (0, 1, 2), (0, 3, 4))
+    status = concluded(outcome(topic(), rows))
+    assert told(status, "Ready") == ("False", "NotCompliant")
+    assert told(status, "Compliant") == ("False", "NotCompliant")
+    assert told(status, "Stalled") is None
+    assert (status.compliance.partitions, status.compliance.non_compliant, status.compliance.moves) == (3, 2, 2)
+    assert [(item.partition, item.level, item.domain, item.excess) for item in status.compliance.samples] == [
+        (0, "zone", "/z0", 1),
+        (2, "zone", "/z0", 1),
+    ]
+    assert sentence(status) == (
+        "2 of 3 partitions are not spread as asked; 2 replicas would have to move; "
+        "partition 0: zone /z0 holds 1 too many"
+    )
+
+
+def test_samples_are_few():
+    status = concluded(outcome(topic(partitions=50), ((0, 3, 1),) * 50))
+    assert status.compliance.non_compliant == 50
+    assert len(status.compliance.samples) == MAX_SAMPLES
+
+
+def test_domains_are_few_and_whole_levels_are_left_out():
+    racks = {broker: f"/r{broker % 2}/z{broker % 90}/h{broker}" for broker in range(180)}
+    rows = tuple((broker,) for broker in range(180))
+    wanted = topic(partitions=180, replicationFactor=1)
+    domains = concluded(outcome(wanted, rows), scene(racks)).placement.domains
+    assert len(domains) == 2 + 90 <= MAX_DOMAINS
+    assert sum(item.replicas for item in domains if item.domain.count("/") == 1) == 180
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        (
+            ((0, 1), (1, 2), (2, 3)),
+            "3 of 3 partitions have 2 replicas, the spec says 3; 3 replicas would have to be copied",
+        ),
+        (
+            ((0, 1, 2), (1, 2), (2,)),
+            "2 of 3 partitions have 1 to 2 replicas, the spec says 3; 3 replicas would have to be copied",
+        ),
+    ],
+)
+def test_another_replication_factor_is_told(rows, words):
+    status = concluded(outcome(topic(), rows))
+    assert told(status, "Ready") == ("False", "ReplicationFactorDiffers")
+    assert sentence(status) == words
+
+
+def test_a_difference_to_an_assignment_is_told():
+    wanted = topic(partitions=2, replicationFactor=2, placement={"assignment": [[0, 1], [1, 2]]})
+    status = concluded(outcome(wanted, ((1, 0), (1, 2))))
+    assert told(status, "Compliant") == ("False", "AssignmentDiffers")
+    assert status.compliance.moves == 0
+    assert status.placer is None
+    assert "partition 0: replicas are [1, 0], the assignment says [0, 1]" in sentence(status)
+
+
+def test_what_cannot_be_judged_is_unknown():
+    status = concluded(outcome(topic(), ((0, 1, 6), *FAIR[1:])), scene({**EVEN, 6: None}))
+    assert told(status, "Compliant") == ("Unknown", "MissingRacks")
+    assert told(status, "Ready") == ("False", "MissingRacks")
+
+
+# -- what is under way, or wrong -------------------------------------------------------------------------------------
+
+
+def test_a_wrong_spec_stalls_and_a_busy_kafka_does_not():
+    wrong = Failure(Reason.INFEASIBLE, "no", Remedy.SPEC)
+    stalled = concluded(outcome(topic(), decision=Decision(problem=wrong)))
+    assert told(stalled, "Stalled") == ("True", "Infeasible")
+    assert told(stalled, "Reconciling") is None
+    retried = concluded(outcome(replace(topic(), status=stalled), failures=[AWAY]))
+    assert told(retried, "Reconciling") == ("True", "KafkaUnreachable")
+    assert told(retried, "Stalled") is None
+    assert told(retried, "Ready") == ("False", "KafkaUnreachable")
+
+
+def test_a_change_that_brokers_do_not_show_yet_is_reconciling():
+    growing = outcome(topic(partitions=4), settled=False, decision=Decision(grow=NewPartitions("orders", 4, None)))
+    status = concluded(growing)
+    assert told(status, "Ready") == ("False", "Updating")
+    assert told(status, "Reconciling") == ("True", "Updating")
+    done = concluded(outcome(replace(topic(partitions=4), status=status), (*FAIR, (0, 1, 2))))
+    assert told(done, "Ready") == ("True", "InSync")
+    assert told(done, "Reconciling") is None
+
+
+def test_a_topic_that_is_not_there_yet_is_being_created():
+    status = concluded(Outcome(topic()))
+    assert told(status, "Ready") == ("False", "Creating")
+    assert told(status, "Reconciling") == ("True", "Creating")
+    assert status.topic_id is None
+
+
+def test_a_topic_of_somebody_else_leaves_the_last_good_facts():
+    before = concluded(outcome(topic()))
+    stranger = seen((0, 3), topic_id="id-2")
+    wanted = replace(topic(), status=before)
+    status = concluded(Outcome(wanted, stranger, decision=decide(wanted, stranger, {}, scene(EVEN))), now=LATER)
+    assert told(status, "Ready") == ("False", "TopicIdMismatch")
+    assert told(status, "Stalled") == ("True", "TopicIdMismatch")
+    assert (status.topic_id, status.partitions) == ("id-1", 3)
+
+
+def test_when_nothing_can_be_said_the_last_good_facts_stay():
+    before = concluded(outcome(topic()))
+    status = failed(replace(topic(generation=2), status=before), AWAY, LATER)
+    assert status.compliance == before.compliance
+    assert status.observed_generation == 2
+    assert told(status, "Compliant") == ("True", "Compliant")
+    assert told(status, "Ready") == ("False", "KafkaUnreachable")
+
+
+# -- pause -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_paused_topic_without_anything_to_do_stays_ready():
+    status = concluded(outcome(topic(annotations=PAUSED)))
+    assert told(status, "Paused") == ("True", "Paused")
+    assert told(status, "Ready") == ("True", "InSync")
+
+
+def test_a_paused_topic_tells_what_waits():
+    waiting = Decision(configure=ConfigChange("orders", {"retention.ms": "1"}))
+    status = concluded(outcome(topic(annotations=PAUSED), waiting=waiting))
+    assert told(status, "Ready") == ("False", "Paused")
+    assert sentence(status) == "paused; waiting for the annotation to go: set retention.ms=1"
+    resumed = concluded(outcome(replace(topic(), status=status)))
+    assert told(resumed, "Paused") is None
+    assert told(resumed, "Ready") == ("True", "InSync")
+
+
+def test_a_paused_topic_that_is_not_there_is_not_being_created():
+    status = concluded(Outcome(topic(annotations=PAUSED)))
+    assert told(status, "Ready") == ("False", "Paused")
+
+
+# -- laws ------------------------------------------------------------------------------------------------------------
+
+row = st.permutations(range(6)).flatmap(lambda order: st.integers(1, 4).map(lambda size: tuple(order[:size])))
+
+
+@settings(deadline=None)
+@given(st.lists(row, min_size=1, max_size=6), st.booleans(), st.sampled_from([None, AWAY]))
+def test_concluding_again_changes_nothing(rows, paused, problem):
+    wanted = topic(partitions=len(rows), annotations=PAUSED if paused else {}, status=known())
+
+    def once(status, now):
+        failures = [problem] if problem else []
+        return concluded(outcome(replace(wanted, status=status), rows, failures=failures), now=now)
+
+    first = once(wanted.status, NOON)
+    assert once(first, LATER) == first
+
+
+@settings(deadline=None)
+@given(st.lists(row, min_size=1, max_size=6))
+def test_ready_is_true_only_where_all_is_as_asked(rows):
+    status = concluded(outcome(topic(partitions=len(rows)), rows))
+    as_asked = judge(scene(EVEN).racks.tree, rows).compliant and all(len(found) == 3 for found in rows)
+    assert told(status, "Ready")[0] == str(as_asked)
