@@ -175,7 +175,8 @@ def _in_sync(racks: RackView) -> tuple[ConditionStatus, Reason, str]:
     here = format_rack(row.rack) if row.rack else "nowhere"
     message = (
         f"{len(drifted)} of {len(racks.rows)} brokers report another rack than their nodes have: "
-        f"broker {row.id} reports {row.reported_rack or 'none'} and runs in {here}; broker.rack changes only when a broker is restarted"
+        f"broker {row.id} reports {row.reported_rack or 'none'} and runs in {here}; "
+        "broker.rack changes only when a broker is restarted"
     )
     return _FALSE, Reason.RACK_DRIFT, message
 
