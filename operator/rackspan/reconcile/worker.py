@@ -146,7 +146,7 @@ async def _in_batches(
 async def _observe_changes(outcomes: Sequence[Outcome], scene: Scene, admin: KafkaAdmin) -> None:
     """Read back what was done. Brokers learn of it a moment after the controller has said yes.
 
-    The configuration of a topic just created is what it was created with: reading it back would cost more than all else.
+    The configuration of a topic just created is what it was created with: reading it back costs more than all else.
     """
     waiting = [outcome for outcome in outcomes if not outcome.failures]
     loop = asyncio.get_running_loop()
