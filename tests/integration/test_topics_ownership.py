@@ -172,6 +172,17 @@ def test_a_topic_goes_with_its_object_where_the_policy_is_delete(shop, topics):
     shop.until_event("orders", "Deleted")
 
 
+def test_an_object_that_is_deleted_and_made_again_gets_a_new_topic(shop, topics):
+    ids = []
+    for _ in range(4):
+        shop.create_topic("orders", deletionPolicy="Delete")
+        ids.append(shop.until_ready("orders")["status"]["topicId"])
+        assert topics.id(shop.kafka_name("orders")) == ids[-1]
+        shop.delete("KafkaTopic", "orders")
+        shop.until_gone("KafkaTopic", "orders")
+    assert len(set(ids)) == 4
+
+
 def test_another_deletion_policy_comes_and_goes_with_the_finalizer(shop, topics):
     shop.create_topic("orders", deletionPolicy="Delete")
     shop.until_ready("orders")

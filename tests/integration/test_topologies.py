@@ -93,6 +93,18 @@ def test_a_relabelled_node_makes_topics_non_compliant_and_nothing_moves(topology
     assert topics.replicas(topology.kafka_name("orders")) == before
 
 
+def test_other_levels_judge_topics_anew(topology, topics):
+    topics.create(topology.kafka_name("orders"), [[0, 1, 2]])
+    topology.create_topic("orders", partitions=1)
+    topology.until_not_ready("orders", "NotCompliant")
+    levels = topology.topology()["spec"]["levels"]
+    topology.change_topology(levels=[{"name": "rack", "nodeLabel": RACK_LABEL}])
+    topology.until_ready("orders")  # racks r1 and r2: two of three replicas in one of them are fair
+    topology.until("RackTopology", "kafka", lambda found: found["status"]["domainSummary"] == "2 rack")
+    topology.change_topology(levels=levels)
+    topology.until_not_ready("orders", "NotCompliant")
+
+
 @pytest.mark.parametrize("drain", [{"drainBrokers": [0]}, {"drainRacks": ["/eu/eu-1a/r1"]}], ids=["broker", "rack"])
 def test_what_lies_on_a_draining_broker_is_told_and_new_topics_avoid_it(topology, topics, drain):
     topology.create_topic("old", partitions=1, replicationFactor=2, placement={"brokers": {"include": ["0", "3"]}})
