@@ -28,8 +28,15 @@ def not_allowed(topic: KafkaTopic, topology: RackTopology, labels: Mapping[str, 
 
 
 def owner(claims: Iterable[KafkaTopic]) -> KafkaTopic | None:
-    """Which of several objects for one Kafka topic decides: the oldest, then by uid; None where there is none."""
-    return min(claims, key=lambda claim: (str(claim.meta.creation_timestamp), claim.meta.uid), default=None)
+    """Which of several objects for one Kafka topic decides: the oldest; None where there is none.
+
+    Of those made in the same second, which is as exact as Kubernetes is, the one that has the topic, then by uid.
+    """
+    return min(
+        claims,
+        key=lambda claim: (str(claim.meta.creation_timestamp), claim.status.topic_id is None, claim.meta.uid),
+        default=None,
+    )
 
 
 def rival(topic: KafkaTopic, decides: KafkaTopic | None) -> Failure | None:
