@@ -60,7 +60,7 @@ def test_a_topic_that_is_there_keeps_what_it_has(name, spec, shop, topics):
     replicas = topics.replicas(shop.kafka_name("orders"))
     shop.change_topic("orders", **spec)
     after = shop.until_stalled("orders", BROKEN[name][0])
-    for fact in ("topicId", "clusterId", "partitions", "replicationFactor", "compliance"):
+    for fact in ("topicId", "clusterId", "partitions", "replicationFactor"):
         assert after["status"][fact] == before["status"][fact], fact
     assert topics.replicas(shop.kafka_name("orders")) == replicas
     assert topics.config(shop.kafka_name("orders")) == {"retention.ms": "86400000"}
@@ -91,6 +91,20 @@ def test_a_topic_without_its_topology(shop, promise):
     shop.until_ready("good")
     told = shop.until_stalled("orders", "TopologyNotFound")
     promise.kept_by(told)
+
+
+def test_two_objects_for_one_topic(shop, promise):
+    shop.create_topic("first", topicName=shop.kafka_name("orders"))
+    shop.until_ready("first")
+    shop.create_topic("second", topicName=shop.kafka_name("orders"), partitions=9)
+    promise.kept_by(shop.until_stalled("second", "TopicConflict"))
+    assert shop.until_ready("first")["status"]["partitions"] == 3
+
+
+def test_a_namespace_that_the_topology_does_not_admit(topology, namespace_factory, promise):
+    elsewhere = topology.elsewhere(namespace_factory())
+    elsewhere.create_topic("orders")
+    promise.kept_by(elsewhere.until_stalled("orders", "NamespaceNotAllowed"))
 
 
 def test_a_topic_deleted_behind_our_back(shop, topics, promise):

@@ -1,0 +1,113 @@
+"""A thousand damaged manifests through the running operator: each is refused or told why, and nothing else suffers."""
+
+import copy
+import random
+from collections import Counter
+
+import pytest
+from kubernetes import client
+from kubernetes.client.exceptions import ApiException
+from tests.crds.manifests import ASSIGNED_TOPIC, FULL_TOPIC, FULL_TOPOLOGY, TOPIC, TOPOLOGY
+from tests.crds.mutations import mutated
+from tests.integration.support import GROUP, PLURALS, VERSION, until
+from tests.integration.support import TOPOLOGY as SHARED
+
+SEED = 879
+ROUNDS = 4
+ROUND = 250
+
+pytestmark = pytest.mark.timeout(420)
+
+
+def test_damaged_manifests_are_refused_or_told_why(shop, topics, kafka, operator):
+    there = topics.create(shop.kafka_name("there"), partitions=3, config={"retention.ms": "86400000"})
+    shop.create_topic("managed", config={"retention.ms": 86_400_000})
+    managed = shop.until_ready("managed")
+    names = [shop.kafka_name("there"), shop.kafka_name("managed")]
+    replicas = [topics.replicas(name) for name in names]
+
+    chance = random.Random(SEED)
+    bases = _bases(shop, kafka)
+    codes, accepted = Counter(), 0
+    for turn in range(ROUNDS):
+        made = []
+        for number in range(ROUND):
+            manifest = mutated(chance.choice(bases), chance)
+            manifest["metadata"] = {"namespace": shop.namespace, "name": f"damaged-{turn}-{number}"}
+            try:
+                made.append(shop.create(manifest))
+            except ApiException as error:
+                codes[error.status] += 1
+        until(lambda made=made: not _untold(shop, made), 90, "every object to get a status")
+        accepted += len(made)
+        for manifest in made:
+            shop.delete(manifest["kind"], manifest["metadata"]["name"])
+        until(lambda made=made: not _left(shop, made), 60, "every damaged object to be gone")
+        litter = [name for name in topics.admin.list_topics(timeout=30).topics if name.startswith("damaged-")]
+        for answer in topics.admin.delete_topics(litter).values() if litter else ():
+            answer.result(30)
+    assert accepted + codes.total() == ROUNDS * ROUND
+    assert codes.keys() <= {400, 422}, codes
+    assert accepted >= 100, "hardly anything was let through"
+    assert codes.total() >= 100, "hardly anything was refused"
+
+    worrying = [line for line in operator.log if line["severity"] in ("error", "critical") or "unexpected" in str(line)]
+    assert worrying == []
+    assert topics.id(shop.kafka_name("there")) == there
+    assert shop.topic("managed")["status"]["topicId"] == managed["status"]["topicId"]
+    for name, before in zip(names, replicas, strict=True):
+        assert topics.replicas(name)[: len(before)] == before, f"{name}: partitions may be added, and none is moved"
+        assert "retention.ms" in topics.config(name)
+    shop.create_topic("afterwards")
+    shop.until_ready("afterwards")
+
+
+def _bases(shop, kafka):
+    """Valid manifests: topics of the shared topology, some of them of one name, and topologies of the shared Kafka."""
+    found = []
+    for topic in (TOPIC, FULL_TOPIC, ASSIGNED_TOPIC):
+        for name in ("there", "managed", None):
+            base = copy.deepcopy(topic)
+            base["spec"]["topologyRef"] = {"name": SHARED, "namespace": shop.topology_namespace}
+            if name:
+                base["spec"] |= {"topicName": shop.kafka_name(name), "deletionPolicy": "Retain"}
+            else:
+                base["spec"].pop("topicName", None)
+            found.append(base)
+    for topology in (TOPOLOGY, FULL_TOPOLOGY):
+        base = copy.deepcopy(topology)
+        base["spec"]["kafka"]["bootstrapServers"] = kafka.bootstrap()
+        found.append(base)
+    without_login = copy.deepcopy(found[-1])
+    without_login["spec"]["kafka"] = {"bootstrapServers": kafka.bootstrap()}
+    return [*found, without_login]
+
+
+def _untold(shop, made):
+    now = {(obj["kind"], obj["metadata"]["name"]): obj for obj in _all(shop)}
+    return [
+        manifest
+        for manifest in made
+        if not _told(now.get((manifest["kind"], manifest["metadata"]["name"]), {"metadata": {}}))
+    ]
+
+
+def _told(obj):
+    status = obj.get("status", {})
+    return status.get("observedGeneration") == obj["metadata"].get("generation") and any(
+        condition["type"] == "Ready" for condition in status.get("conditions", ())
+    )
+
+
+def _left(shop, made):
+    gone = {(manifest["kind"], manifest["metadata"]["name"]) for manifest in made}
+    return [obj for obj in _all(shop) if (obj["kind"], obj["metadata"]["name"]) in gone]
+
+
+def _all(shop):
+    listed = client.CustomObjectsApi(shop.api).list_namespaced_custom_object
+    return [
+        obj
+        for kind, plural in PLURALS.items()
+        for obj in ({"kind": kind, **item} for item in listed(GROUP, VERSION, shop.namespace, plural)["items"])
+    ]

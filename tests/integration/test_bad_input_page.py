@@ -1,0 +1,47 @@
+"""docs/bad-input.md: every row names a test that exists, and says what that test sees."""
+
+import ast
+import re
+
+import pytest
+from dev.paths import REPOSITORY
+from tests.crds.cases import CASES
+from tests.crds.test_bad_input import test_the_schema_refuses as schema_test
+from tests.integration.bad_input_page import rows
+
+ROWS = list(rows())
+API_SERVER = [row for row in ROWS if row.says == "422 Invalid"]
+
+
+def test_there_are_rows():
+    assert len(ROWS) > 50
+    assert API_SERVER
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.what)
+def test_a_row_names_a_test_that_exists(row):
+    path, name = row.test.split("::")
+    functions = {
+        node.name: node for node in ast.parse((REPOSITORY / path).read_text()).body if isinstance(node, ast.FunctionDef)
+    }
+    assert name.partition("[")[0] in functions
+
+
+@pytest.mark.parametrize("row", API_SERVER, ids=lambda row: row.what)
+def test_a_sentence_of_the_api_server_is_one_of_its_rules(row):
+    sentences = [case.sentence or case.rule.message for case in CASES]
+    (parameters,) = [mark.args[1] for mark in schema_test.pytestmark if mark.name == "parametrize"]
+    by_schema = [(field, words) for _, _, field, words in parameters]
+    assert any(row.fits(sentence) for sentence in sentences) or any(
+        row.sentence.startswith(field) and words in row.sentence for field, words in by_schema
+    )
+
+
+def test_every_test_that_promises_something_has_a_row():
+    named = {row.test.partition("[")[0] for row in ROWS}
+    promising = {
+        f"{path.relative_to(REPOSITORY)}::{name}"
+        for path in (REPOSITORY / "tests" / "integration").glob("test_*.py")
+        for name in re.findall(r"^def (test_\w+)\([^)]*\bpromise\b", path.read_text(), re.MULTILINE)
+    }
+    assert promising - named == set()

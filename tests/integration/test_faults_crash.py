@@ -1,0 +1,39 @@
+"""The operator dies in the middle of its work, and the next one finishes it."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from tests.integration.support import condition, until
+
+BURST = 200
+
+pytestmark = pytest.mark.timeout(240)
+
+
+def test_killed_in_the_middle_of_a_burst(shop, topics, operator):
+    names = [f"topic-{number}" for number in range(BURST)]
+    ours = {shop.kafka_name(name) for name in names}
+
+    def in_kafka():
+        return ours & topics.admin.list_topics(timeout=30).topics.keys()
+
+    with ThreadPoolExecutor(1) as background:
+        burst = background.submit(lambda: [shop.create_topic(name) for name in names])
+        until(lambda: len(in_kafka()) >= BURST // 10, 60, "the first topics to be there")
+        operator.kill()
+        made_before = {name: topics.id(name) for name in in_kafka()}
+        burst.result(60)
+    assert len(made_before) < BURST, "it was killed too late to be in the middle"
+
+    operator.start()
+    until(lambda: all(_is_ready(topic) for topic in shop.topics()), 90, "all topics to be Ready")
+    found = {topic["spec"]["topicName"]: topic["status"]["topicId"] for topic in shop.topics()}
+    assert found.keys() == ours, "none is lost"
+    assert found == {name: topics.id(name) for name in ours}, "each object is about the topic that is there"
+    assert {name: found[name] for name in made_before} == made_before, "none was made twice"
+    assert all(len(topics.replicas(name)) == 3 for name in ours)
+
+
+def _is_ready(topic):
+    ready = condition(topic, "Ready")
+    return ready is not None and ready["status"] == "True"
