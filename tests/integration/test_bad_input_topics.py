@@ -139,7 +139,7 @@ def test_a_topic_recreated_by_someone_else(shop, topics, promise):
     before = shop.until_ready("orders")
     name = shop.kafka_name("orders")
     topics.delete(name)
-    theirs = topics.create(name, partitions=2)
+    theirs = topics.create(name, [[0, 2, 3], [3, 4, 2]])
     told = shop.until_stalled("orders", "TopicIdMismatch")
     assert told["status"]["topicId"] == before["status"]["topicId"]
     assert len(topics.replicas(name)) == 2, "somebody else's topic is left alone"

@@ -4,10 +4,12 @@ import os
 import time
 
 import pytest
+from dev.controlplane import ControlPlane
 from dev.nodes import SIX_BROKERS, create_node, create_sites
 from dev.paths import REPOSITORY
 from kubernetes import client
-from tests.integration.support import Objects, until
+from tests.integration.support import Objects, condition, until
+from tests.integration.support_secure import Secure
 
 OUTAGE_SECONDS = float(os.environ.get("RACKSPAN_TEST_API_OUTAGE_SECONDS", "20"))
 """A run by hand may ask for the full minute, or for an hour."""
@@ -17,29 +19,40 @@ NAMESPACE = "outage"
 pytestmark = pytest.mark.timeout(240 + OUTAGE_SECONDS)
 
 
-@pytest.fixture
-def plane(control_plane_factory):
-    """A control plane of the test's own."""
-    plane = control_plane_factory()
+@pytest.fixture(scope="module")
+def plane(processes, kubernetes_binaries):
+    """A control plane that this module's tests may stop."""
+    plane = ControlPlane.start(processes.directory / "faulty-kubernetes", processes, kubernetes_binaries)
     plane.kubectl.apply(REPOSITORY / "crds", arguments=["--server-side"])
     plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
     plane.kubectl("create", "namespace", NAMESPACE)
-    return plane
+    yield plane
+    plane.destroy()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def api(plane):
     with plane.api_client() as api:
         yield api
 
 
-@pytest.fixture
-def shop(plane, api, kafka, operator_factory):
-    """A ready topology on that control plane, over the shared Kafka."""
+@pytest.fixture(scope="module")
+def shop(api, kafka):
+    """A topology on that control plane, over the shared Kafka."""
     create_sites(client.CoreV1Api(api), NAMESPACE, SIX_BROKERS)
     objects = Objects(api, NAMESPACE)
     objects.create_topology(kafka.bootstrap())
     return objects
+
+
+@pytest.fixture
+def secure_topology(shop, secure_kafka):
+    """Another one, whose client is made from Secrets that nobody can read while the API server is away."""
+    secure = Secure(shop, secure_kafka)
+    secure.default_secrets()
+    manifest = shop.topology_manifest("", "secure", kafka=secure.spec("SASL_SSL"), rackSource="Broker", brokers=None)
+    shop.create(manifest)
+    return "secure"
 
 
 @pytest.fixture
@@ -54,12 +67,13 @@ def _outlast(seconds):
     until(lambda: time.monotonic() >= end, seconds + 5)
 
 
-def test_an_outage_of_the_api_server(shop, api, plane, topics, own_operator):
+def test_an_outage_of_the_api_server(shop, api, plane, topics, own_operator, secure_topology):
     core = client.CoreV1Api(api)
     shop.create_topic("lost")
     shop.create_topic("remade", onTopicLoss="Recreate")
     shop.create_topic("leaving")
     before = {name: shop.until_ready(name)["status"]["topicId"] for name in ("lost", "remade", "leaving")}
+    connected = condition(shop.until_topology("Connected", name=secure_topology), "Connected")
     pid = own_operator.pid
 
     stored = []
@@ -91,6 +105,9 @@ def test_an_outage_of_the_api_server(shop, api, plane, topics, own_operator):
     assert shop.until_stalled("lost", "TopicVanished")["status"]["topicId"] == before["lost"]
     assert shop.until_ready("remade")["status"]["topicId"] == topics.id(shop.kafka_name("remade")) != before["remade"]
     assert topics.exists(shop.kafka_name("leaving")), "its deletionPolicy is Retain"
+    now = condition(shop.until_topology(name=secure_topology), "Connected")
+    assert now == connected, "that Secrets could not be read was no reason to leave Kafka"
+    assert [line for line in own_operator.log if "topology outage/secure" in line["message"]][1:] == []
     assert own_operator.pid == pid, "it was not restarted"
     assert "Traceback" not in own_operator.output
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rackspan.reconcile.credentials import read_credentials
+from rackspan.reconcile.failures import FailureError, Remedy
 
 if TYPE_CHECKING:
     from rackspan.api.racktopology import KafkaSpec, RackTopology
@@ -40,7 +41,12 @@ class Session:
         made, kafka = self._made, topology.spec.kafka
         if made is not None and made.kafka == kafka and not (fresh_secrets and kafka.secret_names):
             return made.admin
-        credentials = await read_credentials(kafka, topology.meta.namespace, self._kube)
+        try:
+            credentials = await read_credentials(kafka, topology.meta.namespace, self._kube)
+        except FailureError as error:
+            if made is not None and made.kafka == kafka and error.failure.remedy is Remedy.RETRY:
+                return made.admin  # the API server is away, which is no reason to leave Kafka
+            raise
         if made is not None and made.kafka == kafka and made.credentials == credentials:
             return made.admin
         admin = await self._kafka.connect(kafka, credentials)
