@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from rackspan.api.meta import ObjectKey
     from rackspan.reconcile.tools import Tools
 
-_WORKERS = 3
+_WORKERS = 8
+"""Batches under way at once: most of the time they wait for brokers to show what was done."""
 _STATUS_SECONDS = 1.0
 """The least time between two statuses of a topology, whose counts move with every topic."""
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("rackspan.reconcile")
 
 _BATCH = 200
-_LINGER_SECONDS = 0.05
+_LINGER_SECONDS = 0.2
 _SUSPICION_SECONDS = 3.0
 """How long what should be there must be missing before that is told: brokers learn of a topic one after the other."""
 _TURNED_AWAY = frozenset({Reason.TOPOLOGY_NOT_FOUND, Reason.NAMESPACE_NOT_ALLOWED, Reason.TOPIC_CONFLICT})
@@ -68,6 +68,8 @@ class TopicLoop:
     async def work(self) -> None:
         """Take one batch and see it through; whatever goes wrong, its topics come back later."""
         keys = await self._queue.take(_BATCH, _LINGER_SECONDS)
+        if not keys:
+            return  # another worker was quicker
         QUEUE_DEPTH.labels(str(self._topology)).set(len(self._queue))
         try:
             with RECONCILE_SECONDS.time():

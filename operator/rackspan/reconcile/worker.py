@@ -31,8 +31,10 @@ class _Named(Protocol):
 C = TypeVar("C", bound=_Named)
 _log = logging.getLogger("rackspan.reconcile")
 
-_SETTLE_SECONDS = 3.0
+_SETTLE_SECONDS = 15.0
 """How long brokers may take to show what the controller has just done, before it is left to a later pass."""
+_SETTLE_FIRST_PAUSE_SECONDS = 0.02
+_SETTLE_MAX_PAUSE_SECONDS = 0.5
 
 
 @dataclass(slots=True)
@@ -144,23 +146,27 @@ async def _in_batches(
 
 
 async def _observe_changes(outcomes: Sequence[Outcome], scene: Scene, admin: KafkaAdmin) -> None:
-    """Read back what was done. Brokers learn of it a moment after the controller has said yes.
+    """Read back what was done. Brokers learn of it after the controller has said yes, in the order it was done in.
 
-    The configuration of a topic just created is what it was created with: reading it back costs more than all else.
+    So the last topic is asked for until it shows, and then the others. The configuration of a topic just created is
+    what it was created with: reading it back costs more than all else.
     """
     waiting = [outcome for outcome in outcomes if not outcome.failures]
     loop = asyncio.get_running_loop()
     deadline = loop.time() + _SETTLE_SECONDS
-    pause = 0.02
+    pause = _SETTLE_FIRST_PAUSE_SECONDS
     while waiting:
-        await _see_topics(waiting, admin)
-        await _see_configs([outcome for outcome in waiting if outcome.decision.configure], admin)
+        for some in filter(None, (waiting[-1:], waiting[:-1])):
+            await _see_topics(some, admin)
+            await _see_configs([outcome for outcome in some if outcome.decision.configure], admin)
+            if not all(map(_shows, some)):
+                break
         waiting = [outcome for outcome in waiting if not _shows(outcome)]
         if waiting and loop.time() > deadline:
             break
         if waiting:
             await asyncio.sleep(pause)
-            pause *= 2
+            pause = min(2 * pause, _SETTLE_MAX_PAUSE_SECONDS)
     for outcome in waiting:
         outcome.settled = False
     for outcome in outcomes:
