@@ -21,11 +21,6 @@ def own_kafka(processes, kafka_distribution):
 
 
 @pytest.fixture
-def own_topics(own_kafka):
-    return Topics(own_kafka.admin())
-
-
-@pytest.fixture
 def four_sites(api_client, namespace):
     core = client.CoreV1Api(api_client)
     create_sites(core, namespace, FOUR, node_prefix=f"{namespace}-")
@@ -39,7 +34,7 @@ def _online(topology):
 
 
 @pytest.mark.parametrize("source", ["Nodes", "Broker"])
-def test_a_broker_that_is_down(source, objects, own_kafka, own_topics, four_sites, operator, promise):
+def test_a_broker_that_is_down(source, objects, own_kafka, four_sites, operator, promise):
     objects.create_topology(own_kafka.bootstrap(), rackSource=source)
     objects.create_topic("before", replicationFactor=4)
     before = objects.until_ready("before")
@@ -54,7 +49,8 @@ def test_a_broker_that_is_down(source, objects, own_kafka, own_topics, four_site
         assert condition(told, "Ready")["status"] == "True", "it is no matter of racks"
         objects.create_topic("after")
         objects.until_ready("after")
-        assert {broker for row in own_topics.replicas(objects.kafka_name("after")) for broker in row} == {0, 1, 2}
+        now_there = Topics(own_kafka.admin()).replicas(objects.kafka_name("after"))
+        assert {broker for row in now_there for broker in row} == {0, 1, 2}
         now = objects.topic("before")
         assert now["status"] == before["status"], "its replicas are where they were"
         objects.create_topic("too-many", replicationFactor=4)
@@ -68,7 +64,28 @@ def test_a_broker_that_is_down(source, objects, own_kafka, own_topics, four_site
     objects.until_ready("too-many")
 
 
-def test_kafka_is_down(objects, own_kafka, own_topics, four_sites, operator, promise):
+def test_a_broker_that_is_down_is_not_taken_for_kafka(objects, own_kafka, operator):
+    """A client keeps asking the one broker that it takes for the controller, even when that is the one that is down."""
+    names = [f"kafka-{number}" for number in range(8)]  # so that some of them take broker 3 for it
+    for name in names:
+        objects.create_topology(own_kafka.bootstrap(), name, rackSource="Broker")
+    for name in names:
+        objects.until_topology(name=name)
+    own_kafka.stop_broker(3)
+    try:
+        for name in names:
+            objects.until("RackTopology", name, lambda obj: _online(obj) == [0, 1, 2], "to miss broker 3")
+            objects.create_topic(f"on-{name}", topologyRef={"name": name})
+        for name in names:
+            objects.until_ready(f"on-{name}")
+            assert condition(objects.topology(name), "Connected")["status"] == "True"
+    finally:
+        own_kafka.start_broker(3)
+    told = [line["message"] for line in operator.log if f"topology {objects.namespace}/" in line["message"]]
+    assert [line for line in told if "connected to" not in line] == []
+
+
+def test_kafka_is_down(objects, own_kafka, four_sites, operator, promise):
     objects.create_topology(own_kafka.bootstrap())
     objects.create_topic("before")
     before = objects.until_ready("before")
@@ -94,6 +111,7 @@ def test_kafka_is_down(objects, own_kafka, own_topics, four_sites, operator, pro
         assert objects.topology()["status"]["brokers"] == known["brokers"]
     finally:
         own_kafka.resume()
+    own_topics = Topics(own_kafka.admin())
     for name in ("before", "while-down", "while-down-at-start"):
         ready = objects.until_ready(name, timeout=60)
         until(lambda name=name: own_topics.exists(objects.kafka_name(name)), what=f"topic {name} to be there")

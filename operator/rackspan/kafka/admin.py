@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 import time
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka import admin as _admin
 
+from rackspan.api.reasons import Reason
 from rackspan.kafka.config import client_properties
 from rackspan.kafka.errors import failure_of, is_local, is_unknown_topic, no_answer, settings_refused, why_not_connected
 from rackspan.metrics import KAFKA_SECONDS
-from rackspan.reconcile.failures import Failure, FailureError
+from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import BrokerSeen, ClusterSeen, LoadSeen, TopicConfigSeen, TopicSeen
 
 if TYPE_CHECKING:
@@ -29,12 +31,17 @@ if TYPE_CHECKING:
     from rackspan.api.racktopology import KafkaSpec
     from rackspan.reconcile.ports import ConfigChange, Credentials, NewPartitions, NewTopic, Outcomes
 
+K = TypeVar("K")
 T = TypeVar("T")
 client: Any = _admin  # its type stubs do not export what its documentation names
 _log = logging.getLogger("rackspan.kafka")
 _THREADS = 4
 _FIRST_ANSWER_SECONDS = 10.0
+_NEXT_ANSWER_SECONDS = 4.0
+"""Shorter than the first, because librdkafka keeps asking a dead broker while it takes that one for the controller."""
 _CALL_SECONDS = 60.0
+_CLOSE_SECONDS = 0.2
+"""How soon a call under way notices that its client was closed."""
 _POLL_SECONDS = 0.1
 _PATIENCE_SECONDS = 1.0
 """How long other brokers may still take to answer after one has refused a connection."""
@@ -62,9 +69,10 @@ class ConfluentAdmin:
         self._servers = str(properties["bootstrap.servers"])
         self._heard: KafkaError | None = None
         """The latest trouble with a connection, until the next call of `cluster`."""
+        self._patience = _FIRST_ANSWER_SECONDS
+        self._closed = threading.Event()
         try:
-            # librdkafka's own log lines may carry host names but never credentials; they go through ours.
-            self._client: Any = client.AdminClient({**properties, "error_cb": self._note, "logger": _log})
+            self._client: Any = client.AdminClient({**properties, "error_cb": self._note, "logger": _ClientLog()})
         except (KafkaException, ValueError, TypeError) as error:
             raise FailureError(settings_refused(error)) from error
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="kafka")
@@ -79,10 +87,10 @@ class ConfluentAdmin:
         def call() -> ClusterSeen:
             self._client.poll(0)  # what happened to connections since the last call is no news any more
             self._heard = None
-            answer: Future[Any] = self._client.describe_cluster(request_timeout=_FIRST_ANSWER_SECONDS)
+            answer: Future[Any] = self._client.describe_cluster(request_timeout=self._patience)
             started = time.monotonic()
             cause, patience = None, 0.0
-            while not answer.done() and time.monotonic() < started + _FIRST_ANSWER_SECONDS:
+            while not answer.done() and time.monotonic() < started + self._patience:
                 # A wrong password or certificate is told long before the call times out. One broker's trouble is not
                 # the cluster's, though: the others get their chance to answer.
                 self._client.poll(_POLL_SECONDS)
@@ -92,8 +100,9 @@ class ConfluentAdmin:
                     raise FailureError(cause)
             error = answer.exception(timeout=1) if answer.done() else None
             if not answer.done() or is_local(error):
-                raise FailureError(cause or no_answer(self._servers, _FIRST_ANSWER_SECONDS, self._heard))
+                raise FailureError(cause or no_answer(self._servers, self._patience, self._heard))
             found = answer.result()
+            self._patience = _NEXT_ANSWER_SECONDS
             brokers = (BrokerSeen(node.id, f"{node.host}:{node.port}", node.rack) for node in found.nodes)
             return ClusterSeen(found.cluster_id, tuple(sorted(brokers, key=lambda broker: broker.id)))
 
@@ -119,8 +128,8 @@ class ConfluentAdmin:
 
         def call() -> int | None:
             resource = client.ConfigResource(client.ResourceType.BROKER, str(broker))
-            (answer,) = self._client.describe_configs([resource], request_timeout=_CALL_SECONDS).values()
-            if answer.exception(timeout=_CALL_SECONDS + 5) is not None:
+            (answer,) = self._answers(self._client.describe_configs([resource], request_timeout=_CALL_SECONDS)).values()
+            if answer.exception() is not None:
                 return None
             entry = answer.result().get("min.insync.replicas")
             return int(entry.value) if entry and entry.value else None
@@ -134,7 +143,7 @@ class ConfluentAdmin:
 
         def call() -> Mapping[str, TopicSeen | Failure | None]:
             answers = self._client.describe_topics(TopicCollection(list(names)), request_timeout=_CALL_SECONDS)
-            return {name: _topic(answer) for name, answer in answers.items()}
+            return {name: _topic(answer) for name, answer in self._answers(answers).items()}
 
         return await self._run("describe_topics", call)
 
@@ -147,7 +156,9 @@ class ConfluentAdmin:
             resources = [client.ConfigResource(client.ResourceType.TOPIC, name) for name in names]
             answers = self._client.describe_configs(resources, request_timeout=_CALL_SECONDS)
             return {
-                resource.name: config for resource, answer in answers.items() if (config := _config(answer)) is not None
+                resource.name: config
+                for resource, answer in self._answers(answers).items()
+                if (config := _config(answer)) is not None
             }
 
         return await self._run("describe_configs", call)
@@ -206,19 +217,33 @@ class ConfluentAdmin:
 
     async def close(self) -> None:
         """Let go of threads and sockets; calls under way end with a failure."""
+        self._closed.set()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     async def _act(self, operation: str, call: Callable[[], Any]) -> Outcomes:
         def collect() -> Outcomes:
-            return {name: _outcome(answer) for name, answer in call().items()}
+            return {name: _outcome(answer) for name, answer in self._answers(call()).items()}
 
         return await self._run(operation, collect)
+
+    def _answers(self, answers: Mapping[K, Future[Any]]) -> Mapping[K, Future[Any]]:
+        """The same once all are there. Raises FailureError when the client is closed meanwhile."""
+        waiting = set(answers.values())
+        while waiting := wait(waiting, _CLOSE_SECONDS).not_done:
+            if self._closed.is_set():
+                raise FailureError(_given_up())
+        return answers
 
     async def _run(self, operation: str, call: Callable[[], T]) -> T:
         started = time.perf_counter()
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._pool, call)
+            return await asyncio.wrap_future(self._pool.submit(call))
         except FailureError:
+            raise
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if self._closed.is_set() and (task is None or not task.cancelling()):
+                raise FailureError(_given_up()) from None  # it waited for a thread when the client was closed
             raise
         except Exception as error:
             raise FailureError(failure_of(error)) from error
@@ -226,13 +251,24 @@ class ConfluentAdmin:
             KAFKA_SECONDS.labels(operation).observe(time.perf_counter() - started)
 
 
+class _ClientLog:
+    """librdkafka's own lines, at DEBUG: what matters of them comes back from calls. They name no credentials."""
+
+    def log(self, _: int, message: str, *values: object) -> None:
+        _log.debug(message, *values)
+
+
+def _given_up() -> Failure:
+    return Failure(Reason.KAFKA_UNREACHABLE, "the connection was given up", Remedy.RETRY)
+
+
 def _outcome(answer: Future[None]) -> Failure | None:
-    error = answer.exception(timeout=_CALL_SECONDS + 5)
+    error = answer.exception()
     return None if error is None else failure_of(error)
 
 
 def _topic(answer: Future[Any]) -> TopicSeen | Failure | None:
-    error = answer.exception(timeout=_CALL_SECONDS + 5)
+    error = answer.exception()
     if error is not None:
         return None if is_unknown_topic(error) else failure_of(error)
     found = answer.result()
@@ -246,7 +282,7 @@ def _topic(answer: Future[Any]) -> TopicSeen | Failure | None:
 
 
 def _config(answer: Future[Any]) -> TopicConfigSeen | None:
-    if answer.exception(timeout=_CALL_SECONDS + 5) is not None:
+    if answer.exception() is not None:
         return None  # the topic went away between two calls: the next pass sees it
     own = client.ConfigSource.DYNAMIC_TOPIC_CONFIG.value
     entries = answer.result()

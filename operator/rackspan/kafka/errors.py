@@ -49,7 +49,7 @@ _TLS_WORDS = (
     ),
     ("PLAINTEXT broker listener", "the port does not speak TLS"),
 )
-_WHERE_AND_WHEN = re.compile(r"^\S+/(?:bootstrap|\d+): |Connect to \S+ failed: |\s*\(after \d+ms in state \w+[^)]*\)")
+_WHERE_AND_WHEN = re.compile(r"^\S+/(?:bootstrap|\d+): |Connect to \S+ failed: |\s*\(after \d+ms in state .*\)$")
 """What differs from one attempt to the next: kept, it would make every attempt look like news."""
 
 

@@ -16,7 +16,7 @@ from rackspan.reconcile.session import Session
 if TYPE_CHECKING:
     from rackspan.api.meta import ObjectKey
     from rackspan.api.racktopology import RackTopology
-    from rackspan.reconcile.ports import KafkaAdmin
+    from rackspan.reconcile.ports import ClusterSeen, KafkaAdmin
     from rackspan.reconcile.racks import RackView
     from rackspan.reconcile.tools import Tools
 
@@ -112,8 +112,7 @@ class Lookout:
         topology = inventory.topologies.get(self._key)
         if topology is None:
             raise FailureError(Failure(Reason.TOPOLOGY_NOT_FOUND, f"there is no RackTopology {self._key}", Remedy.SPEC))
-        admin = await self._session.connect(topology, fresh_secrets=resync or self._failures > 0)
-        seen = await admin.cluster()
+        admin, seen = await self._ask(topology, fresh_secrets=resync or self._failures > 0)
         met = self._met[1] if self._met and self._met[0] == topology.meta.uid else None
         _guard(topology, met or topology.status.cluster_id, seen.cluster_id)
         self._met = topology.meta.uid, seen.cluster_id
@@ -132,6 +131,19 @@ class Lookout:
             self._tools.placers,
             self._min_insync,
         )
+
+    async def _ask(self, topology: RackTopology, *, fresh_secrets: bool) -> tuple[KafkaAdmin, ClusterSeen]:
+        """Who is there. A client that gets no answer gives way to a new one before Kafka is said to be away."""
+        before = self._session.admin
+        admin = await self._session.connect(topology, fresh_secrets=fresh_secrets)
+        try:
+            return admin, await admin.cluster()
+        except FailureError as error:
+            if admin is not before or error.failure.remedy is not Remedy.RETRY:
+                raise
+            await self._session.close()
+            admin = await self._session.connect(topology, fresh_secrets=True)
+            return admin, await admin.cluster()
 
 
 def _guard(topology: RackTopology, met: str | None, cluster_id: str) -> None:
