@@ -19,7 +19,15 @@ from confluent_kafka import admin as _admin
 
 from rackspan.api.reasons import Reason
 from rackspan.kafka.config import client_properties
-from rackspan.kafka.errors import failure_of, is_local, is_unknown_topic, no_answer, settings_refused, why_not_connected
+from rackspan.kafka.errors import (
+    failure_of,
+    is_local,
+    is_unknown_topic,
+    no_answer,
+    nobody_there,
+    settings_refused,
+    why_not_connected,
+)
 from rackspan.metrics import KAFKA_SECONDS
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import BrokerSeen, ClusterSeen, LoadSeen, TopicConfigSeen, TopicSeen
@@ -69,6 +77,7 @@ class ConfluentAdmin:
         self._servers = str(properties["bootstrap.servers"])
         self._heard: KafkaError | None = None
         """The latest trouble with a connection, until the next call of `cluster`."""
+        self._all_down = False
         self._patience = _FIRST_ANSWER_SECONDS
         self._closed = threading.Event()
         try:
@@ -78,7 +87,9 @@ class ConfluentAdmin:
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="kafka")
 
     def _note(self, error: KafkaError) -> None:
-        if error.code() != KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001 - follows from what was heard before
+        if error.code() == KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001
+            self._all_down = True
+        else:
             self._heard = error
 
     async def cluster(self) -> ClusterSeen:
@@ -86,7 +97,7 @@ class ConfluentAdmin:
 
         def call() -> ClusterSeen:
             self._client.poll(0)  # what happened to connections since the last call is no news any more
-            self._heard = None
+            self._heard, self._all_down = None, False
             answer: Future[Any] = self._client.describe_cluster(request_timeout=self._patience)
             started = time.monotonic()
             cause, patience = None, 0.0
@@ -95,7 +106,10 @@ class ConfluentAdmin:
                 # the cluster's, though: the others get their chance to answer.
                 self._client.poll(_POLL_SECONDS)
                 if cause is None and self._heard is not None:
-                    cause, patience = why_not_connected(self._heard), time.monotonic() + _PATIENCE_SECONDS
+                    cause = why_not_connected(self._heard)
+                    if cause is None and self._all_down:
+                        cause = nobody_there(self._servers, self._heard)
+                    patience = time.monotonic() + _PATIENCE_SECONDS
                 if cause is not None and time.monotonic() > patience and not answer.done():
                     raise FailureError(cause)
             error = answer.exception(timeout=1) if answer.done() else None

@@ -79,12 +79,19 @@ def why_not_connected(error: KafkaError) -> Failure | None:
     return None
 
 
-def no_answer(servers: str, seconds: float, last: KafkaError | None) -> Failure:
-    """Nobody answered: `last` is what was heard of the connections, if anything was."""
+def nobody_there(servers: str, error: KafkaError) -> Failure:
+    """Every connection failed; `error` is the latest."""
+    why = _WHERE_AND_WHEN.sub("", error.str())
+    return Failure(Reason.KAFKA_UNREACHABLE, f"no broker of {servers} can be reached: {why}", Remedy.RETRY)
+
+
+def no_answer(servers: str, seconds: float, error: KafkaError | None) -> Failure:
+    """Nobody answered in time; `error` is what was heard of the connections, if anything was."""
+    if error is not None:
+        return nobody_there(servers, error)
     silent = "a listener with TLS or SASL stays silent to a client without"
-    why = _WHERE_AND_WHEN.sub("", last.str()) if last else silent
     return Failure(
-        Reason.KAFKA_UNREACHABLE, f"no broker of {servers} answered within {seconds:g} s: {why}", Remedy.RETRY
+        Reason.KAFKA_UNREACHABLE, f"no broker of {servers} answered within {seconds:g} s: {silent}", Remedy.RETRY
     )
 
 
