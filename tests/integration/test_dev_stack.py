@@ -249,6 +249,12 @@ time.sleep(600)
 """
 
 
+def _descendants(pid, names):
+    """The process's descendants, once all these names are among them; None before."""
+    found = psutil.Process(pid).children(recursive=True)
+    return found if names <= {descendant.name() for descendant in found} else None
+
+
 @pytest.fixture
 def owner(kubernetes_binaries, kafka_distribution, tmp_path):
     """A process that has started a control plane, a broker and a daemon; and every process that descends from it."""
@@ -260,9 +266,10 @@ def owner(kubernetes_binaries, kafka_distribution, tmp_path):
         text=True,
     )
     started = json.loads(process.stdout.readline())
-    everything = psutil.Process(process.pid).children(recursive=True)
     names = {"etcd", "kube-apiserver", "kube-controller-manager", "java", "sleep"}
-    assert names <= {descendant.name() for descendant in everything}
+    everything = eventually(
+        lambda: _descendants(process.pid, names), "all of the owner's processes", retry_on=psutil.NoSuchProcess
+    )
     assert set(started.values()) < {descendant.pid for descendant in everything}
     yield process, everything
     for left in [psutil.Process(process.pid), *everything] if process.poll() is None else everything:
