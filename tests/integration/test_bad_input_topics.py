@@ -43,7 +43,7 @@ def test_a_broken_topic_is_made_once_it_is_mended(name, shop, topics):
     shop.change_topic("orders", replicationFactor=3, placement=None, config=None)
     ready = shop.until_ready("orders")
     assert condition(ready, "Stalled") is None
-    assert topics.exists(shop.kafka_name("orders"))
+    assert ready["status"]["topicId"] == topics.id(shop.kafka_name("orders"))
 
 
 @pytest.mark.parametrize(
