@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cache
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from rackspan.api.errors import SpecError
 
@@ -45,6 +45,22 @@ def decode_leniently(cls: type[T], data: object) -> T:
             except SpecError:
                 continue
     return cls(**values)
+
+
+class StatusCodec:
+    """Gives the dataclass of a kind's status its two directions."""
+
+    __slots__ = ()
+
+    @classmethod
+    def from_dict(cls, data: object) -> Self:
+        """The status of an object; what cannot be read is taken to be absent."""
+        return decode_leniently(cls, data)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON of `status`, without the keys that have no value."""
+        result: dict[str, Any] = encode(self)
+        return result
 
 
 def encode(value: Any) -> Any:

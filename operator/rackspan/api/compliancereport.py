@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Self
 
-from rackspan.api._codec import decode, decode_leniently, encode
+from rackspan.api._codec import StatusCodec, decode
 from rackspan.api.conditions import Condition
 from rackspan.api.meta import Meta, ObjectKey
 from rackspan.api.references import TopologyRef
@@ -48,7 +48,7 @@ class ReportFinding:
 
 
 @dataclass(frozen=True, slots=True)
-class ComplianceReportStatus:
+class ComplianceReportStatus(StatusCodec):
     """What the scan found. `findings` holds MAX_FINDINGS of them at most."""
 
     observed_generation: int | None = None
@@ -56,16 +56,6 @@ class ComplianceReportStatus:
     summary: ReportSummary | None = None
     findings: tuple[ReportFinding, ...] = ()
     conditions: tuple[Condition, ...] = ()
-
-    @classmethod
-    def from_dict(cls, data: object) -> Self:
-        """The status of an object; what cannot be read is taken to be absent."""
-        return decode_leniently(cls, data)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON of `status`, without the keys that have no value."""
-        result: dict[str, Any] = encode(self)
-        return result
 
 
 @dataclass(frozen=True, slots=True)

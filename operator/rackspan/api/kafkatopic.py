@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Self
 
-from rackspan.api._codec import decode, decode_leniently, encode
+from rackspan.api._codec import StatusCodec, decode
 from rackspan.api.conditions import Condition
 from rackspan.api.labels import ADOPT_TOPIC_ID
 from rackspan.api.meta import Meta, ObjectKey
@@ -141,7 +141,7 @@ class PlacementStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class KafkaTopicStatus:
+class KafkaTopicStatus(StatusCodec):
     """What the operator saw and did.
 
     Build the next one with `dataclasses.replace`, and compare the two with `==` before writing.
@@ -158,16 +158,6 @@ class KafkaTopicStatus:
     compliance: ComplianceStatus | None = None
     placement: PlacementStatus | None = None
     conditions: tuple[Condition, ...] = ()
-
-    @classmethod
-    def from_dict(cls, data: object) -> Self:
-        """The status of an object; what cannot be read is taken to be absent."""
-        return decode_leniently(cls, data)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON of `status`, without the keys that have no value."""
-        result: dict[str, Any] = encode(self)
-        return result
 
 
 @dataclass(frozen=True, slots=True)

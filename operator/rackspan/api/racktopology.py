@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Self
 
-from rackspan.api._codec import decode, decode_leniently, encode
+from rackspan.api._codec import StatusCodec, decode
 from rackspan.api.conditions import Condition
 from rackspan.api.meta import Meta, ObjectKey
 from rackspan.api.policies import DurabilitySpec, Reassignment
@@ -273,7 +273,7 @@ class TopicCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class RackTopologyStatus:
+class RackTopologyStatus(StatusCodec):
     """What the operator saw. Build the next one with `dataclasses.replace`, and compare with `==` before writing.
 
     `domain_summary` is `domains` in one line, for `kubectl get`.
@@ -289,16 +289,6 @@ class RackTopologyStatus:
     missing_racks: BrokerCount | None = None
     topics: TopicCounts | None = None
     conditions: tuple[Condition, ...] = ()
-
-    @classmethod
-    def from_dict(cls, data: object) -> Self:
-        """The status of an object; what cannot be read is taken to be absent."""
-        return decode_leniently(cls, data)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON of `status`, without the keys that have no value."""
-        result: dict[str, Any] = encode(self)
-        return result
 
 
 @dataclass(frozen=True, slots=True)
