@@ -27,6 +27,10 @@ def held(placement):
     return Counter(broker for row in placement for broker in row)
 
 
+def evenness_of(tree, leaders):
+    return oracle.evenness(leaders.count(broker.id) for broker in tree.brokers)
+
+
 def led(placement):
     return Counter(row[0] for row in placement)
 

@@ -12,18 +12,20 @@ window of the fair split, column by column; only partitions that fail are looked
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from heapq import merge
 from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
 
 from rackspan.core.fairness import fair_windows
-from rackspan.core.moves import most_kept, most_kept_within
+from rackspan.core.moves import holding, most_kept_by
 from rackspan.core.placement.model import Placement, Spread, Unsatisfiable
-from rackspan.core.topology import IntArray, RackTree, domain_name
+from rackspan.core.topology import IntArray, Level, RackTree, domain_name
 
 BoolArray = npt.NDArray[np.bool_]
 BROKER_LEVEL = "broker"
+_NONE = -1  # beyond the end of a shorter row
 _BLOCK = 1 << 22  # cells of the largest table of partitions and brokers held at once
 
 
@@ -36,10 +38,15 @@ class Reason(StrEnum):
     BROKER_REPEATED = "BrokerRepeated"
 
 
+REASONS = tuple(Reason)
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """
-    One domain that holds `excess` replicas of a partition too many.
+    One domain that holds `excess` replicas of a partition too many for those that the domain above it holds.
+
+    Where any one of several domains has to give a replica away, each of them holds one too many.
 
     For findings about a single broker `level` is `broker` and `domain` the broker's id.
     """
@@ -49,6 +56,22 @@ class Finding:
     domain: str
     reason: Reason
     excess: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FindingColumns:
+    """
+    Findings as parallel arrays of shape (findings,), by partition.
+
+    `reason` is an index into `REASONS`. `level` is an index into the tree's levels and `domain` one into that level's
+    domains; for findings about a single broker `level` is the number of levels and `domain` the broker's id.
+    """
+
+    partition: IntArray
+    reason: IntArray
+    level: IntArray
+    domain: IntArray
+    excess: IntArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,15 +111,22 @@ class Compliance:
     @property
     def findings(self) -> tuple[Finding, ...]:
         """All findings, by partition and level."""
-        return tuple(self._found())
+        return tuple(self.each_finding())
 
     def sample(self, most: int) -> tuple[Finding, ...]:
         """Give the first `most` findings."""
-        return tuple(islice(self._found(), most))
+        return tuple(islice(self.each_finding(), most))
 
-    def _found(self) -> Iterator[Finding]:
-        for detail in self._details:
-            yield from detail.findings()
+    def each_finding(self) -> Iterator[Finding]:
+        """Give all findings, by partition and level, one after the other."""
+        return merge(*(detail.findings() for detail in self._details), key=lambda finding: finding.partition)
+
+    @property
+    def columns(self) -> FindingColumns:
+        """All findings in the same order, as arrays."""
+        blocks = [block for detail in self._details for block in detail.columns()]
+        stacked = np.concatenate(blocks, axis=1) if blocks else np.zeros((5, 0), dtype=np.int64)
+        return FindingColumns(*stacked[:, np.argsort(stacked[0], kind="stable")])
 
 
 @dataclass(slots=True, eq=False)
@@ -115,7 +145,8 @@ def judge(
     """
     Judge the partitions of a topic; `replicas` are broker ids, outer index the partition.
 
-    Partitions may differ in replication factor. Raises TopologyError for a spread over a level the tree does not have.
+    Partitions may differ in replication factor; rows of an array are padded with -1. Raises
+    TopologyError for a spread over a level the tree does not have.
     """
     skews = allowed_skews(tree, spread)
     rows = replicas if isinstance(replicas, Placement | np.ndarray) else Placement(replicas)
@@ -147,7 +178,10 @@ def allowed_skews(tree: RackTree, spread: Iterable[Spread]) -> dict[int, tuple[i
 def _by_size(rows: Placement | npt.NDArray[np.integer]) -> Iterator[tuple[IntArray, npt.NDArray[np.integer]]]:
     """Partitions of each replication factor, and their replicas as a matrix."""
     if isinstance(rows, np.ndarray):
-        yield np.arange(len(rows)), rows
+        sizes = np.count_nonzero(rows != _NONE, axis=1)
+        for size in np.unique(sizes).tolist():
+            at = np.flatnonzero(sizes == size)
+            yield at, rows[:, :size] if len(at) == len(rows) else rows[at, :size]
         return
     try:
         yield np.arange(len(rows)), rows.matrix
@@ -239,11 +273,43 @@ class _Detail:
                     name = domain_name(level.paths[domain])
                     yield Finding(partition, level.name, name, Reason.TOO_MANY_REPLICAS, int(excess[row, domain]))
 
+    def columns(self) -> Iterator[IntArray]:
+        """Partition, reason, level, domain and excess, shape (5, findings), of each kind of finding."""
+        broken = self.broken
+        for reason, fault in self.faults:
+            row, column = np.nonzero(fault & broken[:, None])
+            yield self._block(row, REASONS.index(reason), len(self.tree.levels), self.ids[row, column], 1)
+        for level, excess in enumerate(self.excess):
+            row, domain = np.nonzero((excess > 0) & broken[:, None])
+            yield self._block(row, REASONS.index(Reason.TOO_MANY_REPLICAS), level, domain, excess[row, domain])
+
+    def _block(
+        self, row: IntArray, reason: int, level: int, domain: npt.NDArray[np.integer], excess: IntArray | int
+    ) -> IntArray:
+        columns = (self.partitions[row], reason, level, domain, excess)
+        return np.array([np.broadcast_to(column, row.shape) for column in columns], dtype=np.int64)
+
 
 def _any_of(flags: BoolArray) -> BoolArray:
     """Whether any flag of a row is set."""
     found: BoolArray = np.logical_or.reduce(flags, axis=1)
     return found
+
+
+def _most(above: Level, level: Level, held: IntArray, skew: int, *, strict: bool) -> IntArray:
+    """
+    Most replicas that each domain may hold of those that the domain above it holds now, shape (partitions, domains).
+
+    `held` replicas are in each. The others beside a domain have to hold at most `skew` fewer, unless they are full.
+    """
+    shared = np.add.reduceat(held, above.first_child, axis=1)[:, level.parent]
+    most = np.zeros_like(held)
+    for size in range(1, int(shared.max(initial=0)) + 1):
+        least = max(size - skew, 0)
+        beside = np.where(level.capacity > 0, least, 0) if strict else np.minimum(level.capacity, least)
+        needed = size + np.add.reduceat(beside, above.first_child)[level.parent] - beside
+        most = np.where(needed <= shared, size, most)
+    return most
 
 
 def _detail(
@@ -261,21 +327,17 @@ def _detail(
     repeated = np.zeros(placed.shape, dtype=bool)
     for later in range(1, size):
         repeated[:, later] = _any_of(ids[:, :later] == ids[:, later, None])
-    holds = np.zeros((count, len(tree)), dtype=bool)
-    row, column = np.nonzero(~unknown & ~banned)
-    holds[row, placed[row, column]] = True
+    holds = holding(tree, placed) & tree.eligible
     excess = []
     for at, (above, level) in enumerate(zip(tree.nodes[:-2], tree.nodes[1:-1], strict=True), start=1):
         skew, strict = skews.get(at, (1, False))
         held = np.add.reduceat(holds, level.first_broker, axis=1, dtype=np.int64)
         counted = (level.capacity > 0) if strict else (held < level.capacity)
         least = np.minimum.reduceat(np.where(counted, held, size + 1), above.first_child, axis=1)
-        excess.append(np.maximum(held - least[:, level.parent] - skew, 0))
+        unfair = held - least[:, level.parent] > skew
+        excess.append(np.where(unfair, np.maximum(held - _most(above, level, held, skew, strict=strict), 1), 0))
     wanted = min(size, tree.capacity)
-    if any(skew > 1 for skew, _ in skews.values()):
-        kept = np.maximum(most_kept_within(tree, wanted, holds, skews), 0)
-    else:
-        kept = most_kept(tree, fair_windows(tree, wanted), holds).count
+    kept = most_kept_by(tree, wanted, holds, skews)
     faults = (
         (Reason.BROKER_UNKNOWN, unknown),
         (Reason.BROKER_NOT_ELIGIBLE, banned),

@@ -21,10 +21,13 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 
 from rackspan.core.fairness import fair_windows
 from rackspan.core.placement.model import Placement
 from rackspan.core.topology import IntArray, RackTree
+
+_NONE = -1  # beyond the end of a shorter row
 
 
 class DurabilityError(ValueError):
@@ -109,11 +112,32 @@ def min_insync(
     return MinInsync(value, least.value, most.value, _warnings(value, size))
 
 
+def insync_bounds(
+    tree: RackTree, replicas: npt.NDArray[np.integer], durability: Durability
+) -> tuple[IntArray, IntArray]:
+    """
+    The least and the most `min.insync.replicas` that the wishes allow, per partition, shape (partitions,) each.
+
+    `replicas` are broker ids, shape (partitions, replicas), padded with -1. Where a partition spans too few domains for
+    a wish, no value meets it: the least is one more than its replicas, or the most is 0. Raises TopologyError for a
+    level that the tree does not have.
+    """
+    size = np.count_nonzero(replicas != _NONE, axis=1)
+    least, most = np.ones_like(size), size
+    for name, domains in durability.min_domains.items():
+        counts = _largest_first(tree, replicas, name)
+        needed = 1 + counts[:, : domains - 1].sum(axis=1)
+        least = np.maximum(least, np.where(np.count_nonzero(counts, axis=1) < domains, size + 1, needed))
+    for name, domains in durability.tolerate.items():
+        most = np.minimum(most, _largest_first(tree, replicas, name)[:, domains:].sum(axis=1))
+    return least, most
+
+
 def _least(tree: RackTree, rows: Placement, durability: Durability, size: int) -> _Bound:
     """What `min_domains` needs: one more than the `d - 1` fullest domains of any partition hold."""
     bound = _Bound(1, "Kafka")
     for name, domains in durability.min_domains.items():
-        counts = _largest_first(tree, rows, name)
+        counts = _largest_first(tree, _padded(rows), name)
         spanned = np.count_nonzero(counts, axis=1)
         worst = int(np.argmin(spanned))
         if spanned[worst] < domains:
@@ -132,7 +156,7 @@ def _most(tree: RackTree, rows: Placement, durability: Durability, size: int) ->
     """What `tolerate` allows: what the `k` fullest domains leave of the partition that is left the fewest."""
     bound = _Bound(size, f"replicationFactor {size}")
     for name, domains in durability.tolerate.items():
-        counts = _largest_first(tree, rows, name)
+        counts = _largest_first(tree, _padded(rows), name)
         remaining = counts[:, domains:].sum(axis=1)
         worst = int(np.argmin(remaining))
         if remaining[worst] < 1:
@@ -167,15 +191,22 @@ def _warnings(value: int, size: int) -> tuple[str, ...]:
     return (f"{lag}; a replicationFactor of {size + 1} would leave room for one",)
 
 
-def _largest_first(tree: RackTree, rows: Placement, name: str) -> IntArray:
+def _largest_first(tree: RackTree, replicas: npt.NDArray[np.integer], name: str) -> IntArray:
     """Replicas per domain of a level, largest first, shape (partitions, domains); unknown brokers count nowhere."""
     level = tree.level(name)
-    partition = np.repeat(np.arange(len(rows)), [len(row) for row in rows.partitions])
-    at = tree.positions([broker for row in rows.partitions for broker in row])
-    known = at >= 0
-    cells = partition[known] * len(level) + level.of_broker[at[known]]
-    counts = np.bincount(cells, minlength=len(rows) * len(level)).reshape(len(rows), len(level))
+    at = tree.positions(replicas)
+    partition, column = np.nonzero(at >= 0)
+    cells = partition * len(level) + level.of_broker[at[partition, column]]
+    counts = np.bincount(cells, minlength=len(at) * len(level)).reshape(len(at), len(level))
     return -np.sort(-counts, axis=1)
+
+
+def _padded(rows: Placement) -> npt.NDArray[np.integer]:
+    """Broker ids, shape (partitions, replicas), padded with -1."""
+    matrix = np.full((len(rows), max(map(len, rows.partitions), default=0)), _NONE, dtype=np.int64)
+    for at, row in enumerate(rows.partitions):
+        matrix[at, : len(row)] = row
+    return matrix
 
 
 def _smallest_change(tree: RackTree, durability: Durability, size: int, otherwise: str) -> str:

@@ -21,11 +21,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from rackspan.core.fairness import Windows
+from rackspan.core.fairness import Windows, fair_windows
 from rackspan.core.topology import IntArray, RackTree
 
 BoolArray = npt.NDArray[np.bool_]
 _NEVER = -(1 << 30)
+_BLOCK = 1 << 22  # cells of the largest table of partitions and brokers held at once
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,6 +70,40 @@ def most_kept(tree: RackTree, windows: Windows, holds: BoolArray, usable: BoolAr
         gains.append(gain)
         ables.append(able)
     return Kept(kept[:, 0], possible[:, 0], tuple(reversed(gains)), tuple(reversed(ables)))
+
+
+def fewest_moves(tree: RackTree, size: int, placed: IntArray, skews: Mapping[int, tuple[int, bool]]) -> IntArray:
+    """
+    Fewest moves with which each partition gets `size` replicas by a fair split, or one within `skews`.
+
+    `placed` are positions, shape (partitions, replicas), -1 for brokers that are not there. Gives shape (partitions,).
+    """
+    moves = np.full(len(placed), size, dtype=np.int64)
+    block = max(1, _BLOCK // max(len(tree), 1))
+    for start in range(0, len(placed), block):
+        holds = holding(tree, placed[start : start + block]) & tree.eligible
+        moves[start : start + block] -= most_kept_by(tree, size, holds, skews)
+    return moves
+
+
+def holding(tree: RackTree, placed: IntArray) -> BoolArray:
+    """Which brokers hold a replica, shape (partitions, brokers), from positions (partitions, replicas), -1 for none."""
+    holds = np.zeros((len(placed), len(tree)), dtype=bool)
+    row, column = np.nonzero(placed >= 0)
+    holds[row, placed[row, column]] = True
+    return holds
+
+
+def loosened(skews: Mapping[int, tuple[int, bool]]) -> bool:
+    """Whether any level allows more than the fair split."""
+    return any(skew > 1 for skew, _ in skews.values())
+
+
+def most_kept_by(tree: RackTree, size: int, holds: BoolArray, skews: Mapping[int, tuple[int, bool]]) -> IntArray:
+    """Most replicas of each partition that a placement of `size` keeps: by the fair split, or within `skews`."""
+    if loosened(skews):
+        return np.maximum(most_kept_within(tree, size, holds, skews), 0)
+    return most_kept(tree, fair_windows(tree, size), holds).count
 
 
 def most_kept_within(tree: RackTree, size: int, holds: BoolArray, skews: Mapping[int, tuple[int, bool]]) -> IntArray:

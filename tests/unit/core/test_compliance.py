@@ -4,7 +4,7 @@ from tests.unit.core.clusters import cluster, grid
 
 from rackspan.core.compliance import Finding, Reason, judge
 from rackspan.core.placement import Placement, Spread, Unsatisfiable
-from rackspan.core.topology import RackTree, TopologyError
+from rackspan.core.topology import Broker, RackTree, TopologyError
 
 NINE = grid("zone", 3, 3)  # zones /00 with 0 1 2, /01 with 3 4 5, /02 with 6 7 8
 
@@ -24,6 +24,28 @@ def test_findings_say_where_and_how_many_too_many():
     assert verdict.moves_of.tolist() == [0, 2, 1]
     assert verdict.unfair == {"zone": 2}
     assert verdict.sample(1) == verdict.findings[:1]
+
+
+@pytest.mark.parametrize(
+    ("capacities", "held", "too_many"),
+    [
+        ((3, 3), (3, 0), (1, 0)),
+        ((3, 3, 3), (3, 0, 0), (2, 0, 0)),
+        ((3, 3, 3), (2, 2, 0), (1, 1, 0)),  # either of them has to give one away
+        ((3, 3, 1), (3, 1, 1), (1, 0, 0)),
+        ((3, 1, 1), (3, 1, 1), (0, 0, 0)),
+        ((4, 4), (4, 1), (1, 0)),
+    ],
+)
+def test_too_many_are_those_above_the_most_that_a_fair_split_allows(capacities, held, too_many):
+    brokers = [
+        Broker(10 * domain + number, (f"d{domain}",))
+        for domain, room in enumerate(capacities)
+        for number in range(room)
+    ]
+    row = [10 * domain + number for domain, count in enumerate(held) for number in range(count)]
+    found = {finding.domain: finding.excess for finding in judge(RackTree(("rack",), tuple(brokers)), [row]).findings}
+    assert found == {f"/d{domain}": excess for domain, excess in enumerate(too_many) if excess}
 
 
 def test_each_level_is_judged_by_what_the_domain_above_holds():

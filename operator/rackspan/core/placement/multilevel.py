@@ -28,7 +28,7 @@ one broker, RF 3, 4 partitions:
     partition 3              *1                3               5        * leads
 
 What lies there already and is fair is left alone; what is not is repaired with the fewest moves there are
-(`engine.repair`).
+(`engine.mend`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,9 +40,8 @@ from rackspan.core.compliance import allowed_skews, judge
 from rackspan.core.fairness import Windows, fair_windows, requiring, usable_windows
 from rackspan.core.placement.engine.deal import deal
 from rackspan.core.placement.engine.leaders import choose_leaders
-from rackspan.core.placement.engine.loosened import repair_within
+from rackspan.core.placement.engine.mend import Loads, Task, mend
 from rackspan.core.placement.engine.quotas import poured, quotas
-from rackspan.core.placement.engine.repair import repair
 from rackspan.core.placement.model import ClusterView, InfeasibleError, Placement, PlacementSpec
 from rackspan.core.placement.requests import checked_tree, refuse_impossible_spread, refuse_missing_racks
 from rackspan.core.placement.seeds import scrambled
@@ -58,7 +57,7 @@ class MultiLevel:
 
     def place(self, spec: PlacementSpec, cluster: ClusterView) -> Placement:
         """Place the partitions of `spec`. Raises InfeasibleError."""
-        tree = checked_tree(spec, cluster)
+        tree = checked_tree(spec, cluster.tree)
         refuse_missing_racks(tree)
         refuse_impossible_spread(tree, spec)
         return continued(tree, spec, cluster)
@@ -66,14 +65,16 @@ class MultiLevel:
 
 def continued(tree: RackTree, spec: PlacementSpec, cluster: ClusterView) -> Placement:
     """Keep what is fair, repair what is not, create what is missing, on a tree that was checked before."""
-    replicas, leaders = _counted(tree, cluster.replicas), _counted(tree, cluster.leaders)
-    preferred = _preferred(tree, spec.leaders)
-    rows = _mended(tree, spec, replicas, leaders, preferred) if spec.current else []
+    loads = Loads(
+        _counted(tree, cluster.replicas), _counted(tree, cluster.leaders), np.zeros(len(tree), dtype=np.int64)
+    )
+    preferred = preferred_brokers(tree, spec.leaders)
+    rows = _mended(tree, spec, loads, preferred) if spec.current else []
     count = spec.partitions - len(spec.current)
     if not count:
         return Placement(rows)
-    placed = _created(tree, spec, count, replicas, leaders)
-    lead = choose_leaders(tree, placed, _may_lead(preferred, placed), leaders, spec.seed)
+    placed = _created(tree, spec, count, loads.replicas, loads.leaders)
+    lead = choose_leaders(tree, placed, _may_lead(preferred, placed), loads.leaders, spec.seed)
     matrix = tree.ids[_led(placed, lead, spec.seed)]
     return Placement([*rows, *matrix.tolist()] if rows else matrix)
 
@@ -85,7 +86,7 @@ def _created(tree: RackTree, spec: PlacementSpec, count: int, replicas: IntArray
     if not spec.leaders:
         return deal(tree, windows, quotas(tree, windows, count, replicas, seed), count, seed)
     groups = _preferred_domains(tree, spec.leaders)
-    share = poured(leaders, _preferred(tree, spec.leaders), count, seed)
+    share = poured(leaders, preferred_brokers(tree, spec.leaders), count, seed)
     replicas, parts = replicas.copy(), []
     for number, (depth, domain) in enumerate(groups):
         size = int(share[tree.nodes[depth].of_broker == domain].sum())
@@ -98,44 +99,29 @@ def _created(tree: RackTree, spec: PlacementSpec, count: int, replicas: IntArray
     return np.concatenate(parts, axis=1)[:, order]
 
 
-def _mended(
-    tree: RackTree, spec: PlacementSpec, replicas: IntArray, leaders: IntArray, preferred: BoolArray
-) -> list[Sequence[int]]:
-    """Rows of the partitions there are: as they are where that is fair, repaired elsewhere. Updates both loads."""
+def _mended(tree: RackTree, spec: PlacementSpec, loads: Loads, preferred: BoolArray) -> list[Sequence[int]]:
+    """Rows of the partitions there are: as they are where that is fair, repaired elsewhere. Updates the loads."""
     size = spec.replication_factor
     rows: list[Sequence[int]] = list(spec.current)
     wrong = judge(tree, rows, spec.spread).broken | np.array([len(row) != size for row in rows])
-    mend = np.flatnonzero(wrong).tolist()
-    if not mend:
+    mended = np.flatnonzero(wrong).tolist()
+    if not mended:
         return rows
-    current = [tree.positions(rows[partition]) for partition in mend]
-    _take(replicas, np.concatenate(current))
-    _take(leaders, np.array([row[0] if len(row) else -1 for row in current]))
-    skews = allowed_skews(tree, spec.spread)
-    if any(skew > 1 for skew, _ in skews.values()):
-        placed = repair_within(tree, size, current, skews, replicas, spec.seed)
-    else:
-        placed = repair(tree, fair_windows(tree, size), current, replicas, spec.seed)
-    stuck = placed[:, 0] < 0
-    for at in np.flatnonzero(stuck).tolist():
-        if len(current[at]) != size:
+    current = np.full((len(mended), max(len(rows[partition]) for partition in mended)), -1, dtype=np.int64)
+    for at, partition in enumerate(mended):
+        current[at, : len(rows[partition])] = tree.positions(rows[partition])
+    unknown = np.full(len(mended), -1, dtype=np.int64)
+    loads.cover(current)
+    task = Task(tree, size, allowed_skews(tree, spec.spread), preferred, np.arange(len(mended)))
+    placed = mend(tree, [task], current, unknown, loads, spec.seed)
+    for partition, row in zip(mended, placed.tolist(), strict=True):
+        if row[0] >= 0:
+            rows[partition] = tuple(tree.ids[row].tolist())
+        elif len(rows[partition]) != size:
             raise InfeasibleError(
-                f"partition {mend[at]} cannot get {size} replicas by a fair split of the brokers that are online",
+                f"partition {partition} cannot get {size} replicas by a fair split of the brokers that are online",
                 "bring the offline brokers back, or take them out of the topology",
             )
-    mended, placed = [mend[at] for at in np.flatnonzero(~stuck)], placed[~stuck]
-    if mended:
-        stays = np.zeros(placed.shape, dtype=bool)
-        for at, partition in enumerate(mended):
-            first = tree.positions(rows[partition][:1])
-            stays[at] = placed[at] == (first[0] if len(first) else -1)
-        allowed = np.where(stays.any(axis=1, keepdims=True), stays, _may_lead(preferred, placed.T).T)
-        lead = choose_leaders(tree, placed.T, allowed.T, leaders, spec.seed)
-        leaders += np.bincount(placed[np.arange(len(placed)), lead], minlength=len(leaders))
-        for partition, row, column in zip(mended, tree.ids[placed].tolist(), lead.tolist(), strict=True):
-            before = {broker: at for at, broker in enumerate(rows[partition])}
-            rest = row[:column] + row[column + 1 :]
-            rows[partition] = (row[column], *sorted(rest, key=lambda broker: before.get(broker, len(before))))
     return rows
 
 
@@ -153,8 +139,12 @@ def _windows(tree: RackTree, size: int) -> Windows:
     return fair_windows(online, size)
 
 
-def _preferred(tree: RackTree, leaders: tuple[RackPath, ...]) -> BoolArray:
-    """Brokers that should lead, shape (brokers,); all that can where nothing is preferred."""
+def preferred_brokers(tree: RackTree, leaders: tuple[RackPath, ...]) -> BoolArray:
+    """
+    Brokers that should lead, shape (brokers,); all that can where nothing is preferred.
+
+    Raises InfeasibleError where none of those preferred can lead.
+    """
     able = tree.eligible & tree.online
     if not leaders:
         return able
@@ -212,9 +202,3 @@ def _counted(tree: RackTree, counts: Mapping[int, int]) -> IntArray:
     if not counts:
         return np.zeros(len(tree), dtype=np.int64)
     return np.fromiter((counts.get(broker, 0) for broker in tree.ids.tolist()), dtype=np.int64, count=len(tree))
-
-
-def _take(load: IntArray, positions: IntArray) -> None:
-    """Take what lies at `positions` (-1: nowhere) off the load."""
-    load -= np.bincount(positions[positions >= 0], minlength=len(load))
-    np.maximum(load, 0, out=load)

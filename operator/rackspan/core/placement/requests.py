@@ -1,11 +1,11 @@
 """Checking a request before placing: what can be refused with a sentence is refused here, for all placers alike."""
 
 from rackspan.core.fairness import fair_windows
-from rackspan.core.placement.model import ClusterView, InfeasibleError, MissingRackError, PlacementSpec, Unsatisfiable
+from rackspan.core.placement.model import InfeasibleError, MissingRackError, PlacementSpec, Unsatisfiable
 from rackspan.core.topology import RackTree, TopologyError, domain_name
 
 
-def checked_tree(spec: PlacementSpec, cluster: ClusterView) -> RackTree:
+def checked_tree(spec: PlacementSpec, tree: RackTree) -> RackTree:
     """Give the tree with the eligibility that `spec` leaves. Raises InfeasibleError where its numbers cannot be met."""
     if spec.partitions < len(spec.current):
         raise InfeasibleError(
@@ -15,16 +15,18 @@ def checked_tree(spec: PlacementSpec, cluster: ClusterView) -> RackTree:
     if spec.replication_factor < 1:
         raise InfeasibleError(f"replicationFactor is {spec.replication_factor}", "raise it to 1")
     for pattern in (*spec.include, *spec.exclude):
-        if not cluster.tree.matches(pattern):
+        if not tree.matches(pattern):
             raise InfeasibleError(f'"{pattern}" names no broker of the cluster', "correct or remove it")
-    tree = cluster.tree.selected(spec.include, spec.exclude)
+    taken = len(tree) - tree.capacity
+    tree = tree.selected(spec.include, spec.exclude)
     room = tree.capacity
     if spec.replication_factor > room:
         lacking = spec.replication_factor - room
         raise InfeasibleError(
             f"replicationFactor {spec.replication_factor} needs {spec.replication_factor} eligible brokers, "
             f"there {'are' if room != 1 else 'is'} {room}",
-            f"{f'lower it to {room} or ' if room else ''}add {lacking} broker{'s' if lacking != 1 else ''}",
+            f"{f'lower it to {room} or ' if room else ''}{f'drain {lacking} fewer or ' if taken >= lacking else ''}"
+            f"add {lacking} broker{'s' if lacking != 1 else ''}",
         )
     return tree
 

@@ -53,7 +53,7 @@ class Rings:
 
     def place(self, spec: PlacementSpec, cluster: ClusterView) -> Placement:
         """Place the partitions of `spec`. Raises InfeasibleError, and MissingRackError where some racks are missing."""
-        checked = checked_tree(spec, cluster)
+        checked = checked_tree(spec, cluster.tree)
         refuse_missing_racks(checked)
         if resized(spec):
             return continued(checked, spec, cluster)

@@ -35,7 +35,7 @@ class Simple:
 
     def place(self, spec: PlacementSpec, cluster: ClusterView) -> Placement:
         """Place the partitions of `spec`. Raises InfeasibleError."""
-        tree = checked_tree(spec, cluster)
+        tree = checked_tree(spec, cluster.tree)
         if resized(spec):
             return continued(tree.without_racks(), spec, cluster)
         brokers = np.sort(tree.ids[tree.eligible & tree.online])

@@ -28,22 +28,38 @@ _DOMAIN_PULL = 0.4  # of one leader: steers ties between brokers to the domain w
 _ROUNDING = 1e-9
 
 
-def choose_leaders(tree: RackTree, placed: IntArray, allowed: BoolArray, load: IntArray, seed: int) -> IntArray:
+def choose_leaders(
+    tree: RackTree, placed: IntArray, allowed: BoolArray, load: IntArray, seed: int, first: BoolArray | None = None
+) -> IntArray:
     """
     Choose which replica of each partition leads; gives its row in `placed`, shape (partitions,).
 
-    `placed` are depth-first broker positions, shape (replicas, partitions); `allowed`, same shape, says which replicas
-    may lead (at least one per partition); `load` are the leaders each broker has already, shape (brokers,).
+    `placed` are depth-first broker positions, shape (replicas, partitions), -1 where a partition has fewer; `allowed`,
+    same shape, says which replicas may lead (at least one per partition); `load` are the leaders each broker has
+    already, shape (brokers,). The choice starts among `first`, some of those allowed in each partition, and leaves them
+    for more even brokers, but not for more even domains.
     """
-    choice, leaders = _greedy(tree, placed, allowed, load, seed)
+    choice, leaders = (
+        _greedy(tree, placed, allowed, load, seed) if first is None else _settled(tree, placed, first, load, seed)
+    )
     led = np.bincount(leaders, minlength=len(load))
     graph = _Leaders(placed, allowed, choice, leaders, load + led, led)
     level_loads(graph)
-    _level_domains(
-        graph,
-        [level for above, level in zip(tree.nodes[:-2], tree.nodes[1:-1], strict=True) if len(level) > len(above)],
-    )
+    if first is None:
+        levels = zip(tree.nodes[:-2], tree.nodes[1:-1], strict=True)
+        _level_domains(graph, [level for above, level in levels if len(level) > len(above)])
     return graph.choice
+
+
+def _settled(
+    tree: RackTree, placed: IntArray, first: BoolArray, load: IntArray, seed: int
+) -> tuple[IntArray, IntArray]:
+    """Choose among `first`: partitions without a choice count before the others choose."""
+    choice = first.argmax(axis=0)
+    bound = first.sum(axis=0) == 1
+    load = load + np.bincount(placed[choice[bound], np.flatnonzero(bound)], minlength=len(load))
+    choice[~bound], _ = _greedy(tree, placed[:, ~bound], first[:, ~bound], load, seed)
+    return choice, placed[choice, np.arange(len(choice))]
 
 
 def _greedy(

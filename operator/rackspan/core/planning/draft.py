@@ -1,0 +1,84 @@
+"""A plan in the making: the partitions of a cluster, and what has been decided about them so far."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rackspan.core.placement.engine.mend import Loads
+from rackspan.core.planning.groups import grouped
+from rackspan.core.planning.request import Request, Wish
+from rackspan.core.snapshot import NONE, BoolArray, BrokerIds
+from rackspan.core.topology import IntArray
+
+if TYPE_CHECKING:
+    from rackspan.core.planning.plan import Change
+
+_NO_WISH = Wish()
+
+
+class Draft:
+    """
+    Rows of the table, their replicas as decided so far, and the loads before that and from it.
+
+    `before` (partitions, replicas) are the positions now; `replicas` are broker ids, at first those of now; `bound`
+    (partitions,) are the moves that no plan can do without; `created` are partitions that are not in the table yet.
+    """
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.tree = request.tree
+        self.table = request.partitions.ordered()
+        self.rows_of = _rows_by_topic(self.table.names, self.table.topic)
+        self.chosen = self._of_topics(lambda name: request.topics is None or name in request.topics)
+        assigned = self._of_topics(lambda name: bool(self.wish(name).assignment))
+        self.groups, self.problems = grouped(request, self.table, self.chosen & ~assigned)
+        self.created: list[Change] = []
+        self.before = self.tree.positions(self.table.replicas)
+        self.replicas: BrokerIds = self.table.replicas
+        self.bound: IntArray = np.zeros(len(self.table), dtype=np.int64)
+        self.loads_before = self._loads_before()
+        self.loads = self.loads_before.copy()
+
+    def wish(self, topic: str) -> Wish:
+        """What is wished of a topic."""
+        return self.request.wishes.get(topic, _NO_WISH)
+
+    def _loads_before(self) -> Loads:
+        """What lies on the brokers before anything is changed."""
+        loads, elsewhere = Loads.none(self.tree), self.request.elsewhere
+        for load, counts in ((loads.replicas, elsewhere.replicas), (loads.leaders, elsewhere.leaders)):
+            if counts:
+                load += [counts.get(broker, 0) for broker in self.tree.ids.tolist()]
+        loads.add(self.before, self.table.size_bytes)
+        return loads
+
+    def placed(self) -> IntArray:
+        """Positions as decided so far, shape (partitions, replicas)."""
+        return self.tree.positions(self.replicas)
+
+    @property
+    def changed(self) -> IntArray:
+        """Rows whose replicas differ from those of now."""
+        before = trimmed(self.table.replicas, slice(None), self.replicas.shape[1])
+        return np.flatnonzero((before != self.replicas).any(axis=1))
+
+    def decide(self, rows: IntArray, placed: IntArray) -> None:
+        """Note new positions of some rows, shape (rows, replicas), -1 beyond the end."""
+        self.replicas = trimmed(self.replicas, slice(None), max(self.replicas.shape[1], placed.shape[1]))
+        self.replicas[rows] = NONE
+        self.replicas[rows, : placed.shape[1]] = np.append(self.tree.ids, NONE)[placed]
+
+    def _of_topics(self, predicate: Callable[[str], bool]) -> BoolArray:
+        return np.array([predicate(name) for name in self.table.names], dtype=bool)[self.table.topic]
+
+
+def _rows_by_topic(names: tuple[str, ...], topic: IntArray) -> dict[str, IntArray]:
+    bounds = np.searchsorted(topic, np.arange(len(names) + 1)).tolist()
+    return {name: np.arange(bounds[at], bounds[at + 1]) for at, name in enumerate(names)}
+
+
+def trimmed(replicas: BrokerIds, rows: IntArray | slice, size: int) -> BrokerIds:
+    """Some rows, cut or padded to one width."""
+    missing = max(size - replicas.shape[1], 0)
+    return np.pad(replicas[rows, :size], ((0, 0), (0, missing)), constant_values=NONE)

@@ -1,0 +1,150 @@
+"""A plan: what is to change, and the certificate that says how much that costs and that it cannot cost less."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rackspan.core.planning.request import Problem, Wish
+from rackspan.core.snapshot import Partitions
+from rackspan.core.topology import RackTree, domain_name
+
+if TYPE_CHECKING:
+    from hashlib import _Hash
+
+_HASH_DIGITS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """The least and the most replicas and leaders of any domain of a level; domains without eligible brokers aside."""
+
+    name: str
+    replicas: tuple[int, int]
+    leaders: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """
+    Counts over the partitions of topics that may be changed, and extents over all that lies on the brokers.
+
+    `unfair` counts per level the partitions whose replicas are not spread fairly there. The last of `levels` are the
+    brokers.
+    """
+
+    partitions: int
+    non_compliant: int
+    unfair: Mapping[str, int]
+    levels: tuple[Extent, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One partition and its new replicas, the preferred leader first. `before` is empty for one to be created."""
+
+    topic: str
+    partition: int
+    replicas: tuple[int, ...]
+    before: tuple[int, ...] = ()
+    size_bytes: int | None = None
+
+    @property
+    def copied(self) -> int:
+        """Replicas that have to be copied to a broker that has none; a new partition has nothing to copy."""
+        return len(set(self.replicas).difference(self.before)) if self.before else 0
+
+    @property
+    def is_reorder(self) -> bool:
+        """Whether the same brokers hold it in another order, so that only its preferred leader changes."""
+        return self.replicas != self.before and set(self.replicas) == set(self.before)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicPlan:
+    """
+    Changes with their certificate.
+
+    `moves` are the replicas to be copied, counted from the changes; `lower_bound` is what no plan can do without,
+    computed apart from them. `bytes` counts the moves whose size is known, None where there are moves and the size of
+    none is. `problems` say what cannot be done; the changes leave those topics as they are.
+    """
+
+    hash: str
+    changes: tuple[Change, ...]
+    lower_bound: int
+    problems: tuple[Problem, ...] = ()
+    moves: int = field(init=False)
+    reorders: int = field(init=False)
+    bytes: int | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        copied = [change.copied for change in self.changes]
+        sizes = [
+            moved * change.size_bytes
+            for moved, change in zip(copied, self.changes, strict=True)
+            if moved and change.size_bytes is not None
+        ]
+        put(self, "moves", sum(copied))
+        put(self, "reorders", sum(change.is_reorder for change in self.changes))
+        put(self, "bytes", sum(sizes) if sizes or not self.moves else None)
+
+    @property
+    def feasible(self) -> bool:
+        """Whether all that was asked for can be done."""
+        return not self.problems
+
+    @property
+    def gap(self) -> int:
+        """Moves above the lower bound: 0 unless balance was asked for."""
+        return self.moves - self.lower_bound
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to do."""
+        return not self.changes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan(TopicPlan):
+    """A plan for a whole cluster, with how it stands before and after."""
+
+    before: State
+    after: State
+
+
+class Fingerprints:
+    """
+    Hashes of what a plan was made from and of its result, the same in every process and whatever the input's order.
+
+    They cover brokers, racks, eligibility, wishes, replicas and changes. Sizes, leaders and the ISR are left out: they
+    come and go while a plan is being reviewed.
+    """
+
+    def __init__(self, tree: RackTree, wishes: Mapping[str, Wish]) -> None:
+        self._wishes = wishes
+        self._brokers = sha256()
+        for broker in tree.brokers:
+            rack = "" if broker.rack is None else domain_name(broker.rack)
+            _add(self._brokers, broker.id, rack, broker.eligible, broker.online)
+
+    def of(self, looked_at: Partitions, changes: Iterable[Change]) -> str:
+        """Hash of the changes to some partitions, which are in the order of names and numbers."""
+        digest = self._brokers.copy()
+        topics, counts = np.unique(looked_at.topic, return_counts=True)
+        for topic, count in zip(topics.tolist(), counts.tolist(), strict=True):
+            name = looked_at.names[topic]
+            _add(digest, name, count, self._wishes.get(name, ""))
+        width = int(looked_at.replication_factor.max(initial=0))
+        digest.update(looked_at.replicas[:, :width].astype("<i4").tobytes())
+        for change in changes:
+            _add(digest, change.topic, change.partition, change.replicas, change.before)
+        return digest.hexdigest()[:_HASH_DIGITS]
+
+
+def _add(digest: "_Hash", *words: object) -> None:
+    digest.update(" ".join(map(str, words)).encode())
+    digest.update(b"\0")

@@ -1,0 +1,174 @@
+"""
+The planner: the fewest moves that bring every topic to what is wished of it, whatever the tree.
+
+GOALS In this order. First, every partition has the replicas that are wished and a fair split over the eligible brokers.
+Second, as few replicas as can be are copied; a partition that is as it should be is not touched. Third, brokers hold
+equally many replicas; fourth, they lead equally many partitions; fifth, the fullest broker holds few bytes.
+
+ALGORITHM Repair, drain, another replication factor and a topic as it is are one function with other inputs: judge all
+partitions at once, mend those that fail (`rackspan.core.placement.engine.mend`), create those that are missing. The
+lower bound is computed apart from the result, from what each partition could keep at most (`rackspan.core.moves`).
+
+Rebalancing goes on from there: partitions give replicas to brokers that have fewer, as long as that makes the loads
+more even and every split stays fair. Its bound is what brokers lack to reach the floor of their fair share, or have
+above its ceiling.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+import numpy as np
+
+from rackspan.core.compliance import allowed_skews, judge
+from rackspan.core.moves import fewest_moves
+from rackspan.core.placement.engine.mend import Task, mend
+from rackspan.core.placement.engine.spread import moves_to_balance, spread_out
+from rackspan.core.placement.requests import refuse_missing_racks
+from rackspan.core.planning.draft import Draft, trimmed
+from rackspan.core.planning.groups import Group
+from rackspan.core.planning.measuring import states
+from rackspan.core.planning.plan import Change, Fingerprints, Plan, TopicPlan
+from rackspan.core.planning.request import Problem, Request
+from rackspan.core.planning.wishes import assign, create
+from rackspan.core.snapshot import NONE
+from rackspan.core.topology import IntArray
+
+_SEED = 0  # of choices between topics
+
+
+def plan(request: Request) -> Plan:
+    """
+    Make the plan with the fewest moves.
+
+    What cannot be done is among the plan's problems, and those topics stay as they are. Raises MissingRackError where
+    some brokers have a rack id and some have not.
+    """
+    draft = _mended(request)
+    create(draft)
+    return _concluded(draft, int(draft.bound.sum()))
+
+
+def rebalance(request: Request) -> Plan:
+    """Make the same plan, and go on until replicas and leaders lie as evenly as fair splits allow. Raises the same."""
+    draft = _mended(request)
+    bound = max(int(draft.bound.sum()), _spread(draft))
+    create(draft)
+    return _concluded(draft, bound)
+
+
+def plan_topics(request: Request) -> Mapping[str, TopicPlan]:
+    """
+    Make the plan with the fewest moves, in parts: for each topic that may change its own, with a hash of its own.
+
+    A problem that several topics share is in the plan of each. Raises the same as `plan`.
+    """
+    draft = _mended(request)
+    create(draft)
+    changes: dict[str, list[Change]] = defaultdict(list)
+    for change in _changes(draft):
+        changes[change.topic].append(change)
+    fingerprints = Fingerprints(draft.tree, request.wishes)
+    plans = {}
+    for topic, rows in draft.rows_of.items():
+        if draft.chosen[rows].any():
+            own = tuple(changes[topic])
+            plans[topic] = TopicPlan(
+                hash=fingerprints.of(draft.table.rows(rows), own),
+                changes=own,
+                lower_bound=int(draft.bound[rows].sum()),
+                problems=tuple(problem for problem in draft.problems if topic in problem.topics),
+            )
+    return plans
+
+
+def _mended(request: Request) -> Draft:
+    """Bring all topics to what is wished, but for partitions that are to be created."""
+    refuse_missing_racks(request.tree)
+    draft = Draft(request)
+    assign(draft)
+    tasks = [_task(draft, group) for group in draft.groups]
+    placed = mend(draft.tree, tasks, draft.before, draft.table.size_bytes, draft.loads, _SEED)
+    for task in tasks:
+        found = placed[task.rows, :1].ravel() >= 0
+        rows = task.rows[found]
+        draft.problems += _unplaceable(draft, task, task.rows[~found])
+        draft.bound[rows] = fewest_moves(task.tree, task.size, draft.before[rows], task.skews)
+    done = np.flatnonzero((placed >= 0).any(axis=1))
+    draft.decide(done, placed[done])
+    return draft
+
+
+def _task(draft: Draft, group: Group) -> Task:
+    """The partitions of a group that are not what they should be."""
+    rows, size = group.rows, group.spec.replication_factor
+    wrong = draft.table.replication_factor[rows] != size
+    same = np.flatnonzero(~wrong)
+    wrong[same] = judge(group.tree, draft.table.replicas[rows[same], :size], group.spec.spread).broken
+    if group.spec.leaders:
+        preferred = np.append(group.preferred, [False])[draft.before[rows]]
+        wrong |= preferred.any(axis=1) & ~preferred[:, 0]
+    return Task(group.tree, size, allowed_skews(group.tree, group.spec.spread), group.preferred, rows[wrong])
+
+
+def _unplaceable(draft: Draft, task: Task, rows: IntArray) -> list[Problem]:
+    table = draft.table
+    return [
+        Problem(
+            (table.names[topic],),
+            f"{np.count_nonzero(table.topic[rows] == topic)} of its partitions cannot get {task.size} replicas "
+            "by a fair split of the brokers that are online",
+            "bring the offline brokers back, or take them out of the topology",
+        )
+        for topic in np.unique(table.topic[rows]).tolist()
+    ]
+
+
+def _spread(draft: Draft) -> int:
+    """Even out all partitions that are as they should be; gives the fewest moves for loads as even as the result's."""
+    tasks, now = [], draft.placed()
+    for group in draft.groups:
+        size, skews = group.spec.replication_factor, allowed_skews(group.tree, group.spec.spread)
+        fair = ~judge(group.tree, trimmed(draft.replicas, group.rows, size)).broken
+        tasks.append(Task(group.tree, size, skews, group.preferred, group.rows[fair]))
+    if not tasks:
+        return 0
+    spread = spread_out(draft.tree, tasks, now, draft.before, draft.table.size_bytes, draft.loads, _SEED)
+    rows = np.concatenate([task.rows for task in tasks])
+    draft.decide(rows, spread[rows])
+    return moves_to_balance(draft.loads_before.replicas, draft.loads.replicas, draft.tree.eligible)
+
+
+def _concluded(draft: Draft, bound: int) -> Plan:
+    changes = _changes(draft)
+    before, after = states(draft)
+    return Plan(
+        hash=Fingerprints(draft.tree, draft.request.wishes).of(draft.table.rows(draft.chosen), changes),
+        changes=changes,
+        lower_bound=bound,
+        problems=tuple(draft.problems),
+        before=before,
+        after=after,
+    )
+
+
+def _changes(draft: Draft) -> tuple[Change, ...]:
+    """All changes, by topic and partition."""
+    table, rows = draft.table, draft.changed
+    changes = [
+        Change(
+            table.names[topic],
+            number,
+            tuple(broker for broker in new if broker != NONE),
+            tuple(broker for broker in old if broker != NONE),
+            None if size == NONE else size,
+        )
+        for topic, number, new, old, size in zip(
+            table.topic[rows].tolist(),
+            table.number[rows].tolist(),
+            draft.replicas[rows].tolist(),
+            table.replicas[rows].tolist(),
+            table.size_bytes[rows].tolist(),
+            strict=True,
+        )
+    ]
+    return tuple(sorted([*changes, *draft.created], key=lambda change: (change.topic, change.partition)))

@@ -1,0 +1,90 @@
+"""Wishes that concern one topic alone: an explicit assignment, and partitions that are to be created."""
+
+import numpy as np
+
+from rackspan.core.placement.engine.mend import Loads
+from rackspan.core.placement.model import ClusterView, InfeasibleError, PlacementSpec
+from rackspan.core.placement.multilevel import continued
+from rackspan.core.placement.requests import checked_tree
+from rackspan.core.placement.seeds import seed_for
+from rackspan.core.planning.draft import Draft
+from rackspan.core.planning.plan import Change
+from rackspan.core.planning.request import Problem, Wish
+from rackspan.core.snapshot import NONE
+from rackspan.core.topology import RackTree
+
+
+def assign(draft: Draft) -> None:
+    """Take explicit assignments as they are: the moves that they ask for are needed."""
+    for topic in sorted(set(draft.table.names).intersection(draft.request.wishes)):
+        wanted, rows = draft.wish(topic).assignment, draft.rows_of[topic]
+        if not wanted or not draft.chosen[rows].all():
+            continue
+        problem = _misfit(draft.tree, topic, wanted, len(rows))
+        if problem is not None:
+            draft.problems.append(problem)
+            continue
+        placed = np.full((len(rows), max(map(len, wanted))), NONE, dtype=np.int64)
+        for at, replicas in enumerate(wanted[: len(rows)]):
+            placed[at, : len(replicas)] = draft.tree.positions(replicas)
+        draft.loads.remove(draft.before[rows], draft.table.size_bytes[rows])
+        draft.loads.add(placed, draft.table.size_bytes[rows])
+        draft.decide(rows, placed)
+        now = draft.table.replicas[rows].tolist()
+        draft.bound[rows] = [len(set(new).difference(old)) for new, old in zip(wanted, now, strict=False)]
+        draft.created += (Change(topic, number, wanted[number]) for number in range(len(rows), len(wanted)))
+
+
+def _misfit(tree: RackTree, topic: str, wanted: tuple[tuple[int, ...], ...], partitions: int) -> Problem | None:
+    """Say why an assignment cannot be taken as it is."""
+    if len(wanted) < partitions:
+        reason = f"its assignment has {len(wanted)} partitions, the topic has {partitions}, and Kafka removes none"
+        return Problem((topic,), reason, f"assign {partitions - len(wanted)} more")
+    known = {broker.id for broker in tree.brokers}
+    for number, replicas in enumerate(wanted):
+        where = f"partition {number} is assigned to {list(replicas)}"
+        if not known.issuperset(replicas):
+            return Problem((topic,), where, f"broker {min(set(replicas) - known)} is not there, name another one")
+        if not replicas or len(set(replicas)) < len(replicas):
+            return Problem((topic,), where, "name at least one broker, and each only once")
+    return None
+
+
+def create(draft: Draft) -> None:
+    """Place partitions that are to be created, where least lies after all that has been decided."""
+    for topic, wish in sorted(draft.request.wishes.items()):
+        rows = draft.rows_of.get(topic, np.empty(0, dtype=np.int64))
+        if wish.partitions is None or wish.assignment or not len(rows) or not draft.chosen[rows].all():
+            continue
+        try:
+            draft.created += _created(draft, topic, wish, wish.partitions)
+        except InfeasibleError as error:
+            draft.problems.append(Problem((topic,), error.reason, error.smallest_change))
+
+
+def _created(draft: Draft, topic: str, wish: Wish, partitions: int) -> list[Change]:
+    rows = [[broker for broker in row if broker != NONE] for row in draft.replicas[draft.rows_of[topic]].tolist()]
+    spec = PlacementSpec(
+        partitions,
+        wish.replication_factor or max(map(len, rows)),
+        spread=wish.spread,
+        include=wish.include,
+        exclude=wish.exclude,
+        leaders=wish.leaders,
+        seed=seed_for(topic) if wish.seed is None else wish.seed,
+        current=tuple(map(tuple, rows)),
+    )
+    tree = checked_tree(spec, draft.tree)
+    if partitions == len(rows):
+        return []
+    placement = continued(tree, spec, _view(draft.tree, draft.loads))
+    added = placement.partitions[len(rows) :]
+    draft.loads.add(draft.tree.positions(added), np.full(len(added), NONE))
+    return [Change(topic, number, replicas) for number, replicas in enumerate(added, start=len(rows))]
+
+
+def _view(tree: RackTree, loads: Loads) -> ClusterView:
+    replicas, leaders = (
+        dict(zip(tree.ids.tolist(), load.tolist(), strict=True)) for load in (loads.replicas, loads.leaders)
+    )
+    return ClusterView(tree, replicas, leaders)

@@ -1,0 +1,150 @@
+"""
+A Kafka cluster at one moment: its brokers, and every partition of its topics as parallel arrays.
+
+Millions of partitions are judged, planned and lost at once, so they are held in columns, not as objects. Lists of
+replicas are padded with -1 to the longest of them.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from rackspan.core.topology import Broker, IntArray, RackPath, RackTree, TopologyError, parse_rack
+
+BoolArray = npt.NDArray[np.bool_]
+BrokerIds = npt.NDArray[np.int32]
+
+NONE = -1
+"""No broker, where an array of broker ids has nothing to say; an unknown number of bytes, too."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Partitions:
+    """
+    Partitions of several topics, in the order of `names` and of their numbers; n of them, at most w replicas each.
+
+    `topic` (n,) is an index into `names`, `number` (n,) the partition's id. `replicas` (n, w) are broker ids, the
+    preferred leader first, padded with -1; `in_sync` (n, w) says which of them are in the ISR. `leader` (n,) is -1
+    where there is none, `size_bytes` (n,) the size of one replica, -1 where it is not known.
+    """
+
+    names: tuple[str, ...]
+    topic: IntArray
+    number: IntArray
+    replicas: BrokerIds
+    in_sync: BoolArray
+    leader: IntArray
+    size_bytes: IntArray
+
+    def __len__(self) -> int:
+        return len(self.topic)
+
+    @property
+    def replication_factor(self) -> IntArray:
+        """Replicas of each partition, shape (n,)."""
+        sizes: IntArray = (self.replicas != NONE).sum(axis=1)
+        return sizes
+
+    def ordered(self) -> "Partitions":
+        """Give the same by topic name and partition number."""
+        by_name = sorted(range(len(self.names)), key=self.names.__getitem__)
+        rank = np.empty(len(by_name), dtype=np.int64)
+        rank[by_name] = np.arange(len(by_name))
+        moved = replace(self, names=tuple(self.names[at] for at in by_name), topic=rank[self.topic])
+        return moved.rows(np.lexsort((self.number, moved.topic)))
+
+    def rows(self, chosen: npt.NDArray[np.bool_] | IntArray) -> "Partitions":
+        """Give some of the partitions; the names stay as they are."""
+        return replace(
+            self,
+            topic=self.topic[chosen],
+            number=self.number[chosen],
+            replicas=self.replicas[chosen],
+            in_sync=self.in_sync[chosen],
+            leader=self.leader[chosen],
+            size_bytes=self.size_bytes[chosen],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class KnownBroker:
+    """A broker and its `broker.rack` as Kafka reports it."""
+
+    id: int
+    rack: str | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Snapshot:
+    """
+    A cluster's brokers, partitions and topic configurations (`configs` is in the order of `partitions.names`).
+
+    A broker may be named by a partition without being listed: it is gone, or was down at that moment.
+    """
+
+    cluster_id: str | None
+    brokers: tuple[KnownBroker, ...]
+    partitions: Partitions
+    configs: tuple[Mapping[str, str], ...]
+
+    @property
+    def unknown_brokers(self) -> tuple[int, ...]:
+        """Ids that partitions name and `brokers` does not, ascending."""
+        known = [NONE, *(broker.id for broker in self.brokers)]
+        return tuple(np.setdiff1d(self.partitions.replicas, known).tolist())
+
+
+def table(
+    names: Sequence[str],
+    partitions: Iterable[tuple[int, int, Sequence[int], Collection[int], int | None, int | None]],
+) -> Partitions:
+    """
+    Make the columns from one tuple per partition: topic's index, number, replicas, ISR, leader, bytes of one replica.
+
+    For few partitions; what reads large files fills the arrays itself.
+    """
+    rows = sorted(partitions, key=lambda row: row[:2])
+    width = max((len(row[2]) for row in rows), default=0)
+    replicas = np.full((len(rows), width), NONE, dtype=np.int32)
+    in_sync = np.zeros((len(rows), width), dtype=bool)
+    for at, (_, _, brokers, isr, _, _) in enumerate(rows):
+        replicas[at, : len(brokers)] = brokers
+        in_sync[at, : len(brokers)] = [broker in isr for broker in brokers]
+    return Partitions(
+        tuple(names),
+        np.array([row[0] for row in rows], dtype=np.int64),
+        np.array([row[1] for row in rows], dtype=np.int64),
+        replicas,
+        in_sync,
+        np.array([NONE if row[4] is None else row[4] for row in rows], dtype=np.int64),
+        np.array([NONE if row[5] is None else row[5] for row in rows], dtype=np.int64),
+    )
+
+
+def tree_of(
+    brokers: Iterable[KnownBroker],
+    levels: Sequence[str] = (),
+    *,
+    drained: Collection[int] = (),
+    ignore_racks: bool = False,
+) -> RackTree:
+    """
+    The rack tree of brokers whose racks are paths.
+
+    `levels` name the steps, top first; without them there are as many as the longest path has, named `level-1`,
+    `level-2` …, or `rack` where all are flat. Brokers in `drained` are not eligible. Raises RackPathError and
+    TopologyError.
+    """
+    racks: dict[int, RackPath | None] = {}
+    for broker in brokers:
+        if broker.id in racks:
+            raise TopologyError(f"broker {broker.id} is listed twice")
+        racks[broker.id] = None if broker.rack is None or ignore_racks else parse_rack(broker.rack)
+    depth = max((len(rack) for rack in racks.values() if rack), default=0)
+    names = tuple(levels) or (("rack",) if depth == 1 else tuple(f"level-{step + 1}" for step in range(depth)))
+    return RackTree(
+        () if ignore_racks else names,
+        tuple(Broker(broker, rack, eligible=broker not in drained) for broker, rack in racks.items()),
+    )

@@ -1,0 +1,269 @@
+"""Laws of the planner, over random clusters of up to nine brokers and against every placement there is."""
+
+import random as shuffling
+from collections import Counter
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.property import oracle
+from tests.property.cases import counted
+from tests.property.strategies import rows, sites, sized, trees
+
+from rackspan.core.compliance import judge
+from rackspan.core.planning import Elsewhere, Request, Wish, plan, plan_topics, rebalance
+from rackspan.core.snapshot import table
+from rackspan.core.topology import RackTree
+
+
+def cluster(topics, sizes=None):
+    """Partitions of named topics from their replica lists."""
+    names = list(topics)
+    lines = [
+        (number, partition, row, row, row[0], None if sizes is None else sizes[name, partition])
+        for number, name in enumerate(names)
+        for partition, row in enumerate(topics[name])
+    ]
+    return table(names, lines)
+
+
+@st.composite
+def clusters(draw, *, spoiled=True, most=4):
+    """A tree and topics that lie on it anyhow, each of one replication factor."""
+    tree, size = draw(sized(spoiled=spoiled))
+    other = draw(st.integers(1, min(tree.capacity, 4)))
+    return tree, {
+        "a": draw(rows(tree, size, draw(st.integers(1, most)))),
+        "b": draw(rows(tree, other, draw(st.integers(1, most)))),
+    }
+
+
+def after(topics, made):
+    """Replica lists of each topic once a plan is carried out."""
+    result = {name: dict(enumerate(lists)) for name, lists in topics.items()}
+    for change in made.changes:
+        assert change.before == result[change.topic].get(change.partition, ())
+        result[change.topic][change.partition] = change.replicas
+    return {name: tuple(lists[at] for at in range(len(lists))) for name, lists in result.items()}
+
+
+def copied(topics, result):
+    return sum(
+        len(set(new) - set(old)) for name in topics for old, new in zip(topics[name], result[name], strict=False)
+    )
+
+
+def load(tree, result, pick=lambda row: row):
+    held = Counter(broker for lists in result.values() for row in lists for broker in pick(row))
+    return [held[broker.id] for broker in tree.brokers]
+
+
+@given(clusters())
+def test_moves_equal_the_fewest_over_all_compliant_placements_and_the_bound(case):
+    tree, topics = case
+    made = plan(Request(tree, cluster(topics)))
+    result = after(topics, made)
+    fewest = sum(oracle.fewest_moves(sites(tree), row, len(row)) for lists in topics.values() for row in lists)
+    assert made.feasible
+    assert made.moves == made.lower_bound == fewest == copied(topics, result)
+    assert made.gap == 0
+    assert all(judge(tree, lists).compliant for lists in result.values())
+    assert made.after.non_compliant == 0
+    assert made.before.non_compliant == sum(judge(tree, lists).non_compliant for lists in topics.values())
+    counted(sum(map(len, topics.values())))
+
+
+@given(clusters())
+def test_a_second_plan_is_empty(case):
+    tree, topics = case
+    made = plan(Request(tree, cluster(topics)))
+    again = plan(Request(tree, cluster(after(topics, made))))
+    assert again.empty
+    assert (again.moves, again.lower_bound, again.reorders, again.bytes) == (0, 0, 0, 0)
+    assert again.before == again.after == made.after
+    counted()
+
+
+@given(clusters())
+def test_a_partition_that_is_as_it_should_be_is_not_touched(case):
+    tree, topics = case
+    made = plan(Request(tree, cluster(topics)))
+    broken = {
+        (name, at) for name, lists in topics.items() for at, row in enumerate(lists) if judge(tree, [row]).non_compliant
+    }
+    assert {(change.topic, change.partition) for change in made.changes} == broken
+    counted()
+
+
+@given(st.data())
+def test_another_replication_factor_keeps_what_stays(data):
+    tree, topics = data.draw(clusters(spoiled=False))
+    topics = after(topics, plan(Request(tree, cluster(topics))))
+    wanted = data.draw(st.integers(1, tree.capacity))
+    made = plan(Request(tree, cluster(topics), wishes={"a": Wish(replication_factor=wanted)}))
+    result = after(topics, made)
+    for old, new in zip(topics["a"], result["a"], strict=True):
+        assert len(new) == wanted
+        assert set(new) <= set(old) or set(old) <= set(new)
+    assert result["b"] == topics["b"]
+    assert made.moves == made.lower_bound == len(topics["a"]) * max(0, wanted - len(topics["a"][0]))
+    counted()
+
+
+@given(st.data())
+def test_drained_brokers_end_empty(data):
+    tree, topics = data.draw(clusters(spoiled=False))
+    most = max(len(row) for lists in topics.values() for row in lists)
+    drained = data.draw(st.sets(st.sampled_from([broker.id for broker in tree.brokers]), max_size=len(tree) - most))
+    left = RackTree(tree.levels, tuple(replace(b, eligible=b.id not in drained) for b in tree.brokers))
+    made = plan(Request(left, cluster(topics)))
+    result = after(topics, made)
+    assert not drained.intersection(broker for lists in result.values() for row in lists for broker in row)
+    assert made.moves == made.lower_bound
+    counted()
+
+
+@given(clusters(most=3))
+def test_brokers_hold_as_equally_many_replicas_as_the_fewest_moves_allow(case):
+    tree, topics = case
+    here = sites(tree)
+    result = after(topics, plan(Request(tree, cluster(topics))))
+    options = [
+        oracle.cheapest(here, row, len(row)) for lists in topics.values() for row in lists if not _fair(here, row)
+    ]
+    lying = Counter(b for lists in topics.values() for row in lists if _fair(here, row) for b in row)
+    best = oracle.most_even_replicas(options, {broker: lying[broker] for broker in here})
+    reached = Counter(broker for lists in result.values() for row in lists for broker in row)
+    assert oracle.evenness(reached[broker] for broker in here) == best
+    counted()
+
+
+def _fair(here, row):
+    return set(row) <= set(here) and oracle.fair(here, frozenset(row))
+
+
+@given(clusters(most=3))
+def test_leaders_of_what_changes_are_as_even_as_any_choice_makes_them(case):
+    tree, topics = case
+    made = plan(Request(tree, cluster(topics)))
+    changed = {(change.topic, change.partition) for change in made.changes}
+    resting = Counter(
+        row[0] for name, lists in topics.items() for at, row in enumerate(lists) if (name, at) not in changed
+    )
+    able = {broker.id: resting[broker.id] for broker in tree.brokers}
+    best = oracle.most_even_leaders([change.replicas for change in made.changes], able)
+    total = resting + Counter(change.replicas[0] for change in made.changes)
+    assert oracle.evenness(total[broker] for broker in able) == best
+    counted()
+
+
+@given(clusters(), st.integers(0, 2**32))
+def test_the_plan_and_its_hash_do_not_depend_on_the_order_of_the_input(case, seed):
+    tree, topics = case
+    made = plan(Request(tree, cluster(topics)))
+    shuffle = shuffling.Random(seed).shuffle
+    brokers, names = list(tree.brokers), list(topics)
+    shuffle(brokers)
+    shuffle(names)
+    lines = [
+        (number, partition, topics[name][partition], (), None, None)
+        for number, name in enumerate(names)
+        for partition in range(len(topics[name]))
+    ]
+    mixed = table(names, lines)
+    order = list(range(len(mixed)))
+    shuffle(order)
+    other = plan(Request(RackTree(tree.levels, tuple(brokers)), mixed.rows(order)))
+    assert other == made
+    counted()
+
+
+@given(clusters())
+def test_the_plans_of_single_topics_are_the_parts_of_the_whole(case):
+    tree, topics = case
+    request = Request(tree, cluster(topics))
+    whole, parts = plan(request), plan_topics(request)
+    assert tuple(change for name in sorted(parts) for change in parts[name].changes) == whole.changes
+    assert sum(part.lower_bound for part in parts.values()) == whole.lower_bound
+    assert all(part.gap == 0 for part in parts.values())
+    counted()
+
+
+@given(st.data())
+def test_what_lies_elsewhere_counts_as_much_as_what_is_planned_for(data):
+    tree, topics = data.draw(clusters(spoiled=False))
+    topics["b"] = place(tree, topics["b"])
+    together = plan(Request(tree, cluster(topics)))
+    alone = plan(Request(tree, cluster({"a": topics["a"]}), elsewhere=elsewhere(topics["b"])))
+    assert alone.changes == together.changes
+    assert alone.after.levels == together.after.levels
+    counted()
+
+
+def place(tree, lists):
+    return after({"b": lists}, plan(Request(tree, cluster({"b": lists}))))["b"]
+
+
+def elsewhere(lists):
+    return Elsewhere(Counter(broker for row in lists for broker in row), Counter(row[0] for row in lists))
+
+
+@given(st.data())
+def test_rebalancing_keeps_every_split_fair_and_ends_as_even_as_can_be(data):
+    tree, topics = data.draw(clusters(most=3))
+    made = rebalance(Request(tree, cluster(topics)))
+    result = after(topics, made)
+    here = sites(tree)
+    assert all(_fair(here, row) for lists in result.values() for row in lists)
+    options = [list(oracle.placements(here, len(row))) for lists in topics.values() for row in lists]
+    reached = Counter(broker for lists in result.values() for row in lists for broker in row)
+    best = oracle.most_even_replicas(options, dict.fromkeys(here, 0))
+    assert oracle.evenness(reached[broker] for broker in here) == best
+    assert made.moves == copied(topics, result)
+    assert made.gap >= 0
+    assert rebalance(Request(tree, cluster(result))).moves == 0
+    counted()
+
+
+@given(st.data())
+def test_no_way_to_be_as_even_needs_fewer_moves_than_the_bound_of_rebalancing(data):
+    tree = data.draw(trees(most=6))
+    size = data.draw(st.integers(1, min(3, tree.capacity)))
+    topics = {"a": data.draw(rows(tree, size, data.draw(st.integers(1, 3))))}
+    made = rebalance(Request(tree, cluster(topics)))
+    here = sites(tree)
+    reached = {(tuple([0] * len(here)), 0)}
+    for row in topics["a"]:
+        reached = {
+            (
+                tuple(held + (broker in chosen) for held, broker in zip(total, sorted(here), strict=True)),
+                moves + len(chosen - set(row)),
+            )
+            for total, moves in reached
+            for chosen in oracle.placements(here, size)
+        }
+    best = min(oracle.evenness(total) for total, _ in reached)
+    assert made.lower_bound <= min(moves for total, moves in reached if oracle.evenness(total) == best)
+    counted()
+
+
+@given(st.data())
+def test_sizes_change_neither_moves_nor_evenness_and_the_fullest_broker_is_no_fuller(data):
+    tree, topics = data.draw(clusters())
+    sizes = {(name, at): data.draw(st.integers(0, 9)) for name, lists in topics.items() for at in range(len(lists))}
+    blind, seeing = plan(Request(tree, cluster(topics))), plan(Request(tree, cluster(topics, sizes)))
+    assert seeing.moves == blind.moves == seeing.lower_bound
+    for pick in (lambda row: row, lambda row: row[:1]):
+        loads = [load(tree, after(topics, made), pick) for made in (seeing, blind)]
+        assert oracle.evenness(loads[0]) == oracle.evenness(loads[1])
+    assert seeing.bytes == sum(change.copied * sizes[change.topic, change.partition] for change in seeing.changes)
+    assert _fullest(tree, after(topics, seeing), sizes) <= _fullest(tree, after(topics, blind), sizes)
+    counted()
+
+
+def _fullest(tree, result, sizes):
+    held = Counter()
+    for name, lists in result.items():
+        for at, row in enumerate(lists):
+            held.update(dict.fromkeys(row, sizes[name, at]))
+    return max(held[broker.id] for broker in tree.brokers)

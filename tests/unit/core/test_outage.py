@@ -1,0 +1,55 @@
+"""What-if, on cases small enough to count by hand. `tests/property/test_outage.py` has the oracle."""
+
+import numpy as np
+from tests.unit.core.clusters import cluster
+
+from rackspan.core.outage import Outage, min_insync_replicas, outage_of, outages
+from rackspan.core.snapshot import table
+
+TREE = cluster("zone rack", {0: "/a/r1", 1: "/a/r2", 2: "/b/r1", 3: "/b/r1"})
+PARTITIONS = table(
+    ["two", "one"],
+    [
+        (0, 0, [0, 2], [0, 2], 0, 100),
+        (0, 1, [0, 1], [0, 1], 0, 10),
+        (0, 2, [2, 0], [2], 2, 1),
+        (1, 0, [3], [3], 3, None),
+    ],
+)
+LEAST = np.array([2, 1])
+
+
+def test_each_domain_of_each_level_is_lost_on_its_own():
+    rows = {(row.level, row.domain): row.outage for row in outages(TREE, PARTITIONS, LEAST)}
+    assert rows["zone", "/a"] == Outage(1, 3, 3, 4, 121)
+    assert rows["zone", "/b"] == Outage(2, 3, 1, 3, 101)
+    assert rows["rack", "/a/r1"] == Outage(0, 3, 4, 3, 111)
+    assert rows["broker", "3"] == Outage(1, 2, 1, 1, 0)
+    assert len(rows) == 2 + 3 + 4
+
+
+def test_without_a_loss_it_is_as_it_is():
+    assert outage_of(TREE, PARTITIONS, LEAST, ()) == Outage(0, 1, 2, 0, 0)
+
+
+def test_losing_several_is_more_than_the_sum():
+    both = outage_of(TREE, PARTITIONS, LEAST, [0, 2])
+    assert both.offline == 2
+    assert outage_of(TREE, PARTITIONS, LEAST, [0]).offline + outage_of(TREE, PARTITIONS, LEAST, [2]).offline == 1
+
+
+def test_replicas_on_brokers_that_are_gone_are_lost_already():
+    partitions = table(["a"], [(0, 0, [0, 99], [0, 99], 99, 5)])
+    assert outage_of(TREE, partitions, np.array([1]), ()) == Outage(0, 0, 1, 0, 0)
+    assert outage_of(TREE, partitions, np.array([1]), [0]).offline == 1
+
+
+def test_bytes_add_up_exactly_beyond_what_doubles_and_64_bits_hold():
+    large = 2**63 - 1
+    partitions = table(["a"], [(0, number, [0], [0], 0, large) for number in range(3)])
+    row = next(row for row in outages(TREE, partitions, np.array([1])) if row.domain == "0")
+    assert row.outage.size_bytes == 3 * large == outage_of(TREE, partitions, np.array([1]), [0]).size_bytes
+
+
+def test_min_insync_is_kafkas_default_where_it_is_not_set():
+    assert min_insync_replicas([{}, {"min.insync.replicas": "2"}]).tolist() == [1, 2]

@@ -1,0 +1,184 @@
+"""What plans promise, by example."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from rackspan.core.placement import MissingRackError
+from rackspan.core.planning import Problem, Request, Wish, plan, rebalance
+from rackspan.core.snapshot import KnownBroker, table, tree_of
+
+SIX = [KnownBroker(broker, f"/dc{broker % 3 + 1}/r{broker // 3 + 1}") for broker in range(6)]
+
+
+def topics(**lists):
+    names = list(lists)
+    return table(
+        names,
+        [
+            (at, number, row, row, row[0], None)
+            for at, name in enumerate(names)
+            for number, row in enumerate(lists[name])
+        ],
+    )
+
+
+def changed(made):
+    return {(change.topic, change.partition): change.replicas for change in made.changes}
+
+
+def test_a_drained_broker_is_replaced_in_its_own_data_centre_and_its_leader_by_one_that_stays():
+    made = plan(Request(tree_of(SIX, drained={0}), topics(orders=[(0, 1, 2), (3, 4, 5)])))
+    assert set(changed(made)[("orders", 0)]) == {1, 2, 3}
+    assert changed(made)[("orders", 0)][0] in {1, 2}
+    assert (made.moves, made.lower_bound, made.gap) == (1, 1, 0)
+    assert (made.before.non_compliant, made.after.non_compliant) == (1, 0)
+
+
+@pytest.mark.parametrize("name", [f"topic-{number}" for number in range(10)])
+def test_a_leader_that_goes_is_followed_by_a_replica_that_is_there_already(name):
+    made = plan(Request(tree_of(SIX, drained={0}), topics(**{name: [(0, 1, 2), (0, 1, 2)]})))
+    assert {change.replicas[0] for change in made.changes} == {1, 2}
+
+
+def test_a_broker_that_is_gone_for_good_is_replaced():
+    made = plan(Request(tree_of(SIX[1:]), topics(orders=[(0, 1, 2)])))
+    assert set(changed(made)[("orders", 0)]) == {1, 2, 3}
+    assert changed(made)[("orders", 0)][2] == 3  # what has to be copied first is no leader
+
+
+def test_only_the_topics_that_were_named_are_changed():
+    made = plan(Request(tree_of(SIX, drained={0}), topics(a=[(0, 1, 2)], b=[(0, 1, 5)]), frozenset({"b"})))
+    assert [change.topic for change in made.changes] == ["b"]
+    assert (made.before.partitions, made.before.non_compliant, made.after.non_compliant) == (1, 1, 0)
+    assert made.after.levels[-1].replicas == (0, 2), "what lies on the brokers is counted whole"
+
+
+def test_partitions_to_be_created_are_placed_and_cost_no_move():
+    made = plan(Request(tree_of(SIX), topics(orders=[(0, 1, 2)]), wishes={"orders": Wish(partitions=3)}))
+    assert [(change.partition, change.before) for change in made.changes] == [(1, ()), (2, ())]
+    assert made.moves == 0
+    assert made.after.levels[-1].replicas == (1, 2)
+    assert made.after.partitions == 3
+
+
+def test_an_assignment_is_taken_as_it_is():
+    wishes = {"orders": Wish(assignment=((2, 1, 0), (3, 1, 2)))}
+    made = plan(Request(tree_of(SIX), topics(orders=[(0, 1, 2), (3, 4, 5)]), wishes=wishes))
+    assert changed(made) == {("orders", 0): (2, 1, 0), ("orders", 1): (3, 1, 2)}
+    assert (made.moves, made.lower_bound, made.reorders) == (2, 2, 1)
+
+
+def test_preferred_leaders_take_over_without_a_move():
+    wishes = {"orders": Wish(leaders=(("dc3",),))}
+    made = plan(Request(tree_of(SIX), topics(orders=[(0, 1, 2), (5, 3, 4)]), wishes=wishes))
+    assert changed(made) == {("orders", 0): (2, 0, 1)}
+    assert (made.moves, made.reorders) == (0, 1)
+
+
+def test_bytes_are_those_of_the_replicas_that_are_copied():
+    sized = table(["orders"], [(0, 0, (0, 1, 2), (), None, 100), (0, 1, (0, 4, 5), (), None, None)])
+    made = plan(Request(tree_of(SIX, drained={0}), sized))
+    assert (made.moves, made.bytes) == (2, 100)
+    assert plan(Request(tree_of(SIX, drained={0}), topics(orders=[(0, 1, 2)]))).bytes is None
+    assert plan(Request(tree_of(SIX), topics(orders=[(0, 1, 2)]))).bytes == 0
+
+
+def test_rebalancing_fills_new_brokers_to_their_share_and_no_further():
+    lists = [(number % 3, 3 + number % 3) for number in range(12)]
+    brokers = [KnownBroker(broker, f"/r{broker // 3}") for broker in range(6)]
+    grown = [*brokers, KnownBroker(6, "/r0"), KnownBroker(7, "/r1")]
+    made = rebalance(Request(tree_of(grown), topics(orders=lists)))
+    assert (made.moves, made.lower_bound) == (6, 6)
+    assert made.after.levels[-1].replicas == (3, 3)
+    assert plan(Request(tree_of(grown), topics(orders=lists))).empty
+
+
+@pytest.mark.parametrize(
+    ("wish", "problem"),
+    [
+        (
+            Wish(replication_factor=7),
+            Problem(
+                ("orders",),
+                "replicationFactor 7 needs 7 eligible brokers, there are 6",
+                "lower it to 6 or add 1 broker",
+            ),
+        ),
+        (
+            Wish(partitions=1),
+            Problem(
+                ("orders",),
+                "the topic has 2 partitions and 1 are asked for; Kafka removes none",
+                "raise partitions to 2",
+            ),
+        ),
+        (
+            Wish(assignment=((0, 1, 2),)),
+            Problem(
+                ("orders",), "its assignment has 1 partitions, the topic has 2, and Kafka removes none", "assign 1 more"
+            ),
+        ),
+        (
+            Wish(assignment=((0, 1, 9), (0, 1, 2))),
+            Problem(("orders",), "partition 0 is assigned to [0, 1, 9]", "broker 9 is not there, name another one"),
+        ),
+        (
+            Wish(assignment=((0, 1, 1), (0, 1, 2))),
+            Problem(
+                ("orders",), "partition 0 is assigned to [0, 1, 1]", "name at least one broker, and each only once"
+            ),
+        ),
+    ],
+)
+def test_what_cannot_be_is_named_with_the_smallest_change_and_the_rest_is_planned(wish, problem):
+    lists = {"orders": [(0, 1, 2), (3, 4, 5)], "other": [(0, 1, 3)]}
+    made = plan(Request(tree_of(SIX), topics(**lists), wishes={"orders": wish}))
+    assert made.problems == (problem,)
+    assert not made.feasible
+    assert [change.topic for change in made.changes] == ["other"]
+
+
+def test_draining_too_much_says_how_much_less_would_do():
+    made = plan(Request(tree_of(SIX, drained=range(6)), topics(a=[(0, 1, 2)], b=[(0, 1, 2)])))
+    assert [str(problem) for problem in made.problems] == [
+        "topics a, b: replicationFactor 3 needs 3 eligible brokers, there are 0: drain 3 fewer or add 3 brokers"
+    ]
+
+
+def test_a_cluster_of_which_only_some_racks_are_known_is_refused():
+    with pytest.raises(MissingRackError, match="broker 6 has no rack id while others have one"):
+        plan(Request(tree_of([*SIX, KnownBroker(6)]), topics(orders=[(0, 1, 2)])))
+
+
+def test_the_hash_is_the_same_in_every_process():
+    script = (
+        "from tests.unit.core.test_planning import *;"
+        "print(plan(Request(tree_of(SIX, drained={0}), topics(orders=[(0, 1, 2)]), wishes={'orders': Wish()})).hash)"
+    )
+    hashes = {
+        subprocess.run(
+            [sys.executable, "-c", script],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("0", "1", "2")
+    }
+    assert len(hashes) == 1
+
+
+def test_the_hash_tells_brokers_wishes_and_what_lies_there_apart():
+    lying = topics(orders=[(0, 1, 2)])
+    hashes = [
+        plan(Request(tree_of(SIX), lying)).hash,
+        plan(Request(tree_of(SIX, drained={5}), lying)).hash,
+        plan(Request(tree_of(SIX[:5]), lying)).hash,
+        plan(Request(tree_of(SIX), topics(orders=[(2, 1, 0)]))).hash,
+        plan(Request(tree_of(SIX), topics(others=[(0, 1, 2)]))).hash,
+        plan(Request(tree_of(SIX), lying, wishes={"orders": Wish(replication_factor=2)})).hash,
+    ]
+    assert len(set(hashes)) == len(hashes)
