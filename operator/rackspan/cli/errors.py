@@ -1,0 +1,123 @@
+"""
+What goes wrong on the command line: one line on standard error, a hint where there is one, and an exit code.
+
+Typer would print a usage error as a box of several lines, and anything else as a traceback.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from enum import IntEnum
+from pathlib import Path
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+_UsageError: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+_KUBECTL = "kubectl-"
+_WITH_TRACEBACKS = ("operator",)
+
+
+class ExitCode(IntEnum):
+    """What a script can tell apart."""
+
+    FINE = 0
+    OUT_OF_COMPLIANCE = 1
+    BAD_INPUT = 2
+    KAFKA = 3
+    DEFECT = 70  # EX_SOFTWARE of sysexits.h
+
+
+class CommandError(Exception):
+    """Ends a command; `hint` says what to do next."""
+
+    def __init__(self, message: str, hint: str = "", code: ExitCode = ExitCode.BAD_INPUT) -> None:
+        super().__init__(message)
+        self.hint = hint
+        self.code = code
+
+
+class OneLineErrors(TyperGroup):
+    """The command, with its errors told in one line each."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,  # noqa: ARG002 - always off below: errors are told here
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run, and end the process with an exit code."""
+        given = list(sys.argv[1:] if args is None else args)
+        try:
+            code = super().main(given, prog_name or called_as(), complete_var, False, windows_expand_args, **extra)
+        except CommandError as error:
+            tell(str(error), error.hint)
+            code = error.code
+        except _UsageError as error:
+            code = _told_usage(error)
+        except (typer.Abort, KeyboardInterrupt):
+            code = 130
+        except Exception as error:
+            if given[:1] in ([name] for name in _WITH_TRACEBACKS) or os.environ.get("RACKSPAN_DEBUG"):
+                raise
+            tell(
+                f"a defect of rackspan: {type(error).__name__}: {error}",
+                "RACKSPAN_DEBUG=1 shows where; please report it",
+            )
+            code = ExitCode.DEFECT
+        sys.exit(code if isinstance(code, int) else 0)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; that a reader such as `head` has seen enough is no error."""
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains once more at exit
+            return 0
+        return result
+
+
+def tell(message: str, hint: str = "") -> None:
+    """Print an error, on one line, and its hint."""
+    print(f"error: {_line(message)}", file=sys.stderr)
+    if hint:
+        print(f"hint: {_line(hint)}", file=sys.stderr)
+
+
+def warn(message: str) -> None:
+    """Print a warning on one line."""
+    print(f"warning: {_line(message)}", file=sys.stderr)
+
+
+def note(message: str) -> None:
+    """Print what is worth knowing beside the result, on one line."""
+    print(f"note: {_line(message)}", file=sys.stderr)
+
+
+def called_as() -> str:
+    """Name of the program as it was typed: kubectl runs `kubectl-rackspan` for `kubectl rackspan`."""
+    name = Path(sys.argv[0]).name
+    if name.startswith(_KUBECTL):
+        return name.replace("-", " ", 1)
+    return "rackspan" if name in ("__main__.py", "") else name
+
+
+def _told_usage(error: Any) -> int:
+    context = getattr(error, "ctx", None)
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+    else:
+        path = context.command_path if context is not None else called_as()
+        message = error.format_message().replace("Value error, ", "")  # some versions of typer say so
+        tell(message.rstrip("."), f"see {path} --help")
+    code: int = error.exit_code
+    return code
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,100 @@
+"""Options that several commands share, so that they are called the same and say the same."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rackspan.cli.output import Format
+
+
+class MissingRackPolicy(StrEnum):
+    """What to do where some brokers have a rack and some have not."""
+
+    FAIL = "fail"
+    IGNORE = "ignore"
+
+
+_CLUSTER, _TOPOLOGY, _OUTPUT = "The cluster", "Racks and brokers", "Output"
+
+SnapshotFile = Annotated[
+    str | None,
+    typer.Option(
+        "--snapshot",
+        metavar="FILE",
+        rich_help_panel=_CLUSTER,
+        help="What `rackspan snapshot` wrote; - is standard input.",
+    ),
+]
+BootstrapServer = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT,…", rich_help_panel=_CLUSTER, help="Ask a live cluster instead; several with commas."
+    ),
+]
+CommandConfig = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        rich_help_panel=_CLUSTER,
+        help="Client properties for the live cluster, as Kafka's own tools take them (TLS, SASL).",
+    ),
+]
+LogDirs = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        rich_help_panel=_CLUSTER,
+        help="Sizes of partitions: the output of kafka-log-dirs.sh --describe; - is standard input.",
+    ),
+]
+Levels = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME,…",
+        rich_help_panel=_TOPOLOGY,
+        help="Names of the steps of rack ids, top first, such as region,zone,rack. Default: level-1, level-2 …",
+    ),
+]
+MissingRacks = Annotated[
+    MissingRackPolicy,
+    typer.Option(
+        "--missing-rack-policy",
+        rich_help_panel=_TOPOLOGY,
+        help="Where some brokers have a rack and some have not: refuse, or go on as if none had one.",
+    ),
+]
+DrainBroker = Annotated[
+    list[int] | None,
+    typer.Option(
+        metavar="ID",
+        min=0,
+        rich_help_panel=_TOPOLOGY,
+        help="A broker that shall hold nothing, or is gone for good; repeat it for several.",
+    ),
+]
+DrainRack = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="PATH", rich_help_panel=_TOPOLOGY, help="Every broker below this rack path, such as /eu/eu-1a."
+    ),
+]
+Topic = Annotated[
+    str | None,
+    typer.Option(
+        "--topic", metavar="REGEX", help="Only topics whose whole name matches this regular expression. Default: all."
+    ),
+]
+Output = Annotated[Format, typer.Option("--output", "-o", rich_help_panel=_OUTPUT, help="How to print the result.")]
+ShowAll = Annotated[bool, typer.Option("--all", rich_help_panel=_OUTPUT, help="Print all rows of a long table.")]
+
+_EXIT_CODES = (
+    "Exit codes: 0 fine, 1 out of compliance (check only), 2 bad input or what cannot be done, "
+    "3 Kafka did not answer or refused."
+)
+
+
+def epilog(*examples: str) -> str:
+    """Text below a command's options: examples, one per paragraph, and the exit codes."""
+    return "\n\n".join(["Examples:", *examples, _EXIT_CODES])

@@ -1,0 +1,149 @@
+"""`rackspan place`: the replicas of a new topic, by any installed placer (KIP-879's createReplicaPlacement)."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.console import Console
+
+from rackspan.cli import options
+from rackspan.cli.errors import CommandError
+from rackspan.cli.output import Format, console, emit, plural, table
+from rackspan.cli.progress import step
+from rackspan.cli.selection import Topology, refused
+from rackspan.cli.source import Source
+from rackspan.core.compliance import judge
+from rackspan.core.placement import ClusterView, InfeasibleError, Placement, PlacementSpec
+from rackspan.core.snapshot import NONE, Partitions
+from rackspan.core.topology import RackTree
+from rackspan.placers import PlacerLoadError, load_placers
+
+EPILOG = options.epilog(
+    "$ rackspan place --snapshot prod.json --partitions 12 --replication-factor 3",
+    "$ rackspan place --snapshot prod.json --partitions 12 --replication-factor 3 --placer Striped --start-index 0 "
+    "--shift 0 -o json",
+    "$ rackspan place --bootstrap-server kafka:9092 --partitions 6 --replication-factor 2 --brokers 1,2,3",
+)
+_WITHOUT_START = ("MultiLevel",)
+_ROWS = 50
+
+
+def place(
+    partitions: Annotated[int, typer.Option(min=1, max=1_000_000, metavar="N", help="Partitions of the new topic.")],
+    replication_factor: Annotated[
+        int, typer.Option(min=1, max=32_767, metavar="R", help="Replicas of each partition.")
+    ],
+    snapshot: options.SnapshotFile = None,
+    bootstrap_server: options.BootstrapServer = None,
+    command_config: options.CommandConfig = None,
+    placer: Annotated[
+        str, typer.Option(metavar="NAME", help="MultiLevel, Striped, Rings, Simple, or another that is installed.")
+    ] = "MultiLevel",
+    start_index: Annotated[
+        int | None, typer.Option(min=0, metavar="I", help="Where Simple, Striped and Rings begin.")
+    ] = None,
+    shift: Annotated[
+        int | None, typer.Option(min=0, metavar="S", help="Their first distance between leader and follower.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, metavar="S", help="Decides what is left open. Default: 0.")] = None,
+    brokers: Annotated[
+        str | None, typer.Option(metavar="ID,…", help="Only these brokers. Default: all that are not drained.")
+    ] = None,
+    levels: options.Levels = "",
+    missing_rack_policy: options.MissingRacks = options.MissingRackPolicy.FAIL,
+    drain_broker: options.DrainBroker = None,
+    drain_rack: options.DrainRack = None,
+    output: options.Output = Format.TABLE,
+    show_all: options.ShowAll = False,
+) -> None:
+    """Place the replicas of a new topic, and print them: the first replica of each partition is its preferred leader.
+
+    What lies on the brokers already is taken into account. Nothing is created.
+    """
+    _refuse_contradictions(placer, start_index, shift, seed)
+    included = _ids(brokers)
+    topology = Topology(levels, missing_rack_policy, drain_broker or (), drain_rack or ())
+    found = Source(snapshot, bootstrap_server, command_config).read(topology.drain_brokers)
+    tree = topology.tree_with_gaps(found)  # whether racks are needed is the placer's to say
+    spec = PlacementSpec(
+        partitions, replication_factor, include=included, seed=seed or 0, start_index=start_index, shift=shift
+    )
+    with step(f"placing {plural(partitions, 'partition')}"):
+        made = _placed(placer, spec, view(tree, found.partitions))
+    if output is Format.TABLE:
+        _print(tree, made, most=partitions if show_all else _ROWS)
+    else:
+        emit({"placement": made.partitions, "placer": placer, "seed": spec.seed}, output)
+
+
+def view(tree: RackTree, partitions: Partitions) -> ClusterView:
+    """Give the tree with what lies on its brokers."""
+    return ClusterView(tree, _counted(partitions.replicas), _counted(partitions.replicas[:, :1]))
+
+
+def _counted(brokers: np.ndarray[tuple[int, ...], np.dtype[np.int32]]) -> dict[int, int]:
+    ids, counts = np.unique(brokers[brokers != NONE], return_counts=True)
+    return dict(zip(ids.tolist(), counts.tolist(), strict=True))
+
+
+def _placed(name: str, spec: PlacementSpec, cluster: ClusterView) -> Placement:
+    try:
+        placers = load_placers()
+    except PlacerLoadError as error:
+        raise CommandError(str(error), "remove or mend that package") from error
+    if name not in placers:
+        raise CommandError(f'--placer "{name}": no such placer is installed', f"there are {', '.join(placers)}")
+    try:
+        made = placers[name].place(spec, cluster)
+    except InfeasibleError as error:
+        raise refused(error) from error
+    if made is None:
+        raise CommandError(f"the placer {name} leaves this placement to Kafka", "choose another --placer")
+    return made
+
+
+def _refuse_contradictions(placer: str, start_index: int | None, shift: int | None, seed: int | None) -> None:
+    started = [option for option, value in (("--start-index", start_index), ("--shift", shift)) if value is not None]
+    if started and seed is not None:
+        raise CommandError(f"{started[0]} and --seed exclude each other", "leave one of them out")
+    if started and placer in _WITHOUT_START:
+        raise CommandError(
+            f"{started[0]} is for Simple, Striped and Rings; {placer} does not use it", "vary --seed instead"
+        )
+
+
+def _ids(brokers: str | None) -> tuple[str, ...]:
+    if brokers is None:
+        return ()
+    ids = tuple(one.strip() for one in brokers.split(","))
+    for one in ids:
+        if not (one.isascii() and one.isdigit()):
+            raise CommandError(f'--brokers "{brokers}": "{one}" is no broker id', "write ids such as 1,2,3")
+    return tuple(str(int(one)) for one in ids)
+
+
+def _print(tree: RackTree, made: Placement, most: int) -> None:
+    screen = console()
+    rows = table("#partition", "leader", "followers")
+    for partition, (leader, *followers) in enumerate(made.partitions[:most]):
+        rows.add_row(str(partition), str(leader), " ".join(map(str, followers)))
+    screen.print(rows)
+    if len(made) > most:
+        screen.print(f"… and {plural(len(made) - most, 'more partition')} (--all prints them)")
+    _print_balance(screen, tree, made.partitions)
+    verdict = judge(tree, made)
+    if verdict.compliant:
+        screen.print("all partitions are compliant", style="green")
+    else:
+        screen.print(f"{plural(verdict.non_compliant, 'partition')} out of compliance", style="bold red")
+
+
+def _print_balance(screen: Console, tree: RackTree, rows: Sequence[Sequence[int]]) -> None:
+    replicas = tree.positions([broker for row in rows for broker in row])
+    leaders = tree.positions([row[0] for row in rows])
+    shown = table("level", "#domains", "#replicas", "#leaders")
+    for level in tree.nodes[1:]:
+        spans = [np.bincount(level.of_broker[at], minlength=len(level)) for at in (replicas, leaders)]
+        shown.add_row(level.name, f"{len(level):,}", *(f"{span.min():,} to {span.max():,}" for span in spans))
+    screen.print(shown)

@@ -1,0 +1,159 @@
+"""`rackspan plan`: the fewest moves to what is wished, with the certificate that there are no fewer."""
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from rackspan.cli import options, plan_for_kafka, plan_for_people
+from rackspan.cli.errors import CommandError, ExitCode, tell
+from rackspan.cli.output import Format, emit
+from rackspan.cli.plan_document import document
+from rackspan.cli.progress import step
+from rackspan.cli.selection import Topology, nearest, topics_matching
+from rackspan.cli.source import Source
+from rackspan.core.planning import Plan, Problem, Request, Wish, rebalance
+from rackspan.core.planning import plan as make_plan
+from rackspan.core.snapshot import Snapshot
+
+EPILOG = options.epilog(
+    "$ rackspan plan --snapshot prod.json",
+    "$ rackspan plan --snapshot prod.json --drain-broker 12 --drain-rack /eu/eu-1a/r7 -o markdown",
+    "$ rackspan plan --snapshot prod.json --topic 'payments.*' --replication-factor payments=4",
+    "$ rackspan plan --snapshot prod.json --partitions payments=24 -o json",
+    "$ rackspan plan --bootstrap-server kafka:9092 --rebalance -o reassignment > moves.json",
+    "$ kafka-reassign-partitions.sh --bootstrap-server kafka:9092 --execute --reassignment-json-file moves.json",
+)
+_MOST_REPLICAS, _MOST_PARTITIONS = 32_767, 1_000_000
+_SENTENCES = 5
+
+
+class PlanFormat(StrEnum):
+    """The formats of a plan."""
+
+    TABLE = "table"
+    JSON = "json"
+    YAML = "yaml"
+    REASSIGNMENT = "reassignment"
+    MARKDOWN = "markdown"
+
+
+def plan(
+    snapshot: options.SnapshotFile = None,
+    bootstrap_server: options.BootstrapServer = None,
+    command_config: options.CommandConfig = None,
+    log_dirs: options.LogDirs = None,
+    topic: options.Topic = None,
+    replication_factor: Annotated[
+        list[str] | None, typer.Option(metavar="TOPIC=R", help="Replicas a topic shall have; repeat it for several.")
+    ] = None,
+    partitions: Annotated[
+        list[str] | None, typer.Option(metavar="TOPIC=N", help="Partitions a topic shall have; repeat it for several.")
+    ] = None,
+    rebalance_too: Annotated[
+        bool, typer.Option("--rebalance", help="Move more than compliance needs, until brokers hold equally many.")
+    ] = False,
+    levels: options.Levels = "",
+    missing_rack_policy: options.MissingRacks = options.MissingRackPolicy.FAIL,
+    drain_broker: options.DrainBroker = None,
+    drain_rack: options.DrainRack = None,
+    output: Annotated[
+        PlanFormat,
+        typer.Option(
+            "--output",
+            "-o",
+            rich_help_panel="Output",
+            help="How to print the plan; reassignment is what kafka-reassign-partitions.sh --execute takes.",
+        ),
+    ] = PlanFormat.TABLE,
+    show_all: options.ShowAll = False,
+) -> None:
+    """Plan the fewest moves that bring every topic into compliance, off drained brokers and to what is wished.
+
+    The plan states its lower bound, so that a reviewer sees that it cannot be done with less. Nothing is executed.
+    """
+    topology = Topology(levels, missing_rack_policy, drain_broker or (), drain_rack or ())
+    source = Source(snapshot, bootstrap_server, command_config, log_dirs)
+    found = source.read_topics("to plan", topology.drain_brokers)
+    _refuse_silent_brokers(found, topology)
+    chosen = _chosen(found, topic)
+    request = Request(
+        topology.tree(found), found.partitions, chosen, _wishes(found, chosen, replication_factor, partitions)
+    )
+    with step("planning"):
+        made = rebalance(request) if rebalance_too else make_plan(request)
+    _print(made, found, output, show_all=show_all)
+    if not made.feasible:
+        _tell(made.problems)
+        raise typer.Exit(ExitCode.BAD_INPUT)
+
+
+def _print(made: Plan, found: Snapshot, output: PlanFormat, *, show_all: bool) -> None:
+    match output:
+        case PlanFormat.TABLE:
+            plan_for_people.print_table(made, show_all=show_all)
+        case PlanFormat.MARKDOWN:
+            plan_for_people.print_markdown(made, show_all=show_all)
+        case PlanFormat.REASSIGNMENT if made.feasible:
+            plan_for_kafka.print_reassignment(made, found.partitions)
+        case PlanFormat.REASSIGNMENT:
+            pass  # half of what was asked for is not to be executed by mistake
+        case _:
+            emit(document(made), Format(output.value))
+
+
+def _tell(problems: Sequence[Problem]) -> None:
+    for problem in problems[:_SENTENCES]:
+        tell(str(problem).removesuffix(f": {problem.smallest_change}"), problem.smallest_change)
+    if len(problems) > _SENTENCES:
+        tell(f"and {len(problems) - _SENTENCES} more like that", "-o json lists them all")
+
+
+def _refuse_silent_brokers(found: Snapshot, topology: Topology) -> None:
+    """Refuse a live broker's absence: to plan it away while it restarts would copy all it holds."""
+    silent = set(found.unknown_brokers).difference(topology.drain_brokers)
+    if silent:
+        broker = min(silent)
+        raise CommandError(
+            f"broker {broker} holds replicas and did not answer",
+            f"wait until it is back, or pass --drain-broker {broker} if it is gone for good",
+        )
+
+
+def _chosen(found: Snapshot, pattern: str | None) -> frozenset[str] | None:
+    if pattern is None:
+        return None
+    return frozenset(found.partitions.names[at] for at in topics_matching(found, pattern).tolist())
+
+
+def _wishes(
+    found: Snapshot, chosen: frozenset[str] | None, factors: Sequence[str] | None, counts: Sequence[str] | None
+) -> Mapping[str, Wish]:
+    names = frozenset(found.partitions.names)
+    wanted_factors = _numbers("--replication-factor", factors or (), names, chosen, _MOST_REPLICAS)
+    wanted_counts = _numbers("--partitions", counts or (), names, chosen, _MOST_PARTITIONS)
+    return {
+        name: Wish(replication_factor=wanted_factors.get(name), partitions=wanted_counts.get(name))
+        for name in sorted({*wanted_factors, *wanted_counts})
+    }
+
+
+def _numbers(
+    option: str, given: Sequence[str], names: frozenset[str], chosen: frozenset[str] | None, most: int
+) -> dict[str, int]:
+    numbers: dict[str, int] = {}
+    for text in given:
+        name, equals, value = text.rpartition("=")
+        if not equals or not name:
+            raise CommandError(f'{option} "{text}": write it as TOPIC=NUMBER')
+        if name not in names:
+            raise CommandError(f'{option} "{text}": there is no topic {name}', nearest(name, names))
+        if chosen is not None and name not in chosen:
+            raise CommandError(f'{option} "{text}": --topic leaves {name} out', "widen --topic, or leave it out")
+        if name in numbers:
+            raise CommandError(f"{option}: topic {name} is named twice")
+        if not (value.isascii() and value.isdigit()) or len(value) > len(str(most)) or not 1 <= int(value) <= most:
+            raise CommandError(f'{option} "{text}": "{value}" is no number from 1 to {most:,}')
+        numbers[name] = int(value)
+    return numbers

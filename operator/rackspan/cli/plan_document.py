@@ -1,0 +1,45 @@
+"""A plan as a document for programs."""
+
+from typing import Any
+
+from rackspan.core.planning import Plan, State
+
+
+def document(plan: Plan) -> dict[str, Any]:
+    """Give the JSON of a plan; `problems` only where there are some, and only the partitions that change."""
+    certificate = {
+        "hash": plan.hash,
+        "feasible": plan.feasible,
+        "moves": plan.moves,
+        "lowerBound": plan.lower_bound,
+        "gap": plan.gap,
+        "reorders": plan.reorders,
+        "bytes": plan.bytes,
+        "before": _state(plan.before),
+        "after": _state(plan.after),
+    }
+    problems = [
+        {"topics": problem.topics, "reason": problem.reason, "smallestChange": problem.smallest_change}
+        for problem in plan.problems
+    ]
+    changes = [
+        {"topic": one.topic, "partition": one.partition, "replicas": one.replicas, "from": one.before}
+        for one in plan.changes
+    ]
+    return {**certificate, **({"problems": problems} if problems else {}), "partitions": changes}
+
+
+def _state(state: State) -> dict[str, Any]:
+    return {
+        "partitions": state.partitions,
+        "nonCompliant": state.non_compliant,
+        "unfair": dict(state.unfair),
+        "levels": [
+            {
+                "level": extent.name,
+                "replicas": {"min": extent.replicas[0], "max": extent.replicas[1]},
+                "leaders": {"min": extent.leaders[0], "max": extent.leaders[1]},
+            }
+            for extent in state.levels
+        ],
+    }

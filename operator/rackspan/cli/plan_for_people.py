@@ -1,0 +1,176 @@
+"""A plan as people read it: on call in a terminal, and as a reviewer of a pull request."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rich.console import Console
+
+from rackspan.cli.output import console, plural, size, table
+from rackspan.core.planning import Change, Plan, State
+
+_ROWS = 20
+_MARKDOWN_ROWS = 500
+"""GitHub refuses a comment of more than 65,536 characters."""
+
+
+def print_table(plan: Plan, *, show_all: bool) -> None:
+    """Print what is wrong, what it costs, and what changes."""
+    screen = console()
+    if plan.empty:
+        words = "nothing to do" if plan.feasible else "nothing of it can be done"
+        fine = plan.feasible and not plan.after.non_compliant
+        screen.print(f"{words}: {_wrong(plan)}  (plan {plan.hash})", style="green" if fine else "bold red")
+        _print_states(screen, plan)
+        return
+    screen.print(_wrong(plan), style="bold")
+    screen.print(f"{_cost(plan)}  (plan {plan.hash})")
+    _print_states(screen, plan)
+    rows = table("topic", "#partition", "now", "planned", "#copied", "#bytes")
+    most = len(plan.changes) if show_all else _ROWS
+    for change in plan.changes[:most]:
+        copied = change.copied
+        known = None if change.size_bytes is None else change.size_bytes * copied
+        rows.add_row(
+            change.topic,
+            str(change.partition),
+            _replicas(change.before) or "new",
+            _replicas(change.replicas),
+            str(copied),
+            size(known) if copied else "",
+        )
+    screen.print(rows)
+    if len(plan.changes) > most:
+        screen.print(f"… and {plural(len(plan.changes) - most, 'more partition')} (--all prints them)")
+
+
+def print_markdown(plan: Plan, *, show_all: bool) -> None:
+    """Print the plan for a pull request: the certificate first, then topics, and every change folded away."""
+    print("\n".join(_markdown(plan, len(plan.changes) if show_all else _MARKDOWN_ROWS)))
+
+
+def _wrong(plan: Plan) -> str:
+    before, after = plan.before, plan.after
+    if not before.non_compliant and not after.non_compliant:
+        return f"all {plural(after.partitions, 'partition')} are compliant"
+    are = "is" if before.non_compliant == 1 else "are"
+    wrong = f"{before.non_compliant:,} of {plural(before.partitions, 'partition')} {are} out of compliance"
+    if before.non_compliant == after.non_compliant:
+        return f"{wrong} and {'stays' if before.non_compliant == 1 else 'stay'} so"
+    return f"{wrong} now, {after.non_compliant:,} afterwards"
+
+
+def _cost(plan: Plan) -> str:
+    words = [f"{plural(plan.moves, 'move')}, {_bound(plan)}"]
+    if plan.moves:
+        words.append("an unknown number of bytes to copy" if plan.bytes is None else f"{size(plan.bytes)} to copy")
+    if plan.reorders:
+        words.append(f"{plural(plan.reorders, 'reorder')} without copying")
+    created = sum(not change.before for change in plan.changes)
+    if created:
+        words.append(f"{plural(created, 'new partition')}")
+    return "; ".join(words)
+
+
+def _bound(plan: Plan) -> str:
+    if plan.gap:
+        return f"{plan.gap:,} more than the lower bound of {plan.lower_bound:,}"
+    return f"the fewest there can be (lower bound {plan.lower_bound:,})"
+
+
+def _replicas(replicas: Sequence[int]) -> str:
+    return " ".join(map(str, replicas))
+
+
+def _print_states(screen: Console, plan: Plan) -> None:
+    rows = table("level", "#unfair", "#replicas per domain", "#leaders per domain")
+    for line in _levels(plan.before, plan.after):
+        rows.add_row(*line)
+    screen.print(rows)
+
+
+def _levels(before: State, after: State) -> Iterator[tuple[str, str, str, str]]:
+    """Per level: its name, and what changes in unfair partitions, replicas and leaders."""
+    for one, other in zip(before.levels, after.levels, strict=True):
+        unfair = ""
+        if one.name in before.unfair:
+            unfair = _change(f"{before.unfair[one.name]:,}", f"{after.unfair[one.name]:,}")
+        yield (
+            one.name,
+            unfair,
+            _change(_span(one.replicas), _span(other.replicas)),
+            _change(_span(one.leaders), _span(other.leaders)),
+        )
+
+
+def _span(extent: tuple[int, int]) -> str:
+    least, most = extent
+    return f"{least:,}" if least == most else f"{least:,} to {most:,}"
+
+
+def _change(before: str, after: str) -> str:
+    return before if before == after else f"{before} → {after}"
+
+
+@dataclass(slots=True)
+class _Topic:
+    changed: int = 0
+    moves: int = 0
+    reorders: int = 0
+    created: int = 0
+    size_bytes: int | None = 0
+
+    def add(self, change: Change) -> None:
+        self.changed += 1
+        self.moves += change.copied
+        self.reorders += change.is_reorder
+        self.created += not change.before
+        if change.copied:
+            known = None if change.size_bytes is None else change.size_bytes * change.copied
+            self.size_bytes = None if known is None or self.size_bytes is None else self.size_bytes + known
+
+
+def _markdown(plan: Plan, most: int) -> Iterator[str]:
+    yield f"## Kafka reassignment plan `{plan.hash}`\n"
+    for problem in plan.problems:
+        yield f"> [!CAUTION]\n> {problem}\n"
+    yield (
+        f"**{_cost(plan)}.** {_wrong(plan)[0].upper()}{_wrong(plan)[1:]}.\n"
+        if plan.changes
+        else (f"**Nothing to do.** {_wrong(plan)[0].upper()}{_wrong(plan)[1:]}.\n")
+    )
+    yield "| certificate | |\n|---|---:|"
+    yield f"| moves (replicas to copy) | {plan.moves:,} |"
+    yield f"| lower bound | {plan.lower_bound:,} |"
+    yield f"| gap | {plan.gap:,} |"
+    yield f"| reorders (no copying) | {plan.reorders:,} |"
+    yield f"| bytes to copy | {'not known' if plan.bytes is None else size(plan.bytes)} |"
+    yield f"| out of compliance | {_change(f'{plan.before.non_compliant:,}', f'{plan.after.non_compliant:,}')} |\n"
+    yield "| level | unfair partitions | replicas per domain | leaders per domain |\n|---|---:|---:|---:|"
+    for line in _levels(plan.before, plan.after):
+        yield f"| {' | '.join(line)} |"
+    if plan.changes:
+        yield ""
+        yield from _markdown_topics(plan)
+        yield ""
+        yield from _markdown_changes(plan, most)
+
+
+def _markdown_topics(plan: Plan) -> Iterator[str]:
+    topics: dict[str, _Topic] = {}
+    for change in plan.changes:
+        topics.setdefault(change.topic, _Topic()).add(change)
+    yield "| topic | partitions changed | moves | reorders | new | bytes to copy |\n|---|---:|---:|---:|---:|---:|"
+    for name, one in topics.items():
+        bytes_ = "not known" if one.size_bytes is None else size(one.size_bytes)
+        yield f"| `{name}` | {one.changed:,} | {one.moves:,} | {one.reorders:,} | {one.created:,} | {bytes_} |"
+
+
+def _markdown_changes(plan: Plan, most: int) -> Iterator[str]:
+    yield f"<details><summary>{plural(len(plan.changes), 'change')}</summary>\n"
+    yield "| topic | partition | now | planned |\n|---|---:|---|---|"
+    for change in plan.changes[:most]:
+        before = _replicas(change.before) or "new"
+        yield f"| `{change.topic}` | {change.partition} | {before} | {_replicas(change.replicas)} |"
+    if len(plan.changes) > most:
+        yield f"\n… and {len(plan.changes) - most:,} more: `rackspan plan --all -o markdown`, or `-o json`."
+    yield "\n</details>"

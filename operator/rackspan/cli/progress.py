@@ -1,0 +1,53 @@
+"""A progress bar on standard error: only on a terminal, and only once a step has taken a second."""
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+_PATIENCE_SECONDS = 1.0
+
+
+class Step:
+    """One step under way; without a call of `advance` its bar only pulses."""
+
+    def __init__(self, bar: Progress, description: str) -> None:
+        self._bar = bar
+        self._task = bar.add_task(description, total=None)
+
+    def describe(self, description: str) -> None:
+        """Say what is under way."""
+        self._bar.update(self._task, description=description)
+
+    def advance(self, done: int, total: int) -> None:
+        """Say how far it is."""
+        self._bar.update(self._task, completed=done, total=total)
+
+
+@contextmanager
+def step(description: str) -> Iterator[Step]:
+    """Show a bar while the block runs, should that take long."""
+    console = Console(stderr=True)
+    bar = Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not sys.stderr.isatty(),
+    )
+    timer = threading.Timer(_PATIENCE_SECONDS, bar.start)
+    timer.daemon = True
+    if not bar.disable:
+        timer.start()
+    try:
+        yield Step(bar, description)
+    finally:
+        timer.cancel()
+        if not bar.disable:
+            timer.join()  # it may be drawing just now
+            bar.stop()

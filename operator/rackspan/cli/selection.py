@@ -1,0 +1,125 @@
+"""Which brokers and which topics of a snapshot a command is about."""
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+import numpy as np
+
+from rackspan.cli.errors import CommandError
+from rackspan.cli.options import MissingRackPolicy
+from rackspan.core.compliance import BROKER_LEVEL
+from rackspan.core.placement import InfeasibleError, MissingRackError
+from rackspan.core.snapshot import Snapshot, tree_of
+from rackspan.core.topology import IntArray, RackPathError, RackTree, TopologyError, domain_name, parse_rack
+
+_NEAR = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """What the options say about racks and brokers."""
+
+    levels: str = ""
+    missing_racks: MissingRackPolicy = MissingRackPolicy.FAIL
+    drain_brokers: Sequence[int] = ()
+    drain_racks: Sequence[str] = ()
+
+    def tree(self, snapshot: Snapshot) -> RackTree:
+        """Do as `tree_with_gaps` does; refuse brokers without a rack where others have one."""
+        tree = self.tree_with_gaps(snapshot)
+        if tree.missing_racks:
+            raise refused(MissingRackError(tree.missing_racks))
+        return tree
+
+    def tree_with_gaps(self, snapshot: Snapshot) -> RackTree:
+        """
+        The snapshot's rack tree, in which drained brokers are not eligible, for those who see to racks themselves.
+
+        Raises CommandError where levels and racks do not fit, a name is nobody's, or no broker is left.
+        """
+        ignore = self.missing_racks is MissingRackPolicy.IGNORE and any(b.rack is None for b in snapshot.brokers)
+        names = level_names(self.levels)
+        try:
+            tree = tree_of(snapshot.brokers, names, ignore_racks=ignore)
+            drained = self._drained(snapshot, tree)
+            if drained:
+                tree = tree_of(snapshot.brokers, names, drained=drained, ignore_racks=ignore)
+        except (RackPathError, TopologyError) as error:
+            raise CommandError(str(error), "name as many --levels as the longest rack id has steps") from error
+        if not tree.capacity:
+            raise CommandError(f"all {len(tree)} brokers are drained, none is left to hold replicas", "leave some")
+        return tree
+
+    def _drained(self, snapshot: Snapshot, tree: RackTree) -> set[int]:
+        ids = {broker.id for broker in snapshot.brokers}
+        named = ids.union(snapshot.unknown_brokers)
+        for broker in self.drain_brokers:
+            if broker not in named:
+                raise CommandError(
+                    f"--drain-broker {broker}: the cluster has no broker {broker}", f"its brokers are {_some(ids)}"
+                )
+        drained = set(self.drain_brokers)
+        for path in self.drain_racks:
+            drained.update(brokers_below(tree, path, "--drain-rack"))
+        return drained
+
+
+def level_names(levels: str) -> tuple[str, ...]:
+    """Names from `region,zone,rack`. Raises CommandError."""
+    names = tuple(name.strip() for name in levels.split(",")) if levels else ()
+    for at, name in enumerate(names):
+        if not name:
+            raise CommandError(f'--levels "{levels}": name {at + 1} is empty')
+        if name in names[:at]:
+            raise CommandError(f'--levels "{levels}": "{name}" is named twice')
+        if name == BROKER_LEVEL:
+            raise CommandError(f'--levels "{levels}": "{BROKER_LEVEL}" is always the last level, leave it out')
+    return names
+
+
+def brokers_below(tree: RackTree, path: str, option: str) -> tuple[int, ...]:
+    """Ids of the brokers below a rack path, whose steps may hold `*` and `?`. Raises CommandError."""
+    try:
+        pattern = domain_name(parse_rack(path))
+    except RackPathError as error:
+        raise CommandError(f"{option}: {error}") from error
+    found = tree.matches(pattern)
+    if not found:
+        domains = [domain_name(one) for level in tree.nodes[1:-1] for one in level.paths]
+        raise CommandError(f"{option} {path}: the cluster has no such rack", nearest(pattern, domains))
+    return found
+
+
+def topics_matching(snapshot: Snapshot, pattern: str | None) -> IntArray:
+    """Indexes of the topics whose whole name matches; all without a pattern. Raises CommandError."""
+    names = snapshot.partitions.names
+    if pattern is None:
+        return np.arange(len(names))
+    try:
+        matches = re.compile(pattern).fullmatch
+    except re.error as error:
+        raise CommandError(f'--topic "{pattern}": is no regular expression: {error}') from error
+    found = np.flatnonzero([matches(name) is not None for name in names])
+    if not len(found):
+        raise CommandError(f'--topic "{pattern}": matches no topic', nearest(pattern, names))
+    return found
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Hint that names what was probably meant."""
+    names = list(known)
+    close = get_close_matches(name, names, _NEAR, 0.5) or sorted(names)[:_NEAR]
+    return f"the nearest are {', '.join(close)}" if close else "there are none"
+
+
+def refused(error: InfeasibleError) -> CommandError:
+    """Give the same sentence in the words of the command line."""
+    change = error.smallest_change.replace("set missingRackPolicy: Ignore", "pass --missing-rack-policy ignore")
+    return CommandError(error.reason.replace("replicationFactor", "--replication-factor"), change)
+
+
+def _some(ids: Collection[int]) -> str:
+    few = sorted(ids)[:10]
+    return ", ".join(map(str, few)) + (f" … ({len(ids)} in all)" if len(few) < len(ids) else "")

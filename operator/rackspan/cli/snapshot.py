@@ -1,0 +1,58 @@
+"""`rackspan snapshot`: a cluster as one file."""
+
+import sys
+
+import numpy as np
+from msgspec.json import decode
+
+from rackspan.cli import options
+from rackspan.cli.output import Format, console, count, emit, plural, size, table
+from rackspan.cli.source import Source
+from rackspan.core.snapshot import NONE, Snapshot
+from rackspan.snapshots import snapshot_lines
+
+EPILOG = options.epilog(
+    "$ rackspan snapshot --bootstrap-server kafka:9092 -o json > prod.json",
+    "$ kafka-log-dirs.sh --bootstrap-server kafka:9092 --describe > dirs.txt; rackspan snapshot --bootstrap-server "
+    "kafka:9092 --log-dirs dirs.txt > prod.json",
+    "$ rackspan snapshot --snapshot prod.json -o table",
+)
+
+
+def snapshot(
+    snapshot: options.SnapshotFile = None,
+    bootstrap_server: options.BootstrapServer = None,
+    command_config: options.CommandConfig = None,
+    log_dirs: options.LogDirs = None,
+    output: options.Output = Format.JSON,
+) -> None:
+    """Write a cluster's brokers, racks and partitions as one file, from which all other commands work without Kafka."""
+    found = Source(snapshot, bootstrap_server, command_config, log_dirs).read()
+    if output is Format.JSON:
+        sys.stdout.writelines(snapshot_lines(found))
+    elif output is Format.YAML:
+        emit(decode("".join(snapshot_lines(found))), output)
+    else:
+        _print(found)
+
+
+def _print(found: Snapshot) -> None:
+    screen = console()
+    partitions = found.partitions
+    known = partitions.size_bytes != NONE
+    replicas = int(partitions.replication_factor.sum())
+    stored = int((partitions.size_bytes * partitions.replication_factor)[known].sum()) if known.any() else None
+    screen.print(
+        f"cluster {found.cluster_id or 'without an id'}: {plural(len(found.brokers), 'broker')}, "
+        f"{plural(len(partitions.names), 'topic')}, {plural(len(partitions), 'partition')}, "
+        f"{plural(replicas, 'replica')}, {size(stored)}"
+    )
+    rows = table("rack", "#brokers", "#replicas", "#leaders")
+    racks: dict[str, list[int]] = {}
+    for broker in found.brokers:
+        racks.setdefault(broker.rack or "(none)", []).append(broker.id)
+    for rack, ids in sorted(racks.items()):
+        held = int(np.count_nonzero(np.isin(partitions.replicas, ids)))
+        led = int(np.count_nonzero(np.isin(partitions.leader, ids)))
+        rows.add_row(rack, f"{len(ids):,}", count(held), count(led))
+    screen.print(rows)

@@ -1,0 +1,82 @@
+"""Where a command's cluster comes from: a snapshot file, or a live cluster."""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+from rackspan.cli.errors import CommandError, ExitCode, warn
+from rackspan.cli.progress import step
+from rackspan.core.snapshot import Snapshot
+from rackspan.snapshots import SnapshotError, read_log_dirs, read_snapshot, with_sizes
+from rackspan.snapshots.reading import STDIN, shown_name
+
+Advance = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What the options say."""
+
+    snapshot: str | None
+    bootstrap_server: str | None
+    command_config: Path | None
+    log_dirs: str | None = None
+
+    @property
+    def live(self) -> bool:
+        """Whether it is a cluster and no file."""
+        return self.bootstrap_server is not None
+
+    @property
+    def name(self) -> str:
+        """The file or the servers, as sentences begin."""
+        return self.bootstrap_server or shown_name(self.snapshot or "")
+
+    def read(self, gone: Collection[int] = ()) -> Snapshot:
+        """Read the file, in which partitions may name brokers in `gone`, or ask the cluster. Raises CommandError."""
+        self._refuse_contradictions()
+        try:
+            with step(f"reading {self.name}") as progress:
+                found = self._taken(progress.advance) if self.live else self._read(gone, progress.advance)
+                return found if self.log_dirs is None else with_sizes(found, read_log_dirs(self.log_dirs))
+        except SnapshotError as error:
+            raise CommandError(str(error)) from error
+
+    def read_topics(self, purpose: str, gone: Collection[int] = ()) -> Snapshot:
+        """Do the same for a purpose that needs topics, such as `to check`."""
+        found = self.read(gone)
+        if not len(found.partitions):
+            raise CommandError(f"{self.name}: holds no topics, so there is nothing {purpose}")
+        return found
+
+    def _refuse_contradictions(self) -> None:
+        if (self.snapshot is None) == (self.bootstrap_server is None):
+            both = "only one of --snapshot and --bootstrap-server can be used"
+            raise CommandError(
+                both if self.snapshot is not None else "the cluster is missing",
+                "pass --snapshot FILE, or --bootstrap-server HOST:PORT",
+            )
+        if self.command_config is not None and not self.live:
+            raise CommandError("--command-config is for --bootstrap-server", "leave it out with a snapshot file")
+        if self.snapshot == STDIN and self.log_dirs == STDIN:
+            raise CommandError("--snapshot and --log-dirs cannot both be standard input")
+
+    def _read(self, gone: Collection[int], advance: Advance) -> Snapshot:
+        return read_snapshot(self.snapshot or "", gone, advance)
+
+    def _taken(self, advance: Advance) -> Snapshot:
+        # Only these lines need Kafka's client, which takes longer to import than most commands run.
+        from rackspan.kafka.command_config import CommandConfigError, read_command_config  # noqa: PLC0415
+        from rackspan.kafka.snapshot import take_snapshot  # noqa: PLC0415
+        from rackspan.reconcile.failures import FailureError  # noqa: PLC0415
+
+        try:
+            properties = {} if self.command_config is None else read_command_config(self.command_config)
+            live = take_snapshot(self.bootstrap_server or "", properties, advance)
+        except CommandConfigError as error:
+            raise CommandError(str(error)) from error
+        except FailureError as error:
+            raise CommandError(str(error.failure.message), code=ExitCode.KAFKA) from error
+        for sentence in live.warnings:
+            warn(sentence)
+        return live.snapshot

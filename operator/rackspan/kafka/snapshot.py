@@ -1,0 +1,202 @@
+"""A snapshot of a live cluster, over the same client as the operator's.
+
+Kafka's metadata has replicas, ISR and leaders, the cluster's description racks, and topics' configurations the rest.
+Sizes of partitions are not among what confluent-kafka can ask for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from confluent_kafka import TopicCollection
+
+from rackspan.api.racktopology import KafkaSpec
+from rackspan.core.snapshot import KnownBroker, Snapshot, table
+from rackspan.kafka.admin import ConfluentAdmin
+from rackspan.kafka.command_config import CommandConfigError
+from rackspan.kafka.config import client_properties
+from rackspan.reconcile.failures import FailureError
+from rackspan.reconcile.ports import Credentials
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+
+    from rackspan.reconcile.ports import ClusterSeen, TopicConfigSeen
+
+T = TypeVar("T")
+_METADATA_SECONDS = 60.0
+_CONFIGS_AT_ONCE = 1000
+_WORDS = (
+    ("a Secret of spec.kafka.tls", "a file that --command-config names"),
+    ("spec.kafka.tls.caSecretRef", "ssl.truststore.location"),
+    ("spec.kafka.tls.clientCertSecretRef", "ssl.keystore.location"),
+    ("spec.kafka.properties", "--command-config"),
+)
+"""Sentences about connections speak of a RackTopology; here the same settings come from a file."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveSnapshot:
+    """A snapshot, and sentences about what could not be seen."""
+
+    snapshot: Snapshot
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """A cluster without its topics' partitions."""
+
+    cluster_id: str
+    brokers: tuple[KnownBroker, ...]
+    topics: tuple[str, ...]
+
+
+def take_snapshot(
+    servers: str, properties: Mapping[str, str], advance: Callable[[int, int], None] | None = None
+) -> LiveSnapshot:
+    """
+    Ask the cluster at `servers`; `advance` is told how many topics' configurations are read, and of how many.
+
+    Raises CommandConfigError where `properties` cannot be used, FailureError where Kafka does not answer or refuses.
+    """
+    told = advance or (lambda _done, _all: None)
+    return _asked(servers, properties, lambda admin: _taken(admin, told))
+
+
+def take_outline(servers: str, properties: Mapping[str, str]) -> Outline:
+    """Ask for the cluster's id, brokers and topics' names alone. Raises as `take_snapshot` does."""
+    return _asked(servers, properties, _outlined)
+
+
+def take_portion(servers: str, properties: Mapping[str, str], names: Sequence[str]) -> Snapshot:
+    """Ask for some topics alone, without brokers; those that are gone are left out. Raises as `take_snapshot` does."""
+    return _asked(servers, properties, lambda admin: _portion(admin, names))
+
+
+def _asked(
+    servers: str, properties: Mapping[str, str], question: Callable[[_SnapshotAdmin], Coroutine[Any, Any, T]]
+) -> T:
+    defaults = client_properties(KafkaSpec(servers), Credentials())
+    try:
+        admin = _SnapshotAdmin({**defaults, **properties, "bootstrap.servers": servers})
+    except FailureError as error:
+        raise CommandConfigError(_in_words_of_the_file(str(error))) from error
+    try:
+        return asyncio.run(_answered(admin, question))
+    except FailureError as error:
+        words = _in_words_of_the_file(error.failure.message)
+        raise FailureError(replace(error.failure, message=words)) from error
+
+
+class _SnapshotAdmin(ConfluentAdmin):
+    async def metadata(self) -> Mapping[str, Any]:
+        """Every topic's TopicMetadata by its name."""
+
+        def call() -> Mapping[str, Any]:
+            topics: Mapping[str, Any] = self._client.list_topics(timeout=_METADATA_SECONDS).topics
+            return topics
+
+        return await self._run("list_topics", call)
+
+    async def described(self, names: Sequence[str]) -> Mapping[str, Any]:
+        """TopicDescriptions by name; what is gone, or cannot be read, is left out."""
+
+        def call() -> Mapping[str, Any]:
+            answers = self._client.describe_topics(TopicCollection(list(names)), request_timeout=_METADATA_SECONDS)
+            answered = self._answers(answers)
+            return {name: answer.result() for name, answer in answered.items() if answer.exception() is None}
+
+        return await self._run("describe_topics", call)
+
+
+async def _answered(admin: _SnapshotAdmin, question: Callable[[_SnapshotAdmin], Coroutine[Any, Any, T]]) -> T:
+    try:
+        return await question(admin)
+    finally:
+        await admin.close()
+
+
+async def _taken(admin: _SnapshotAdmin, advance: Callable[[int, int], None]) -> LiveSnapshot:
+    cluster = await admin.cluster()
+    topics = {name: topic for name, topic in sorted((await admin.metadata()).items()) if topic.partitions}
+    names, configs = list(topics), dict[str, "TopicConfigSeen"]()
+    for start in range(0, len(names), _CONFIGS_AT_ONCE):
+        configs.update(await admin.configs(names[start : start + _CONFIGS_AT_ONCE]))
+        advance(min(start + _CONFIGS_AT_ONCE, len(names)), len(names))
+    return _assembled(cluster, topics, configs)
+
+
+async def _outlined(admin: _SnapshotAdmin) -> Outline:
+    cluster = await admin.cluster()
+    names = sorted(await admin.metadata())
+    return Outline(cluster.cluster_id, _brokers(cluster), tuple(names))
+
+
+async def _portion(admin: _SnapshotAdmin, names: Sequence[str]) -> Snapshot:
+    topics: dict[str, Any] = {}
+    configs: dict[str, TopicConfigSeen] = {}
+    for start in range(0, len(names), _CONFIGS_AT_ONCE):
+        some = names[start : start + _CONFIGS_AT_ONCE]
+        topics.update(await admin.described(some))
+        configs.update(await admin.configs([name for name in some if name in topics]))
+    rows = [
+        (at, one.id, _ids(one.replicas), set(_ids(one.isr)), one.leader.id if one.leader else None, None)
+        for at, topic in enumerate(topics.values())
+        for one in topic.partitions
+    ]
+    return Snapshot(None, (), table(tuple(topics), rows), tuple(_config(configs.get(name)) for name in topics))
+
+
+def _ids(nodes: Iterable[Any]) -> list[int]:
+    return [node.id for node in nodes]
+
+
+def _brokers(cluster: ClusterSeen) -> tuple[KnownBroker, ...]:
+    return tuple(KnownBroker(broker.id, broker.rack or None) for broker in cluster.brokers)
+
+
+def _assembled(cluster: ClusterSeen, topics: Mapping[str, Any], configs: Mapping[str, TopicConfigSeen]) -> LiveSnapshot:
+    rows = [
+        (at, number, partition.replicas, set(partition.isrs), _leader(partition), None)
+        for at, topic in enumerate(topics.values())
+        for number, partition in topic.partitions.items()
+    ]
+    snapshot = Snapshot(
+        cluster.cluster_id,
+        _brokers(cluster),
+        table(tuple(topics), rows),
+        tuple(_config(configs.get(name)) for name in topics),
+    )
+    warnings = []
+    if snapshot.unknown_brokers:
+        ids = ", ".join(map(str, snapshot.unknown_brokers))
+        many = len(snapshot.unknown_brokers) > 1
+        warnings.append(f"broker{'s' if many else ''} {ids} hold{'' if many else 's'} replicas and did not answer")
+    unread = len(topics) - len(configs)
+    if unread:
+        warnings.append(
+            f"the configuration of {unread} topic{'s' * (unread > 1)} could not be read; min.insync.replicas is taken "
+            "to be 1 there"
+        )
+    return LiveSnapshot(snapshot, tuple(warnings))
+
+
+def _leader(partition: Any) -> int | None:
+    return partition.leader if partition.leader >= 0 else None
+
+
+def _config(seen: TopicConfigSeen | None) -> Mapping[str, str]:
+    """What is set on the topic itself, and min.insync.replicas wherever it comes from."""
+    if seen is None:
+        return {}
+    effective = {} if seen.min_insync is None else {"min.insync.replicas": str(seen.min_insync)}
+    return {**{key: value for key, value in seen.own.items() if value is not None}, **effective}
+
+
+def _in_words_of_the_file(text: str) -> str:
+    for resource, file in _WORDS:
+        text = text.replace(resource, file)
+    return text

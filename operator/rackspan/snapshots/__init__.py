@@ -1,0 +1,26 @@
+"""
+Snapshot files: a cluster's brokers, topics and partitions as one JSON document, read into columns and written back.
+
+    {"clusterId": str | null,
+     "brokers": [{"id": int, "rack": str | null}],
+     "topics": [{"name": str, "config": {…},
+                 "partitions": [{"partition": int, "replicas": [int], "isr": [int], "leader": int | null,
+                                 "sizeBytes": int | null}]}]}
+
+`clusterId`, `rack`, `config`, `isr` (all replicas), `leader` (the first replica) and `sizeBytes` may be left out.
+"""
+
+from rackspan.snapshots.errors import SnapshotError
+from rackspan.snapshots.log_dirs import read_log_dirs, with_sizes
+from rackspan.snapshots.reading import parse_snapshot, read_outline, read_snapshot
+from rackspan.snapshots.writing import snapshot_lines
+
+__all__ = [
+    "SnapshotError",
+    "parse_snapshot",
+    "read_log_dirs",
+    "read_outline",
+    "read_snapshot",
+    "snapshot_lines",
+    "with_sizes",
+]

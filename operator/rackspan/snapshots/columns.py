@@ -1,0 +1,162 @@
+"""
+From decoded topics to columns, and the checks that concern more than one field.
+
+Topics are gathered in batches: the objects of one are turned into arrays and dropped before the next is decoded, so a
+file of millions of partitions costs the memory of its text and its columns, not of its objects. Arrays find out that
+something is wrong; plain Python then says what, in the one row where it is.
+"""
+
+from collections.abc import Collection, Sequence
+from itertools import chain
+from operator import attrgetter
+
+import numpy as np
+from msgspec import UNSET
+
+from rackspan.core.snapshot import NONE, BoolArray, BrokerIds, Partitions
+from rackspan.core.topology import IntArray
+from rackspan.snapshots.errors import MisplacedError
+from rackspan.snapshots.schema import PartitionDocument, TopicDocument
+
+_number, _replicas, _isr = attrgetter("partition"), attrgetter("replicas"), attrgetter("isr")
+_leader, _size_bytes = attrgetter("leader"), attrgetter("size_bytes")
+
+
+def columns(first: int, topics: Sequence[TopicDocument], known: Collection[int]) -> Partitions:
+    """
+    Check the partitions of `topics`, of which the first is `$.topics[first]`, and give them as columns.
+
+    `known` are the broker ids that replicas may name. The columns' `names` are left empty. Raises MisplacedError.
+    """
+    counts = np.fromiter((len(topic.partitions) for topic in topics), dtype=np.int64, count=len(topics))
+    if not counts.all():
+        empty = first + int(np.argmin(counts))
+        raise MisplacedError(f"$.topics[{empty}].partitions", "is empty; a topic has at least one partition")
+    rows = [partition for topic in topics for partition in topic.partitions]
+    starts = np.cumsum(counts) - counts
+    topic = np.repeat(np.arange(len(counts)), counts)
+
+    def explain(wrong: BoolArray) -> None:
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            at = int(topic[row])
+            _explain(f"$.topics[{first + at}].partitions[{row - int(starts[at])}]", rows[row], known)
+
+    replica_lists = list(map(_replicas, rows))
+    isr_lists = list(map(_isr, rows))
+    if UNSET in isr_lists:
+        isr_lists = [row.replicas if row.isr is UNSET else row.isr for row in rows]
+    sizes, isr_sizes = _lengths(replica_lists), _lengths(isr_lists)
+    explain((sizes == 0) | (sizes > len(known)) | (isr_sizes > sizes))
+    replicas, isr = _padded(replica_lists, sizes), _padded(isr_lists, isr_sizes)
+    in_sync, strangers = _matched(replicas, isr)
+    leader = _leaders(rows)
+    explain(_repeated(replicas) | _unknown(replicas, known) | strangers | _repeated(isr) | _not_among(leader, replicas))
+    number = np.fromiter(map(_number, rows), dtype=np.int64, count=len(rows))
+    order = _in_order(first, topics, topic, number, starts)
+    found = Partitions((), topic + first, number, replicas, in_sync, leader, _sizes(rows))
+    return found if order is None else found.rows(order)
+
+
+def _lengths(lists: Sequence[list[int]]) -> IntArray:
+    return np.fromiter(map(len, lists), dtype=np.int64, count=len(lists))
+
+
+def _padded(lists: Sequence[list[int]], lengths: IntArray) -> BrokerIds:
+    """Lists of broker ids as a matrix, padded with -1."""
+    matrix = np.full((len(lists), int(lengths.max(initial=0))), NONE, dtype=np.int32)
+    flat = np.fromiter(chain.from_iterable(lists), dtype=np.int32, count=int(lengths.sum()))
+    matrix[np.arange(matrix.shape[1]) < lengths[:, None]] = flat
+    return matrix
+
+
+def _matched(replicas: BrokerIds, isr: BrokerIds) -> tuple[BoolArray, BoolArray]:
+    """Which replicas are in the ISR, shape (n, w), and which rows have an ISR that names another broker."""
+    in_sync = np.zeros(replicas.shape, dtype=bool)
+    strangers = np.zeros(len(replicas), dtype=bool)
+    for column in isr.T:
+        same = (replicas == column[:, None]) & (column != NONE)[:, None]
+        in_sync |= same
+        strangers |= (column != NONE) & ~same.any(axis=1)
+    return in_sync, strangers
+
+
+def _leaders(rows: Sequence[PartitionDocument]) -> IntArray:
+    try:
+        return np.fromiter(map(_leader, rows), dtype=np.int64, count=len(rows))
+    except TypeError:  # some are null, or left out
+        given = (row.replicas[0] if row.leader is UNSET else _or_none(row.leader) for row in rows)
+        return np.fromiter(given, dtype=np.int64, count=len(rows))
+
+
+def _sizes(rows: Sequence[PartitionDocument]) -> IntArray:
+    try:
+        return np.fromiter(map(_size_bytes, rows), dtype=np.int64, count=len(rows))
+    except TypeError:
+        return np.fromiter((_or_none(row.size_bytes) for row in rows), dtype=np.int64, count=len(rows))
+
+
+def _or_none(value: int | None) -> int:
+    return NONE if value is None else value
+
+
+def _repeated(brokers: BrokerIds) -> BoolArray:
+    ordered = np.sort(brokers, axis=1)
+    found: BoolArray = ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] != NONE)).any(axis=1)
+    return found
+
+
+def _unknown(replicas: BrokerIds, known: Collection[int]) -> BoolArray:
+    found: BoolArray = np.logical_or.reduce(np.isin(replicas, [NONE, *known], invert=True), axis=1)
+    return found
+
+
+def _not_among(leader: IntArray, replicas: BrokerIds) -> BoolArray:
+    found: BoolArray = (leader != NONE) & ~(replicas == leader[:, None]).any(axis=1)
+    return found
+
+
+def _explain(path: str, row: PartitionDocument, known: Collection[int]) -> None:
+    if not row.replicas:
+        raise MisplacedError(f"{path}.replicas", "is empty; a partition has at least one replica")
+    for at, broker in enumerate(row.replicas):
+        if broker in row.replicas[:at]:
+            raise MisplacedError(f"{path}.replicas[{at}]", f"broker {broker} is listed twice")
+        if broker not in known:
+            raise MisplacedError(
+                f"{path}.replicas[{at}]",
+                f"broker {broker} is not among the brokers; list it, or pass --drain-broker {broker} "
+                "if it is gone for good",
+            )
+    isr = [] if row.isr is UNSET else row.isr
+    for at, broker in enumerate(isr):
+        if broker in isr[:at]:
+            raise MisplacedError(f"{path}.isr[{at}]", f"broker {broker} is listed twice")
+        if broker not in row.replicas:
+            raise MisplacedError(f"{path}.isr[{at}]", f"broker {broker} is no replica of this partition")
+    raise MisplacedError(f"{path}.leader", f"broker {row.leader} is no replica of this partition")
+
+
+def _in_order(
+    first: int, topics: Sequence[TopicDocument], topic: IntArray, number: IntArray, starts: IntArray
+) -> IntArray | None:
+    """Order of the rows by number inside each topic; None where they are. Refuses numbers that are not 0 to n - 1."""
+    due = np.arange(len(number)) - starts[topic]
+    if np.array_equal(number, due):
+        return None
+    order = np.lexsort((number, topic))
+    wrong = number[order] != due
+    if not wrong.any():
+        return order
+    at = int(topic[order[int(np.argmax(wrong))]])
+    seen: set[int] = set()
+    count = len(topics[at].partitions)
+    for entry, partition in enumerate(topics[at].partitions):
+        path = f"$.topics[{first + at}].partitions[{entry}].partition"
+        if partition.partition in seen:
+            raise MisplacedError(path, f"partition {partition.partition} is listed twice")
+        if partition.partition >= count:
+            numbers = f"{count} partitions are numbered 0 to {count - 1}" if count > 1 else "only partition is number 0"
+            raise MisplacedError(path, f"is {partition.partition}, but the topic's {numbers}")
+        seen.add(partition.partition)
+    raise AssertionError("unreachable: n different numbers below n are 0 to n - 1")

@@ -1,0 +1,206 @@
+"""Reading a snapshot file into columns."""
+
+import gc
+import re
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+from msgspec import DecodeError
+from msgspec.json import Decoder
+
+from rackspan.core.snapshot import NONE, KnownBroker, Partitions, Snapshot
+from rackspan.core.topology import RackPathError, parse_rack
+from rackspan.snapshots.columns import columns
+from rackspan.snapshots.errors import MisplacedError, SnapshotError, sentence_of, shown
+from rackspan.snapshots.schema import BrokerDocument, ConfigValue, SnapshotDocument, TopicDocument
+
+T = TypeVar("T")
+STDIN = "-"
+MIN_INSYNC = "min.insync.replicas"
+Advance = Callable[[int, int], None]
+"""Called while reading with the number of topics done and of all topics."""
+
+_BATCH = 1 << 16
+"""Partitions that are held as objects at a time."""
+_MOST_DIGITS = 5
+_BOM = b"\xef\xbb\xbf"
+_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_document = Decoder(SnapshotDocument).decode
+_topic = Decoder(TopicDocument).decode
+
+
+def read_snapshot(file: Path | str, gone: Collection[int] = (), advance: Advance | None = None) -> Snapshot:
+    """
+    Read a snapshot file; `-` is standard input.
+
+    Partitions may name brokers in `gone` without these being listed. Raises SnapshotError.
+    """
+    return parse_snapshot(read_bytes(file), shown_name(file), gone, advance)
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """What a snapshot file says beside its topics."""
+
+    cluster_id: str | None
+    brokers: tuple[KnownBroker, ...]
+    topics: int
+
+
+def read_outline(file: Path | str) -> Outline:
+    """Read a snapshot file's brokers, and see that it is whole. Raises SnapshotError."""
+    name = shown_name(file)
+    text = _usable(read_bytes(file), name)
+    try:
+        document = _decoded(partial(_document, text), "$", len(text))
+        return Outline(document.cluster_id, tuple(_brokers(document.brokers)), len(document.topics))
+    except (MisplacedError, _BadTextError) as error:
+        raise SnapshotError(f"{name}: {error}") from None
+
+
+def shown_name(file: Path | str) -> str:
+    """Name of a file for people."""
+    return "standard input" if str(file) == STDIN else shown(str(file), 200)
+
+
+def read_bytes(file: Path | str) -> bytes:
+    """All of a file; `-` is standard input. Raises SnapshotError."""
+    try:
+        return sys.stdin.buffer.read() if str(file) == STDIN else Path(file).read_bytes()
+    except FileNotFoundError:
+        raise SnapshotError(f"{shown_name(file)}: there is no such file") from None
+    except IsADirectoryError:
+        raise SnapshotError(f"{shown_name(file)}: is a directory, not a file") from None
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise SnapshotError(f"{shown_name(file)}: cannot be read: {why}") from None
+
+
+def parse_snapshot(
+    text: bytes, name: str = "snapshot", gone: Collection[int] = (), advance: Advance | None = None
+) -> Snapshot:
+    """Read a snapshot from its text; `name` begins every sentence. Raises SnapshotError."""
+    usable = _usable(text, name)
+    try:
+        with _without_collector():
+            return _parsed(usable, gone, advance or (lambda _done, _all: None))
+    except (MisplacedError, _BadTextError) as error:
+        raise SnapshotError(f"{name}: {error}") from None
+
+
+def _usable(text: bytes, name: str) -> bytes:
+    """Text without a byte order mark. Raises SnapshotError for none, and for another encoding."""
+    text = text.removeprefix(_BOM)
+    if not text or text.isspace():
+        raise SnapshotError(f"{name}: is empty")
+    if text.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise SnapshotError(f"{name}: is UTF-16, not UTF-8; write it with another encoding")
+    return text
+
+
+class _BadTextError(Exception):
+    pass
+
+
+def _parsed(text: bytes, gone: Collection[int], advance: Advance) -> Snapshot:
+    document = _decoded(partial(_document, text), "$", len(text))
+    brokers = tuple(_brokers(document.brokers))
+    known = frozenset(broker.id for broker in brokers).union(gone)
+    names: list[str] = []
+    configs: list[Mapping[str, str]] = []
+    parts: list[Partitions] = []
+    seen: dict[str, int] = {}
+    batch: list[TopicDocument] = []
+    pending, total = 0, len(document.topics)
+    for at, raw in enumerate(document.topics):
+        path = f"$.topics[{at}]"
+        topic = _decoded(partial(_topic, raw), path, len(text))
+        if _NAME.fullmatch(topic.name) is None or topic.name in (".", ".."):
+            raise MisplacedError(f"{path}.name", f'"{shown(topic.name)}" is no name that Kafka gives a topic')
+        if seen.setdefault(topic.name, at) != at:
+            raise MisplacedError(
+                f"{path}.name", f'topic "{topic.name}" is listed twice, first at $.topics[{seen[topic.name]}]'
+            )
+        names.append(topic.name)
+        configs.append(_config(topic.config, f"{path}.config"))
+        batch.append(topic)
+        pending += len(topic.partitions)
+        if pending >= _BATCH or at + 1 == total:
+            parts.append(columns(at + 1 - len(batch), batch, known))
+            batch, pending = [], 0
+            advance(at + 1, total)
+    return Snapshot(document.cluster_id, brokers, _joined(tuple(names), parts), tuple(configs))
+
+
+def _decoded(decode: Callable[[], T], path: str, size: int) -> T:
+    try:
+        return decode()
+    except (DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise _BadTextError(sentence_of(error, path, size)) from None
+
+
+def _brokers(documents: list[BrokerDocument]) -> Iterator[KnownBroker]:
+    if not documents:
+        raise MisplacedError("$.brokers", "is empty; a cluster has at least one broker")
+    seen: dict[int, int] = {}
+    for at, broker in enumerate(documents):
+        if seen.setdefault(broker.id, at) != at:
+            raise MisplacedError(
+                f"$.brokers[{at}].id", f"broker {broker.id} is listed twice, first at $.brokers[{seen[broker.id]}]"
+            )
+        if broker.rack is not None:
+            try:
+                parse_rack(broker.rack)
+            except RackPathError as error:
+                raise MisplacedError(f"$.brokers[{at}].rack", str(error)) from None
+        yield KnownBroker(broker.id, broker.rack)
+
+
+def _config(config: Mapping[str, ConfigValue], path: str) -> Mapping[str, str]:
+    """Values as text; a null says nothing."""
+    values = {key: _text(value) for key, value in config.items() if value is not None}
+    least = values.get(MIN_INSYNC, "1")
+    if not (least.isascii() and least.isdigit() and len(least) <= _MOST_DIGITS and int(least) > 0):
+        raise MisplacedError(f'{path}["{MIN_INSYNC}"]', f'"{shown(least)}" is no number of replicas')
+    return values
+
+
+def _text(value: str | float | bool) -> str:  # noqa: FBT001 - a value, not a flag
+    return ("true" if value else "false") if isinstance(value, bool) else str(value)
+
+
+def _joined(names: tuple[str, ...], parts: list[Partitions]) -> Partitions:
+    width = max((part.replicas.shape[1] for part in parts), default=0)
+    count = sum(map(len, parts))
+    replicas = np.full((count, width), NONE, dtype=np.int32)
+    in_sync = np.zeros((count, width), dtype=bool)
+    start = 0
+    for part in parts:
+        stop = start + len(part)
+        replicas[start:stop, : part.replicas.shape[1]] = part.replicas
+        in_sync[start:stop, : part.replicas.shape[1]] = part.in_sync
+        start = stop
+    nothing = [np.empty(0, dtype=np.int64)]
+    topic, number, leader, size_bytes = (
+        np.concatenate([getattr(part, column) for part in parts] or nothing)
+        for column in ("topic", "number", "leader", "size_bytes")
+    )
+    return Partitions(names, topic, number, replicas, in_sync, leader, size_bytes)
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Without Python's cycle collector: it would walk over the batch's lists again and again, and find nothing."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

@@ -1,0 +1,43 @@
+"""The JSON of a snapshot file. Types and ranges are checked here, what concerns several fields in `columns`."""
+
+from typing import Annotated
+
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+
+BrokerId = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+PartitionNumber = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+Bytes = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+ConfigValue = str | int | float | bool | None
+
+
+class BrokerDocument(Struct, forbid_unknown_fields=True, gc=False):
+    """A broker; null and no `rack` both mean that it has none."""
+
+    id: BrokerId
+    rack: str | None = None
+
+
+class PartitionDocument(Struct, forbid_unknown_fields=True, rename="camel", gc=False):
+    """A partition. Without `isr` all replicas are in sync, without `leader` it is the first; null is no leader."""
+
+    partition: PartitionNumber
+    replicas: list[BrokerId]
+    isr: list[BrokerId] | UnsetType = UNSET
+    leader: BrokerId | UnsetType | None = UNSET
+    size_bytes: Bytes | None = None
+
+
+class TopicDocument(Struct, forbid_unknown_fields=True, gc=False):
+    """A topic. Tools write config values as text, people as numbers: both are read."""
+
+    name: str
+    partitions: list[PartitionDocument]
+    config: dict[str, ConfigValue] = {}
+
+
+class SnapshotDocument(Struct, forbid_unknown_fields=True, rename="camel"):
+    """The whole file. Topics stay text until their turn comes, so that only some are held as objects at a time."""
+
+    brokers: list[BrokerDocument]
+    topics: list[Raw]
+    cluster_id: str | None = None

@@ -1,0 +1,47 @@
+"""What members of classic groups tell, byte by byte as clients send it."""
+
+import struct
+
+import pytest
+
+from rackspan.kafka.subscription import Subscription, read_subscription
+
+# As librdkafka 2.16 sends it.
+LIBRDKAFKA = b"\x00\x03\x00\x00\x00\x01\x00\x01t\x00\x00\x00\x00\x00\x00\x00\x00\xff\xff\xff\xff\x00\x05/us/a"
+
+
+def text(value):
+    return struct.pack(">h", len(value.encode())) + value.encode()
+
+
+def subscription(version, topics, rack=None):
+    data = struct.pack(">hi", version, len(topics)) + b"".join(map(text, topics)) + struct.pack(">i", -1)
+    if version >= 1:
+        data += struct.pack(">i", 1) + text("orders") + struct.pack(">iii", 2, 0, 7)
+    if version >= 2:
+        data += struct.pack(">i", 12)
+    if version >= 3:
+        data += struct.pack(">h", -1) if rack is None else text(rack)
+    return data
+
+
+def test_what_a_real_client_sent_is_read():
+    assert read_subscription(LIBRDKAFKA) == Subscription(frozenset({"t"}), "/us/a")
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_every_version_tells_the_topics_and_from_the_third_on_the_rack(version):
+    found = read_subscription(subscription(version, ["orders", "größe"], "/eu/eu-1a"))
+    assert found == Subscription(frozenset({"orders", "größe"}), "/eu/eu-1a" if version >= 3 else None)
+
+
+def test_no_rack_is_told_in_two_ways():
+    assert read_subscription(subscription(3, ["a"], None)) == Subscription(frozenset({"a"}))
+    assert read_subscription(subscription(3, ["a"], "")) == Subscription(frozenset({"a"}))
+
+
+def test_what_is_cut_short_or_of_another_protocol_tells_nothing():
+    whole = subscription(3, ["orders"], "/eu")
+    assert [read_subscription(whole[:size]) for size in range(len(whole))] == [None] * len(whole)
+    assert read_subscription(b"\x00\x01" + b"\x7f\xff\xff\xff" + b"\x00" * 40) is None
+    assert read_subscription(b"\x00\x00\x00\x00\x00\x01\x00\x02\xff\xfe\x00\x00\x00\x00") is None

@@ -1,0 +1,106 @@
+"""Snapshot files in columns, and back."""
+
+import gc
+import json
+
+import numpy as np
+import pytest
+
+from rackspan.snapshots import SnapshotError, parse_snapshot, read_snapshot, snapshot_lines, with_sizes
+from rackspan.snapshots.reading import shown_name
+
+BROKERS = [{"id": broker, "rack": rack} for broker, rack in ((7, "/a"), (3, "/b"), (5, None))]
+
+
+def document(*topics, **more):
+    return json.dumps({"brokers": BROKERS, "topics": list(topics), **more}).encode()
+
+
+def topic(name, *partitions, **more):
+    return {"name": name, "partitions": list(partitions), **more}
+
+
+MIXED = document(
+    topic("b", {"partition": 1, "replicas": [3]}, {"partition": 0, "replicas": [7, 3, 5], "isr": [5, 7], "leader": 5}),
+    topic("a", {"partition": 0, "replicas": [3, 7], "leader": None, "isr": [], "sizeBytes": 2**62}, config={"x": True}),
+    clusterId="one",
+)
+
+
+def test_columns_hold_topics_in_the_files_order_and_partitions_by_number():
+    snapshot = parse_snapshot(MIXED)
+    found = snapshot.partitions
+    assert found.names == ("b", "a")
+    assert found.topic.tolist() == [0, 0, 1]
+    assert found.number.tolist() == [0, 1, 0]
+    assert found.replicas.tolist() == [[7, 3, 5], [3, -1, -1], [3, 7, -1]]
+    assert found.in_sync.tolist() == [[True, False, True], [True, False, False], [False, False, False]]
+    assert found.leader.tolist() == [5, 3, -1]
+    assert found.size_bytes.tolist() == [-1, -1, 2**62]
+    assert snapshot.configs == ({}, {"x": "true"})
+    assert [broker.rack for broker in snapshot.brokers] == ["/a", "/b", None]
+
+
+def test_what_is_written_is_one_topic_per_line_and_reads_the_same():
+    lines = list(snapshot_lines(parse_snapshot(MIXED)))
+    assert sum('"partitions"' in line for line in lines) == 2
+    again = parse_snapshot("".join(lines).encode())
+    assert list(snapshot_lines(again)) == lines
+
+
+def test_batches_are_joined_whatever_their_widths(monkeypatch):
+    whole = parse_snapshot(MIXED)
+    monkeypatch.setattr("rackspan.snapshots.reading._BATCH", 1)
+    parts = parse_snapshot(MIXED)
+    for column in ("topic", "number", "replicas", "in_sync", "leader", "size_bytes"):
+        assert np.array_equal(getattr(whole.partitions, column), getattr(parts.partitions, column))
+
+
+def test_a_place_is_right_in_a_later_batch(monkeypatch):
+    monkeypatch.setattr("rackspan.snapshots.reading._BATCH", 2)
+    fine = {"partition": 0, "replicas": [3]}
+    topics = [topic(f"t{at}", fine) for at in range(5)]
+    bad = topic("bad", fine, {"partition": 1, "replicas": [7, 4]})
+    with pytest.raises(SnapshotError, match=r"^f: \$\.topics\[5\]\.partitions\[1\]\.replicas\[1\]: broker 4 is not"):
+        parse_snapshot(document(*topics, bad), "f")
+
+
+def test_brokers_that_are_gone_may_be_named():
+    text = document(topic("a", {"partition": 0, "replicas": [3, 99]}))
+    assert parse_snapshot(text, gone=[99]).unknown_brokers == (99,)
+    with pytest.raises(SnapshotError, match="broker 99 is not among the brokers"):
+        parse_snapshot(text)
+
+
+def test_a_byte_order_mark_does_no_harm(tmp_path):
+    (tmp_path / "a.json").write_bytes(b"\xef\xbb\xbf" + MIXED)
+    assert read_snapshot(tmp_path / "a.json").cluster_id == "one"
+
+
+def test_reading_tells_how_far_it_is():
+    told = []
+    parse_snapshot(MIXED, advance=lambda done, total: told.append((done, total)))
+    assert told == [(2, 2)]
+
+
+def test_the_cycle_collector_is_left_as_it_was():
+    assert gc.isenabled()
+    with pytest.raises(SnapshotError):
+        parse_snapshot(b"{")
+    assert gc.isenabled()
+
+
+def test_names_of_files_are_printed_without_control_characters():
+    assert shown_name("-") == "standard input"
+    assert shown_name("a\x1b[31m\n.json").isprintable()
+
+
+def test_a_list_far_longer_than_there_are_brokers_costs_no_memory():
+    long = list(range(100_000))
+    with pytest.raises(SnapshotError, match=r"\.replicas\[0\]: broker 0 is not among the brokers"):
+        parse_snapshot(document(topic("a", *({"partition": at, "replicas": long if at else [3]} for at in range(2)))))
+
+
+def test_sizes_fill_in_and_leave_the_rest():
+    sized = with_sizes(parse_snapshot(MIXED), {("b", 1): 7, ("gone", 0): 9})
+    assert sized.partitions.size_bytes.tolist() == [-1, 7, 2**62]
