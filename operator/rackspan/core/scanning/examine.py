@@ -1,0 +1,242 @@
+"""The rules, over all partitions at once. Each is a function of its own; a finding is what it says."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rackspan.core.compliance import Compliance, Reason, judge
+from rackspan.core.durability import insync_bounds
+from rackspan.core.scanning.expectation import Expectation, Expectations
+from rackspan.core.scanning.findings import ASSIGNMENT_DIFFERS, REASONS, Findings
+from rackspan.core.scanning.rules import RULES, SEVERITY_OF, TOPIC_RULES, Rule, Severity
+from rackspan.core.scanning.truth import Truth
+from rackspan.core.snapshot import NONE, BoolArray, Partitions
+from rackspan.core.topology import IntArray
+
+_NOT_ELIGIBLE = REASONS.index(Reason.BROKER_NOT_ELIGIBLE)
+_DIFFERS = REASONS.index(ASSIGNMENT_DIFFERS)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Examined:
+    """
+    What was found, and the verdict per partition, shape (partitions,).
+
+    `broken`: out of compliance; `moves_of`: the fewest moves that would mend it; `judged`: whether that could be told.
+    `unfair` counts per level the partitions with an unfair split there.
+    """
+
+    findings: Findings
+    broken: BoolArray
+    moves_of: IntArray
+    judged: BoolArray
+    unfair: Mapping[str, int]
+
+
+def examine(truth: Truth, partitions: Partitions, min_insync: IntArray, expectations: Expectations) -> Examined:
+    """
+    Look at partitions by every rule that is about them or their topics.
+
+    `min_insync`, shape (topics,), is the effective `min.insync.replicas`. A topic whose partitions come in several
+    portions gets its findings as a topic once for each; `Findings.ids` tells that they are the same. Raises
+    TopologyError for an expectation about a level that the topology does not have.
+    """
+    count = len(partitions)
+    broken, moves_of = np.zeros(count, dtype=bool), np.zeros(count, dtype=np.int64)
+    unfair = Counter(dict.fromkeys(truth.tree.levels, 0))
+    judged: BoolArray = ~np.logical_or.reduce(np.isin(partitions.replicas, truth.missing), axis=1)
+    parts = [*_health(partitions, min_insync), *_about_topics(partitions, Rule.NOT_JUDGED, ~judged)]
+    for expectation, rows in _by_expectation(partitions, expectations):
+        some = partitions.rows(rows)
+        parts.append(_replication_factor(some, expectation))
+        at = rows[judged[rows]]
+        some = partitions.rows(at)
+        verdict, found = _compliance(truth, some, expectation)
+        broken[at], moves_of[at] = verdict.broken, verdict.moves_of
+        unfair.update(verdict.unfair)
+        parts += [found, *_insync(truth, some, min_insync, verdict.broken, expectation)]
+    parts.append(_unmanaged(partitions, expectations))
+    return Examined(_once(Findings.joined(parts)), broken, moves_of, judged, unfair)
+
+
+def examine_brokers(truth: Truth) -> Findings:
+    """Look at brokers: whether their racks are known, and to Kafka as well."""
+    drifting = np.array([broker.id for broker in truth.brokers if broker.drifts], dtype=np.int64)
+    missing = np.array(truth.tree.missing_racks, dtype=np.int64)
+    return Findings.joined(
+        [
+            Findings.of(Rule.RACK_DRIFT, len(drifting), broker=drifting),
+            Findings.of(Rule.MISSING_RACK, len(missing), broker=missing),
+        ]
+    )
+
+
+# --- rules ------------------------------------------------------------------------------------------------------------
+
+
+def _health(partitions: Partitions, min_insync: IntArray) -> Iterator[Findings]:
+    """Without a leader; without all replicas in sync; led by another than the first replica."""
+    if not len(partitions):
+        return
+    size = partitions.replication_factor
+    in_sync = np.count_nonzero(partitions.in_sync & (partitions.replicas != NONE), axis=1)
+    offline = partitions.leader == NONE
+    yield _about_partitions(partitions, Rule.OFFLINE, np.flatnonzero(offline), excess=in_sync - size)
+    behind = np.flatnonzero(~offline & (in_sync < size))
+    stopped = in_sync[behind] < min_insync[partitions.topic[behind]]
+    ranks = np.where(stopped, Severity.CRITICAL.rank, SEVERITY_OF[Rule.UNDER_REPLICATED].rank)
+    yield _rows_about(
+        Rule.UNDER_REPLICATED,
+        partitions,
+        behind,
+        ranks,
+        excess=(in_sync - size)[behind],
+        broker=_lagging(partitions.rows(behind)),
+    )
+    other = np.flatnonzero(~offline & (partitions.leader != partitions.replicas[:, 0]))
+    yield _about_partitions(partitions, Rule.LEADER_NOT_PREFERRED, other, broker=partitions.leader)
+
+
+def _lagging(partitions: Partitions) -> IntArray:
+    """Of each partition the broker that lags; -1 where several do."""
+    lags = ~partitions.in_sync & (partitions.replicas != NONE)
+    first = partitions.replicas[np.arange(len(lags)), lags.argmax(axis=1)] if len(lags) else partitions.leader
+    return np.where(np.count_nonzero(lags, axis=1) == 1, first, NONE)
+
+
+def _replication_factor(partitions: Partitions, expectation: Expectation) -> Findings:
+    if expectation.replication_factor is None:
+        return Findings.joined([])
+    excess = partitions.replication_factor - expectation.replication_factor
+    return Findings.joined(list(_about_topics(partitions, Rule.REPLICATION_FACTOR_DIFFERS, excess != 0, excess=excess)))
+
+
+def _compliance(truth: Truth, partitions: Partitions, expectation: Expectation) -> tuple[Compliance, Findings]:
+    if expectation.assignment:
+        return _against_assignment(partitions, expectation.assignment)
+    tree = truth.tree.selected(expectation.include, expectation.exclude)
+    verdict = judge(tree, partitions.replicas, expectation.spread)
+    return verdict, _spread(truth, partitions, verdict)
+
+
+def _spread(truth: Truth, partitions: Partitions, verdict: Compliance) -> Findings:
+    found = verdict.columns
+    about_broker = found.level == len(truth.tree.levels)
+    drained = (found.reason == _NOT_ELIGIBLE) & np.isin(found.domain, list(truth.drained))
+    columns = {
+        "level": found.level,
+        "domain": np.where(about_broker, NONE, found.domain),
+        "broker": np.where(about_broker, found.domain, NONE),
+        "reason": found.reason,
+        "excess": found.excess,
+    }
+    return Findings.joined(
+        [
+            _rows_about(
+                rule,
+                partitions,
+                found.partition[chosen],
+                moves=verdict.moves_of[found.partition[chosen]],
+                **{name: column[chosen] for name, column in columns.items()},
+            )
+            for rule, chosen in ((Rule.NOT_COMPLIANT, ~drained), (Rule.REPLICA_ON_DRAINED_BROKER, drained))
+        ]
+    )
+
+
+def _against_assignment(partitions: Partitions, assignment: Sequence[Sequence[int]]) -> tuple[Compliance, Findings]:
+    broken, moves = np.zeros(len(partitions), dtype=bool), np.zeros(len(partitions), dtype=np.int64)
+    for at, (number, row) in enumerate(zip(partitions.number.tolist(), partitions.replicas.tolist(), strict=True)):
+        if number < len(assignment):
+            held = [broker for broker in row if broker != NONE]
+            broken[at] = held != list(assignment[number])
+            moves[at] = len(set(assignment[number]) - set(held))
+    wrong = np.flatnonzero(broken)
+    reason = np.full(len(wrong), _DIFFERS, dtype=np.int64)
+    found = _rows_about(Rule.NOT_COMPLIANT, partitions, wrong, moves=moves[wrong], reason=reason)
+    return Compliance(broken, moves, {}), found
+
+
+def _insync(
+    truth: Truth, partitions: Partitions, min_insync: IntArray, broken: BoolArray, expectation: Expectation
+) -> Iterator[Findings]:
+    """`min.insync.replicas` against the durability asked, where replicas lie as asked; never more than replicas."""
+    given, size = min_insync[partitions.topic], partitions.replication_factor
+    most = size
+    if expectation.durability and len(partitions):
+        in_place = ~broken & ((expectation.replication_factor or size) == size)
+        tree = truth.tree.selected(expectation.include, expectation.exclude)
+        least, allowed = insync_bounds(tree, partitions.replicas, expectation.durability)
+        small = in_place & (given < least)
+        yield from _about_topics(partitions, Rule.MIN_INSYNC_TOO_SMALL, small, excess=given - least)
+        most = np.where(in_place, np.minimum(size, allowed), size)
+    yield from _about_topics(partitions, Rule.MIN_INSYNC_TOO_LARGE, given > most, excess=given - most)
+
+
+def _unmanaged(partitions: Partitions, expectations: Expectations) -> Findings:
+    used = np.unique(partitions.topic)
+    bare = np.array([at for at in used.tolist() if expectations.lacks_object(partitions.names[at])], dtype=np.int64)
+    return Findings.of(Rule.UNMANAGED_TOPIC, len(bare), topic=bare)
+
+
+# --- columns ----------------------------------------------------------------------------------------------------------
+
+
+def _by_expectation(partitions: Partitions, expectations: Expectations) -> Iterator[tuple[Expectation, IntArray]]:
+    """Rows of the topics of which the same is expected."""
+    used = np.unique(partitions.topic)
+    groups: defaultdict[Expectation, list[int]] = defaultdict(list)
+    for topic in used.tolist():
+        groups[expectations[partitions.names[topic]]].append(topic)
+    if len(groups) == 1:
+        yield next(iter(groups)), np.arange(len(partitions))
+        return
+    group_of = np.zeros(len(partitions.names), dtype=np.int64)
+    for number, topics in enumerate(groups.values()):
+        group_of[topics] = number
+    order = np.argsort(group_of[partitions.topic], kind="stable")
+    bounds = np.searchsorted(group_of[partitions.topic][order], np.arange(len(groups) + 1))
+    for number, expectation in enumerate(groups):
+        yield expectation, order[bounds[number] : bounds[number + 1]]
+
+
+def _about_partitions(
+    partitions: Partitions, rule: Rule, rows: IntArray, severity: IntArray | None = None, **columns: IntArray
+) -> Findings:
+    """Findings about some partitions; columns are of all partitions."""
+    return _rows_about(rule, partitions, rows, severity, **{name: column[rows] for name, column in columns.items()})
+
+
+def _rows_about(
+    rule: Rule, partitions: Partitions, rows: IntArray, severity: IntArray | None = None, **columns: IntArray
+) -> Findings:
+    """Findings about some partitions; columns are of the findings."""
+    where = {"topic": partitions.topic[rows], "partition": partitions.number[rows]}
+    return Findings.of(rule, len(rows), severity, **where, **columns)
+
+
+def _about_topics(
+    partitions: Partitions, rule: Rule, broken: BoolArray, excess: IntArray | None = None
+) -> Iterator[Findings]:
+    """One finding for each topic with such a partition; of their excesses the one that is farthest from 0."""
+    rows = np.flatnonzero(broken)
+    if not len(rows):
+        return
+    far = np.zeros(len(partitions), dtype=np.int64) if excess is None else excess
+    order = rows[np.lexsort((far[rows], -np.abs(far[rows]), partitions.topic[rows]))]
+    topics, first = np.unique(partitions.topic[order], return_index=True)
+    yield Findings.of(rule, len(topics), topic=topics, excess=far[order[first]])
+
+
+def _once(findings: Findings) -> Findings:
+    """A topic is told of once, whatever the number of expectations it was held against."""
+    is_topic = np.isin(findings.rule, [RULES.index(rule) for rule in TOPIC_RULES])
+    if not is_topic.any():
+        return findings
+    at = np.flatnonzero(is_topic)
+    _, first = np.unique(np.stack([findings.rule[at], findings.topic[at]]), axis=1, return_index=True)
+    keep = ~is_topic
+    keep[at[first]] = True
+    return findings.rows(keep)

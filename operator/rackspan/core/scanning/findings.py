@@ -1,0 +1,156 @@
+"""Findings as parallel arrays, and the id by which the next scan knows them again."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from hashlib import blake2b
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from rackspan.core.compliance import BROKER_LEVEL
+from rackspan.core.compliance import REASONS as COMPLIANCE_REASONS
+from rackspan.core.scanning.rules import RULES, SEVERITIES, SEVERITY_OF, Rule, Severity
+from rackspan.core.topology import IntArray, RackTree, domain_name
+
+ASSIGNMENT_DIFFERS = "AssignmentDiffers"
+REASONS = (*map(str, COMPLIANCE_REASONS), ASSIGNMENT_DIFFERS)
+NONE = -1
+"""Where a finding has no topic, partition, broker, level, domain or reason."""
+
+Hashes = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """One finding, in names. What it is not about is None, or 0."""
+
+    rule: Rule
+    topic: str | None = None
+    partition: int | None = None
+    broker: int | None = None
+    level: str | None = None
+    domain: str | None = None
+    reason: str | None = None
+    excess: int = 0
+    moves: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Findings:
+    """
+    Findings, shape (findings,) each.
+
+    `rule`, `severity` and `reason` are indexes into RULES, SEVERITIES and REASONS. `topic` is an index into the names
+    of the topics that were looked at, `level` one into the tree's levels, `domain` one into that level's domains.
+
+    `excess` is by how much a number is too high, below 0 too low. `moves` are the fewest replicas that have to be
+    copied to mend the whole partition: several findings of one partition name the same moves.
+    """
+
+    rule: IntArray
+    severity: IntArray
+    topic: IntArray
+    partition: IntArray
+    broker: IntArray
+    level: IntArray
+    domain: IntArray
+    reason: IntArray
+    excess: IntArray
+    moves: IntArray
+
+    def __len__(self) -> int:
+        return len(self.rule)
+
+    @classmethod
+    def of(cls, rule: Rule, count: int, severity: Severity | IntArray | None = None, **columns: IntArray) -> Self:
+        """Make `count` findings of one rule; columns that are left out say nothing."""
+        ranks = severity if isinstance(severity, np.ndarray) else (severity or SEVERITY_OF[rule]).rank
+        given = {"rule": RULES.index(rule), "severity": ranks, "excess": 0, "moves": 0, **columns}
+        return cls(*(_column(given.get(field.name, NONE), count) for field in fields(cls)))
+
+    @classmethod
+    def joined(cls, parts: Sequence["Findings"]) -> Self:
+        """Put findings one after the other."""
+        return cls(*(np.concatenate([_column((), 0), *(getattr(part, f.name) for part in parts)]) for f in fields(cls)))
+
+    def rows(self, chosen: npt.NDArray[np.bool_] | IntArray) -> "Findings":
+        """Give some of the findings."""
+        return Findings(*(getattr(self, field.name)[chosen] for field in fields(self)))
+
+    def ids(self, cluster: str, names: Sequence[str], tree: RackTree) -> npt.NDArray[np.int64]:
+        """
+        Ids, shape (findings,): 64 bits of what is wrong where, and not of how much.
+
+        They depend on names, never on the order in which anything is listed.
+        """
+        mixed = np.full(len(self), _hash(cluster), dtype=np.uint64)
+        for code, texts in (
+            (self.rule, [str(rule) for rule in RULES]),
+            (self.topic, names),
+            (self.reason, REASONS),
+            (self.level, [*tree.levels, BROKER_LEVEL]),
+        ):
+            mixed = _mix(mixed ^ _looked_up(code, texts))
+        for number in (self.partition, self.broker):
+            mixed = _mix(mixed ^ number.astype(np.uint64))
+        return _mix(mixed ^ _domain_hashes(self, tree)).view(np.int64)
+
+    def facts(self, names: Sequence[str], tree: RackTree) -> Iterator[Facts]:
+        """Give each in names; `names` are the topics'."""
+        levels = (*tree.levels, BROKER_LEVEL)
+        columns = [getattr(self, field.name).tolist() for field in fields(self)]
+        for row, domain in zip(zip(*columns, strict=True), self.domains(tree), strict=True):
+            rule, _, topic, partition, broker, level, _, reason, excess, moves = row
+            yield Facts(
+                RULES[rule],
+                None if topic == NONE else names[topic],
+                None if partition == NONE else partition,
+                None if broker == NONE else broker,
+                None if level == NONE else levels[level],
+                domain,
+                None if reason == NONE else REASONS[reason],
+                excess,
+                moves,
+            )
+
+    def domains(self, tree: RackTree) -> list[str | None]:
+        """Names of the domains, such as `/eu/eu-1a`; None where a finding is about none."""
+        names = [[domain_name(path) for path in level.paths] for level in tree.nodes[1:-1]]
+        pairs = zip(self.level.tolist(), self.domain.tolist(), strict=True)
+        return [names[level][at] if 0 <= level < len(names) and at >= 0 else None for level, at in pairs]
+
+
+def _column(value: object, count: int) -> IntArray:
+    return np.array(np.broadcast_to(np.asarray(value, dtype=np.int64), (count,)))
+
+
+def _hash(text: str) -> int:
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
+
+
+def _looked_up(code: IntArray, texts: Sequence[str]) -> Hashes:
+    used = np.unique(code[code >= 0])
+    table = np.zeros(len(texts) + 1, dtype=np.uint64)  # the last is for NONE
+    table[used] = [_hash(texts[at]) for at in used.tolist()]
+    return table[code]
+
+
+def _domain_hashes(findings: Findings, tree: RackTree) -> Hashes:
+    hashes = np.zeros(len(findings), dtype=np.uint64)
+    for at, level in enumerate(tree.nodes[1:-1]):
+        here = np.flatnonzero((findings.level == at) & (findings.domain >= 0))
+        hashes[here] = _looked_up(findings.domain[here], [domain_name(path) for path in level.paths])
+    return hashes
+
+
+def _mix(values: Hashes) -> Hashes:
+    """Spread every bit over all 64 (the finalizer of SplitMix64, Steele et al. 2014)."""
+    mixed = values + np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    spread: Hashes = mixed ^ (mixed >> np.uint64(31))
+    return spread
+
+
+__all__ = ["ASSIGNMENT_DIFFERS", "NONE", "REASONS", "RULES", "SEVERITIES", "Facts", "Findings"]

@@ -1,0 +1,84 @@
+"""All that is found in a portion of a cluster's partitions. Portions add up to the cluster."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rackspan.core.scanning.examine import Examined, examine
+from rackspan.core.scanning.expectation import Expectations
+from rackspan.core.scanning.findings import Findings
+from rackspan.core.scanning.tally import Holding, holdings
+from rackspan.core.scanning.truth import Truth
+from rackspan.core.snapshot import NONE, Partitions
+from rackspan.core.topology import IntArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TopicTally:
+    """
+    Topics that have partitions in a portion, shape (topics,) each.
+
+    `topic` is an index into the names. `replication_factor` is the least of its partitions. `bytes` are all replicas',
+    -1 where no size is known.
+    """
+
+    topic: IntArray
+    partitions: IntArray
+    replicas: IntArray
+    replication_factor: IntArray
+    min_insync: IntArray
+    non_compliant: IntArray
+    moves: IntArray
+    offline: IntArray
+    under_replicated: IntArray
+    bytes: IntArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Portion:
+    """Findings about partitions and topics, and what lies where."""
+
+    findings: Findings
+    topics: TopicTally
+    holdings: Sequence[Holding]
+    unfair: Mapping[str, int]
+
+
+def portion_of(truth: Truth, partitions: Partitions, min_insync: IntArray, expectations: Expectations) -> Portion:
+    """Look at some partitions. `min_insync` is per topic. Raises TopologyError as `examine` does."""
+    examined = examine(truth, partitions, min_insync, expectations)
+    return Portion(
+        examined.findings,
+        _topics(partitions, min_insync, examined),
+        tuple(holdings(truth.tree, partitions, min_insync)),
+        examined.unfair,
+    )
+
+
+def _topics(partitions: Partitions, min_insync: IntArray, examined: Examined) -> TopicTally:
+    used, at = np.unique(partitions.topic, return_inverse=True)
+    size = partitions.replication_factor
+    in_sync = np.count_nonzero(partitions.in_sync & (partitions.replicas != NONE), axis=1)
+    least = np.full(len(used), np.iinfo(np.int64).max, dtype=np.int64)
+    np.minimum.at(least, at, size)
+    known = partitions.size_bytes != NONE
+
+    def total(values: IntArray) -> IntArray:
+        sums = np.zeros(len(used), dtype=np.int64)
+        np.add.at(sums, at, values)
+        return sums
+
+    sizes = total(np.where(known, partitions.size_bytes * size, 0))
+    return TopicTally(
+        topic=used,
+        partitions=np.bincount(at, minlength=len(used)),
+        replicas=total(size),
+        replication_factor=least,
+        min_insync=min_insync[used],
+        non_compliant=total(examined.broken.astype(np.int64)),
+        moves=total(examined.moves_of),
+        offline=total((partitions.leader == NONE).astype(np.int64)),
+        under_replicated=total((in_sync < size).astype(np.int64)),
+        bytes=np.where(total(known.astype(np.int64)) > 0, sizes, NONE),
+    )

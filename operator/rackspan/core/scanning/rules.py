@@ -1,0 +1,69 @@
+"""The rules by name, and how bad it is to break one."""
+
+from enum import StrEnum
+
+
+class Severity(StrEnum):
+    """How bad a finding is, in the words of OpenReports; worst first."""
+
+    CRITICAL = "critical"
+    HIGH = "high"
+    MEDIUM = "medium"
+    LOW = "low"
+    INFO = "info"
+
+    @property
+    def rank(self) -> int:
+        """0 for the worst."""
+        return SEVERITIES.index(self)
+
+
+SEVERITIES = tuple(Severity)
+ALARMING = frozenset({Severity.CRITICAL, Severity.HIGH})
+"""What a command that looked ends with exit code 1 for."""
+
+
+class Rule(StrEnum):
+    """What can be wrong."""
+
+    OFFLINE = "Offline"
+    UNDER_REPLICATED = "UnderReplicated"
+    NOT_COMPLIANT = "NotCompliant"
+    NOT_JUDGED = "NotJudged"
+    REPLICA_ON_DRAINED_BROKER = "ReplicaOnDrainedBroker"
+    MIN_INSYNC_TOO_SMALL = "MinInsyncTooSmall"
+    MIN_INSYNC_TOO_LARGE = "MinInsyncTooLarge"
+    REPLICATION_FACTOR_DIFFERS = "ReplicationFactorDiffers"
+    RACK_DRIFT = "RackDrift"
+    MISSING_RACK = "MissingRack"
+    LEADER_NOT_PREFERRED = "LeaderNotPreferred"
+    UNMANAGED_TOPIC = "UnmanagedTopic"
+
+
+RULES = tuple(Rule)
+
+SEVERITY_OF = {
+    Rule.OFFLINE: Severity.CRITICAL,
+    Rule.UNDER_REPLICATED: Severity.MEDIUM,  # critical where acks=all writes stop
+    Rule.NOT_COMPLIANT: Severity.HIGH,
+    Rule.NOT_JUDGED: Severity.HIGH,
+    Rule.REPLICA_ON_DRAINED_BROKER: Severity.MEDIUM,
+    Rule.MIN_INSYNC_TOO_SMALL: Severity.HIGH,
+    Rule.MIN_INSYNC_TOO_LARGE: Severity.HIGH,
+    Rule.REPLICATION_FACTOR_DIFFERS: Severity.MEDIUM,
+    Rule.RACK_DRIFT: Severity.MEDIUM,
+    Rule.MISSING_RACK: Severity.HIGH,
+    Rule.LEADER_NOT_PREFERRED: Severity.LOW,
+    Rule.UNMANAGED_TOPIC: Severity.INFO,
+}
+
+TOPIC_RULES = frozenset(
+    {
+        Rule.NOT_JUDGED,
+        Rule.MIN_INSYNC_TOO_SMALL,
+        Rule.MIN_INSYNC_TOO_LARGE,
+        Rule.REPLICATION_FACTOR_DIFFERS,
+        Rule.UNMANAGED_TOPIC,
+    }
+)
+"""Rules that a topic breaks as a whole: one finding however many partitions it has."""

@@ -1,0 +1,88 @@
+"""What a finding says to people, and what would mend it."""
+
+from collections.abc import Mapping
+
+from rackspan.core.compliance import Reason
+from rackspan.core.scanning.findings import ASSIGNMENT_DIFFERS, Facts
+from rackspan.core.scanning.rules import Rule
+
+_COMPLIANCE: Mapping[str, str] = {
+    Reason.TOO_MANY_REPLICAS: "{level} {domain} holds {excess} too many",
+    Reason.BROKER_NOT_ELIGIBLE: "broker {broker} may not hold it",
+    Reason.BROKER_UNKNOWN: "broker {broker} is not in the cluster",
+    Reason.BROKER_REPEATED: "broker {broker} is listed twice",
+    ASSIGNMENT_DIFFERS: "the replicas are not the ones of the assignment",
+}
+_MESSAGES: Mapping[Rule, str] = {
+    Rule.OFFLINE: "no leader: nobody can read or write it",
+    Rule.UNDER_REPLICATED: "{lacking} not in sync",
+    Rule.NOT_JUDGED: "the rack of a broker that holds replicas is not known",
+    Rule.REPLICA_ON_DRAINED_BROKER: "broker {broker} is drained and still holds a replica",
+    Rule.MIN_INSYNC_TOO_SMALL: "min.insync.replicas is {lack} too small for the durability asked",
+    Rule.MIN_INSYNC_TOO_LARGE: "min.insync.replicas is {excess} too large: losses that should be survived stop writes",
+    Rule.REPLICATION_FACTOR_DIFFERS: "the replication factor is {amount} than declared",
+    Rule.RACK_DRIFT: "broker {broker} stands elsewhere than its broker.rack says",
+    Rule.MISSING_RACK: "broker {broker} has no rack while others have one",
+    Rule.LEADER_NOT_PREFERRED: "led by broker {broker}, which is not its first replica",
+    Rule.UNMANAGED_TOPIC: "no KafkaTopic declares it",
+}
+_FIXES: Mapping[Rule, str] = {
+    Rule.OFFLINE: "bring back a broker of its in-sync replicas",
+    Rule.UNDER_REPLICATED: "bring back, or relieve, the brokers that lag",
+    Rule.NOT_COMPLIANT: "rackspan plan: {moves} to copy, none does with fewer",
+    Rule.NOT_JUDGED: "give every broker a rack: label its node, or set missingRackPolicy: Ignore",
+    Rule.REPLICA_ON_DRAINED_BROKER: "rackspan plan: {moves} to copy, none does with fewer",
+    Rule.MIN_INSYNC_TOO_SMALL: "raise min.insync.replicas by {lack}",
+    Rule.MIN_INSYNC_TOO_LARGE: "lower min.insync.replicas by {excess}",
+    Rule.REPLICATION_FACTOR_DIFFERS: "rackspan plan --replication-factor, or declare what is there",
+    Rule.RACK_DRIFT: "restart the broker, so that it takes the rack of its node",
+    Rule.MISSING_RACK: "label its node, or set broker.rack",
+    Rule.LEADER_NOT_PREFERRED: "elect preferred leaders: kafka-leader-election --election-type preferred",
+    Rule.UNMANAGED_TOPIC: "declare it as a KafkaTopic, or delete it",
+}
+
+
+def place(topic: str | None, partition: int | None, broker: int | None) -> str:
+    """What a finding is about: `orders-3`, `orders`, or `broker 7`."""
+    if topic is None:
+        return f"broker {broker}"
+    return topic if partition is None else f"{topic}-{partition}"
+
+
+def shown_id(number: int) -> str:
+    """An id of a finding as people and documents see it: 16 hexadecimal digits."""
+    return f"{number & (1 << 64) - 1:016x}"
+
+
+def message(facts: Facts) -> str:
+    """What is wrong, without the topic and the partition, which are told beside it."""
+    if facts.rule is Rule.UNDER_REPLICATED and facts.broker is not None:
+        return f"broker {facts.broker} lags"
+    text = _COMPLIANCE[facts.reason or ""] if facts.rule is Rule.NOT_COMPLIANT else _MESSAGES[facts.rule]
+    return _filled(text, facts)
+
+
+def fix(facts: Facts) -> str:
+    """What would mend it."""
+    if facts.rule is Rule.UNDER_REPLICATED and facts.broker is not None:
+        return f"bring back, or relieve, broker {facts.broker}"
+    if facts.rule is Rule.NOT_COMPLIANT and not facts.moves:
+        return "rackspan plan: another order of the same replicas, nothing to copy"
+    return _filled(_FIXES[facts.rule], facts)
+
+
+def _filled(text: str, facts: Facts) -> str:
+    return text.format(
+        level=facts.level,
+        domain=facts.domain,
+        broker=facts.broker,
+        excess=facts.excess,
+        lack=-facts.excess,
+        lacking=_plural(-facts.excess, "replica is", "replicas are"),
+        moves=_plural(facts.moves, "replica", "replicas"),
+        amount=f"{abs(facts.excess)} {'higher' if facts.excess > 0 else 'lower'}",
+    )
+
+
+def _plural(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"

@@ -1,0 +1,194 @@
+"""Consumer groups of a live cluster: their members, and what each reads.
+
+confluent-kafka describes groups of both protocols, but not their members' racks. Of the classic protocol brokers hand
+out what each member told its coordinator, so rack ids and subscriptions are read from there. Of the consumer protocol
+(KIP-848) brokers know the rack, and the client has no way to ask for it: such a member has no `client_rack`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import ConsumerGroupState, ConsumerGroupType, KafkaError
+
+from rackspan.api.racktopology import KafkaSpec
+from rackspan.core.locality import GroupSeen, MemberSeen, Selector, host_address
+from rackspan.kafka.admin import ConfluentAdmin, client
+from rackspan.kafka.config import client_properties
+from rackspan.kafka.errors import failure_of
+from rackspan.kafka.subscription import Subscription, read_subscription
+from rackspan.reconcile.failures import FailureError
+from rackspan.reconcile.ports import Credentials
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+_CALL_SECONDS = 30.0
+_GROUPS_AT_ONCE = 200
+_GONE = frozenset({KafkaError.GROUP_ID_NOT_FOUND, KafkaError._UNKNOWN_GROUP})  # noqa: SLF001
+_SAME_RACK = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+_SELECTOR = "replica.selector.class"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupsSeen:
+    """The groups that could be read, how brokers choose replicas for them, and sentences about what is not known."""
+
+    groups: tuple[GroupSeen, ...]
+    selector: Selector
+    warnings: tuple[str, ...]
+
+
+def read_groups(
+    servers: str, properties: Mapping[str, str | int | bool], advance: Callable[[int, int], None] | None = None
+) -> GroupsSeen:
+    """
+    Ask the cluster at `servers`; `advance` is told how many groups are described, and of how many.
+
+    A group that is gone in the meantime is left out, and one that cannot be described is told in a warning. Raises
+    FailureError where Kafka does not answer, or does not let its groups be listed.
+    """
+    defaults = client_properties(KafkaSpec(servers), Credentials())
+    admin = _GroupsAdmin({**defaults, **properties, "bootstrap.servers": servers})
+    return asyncio.run(_read(admin, advance or (lambda _done, _all: None)))
+
+
+class _GroupsAdmin(ConfluentAdmin):
+    async def groups(self) -> tuple[list[str], list[Exception]]:
+        """Names of all consumer groups, and the errors of brokers that could not tell theirs."""
+
+        def call() -> tuple[list[str], list[Exception]]:
+            answer = self._client.list_consumer_groups(request_timeout=_CALL_SECONDS)
+            self._answers({"": answer})
+            found = answer.result()
+            return sorted({group.group_id for group in found.valid}), list(found.errors or [])
+
+        return await self._run("list_consumer_groups", call)
+
+    async def describe_groups(self, names: Sequence[str]) -> Mapping[str, Any]:
+        """Each group's description, or the exception that came instead."""
+
+        def call() -> Mapping[str, Any]:
+            answers = self._client.describe_consumer_groups(list(names), request_timeout=_CALL_SECONDS)
+            return {name: answer.exception() or answer.result() for name, answer in self._answers(answers).items()}
+
+        return await self._run("describe_consumer_groups", call)
+
+    async def subscriptions(self) -> Mapping[tuple[str, str], Subscription]:
+        """What the members of all classic groups told, by group and member id: one call to each broker.
+
+        The call is deprecated in favour of those above, which do not tell this.
+        """
+
+        def call() -> Mapping[tuple[str, str], Subscription]:
+            return {
+                (group.id, member.id): told
+                for group in self._client.list_groups(timeout=_CALL_SECONDS)
+                for member in group.members
+                if (told := read_subscription(member.metadata)) is not None
+            }
+
+        return await self._run("list_groups", call)
+
+    async def selector_class(self, broker: int) -> str:
+        """A broker's `replica.selector.class`, empty where it is not set."""
+
+        def call() -> str:
+            resource = client.ConfigResource(client.ResourceType.BROKER, str(broker))
+            (answer,) = self._answers(self._client.describe_configs([resource], request_timeout=_CALL_SECONDS)).values()
+            entry = answer.result().get(_SELECTOR)
+            return str(entry.value or "") if entry is not None else ""
+
+        return await self._run("describe_configs", call)
+
+
+async def _read(admin: _GroupsAdmin, advance: Callable[[int, int], None]) -> GroupsSeen:
+    try:
+        cluster = await admin.cluster()
+        names, untold = await admin.groups()
+        warnings = [f"not all consumer groups are known: {failure_of(error).message}" for error in untold[:1]]
+        answers: dict[str, Any] = {}
+        for start in range(0, len(names), _GROUPS_AT_ONCE):
+            answers.update(await admin.describe_groups(names[start : start + _GROUPS_AT_ONCE]))
+            advance(min(start + _GROUPS_AT_ONCE, len(names)), len(names))
+        failed = {name: answer for name, answer in answers.items() if isinstance(answer, BaseException)}
+        warnings += _failures({name: error for name, error in failed.items() if not _is_gone(error)})
+        found = [
+            answer for name, answer in answers.items() if name not in failed and answer.state != ConsumerGroupState.DEAD
+        ]
+        told, about_told = await _subscriptions(admin, found)
+        selector, about_selector = await _selector(admin, cluster.brokers[0].id, found)
+    finally:
+        await admin.close()
+    warnings += [*about_told, *about_selector]
+    return GroupsSeen(tuple(_group(group, told) for group in found), selector, tuple(warnings))
+
+
+async def _subscriptions(
+    admin: _GroupsAdmin, groups: Sequence[Any]
+) -> tuple[Mapping[tuple[str, str], Subscription], Sequence[str]]:
+    """What members told; without it the rest is still worth knowing."""
+    if not any(group.members and _is_classic(group) for group in groups):
+        return {}, ()
+    try:
+        return await admin.subscriptions(), ()
+    except FailureError as error:
+        return {}, (f"client.rack of consumers could not be read: {error.failure.message}",)
+
+
+async def _selector(admin: _GroupsAdmin, broker: int, groups: Sequence[Any]) -> tuple[Selector, Sequence[str]]:
+    """How brokers choose replicas, taking one of them for all."""
+    if not any(group.members for group in groups):
+        return Selector.LEADER, ()
+    from_leaders = "consumers are taken to read from leaders"
+    try:
+        name = await admin.selector_class(broker)
+    except FailureError as error:
+        return Selector.LEADER, (f"{_SELECTOR} could not be read, {from_leaders}: {error.failure.message}",)
+    if not name:
+        return Selector.LEADER, (f"brokers have no {_SELECTOR}, so all consumers read from leaders",)
+    if name != _SAME_RACK:
+        return Selector.LEADER, (f"how {_SELECTOR} {name} chooses is not known, {from_leaders}",)
+    unseen = sum(bool(group.members) and not _is_classic(group) for group in groups)
+    about = (
+        f"client.rack cannot be seen in groups of the consumer protocol (KIP-848), here {unseen}: their {from_leaders}"
+    )
+    return Selector.SAME_RACK, (about,) if unseen else ()
+
+
+def _group(found: Any, told: Mapping[tuple[str, str], Subscription]) -> GroupSeen:
+    members = (_member(member, told.get((found.group_id, member.member_id))) for member in found.members)
+    return GroupSeen(found.group_id, found.partition_assignor or "", tuple(members))
+
+
+def _member(member: Any, told: Subscription | None) -> MemberSeen:
+    partitions: defaultdict[str, list[int]] = defaultdict(list)
+    for partition in member.assignment.topic_partitions if member.assignment else ():
+        partitions[partition.topic].append(partition.partition)
+    return MemberSeen(
+        id=member.member_id,
+        client_id=member.client_id or "",
+        host=host_address(member.host or ""),
+        partitions=dict(partitions),
+        client_rack=told.rack if told else None,
+        topics=told.topics if told else None,
+    )
+
+
+def _is_classic(found: Any) -> bool:
+    return bool(found.type != ConsumerGroupType.CONSUMER)
+
+
+def _is_gone(error: BaseException) -> bool:
+    cause = error.args[0] if error.args else None
+    return isinstance(cause, KafkaError) and cause.code() in _GONE
+
+
+def _failures(failed: Mapping[str, BaseException]) -> list[str]:
+    if not failed:
+        return []
+    name, error = next(iter(failed.items()))
+    return [f"consumer groups that could not be described: {len(failed)}, such as {name}: {failure_of(error).message}"]

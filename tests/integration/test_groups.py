@@ -1,0 +1,225 @@
+"""Consumer groups of a real Kafka: who reads what, from where, and what that makes of their locality."""
+
+import json
+import secrets
+import threading
+from contextlib import contextmanager
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from dev.nodes import SIX_BROKERS
+from tests.integration.support import until
+
+from rackspan.api.reasons import Reason
+from rackspan.core.locality import Selector
+from rackspan.core.snapshot import tree_of
+from rackspan.kafka import groups as reading
+from rackspan.kafka.groups import read_groups
+from rackspan.kafka.snapshot import take_snapshot
+from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reports.groups import group_rows
+
+EU, US = SIX_BROKERS[0].path, SIX_BROKERS[3].path
+LEVELS = ("region", "zone", "rack")
+pytestmark = pytest.mark.filterwarnings("ignore:list_groups:DeprecationWarning")  # nothing else tells rack ids
+
+ASSIGNMENT = [[3, 4], [0, 3], [0, 1], [2, 0]]
+"""Of the first two partitions a replica is where US is, of all but the first one where EU is."""
+
+
+@pytest.fixture
+def name():
+    return f"locality-{secrets.token_hex(4)}"
+
+
+@pytest.fixture
+def topic(topics, name):
+    topics.create(name, ASSIGNMENT)
+    yield name
+    topics.admin.delete_topics([name])[name].result(30)
+
+
+class Reader:
+    """A consumer that keeps polling, as one has to."""
+
+    def __init__(self, kafka, topic, group, **config):
+        self.fetched_from = {}
+        self._consumer = Consumer(
+            {
+                **kafka.client_config(),
+                "group.id": group,
+                "auto.offset.reset": "earliest",
+                "statistics.interval.ms": 200,
+                "stats_cb": lambda text: self._note(json.loads(text), topic),
+                **config,
+            }
+        )
+        self._consumer.subscribe([topic])
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._poll)
+        self._thread.start()
+
+    def _poll(self):
+        while not self._ended.is_set():
+            self._consumer.poll(0.1)
+        self._consumer.close()
+
+    def _note(self, statistics, topic):
+        seen = statistics["topics"].get(topic, {}).get("partitions", {})
+        self.fetched_from = {
+            int(number): partition["broker"]
+            for number, partition in seen.items()
+            if partition["fetch_state"] == "active"
+        }
+
+    def close(self):
+        self._ended.set()
+        self._thread.join(30)
+
+
+@contextmanager
+def reading_group(kafka, topic, group, *configs):
+    """A group of several consumers, once they have all partitions between them."""
+    readers = [Reader(kafka, topic, group, **config) for config in configs]
+    try:
+        until(lambda: complete(kafka, group, len(configs)), 60, f"group {group} to be stable")
+        yield readers
+    finally:
+        for reader in readers:
+            reader.close()
+
+
+def seen_group(kafka, group):
+    return next((one for one in read_groups(kafka.bootstrap(), {}).groups if one.name == group), None)
+
+
+def complete(kafka, group, members):
+    seen = seen_group(kafka, group)
+    counts = [sum(map(len, member.partitions.values())) for member in seen.members] if seen else []
+    return len(counts) == members and all(counts) and sum(counts) == len(ASSIGNMENT)
+
+
+def row_of(kafka, seen, group, host_racks):
+    snapshot = take_snapshot(kafka.bootstrap(), {}).snapshot
+    tree = tree_of(snapshot.brokers, LEVELS)
+    return next(row for row in group_rows(seen.groups, snapshot, tree, host_racks, seen.selector) if row.group == group)
+
+
+def counts(row):
+    return row.members, row.partitions, row.near, row.reads_near, row.could_be_near, row.members_without_rack
+
+
+def test_each_member_is_where_its_rack_id_says_and_reads_what_the_selector_gives_it(kafka, topic, name):
+    crosswise = {"partition.assignment.strategy": "roundrobin"}  # by client id: 0 and 2 to the first, 1 and 3
+    with reading_group(
+        kafka,
+        topic,
+        name,
+        {"client.id": "a", "client.rack": EU, **crosswise},
+        {"client.id": "b", "client.rack": US, **crosswise},
+    ) as readers:
+        seen = read_groups(kafka.bootstrap(), {})
+        group = next(one for one in seen.groups if one.name == name)
+        members = {member.client_id: member for member in group.members}
+        assert group.assignor == "roundrobin"
+        assert {client: member.client_rack for client, member in members.items()} == {"a": EU, "b": US}
+        assert {client: sorted(member.partitions[topic]) for client, member in members.items()} == {
+            "a": [0, 2],
+            "b": [1, 3],
+        }
+        assert {member.host for member in members.values()} == {"127.0.0.1"}
+        assert seen.selector == Selector.SAME_RACK
+        assert counts(row_of(kafka, seen, name, {})) == (2, 4, 2, 2, 4, 0)
+        # The clients' own word: 1 is read from the follower in the reader's rack, 0 and 3 from leaders far away.
+        fetched = {0: 3, 1: 3, 2: 0, 3: 2}
+        until(lambda: readers[0].fetched_from | readers[1].fetched_from == fetched, 30, "the clients to fetch there")
+
+
+@pytest.mark.parametrize(("first", "second", "near"), [(US, EU, 4), (EU, US, 3)])
+def test_rack_aware_range_of_a_real_client_comes_to_the_best_or_less_by_whose_turn_is_first(
+    kafka, topic, name, first, second, near
+):
+    members = ({"client.id": "a", "client.rack": first}, {"client.id": "b", "client.rack": second})
+    with reading_group(kafka, topic, name, *members):
+        row = row_of(kafka, read_groups(kafka.bootstrap(), {}), name, {})
+        assert counts(row) == (2, 4, near, near, 4, 0)
+
+
+def test_of_the_consumer_protocol_the_host_says_where_a_member_is_and_it_counts_as_reading_from_leaders(
+    kafka, topic, name
+):
+    with reading_group(kafka, topic, name, {"client.rack": US, "group.protocol": "consumer"}):
+        seen = read_groups(kafka.bootstrap(), {})
+        assert any("client.rack cannot be seen in groups of the consumer protocol" in text for text in seen.warnings)
+        here = tuple(US.strip("/").split("/"))
+        assert counts(row_of(kafka, seen, name, {"127.0.0.1": here})) == (1, 4, 2, 1, 2, 0)
+        assert counts(row_of(kafka, seen, name, {})) == (1, 4, 0, 0, 0, 1)
+
+
+def test_an_empty_group_is_listed_and_reads_nothing(kafka, topic, name):
+    leave_offsets(kafka, topic, name)
+    seen = read_groups(kafka.bootstrap(), {})
+    assert counts(row_of(kafka, seen, name, {})) == (0, 0, 0, 0, 0, 0)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_group_that_dies_during_the_scan_takes_no_other_with_it(kafka, topics, topic, name, protocol, monkeypatch):
+    with reading_group(kafka, topic, name, {"group.protocol": protocol}):
+        pass
+    until(lambda: seen_group(kafka, name) and not seen_group(kafka, name).members, 30, "the group to be empty")
+    leave_offsets(kafka, topic, f"{name}-other")
+    listed = reading._GroupsAdmin.groups
+
+    async def listed_before_it_dies(admin):
+        names = await listed(admin)
+        topics.admin.delete_consumer_groups([name])[name].result(30)
+        return names
+
+    monkeypatch.setattr(reading._GroupsAdmin, "groups", listed_before_it_dies)
+    told = []
+    seen = read_groups(kafka.bootstrap(), {}, lambda done, of: told.append((done, of)))
+    names = {group.name for group in seen.groups}
+    assert name not in names
+    assert f"{name}-other" in names
+    assert told[-1][0] == told[-1][1] == len(names) + 1
+    assert not any(name in text for text in seen.warnings)
+
+
+def test_what_is_refused_is_told_and_the_rest_is_read(kafka, topic, name, monkeypatch):
+    described = reading._GroupsAdmin.describe_groups
+    refused = KafkaException(KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED))
+
+    async def one_refused(admin, names):
+        return {**await described(admin, names), f"{name}-other": refused}
+
+    async def all_refused(_admin, *_arguments):
+        raise FailureError(Failure(Reason.NOT_AUTHORIZED, "not allowed", Remedy.ACCESS))
+
+    leave_offsets(kafka, topic, f"{name}-other")
+    with reading_group(kafka, topic, name, {"client.rack": EU}):
+        monkeypatch.setattr(reading._GroupsAdmin, "describe_groups", one_refused)
+        monkeypatch.setattr(reading._GroupsAdmin, "subscriptions", all_refused)
+        monkeypatch.setattr(reading._GroupsAdmin, "selector_class", all_refused)
+        seen = read_groups(kafka.bootstrap(), {})
+        here = tuple(EU.strip("/").split("/"))
+        assert counts(row_of(kafka, seen, name, {"127.0.0.1": here})) == (1, 4, 3, 2, 3, 0)
+    assert f"{name}-other" not in {group.name for group in seen.groups}
+    about_group, about_racks, about_selector = seen.warnings
+    assert about_group.startswith(f"consumer groups that could not be described: 1, such as {name}-other: Kafka says")
+    assert about_racks == "client.rack of consumers could not be read: not allowed"
+    assert about_selector.startswith(
+        "replica.selector.class could not be read, consumers are taken to read from leaders"
+    )
+
+
+def test_where_nobody_answers_there_is_a_reason():
+    with pytest.raises(FailureError) as caught:
+        read_groups("127.0.0.1:1", {})
+    assert caught.value.failure.reason == Reason.KAFKA_UNREACHABLE
+
+
+def leave_offsets(kafka, topic, group):
+    """Make a group that has offsets and no members."""
+    consumer = Consumer({**kafka.client_config(), "group.id": group})
+    consumer.commit(offsets=[TopicPartition(topic, 0, 0)], asynchronous=False)
+    consumer.close()

@@ -1,0 +1,95 @@
+"""Rack-aware assignment, on groups small enough to see the answer; `tests/property` has the oracle."""
+
+import numpy as np
+
+from rackspan.core.assignors import Readers, assign_evenly, assign_ranges
+
+
+def readers(near, domain, topic=None, number=None, subscribed=None):
+    near = np.array(near, dtype=bool)
+    topic = np.zeros(len(near), dtype=np.int64) if topic is None else np.array(topic)
+    if subscribed is None:
+        subscribed = np.ones((len(domain), int(topic.max(initial=0)) + 1), dtype=bool)
+    number = np.arange(len(near)) if number is None else np.array(number)
+    return Readers(topic, number, near, np.array(domain), np.array(subscribed, dtype=bool))
+
+
+def loads(group, owner):
+    return np.bincount(owner, minlength=len(group.domain)).tolist()
+
+
+def test_each_partition_goes_where_it_is_near_when_counts_allow_it():
+    group = readers([[1, 0], [0, 1], [1, 0], [0, 1]], [0, 1])
+    found = assign_evenly(group)
+    assert (found.owner.tolist(), found.near) == ([0, 1, 0, 1], 4)
+
+
+def test_balance_comes_first():
+    found = assign_evenly(readers([[1, 0]] * 6, [0, 1]))
+    assert sorted(found.owner.tolist()) == [0, 0, 0, 1, 1, 1]
+    assert found.near == 3
+
+
+def test_the_one_more_goes_to_who_is_near():
+    group = readers([[0, 1]] * 5, [0, 1])
+    assert loads(group, assign_evenly(group).owner) == [2, 3]
+    assert assign_evenly(group).near == 3
+
+
+def test_members_make_room_for_each_other_along_a_chain():
+    # The first lie in a and b, the next in b and c, the last in a only: each has to give way to the next.
+    near = [[1, 1, 0]] * 2 + [[0, 1, 1]] * 2 + [[1, 0, 0]] * 2
+    found = assign_evenly(readers(near, [0, 1, 2]))
+    assert (found.owner.tolist(), found.near) == ([1, 1, 2, 2, 0, 0], 6)
+
+
+def test_a_member_whose_domain_is_not_known_takes_its_share_of_what_is_far():
+    group = readers([[1], [1], [0], [0]], [0, -1])
+    found = assign_evenly(group)
+    assert (found.owner.tolist(), found.near) == ([0, 0, 1, 1], 2)
+
+
+def test_more_members_than_partitions_leave_those_idle_that_are_far():
+    group = readers([[1, 0], [1, 0]], [1, 0, 1, 0])
+    found = assign_evenly(group)
+    assert sorted(found.owner.tolist()) == [1, 3]
+    assert found.near == 2
+
+
+def test_who_alone_may_read_a_topic_reads_it_and_others_even_the_rest_out():
+    subscribed = [[1, 1], [1, 0], [1, 0]]
+    group = readers([[1]] * 6, [0, 0, 0], topic=[0, 0, 0, 1, 1, 1], number=[0, 1, 2] * 2, subscribed=subscribed)
+    assert loads(group, assign_evenly(group).owner) in ([3, 2, 1], [3, 1, 2])
+    assert loads(group, assign_ranges(group).owner) == [4, 1, 1]
+
+
+def test_range_gives_one_partition_of_all_topics_to_one_member():
+    near = [[1, 0], [0, 1], [0, 1], [1, 0]]
+    group = readers(near, [0, 1], topic=[0, 0, 1, 1], number=[0, 1, 0, 1])
+    owner = assign_ranges(group).owner
+    assert owner[0] == owner[2] != owner[1] == owner[3]
+    assert assign_ranges(group).near == 2
+    assert assign_evenly(group).near == 4
+
+
+def test_range_evens_out_each_topic_and_not_the_sum():
+    group = readers([[1, 0]] * 4, [0, 1, 1], topic=[0, 1, 2, 2], number=[0, 0, 0, 1])
+    assert assign_ranges(group).near == 3
+    assert loads(group, assign_ranges(group).owner)[0] == 3
+    assert max(loads(group, assign_evenly(group).owner)) == 2
+
+
+def test_a_group_of_many_members_and_partitions_is_even_and_as_near_as_can_be():
+    chance = np.random.default_rng(7)
+    near = np.zeros((9_000, 3), dtype=bool)
+    near[:4_000, 0] = near[4_000:, 1] = True
+    domain = chance.permutation(np.repeat([0, 1, 2], 50))
+    group = readers(near, domain)
+    found = assign_evenly(group)
+    assert set(loads(group, found.owner)) == {60}
+    assert found.near == 6_000
+
+
+def test_without_partitions_there_is_nothing_to_assign():
+    group = readers(np.zeros((0, 1)), [0])
+    assert (assign_evenly(group).near, assign_ranges(group).near) == (0, 0)

@@ -1,0 +1,186 @@
+"""Consumer locality, on a cluster small enough to follow each read."""
+
+import numpy as np
+import pytest
+from tests.unit.core.clusters import cluster
+
+from rackspan.core.locality import GroupSeen, MemberSeen, Replicas, Selector, host_address, locality, nearest
+from rackspan.core.snapshot import KnownBroker, table
+from rackspan.core.topology import TopologyError
+
+RACKS = {0: "/eu/a", 1: "/eu/b", 2: "/us/a", 3: "/us/b"}
+TREE = cluster("region zone", RACKS)
+BROKERS = [KnownBroker(broker, rack) for broker, rack in RACKS.items()]
+PARTITIONS = table(
+    ["orders", "sales"],
+    [
+        (0, 0, [0, 2], [0, 2], 0, None),
+        (0, 1, [2, 1], [2, 1], 2, None),
+        (0, 2, [1, 0], [1], 1, None),  # broker 0 lags
+        (0, 3, [2, 0], [2], None, None),  # nobody leads
+        (1, 0, [3, 1], [3, 1], 3, None),
+    ],
+)
+REPLICAS = Replicas(TREE, BROKERS, PARTITIONS)
+EU_A, US_B = ("eu", "a"), ("us", "b")
+RATES = np.array([1.0, 10.0, 100.0, 1000.0, np.nan])
+
+
+def member(name="one", *, host="10.0.0.1", rack=None, topics=None, **partitions):
+    return MemberSeen(name, name, host, partitions, rack, topics)
+
+
+def group(*members, assignor="uniform"):
+    return GroupSeen("group", assignor, members)
+
+
+def counts(seen):
+    return seen.partitions, seen.near, seen.reads_near, seen.reads_far
+
+
+def test_a_member_reads_from_the_replica_with_exactly_its_rack_id():
+    seen = locality(REPLICAS, group(member(rack="/eu/a", orders=[0, 1, 2, 3])), {})
+    # 0: the leader is there; 1: no replica is; 2: the one there is not in sync; 3: nobody leads.
+    assert counts(seen) == (4, 3, 1, 2)
+
+
+def test_a_follower_serves_where_it_is_in_the_readers_rack():
+    seen = locality(REPLICAS, group(member(rack="/eu/b", orders=[1])), {})
+    assert counts(seen) == (1, 1, 1, 0)
+    assert counts(locality(REPLICAS, group(member(rack="/eu/b", orders=[1])), {}, Selector.LEADER)) == (1, 1, 0, 1)
+
+
+@pytest.mark.parametrize("selector", Selector)
+def test_without_a_rack_id_a_member_reads_from_leaders(selector):
+    racks = {"10.0.0.1": ("eu", "b")}
+    seen = locality(REPLICAS, group(member(orders=[0, 1, 2])), racks, selector)
+    assert counts(seen) == (3, 2, 1, 2)
+
+
+def test_a_member_whose_rack_nobody_knows_is_near_nothing_and_far_from_nothing():
+    seen = locality(REPLICAS, group(member(orders=[0, 1])), {}, rates=RATES)
+    assert seen.members_without_rack == 1
+    assert counts(seen) == (2, 0, 0, 0)
+    assert seen.could_be_near == 0
+    assert seen.cross_bytes_per_second is None
+
+
+def test_where_the_host_is_says_more_than_what_the_client_says():
+    moved = group(member(rack="/eu/a", orders=[0]))
+    assert counts(locality(REPLICAS, moved, {"10.0.0.1": US_B})) == (1, 0, 0, 1)
+
+
+def test_a_rack_id_that_no_broker_has_finds_the_leader():
+    seen = locality(REPLICAS, group(member(rack="eu/b", orders=[1])), {})
+    assert counts(seen) == (1, 1, 0, 1)
+    assert counts(locality(REPLICAS, group(member(rack="eu/b", orders=[1])), {}, Selector.NEAREST)) == (1, 1, 1, 0)
+
+
+def test_a_broker_that_was_moved_serves_those_who_are_no_longer_near():
+    drifted = [KnownBroker(0, "/us/b"), *BROKERS[1:]]
+    seen = locality(Replicas(TREE, drifted, PARTITIONS), group(member(rack="/us/b", orders=[0])), {})
+    assert counts(seen) == (1, 0, 0, 1)
+
+
+def test_an_id_that_is_no_path_stands_for_where_the_brokers_are_that_report_it():
+    flat = [KnownBroker(broker, f"zone-{broker}") for broker in RACKS]
+    replicas = Replicas(TREE, flat, PARTITIONS)
+    assert replicas.rack_named("zone-1") == ("eu", "b")
+    assert counts(locality(replicas, group(member(rack="zone-1", orders=[1])), {})) == (1, 1, 1, 0)
+    assert replicas.rack_named("/us/b") == US_B
+    assert replicas.rack_named("a//b") is None
+    assert replicas.rack_named("") is None
+
+
+def test_the_nearest_replica_shares_the_longest_path_and_the_leader_wins_ties():
+    tree = cluster("region zone rack", {0: "/eu/a/r1", 1: "/eu/a/r2", 2: "/eu/b/r1", 3: "/us/a/r1"})
+    rows = [(0, 0, [3, 2, 1], [3, 2, 1], 3, None), (0, 1, [2, 1, 0], [2, 1, 0], 0, None), (0, 2, [3], [3], None, None)]
+    replicas = Replicas(tree, (), table(["t"], rows))
+
+    def served(row, rack):
+        return int(tree.ids[nearest(replicas, np.array([row]), [rack])[0]])
+
+    assert served(0, ("eu", "a", "r1")) == 1
+    assert served(0, ("eu", "b")) == 2
+    assert served(0, ("eu", "c")) == 2  # neither leads: the first in the list
+    assert served(1, ("eu", "c")) == 0  # all share one step, and 0 leads
+    assert served(0, ("asia",)) == served(0, None) == 3
+    assert nearest(replicas, np.array([2]), [("us", "a", "r1")]).tolist() == [-1]
+
+
+def test_a_domain_is_of_the_level_one_asks_for():
+    reader = group(member(rack="/eu/a", orders=[1, 2]))
+    assert counts(locality(Replicas(TREE, BROKERS, PARTITIONS, "region"), reader, {})) == (2, 2, 1, 1)
+    assert counts(locality(Replicas(TREE, BROKERS, PARTITIONS, "zone"), reader, {})) == (2, 1, 0, 2)
+    with pytest.raises(TopologyError, match='no level "rack"'):
+        Replicas(TREE, BROKERS, PARTITIONS, "rack")
+
+
+def test_paths_that_end_early_share_one_domain():
+    tree = cluster("region zone", {0: "/eu", 1: "/eu/a"})
+    replicas = Replicas(tree, (), table(["t"], [(0, 0, [0], [0], 0, None), (0, 1, [1], [1], 1, None)]))
+    seen = locality(replicas, group(member(t=[0, 1])), {"10.0.0.1": ("eu",)})
+    assert counts(seen) == (2, 1, 1, 1)
+
+
+def test_of_brokers_without_racks_nothing_is_near():
+    tree = cluster("zone", {0: None, 1: "/a"})
+    replicas = Replicas(tree, (), table(["t"], [(0, 0, [0], [0], 0, None), (0, 1, [1], [1], 1, None)]))
+    assert counts(locality(replicas, group(member(t=[0, 1])), {"10.0.0.1": ("a",)})) == (2, 1, 1, 0)
+    bare = Replicas(tree.without_racks(), (), replicas.partitions)
+    assert counts(locality(bare, group(member(t=[0, 1])), {"10.0.0.1": ("a",)})) == (2, 0, 0, 0)
+
+
+def test_bytes_are_summed_where_the_rate_is_known():
+    reader = group(member(rack="/eu/a", orders=[0, 1, 2, 3], sales=[0]))
+    assert locality(REPLICAS, reader, {}).cross_bytes_per_second is None
+    assert locality(REPLICAS, reader, {}, rates=RATES).cross_bytes_per_second == 110
+    assert locality(REPLICAS, group(member(rack="/eu/a", sales=[0])), {}, rates=RATES).cross_bytes_per_second is None
+    assert locality(REPLICAS, group(member(rack="/eu/a", orders=[0])), {}, rates=RATES).cross_bytes_per_second == 0
+
+
+def test_a_better_assignment_is_looked_for_among_members_and_what_they_subscribe_to():
+    crossed = (member("a", rack="/eu/a", orders=[1]), member("b", rack="/us/a", orders=[0]))
+    seen = locality(REPLICAS, group(*crossed), {})
+    assert (seen.near, seen.could_be_near) == (1, 2)
+    only = (
+        member("a", rack="/us/b", orders=[0], topics=frozenset({"orders"})),
+        member("b", rack="/eu/a", sales=[0], topics=frozenset({"sales"})),
+    )
+    assert locality(REPLICAS, group(*only), {}).could_be_near == 0
+
+
+def test_range_keeps_topics_together_that_are_partitioned_alike():
+    one_each = table(
+        ["left", "right"],
+        [(t, n, [0 if (t + n) % 2 else 2], [0, 2], 0, None) for t in range(2) for n in range(2)],
+    )
+    replicas = Replicas(TREE, BROKERS, one_each)
+    members = (member("a", rack="/eu/a", left=[0], right=[0]), member("b", rack="/us/a", left=[1], right=[1]))
+    assert locality(replicas, group(*members, assignor="range"), {}).could_be_near == 2
+    assert locality(replicas, group(*members, assignor="cooperative-sticky"), {}).could_be_near == 4
+
+
+def test_partitions_that_are_gone_and_members_without_any_do_not_count():
+    reader = group(member("a", rack="/eu/a", orders=[0, 7], gone=[0]), member("b", rack="/eu/b"))
+    seen = locality(REPLICAS, reader, {})
+    assert (seen.members, *counts(seen)) == (2, 1, 1, 1, 0)
+
+
+def test_a_partition_that_two_members_claim_counts_once():
+    seen = locality(REPLICAS, group(member("a", rack="/eu/a", orders=[0]), member("b", rack="/us/b", orders=[0])), {})
+    assert counts(seen) == (1, 1, 1, 0)
+
+
+def test_an_empty_group_and_an_empty_cluster_read_nothing():
+    assert counts(locality(REPLICAS, group(), {})) == (0, 0, 0, 0)
+    nothing = Replicas(cluster("zone", {}), (), table([], []))
+    seen = locality(nothing, group(member(rack="/a", t=[0])), {}, rates=np.zeros(0))
+    assert (seen.members, seen.cross_bytes_per_second, *counts(seen)) == (1, None, 0, 0, 0, 0)
+
+
+def test_addresses_have_one_form():
+    assert host_address("/10.0.0.7") == "10.0.0.7"
+    assert host_address("/fd00:0:0:0:0:0:0:7") == host_address("fd00::7") == "fd00::7"
+    assert host_address("/fe80:0:0:0:0:0:0:1%eth0") == "fe80::1"
+    assert host_address("client.example") == "client.example"

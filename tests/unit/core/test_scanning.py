@@ -1,0 +1,197 @@
+"""The rules of a scan: every one broken by something, and by nothing else."""
+
+import numpy as np
+import pytest
+
+from rackspan.core.placement.model import Spread
+from rackspan.core.scanning import BrokerTruth, Expectation, Expectations, Truth, examine, examine_brokers, portion_of
+from rackspan.core.scanning.findings import REASONS, RULES, SEVERITIES, Facts
+from rackspan.core.scanning.rules import SEVERITY_OF, Rule
+from rackspan.core.scanning.tally import added
+from rackspan.core.scanning.words import fix, message
+from rackspan.core.snapshot import table
+
+RACKS = {1: "a", 2: "a", 3: "b", 4: "b", 5: "c", 6: "c"}
+
+
+def truth(**of_broker):
+    brokers = tuple(
+        BrokerTruth(broker, **({"rack": ("eu", rack), "reported": f"/eu/{rack}"} | of_broker.get(f"b{broker}", {})))
+        for broker, rack in RACKS.items()
+    )
+    return Truth(("region", "zone"), brokers)
+
+
+def partitions(*rows, names=("orders",)):
+    """Rows: replicas, in-sync replicas (default all), leader (default the first), topic's index."""
+    full = [(*row, *(None,) * (4 - len(row))) for row in rows]
+    return table(
+        names,
+        [
+            (
+                topic or 0,
+                number,
+                replicas,
+                replicas if isr is None else isr,
+                None if leader == "none" else (leader or replicas[0]),
+                100,
+            )
+            for number, (replicas, isr, leader, topic) in enumerate(full)
+        ],
+    )
+
+
+def told(truth, rows, expectation=None, least=1, default=None, *, managed=False):
+    of_topic = {} if expectation is None else {"orders": expectation}
+    expectations = Expectations(of_topic, default or Expectation(), managed)
+    found = examine(truth, rows, np.full(len(rows.names), least), expectations).findings
+    return [
+        (RULES[rule], *(at if at != -1 else None for at in (partition, broker)), excess, moves)
+        for rule, partition, broker, excess, moves in zip(
+            found.rule.tolist(),
+            found.partition.tolist(),
+            found.broker.tolist(),
+            found.excess.tolist(),
+            found.moves.tolist(),
+            strict=True,
+        )
+    ]
+
+
+def test_nothing_is_told_of_what_is_as_it_should_be():
+    assert told(truth(), partitions(([1, 3, 5],), ([2, 4, 6],))) == []
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        (([1, 3, 5], [], "none"), (Rule.OFFLINE, 0, None, -3, 0)),
+        (([1, 3, 5], [1, 5]), (Rule.UNDER_REPLICATED, 0, 3, -1, 0)),
+        (([1, 3, 5], [1]), (Rule.UNDER_REPLICATED, 0, None, -2, 0)),
+        (([1, 3, 5], [1, 3, 5], 3), (Rule.LEADER_NOT_PREFERRED, 0, 3, 0, 0)),
+        (([1, 2, 3],), (Rule.NOT_COMPLIANT, 0, None, 1, 1)),
+        (([1, 3, 9],), (Rule.NOT_COMPLIANT, 0, 9, 1, 1)),
+    ],
+)
+def test_each_partition_is_told_of(row, expected):
+    assert told(truth(), partitions(row)) == [expected]
+
+
+def test_a_partition_that_lags_below_min_insync_is_critical():
+    rows = partitions(([1, 3, 5], [1, 3]), ([2, 4, 6], [2]))
+    found = examine(truth(), rows, np.array([2]), Expectations()).findings
+    assert [SEVERITIES[at] for at in found.severity.tolist()] == ["medium", "critical"]
+
+
+def test_a_drained_broker_is_told_apart_from_one_that_a_topic_must_not_use():
+    rows = partitions(([1, 3, 5],))
+    assert told(truth(b1={"draining": True}), rows) == [(Rule.REPLICA_ON_DRAINED_BROKER, 0, 1, 1, 1)]
+    assert told(truth(), rows, Expectation(exclude=("1",))) == [(Rule.NOT_COMPLIANT, 0, 1, 1, 1)]
+
+
+def test_a_topic_is_told_of_once_however_many_partitions_it_has():
+    rows = partitions(([1, 3],), ([2, 4],), ([5],))
+    assert told(truth(), rows, Expectation(replication_factor=3)) == [
+        (Rule.REPLICATION_FACTOR_DIFFERS, None, None, -2, 0)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("least", "expected"),
+    [
+        (1, [(Rule.MIN_INSYNC_TOO_SMALL, None, None, -1, 0)]),
+        (2, []),
+        (3, [(Rule.MIN_INSYNC_TOO_LARGE, None, None, 1, 0)]),
+    ],
+)
+def test_min_insync_is_held_against_the_durability(least, expected):
+    wish = Expectation(replication_factor=3, min_domains=(("zone", 2),), tolerate=(("zone", 1),))
+    assert told(truth(), partitions(([1, 3, 5],)), wish, least) == expected
+
+
+def test_more_in_sync_than_there_are_replicas_can_never_be_written():
+    assert told(truth(), partitions(([1, 3, 5],)), least=4) == [(Rule.MIN_INSYNC_TOO_LARGE, None, None, 1, 0)]
+
+
+def test_a_broken_partition_does_not_speak_for_min_insync():
+    wish = Expectation(replication_factor=3, min_domains=(("zone", 2),))
+    rules = [row[0] for row in told(truth(), partitions(([1, 2, 3],), ([1, 3, 5],)), wish, 2)]
+    assert rules == [Rule.NOT_COMPLIANT]
+
+
+def test_a_spread_loosens_what_is_compliant():
+    rows = partitions(([1, 2, 3],))
+    assert told(truth(), rows, Expectation(spread=(Spread("zone", 2),))) == []
+
+
+def test_an_assignment_overrides_the_spread():
+    rows = partitions(([1, 2, 3],), ([1, 3, 5],))
+    wish = Expectation(assignment=((1, 2, 3), (1, 3, 6)))
+    found = examine(truth(), rows, np.array([1]), Expectations({"orders": wish}))
+    assert [(REASONS[at]) for at in found.findings.reason.tolist()] == ["AssignmentDiffers"]
+    assert found.moves_of.tolist() == [0, 1]
+
+
+def test_topics_without_an_object_are_told_of_where_there_are_objects():
+    rows = partitions(([1, 3, 5],), ([2, 4, 6], None, None, 1), names=("orders", "__consumer_offsets"))
+    assert told(truth(), rows) == []
+    assert told(truth(), rows, managed=True) == [(Rule.UNMANAGED_TOPIC, None, None, 0, 0)]
+    assert told(truth(), rows, Expectation(), managed=True) == []
+
+
+def test_a_rack_that_is_not_known_keeps_partitions_from_being_judged_and_only_those():
+    rows = partitions(([1, 2, 3],), ([1, 2, 5],))
+    assert told(truth(b5={"rack": None}), rows) == [
+        (Rule.NOT_JUDGED, None, None, 0, 0),
+        (Rule.NOT_COMPLIANT, 0, None, 1, 1),  # in the region: brokers without a rack stand apart from all others
+        (Rule.NOT_COMPLIANT, 0, None, 1, 1),  # in the zone
+    ]
+
+
+def test_brokers_that_drift_and_those_without_a_rack():
+    found = examine_brokers(truth(b2={"reported": "/eu/c"}, b3={"reported": "eu/b"}, b4={"rack": None}))
+    told = [(RULES[rule], broker) for rule, broker in zip(found.rule.tolist(), found.broker.tolist(), strict=True)]
+    assert told == [(Rule.RACK_DRIFT, 2), (Rule.MISSING_RACK, 4)]
+
+
+def test_ids_are_those_of_the_names_and_not_of_the_order():
+    one = partitions(([1, 2, 3],), ([1, 2, 3], None, None, 1), names=("orders", "payments"))
+    other = partitions(([1, 2, 3],), ([1, 2, 3], None, None, 1), names=("payments", "orders"))
+    ids = []
+    for rows in (one, other):
+        found = examine(truth(), rows, np.array([1, 1]), Expectations()).findings
+        names = [rows.names[at] for at in found.topic.tolist()]
+        ids.append(dict(zip(names, found.ids("prod", rows.names, truth().tree).tolist(), strict=True)))
+    # Partition numbers differ with the order; the same partition of the same topic is the same finding.
+    again = examine(truth(), partitions(([2, 1, 3],)), np.array([1]), Expectations()).findings
+    assert again.ids("prod", ["orders"], truth().tree).tolist() == [ids[0]["orders"]]
+    assert ids[0]["orders"] != ids[0]["payments"]
+    assert again.ids("test", ["orders"], truth().tree).tolist() != [ids[0]["orders"]]
+
+
+def test_portions_add_up_to_the_whole():
+    rows = partitions(([1, 2, 3], [1]), ([1, 3, 5],), ([2, 4, 6], None, 4), ([3, 5],))
+    whole = portion_of(truth(), rows, np.array([2]), Expectations())
+    parts = [portion_of(truth(), rows.rows(np.array(at)), np.array([2]), Expectations()) for at in ([0, 3], [1, 2])]
+    assert added(h for part in parts for h in part.holdings) == list(whole.holdings)
+    ids = [set(part.findings.ids("c", rows.names, truth().tree).tolist()) for part in (whole, *parts)]
+    assert ids[0] == ids[1] | ids[2]
+    assert whole.topics.partitions.tolist() == [4]
+    assert whole.topics.under_replicated.tolist() == [1]
+    assert whole.topics.bytes.tolist() == [1100]
+
+
+def test_no_partitions_at_all():
+    nothing = portion_of(truth(), table((), []), np.array([], dtype=np.int64), Expectations())
+    assert len(nothing.findings) == 0
+    assert {row.replicas for row in nothing.holdings} == {0}
+
+
+@pytest.mark.parametrize("rule", Rule)
+def test_every_rule_has_a_severity_and_words(rule):
+    facts = Facts(rule, "orders", 3, 7, "zone", "/eu/a", "TooManyReplicas", -1, 2)
+    assert SEVERITY_OF[rule] in SEVERITIES
+    for sentence in (message(facts), fix(facts)):
+        assert sentence
+        assert "{" not in sentence
+        assert "None" not in sentence
