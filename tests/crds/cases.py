@@ -318,6 +318,11 @@ def _selector_cases(path: str, patch: Any) -> list[Case]:
     ]
 
 
+def _sub_path(path: str) -> Patch:
+    return {"compliance": {"historyVolume": {"claimName": "scans", "subPath": path}}}
+
+
+_VOLUME = {"historyVolume": {"claimName": "scans"}}
 _NO_LABELS = [{"name": "region"}, {"name": "zone"}]
 _LABELS = {"region": "topology.kubernetes.io/region", "zone": "topology.kubernetes.io/zone"}
 
@@ -543,9 +548,82 @@ TOPOLOGY_CASES = [
         "spec.compliance.historyLocation",
         "historyLocation is an absolute path or a URI such as s3a://bucket/rackspan.",
         accepted=[
-            {"compliance": {"historyLocation": place}} for place in ("/var/lib/rackspan", "s3a://bucket/rackspan")
+            {"compliance": {"historyLocation": "s3a://bucket/rackspan"}},
+            {"compliance": {"historyLocation": "/var/lib/rackspan", **_VOLUME}},
         ],
-        rejected=[{"compliance": {"historyLocation": place}} for place in ("rackspan", "../x", "s3a:bucket", "/a b")],
+        rejected=[
+            *({"compliance": {"historyLocation": place}} for place in ("rackspan", "../x", "s3a:bucket")),
+            {"compliance": {"historyLocation": "/a b", **_VOLUME}},
+        ],
+    ),
+    _topology(
+        "spec.compliance",
+        "startingDeadlineSeconds is for the schedule, and there is none.",
+        accepted=[{"compliance": {"schedule": "@daily", "startingDeadlineSeconds": 600}}],
+        rejected=[{"compliance": {"startingDeadlineSeconds": 600}}],
+    ),
+    _topology(
+        "spec.compliance",
+        "With a historyVolume historyLocation is the absolute path at which it is mounted.",
+        accepted=[{"compliance": {"historyLocation": "/scans", **_VOLUME}}, {"compliance": _VOLUME}],
+        rejected=[{"compliance": {"historyLocation": "s3a://bucket/rackspan", **_VOLUME}}],
+    ),
+    _topology(
+        "spec.compliance",
+        "A historyLocation that is a path lies on a historyVolume, or it would be lost with the pod. Add one, or give "
+        "a URI.",
+        accepted=[{"compliance": {"historyLocation": "/scans", **_VOLUME}}],
+        rejected=[{"compliance": {"historyLocation": "/scans"}}],
+    ),
+    _topology(
+        "spec.compliance",
+        "retentionDays is for the history, and there is none. Add historyVolume or historyLocation.",
+        accepted=[
+            {"compliance": {"retentionDays": 30, **_VOLUME}},
+            {"compliance": {"retentionDays": 30, "historyLocation": "s3a://bucket/rackspan"}},
+        ],
+        rejected=[{"compliance": {"retentionDays": 30}}],
+    ),
+    _topology(
+        "spec.compliance",
+        "The engine Job has no executors. Choose SparkOnKubernetes or SparkApplication.",
+        accepted=[
+            {"compliance": {"engine": engine, "executors": {"instances": 3}}}
+            for engine in ("SparkOnKubernetes", "SparkApplication")
+        ],
+        rejected=[{"compliance": {"executors": {"instances": 3}}}, {"compliance": {"engine": "Job", "executors": {}}}],
+    ),
+    _topology(
+        "spec.compliance.image",
+        "image has no spaces.",
+        accepted=[{"compliance": {"image": "registry.example.com:5000/rackspan-scan@sha256:0123"}}],
+        rejected=[{"compliance": {"image": image}} for image in ("rackspan scan:1", " rackspan-scan", "a\n")],
+    ),
+    _topology(
+        "spec.compliance.sparkConf",
+        "A key of sparkConf begins with spark.",
+        accepted=[{"compliance": {"sparkConf": {"spark.sql.shuffle.partitions": "8"}}}],
+        rejected=[{"compliance": {"sparkConf": {"sql.shuffle.partitions": "8"}}}],
+    ),
+    _topology(
+        "spec.compliance.sparkConf",
+        "A key of sparkConf is one that the operator sets. Use engine, image and executors.",
+        accepted=[{"compliance": {"sparkConf": {"spark.executor.memoryOverhead": "1g"}}}],
+        rejected=[
+            {"compliance": {"sparkConf": {key: "x"}}}
+            for key in ("spark.master", "spark.kubernetes.container.image", "spark.executor.instances")
+        ],
+    ),
+    _topology(
+        "spec.compliance.historyVolume.subPath",
+        "subPath is a relative path without .. in it.",
+        accepted=[
+            {"compliance": {"historyVolume": {"claimName": "scans", "subPath": path}}} for path in ("a", "a/b..c")
+        ],
+        rejected=[
+            {"compliance": {"historyVolume": {"claimName": "scans", "subPath": path}}}
+            for path in ("/a", "..", "a/../b")
+        ],
     ),
 ]
 

@@ -70,12 +70,13 @@ def test_topologies_are_listed_for_somebody_on_call(kubectl, api_server, namespa
             "domainSummary": "2 region, 5 zone",
             "drift": {"count": 1, "brokers": [4]},
             "topics": {"total": 12, "ready": 10, "nonCompliant": 2, "stalled": 0},
+            "plan": {"hash": "1f", "topics": 2, "moves": 7, "lowerBound": 7, "reorders": 0, "partitions": 7},
             "conditions": [_condition("Ready", "True", "Connected")],
         },
     )
     head, row = _table(kubectl.in_namespace(namespace)("get", "rt"))
-    assert head == ["NAME", "BROKERS", "DOMAINS", "DRIFT", "TOPICS", "NONCOMPLIANT", "READY", "REASON", "AGE"]
-    assert row[:-1] == ["prod", "9", "2", "region,", "5", "zone", "1", "12", "2", "True", "Connected"]
+    assert head == ["NAME", "BROKERS", "DOMAINS", "DRIFT", "TOPICS", "NONCOMPLIANT", "MOVES", "READY", "REASON", "AGE"]
+    assert row[:-1] == ["prod", "9", "2", "region,", "5", "zone", "1", "12", "2", "7", "True", "Connected"]
 
 
 def test_topics_are_listed_for_somebody_on_call(kubectl, api_server, namespace):
@@ -90,16 +91,25 @@ def test_topics_are_listed_for_somebody_on_call(kubectl, api_server, namespace):
             "replicationFactor": 3,
             "minInSyncReplicas": 2,
             "compliance": {"partitions": 6, "nonCompliant": 1, "samples": [{"partition": 4, "reason": "uneven"}]},
+            "plan": {
+                "hash": "89abcdef",
+                "moves": 1,
+                "lowerBound": 1,
+                "reorders": 0,
+                "partitions": 1,
+                "samples": [{"partition": 4, "from": [0, 1, 3], "replicas": [0, 1, 2]}],
+            },
             "conditions": [
-                _condition("Ready", "False", "NotCompliant", "1 of 6 partitions is not spread as asked."),
+                _condition("Ready", "False", "PlanPending", "1 of 6 partitions is not spread as asked."),
                 _condition("Compliant", "False", "NotCompliant"),
             ],
         },
     )
     get = kubectl.in_namespace(namespace)
     head, row = _table(get("get", "rst"))
-    assert head == ["NAME", "TOPOLOGY", "PARTITIONS", "RF", "MINISR", "COMPLIANT", "READY", "REASON", "AGE"]
-    assert row[:-1] == ["orders", "prod", "6", "3", "2", "False", "False", "NotCompliant"]
+    assert head == ["NAME", "TOPOLOGY", "PARTITIONS", "RF", "MINISR", "COMPLIANT", "MOVES", "READY", "REASON", "AGE"]
+    assert row[:-1] == ["orders", "prod", "6", "3", "2", "False", "1", "False", "PlanPending"]
+    assert "89abcdef" in get("get", "rst", "--output=wide")
     assert "1 of 6 partitions is not spread as asked." in get("get", "rst", "--output=wide")
 
 
@@ -111,14 +121,24 @@ def test_reports_are_listed_for_somebody_on_call(kubectl, api_server, namespace)
         REPORT,
         {
             "scanTime": NOW,
-            "summary": {"topics": 3, "partitions": 18, "nonCompliant": 1},
-            "conditions": [_condition("Ready", "True", "Scanned")],
+            "summary": {
+                "topics": 3,
+                "partitions": 18,
+                "nonCompliant": 1,
+                "bySeverity": {"critical": 2, "high": 4},
+                "offline": 5,
+            },
+            "changes": {"new": 6, "cleared": 7},
+            "conditions": [_condition("Ready", "True", "ScanCompleted")],
         },
     )
-    head, row = _table(kubectl.in_namespace(namespace)("get", "rcr"))
-    assert head == ["NAME", "TOPOLOGY", "TOPICS", "PARTITIONS", "NONCOMPLIANT", "SCANNED", "READY", "REASON", "AGE"]
-    assert row[:5] == ["prod", "prod", "3", "18", "1"]
-    assert row[6:-1] == ["True", "Scanned"]
+    get = kubectl.in_namespace(namespace)
+    head, row = _table(get("get", "rcr"))
+    counts = ["TOPICS", "PARTITIONS", "NONCOMPLIANT", "CRITICAL", "HIGH", "NEW", "CLEARED"]
+    assert head == ["NAME", "TOPOLOGY", *counts, "SCANNED", "READY", "AGE"]
+    assert row[:9] == ["prod", "prod", "3", "18", "1", "2", "4", "6", "7"]
+    assert row[10:-1] == ["True"]
+    assert "ScanCompleted" in get("get", "rcr", "--output=wide")
 
 
 def test_one_word_lists_all_kinds(kubectl, crds, namespace):

@@ -1,4 +1,4 @@
-"""ComplianceReport: what the last scan of a Kafka cluster found. Provisional."""
+"""ComplianceReport: what the last scan of a Kafka cluster found."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,13 +8,20 @@ from typing import Any, Final, Self
 from rackspan.api._codec import StatusCodec, decode
 from rackspan.api.conditions import Condition
 from rackspan.api.meta import Meta, ObjectKey
+from rackspan.api.racktopology import ScanEngine
 from rackspan.api.references import TopologyRef
+from rackspan.core.scanning.rules import Severity
 
 KIND: Final = "ComplianceReport"
 PLURAL: Final = "compliancereports"
 
 MAX_FINDINGS: Final = 100
 """Findings that fit into a status."""
+MAX_CHANGES: Final = 20
+"""New findings that fit into a status, and as many cleared ones."""
+MAX_FINDING_TEXT: Final = 1024
+"""Characters of a message or a fix that the API server takes."""
+MAX_FAILURE_TEXT: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,36 +33,102 @@ class ComplianceReportSpec:
 
 @dataclass(frozen=True, slots=True)
 class ReportSummary:
-    """The findings, counted."""
+    """What was found, counted: `findings` and the two maps count all, whether listed or not."""
 
     topics: int | None = None
     partitions: int | None = None
+    brokers: int | None = None
     non_compliant: int | None = None
     non_compliant_topics: int | None = None
+    offline: int | None = None
+    under_replicated: int | None = None
     moves: int | None = None
+    findings: int | None = None
+    violation_minutes: int | None = None
+    by_severity: Mapping[str, int] = field(default_factory=dict)
+    by_rule: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class ReportFinding:
-    """A partition of a topic that is not compliant: `domain`, of `level`, holds `excess` replicas too many."""
+    """One finding. `id` is the same in every scan that finds it again; one about a broker has no `topic`."""
 
-    topic: str
-    partition: int
-    reason: str
+    id: str
+    rule: str
+    severity: Severity
+    message: str
+    fix: str | None = None
+    topic: str | None = None
+    partition: int | None = None
+    broker: int | None = None
     level: str | None = None
     domain: str | None = None
     excess: int | None = None
+    moves: int | None = None
+    first_seen: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedFinding:
+    """A finding that is new or cleared."""
+
+    id: str
+    rule: str
+    severity: Severity
+    message: str
+    topic: str | None = None
+    partition: int | None = None
+    broker: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReportChanges:
+    """Against the scan before, which ended at `since`: counts, and the first MAX_CHANGES of each."""
+
+    new: int
+    cleared: int
+    since: datetime | None = None
+    new_findings: tuple[ChangedFinding, ...] = ()
+    cleared_findings: tuple[ChangedFinding, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ScanFailure:
+    """Why the last scan could not judge the cluster."""
+
+    scan_id: str
+    reason: str
+    message: str
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ComplianceReportStatus(StatusCodec):
-    """What the scan found. `findings` holds MAX_FINDINGS of them at most."""
+    """
+    What the last scan found that could judge the cluster, and `failure` where a later one could not.
+
+    `findings` holds the worst MAX_FINDINGS; `history` says where all of them are.
+    """
 
     observed_generation: int | None = None
     scan_time: datetime | None = None
+    scan_id: str | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    engine: ScanEngine | None = None
+    cluster_id: str | None = None
     summary: ReportSummary | None = None
+    changes: ReportChanges | None = None
     findings: tuple[ReportFinding, ...] = ()
+    history: str | None = None
+    failure: ScanFailure | None = None
     conditions: tuple[Condition, ...] = ()
+
+    @property
+    def last_scan_id(self) -> str | None:
+        """The scan that reported last, whether it could judge the cluster or not."""
+        return self.failure.scan_id if self.failure else self.scan_id
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ STALLED: Final = "Stalled"
 COMPLIANT: Final = "Compliant"
 CONNECTED: Final = "Connected"
 RACKS_IN_SYNC: Final = "RacksInSync"
+SCANNED: Final = "Scanned"
 
 MAX_MESSAGE: Final = 32768
 """Characters that the API server takes in a message."""

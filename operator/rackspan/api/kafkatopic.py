@@ -9,6 +9,7 @@ from rackspan.api._codec import StatusCodec, decode
 from rackspan.api.conditions import Condition
 from rackspan.api.labels import ADOPT_TOPIC_ID
 from rackspan.api.meta import Meta, ObjectKey
+from rackspan.api.plans import TopicPlanStatus
 from rackspan.api.policies import DurabilitySpec, ReassignmentSpec
 from rackspan.api.references import TopologyRef
 
@@ -157,6 +158,7 @@ class KafkaTopicStatus(StatusCodec):
     placer: str | None = None
     compliance: ComplianceStatus | None = None
     placement: PlacementStatus | None = None
+    plan: TopicPlanStatus | None = None
     conditions: tuple[Condition, ...] = ()
 
 

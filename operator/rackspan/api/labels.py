@@ -20,3 +20,21 @@ RACK: Final = f"{GROUP}/rack"
 
 PUBLISH_RACKS: Final = f"{GROUP}/publish-racks"
 """Label on namespaces: the RackTopology whose racks are published there for client pods."""
+
+SCAN_NOW: Final = f"{GROUP}/scan-now"
+"""Annotation on RackTopologies: each new value of it starts a compliance scan."""
+
+SCAN_TOPOLOGY_UID: Final = f"{GROUP}/topology-uid"
+"""Label on what runs a scan: the RackTopology, exactly."""
+
+SCAN_TOPOLOGY: Final = f"{GROUP}/topology"
+"""Label on what runs a scan: the RackTopology's name, for people to select by; cut where it is too long for a label."""
+
+SCAN_TOPOLOGY_NAMESPACE: Final = f"{GROUP}/topology-namespace"
+"""Label on what runs a scan: the RackTopology's namespace."""
+
+SCAN_TRIGGER: Final = f"{GROUP}/scan-trigger"
+"""Label on what runs a scan: Schedule, Request or TopologyChange."""
+
+SCAN_CAUSE: Final = f"{GROUP}/scan-cause"
+"""Annotation on what runs a scan: the scheduled time, the value of scan-now or the topology's fingerprint."""

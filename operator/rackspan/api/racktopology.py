@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final, Self
 
 from rackspan.api._codec import StatusCodec, decode
 from rackspan.api.conditions import Condition
 from rackspan.api.meta import Meta, ObjectKey
+from rackspan.api.plans import TopologyPlanStatus
 from rackspan.api.policies import DurabilitySpec, Reassignment
 from rackspan.api.references import LabelSelector
 
@@ -16,6 +18,8 @@ PLURAL: Final = "racktopologies"
 
 MAX_BROKER_SAMPLES: Final = 100
 """Broker ids that fit into a status's lists of drift and of missing racks."""
+DEFAULT_HISTORY_PATH: Final = "/var/lib/rackspan"
+"""Where a scan's history volume is mounted unless the spec says otherwise."""
 
 
 class SaslMechanism(StrEnum):
@@ -62,6 +66,30 @@ class ScanEngine(StrEnum):
     JOB = "Job"
     SPARK_ON_KUBERNETES = "SparkOnKubernetes"
     SPARK_APPLICATION = "SparkApplication"
+
+
+class ConcurrencyPolicy(StrEnum):
+    """What a scan does that is due while another one of the same cluster runs."""
+
+    ALLOW = "Allow"
+    FORBID = "Forbid"
+    REPLACE = "Replace"
+
+
+class ScanTrigger(StrEnum):
+    """What started a scan."""
+
+    SCHEDULE = "Schedule"
+    REQUEST = "Request"
+    TOPOLOGY_CHANGE = "TopologyChange"
+
+
+class ScanState(StrEnum):
+    """How a scan stands."""
+
+    RUNNING = "Running"
+    COMPLETED = "Completed"
+    FAILED = "Failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,14 +219,57 @@ class TopicDefaults:
 
 
 @dataclass(frozen=True, slots=True)
+class PodResources:
+    """What a pod requests, and its limits: quantities by resource, as Kubernetes writes them."""
+
+    requests: Mapping[str, int | str] = field(default_factory=dict)
+    limits: Mapping[str, int | str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorsSpec:
+    """The pods that Spark spreads a scan over. `memory` is the heap of each, in Spark's notation."""
+
+    instances: int = 2
+    cores: int = 1
+    memory: str = "1g"
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryVolume:
+    """A volume that keeps the history: a PersistentVolumeClaim of the namespace where scans run."""
+
+    claim_name: str
+    sub_path: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ComplianceScanSpec:
-    """How and when the whole cluster is scanned. Provisional."""
+    """How and when the whole cluster is scanned. Without a schedule only on demand."""
 
     schedule: str | None = None
     time_zone: str | None = None
+    suspend: bool = False
+    after_topology_change: bool = False
+    concurrency_policy: ConcurrencyPolicy = ConcurrencyPolicy.FORBID
+    starting_deadline_seconds: int | None = None
+    active_deadline_seconds: int = 3600
+    backoff_limit: int = 2
+    successful_jobs_history_limit: int = 3
+    failed_jobs_history_limit: int = 1
     engine: ScanEngine = ScanEngine.JOB
+    image: str | None = None
+    resources: PodResources | None = None
+    executors: ExecutorsSpec | None = None
+    spark_conf: Mapping[str, str] = field(default_factory=dict)
     history_location: str | None = None
+    history_volume: HistoryVolume | None = None
     retention_days: int | None = None
+
+    @property
+    def history(self) -> str | None:
+        """Where the history is kept, as the scan sees it; None where none is kept."""
+        return self.history_location or (DEFAULT_HISTORY_PATH if self.history_volume else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,6 +344,40 @@ class TopicCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class LastScan:
+    """The scan that was started last. `reason` and `message` tell why it failed, the counts what it found."""
+
+    scan_id: str
+    trigger: ScanTrigger
+    state: ScanState
+    started_at: datetime
+    finished_at: datetime | None = None
+    reason: str | None = None
+    message: str | None = None
+    findings: int | None = None
+    non_compliant: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ScansStatus:
+    """
+    When scans are due, and what has been dealt with.
+
+    Nothing is due that was scheduled at `last_scheduled_at` or before. `missed` counts what came too late since then.
+    The `handled_*` are what a scan was started for; `announced` is the scan whose changes were told as Events.
+    """
+
+    schedule: str | None = None
+    last_scheduled_at: datetime | None = None
+    next_at: datetime | None = None
+    missed: int | None = None
+    running: int | None = None
+    handled_request: str | None = None
+    handled_topology: str | None = None
+    announced: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class RackTopologyStatus(StatusCodec):
     """What the operator saw. Build the next one with `dataclasses.replace`, and compare with `==` before writing.
 
@@ -288,6 +393,9 @@ class RackTopologyStatus(StatusCodec):
     drift: BrokerCount | None = None
     missing_racks: BrokerCount | None = None
     topics: TopicCounts | None = None
+    plan: TopologyPlanStatus | None = None
+    last_scan: LastScan | None = None
+    scans: ScansStatus | None = None
     conditions: tuple[Condition, ...] = ()
 
 

@@ -14,6 +14,8 @@ class Reason(StrEnum):
     CONNECTED = "Connected"  # The Kafka cluster answers, and it is the one that is meant.
     RACKS_IN_SYNC = "RacksInSync"  # Every broker reports the rack that its node has.
 
+    SCAN_COMPLETED = "ScanCompleted"  # The last compliance scan judged the whole cluster.
+
     # Work goes on.
     CREATING = "Creating"  # The topic is being created.
     PARTITIONS_ADDED = "PartitionsAdded"  # New partitions were added just now.
@@ -21,11 +23,22 @@ class Reason(StrEnum):
     UPDATING = "Updating"  # Kafka is being brought to what the spec asks for.
     DELETING = "Deleting"  # The topic is being deleted, and the object after it.
     WAITING = "Waiting"  # The operator has not looked at this generation yet.
+    SCAN_RUNNING = "ScanRunning"  # A compliance scan runs now.
+    SCAN_WAITING = "ScanWaiting"  # No compliance scan has ended yet; the message says when the next one is due.
+
+    # A compliance scan could not be started, or could not judge the cluster. The next one is started all the same.
+    SCAN_FAILED = "ScanFailed"  # The last scan failed, and the message tells why.
+    SCAN_TIMED_OUT = "ScanTimedOut"  # The last scan took longer than activeDeadlineSeconds, and was ended.
+    SCAN_MISSED = "ScanMissed"  # A scheduled scan was not started within startingDeadlineSeconds.
+    SCAN_NOT_STARTED = "ScanNotStarted"  # The API server does not let the operator start a scan.
+    SCAN_NOT_SET_UP = "ScanNotSetUp"  # The operator does not know which image scans, or where scans run.
+    INVALID_SCHEDULE = "InvalidSchedule"  # The schedule never comes, or there is no such time zone.
 
     # Somebody asked for it.
     PAUSED = "Paused"  # The annotation rackspan.dev/paused leaves the topic alone.
 
     # The topic is there, and differs from the spec in what only moving replicas can change.
+    PLAN_PENDING = "PlanPending"  # There is a plan that would bring it to the spec, and nobody has carried it out.
     NOT_COMPLIANT = "NotCompliant"  # Some partitions' replicas are not spread as asked.
     REPLICATION_FACTOR_DIFFERS = "ReplicationFactorDiffers"  # Partitions have more or fewer replicas than asked.
     ASSIGNMENT_DIFFERS = "AssignmentDiffers"  # Replicas are not where the explicit assignment puts them.

@@ -6,7 +6,14 @@ from datetime import UTC, datetime
 import pytest
 from tests.crds.manifests import ASSIGNED_TOPIC, FULL_TOPIC, FULL_TOPOLOGY, REPORT, TOPIC, TOPOLOGY, changed
 
-from rackspan.api.compliancereport import ComplianceReport, ComplianceReportStatus, ReportFinding
+from rackspan.api.compliancereport import (
+    ComplianceReport,
+    ComplianceReportStatus,
+    ReportChanges,
+    ReportFinding,
+    ReportSummary,
+    ScanFailure,
+)
 from rackspan.api.conditions import Condition, ConditionStatus
 from rackspan.api.errors import SpecError
 from rackspan.api.kafkatopic import (
@@ -27,15 +34,20 @@ from rackspan.api.racktopology import (
     BrokerCount,
     BrokerIdFrom,
     BrokerStatus,
+    LastScan,
     LevelCount,
     MissingRackPolicy,
     RackSource,
     RackTopology,
     RackTopologyStatus,
     SaslMechanism,
+    ScansStatus,
+    ScanState,
+    ScanTrigger,
     TopicCounts,
     domain_summary,
 )
+from rackspan.core.scanning.rules import Severity
 
 METADATA = {
     "name": "orders",
@@ -167,12 +179,18 @@ TOPOLOGY_STATUS = RackTopologyStatus(
     drift=BrokerCount(1, (0,)),
     missing_racks=BrokerCount(0),
     topics=TopicCounts(2, ready=1, non_compliant=1),
+    last_scan=LastScan("prod-1", ScanTrigger.SCHEDULE, ScanState.COMPLETED, datetime(2026, 1, 31, 3, tzinfo=UTC)),
+    scans=ScansStatus("0 3 * * * UTC", datetime(2026, 1, 31, 3, tzinfo=UTC), missed=1, handled_request="a"),
     conditions=(READY,),
 )
 
 REPORT_STATUS = ComplianceReportStatus(
     scan_time=datetime(2026, 1, 31, 3, tzinfo=UTC),
-    findings=(ReportFinding("orders", 4, "Uneven"),),
+    scan_id="prod-1",
+    summary=ReportSummary(topics=1, by_severity={"high": 1}),
+    changes=ReportChanges(1, 0),
+    findings=(ReportFinding("a1", "NotCompliant", Severity.HIGH, "uneven", topic="orders", partition=4),),
+    failure=ScanFailure("prod-2", "KafkaUnreachable", "no broker answers"),
     conditions=(READY,),
 )
 

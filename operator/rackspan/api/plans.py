@@ -1,0 +1,52 @@
+"""What a status says about the plan that would bring topics to what is asked: the certificate, and a few samples."""
+
+from dataclasses import dataclass
+from typing import Final
+
+MAX_PLAN_SAMPLES: Final = 5
+"""Samples of a plan that fit into a status. `rackspan plan` prints all of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionChange:
+    """The replicas of one partition now and by the plan, the preferred leader first."""
+
+    partition: int
+    from_: tuple[int, ...]
+    replicas: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPlanStatus:
+    """The plan of one topic: replicas to copy, the fewest that any plan could copy, and what else changes."""
+
+    hash: str
+    moves: int
+    lower_bound: int
+    reorders: int
+    partitions: int
+    bytes: int | None = None
+    samples: tuple[PartitionChange, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedTopic:
+    """A KafkaTopic and the replicas that its plan copies."""
+
+    topic: str
+    hash: str
+    moves: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyPlanStatus:
+    """The plans of all topics of a topology in sums; the samples are those that copy the most."""
+
+    hash: str
+    topics: int
+    moves: int
+    lower_bound: int
+    reorders: int
+    partitions: int
+    bytes: int | None = None
+    samples: tuple[PlannedTopic, ...] = ()
