@@ -10,8 +10,10 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from rackspan.reconcile.scans.bodies import SPARK_VERSION
+
 REPOSITORY = Path(__file__).resolve().parents[2]
-LOCKS = ("operator.lock", "dev.lock")
+LOCKS = ("operator.lock", "scan.lock", "dev.lock")
 
 
 def locked(name: str) -> dict[str, str]:
@@ -86,3 +88,13 @@ def test_no_tracked_file_is_larger_than_a_mebibyte():
     files = [REPOSITORY / name for name in tracked.stdout.split("\0") if name]
     assert files
     assert [str(file) for file in files if file.is_file() and file.stat().st_size > 2**20] == []
+
+
+def test_examples_can_be_applied_as_a_folder():
+    names = sorted(path.name for path in (REPOSITORY / "examples").iterdir() if path.is_file())
+    assert names
+    assert [name for name in names if not name.endswith(".yaml")] == []
+
+
+def test_spark_applications_name_the_spark_of_the_scans_image():
+    assert locked("scan.lock")["pyspark"].startswith(f"pyspark=={SPARK_VERSION} ")

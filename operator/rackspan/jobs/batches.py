@@ -1,0 +1,145 @@
+"""Between Arrow record batches and the core's columns."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from rackspan.core.scanning import Findings, Portion, Truth
+from rackspan.core.scanning.findings import REASONS, RULES, SEVERITIES
+from rackspan.core.snapshot import NONE, Partitions
+from rackspan.core.topology import IntArray
+from rackspan.jobs.schemas import FINDING, HOLDING, JUDGED, PARTITIONS, TOPIC, UNFAIR
+
+_LARGEST_BATCH = 1 << 16
+
+
+def partition_batches(partitions: Partitions, min_insync: IntArray) -> Iterator[pa.RecordBatch]:
+    """Give partitions as a source's batches. `min_insync` is per topic."""
+    names = pa.array(partitions.names, pa.string())
+    for start in range(0, len(partitions), _LARGEST_BATCH):
+        some = partitions.rows(np.arange(start, min(start + _LARGEST_BATCH, len(partitions))))
+        held = some.replicas != NONE
+        offsets = pa.array(np.concatenate([[0], np.cumsum(held.sum(axis=1))]).astype(np.int32))
+        columns = [
+            pa.DictionaryArray.from_arrays(pa.array(some.topic.astype(np.int32)), names).cast(pa.string()),
+            pa.array(some.number.astype(np.int32)),
+            pa.ListArray.from_arrays(offsets, pa.array(some.replicas[held])),
+            pa.ListArray.from_arrays(offsets, pa.array(some.in_sync[held])),
+            pa.array(some.leader.astype(np.int32)),
+            pa.array(some.size_bytes),
+            pa.array(min_insync[some.topic].astype(np.int32)),
+        ]
+        yield pa.RecordBatch.from_arrays(columns, schema=PARTITIONS)
+
+
+def partitions_of(table: pa.Table) -> tuple[Partitions, IntArray]:
+    """Give rows of PARTITIONS as columns, and `min.insync.replicas` per topic."""
+    topics = table.column("topic").combine_chunks().dictionary_encode()
+    topic = topics.indices.to_numpy().astype(np.int64)
+    replicas = _matrix(table.column("replicas").combine_chunks(), NONE, np.dtype(np.int32))
+    in_sync = _matrix(table.column("in_sync").combine_chunks(), 0, np.dtype(bool))
+    least = np.ones(len(topics.dictionary), dtype=np.int64)
+    least[topic] = table.column("min_insync").to_numpy()
+    return (
+        Partitions(
+            tuple(topics.dictionary.to_pylist()),
+            topic,
+            _numbers(table, "partition"),
+            replicas,
+            in_sync,
+            _numbers(table, "leader"),
+            _numbers(table, "size_bytes"),
+        ),
+        least,
+    )
+
+
+def judged_batches(cluster: str, truth: Truth, names: tuple[str, ...], portion: Portion) -> Iterator[pa.RecordBatch]:
+    """Give a portion as rows of JUDGED."""
+    yield from finding_batches(cluster, truth, names, portion.findings)
+    yield _topics(names, portion)
+    rows = portion.holdings
+    columns = {
+        name: pa.array([getattr(row, name) for row in rows], JUDGED.field(name).type)
+        for name in (
+            *("level", "domain", "brokers", "replicas", "leaders", "leading"),
+            *("bytes", "offline", "not_writable", "last_replica"),
+        )
+    }
+    yield _batch(HOLDING, len(rows), columns)
+    levels = {
+        "level": pa.array(list(portion.unfair)),
+        "partitions": pa.array(list(portion.unfair.values()), pa.int64()),
+    }
+    yield _batch(UNFAIR, len(portion.unfair), levels)
+
+
+def finding_batches(cluster: str, truth: Truth, names: tuple[str, ...], every: Findings) -> Iterator[pa.RecordBatch]:
+    """Give findings as rows of JUDGED; `names` are those of the topics that were looked at."""
+    for start in range(0, len(every), _LARGEST_BATCH):
+        found = every.rows(np.arange(start, min(start + _LARGEST_BATCH, len(every))))
+        columns = {
+            "id": pa.array(found.ids(cluster, names, truth.tree)),
+            "rule": _words(found.rule, tuple(map(str, RULES))),
+            "severity": _words(found.severity, tuple(map(str, SEVERITIES))),
+            "topic": _words(found.topic, names),
+            "partition": _or_null(found.partition),
+            "broker": _or_null(found.broker),
+            "level": _words(found.level, (*truth.tree.levels, "broker")),
+            "domain": pa.array(found.domains(truth.tree), pa.string()),
+            "reason": _words(found.reason, REASONS),
+            "excess": pa.array(found.excess.astype(np.int32)),
+            "moves": pa.array(found.moves),
+        }
+        yield _batch(FINDING, len(found), columns)
+
+
+def _topics(names: tuple[str, ...], portion: Portion) -> pa.RecordBatch:
+    tally = portion.topics
+    columns = {
+        "topic": _words(tally.topic, names),
+        "partitions": pa.array(tally.partitions),
+        "replicas": pa.array(tally.replicas),
+        "replication_factor": pa.array(tally.replication_factor.astype(np.int32)),
+        "min_insync": pa.array(tally.min_insync.astype(np.int32)),
+        "non_compliant": pa.array(tally.non_compliant),
+        "moves": pa.array(tally.moves),
+        "offline": pa.array(tally.offline),
+        "under_replicated": pa.array(tally.under_replicated),
+        "bytes": pa.array(tally.bytes, mask=tally.bytes == NONE),
+    }
+    return _batch(TOPIC, len(tally.topic), columns)
+
+
+def _batch(kind: str, count: int, columns: dict[str, pa.Array]) -> pa.RecordBatch:
+    filled = columns | {"kind": pa.array([kind] * count, pa.string())}
+    arrays = [filled.get(field.name, pa.nulls(count, field.type)) for field in JUDGED]
+    return pa.RecordBatch.from_arrays(arrays, schema=JUDGED)
+
+
+def _words(codes: IntArray, words: tuple[str, ...]) -> pa.Array:
+    indices = pa.array(codes.astype(np.int32), mask=codes == NONE)
+    return pa.DictionaryArray.from_arrays(indices, pa.array(words, pa.string())).cast(pa.string())
+
+
+def _or_null(numbers: IntArray) -> pa.Array:
+    return pa.array(numbers.astype(np.int32), mask=numbers == NONE)
+
+
+def _numbers(table: pa.Table, column: str) -> IntArray:
+    numbers: IntArray = table.column(column).to_numpy().astype(np.int64)
+    return numbers
+
+
+def _matrix(lists: pa.ListArray, fill: int, kind: np.dtype[Any]) -> Any:
+    """Lists as rows of one width, padded with `fill`."""
+    lengths = lists.value_lengths().to_numpy(zero_copy_only=False).astype(np.int64)
+    values = lists.flatten().to_numpy(zero_copy_only=False)
+    width = int(lengths.max(initial=0))
+    if len(lengths) * width == len(values):
+        return values.astype(kind).reshape(len(lengths), width)
+    matrix = np.full((len(lengths), width), fill, dtype=kind)
+    matrix[np.arange(width) < lengths[:, None]] = values
+    return matrix

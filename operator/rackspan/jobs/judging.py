@@ -1,0 +1,44 @@
+"""The pure core over Arrow batches: the function that `mapInArrow` runs in every Python worker."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from rackspan.core.scanning import Expectations, Truth, portion_of
+from rackspan.jobs.batches import judged_batches, partitions_of
+
+_ROWS = 200_000
+"""Partitions that are judged at once: enough for numpy to shine, few enough for a worker's memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a cluster's partitions are judged against; travels to every worker once."""
+
+    cluster: str
+    truth: Truth
+    expectations: Expectations
+
+
+def judge_batches(question: Question) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Make the function from batches of PARTITIONS to batches of JUDGED."""
+
+    def judge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for table in _portions(batches):
+            partitions, min_insync = partitions_of(table)
+            portion = portion_of(question.truth, partitions, min_insync, question.expectations)
+            yield from judged_batches(question.cluster, question.truth, partitions.names, portion)
+
+    return judge
+
+
+def _portions(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        held.append(batch)
+        if sum(one.num_rows for one in held) >= _ROWS:
+            yield pa.Table.from_batches(held)
+            held = []
+    if held:
+        yield pa.Table.from_batches(held)

@@ -1,0 +1,138 @@
+"""
+The columns of everything that the job reads, passes on and keeps.
+
+Declared once, in Arrow's terms; Spark's are derived. A table of the history may gain columns, never lose or change one:
+files from before read as null there.
+"""
+
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+PARTITIONS: Final = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("replicas", pa.list_(pa.int32())),
+        ("in_sync", pa.list_(pa.bool_())),
+        ("leader", pa.int32()),
+        ("size_bytes", pa.int64()),
+        ("min_insync", pa.int32()),
+    ]
+)
+"""What a source gives: a row per partition. `leader` and `size_bytes` are -1 where there is none, or none is known."""
+
+FINDING_COLUMNS: Final = [
+    ("id", pa.int64()),
+    ("rule", pa.string()),
+    ("severity", pa.string()),
+    ("topic", pa.string()),
+    ("partition", pa.int32()),
+    ("broker", pa.int32()),
+    ("level", pa.string()),
+    ("domain", pa.string()),
+    ("reason", pa.string()),
+    ("excess", pa.int32()),
+    ("moves", pa.int64()),
+]
+TOPIC_COLUMNS: Final = [
+    ("partitions", pa.int64()),
+    ("replicas", pa.int64()),
+    ("replication_factor", pa.int32()),
+    ("min_insync", pa.int32()),
+    ("non_compliant", pa.int64()),
+    ("offline", pa.int64()),
+    ("under_replicated", pa.int64()),
+    ("bytes", pa.int64()),
+]
+HOLDING_COLUMNS: Final = [
+    ("brokers", pa.int32()),
+    ("leaders", pa.int64()),
+    ("leading", pa.int64()),
+    ("not_writable", pa.int64()),
+    ("last_replica", pa.int64()),
+]
+
+JUDGED: Final = pa.schema([("kind", pa.string()), *FINDING_COLUMNS, *TOPIC_COLUMNS, *HOLDING_COLUMNS])
+"""What judging gives, in one pass: rows of several kinds, each with the columns of its kind and null in the others."""
+
+FINDING: Final = "finding"
+TOPIC: Final = "topic"
+HOLDING: Final = "holding"
+UNFAIR: Final = "unfair"
+
+TABLES: Final = {
+    "scans": pa.schema(
+        [
+            ("scan_id", pa.string()),
+            ("sequence", pa.int64()),
+            ("finished_at", pa.timestamp("us", tz="UTC")),
+            ("minutes", pa.float64()),
+            ("topics", pa.int64()),
+            ("partitions", pa.int64()),
+            ("non_compliant", pa.int64()),
+            ("findings", pa.int64()),
+            ("critical", pa.int64()),
+            ("moves", pa.int64()),
+            ("violation_minutes", pa.float64()),
+        ]
+    ),
+    "findings": pa.schema([("scan_id", pa.string()), *FINDING_COLUMNS, ("first_seen", pa.timestamp("us", tz="UTC"))]),
+    "topics": pa.schema(
+        [
+            ("scan_id", pa.string()),
+            ("topic", pa.string()),
+            *TOPIC_COLUMNS,
+            ("moves", pa.int64()),
+            ("findings", pa.int64()),
+            ("worst", pa.string()),
+            ("violation_minutes", pa.float64()),
+        ]
+    ),
+    "holdings": pa.schema(
+        [
+            ("scan_id", pa.string()),
+            ("level", pa.string()),
+            ("domain", pa.string()),
+            ("brokers", pa.int32()),
+            ("replicas", pa.int64()),
+            ("leaders", pa.int64()),
+            ("leading", pa.int64()),
+            ("bytes", pa.int64()),
+            ("offline", pa.int64()),
+            ("not_writable", pa.int64()),
+            ("last_replica", pa.int64()),
+        ]
+    ),
+    "brokers": pa.schema(
+        [
+            ("scan_id", pa.string()),
+            ("broker", pa.int32()),
+            ("rack", pa.string()),
+            ("reported_rack", pa.string()),
+            ("online", pa.bool_()),
+            ("changed", pa.bool_()),
+        ]
+    ),
+    "groups": pa.schema(
+        [
+            ("scan_id", pa.string()),
+            ("group", pa.string()),
+            ("members", pa.int64()),
+            ("partitions", pa.int64()),
+            ("near", pa.int64()),
+            ("reads_near", pa.int64()),
+            ("could_be_near", pa.int64()),
+            ("members_without_rack", pa.int64()),
+            ("cross_bytes_per_second", pa.float64()),
+        ]
+    ),
+}
+"""The tables of the history. All are kept by cluster and by date (UTC), which are part of the path."""
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    """Give the same in Spark's terms."""
+    return from_arrow_schema(schema)

@@ -1,0 +1,73 @@
+"""A cluster that is made up, fairly placed but for a share of its partitions. The same numbers give the same one."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rackspan.core.scanning import BrokerTruth, Truth
+from rackspan.core.snapshot import Partitions
+from rackspan.core.topology import format_rack
+
+_LEVELS = ("region", "zone", "rack")
+_PORTION = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class SyntheticCluster:
+    """
+    Regions of three zones of as many racks as it takes for ten brokers each; replication factor three.
+
+    `broken` is the share of partitions of which two replicas lie in one zone, `behind` the share with a replica that
+    lags.
+    """
+
+    partitions: int
+    brokers: int = 1_000
+    per_topic: int = 100
+    broken: float = 0.01
+    behind: float = 0.005
+    min_insync: int = 2
+    seed: int = 1
+
+    @property
+    def topics(self) -> int:
+        """How many topics there are."""
+        return -(-self.partitions // self.per_topic)
+
+    @property
+    def topics_at_once(self) -> int:
+        """As many as are made in one go."""
+        return max(1, _PORTION // self.per_topic)
+
+    @property
+    def truth(self) -> Truth:
+        """Where its brokers stand: one region of three zones."""
+        return Truth(_LEVELS, tuple(self._broker(number) for number in range(self.brokers)))
+
+    def _broker(self, number: int) -> BrokerTruth:
+        zone, place = number % 3, number // 3
+        rack = ("eu", f"eu-1{'abc'[zone]}", f"r{place // 10}")
+        return BrokerTruth(number, rack, format_rack(rack))
+
+    def portion(self, start: int, stop: int) -> Partitions:
+        """Partitions of the topics from `start` up to `stop`."""
+        first, last = start * self.per_topic, min(stop * self.per_topic, self.partitions)
+        index = np.arange(first, last, dtype=np.int64)
+        place = -(-self.brokers // 3)
+        replicas = np.stack(
+            [((index + shift) % 3) + 3 * ((index * 7 + shift * 31) % (place - 1)) for shift in range(3)], axis=1
+        ).astype(np.int32)
+        random = np.random.default_rng([self.seed, start])
+        wrong = random.random(len(index)) < self.broken
+        replicas[wrong, 1] = (replicas[wrong, 0] + 3) % (3 * (place - 1))
+        in_sync = np.ones(replicas.shape, dtype=bool)
+        in_sync[random.random(len(index)) < self.behind, 2] = False
+        return Partitions(
+            tuple(f"topic-{number:06d}" for number in range(start, stop)),
+            index // self.per_topic - start,
+            index % self.per_topic,
+            replicas,
+            in_sync,
+            replicas[:, 0].astype(np.int64),
+            1_000_000 + (index * 7919) % 1_000_000_000,
+        )

@@ -1,0 +1,67 @@
+"""The cluster behind a RackTopology: racks and wishes from Kubernetes, partitions and consumers from Kafka."""
+
+from dataclasses import replace
+
+from rackspan.core.snapshot import Snapshot
+from rackspan.core.topology import RackPathError, TopologyError
+from rackspan.jobs.clusters import ClusterError, ScannedCluster, judged_live
+from rackspan.jobs.judging import Question
+from rackspan.kafka.config import client_properties
+from rackspan.kafka.groups import GroupsSeen, read_groups
+from rackspan.kafka.snapshot import Outline, take_outline, take_portion
+from rackspan.kube.reading import TopologySeen
+from rackspan.reconcile.expecting import expectations_of, truth_of_topology
+from rackspan.reconcile.failures import FailureError
+from rackspan.reports.document import GroupRow
+from rackspan.reports.groups import group_rows, racks_of_hosts
+
+
+def from_topology(seen: TopologySeen, slices: int) -> ScannedCluster:
+    """
+    Ask Kafka, and judge it by the topology and its topics.
+
+    Raises ClusterError: the operator has not seen the brokers yet, another cluster answers, racks make no tree. Raises
+    FailureError where Kafka does not answer.
+    """
+    topology = seen.topology
+    if not topology.status.brokers:
+        raise ClusterError("TopologyNotReady", f"the status of RackTopology {topology.key} names no brokers yet")
+    try:
+        truth = truth_of_topology(topology)
+        question = Question(str(topology.key), truth, expectations_of(topology, seen.topics))
+        truth.tree.level  # noqa: B018 - built here, so that racks that make no tree are told before Spark starts
+    except (RackPathError, TopologyError) as error:
+        raise ClusterError("RacksUnusable", str(error)) from error
+    kafka = topology.spec.kafka
+    properties = {key: str(value) for key, value in client_properties(kafka, seen.credentials).items()}
+    outline = take_outline(kafka.bootstrap_servers, properties)
+    known = topology.status.cluster_id
+    if known is not None and outline.cluster_id != known:
+        raise ClusterError("AnotherCluster", f"cluster {outline.cluster_id} answers, the topology is of {known}")
+    cluster = judged_live(question, outline.cluster_id, kafka.bootstrap_servers, properties, slices)
+    warnings = list(seen.warnings)
+    groups = _groups(seen, question, outline, properties, warnings)
+    return replace(cluster, groups=groups, warnings=tuple(warnings))
+
+
+def _groups(
+    seen: TopologySeen, question: Question, outline: Outline, properties: dict[str, str], warnings: list[str]
+) -> list[GroupRow]:
+    """Consumer groups. That they cannot be read is worth a warning, not a failed scan."""
+    servers = seen.topology.spec.kafka.bootstrap_servers
+    try:
+        found = read_groups(servers, properties)
+        portion = replace(_read_by(found, servers, properties), brokers=outline.brokers)
+    except FailureError as error:
+        warnings.append(f"consumer groups are not known: {error}")
+        return []
+    warnings += found.warnings
+    hosts = racks_of_hosts(seen.hosts, seen.nodes, seen.topology.spec)
+    return group_rows(found.groups, portion, question.truth.tree, hosts, found.selector)
+
+
+def _read_by(found: GroupsSeen, servers: str, properties: dict[str, str]) -> Snapshot:
+    """The topics that somebody reads."""
+    members = [member for group in found.groups for member in group.members]
+    topics = {topic for member in members for topic in (*member.partitions, *(member.topics or ()))}
+    return take_portion(servers, properties, sorted(topics))

@@ -1,0 +1,86 @@
+"""From judged rows to findings, topics and holdings: DataFrame to DataFrame, nothing else."""
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - its usual name
+
+from rackspan.core.scanning.rules import SEVERITIES, TOPIC_RULES
+from rackspan.jobs.schemas import FINDING, FINDING_COLUMNS, HOLDING, TOPIC, UNFAIR
+
+_NAMES: Final = [name for name, _ in FINDING_COLUMNS]
+_SUMMED: Final = ("partitions", "replicas", "non_compliant", "moves", "offline", "under_replicated", "bytes")
+_HELD: Final = ("replicas", "leaders", "leading", "bytes", "offline", "not_writable", "last_replica")
+
+
+def findings(judged: DataFrame) -> DataFrame:
+    """Findings, each once: a topic whose partitions were judged in portions is told of in each of them."""
+    every = judged.where(F.col("kind") == FINDING).select(_NAMES)
+    about_topics = F.col("rule").isin([str(rule) for rule in TOPIC_RULES])
+    farthest = F.max_by(F.struct(*_NAMES), F.struct(F.abs("excess"), -F.col("excess"))).alias("one")
+    once = every.where(about_topics).groupBy("id").agg(farthest).select("one.*")
+    return every.where(~about_topics).unionByName(once)
+
+
+def with_first_seen(found: DataFrame, before: DataFrame, observed: Column) -> DataFrame:
+    """Findings with the time they were first seen: that of the scan before where it had them, else this scan's."""
+    known = before.select("id", F.col("first_seen").alias("known"))
+    joined = found.join(known, "id", "left")
+    return joined.withColumn("first_seen", F.coalesce("known", observed)).withColumn("new", F.col("known").isNull())
+
+
+def topics(judged: DataFrame, found: DataFrame) -> DataFrame:
+    """Topics with their sums, the number of their findings and how bad the worst of them is."""
+    tallied = (
+        judged.where(F.col("kind") == TOPIC)
+        .groupBy("topic")
+        .agg(
+            *(F.sum(name).alias(name) for name in _SUMMED),
+            F.min("replication_factor").alias("replication_factor"),
+            F.max("min_insync").alias("min_insync"),
+        )
+    )
+    wrong = found.where(F.col("topic").isNotNull()).groupBy("topic").agg(*_counted())
+    return tallied.join(wrong, "topic", "left").withColumn("findings", F.coalesce("findings", F.lit(0)))
+
+
+def holdings(judged: DataFrame) -> DataFrame:
+    """What lies in each domain of each level, and on each broker."""
+    return (
+        judged.where(F.col("kind") == HOLDING)
+        .groupBy("level", "domain")
+        .agg(F.max("brokers").alias("brokers"), *(F.sum(name).alias(name) for name in _HELD))
+    )
+
+
+def unfair(judged: DataFrame) -> DataFrame:
+    """Partitions with an unfair split, by level."""
+    return judged.where(F.col("kind") == UNFAIR).groupBy("level").agg(F.sum("partitions").alias("partitions"))
+
+
+def counts(found: DataFrame) -> DataFrame:
+    """Findings by rule and severity."""
+    return found.groupBy("rule", "severity").count()
+
+
+def by_broker(found: DataFrame) -> DataFrame:
+    """Findings about each broker, and how bad the worst of them is."""
+    return found.where(F.col("broker").isNotNull()).groupBy("broker").agg(*_counted())
+
+
+def by_domain(found: DataFrame) -> DataFrame:
+    """Findings about each domain, and how bad the worst of them is."""
+    return found.where(F.col("domain").isNotNull()).groupBy("level", "domain").agg(*_counted())
+
+
+def worst(found: DataFrame, most: int) -> DataFrame:
+    """The worst findings, always the same ones."""
+    return found.orderBy(_rank(), "rule", "topic", "partition", "broker", "id").limit(most)
+
+
+def _counted() -> tuple[Column, Column]:
+    return F.count("*").alias("findings"), F.min_by("severity", _rank()).alias("worst")
+
+
+def _rank() -> Column:
+    return F.array_position(F.lit([str(severity) for severity in SEVERITIES]), F.col("severity"))

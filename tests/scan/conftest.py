@@ -1,0 +1,74 @@
+"""One Spark session for the folder, and the scan as a command and as a function."""
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from pyspark.sql import SparkSession
+from tests.scan.support import Ran, cli, run_in_process
+
+from rackspan.jobs.clusters import from_file
+from rackspan.jobs.history import History
+from rackspan.jobs.scan import Order, scan_cluster
+from rackspan.jobs.session import spark_session
+
+NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
+
+
+@pytest.fixture(scope="package")
+def spark():
+    session = spark_session("local[2]", "1g")
+    # Clusters are small here: what Spark does for large ones only takes time.
+    session.conf.set("spark.sql.shuffle.partitions", "1")
+    session.conf.set("spark.sql.codegen.wholeStage", "false")
+    session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def rackspan(spark, monkeypatch):
+    """Run the command in this process: `rackspan("scan", "--snapshot", file)`. The session outlives it."""
+    monkeypatch.setattr(SparkSession, "stop", lambda _self: None)
+    return cli
+
+
+@pytest.fixture
+def process(tmp_path):
+    """Run the command as a process of its own."""
+
+    def run(*arguments, **options) -> Ran:
+        return run_in_process(tmp_path, *arguments, **options)
+
+    return run
+
+
+@pytest.fixture
+def history(tmp_path):
+    return History(str(tmp_path / "history"))
+
+
+class Scans:
+    """Scans of snapshot files into one history, at times that a test gives in minutes after noon."""
+
+    def __init__(self, spark, history, folder):
+        self._spark = spark
+        self.history = history
+        self._folder = folder
+
+    def __call__(self, document, scan_id, minutes=0, *, name="prod", retention_days=None, levels=()):
+        file = self._folder / f"{name}.json"
+        file.write_text(json.dumps(document))
+        order = Order(scan_id, NOON + timedelta(minutes=minutes), self.history, retention_days)
+        told = []
+        found = scan_cluster(self._spark, from_file(file, levels), order, told.append)
+        assert [line for line in told if line.startswith("warning")] == []
+        return found
+
+    def rows(self, table, scan_id=None, name="prod"):
+        return self.history.rows(table, self.history.manifests(name), scan_id).to_pylist()
+
+
+@pytest.fixture
+def scans(spark, history, tmp_path):
+    return Scans(spark, history, tmp_path)

@@ -1,0 +1,111 @@
+"""Clusters as documents, and the command in this process or in one of its own."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from rackspan.cli import app
+
+RACKS = {
+    0: "/eu/eu-1a/r1",
+    1: "/eu/eu-1a/r2",
+    2: "/eu/eu-1b/r1",
+    3: "/us/us-1a/r1",
+    4: "/us/us-1a/r2",
+    5: "/us/us-1b/r1",
+}
+
+
+@dataclass(frozen=True)
+class Ran:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self):
+        return json.loads(self.out)
+
+    @property
+    def errors(self):
+        """What was told to be wrong, a line each."""
+        return [line.removeprefix("error: ") for line in self.err.splitlines() if line.startswith("error: ")]
+
+
+def cli(*arguments):
+    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert "Traceback" not in done.stderr
+    return Ran(done.exit_code, done.stdout, done.stderr)
+
+
+def command(*arguments):
+    return [str(Path(sys.executable).with_name("rackspan")), *map(str, arguments)]
+
+
+def run_in_process(folder, *arguments, environment=None, before=None, timeout=120):
+    """Run to its end; `before` is called in the new process, and `environment` replaces all of this one's."""
+    environment = dict(os.environ) if environment is None else environment
+    done = subprocess.run(
+        command(*arguments),
+        cwd=folder,
+        env=environment,
+        preexec_fn=before,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    return Ran(done.returncode, done.stdout, done.stderr)
+
+
+def topic(name, *lists, config=None, **more):
+    """A topic from the replica lists of its partitions; `more` goes into each partition."""
+    partitions = [{"partition": number, "replicas": list(row), **more} for number, row in enumerate(lists)]
+    return {"name": name, "partitions": partitions, **({"config": config} if config else {})}
+
+
+def cluster(*topics, racks=RACKS, name="prod"):
+    brokers = [{"id": broker, **({} if rack is None else {"rack": rack})} for broker, rack in racks.items()]
+    return {"clusterId": name, "brokers": brokers, "topics": list(topics)}
+
+
+def random_cluster(seed, *, name, missing=False, levels=3):
+    """
+    Brokers in an uneven tree, and topics of which some lie well and most do not; of mixed replication factors.
+
+    Brokers may be named by nobody, partitions be without a leader, or behind; `missing` takes some racks away.
+    """
+    chance = random.Random(seed)
+    racks = {}
+    for broker in range(chance.randint(4, 14)):
+        depth = levels if chance.random() < 0.8 else chance.randint(1, levels)
+        racks[broker * 3] = "/" + "/".join(f"{'rzh'[at]}{chance.randint(0, 2)}" for at in range(depth))
+    if missing:
+        for broker in chance.sample(sorted(racks), 2):
+            racks[broker] = None
+    ids = sorted(racks)
+    topics = []
+    for number in range(chance.randint(5, 12)):
+        partitions = []
+        width = chance.randint(1, min(5, len(ids)))
+        for partition in range(chance.randint(1, 12)):
+            odd = chance.random() < 0.15
+            replicas = chance.sample(ids, chance.randint(1, min(5, len(ids))) if odd else width)
+            row = {"partition": partition, "replicas": replicas}
+            if chance.random() < 0.3:
+                row["isr"] = chance.sample(replicas, chance.randint(0, len(replicas)))
+            if chance.random() < 0.3:
+                row["leader"] = chance.choice([None, *replicas])
+            if chance.random() < 0.5:
+                row["sizeBytes"] = chance.randint(0, 10**12)
+            partitions.append(row)
+        config = {"min.insync.replicas": str(chance.randint(1, 4))} if chance.random() < 0.7 else {}
+        topics.append({"name": f"topic-{number}", "partitions": partitions, "config": config})
+    return cluster(*topics, racks=racks, name=name)

@@ -1,0 +1,279 @@
+"""What goes wrong around a scan, from the command line: one clear line, nothing half done, and the others go on."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+
+import pytest
+from dev.waiting import eventually
+from pyspark.sql import SparkSession
+from tests.scan.support import cli, cluster, command, topic
+
+from rackspan.jobs.history import History
+
+FAIR, UNFAIR = (0, 2, 3), (0, 1, 2)
+GOOD = cluster(topic("orders", UNFAIR, FAIR, config={"min.insync.replicas": "2"}))
+
+
+# --- many clusters, some of which cannot be scanned -------------------------------------------------------------------
+
+UNKNOWN_IN_TOPIC = cluster({**topic("orders", FAIR), "colour": "red"})
+FILES = {
+    "good": json.dumps(GOOD),
+    "cut": json.dumps(GOOD)[:-60],
+    "empty": "",
+    "future": json.dumps(GOOD | {"schemaVersion": 7}),
+    "future-topic": json.dumps(UNKNOWN_IN_TOPIC),
+    "no-topics": json.dumps(cluster()),
+    "no-racks": json.dumps(cluster(topic("orders", FAIR), racks=dict.fromkeys(range(6)))),
+    "some-racks": json.dumps(cluster(topic("orders", FAIR), topic("fine", (3, 2)), racks={0: None, 2: "/a", 3: "/b"})),
+    "unicode": json.dumps(
+        cluster(topic("orders", UNFAIR, config={"größe": "ünï 日本 🦆\u0000", "min.insync.replicas": 2}))
+    ),
+    "gone": json.dumps(cluster(topic("orders", (0, 2, 3), leader=None, isr=[]))),
+}
+LOST = {"cut", "empty", "future", "future-topic"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, spark):
+    """A folder of snapshots that was scanned: how the command ended, and documents."""
+    folder = tmp_path_factory.mktemp("snapshots")
+    for name, text in FILES.items():
+        (folder / f"{name}.json").write_text(text)
+    (folder / "notes.txt").write_text("no snapshot")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SparkSession, "stop", lambda _self: None)
+        ran = cli("scan", "--snapshot", folder, "-o", "json")
+    return ran, {document["cluster"]: document for document in ran.json["scans"]}
+
+
+def test_files_that_cannot_be_read_are_failed_scans_and_the_others_go_on(folder):
+    ran, documents = folder
+    assert ran.code == 2
+    assert documents.keys() == FILES.keys()
+    failed = {name: document for name, document in documents.items() if document.get("state") == "Failed"}
+    assert failed.keys() == LOST
+    assert {document["reason"] for document in failed.values()} == {"SnapshotUnreadable"}
+    assert len(ran.errors) == len(LOST)
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("cut", "ends"),
+        ("empty", "is empty"),
+        ("future", "schemaVersion"),
+        ("future-topic", "colour"),
+    ],
+)
+def test_the_sentence_names_the_file_and_what_is_wrong_with_it(folder, name, sentence):
+    ran, documents = folder
+    message = documents[name]["message"]
+    assert f"{name}.json: " in message
+    assert sentence in message
+    assert f"{name}: {message}" in ran.errors
+
+
+def test_a_cluster_without_topics_is_scanned(folder):
+    document = folder[1]["no-topics"]
+    assert document["summary"]["partitions"] == document["summary"]["findings"] == 0
+    assert [broker["replicas"] for broker in document["brokers"]] == [0] * 6
+
+
+def test_a_cluster_without_racks_is_scanned_as_one_where_nothing_is_out_of_place(folder):
+    assert folder[1]["no-racks"]["summary"]["findings"] == 0
+
+
+def test_brokers_without_a_rack_among_others_are_told_and_only_their_topics_are_not_judged(folder):
+    found = folder[1]["some-racks"]["findings"]
+    assert {(row["rule"], row.get("topic"), row.get("broker")) for row in found} == {
+        ("MissingRack", None, 0),
+        ("NotJudged", "orders", None),
+    }
+
+
+def test_unicode_in_configurations_harms_nobody(folder):
+    assert folder[1]["unicode"]["summary"]["nonCompliant"] == 1
+    assert folder[1]["good"]["topics"][0]["minInsyncReplicas"] == 2
+
+
+def test_partitions_without_a_leader_are_told(folder):
+    (row,) = folder[1]["gone"]["findings"]
+    assert (row["rule"], row["severity"], row["excess"]) == ("Offline", "critical", -3)
+
+
+def test_racks_deeper_than_the_levels_are_refused_in_one_line(rackspan, tmp_path):
+    (tmp_path / "prod.json").write_text(json.dumps(GOOD))
+    ran = rackspan("scan", "--snapshot", tmp_path / "prod.json", "--levels", "zone", "-o", "json")
+    assert (ran.code, ran.json["state"], ran.json["reason"]) == (2, "Failed", "RacksUnusable")
+    assert len(ran.errors) == 1
+
+
+@pytest.mark.parametrize("missing", ["nowhere", "folder"])
+def test_a_path_without_snapshots_is_refused(rackspan, tmp_path, missing):
+    (tmp_path / "folder").mkdir()
+    ran = rackspan("scan", "--snapshot", tmp_path / missing)
+    assert ran.code == 2
+    assert str(tmp_path / missing) in ran.errors[0]
+
+
+# --- sizes ------------------------------------------------------------------------------------------------------------
+
+
+def test_one_topic_of_100_000_partitions_and_100_000_topics_of_one(rackspan, tmp_path):
+    lists = [UNFAIR if number % 1000 == 7 else FAIR for number in range(100_000)]
+    (tmp_path / "long.json").write_text(json.dumps(cluster(topic("orders", *lists))))
+    wide = [topic(f"topic-{number}", row) for number, row in enumerate(lists)]
+    (tmp_path / "wide.json").write_text(json.dumps(cluster(*wide)))
+    ran = rackspan("scan", "--snapshot", tmp_path, "--history", tmp_path / "history", "-o", "json")
+    assert ran.code == 1
+    for document, topics in zip(ran.json["scans"], (1, 100_000), strict=True):
+        summary = document["summary"]
+        assert (summary["topics"], summary["partitions"], summary["nonCompliant"]) == (topics, 100_000, 100)
+        assert summary["moves"] == 100
+        assert len({row["id"] for row in document["findings"]}) == summary["findings"]
+        assert len(document["topics"]) == min(topics, 100)
+
+
+# --- killed -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("moment", [("findings", "scans")])
+def test_a_scan_that_is_killed_leaves_the_history_as_it_was(rackspan, tmp_path, moment):
+    """Two at once: one is killed as soon as it writes, the other when it has written all but its manifest."""
+    location = tmp_path / "history"
+    history = History(str(location))
+    files = {table: tmp_path / f"killed-at-{table}.json" for table in moment}
+    for file in files.values():
+        file.write_text(json.dumps(GOOD))
+        assert rackspan("scan", "--snapshot", file, "--history", location, "--scan-id", "first").code == 1
+    before = {name: history.manifests(name) for name in history.clusters()}
+    scans = {
+        table: subprocess.Popen(
+            command("scan", "--snapshot", file, "--history", location, "--scan-id", "killed", "--master", "local[1]"),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        for table, file in files.items()
+    }
+    try:
+        for table, scan in scans.items():
+            written = f"{table}/cluster=killed-at-{table}/*/killed-*"
+            eventually(lambda written=written: list(location.glob(written)), "it to write", timeout=150, interval=0.005)
+            os.killpg(scan.pid, signal.SIGKILL)
+    finally:
+        for scan in scans.values():
+            if scan.poll() is None:
+                os.killpg(scan.pid, signal.SIGKILL)
+            scan.wait(30)
+    assert {name: history.manifests(name) for name in history.clusters()} == before
+    ran = rackspan("scan", "--snapshot", tmp_path, "--history", location, "--scan-id", "killed", "-o", "json")
+    assert ran.code == 1
+    for document in ran.json["scans"]:
+        assert document["changes"]["new"] == document["changes"]["cleared"] == 0
+        assert document["changes"]["since"] is not None
+        assert [scan.scan_id for one in history.manifests(document["cluster"]) for scan in one.scans] == [
+            "first",
+            "killed",
+        ]
+        assert len(history.rows("findings", history.manifests(document["cluster"]), "killed")) == len(
+            document["findings"]
+        )
+
+
+# --- the place of the history -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A disk of its own of 512 KiB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=512k", "rackspan-test", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("only root can mount a disk that is soon full")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_full_disk_fails_the_scan_and_leaves_the_history_as_it_was(rackspan, tmp_path, small_disk):
+    (tmp_path / "prod.json").write_text(json.dumps(GOOD))
+    scan = ("scan", "--snapshot", tmp_path / "prod.json", "--history", small_disk, "-o", "json")
+    assert rackspan(*scan, "--scan-id", "first").code == 1
+    history = History(str(small_disk))
+    filler = small_disk / "filler"
+    for room in (0, 32):  # not even for Spark's files, and for some of the tables
+        free = shutil.disk_usage(small_disk).free
+        filler.write_bytes(bytes(max(free - room * 1024, 0)))
+        ran = rackspan(*scan, "--scan-id", f"full-{room}")
+        assert (ran.code, ran.json["state"], ran.json["reason"]) == (2, "Failed", "HistoryUnavailable"), room
+        assert len(ran.errors) == 1
+        assert f"history {small_disk}" in ran.errors[0]
+        assert "No space left on device" in ran.errors[0]
+        assert [one.scan_id for manifest in history.manifests("prod") for one in manifest.scans] == ["first"]
+        filler.unlink()
+    after = rackspan(*scan, "--scan-id", "second")
+    assert after.code == 1
+    assert after.json["changes"]["new"] == after.json["changes"]["cleared"] == 0
+
+
+def test_a_history_that_is_no_folder_fails_the_scan_and_an_unknown_kind_of_location_is_refused(rackspan, tmp_path):
+    file = tmp_path / "prod.json"
+    file.write_text(json.dumps(GOOD))
+    ran = rackspan("scan", "--snapshot", file, "--history", file, "-o", "json")
+    assert (ran.code, ran.json["state"], ran.json["reason"]) == (2, "Failed", "HistoryUnavailable")
+    assert str(file) in ran.errors[0]
+    ran = rackspan("scan", "--snapshot", file, "--history", "nowhere://bucket/x")
+    assert (ran.code, len(ran.errors), ran.out) == (2, 1, "")
+
+
+# --- Spark ------------------------------------------------------------------------------------------------------------
+
+
+def test_without_spark_or_java_one_line_says_what_to_install(rackspan, tmp_path, monkeypatch):
+    (tmp_path / "prod.json").write_text(json.dumps(GOOD))
+    scan = ("scan", "--snapshot", tmp_path / "prod.json")
+    with monkeypatch.context() as patch:
+        patch.setattr("importlib.util.find_spec", lambda _name: None)
+        ran = rackspan(*scan)
+    assert (ran.code, ran.errors) == (2, ["Spark is not installed"])
+    assert "hint: pip install" in ran.err
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    ran = rackspan(*scan)
+    assert (ran.code, ran.errors) == (2, ["there is no Java, which Spark needs"])
+
+
+def test_a_java_that_does_not_start_is_told_in_one_line(process, tmp_path):
+    (tmp_path / "prod.json").write_text(json.dumps(GOOD))
+    ran = process(
+        *("scan", "--snapshot", "prod.json", "--history", "history"),
+        environment={"PATH": "/usr/bin:/bin", "JAVA_HOME": str(tmp_path / "nowhere")},
+    )
+    assert ran.code == 2
+    assert len(ran.errors) == 1
+    assert ran.errors[0].startswith("Spark did not start")
+    assert not (tmp_path / "history" / "manifests").exists()
+
+
+# --- Kafka ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("listening", [False, True])
+def test_a_cluster_that_does_not_answer_is_a_failed_scan_within_a_minute(rackspan, listening):
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        if listening:
+            silent.listen()
+        server = f"127.0.0.1:{silent.getsockname()[1]}"
+        started = time.monotonic()
+        ran = rackspan("scan", "--bootstrap-server", server, "-o", "json")
+    assert (ran.code, ran.json["state"], ran.json["reason"]) == (3, "Failed", "KafkaUnreachable")
+    assert len(ran.errors) == 1
+    assert time.monotonic() - started < 60

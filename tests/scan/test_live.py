@@ -1,0 +1,109 @@
+"""Scans of a real Kafka: what a snapshot says, while topics come and go, and while a broker is away."""
+
+import threading
+
+import pytest
+from confluent_kafka.admin import NewTopic
+from tests.scan.conftest import NOON
+
+from rackspan.jobs.clusters import live
+from rackspan.jobs.history import History
+from rackspan.jobs.scan import Order, scan_cluster
+from rackspan.reports.document import State
+
+SHOWN = ("rule", "severity", "topic", "partition", "broker", "level", "domain", "excess", "moves", "message", "fix")
+
+
+def create(cluster, *topics):
+    """Topics by name and replica lists, and wait until every broker knows of them."""
+    made = [NewTopic(name, len(lists), replica_assignment=[list(row) for row in lists]) for name, lists in topics]
+    admin = cluster.admin()
+    for answer in admin.create_topics(made, operation_timeout=30).values():
+        answer.result(60)
+
+
+@pytest.fixture
+def topics(kafka):
+    """Make topics in the shared cluster, which are gone afterwards: `topics(("orders", [(0, 1)]))`."""
+    made = []
+
+    def make(*some):
+        made.extend(name for name, _ in some)
+        create(kafka, *some)
+
+    yield make
+    admin = kafka.admin()
+    for answer in admin.delete_topics(made, operation_timeout=30).values():
+        answer.result(60)
+
+
+@pytest.mark.stack
+def test_a_live_scan_finds_what_a_scan_of_its_snapshot_finds(rackspan, kafka, topics, tmp_path):
+    topics(("scan-fair", [(0, 3, 2)]), ("scan-unfair", [(0, 1, 2), (3, 4, 5), (0, 3, 4)]))
+    server = ("--bootstrap-server", kafka.bootstrap())
+    (tmp_path / "prod.json").write_text(rackspan("snapshot", *server).out)
+    found = [
+        rackspan("scan", *source, "--levels", "region,zone,rack", "-o", "json")
+        for source in (server, ("--snapshot", tmp_path / "prod.json"))
+    ]
+    assert [ran.code for ran in found] == [1, 1]
+    one, other = (ran.json for ran in found)
+    told = [
+        sorted(repr([row.get(name) for name in SHOWN]) for row in document["findings"]) for document in (one, other)
+    ]
+    assert told[0] == told[1]
+    assert {row["topic"] for row in one["findings"]} >= {"scan-unfair"}
+    assert one["clusterId"] == other["clusterId"] == kafka.cluster_id
+    for part in ("summary", "domains", "brokers"):
+        assert one[part] == other[part], part
+
+
+@pytest.mark.stack
+def test_topics_that_come_and_go_while_it_reads_do_not_end_a_scan(spark, kafka, topics, tmp_path):
+    done = threading.Event()
+    rounds = []
+
+    def churn():
+        admin = kafka.admin()
+        while not done.wait(0.2):  # brokers that do nothing else would answer nobody
+            names = [f"churn-{len(rounds) % 3}-{at}" for at in range(4)]
+            for answer in admin.create_topics([NewTopic(name, 1, 3) for name in names]).values():
+                answer.exception(30)
+            for answer in admin.delete_topics(names).values():
+                answer.exception(30)
+            rounds.append(names)
+
+    topics(("scan-stays", [(0, 1, 2)]))
+    churning = threading.Thread(target=churn)
+    churning.start()
+    history = History(str(tmp_path / "history"))
+    try:
+        for number in range(2):
+            cluster = live("prod", kafka.bootstrap(), {}, 3, ("region", "zone", "rack"))
+            document = scan_cluster(spark, cluster, Order(f"scan-{number}", NOON, history), lambda _: None)
+            assert document.state is State.COMPLETED
+            assert "scan-stays" in {row.name for row in document.topics}
+            assert not {row.rule for row in document.findings if row.topic == "scan-stays"} - {"NotCompliant"}
+    finally:
+        done.set()
+        churning.join(60)
+    assert len(rounds) > 2
+    assert len(history.rows("scans", history.manifests("prod"))) == 2
+
+
+@pytest.mark.stack
+def test_a_broker_that_does_not_answer_is_found_and_a_cluster_that_does_not_is_a_failed_scan(rackspan, kafka_factory):
+    cluster = kafka_factory(["/eu/a", "/eu/b", "/eu/c"])
+    create(cluster, ("orders", [(0, 1, 2), (1, 2, 0), (2, 0, 1)]), ("alone", [(2,)]))
+    scan = ("scan", "--bootstrap-server", cluster.bootstrap(), "-o", "json")
+    assert rackspan(*scan).json["summary"]["findings"] == 0
+    cluster.stop_broker(2)
+    ran = rackspan(*scan)
+    assert ran.code == 1
+    found = {(row["rule"], row["topic"], row["partition"]) for row in ran.json["findings"]}
+    assert ("Offline", "alone", 0) in found
+    assert {("UnderReplicated", "orders", number) for number in range(3)} <= found
+    assert {row.get("broker") for row in ran.json["findings"] if row["rule"] == "NotCompliant"} == {2}
+    cluster.destroy()
+    ran = rackspan(*scan)
+    assert (ran.code, ran.json["state"], ran.json["reason"]) == (3, "Failed", "KafkaUnreachable")

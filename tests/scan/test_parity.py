@@ -1,0 +1,184 @@
+"""The rules say the same wherever they run: in Spark, in process, on the command line and in the operator."""
+
+import json
+import random
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from tests.scan.support import random_cluster
+from tests.unit.reconcile import scenes
+
+from rackspan.core.outage import min_insync_replicas
+from rackspan.core.placement.model import Spread
+from rackspan.core.scanning import Expectation, Expectations, Truth, examine, examine_brokers, truth_of
+from rackspan.core.scanning.findings import RULES, SEVERITIES, Findings
+from rackspan.core.scanning.rules import Rule
+from rackspan.core.snapshot import NONE, table
+from rackspan.jobs import transforms
+from rackspan.jobs.batches import partition_batches
+from rackspan.jobs.clusters import from_file
+from rackspan.jobs.judging import Question, judge_batches
+from rackspan.jobs.schemas import JUDGED, PARTITIONS, spark_schema
+from rackspan.reconcile import placing
+from rackspan.reconcile.expecting import expectations_of, truth_of_topology
+from rackspan.snapshots import parse_snapshot
+
+LEVELS = ("region", "zone", "rack")
+SEEDS = (0, 2, 3, 5, 7)
+SLICES = (2, 7)
+
+
+def judged_by_spark(spark, question, partitions, least, slices):
+    """Judge partitions that lie anywhere: those of one topic are on several slices."""
+    every = pa.Table.from_batches(partition_batches(partitions, least), schema=PARTITIONS)
+    frame = spark.createDataFrame(every).repartition(slices, "partition")
+    return frame.mapInArrow(judge_batches(question), spark_schema(JUDGED)).persist()
+
+
+def told_by_spark(judged):
+    return {
+        (
+            *(row[name] for name in ("id", "rule", "severity", "topic", "partition", "broker", "level", "domain")),
+            *(row[name] for name in ("reason", "excess", "moves")),
+        )
+        for row in transforms.findings(judged).toArrow().to_pylist()
+    }
+
+
+def told_in_process(question, partitions, found):
+    tree = question.truth.tree
+    ids = found.ids(question.cluster, partitions.names, tree).tolist()
+    severities = [str(SEVERITIES[rank]) for rank in found.severity.tolist()]
+    return {
+        (
+            *(number, str(facts.rule), severity, facts.topic, facts.partition, facts.broker),
+            *(facts.level, facts.domain, facts.reason, facts.excess, facts.moves),
+        )
+        for number, severity, facts in zip(ids, severities, found.facts(partitions.names, tree), strict=True)
+    }
+
+
+def random_wishes(chance, snapshot):
+    """Wishes of every kind, for some of the topics."""
+    brokers = [broker.id for broker in snapshot.brokers]
+    of_topic = {}
+    for name in snapshot.partitions.names:
+        some = tuple(str(broker) for broker in chance.sample(brokers, 1))
+        wishes = [
+            None,
+            Expectation(replication_factor=chance.randint(1, 4)),
+            Expectation(spread=(Spread("zone", 2),)),
+            Expectation(exclude=some),
+            Expectation(replication_factor=3, min_domains=(("region", 2),)),
+            Expectation(tolerate=(("zone", 1),)),
+            Expectation(assignment=tuple(tuple(chance.sample(brokers, 2)) for _ in range(chance.randint(1, 5)))),
+        ]
+        if (wish := chance.choice(wishes)) is not None:
+            of_topic[name] = wish
+    return Expectations(of_topic, Expectation(min_domains=(("zone", 2),)), managed=True)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_spark_finds_what_the_core_finds_however_the_partitions_are_cut(spark, seed):
+    chance = random.Random(seed)
+    document = random_cluster(seed, name=f"cluster-{seed}", missing=seed % 3 == 2)
+    snapshot = parse_snapshot(json.dumps(document).encode())
+    drained = set(chance.sample([broker.id for broker in snapshot.brokers], seed % 3))
+    truth = truth_of(snapshot, LEVELS, drained)
+    if seed % 2:
+        moved = tuple(replace(one, reported="/elsewhere") if at < 2 else one for at, one in enumerate(truth.brokers))
+        truth = Truth(truth.levels, moved, ignore_missing=seed % 4 == 3)
+    question = Question(f"cluster-{seed}", truth, random_wishes(chance, snapshot))
+    partitions, least = snapshot.partitions, min_insync_replicas(snapshot.configs)
+    examined = examine(truth, partitions, least, question.expectations)
+    expected = told_in_process(question, partitions, examined.findings)
+    assert len(expected) > 10
+    for slices in SLICES:
+        judged = judged_by_spark(spark, question, partitions, least, slices)
+        assert told_by_spark(judged) == expected, slices
+        tallied = transforms.topics(judged, transforms.findings(judged)).toArrow().to_pylist()
+        assert sum(row["non_compliant"] for row in tallied) == np.count_nonzero(examined.broken)
+        assert sum(row["moves"] for row in tallied) == examined.moves_of.sum()
+        assert sum(row["partitions"] for row in tallied) == len(partitions)
+        unfair = {row["level"]: row["partitions"] for row in transforms.unfair(judged).toArrow().to_pylist()}
+        assert unfair == dict(examined.unfair)
+        judged.unpersist()
+
+
+@pytest.mark.parametrize("seed", [1, 5])
+def test_a_scan_tells_what_rackspan_check_tells(rackspan, tmp_path, seed):
+    name = f"cluster-{seed}"
+    document = random_cluster(seed, name=name)
+    file = tmp_path / f"{name}.json"
+    file.write_text(json.dumps(document))
+    levels = ("--levels", ",".join(LEVELS))
+    checked = rackspan("check", "--snapshot", file, *levels, "-o", "json")
+    scanned = rackspan("scan", "--snapshot", file, *levels, "-o", "json")
+    assert checked.code == scanned.code == 1
+    keys = ("id", "rule", "severity", "topic", "partition", "broker", "message", "fix", "excess", "moves")
+    by_id = [
+        {row["id"]: {key: row.get(key) for key in keys} for row in ran.json["findings"]} for ran in (checked, scanned)
+    ]
+    for found in by_id[1].values():  # what a document leaves out is what its schema says
+        found["excess"], found["moves"] = found["excess"] or 0, found["moves"] or 0
+    assert by_id[0] == by_id[1]
+    summary = scanned.json["summary"]
+    assert summary["findings"] == len(by_id[1]) == checked.json["summary"]["findings"]
+    assert summary["nonCompliant"] == checked.json["summary"]["nonCompliant"]
+    assert summary["moves"] == checked.json["summary"]["moves"]
+    assert summary["byRule"] == checked.json["summary"]["byRule"]
+
+
+def operator_s_topics():
+    """KafkaTopics with placements that can be judged, and what Kafka may hold of them."""
+    yield scenes.topic("plain"), [(0, 2, 3), (0, 1, 2), (3, 4, 5), (4, 2, 0)]
+    yield scenes.topic("narrow", replicationFactor=2), [(0, 3), (0, 1), (4, 5), (2, 2)]
+    yield scenes.topic("wide", replicationFactor=5), [(0, 1, 2, 3, 4), (0, 1, 2, 3, 9), (1, 3, 4, 5, 0)]
+    placement = {"spread": [{"level": "zone", "maxSkew": 2}]}
+    yield scenes.topic("loose", placement=placement), [(0, 1, 3), (0, 1, 2), (3, 4, 5)]
+    placement = {"spread": [{"level": "region", "maxSkew": 3, "whenUnsatisfiable": "Best"}]}
+    yield scenes.topic("best", placement=placement), [(0, 1, 2), (3, 4, 5), (0, 2, 3)]
+    yield scenes.topic("without", placement={"brokers": {"exclude": ["/us"]}}), [(0, 1, 2), (0, 2, 3), (3, 4, 5)]
+    yield scenes.topic("only", placement={"brokers": {"include": ["0", "2", "3"]}}), [(0, 2, 3), (1, 2, 3)]
+
+
+@pytest.mark.parametrize("spec", [{}, {"drainBrokers": [3]}, {"drainRacks": ["/eu/eu-1a"]}])
+def test_a_scan_judges_every_partition_as_the_operator_does(spark, spec):
+    made = list(operator_s_topics())
+    scene = scenes.scene(**spec)
+    status = {"brokers": [{"id": broker, "rack": rack, "online": True} for broker, rack in scenes.SIX.items()]}
+    topology = scenes.topology(status=status, **spec)
+    rows = [
+        (at, number, replicas, replicas, replicas[0], None)
+        for at, (_, lists) in enumerate(made)
+        for number, replicas in enumerate(lists)
+    ]
+    partitions = table([one.topic_name for one, _ in made], rows)
+    truth = truth_of_topology(topology)
+    question = Question("kafka/prod", truth, expectations_of(topology, [one for one, _ in made]))
+    judged = judged_by_spark(spark, question, partitions, np.ones(len(made), dtype=np.int64), 3)
+    wrong = {}
+    for row in transforms.findings(judged).toArrow().to_pylist():
+        if row["rule"] in (Rule.NOT_COMPLIANT, Rule.REPLICA_ON_DRAINED_BROKER):
+            wrong.setdefault(row["topic"], {})[row["partition"]] = row["moves"]
+    judged.unpersist()
+    for one, lists in made:
+        width = max(map(len, lists))
+        padded = [(*row, *(NONE,) * (width - len(row))) for row in lists]
+        verdict = placing.judged(one.spec, padded, scene)
+        broken = {at: int(verdict.moves_of[at]) for at in np.flatnonzero(verdict.broken).tolist()}
+        assert wrong.get(one.topic_name, {}) == broken, one.topic_name
+    assert wrong
+
+
+def test_brokers_are_told_of_in_a_scan_as_in_process(scans, tmp_path):
+    document = random_cluster(2, name="prod", missing=True)
+    scans(document, "a", levels=LEVELS)
+    found = examine_brokers(from_file(tmp_path / "prod.json", LEVELS).question.truth)
+    assert len(found) == 2
+    expected = sorted((str(RULES[rule]), broker) for rule, broker in zip(found.rule, found.broker, strict=True))
+    rows = [(row["rule"], row["broker"]) for row in scans.rows("findings") if row["topic"] is None]
+    assert sorted(rows) == expected
+    assert isinstance(found, Findings)

@@ -1,0 +1,112 @@
+"""Between Arrow and the core's columns nothing is lost; and what portions say adds up to what the whole says."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rackspan.core.scanning import BrokerTruth, Expectations, Truth, portion_of
+from rackspan.core.snapshot import table
+from rackspan.jobs.batches import judged_batches, partition_batches, partitions_of
+from rackspan.jobs.judging import Question, judge_batches
+from rackspan.jobs.schemas import FINDING, HOLDING, JUDGED, PARTITIONS, TABLES, TOPIC, UNFAIR, spark_schema
+
+TRUTH = Truth(
+    ("region", "zone"),
+    tuple(BrokerTruth(broker, ("eu", f"z{broker % 3}"), f"/eu/z{broker % 3}") for broker in range(7)),
+)
+COLUMNS = ("topic", "number", "replicas", "in_sync", "leader", "size_bytes")
+
+
+@st.composite
+def clusters(draw):
+    """Partitions of a few topics, of mixed replication factors, by topic and number; and min.insync.replicas."""
+    sizes = draw(st.lists(st.integers(1, 5), max_size=4))
+    rows = []
+    for topic, count in enumerate(sizes):
+        for number in range(count):
+            replicas = draw(st.lists(st.integers(0, 8), min_size=1, max_size=5, unique=True))
+            in_sync = draw(st.sets(st.sampled_from(replicas)))
+            leader = draw(st.none() | st.sampled_from(replicas))
+            rows.append((topic, number, replicas, in_sync, leader, draw(st.none() | st.integers(0, 2**50))))
+    least = draw(st.lists(st.integers(1, 6), min_size=len(sizes), max_size=len(sizes)))
+    return table([f"tópic-{at}" for at in range(len(sizes))], rows), np.array(least, dtype=np.int64)
+
+
+def as_table(partitions, least):
+    return pa.Table.from_batches(partition_batches(partitions, least), schema=PARTITIONS)
+
+
+@given(clusters())
+@settings(max_examples=50, deadline=None, derandomize=True)
+def test_partitions_come_back_from_arrow_as_they_were(cluster):
+    partitions, least = cluster
+    found, told = partitions_of(as_table(partitions, least))
+    assert found.names == partitions.names
+    assert told.tolist() == least.tolist()
+    for column in COLUMNS:
+        assert getattr(found, column).tolist() == getattr(partitions, column).tolist(), column
+
+
+def test_no_partitions_at_all_make_no_batch_and_can_be_read_back():
+    nothing = as_table(table((), []), np.array([], dtype=np.int64))
+    found, least = partitions_of(nothing)
+    assert (len(found), found.names, least.tolist()) == (0, (), [])
+
+
+def _judged(partitions, least):
+    portion = portion_of(TRUTH, partitions, least, Expectations())
+    return pa.Table.from_batches(judged_batches("prod", TRUTH, partitions.names, portion), schema=JUDGED)
+
+
+def _told(judged):
+    """What a table of JUDGED says, as far as it can be added up."""
+    rows = judged.to_pylist()
+    sums = {}
+    for row in rows:
+        key = (row["kind"], row["topic"] if row["kind"] == TOPIC else None, row["level"], row["domain"])
+        for name in ("partitions", "replicas", "leaders", "offline", "not_writable", "moves", "bytes", "non_compliant"):
+            if row["kind"] != FINDING and row[name] is not None:
+                sums[(*key, name)] = sums.get((*key, name), 0) + row[name]
+    return {(row["id"], row["severity"]) for row in rows if row["kind"] == FINDING}, sums
+
+
+@given(clusters(), st.data())
+@settings(max_examples=25, deadline=None, derandomize=True)
+def test_judged_portions_add_up_to_the_judged_whole(cluster, data):
+    partitions, least = cluster
+    chosen = np.array(
+        data.draw(st.lists(st.booleans(), min_size=len(partitions), max_size=len(partitions))), dtype=bool
+    )
+    whole = _told(_judged(partitions, least))
+    parts = [_told(_judged(partitions.rows(some), least)) for some in (chosen, ~chosen)]
+    sums = {}
+    for _, part in parts:
+        for key, number in part.items():
+            sums[key] = sums.get(key, 0) + number
+    # min.insync.replicas is held against each topic as a whole, so an excess may come from one portion alone.
+    assert parts[0][0] | parts[1][0] >= whole[0]
+    assert {one for one, _ in parts[0][0] | parts[1][0]} == {one for one, _ in whole[0]}
+    assert {key: number for key, number in sums.items() if number} == {k: n for k, n in whole[1].items() if n}
+
+
+def test_judged_rows_are_of_four_kinds_with_the_declared_columns():
+    partitions = table(["orders"], [(0, 0, [0, 3, 1], [0], 0, 100)])
+    judged = _judged(partitions, np.array([2]))
+    assert set(judged["kind"].to_pylist()) == {FINDING, TOPIC, HOLDING, UNFAIR}
+    assert judged.schema.equals(JUDGED)
+
+
+def test_the_worker_s_function_judges_what_it_is_given_in_batches():
+    partitions = table(["orders"], [(0, number, [0, 3, 1], [0, 3, 1], 0, 100) for number in range(4)])
+    batches = [partition_batches(partitions.rows(np.array([at])), np.array([1])) for at in range(4)]
+    judge = judge_batches(Question("prod", TRUTH, Expectations()))
+    found = pa.Table.from_batches(judge(batch for some in batches for batch in some), schema=JUDGED)
+    assert _told(found) == _told(_judged(partitions, np.array([1])))
+    assert list(judge(iter(()))) == []
+
+
+@pytest.mark.parametrize("schema", [PARTITIONS, JUDGED, *TABLES.values()])
+def test_every_schema_has_the_same_columns_in_spark_s_terms(schema):
+    assert spark_schema(schema).names == schema.names
