@@ -1,0 +1,53 @@
+"""The browser that tests drive: found on the machine, else Debian's package where that can be installed."""
+
+import os
+import shutil
+from pathlib import Path
+
+from dev.paths import cache_root
+from dev.progress import AssetError, exclusive, run
+
+_NAMES = ("chromium", "chromium-browser", "google-chrome")
+_PACKAGE = "chromium"
+
+
+def find_chromium() -> Path | None:
+    """Path of the first browser on PATH."""
+    return next((Path(found) for name in _NAMES if (found := shutil.which(name))), None)
+
+
+def ensure_chromium() -> Path:
+    """Path of the browser, after installing Debian's package where it is missing.
+
+    Raises AssetError where nobody may install packages: tests of the page are skipped there.
+    """
+    with exclusive(cache_root() / "chromium" / ".lock"):
+        found = find_chromium()
+        if found is None:
+            _install()
+            found = find_chromium()
+    if found is None:
+        raise AssetError(f"the package {_PACKAGE} is installed, but none of {', '.join(_NAMES)} is on PATH")
+    return found
+
+
+def why_missing() -> str | None:
+    """One sentence on why there is no browser; None where there is one."""
+    if find_chromium():
+        return None
+    return f"none of {', '.join(_NAMES)} is on PATH; `make assets` installs it where apt-get and root are there"
+
+
+def _install() -> None:
+    apt = shutil.which("apt-get")
+    if apt is None or os.geteuid() != 0:
+        raise AssetError(f"{why_missing()}; otherwise install Chromium, and try again")
+    quietly = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    run([apt, "update"], "asking for the list of Debian's packages", cwd=Path("/"), env=quietly)
+    run(
+        [apt, "install", "--yes", "--no-install-recommends", _PACKAGE],
+        "installing Debian's Chromium: about 130 MB, once per machine",
+        cwd=Path("/"),
+        env=quietly,
+        tally=lambda line: line.startswith("Setting up "),
+    )

@@ -1,0 +1,200 @@
+"""The scan document as the status of a ComplianceReport. Pure: the clock is an argument."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from rackspan.api.compliancereport import (
+    MAX_CHANGES,
+    MAX_FAILURE_TEXT,
+    MAX_FINDING_TEXT,
+    MAX_FINDINGS,
+    ChangedFinding,
+    ComplianceReportStatus,
+    ReportChanges,
+    ReportFinding,
+    ReportSummary,
+    ScanFailure,
+)
+from rackspan.api.conditions import COMPLIANT, READY, ConditionStatus, set_condition
+from rackspan.api.reasons import Reason
+from rackspan.core.scanning.rules import Severity
+from rackspan.reports.document import State
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from rackspan.api.conditions import Condition
+    from rackspan.api.racktopology import ScanEngine
+    from rackspan.reports.document import Day, FindingRow, ScanDocument
+    from rackspan.reports.document import Summary as DocumentSummary
+
+MAX_FINDINGS_BYTES: Final = 150 * 1024
+"""Of the findings that are listed: every watcher of reports gets each of them whole, at every scan."""
+MAX_CHANGE_TEXT: Final = 512
+"""Characters of the message of a new or a cleared finding."""
+
+_REASON = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
+
+
+def compliance_status(
+    document: ScanDocument,
+    before: ComplianceReportStatus,
+    *,
+    generation: int,
+    now: datetime,
+    engine: ScanEngine | None = None,
+) -> ComplianceReportStatus:
+    """
+    The next status of a topology's report.
+
+    A scan that failed leaves what the one before found, and the condition Ready tells why.
+    """
+    conditions = _Conditions(before.conditions, generation, now)
+    if document.state is State.FAILED:
+        failure = ScanFailure(
+            document.scan_id,
+            document.reason if _REASON.fullmatch(document.reason) else Reason.SCAN_FAILED,
+            _cut(document.message or "the scan failed", MAX_FAILURE_TEXT),
+            _time(document.started_at),
+            _time(document.finished_at),
+        )
+        conditions.set(READY, ConditionStatus.FALSE, failure.reason, failure.message)
+        return replace(before, observed_generation=generation, failure=failure, conditions=conditions.all)
+    summary = _summary(document.summary, document.trend)
+    conditions.set(READY, ConditionStatus.TRUE, Reason.SCAN_COMPLETED, _sentence(document))
+    broken = summary.non_compliant or 0
+    if broken:
+        share = f"{broken} of {summary.partitions} partitions are not spread as asked"
+        conditions.set(
+            COMPLIANT, ConditionStatus.FALSE, Reason.NOT_COMPLIANT, f"{share}; {summary.moves} moves mend it"
+        )
+    else:
+        every = f"all {summary.partitions} partitions are spread as asked"
+        conditions.set(COMPLIANT, ConditionStatus.TRUE, Reason.COMPLIANT, every)
+    return ComplianceReportStatus(
+        observed_generation=generation,
+        scan_time=_time(document.started_at),
+        scan_id=document.scan_id,
+        started_at=_time(document.started_at),
+        finished_at=_time(document.finished_at),
+        engine=engine,
+        cluster_id=document.cluster_id,
+        summary=summary,
+        changes=ReportChanges(
+            new=document.changes.new,
+            cleared=document.changes.cleared,
+            since=_time(document.changes.since),
+            new_findings=tuple(_changed(row) for row in document.changes.new_findings[:MAX_CHANGES]),
+            cleared_findings=tuple(_changed(row) for row in document.changes.cleared_findings[:MAX_CHANGES]),
+        ),
+        findings=_bounded(_finding(row) for row in worst_first(document.findings)),
+        history=document.history,
+        conditions=conditions.all,
+    )
+
+
+def worst_first(findings: Iterable[FindingRow]) -> list[FindingRow]:
+    """Findings by severity; those of one severity in the order they had."""
+    return sorted(findings, key=lambda row: _severity(row).rank)
+
+
+def is_older(document: ScanDocument, before: Mapping[str, Any]) -> bool:
+    """Whether a status already tells of a scan that began after this one: a slow scan must not bring back the past."""
+    status = ComplianceReportStatus.from_dict(before)
+    started = _time(document.started_at)
+    failed = status.failure.started_at if status.failure else None
+    return started is not None and any(at is not None and started < at for at in (status.started_at, failed))
+
+
+class _Conditions:
+    """The conditions of one report while they are set one by one."""
+
+    def __init__(self, existing: tuple[Condition, ...], generation: int, now: datetime) -> None:
+        self.all = existing
+        self._generation = generation
+        self._now = now
+
+    def set(self, kind: str, status: ConditionStatus, reason: str, message: str) -> None:
+        self.all = set_condition(self.all, kind, status, reason, message, generation=self._generation, now=self._now)
+
+
+def _summary(summary: DocumentSummary, trend: list[Day]) -> ReportSummary:
+    return ReportSummary(
+        topics=summary.topics,
+        partitions=summary.partitions,
+        brokers=summary.brokers,
+        non_compliant=summary.non_compliant,
+        non_compliant_topics=summary.non_compliant_topics,
+        offline=summary.offline,
+        under_replicated=summary.under_replicated,
+        moves=summary.moves,
+        findings=summary.findings,
+        violation_minutes=round(trend[-1].violation_minutes) if trend else None,
+        by_severity={severity: summary.by_severity.get(severity, 0) for severity in Severity},
+        by_rule=dict(summary.by_rule),
+    )
+
+
+def _sentence(document: ScanDocument) -> str:
+    summary = document.summary
+    found = f"{summary.partitions} partitions of {summary.topics} topics judged, {summary.findings} findings"
+    listed = [f"{summary.by_severity[one]} {one}" for one in Severity if summary.by_severity.get(one)]
+    return f"{found} ({', '.join(listed)})" if listed else found
+
+
+def _finding(row: FindingRow) -> ReportFinding:
+    return ReportFinding(
+        id=row.id,
+        rule=row.rule,
+        severity=_severity(row),
+        message=_cut(row.message),
+        fix=_cut(row.fix) if row.fix else None,
+        topic=row.topic,
+        partition=row.partition,
+        broker=row.broker,
+        level=row.level,
+        domain=row.domain,
+        excess=row.excess or None,
+        moves=row.moves or None,
+        first_seen=_time(row.first_seen),
+    )
+
+
+def _changed(row: FindingRow) -> ChangedFinding:
+    message = _cut(row.message, MAX_CHANGE_TEXT)
+    return ChangedFinding(row.id, row.rule, _severity(row), message, row.topic, row.partition, row.broker)
+
+
+def _severity(row: FindingRow) -> Severity:
+    try:
+        return Severity(row.severity)
+    except ValueError:
+        return Severity.INFO
+
+
+def _bounded(findings: Iterable[ReportFinding]) -> tuple[ReportFinding, ...]:
+    """The first findings: MAX_FINDINGS at most, and none beyond MAX_FINDINGS_BYTES."""
+    kept: list[ReportFinding] = []
+    room = MAX_FINDINGS_BYTES
+    for finding in findings:
+        texts = (finding.id, finding.rule, finding.message, finding.fix, finding.topic, finding.domain, finding.level)
+        room -= sum(len(text.encode()) for text in texts if text) + 250  # the keys and the numbers
+        if room < 0 or len(kept) == MAX_FINDINGS:
+            break
+        kept.append(finding)
+    return tuple(kept)
+
+
+def _cut(text: str, most: int = MAX_FINDING_TEXT) -> str:
+    return text if len(text) <= most else text[: most - 3] + "..."
+
+
+def _time(text: str | None) -> datetime | None:
+    if not text:
+        return None
+    moment = datetime.fromisoformat(text)
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC).replace(microsecond=0)

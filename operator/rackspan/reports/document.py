@@ -1,0 +1,219 @@
+"""
+The scan document: all that people are shown of one scan of one cluster, in JSON.
+
+Its size is bounded: the worst findings and topics are listed, the rest are counted, and the history has them all. Every
+other form (page, table, ComplianceReport, OpenReports, metrics, Events) is made from it and from nothing else.
+"""
+
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+SCHEMA: Final = "rackspan.dev/scan/v1"
+MAX_FINDINGS: Final = 2_000
+"""Findings that are listed one by one, the worst first."""
+MAX_TOPICS: Final = 500
+"""Topics that are listed, those with the worst findings first."""
+MAX_GROUPS: Final = 500
+"""Consumer groups that are listed, those with the most cross-domain reads first."""
+
+
+class State(StrEnum):
+    """How a scan of a cluster ended."""
+
+    COMPLETED = "Completed"
+    FAILED = "Failed"
+
+
+class WhatIf(Struct, frozen=True, rename="camel", gc=False):
+    """What the loss of one domain would do. Counts of partitions; `replicas` and `bytes` (None: unknown) lie there."""
+
+    offline: int
+    not_writable: int
+    last_replica: int
+    replicas: int
+    bytes: int | None = None
+
+
+class DomainRow(Struct, frozen=True, rename="camel", gc=False):
+    """A domain of a named level. `domain` is a path such as `/eu/eu-1a`; `leaders` are preferred leaders."""
+
+    level: str
+    domain: str
+    brokers: int
+    replicas: int
+    leaders: int
+    what_if: WhatIf
+    bytes: int | None = None
+    findings: int = 0
+    worst: str | None = None
+
+
+class BrokerRow(Struct, frozen=True, rename="camel", gc=False):
+    """
+    A broker.
+
+    `rack` is where it stands, `reported_rack` its `broker.rack`, None where unknown. `leaders` are preferred leaders,
+    `leading` the partitions that it leads now. `worst` is the severity of the worst finding about the broker itself or
+    about a replica that lies wrongly on it.
+    """
+
+    id: int
+    rack: str | None
+    reported_rack: str | None
+    replicas: int
+    leaders: int
+    leading: int
+    what_if: WhatIf
+    bytes: int | None = None
+    online: bool = True
+    draining: bool = False
+    findings: int = 0
+    worst: str | None = None
+    flaps: int = 0
+
+
+class FindingRow(Struct, frozen=True, rename="camel", gc=False):
+    """
+    One finding.
+
+    `id` is the same in every scan that finds it again. Findings about a whole topic have no `partition`, those about a
+    broker no `topic`. `fix` says what would mend it, `moves` how many replicas that copies. `first_seen` is RFC 3339.
+    """
+
+    id: str
+    rule: str
+    severity: str
+    message: str
+    fix: str
+    topic: str | None = None
+    partition: int | None = None
+    broker: int | None = None
+    level: str | None = None
+    domain: str | None = None
+    excess: int = 0
+    moves: int = 0
+    first_seen: str | None = None
+
+
+class TopicRow(Struct, frozen=True, rename="camel", gc=False):
+    """A topic with findings. `violation_minutes` are those of all days that the history keeps."""
+
+    name: str
+    partitions: int
+    replication_factor: int
+    min_insync_replicas: int
+    non_compliant: int
+    findings: int
+    moves: int
+    worst: str
+    managed: bool
+    bytes: int | None = None
+    first_seen: str | None = None
+    violation_minutes: float = 0.0
+
+
+class GroupRow(Struct, frozen=True, rename="camel", gc=False):
+    """
+    A consumer group: of the partitions that its members read, how many could be read in the member's own rack.
+
+    `near` have a replica in the rack of the member that reads them, `reads_near` are read from there now,
+    `could_be_near` with a rack-aware assignment (KIP-881). `cross_bytes_per_second` is an estimate of what crosses
+    domains, None where unknown.
+    """
+
+    group: str
+    members: int
+    partitions: int
+    near: int
+    reads_near: int
+    could_be_near: int
+    members_without_rack: int = 0
+    cross_bytes_per_second: float | None = None
+
+
+class Day(Struct, frozen=True, rename="camel", gc=False):
+    """
+    One day (UTC) of the history.
+
+    `compliant_share` is the mean over the day's scans, from 0 to 1; `findings` and `critical` are their most.
+    """
+
+    date: str
+    scans: int
+    compliant_share: float
+    findings: int
+    critical: int
+    violation_minutes: float
+
+
+class Summary(Struct, frozen=True, rename="camel", gc=False):
+    """Counts. `by_rule` and `by_severity` count all findings, whether listed or not."""
+
+    topics: int = 0
+    partitions: int = 0
+    replicas: int = 0
+    brokers: int = 0
+    non_compliant: int = 0
+    non_compliant_topics: int = 0
+    offline: int = 0
+    under_replicated: int = 0
+    moves: int = 0
+    bytes: int | None = None
+    findings: int = 0
+    by_rule: dict[str, int] = {}
+    by_severity: dict[str, int] = {}
+    unfair: dict[str, int] = {}
+
+
+class Changes(Struct, frozen=True, rename="camel", gc=False):
+    """Against the scan before: how many findings are new and how many are cleared, and the first of each."""
+
+    since: str | None = None
+    new: int = 0
+    cleared: int = 0
+    new_findings: list[FindingRow] = []
+    cleared_findings: list[FindingRow] = []
+
+
+class ScanDocument(Struct, frozen=True, rename="camel", tag_field="schema", tag=SCHEMA):
+    """
+    One scan of one cluster.
+
+    `cluster` is a name for people: `namespace/name` of the RackTopology, or the snapshot file's. Times are RFC 3339 in
+    UTC. Of a failed scan only the names, the times, `reason` and `message` are there. `levels` are named top first,
+    without `broker`. `seconds` tells where the time went, by step.
+    """
+
+    scan_id: str
+    cluster: str
+    started_at: str
+    finished_at: str
+    state: State = State.COMPLETED
+    reason: str = ""
+    message: str = ""
+    cluster_id: str | None = None
+    levels: list[str] = []
+    summary: Summary = Summary()
+    changes: Changes = Changes()
+    domains: list[DomainRow] = []
+    brokers: list[BrokerRow] = []
+    findings: list[FindingRow] = []
+    topics: list[TopicRow] = []
+    groups: list[GroupRow] = []
+    trend: list[Day] = []
+    history: str | None = None
+    warnings: list[str] = []
+    seconds: dict[str, float] = {}
+
+
+def encode(document: ScanDocument) -> bytes:
+    """Write the document as JSON, indented for people."""
+    return msgspec.json.format(msgspec.json.encode(document), indent=2)
+
+
+def decode(text: bytes | str) -> ScanDocument:
+    """Read a document. Raises msgspec.DecodeError or its ValidationError, which say where it is wrong."""
+    return msgspec.json.decode(text, type=ScanDocument)

@@ -1,0 +1,89 @@
+"""Consumer groups in the scan document: from who reads what, and where, to rows of bounded number."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rackspan.core.locality import Locality, Replicas, Selector, host_address, locality
+from rackspan.reconcile.failures import Failure
+from rackspan.reconcile.racks import path_from_labels
+from rackspan.reports.document import MAX_GROUPS, GroupRow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from rackspan.api.racktopology import RackTopologySpec
+    from rackspan.core.locality import FloatArray, GroupSeen
+    from rackspan.core.snapshot import Snapshot
+    from rackspan.core.topology import RackPath, RackTree
+
+
+@dataclass(frozen=True, slots=True)
+class HostFacts:
+    """Something with addresses on a node: a pod that is running, or the node itself."""
+
+    addresses: tuple[str, ...]
+    node: str | None
+
+
+def racks_of_hosts(
+    hosts: Iterable[HostFacts], nodes: Mapping[str, Mapping[str, str]], spec: RackTopologySpec
+) -> dict[str, RackPath]:
+    """
+    Where addresses are, by the labels of the nodes they run on.
+
+    `nodes` maps a node's name to its labels; `spec` names the levels' labels. An address whose node has no rack is
+    left out, and so is one that is claimed in two racks.
+    """
+    of_node = {name: path_from_labels(spec, name, labels) for name, labels in nodes.items()}
+    found: dict[str, set[RackPath]] = {}
+    for host in hosts:
+        rack = of_node.get(host.node or "")
+        if rack is None or isinstance(rack, Failure):
+            continue
+        for address in host.addresses:
+            found.setdefault(host_address(address), set()).add(rack)
+    return {address: next(iter(racks)) for address, racks in found.items() if len(racks) == 1}
+
+
+def group_rows(
+    groups: Sequence[GroupSeen],
+    snapshot: Snapshot,
+    tree: RackTree,
+    host_racks: Mapping[str, RackPath],
+    selector: Selector = Selector.SAME_RACK,
+    rates: Mapping[str, FloatArray] | None = None,
+    level: str | None = None,
+) -> list[GroupRow]:
+    """
+    Rows of the groups with the most cross-domain reads, at most MAX_GROUPS of them, those with the most first.
+
+    `tree` is where brokers stand, `snapshot` has what they report. `host_racks` tells where members' hosts are, by IP
+    address (`racks_of_hosts`). `rates`, by group, are bytes per second that it reads of each of the snapshot's
+    partitions, NaN where not known. Domains are those of `level`, the deepest unless it is named.
+    """
+    replicas = Replicas(tree, snapshot.brokers, snapshot.partitions, level)
+    found = [
+        (group.name, locality(replicas, group, host_racks, selector, (rates or {}).get(group.name))) for group in groups
+    ]
+    return [_row(name, seen) for name, seen in sorted(found, key=_worst_first)[:MAX_GROUPS]]
+
+
+def _worst_first(found: tuple[str, Locality]) -> tuple[float, int, int, int, str]:
+    name, seen = found
+    unread = seen.partitions - seen.reads_near
+    return -(seen.cross_bytes_per_second or 0.0), -seen.reads_far, -unread, -seen.members, name
+
+
+def _row(name: str, seen: Locality) -> GroupRow:
+    return GroupRow(
+        group=name,
+        members=seen.members,
+        partitions=seen.partitions,
+        near=seen.near,
+        reads_near=seen.reads_near,
+        could_be_near=seen.could_be_near,
+        members_without_rack=seen.members_without_rack,
+        cross_bytes_per_second=seen.cross_bytes_per_second,
+    )

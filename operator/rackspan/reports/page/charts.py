@@ -1,0 +1,232 @@
+"""
+The charts, as Bokeh's JSON: the trend by day, and the heat maps of replicas and leaders.
+
+Colours are set in the browser, which knows whether the page is light or dark. Bokeh's formatters in JavaScript would
+need `eval`, which the page forbids itself.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bokeh.core.properties import value as constant
+from bokeh.embed import json_item
+from bokeh.models import (
+    BasicTicker,
+    ColumnDataSource,
+    DatetimeTicker,
+    DatetimeTickFormatter,
+    HoverTool,
+    NumeralTickFormatter,
+    PrintfTickFormatter,
+    Range1d,
+)
+from bokeh.plotting import figure
+from bokeh.resources import Resources
+
+from rackspan.reports.document import BrokerRow, Day, ScanDocument
+from rackspan.reports.page.tree import Box, rack_tree
+from rackspan.reports.page.words import day, duration, share, time
+
+_PANEL_HEIGHT = 104
+_ROW_HEIGHT = 26
+_BROKER_ROW = 1.5  # it holds two lines
+_DAY_MILLISECONDS = 86_400_000
+_FONT = "Inter, system-ui, sans-serif"
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A chart to embed: `item` is Bokeh's JSON, and the page has a place called `target`."""
+
+    target: str
+    title: str
+    item: Any
+
+
+def library() -> str:
+    """Text of Bokeh's own JavaScript, to be embedded in the page."""
+    return "\n".join(Resources(mode="inline", components=["bokeh"]).js_raw)
+
+
+def trend_charts(days: Sequence[Day]) -> list[Chart]:
+    """Three small charts of the same days: compliant share, findings, minutes of violation."""
+    if not days:
+        return []
+    dated = [(at.timestamp() * 1000, row) for row in days if (at := time(f"{row.date}T00:00:00+00:00"))]
+    data: dict[str, list[Any]] = {
+        "at": [at for at, _ in dated],
+        "share": [100 * row.compliant_share for _, row in dated],
+        "critical": [row.critical for _, row in dated],
+        "findings": [row.findings for _, row in dated],
+        "minutes": [row.violation_minutes for _, row in dated],
+        "day": [day(row.date) for _, row in dated],
+        "share_words": [share(row.compliant_share, 1) for _, row in dated],
+        "minutes_words": [duration(row.violation_minutes) for _, row in dated],
+        "scans": [row.scans for _, row in dated],
+    }
+    return [
+        _panel("trend-share", "Compliant partitions", data, _draw_share, "@day: @share_words, @scans scans"),
+        _panel("trend-findings", "Findings", data, _draw_findings, "@day: @findings, of them @critical critical"),
+        _panel("trend-minutes", "Violation", data, _draw_minutes, "@day: @minutes_words"),
+    ]
+
+
+def heat_charts(document: ScanDocument) -> list[Chart]:
+    """Two icicles over the same brokers: a row per level, a column per broker, coloured by the fair share."""
+    if not document.brokers:
+        return []
+    return [
+        _icicle("heat-replicas", "Replicas", document, lambda row: row.replicas),
+        _icicle("heat-leaders", "Preferred leaders", document, lambda row: row.leaders),
+    ]
+
+
+def _panel(
+    target: str, title: str, data: dict[str, list[Any]], draw: Callable[[Any, Any], None], tooltip: str
+) -> Chart:
+    first, last = (min(data["at"], default=0), max(data["at"], default=0))
+    plot = figure(
+        height=_PANEL_HEIGHT,
+        sizing_mode="stretch_width",
+        x_axis_type="datetime",
+        x_range=Range1d(start=first - _DAY_MILLISECONDS * 0.7, end=last + _DAY_MILLISECONDS * 0.7),
+        tools=[HoverTool(tooltips=tooltip, mode="vline", point_policy="follow_mouse")],
+        **_bare(),
+    )
+    draw(plot, ColumnDataSource(data))
+    plot.xaxis.formatter = DatetimeTickFormatter(days="%e %b", months="%b", years="%Y", hours="%e %b")
+    plot.xaxis.ticker = DatetimeTicker(desired_num_ticks=6)
+    plot.yaxis.ticker = BasicTicker(desired_num_ticks=3)
+    plot.xgrid.visible = False
+    plot.axis.minor_tick_line_color = None
+    plot.axis.major_tick_line_color = None
+    plot.axis.major_label_text_font = _FONT
+    plot.axis.major_label_text_font_size = "11px"
+    plot.yaxis.axis_line_color = None
+    plot.min_border_left = 48
+    return Chart(target, title, _json(plot, target))
+
+
+def _draw_share(plot: Any, source: Any) -> None:
+    lowest = min(source.data["share"], default=0)
+    missing = 100 - lowest
+    floor = max(0, lowest - max(1, missing * 0.25))
+    plot.y_range = Range1d(start=floor, end=100 + max(0.2, missing * 0.08))
+    plot.varea("at", y1=floor, y2="share", source=source, fill_alpha=0.14, name="accent")
+    plot.line("at", "share", source=source, line_width=2, name="accent")
+    plot.scatter("at", "share", source=source, size=3, line_color=None, name="accent")
+    plot.yaxis.formatter = PrintfTickFormatter(format="%.0f %%" if lowest < 97 else "%.1f %%")  # noqa: PLR2004
+
+
+def _draw_findings(plot: Any, source: Any) -> None:
+    _bars(plot, source, "findings", "soft")
+    _bars(plot, source, "critical", "critical")
+    plot.y_range.start = 0
+    plot.yaxis.formatter = NumeralTickFormatter(format="0,0")
+
+
+def _draw_minutes(plot: Any, source: Any) -> None:
+    _bars(plot, source, "minutes", "accent")
+    plot.y_range.start = 0
+    plot.yaxis.formatter = NumeralTickFormatter(format="0[.]0a")
+
+
+def _bars(plot: Any, source: Any, column: str, name: str) -> None:
+    plot.vbar("at", top=column, width=_DAY_MILLISECONDS * 0.72, source=source, line_color=None, name=name)
+
+
+def _icicle(target: str, title: str, document: ScanDocument, value: Callable[[BrokerRow], int]) -> Chart:
+    root = rack_tree(document)
+    cells = _Cells(len(document.levels), sum(map(value, document.brokers)) / len(document.brokers), value)
+    cells.add(root, 0)
+    plot = figure(
+        height=int(_ROW_HEIGHT * (cells.depth + _BROKER_ROW)) + 2,
+        sizing_mode="stretch_width",
+        x_range=Range1d(start=0, end=len(document.brokers)),
+        y_range=Range1d(start=cells.depth + _BROKER_ROW, end=0),
+        tools=[HoverTool(tooltips="@where: @value{0,0}, @against", point_policy="follow_mouse")],
+        **_bare(),
+    )
+    source = ColumnDataSource(cells.columns, name=f"{target}-cells")
+    plot.quad(
+        left="left", right="right", top="top", bottom="bottom", source=source, fill_color="gray", line_width=1,
+        name="cells",
+    )  # fmt: skip
+    plot.text(
+        x="middle", y="row", text="text", source=source, text_align="center", text_baseline="middle",
+        text_font_size="11px", text_font=constant(_FONT), name="labels",
+    )  # fmt: skip
+    plot.axis.visible = False
+    plot.grid.visible = False
+    plot.min_border = 0
+    return Chart(target, title, _json(plot, target))
+
+
+class _Cells:
+    """Cells of an icicle as columns. A broker is as wide as any other, so a domain is as wide as it has brokers."""
+
+    def __init__(self, depth: int, fair: float, value: Callable[[BrokerRow], int]) -> None:
+        self.depth = depth
+        self.columns: dict[str, list[Any]] = {
+            name: []
+            for name in ("left", "right", "top", "bottom", "middle", "row", "ratio", "value", "name", "text", "where",
+                         "against")
+        }  # fmt: skip
+        self._fair = fair
+        self._value = value
+
+    def add(self, box: Box, left: int) -> None:
+        for inner in box.boxes:
+            brokers = inner.every_broker()
+            if brokers:
+                level = len(inner.domain.strip("/").split("/")) - 1
+                self._cell(level, left, len(brokers), sum(map(self._value, brokers)), inner.name, inner.domain)
+                self.add(inner, left)
+                left += len(brokers)
+        for broker in box.brokers:
+            self._cell(self.depth, left, 1, self._value(broker), str(broker.id), f"broker {broker.id}")
+            left += 1
+
+    def _cell(self, row: int, left: int, width: int, value: int, name: str, where: str) -> None:
+        fair = self._fair * width
+        ratio = value / fair if fair else 1.0
+        bottom = row + (_BROKER_ROW if row == self.depth else 1)
+        cell = {
+            "left": left, "right": left + width, "top": row, "bottom": bottom, "middle": left + width / 2,
+            "row": (row + bottom) / 2, "ratio": ratio, "value": value, "name": name, "text": "", "where": where,
+            "against": _against(ratio),
+        }  # fmt: skip
+        for column, item in cell.items():
+            self.columns[column].append(item)
+
+
+def _against(ratio: float) -> str:
+    percent = round(100 * (ratio - 1))
+    if not percent:
+        return "a fair share"
+    return f"{abs(percent)} % {'more' if percent > 0 else 'less'} than a fair share"
+
+
+def _bare() -> dict[str, Any]:
+    return {
+        "toolbar_location": None,
+        "background_fill_color": None,
+        "border_fill_color": None,
+        "outline_line_color": None,
+        "output_backend": "canvas",
+    }
+
+
+def _json(plot: Any, target: str) -> Any:
+    """Give Bokeh's JSON with ids of the chart's own: Bokeh counts on, and no chart would be the same twice."""
+    ids: dict[str, str] = {}
+
+    def renamed(value: Any, key: str = "") -> Any:
+        if isinstance(value, dict):
+            return {name: renamed(item, name) for name, item in value.items()}
+        if isinstance(value, list):
+            return [renamed(item) for item in value]
+        return ids.setdefault(value, f"{target}-{len(ids)}") if key in ("id", "root_id") else value
+
+    return renamed(json_item(plot, target))  # type: ignore[arg-type]

@@ -1,0 +1,39 @@
+"""The smallest loss that hurts: the question with which people come to a what-if."""
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from rackspan.reports.document import ScanDocument, WhatIf
+
+
+class Loss(Struct, frozen=True):
+    """`kind` is a level or `broker`, `name` the worst of that kind, `effect` what its loss does to partitions."""
+
+    kind: str
+    name: str
+    effect: str
+    partitions: int
+
+
+_EFFECTS: tuple[tuple[str, Callable[[WhatIf], int]], ...] = (
+    ("offline", lambda loss: loss.offline),
+    ("not writable", lambda loss: loss.not_writable),
+)
+
+
+def smallest_loss(document: ScanDocument) -> Loss | None:
+    """
+    Find the smallest domain that takes partitions offline; where none does, one that stops writes; else None.
+
+    Brokers are smaller than every domain, and lower levels smaller than higher ones; of a kind, the worst is named.
+    """
+    kinds = {"broker": [(str(row.id), row.what_if) for row in document.brokers if row.online]}
+    for level in reversed(document.levels):
+        kinds[level] = [(row.domain, row.what_if) for row in document.domains if row.level == level]
+    for effect, measure in _EFFECTS:
+        for kind, losses in kinds.items():
+            worst = max(losses, key=lambda each: measure(each[1]), default=None)
+            if worst is not None and measure(worst[1]):
+                return Loss(kind, worst[0], effect, measure(worst[1]))
+    return None

@@ -1,0 +1,100 @@
+"""The page: a template, its style and scripts, and a scan document, in one HTML file that needs no network."""
+
+import base64
+import hashlib
+import json
+from dataclasses import asdict
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from msgspec import to_builtins
+
+from rackspan.reports.document import ScanDocument, State
+from rackspan.reports.page import words
+from rackspan.reports.page.charts import heat_charts, library, trend_charts
+from rackspan.reports.page.outage import smallest_loss
+from rackspan.reports.page.tree import rack_tree
+from rackspan.reports.page.verdict import verdict
+from rackspan.reports.page.vocabulary import RULES, SEVERITIES, where
+
+_SCRIPTS = ("page.js", "map.js", "findings.js", "whatif.js", "charts.js")
+
+
+def render(document: ScanDocument) -> str:
+    """
+    Write the page of a scan.
+
+    Every text of the document is escaped where it stands. The page's own policy names its scripts by their hashes and
+    forbids everything else, so a text that got through would be inert.
+    """
+    template = _environment().get_template("page.html.j2")
+    charts = [] if document.state is State.FAILED else [*trend_charts(document.trend), *heat_charts(document)]
+    scripts = ([_bokeh()] if charts else []) + [_own_script()]
+    data = {
+        "document": to_builtins(document),
+        "charts": [asdict(chart) for chart in charts],
+        "rules": RULES,
+        "severities": SEVERITIES,
+        "loss": to_builtins(smallest_loss(document)),
+    }
+    return template.render(
+        scan=document,
+        failed=document.state is State.FAILED,
+        verdict=verdict(document),
+        root=rack_tree(document),
+        charts={chart.target: chart for chart in charts},
+        loss=data["loss"],
+        rules=RULES,
+        severities=SEVERITIES,
+        data=_inert(data),
+        style=_static("style.css"),
+        scripts=scripts,
+        policy=_policy(scripts),
+    )
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("rackspan.reports.page", "static"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        {name: getattr(words, name) for name in ("count", "share", "size", "duration", "moment", "day", "ago")}
+    )
+    environment.filters["where"] = where
+    return environment
+
+
+def _static(name: str) -> str:
+    return files("rackspan.reports.page").joinpath("static", name).read_text(encoding="utf-8")
+
+
+@cache
+def _own_script() -> str:
+    return "\n".join(_static(name) for name in _SCRIPTS)
+
+
+@cache
+def _bokeh() -> str:
+    return library().replace("\r", "")  # a browser would take it away, and the hash would be of another text
+
+
+def _policy(scripts: list[str]) -> str:
+    digests = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
+    allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _inert(data: Any) -> str:
+    """JSON in which nothing can end the element that holds it."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

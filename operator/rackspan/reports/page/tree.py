@@ -1,0 +1,55 @@
+"""The rack tree of a scan, for drawing: domains as nested boxes, brokers in them."""
+
+from dataclasses import dataclass, field
+
+from rackspan.reports.document import BrokerRow, DomainRow, ScanDocument
+from rackspan.reports.page.vocabulary import worst
+
+
+@dataclass(slots=True)
+class Box:
+    """A domain with what stands in it. `row` is None where the scan has no figures of the domain."""
+
+    name: str
+    domain: str
+    level: str
+    row: DomainRow | None = None
+    boxes: list["Box"] = field(default_factory=list)
+    brokers: list[BrokerRow] = field(default_factory=list)
+
+    def every_broker(self) -> list[BrokerRow]:
+        """Brokers of the domain, in the order of the drawing."""
+        return [*(broker for box in self.boxes for broker in box.every_broker()), *self.brokers]
+
+    def worst(self) -> str | None:
+        """Worst severity of the domain itself and of all that stands in it."""
+        return worst([self.row.worst if self.row else None, *(broker.worst for broker in self.every_broker())])
+
+
+def rack_tree(document: ScanDocument) -> Box:
+    """Build the tree; the root is the cluster, and brokers without a rack stand in it directly."""
+    root = Box(document.cluster, "", "cluster")
+    boxes: dict[tuple[str, ...], Box] = {(): root}
+    rows = {_steps(row.domain): row for row in document.domains}
+
+    def box(steps: tuple[str, ...]) -> Box:
+        if steps not in boxes:
+            row = rows.get(steps)
+            depth = len(steps) - 1
+            level = row.level if row else document.levels[depth] if depth < len(document.levels) else "domain"
+            boxes[steps] = Box(steps[-1], "/" + "/".join(steps), level, row)
+            box(steps[:-1]).boxes.append(boxes[steps])
+        return boxes[steps]
+
+    root.row = rows.get(())
+    for steps in sorted(rows):
+        box(steps)
+    for broker in sorted(document.brokers, key=lambda row: row.id):
+        box(_steps(broker.rack or "")).brokers.append(broker)
+    for each in boxes.values():
+        each.boxes.sort(key=lambda inner: inner.name)
+    return root
+
+
+def _steps(path: str) -> tuple[str, ...]:
+    return tuple(filter(None, path.split("/")))

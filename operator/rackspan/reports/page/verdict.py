@@ -1,0 +1,98 @@
+"""The verdict: what is wrong, since when, and what a fix costs, in sentences."""
+
+from dataclasses import dataclass
+
+from rackspan.reports.document import ScanDocument, State
+from rackspan.reports.page.vocabulary import SEVERITIES
+from rackspan.reports.page.words import ago, count
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`tone` is a severity, `fine` or `failed`; `headline` is the sentence, `details` go on from it."""
+
+    tone: str
+    headline: str
+    details: tuple[str, ...]
+
+
+def verdict(document: ScanDocument) -> Verdict:
+    """Say in a sentence or two how the cluster is."""
+    if document.state is State.FAILED:
+        said = document.message or "Nobody wrote down why."
+        return Verdict("failed", "This scan failed, so it says nothing about the cluster.", (said,))
+    summary = document.summary
+    if not summary.findings and not summary.non_compliant:
+        return Verdict("fine", "Nothing is wrong.", (_all_fine(document),))
+    return Verdict(_tone(document), _headline(document), tuple(filter(None, (_since(document), _cost(document)))))
+
+
+def _all_fine(document: ScanDocument) -> str:
+    summary = document.summary
+    if not summary.partitions:
+        return f"The cluster has {count(summary.brokers, 'broker')} and no partitions yet."
+    levels = " and ".join(filter(None, (", ".join(document.levels[:-1]), *document.levels[-1:])))
+    over = f"fairly over every {levels}" if levels else "fairly over the brokers"
+    return (
+        f"All {count(summary.partitions, 'partition')} of {count(summary.topics, 'topic')} are online, "
+        f"fully replicated and spread {over}."
+    )
+
+
+def _tone(document: ScanDocument) -> str:
+    return next((name for name in SEVERITIES if document.summary.by_severity.get(name)), "medium")
+
+
+def _headline(document: ScanDocument) -> str:
+    summary = document.summary
+    said = [(number, what) for number, what, _ in _wrong(document) if number]
+    if not said:
+        return (
+            f"Every partition is where it should be, but there {_is(summary.findings)} {_findings(summary.findings)}."
+        )
+    (number, what), *rest = said
+    parts = [f"{number:,} of {count(summary.partitions, 'partition')} {_is(number)} {what}"]
+    parts += [f"{number:,} {_is(number)} {what}" for number, what in rest]
+    return f"{_and(parts)}."
+
+
+def _wrong(document: ScanDocument) -> list[tuple[int, str, str]]:
+    """Partitions, what is wrong with them, and the rule that says so, the worst first."""
+    summary = document.summary
+    return [
+        (summary.offline, "offline", "Offline"),
+        (summary.under_replicated, "under-replicated", "UnderReplicated"),
+        (summary.non_compliant, "spread unfairly", "NotCompliant"),
+    ]
+
+
+def _since(document: ScanDocument) -> str:
+    rules = [(what, rule) for number, what, rule in _wrong(document) if number]
+    lasting = [(what, _lasted(document, rule)) for what, rule in rules]
+    parts = [f"{what} for {lasted}" for what, lasted in lasting if lasted]
+    if not rules and (lasted := _lasted(document)):
+        parts = [f"the oldest for {lasted}"]
+    return f"{', '.join(parts).capitalize()}." if parts else ""
+
+
+def _lasted(document: ScanDocument, rule: str = "") -> str:
+    """Time since the first of a rule's findings was first seen, or of all findings. Empty where it is not known."""
+    seen = [row.first_seen for row in document.findings if row.first_seen and rule in ("", row.rule)]
+    return ago(min(seen, default=None), document.finished_at)
+
+
+def _cost(document: ScanDocument) -> str:
+    moves = document.summary.moves
+    return f"A fix copies {count(moves, 'replica')}." if moves else "A fix copies no data."
+
+
+def _findings(number: int) -> str:
+    return f"{count(number, 'finding')} of {'a lesser kind' if number == 1 else 'lesser kinds'}"
+
+
+def _is(number: int) -> str:
+    return "is" if number == 1 else "are"
+
+
+def _and(parts: list[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"

@@ -1,0 +1,41 @@
+"""What severities and rules are called on a page, and in which order they stand."""
+
+from typing import Final
+
+from rackspan.reports.document import FindingRow
+
+SEVERITIES: Final = ("critical", "high", "medium", "low", "info")
+"""Worst first, in OpenReports' words."""
+RULES: Final = {
+    "Offline": "Offline",
+    "UnderReplicated": "Under-replicated",
+    "NotCompliant": "Unfair spread",
+    "MinInsyncTooSmall": "min.insync.replicas too small",
+    "MinInsyncTooLarge": "min.insync.replicas too large",
+    "ReplicationFactorDiffers": "Replication factor differs",
+    "RackDrift": "Rack id drift",
+    "MissingRack": "No rack",
+    "ReplicaOnDrainedBroker": "On a drained broker",
+    "LeaderNotPreferred": "Leader not preferred",
+    "UnmanagedTopic": "No object",
+    "NotJudged": "Not judged",
+}
+"""Short names of rules, in the order in which a reader looks for them. A rule that is not here is called as it is."""
+
+
+def rank(severity: str | None) -> int:
+    """Give the place of a severity, 0 the worst; what is unknown or none stands last."""
+    return SEVERITIES.index(severity) if severity in SEVERITIES else len(SEVERITIES)
+
+
+def worst(severities: list[str | None]) -> str | None:
+    """Give the worst of them, None where there is none."""
+    found = min(severities, key=rank, default=None)
+    return found if rank(found) < len(SEVERITIES) else None
+
+
+def where(finding: FindingRow) -> str:
+    """Say what it is about: `orders-3`, `orders`, `broker 7`, a domain, or `cluster`."""
+    if finding.topic is not None:
+        return finding.topic if finding.partition is None else f"{finding.topic}-{finding.partition}"
+    return f"broker {finding.broker}" if finding.broker is not None else finding.domain or "cluster"

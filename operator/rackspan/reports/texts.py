@@ -1,0 +1,76 @@
+"""A scan as text: Markdown for people and their tickets, CSV of its findings for spreadsheets."""
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Iterator
+
+from msgspec import to_builtins
+from msgspec.structs import fields
+
+from rackspan.reports.document import FindingRow, ScanDocument
+from rackspan.reports.page.verdict import verdict
+from rackspan.reports.page.vocabulary import RULES, where
+from rackspan.reports.page.words import count, moment
+
+_ROWS = 50
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~])")
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def markdown(document: ScanDocument) -> str:
+    """Write verdict, counts by rule, and the worst findings as Markdown. Texts of the cluster cannot become markup."""
+    said = verdict(document)
+    summary = document.summary
+    lines = [f"# {_plain(document.cluster)}, {moment(document.finished_at)}", ""]
+    lines += [" ".join((f"**{_plain(said.headline)}**", *map(_plain, said.details))), ""]
+    if summary.by_rule:
+        rows = [(RULES.get(rule, rule), f"{summary.by_rule[rule]:,}") for rule in _in_order(summary.by_rule)]
+        lines += [*_table(("rule", "findings"), rows), ""]
+    if document.findings:
+        listed = document.findings[:_ROWS]
+        headings = ("severity", "rule", "where", "what is wrong", "to mend it", "to copy")
+        lines += _table(headings, (_row(finding) for finding in listed))
+        left = max(summary.findings, len(document.findings)) - len(listed)
+        lines += ["", *([f"and {count(left, 'more finding')}"] if left else [])]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def comma_separated(document: ScanDocument) -> str:
+    """
+    Write the listed findings as CSV, with a heading line and the names of the scan document.
+
+    A text that a spreadsheet would take for a formula begins with an apostrophe, against CSV injection (OWASP).
+    """
+    written = io.StringIO()
+    names = [field.encode_name for field in fields(FindingRow)]
+    writer = csv.DictWriter(written, names, lineterminator="\n")
+    writer.writeheader()
+    for finding in document.findings:
+        writer.writerow({name: _cell(value) for name, value in to_builtins(finding).items()})
+    return written.getvalue()
+
+
+def _in_order(rules: Iterable[str]) -> list[str]:
+    order = list(RULES)
+    return sorted(rules, key=lambda rule: order.index(rule) if rule in order else len(order))
+
+
+def _row(finding: FindingRow) -> tuple[str, ...]:
+    texts = (finding.severity, RULES.get(finding.rule, finding.rule), where(finding), finding.message, finding.fix)
+    return (*map(_plain, texts), f"{finding.moves:,}")
+
+
+def _table(headings: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
+    yield f"| {' | '.join(headings)} |"
+    yield f"|{'---|' * len(headings)}"
+    for row in rows:
+        yield f"| {' | '.join(row)} |"
+
+
+def _plain(text: str) -> str:
+    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+
+
+def _cell(value: object) -> object:
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value

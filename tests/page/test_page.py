@@ -1,0 +1,320 @@
+"""What a scan's page shows and does, by mouse and by keyboard."""
+
+import msgspec
+import pytest
+from dev import example_scan
+from tests.page import probes
+from tests.page.conftest import count_of
+
+from rackspan.reports.document import Changes, FindingRow, ScanDocument, Summary
+from rackspan.reports.page.vocabulary import RULES
+
+HOSTILE = """</script><script>alert(1)</script><img src=x onerror=alert(2)>"'`&amp; {{7*7}} ☠ \u202e\u2028-->"""
+
+
+@pytest.fixture(scope="module")
+def example():
+    return example_scan.example()
+
+
+@pytest.fixture(scope="module")
+def hostile(example):
+    """The example with a text that would like to be markup, in every place that holds text."""
+    keep = {"severity", "worst", "rule", "level", "state", "schema"}
+
+    def poison(value, name=""):
+        if isinstance(value, dict):
+            return {key: poison(item, key) for key, item in value.items()}
+        if isinstance(value, list):
+            return [poison(item, name) for item in value[:8]]
+        if isinstance(value, str) and name not in keep and not name.endswith(("At", "Seen", "date", "since")):
+            return f"/{HOSTILE}/{value}" if name in ("domain", "rack") else f"{value} {HOSTILE}"
+        return value
+
+    return msgspec.convert(poison(msgspec.to_builtins(example)), ScanDocument)
+
+
+def test_the_example_has_every_rule(example):
+    assert {finding.rule for finding in example.findings} == set(RULES)
+
+
+def test_one_look_tells_what_is_wrong_since_when_and_what_a_fix_costs(show, example):
+    page = show(example)
+    verdict = page.locator(".verdict").inner_text()
+    summary = example.summary
+    assert f"{summary.offline} of {summary.partitions} partitions are offline" in verdict
+    assert "spread unfairly for 18 days" in verdict
+    assert f"A fix copies {summary.moves} replicas." in verdict
+
+
+def test_the_map_has_every_broker_in_its_place(show, example):
+    page = show(example)
+    for broker in example.brokers:
+        cell = page.locator(f'[data-domain="{broker.rack}"] > .box-inside [data-broker="{broker.id}"]')
+        label = cell.get_attribute("aria-label")
+        assert (broker.worst or "nothing wrong") in label
+        assert ("offline" in label) is not broker.online
+    assert page.locator(".cell").count() == len(example.brokers)
+
+
+def test_a_brokers_details_lead_to_its_findings_and_to_its_loss(show, example):
+    page = show(example)
+    broker = next(row for row in example.brokers if not row.online)
+    page.locator(f'[data-broker="{broker.id}"]').click()
+    details = page.locator("#inspect")
+    assert f"Broker {broker.id}" in details.inner_text()
+    assert broker.rack in details.inner_text()
+    details.get_by_role("button", name="List").click()
+    assert count_of(page)[0] == sum(finding.broker == broker.id for finding in example.findings)
+    details.get_by_role("button", name="Compare its loss").click()
+    assert page.locator("#lost").input_value() == f"broker {broker.id}"
+
+
+def test_a_brokers_own_rack_differs_only_where_it_is_another_place(show, example):
+    broker = example.brokers[0]
+    same, other = broker.rack.removeprefix("/"), "/us/us-1a/r9"
+    for reported, differs in ((same, False), (other, True), (None, False)):
+        row = msgspec.structs.replace(broker, reported_rack=reported)
+        page = show(msgspec.structs.replace(example, brokers=[row, *example.brokers[1:]]))
+        page.locator('[data-broker="0"]').click()
+        text = page.locator("#inspect").inner_text()
+        assert (reported or "not set") in text
+        assert ("differs" in text) is differs
+
+
+def test_the_map_is_one_tab_stop_and_arrows_walk_its_tree(show, example):
+    page = show(example)
+    assert page.locator("#map [tabindex='0']").count() == 1
+    page.locator("#map [tabindex='0']").focus()
+    where = "document.activeElement.dataset.domain ?? document.activeElement.dataset.broker"
+    walked = []
+    for key in ("ArrowRight", "ArrowRight", "ArrowRight", "ArrowDown", "ArrowLeft", "ArrowLeft", "End", "Home"):
+        page.keyboard.press(key)
+        walked.append(page.evaluate(where))
+    assert walked == ["/eu/eu-1a", "/eu/eu-1a/r1", "0", "1", "0", "/eu/eu-1a/r1", "23", "/eu"]
+    assert "/eu" in page.locator("#inspect h3").inner_text()
+    page.keyboard.press("Escape")
+    assert "Choose a broker" in page.locator("#inspect").inner_text()
+
+
+def test_search_and_filters_narrow_the_findings_and_say_how_many_are_left(show, example):
+    page = show(example)
+    everything = len(example.findings)
+    assert count_of(page) == (everything, everything, example.summary.findings)
+    page.locator("#search").fill("STOCK zone")
+    wanted = [f for f in example.findings if "stock" in (f.topic or "") and "zone" in f"{f.message}{f.fix}"]
+    assert count_of(page)[0] == len(wanted) > 0
+    page.get_by_role("button", name="Clear filters").click()
+    page.locator(".chip", has_text="critical").click()
+    page.locator(".chip", has_text="info").click()
+    assert count_of(page)[0] == sum(f.severity in ("critical", "info") for f in example.findings)
+    page.get_by_role("button", name="Clear filters").click()
+    page.locator("#rule").select_option("MinInsyncTooSmall")
+    topic = next(f.topic for f in example.findings if f.rule == "MinInsyncTooSmall")
+    page.locator("#topic").select_option(topic)
+    assert count_of(page)[0] == 1
+    assert topic in page.locator("#findings-table tbody").inner_text()
+    page.locator("#search").fill("no such thing")
+    assert page.locator("#no-findings").is_visible()
+    page.locator("#clear-here").click()
+    assert count_of(page)[0] == everything
+
+
+def test_a_topics_name_lists_its_findings(show, example):
+    page = show(example)
+    topic = example.topics[0]
+    page.locator(".topics").get_by_role("button", name=topic.name, exact=True).click()
+    assert count_of(page)[0] == topic.findings
+    page.locator("#scope").click()
+    assert count_of(page)[0] == len(example.findings)
+
+
+def test_columns_sort_both_ways_and_say_so(show, example):
+    page = show(example)
+    heading = page.get_by_role("button", name="To copy", exact=True)
+    copied = page.locator("#findings-table td.copy")
+    heading.click()
+    assert copied.first.inner_text() == str(max(finding.moves for finding in example.findings))
+    assert page.locator("th[aria-sort]").get_attribute("aria-sort") == "ascending"
+    heading.click()
+    assert not copied.first.inner_text().isdigit()
+    assert page.locator("th[aria-sort]").get_attribute("aria-sort") == "descending"
+
+
+def test_partitions_sort_by_their_numbers(show, example):
+    page = show(example)
+    topic = next(row for row in example.topics if row.non_compliant > 3)
+    page.locator("#topic").select_option(topic.name)
+    page.get_by_role("button", name="Where", exact=True).click()
+    names = page.locator("#findings-table td.where").all_inner_texts()
+    numbers = [int(name.removeprefix(f"{topic.name}-")) for name in names if name != topic.name]
+    assert numbers == sorted(numbers)
+    assert max(numbers) > 9
+
+
+def test_a_row_opens_and_tells_its_fix(show, example):
+    page = show(example)
+    row = page.locator(".expand").first
+    row.focus()
+    page.keyboard.press("Enter")
+    assert row.get_attribute("aria-expanded") == "true"
+    detail = page.locator("tr.detail")
+    assert example.findings[0].fix in detail.inner_text()
+    assert example.findings[0].id in detail.inner_text()
+    page.keyboard.press("Enter")
+    assert detail.count() == 0
+
+
+def test_all_findings_can_be_reached_from_the_first_ones(show, example):
+    page = show(example)
+    rows = page.locator("tr.finding")
+    shown = rows.count()
+    page.locator("#more").click()
+    assert shown < rows.count() == len(example.findings)
+    assert page.locator("#more").is_hidden()
+
+
+def test_the_loss_of_a_chosen_domain_stands_beside_the_worst(show, example):
+    page = show(example)
+    zones = [row for row in example.domains if row.level == "zone"]
+    chosen = min(zones, key=lambda row: row.what_if.last_replica)
+    worst = max(zones, key=lambda row: row.what_if.last_replica)
+    page.locator("#lost").select_option(chosen.domain)
+    card = page.locator('[data-effect="lastReplica"]')
+    assert card.locator(".loss-value").inner_text() == str(chosen.what_if.last_replica)
+    assert f"worst zone: {worst.domain}, {worst.what_if.last_replica}" in card.inner_text()
+    assert page.locator("#loss-result tr.this").inner_text().startswith(chosen.domain)
+
+
+def test_charts_are_drawn_and_have_their_numbers_as_tables_too(show, example):
+    page = show(example)
+    for chart in ("trend-share", "trend-findings", "trend-minutes", "heat-replicas", "heat-leaders"):
+        colours = page.evaluate(probes.COLOURS_OF_CHART, chart)
+        assert colours > 3, chart
+    page.locator("#trend summary").click()
+    assert page.locator("#trend tbody tr").count() == len(example.trend)
+    page.locator("#balance summary").click()
+    assert page.locator("#balance tbody tr").count() == len(example.domains) + len(example.brokers)
+
+
+def test_the_theme_follows_the_reader_and_the_button(show, example):
+    ground = "getComputedStyle(document.body).backgroundColor"
+    light, dark = show(example), show(example, scheme="dark")
+    bright, dim = light.evaluate(ground), dark.evaluate(ground)
+    assert bright != dim
+    button = light.locator("#theme")
+    seen = []
+    for _ in range(3):
+        button.click()
+        seen.append((button.inner_text(), light.evaluate(ground)))
+    assert seen == [("Theme: light", bright), ("Theme: dark", dim), ("Theme: auto", bright)]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_texts_can_be_read_on_their_ground(show, example, scheme):
+    """At least 4.5 to 1, as WCAG 2 asks for."""
+    page = show(example, scheme=scheme)
+    page.locator(".cell.offline").click()
+    assert page.evaluate(probes.POOR_CONTRAST) == []
+
+
+def test_on_a_phone_nothing_lies_beyond_the_edge(show, example):
+    page = show(example, width=400)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    assert page.evaluate(probes.TOO_WIDE) == []
+    page.locator('[data-broker="4"]').click()
+    assert "Broker 4" in page.locator("#inspect").inner_text()
+
+
+def test_every_control_is_reached_by_tab_and_can_be_seen_there(show, example):
+    page = show(example)
+    reached, unseen = set(), []
+    for _ in range(140):
+        page.keyboard.press("Tab")
+        name, outline = page.evaluate(probes.FOCUSED)
+        reached.add(name)
+        if outline == "none" and "BODY" not in name:
+            unseen.append(name)
+    wanted = {"theme", "map", "search", "chip", "rule", "topic", "severity", "moves", "row", "more", "topics BUTTON",
+              "lost", "loss BUTTON", "trend SUMMARY", "balance SUMMARY"}  # fmt: skip
+    assert wanted <= reached
+    assert unseen == []
+
+
+def test_motion_is_left_out_for_those_who_ask_for_that(show, example):
+    page = show(example, motion="reduce")
+    assert page.evaluate("getComputedStyle(document.documentElement).scrollBehavior") == "auto"
+
+
+def test_paper_has_the_findings_and_no_controls(show, example):
+    page = show(example, scheme="dark")
+    page.emulate_media(media="print")
+    assert page.locator("#filters").is_hidden()
+    assert page.locator("#theme").is_hidden()
+    assert page.locator("tr.finding").first.is_visible()
+    assert page.evaluate("getComputedStyle(document.querySelector('.card')).backgroundColor") == "rgb(255, 255, 255)"
+
+
+@pytest.mark.parametrize(("scheme", "turned"), [("dark", True), ("light", False)])
+def test_dark_charts_are_turned_round_on_paper(show, example, scheme, turned):
+    page = show(example, scheme=scheme)
+    style = "getComputedStyle(document.getElementById('heat-leaders')).filter"
+    assert page.evaluate(style) == "none"
+    page.emulate_media(media="print")
+    assert ("invert" in page.evaluate(style)) is turned
+
+
+def test_a_failed_scan_has_a_page_that_says_why(show):
+    document = example_scan.failed()
+    page = show(document)
+    text = page.locator("main").inner_text()
+    assert "This scan failed" in text
+    assert document.message in text
+    assert document.reason in text
+    assert page.locator("#findings, #map").count() == 0
+
+
+def test_a_scan_that_found_nothing_is_a_nice_page(show):
+    page = show(example_scan.fine())
+    text = page.locator("main").inner_text()
+    assert "Nothing is wrong." in text
+    assert "No rule found anything." in text
+    assert "100 %" in text
+    assert page.locator(".cell").count() == 3
+
+
+def test_an_empty_cluster_has_a_page(show):
+    at = "2026-11-20T06:00:00Z"
+    page = show(ScanDocument("empty", "new", at, at, summary=Summary(), changes=Changes()))
+    text = page.locator("main").inner_text()
+    assert "0 brokers and no partitions yet" in text
+    assert "The scan saw no brokers." in text
+
+
+def test_a_cluster_without_levels_and_brokers_without_racks_are_drawn(show, example):
+    flat = msgspec.structs.replace(example, levels=[], domains=[], brokers=example.brokers[:4])
+    bare = [msgspec.structs.replace(row, rack=None, reported_rack=None) for row in flat.brokers]
+    assert show(msgspec.structs.replace(flat, brokers=bare)).locator(".cell").count() == 4
+    mixed = show(msgspec.structs.replace(example, brokers=[*example.brokers[4:], *bare]))
+    assert mixed.locator(".homeless .cell").count() == 4
+
+
+def test_texts_of_the_cluster_never_become_markup(show, hostile):
+    page = show(hostile)
+    assert page.locator("img, iframe, object, embed, link").count() == 0
+    assert page.locator("script").count() == 3
+    topic = hostile.findings[0].topic
+    assert HOSTILE.splitlines()[0][:40] in page.locator("#findings-table").inner_text()
+    page.locator("#topic").select_option(topic)
+    assert count_of(page)[0] == sum(finding.topic == topic for finding in hostile.findings)
+    for control in (".expand", "#topics .link", ".cell", ".box"):
+        page.locator(control).first.click()
+    page.locator("#lost").select_option(index=2)
+    assert "49" not in page.title()
+
+
+def test_unknown_rules_and_severities_are_shown_as_they_are(show, example):
+    odd = FindingRow("odd", "constructor", "dreadful", "never heard of", "", topic="__proto__")
+    page = show(msgspec.structs.replace(example, findings=[odd]))
+    assert "constructor" in page.locator("#findings-table tbody").inner_text()
+    assert "__proto__" in page.locator("#findings-table tbody").inner_text()

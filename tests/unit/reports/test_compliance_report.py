@@ -1,0 +1,165 @@
+"""A scan document as a ComplianceReport's status and as an OpenReports Report: bounded, the worst first, pure."""
+
+import json
+from datetime import UTC, datetime
+
+from tests.reports import NOW, document, failed_document, finding
+
+from rackspan.api.compliancereport import MAX_CHANGES, MAX_FINDINGS, ComplianceReportStatus
+from rackspan.api.conditions import find_condition
+from rackspan.api.meta import ObjectKey
+from rackspan.api.racktopology import ScanEngine
+from rackspan.core.scanning.rules import Severity
+from rackspan.reports.compliance_report import compliance_status, is_older
+from rackspan.reports.document import MAX_FINDINGS as MAX_LISTED
+from rackspan.reports.document import Changes, Day, Summary
+from rackspan.reports.open_reports import MAX_RESULTS, open_report
+
+KEY = ObjectKey("kafka", "prod")
+NOTHING = ComplianceReportStatus()
+
+
+def status_of(scanned, before=NOTHING):
+    return compliance_status(scanned, before, generation=1, now=NOW)
+
+
+def long_findings(number):
+    text = "ü" * 2_000
+    return [
+        finding(
+            f"{index:032x}",
+            severity="high",
+            topic="t" * 249,
+            partition=index,
+            message=text,
+            fix=text,
+            domain="/é" * 200,
+        )
+        for index in range(number)
+    ]
+
+
+def test_a_report_counts_everything_and_lists_the_worst_first():
+    findings = [finding("a", severity="low"), finding("b", severity="critical"), finding("c", severity="medium")]
+    summary = Summary(
+        topics=2, partitions=12, non_compliant=3, moves=4, findings=3, by_severity={"critical": 1, "low": 2}
+    )
+    trend = [Day("2026-01-30", 1, 1.0, 0, 0, 99.0), Day("2026-01-31", 1, 0.9, 3, 1, 12.4)]
+    status = compliance_status(
+        document(findings=findings, summary=summary, trend=trend, history="/var/lib/rackspan"),
+        NOTHING,
+        generation=3,
+        now=NOW,
+        engine=ScanEngine.JOB,
+    )
+    assert [found.id for found in status.findings] == ["b", "c", "a"]
+    assert status.summary.by_severity == {"critical": 1, "high": 0, "medium": 0, "low": 2, "info": 0}
+    assert status.summary.violation_minutes == 12
+    assert status.history == "/var/lib/rackspan"
+    assert status.engine is ScanEngine.JOB
+    assert status.started_at == datetime(2026, 1, 31, 3, tzinfo=UTC)
+    assert find_condition(status.conditions, "Ready").message == (
+        "12 partitions of 2 topics judged, 3 findings (1 critical, 2 low)"
+    )
+    compliant = find_condition(status.conditions, "Compliant")
+    assert (compliant.status, compliant.reason, compliant.observed_generation) == ("False", "NotCompliant", 3)
+
+
+def test_a_report_of_many_findings_with_long_names_stays_small():
+    findings = long_findings(MAX_LISTED)
+    changes = Changes(new=2_000, cleared=2_000, new_findings=findings, cleared_findings=findings)
+    summary = Summary(topics=9, partitions=2_000, non_compliant=2_000, findings=2_000)
+    status = status_of(document(findings=findings, changes=changes, summary=summary))
+    assert len(json.dumps(status.to_dict(), ensure_ascii=False).encode()) < 256 * 1024
+    assert 0 < len(status.findings) <= MAX_FINDINGS
+    assert (status.changes.new, len(status.changes.new_findings)) == (2_000, MAX_CHANGES)
+    assert max(len(found.message) for found in status.findings) == 1_024
+
+
+def test_a_hundred_findings_of_common_length_are_all_listed():
+    findings = [finding(str(index), message="m" * 150, topic="orders", partition=index) for index in range(150)]
+    assert len(status_of(document(findings=findings)).findings) == MAX_FINDINGS
+
+
+def test_a_failed_scan_keeps_what_the_one_before_found():
+    good = status_of(document(findings=[finding("a")], summary=Summary(partitions=3, non_compliant=1, findings=1)))
+    status = status_of(failed_document("prod-2", "KafkaUnreachable", "no broker answers"), good)
+    assert (status.scan_id, status.last_scan_id) == ("prod-1", "prod-2")
+    assert status.findings == good.findings
+    assert status.summary == good.summary
+    ready = find_condition(status.conditions, "Ready")
+    assert (ready.status, ready.reason, ready.message) == ("False", "KafkaUnreachable", "no broker answers")
+    assert find_condition(status.conditions, "Compliant") == find_condition(good.conditions, "Compliant")
+    assert status_of(document(), status).failure is None
+
+
+def test_a_reason_that_is_no_word_becomes_one_that_the_api_server_takes():
+    status = status_of(failed_document("prod-2", "what on earth?", ""))
+    assert find_condition(status.conditions, "Ready").reason == "ScanFailed"
+    assert status.failure.message == "the scan failed"
+
+
+def test_a_severity_of_a_later_version_is_shown_as_information():
+    status = status_of(document(findings=[finding("a", severity="apocalyptic"), finding("b", severity="low")]))
+    assert [(found.id, found.severity) for found in status.findings] == [("b", Severity.LOW), ("a", Severity.INFO)]
+
+
+def test_a_status_that_was_written_is_read_as_the_same():
+    status = status_of(document(findings=[finding("a", first_seen="2026-01-30T03:00:00.5+01:00")]))
+    assert ComplianceReportStatus.from_dict(status.to_dict()) == status
+
+
+def test_a_slow_scan_does_not_bring_back_the_past():
+    told = status_of(document(started_at="2026-01-31T03:00:00Z")).to_dict()
+    assert is_older(document(started_at="2026-01-31T02:00:00Z"), told)
+    assert not is_older(document(started_at="2026-01-31T03:00:00Z"), told)
+    assert not is_older(document(started_at="2026-01-31T04:00:00Z"), told)
+    assert not is_older(document(), {})
+
+
+def test_an_open_report_has_one_result_for_each_finding():
+    findings = [
+        finding("a", severity="low", rule="LeaderNotPreferred"),
+        finding("b", severity="high", topic="orders", partition=4, fix="move a replica", moves=1),
+        finding("c", severity="info", rule="NotJudged"),
+    ]
+    summary = Summary(
+        partitions=10,
+        non_compliant=1,
+        findings=3,
+        by_severity={"low": 1, "high": 1, "info": 1},
+        by_rule={"NotJudged": 1},
+    )
+    report = open_report(document(findings=findings, summary=summary), KEY, "uid-1")
+    assert report["summary"] == {"pass": 9, "fail": 1, "warn": 2, "error": 0, "skip": 0}
+    assert [(row["rule"], row["result"], row["severity"]) for row in report["results"]] == [
+        ("NotCompliant", "fail", "high"),
+        ("LeaderNotPreferred", "warn", "low"),
+        ("NotJudged", "warn", "info"),
+    ]
+    assert report["results"][0]["properties"] == {
+        "id": "b",
+        "topic": "orders",
+        "partition": "4",
+        "moves": "1",
+        "fix": "move a replica",
+    }
+    assert report["scope"] == {
+        "apiVersion": "rackspan.dev/v1alpha1",
+        "kind": "RackTopology",
+        "namespace": "kafka",
+        "name": "prod",
+        "uid": "uid-1",
+    }
+
+
+def test_an_open_report_stays_small():
+    report = open_report(document(findings=long_findings(MAX_LISTED)), KEY, "uid-1")
+    assert 0 < len(report["results"]) <= MAX_RESULTS
+    assert len(json.dumps(report, ensure_ascii=False).encode()) < 512 * 1024
+
+
+def test_an_open_report_of_a_failed_scan_is_one_error():
+    report = open_report(failed_document("prod-2", "KafkaUnreachable", "no broker answers"), KEY, "uid-1")
+    assert report["summary"]["error"] == 1
+    assert [(row["result"], row["message"]) for row in report["results"]] == [("error", "no broker answers")]

@@ -1,0 +1,194 @@
+"""The page's text, without a browser: verdicts, words, the tree, the policy."""
+
+import base64
+import hashlib
+import json
+import re
+import subprocess
+import sys
+
+import msgspec
+import pytest
+from dev import example_scan
+
+from rackspan.reports.document import BrokerRow, DomainRow, FindingRow, ScanDocument, Summary, WhatIf
+from rackspan.reports.page import words
+from rackspan.reports.page.outage import smallest_loss
+from rackspan.reports.page.rendering import render
+from rackspan.reports.page.tree import rack_tree
+from rackspan.reports.page.verdict import verdict
+from rackspan.reports.page.vocabulary import rank, where, worst
+
+AT = "2026-11-20T06:00:00Z"
+NOTHING = WhatIf(0, 0, 0, 0)
+
+
+def scan(**fields):
+    return ScanDocument("scan-1", "kafka/main", AT, AT, **fields)
+
+
+def finding(rule="NotCompliant", severity="high", **fields):
+    return FindingRow("id", rule, severity, "message", "fix", **fields)
+
+
+def broker(number, rack=None, loss=NOTHING, **fields):
+    return BrokerRow(number, rack, rack, 3, 1, 1, loss, **fields)
+
+
+# -- words -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("part", "whole", "said"),
+    [(0, 0, "–"), (0, 5, "0 %"), (1, 1000, "<1 %"), (1, 2, "50 %"), (999_999, 1_000_000, "99.9 %"), (7, 7, "100 %")],  # noqa: RUF001
+)
+def test_only_all_is_a_hundred_percent_and_only_nothing_is_none(part, whole, said):
+    assert words.share(part, whole) == said
+
+
+@pytest.mark.parametrize(
+    ("minutes", "said"), [(0, "0 min"), (0.2, "<1 min"), (59, "59 min"), (61, "1 h 1 min"), (4380, "3 d 1 h")]
+)
+def test_durations_have_their_two_largest_units(minutes, said):
+    assert words.duration(minutes) == said
+
+
+@pytest.mark.parametrize(
+    ("since", "said"),
+    [
+        ("2026-11-20T05:59:59Z", "less than a minute"),
+        ("2026-11-20T05:58:00Z", "2 minutes"),
+        ("2026-11-19T05:58:00Z", "24 hours"),
+        ("2026-11-02T07:00:00+01:00", "18 days"),
+        ("2026-11-21T06:00:00Z", "less than a minute"),
+        ("yesterday", ""),
+        ("2026-11-20T05:00:00", ""),
+        (None, ""),
+    ],
+)
+def test_how_long_ago_something_was(since, said):
+    assert words.ago(since, AT) == said
+
+
+def test_what_is_no_time_is_shown_as_it_is():
+    assert words.moment("soon") == "soon"
+    assert words.moment(AT) == "20 Nov 2026, 06:00 UTC"
+
+
+def test_sizes_are_binary():
+    assert [words.size(size) for size in (None, 512, 1536, 3 * 2**40)] == ["unknown", "512 B", "1.5 KiB", "3.0 TiB"]
+
+
+# -- verdict ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_verdict_names_the_worst_first_with_its_age_and_the_cost():
+    document = scan(
+        summary=Summary(
+            partitions=200, offline=1, non_compliant=12, findings=13, moves=14, by_severity={"critical": 1}
+        ),
+        findings=[finding("Offline", "critical"), finding(first_seen="2026-11-02T06:00:00Z")],
+    )
+    said = verdict(document)
+    assert said.tone == "critical"
+    assert said.headline == "1 of 200 partitions is offline and 12 are spread unfairly."
+    assert said.details == ("Spread unfairly for 18 days.", "A fix copies 14 replicas.")
+
+
+def test_lesser_findings_are_not_called_an_outage():
+    document = scan(summary=Summary(partitions=5, findings=1, by_severity={"low": 1}), findings=[finding("X", "low")])
+    said = verdict(document)
+    assert said.tone == "low"
+    assert said.headline == "Every partition is where it should be, but there is 1 finding of a lesser kind."
+    assert said.details == ("A fix copies no data.",)
+
+
+def test_a_fine_cluster_is_called_so():
+    said = verdict(example_scan.fine())
+    assert (said.tone, said.headline) == ("fine", "Nothing is wrong.")
+    assert said.details == (
+        "All 12 partitions of 3 topics are online, fully replicated and spread fairly over every zone.",
+    )
+
+
+def test_a_failed_scan_says_nothing_about_the_cluster():
+    said = verdict(example_scan.failed())
+    assert said.tone == "failed"
+    assert "connection refused" in said.details[0]
+
+
+# -- tree and losses -------------------------------------------------------------------------------------------------
+
+
+def test_brokers_stand_in_their_domains_whether_these_have_rows_or_not():
+    document = scan(
+        levels=["zone", "rack"],
+        domains=[DomainRow("zone", "/b", 1, 0, 0, NOTHING, worst="low")],
+        brokers=[broker(7, "/b/r1", worst="high"), broker(3, "/a"), broker(1)],
+    )
+    root = rack_tree(document)
+    assert [(box.name, box.level) for box in root.boxes] == [("a", "zone"), ("b", "zone")]
+    assert [row.id for row in root.brokers] == [1]
+    inner = root.boxes[1].boxes[0]
+    assert (inner.domain, inner.level, [row.id for row in inner.brokers]) == ("/b/r1", "rack", [7])
+    assert [row.id for row in root.every_broker()] == [3, 7, 1]
+    assert root.boxes[1].worst() == "high"
+
+
+def test_the_smallest_loss_is_of_the_smallest_kind_that_hurts():
+    hurts, stops = WhatIf(3, 5, 0, 9), WhatIf(0, 2, 0, 4)
+    domains = [DomainRow("zone", "/a", 2, 9, 3, hurts), DomainRow("rack", "/a/r1", 1, 4, 1, hurts)]
+    brokers = [broker(0, "/a/r1", stops)]
+    levels = ["zone", "rack"]
+    loss = smallest_loss(scan(levels=levels, domains=domains, brokers=brokers))
+    assert (loss.kind, loss.name, loss.effect, loss.partitions) == ("rack", "/a/r1", "offline", 3)
+    loss = smallest_loss(scan(levels=levels, brokers=brokers))
+    assert (loss.kind, loss.name, loss.effect, loss.partitions) == ("broker", "0", "not writable", 2)
+    assert smallest_loss(scan(brokers=[broker(0)])) is None
+
+
+def test_severities_have_an_order_and_unknown_ones_stand_last():
+    assert worst(["low", None, "critical", "dreadful"]) == "critical"
+    assert worst([None, "dreadful"]) is None
+    assert rank("info") < rank("dreadful") == rank(None)
+
+
+def test_what_a_finding_is_about():
+    about = [{"topic": "t", "partition": 0}, {"topic": "t"}, {"broker": 0}, {"domain": "/a"}, {}]
+    assert [where(finding(**fields)) for fields in about] == ["t-0", "t", "broker 0", "/a", "cluster"]
+
+
+# -- page ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_policy_names_exactly_the_scripts_that_are_there():
+    page = render(example_scan.example())
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)[1].replace("&#39;", "'")
+    scripts = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
+    hashes = {base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts}
+    assert set(re.findall(r"'sha256-([^']*)'", policy)) == hashes
+    assert len(hashes) == 2
+    assert policy.startswith("default-src 'none'; script-src")
+    assert "unsafe-eval" not in policy
+    assert "http" not in policy
+
+
+def test_the_page_holds_the_whole_document():
+    document = example_scan.example()
+    page = render(document)
+    data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)[1])
+    assert msgspec.convert(data["document"], ScanDocument) == document
+
+
+def test_the_same_document_gives_the_same_page():
+    assert render(example_scan.example()) == render(example_scan.example())
+
+
+def test_a_page_without_charts_carries_no_library():
+    assert len(render(example_scan.failed())) < 80_000
+
+
+def test_the_command_line_starts_without_the_plotting_library():
+    program = "import sys, rackspan.cli; print(*{'bokeh', 'jinja2', 'tornado'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == ""
