@@ -6,27 +6,30 @@ import asyncio
 import logging
 import os
 import signal
+import socket
 from typing import TYPE_CHECKING
 
 import kopf
 
-from rackspan.handlers import lifecycle, namespaces, nodes, pods, topics, topologies
+from rackspan.handlers import lifecycle, namespaces, nodes, pods, reports, topics, topologies
 from rackspan.handlers.memo import Memo
 from rackspan.health import HealthServer
 from rackspan.kafka.admin import ConfluentConnector
 from rackspan.kube.cluster import KubeCluster
 from rackspan.kube.events import EventQueue
 from rackspan.kube.rest import Rest, connect
+from rackspan.kube.scan_runs import KubeScanRuns
 from rackspan.placers import load_placers
 from rackspan.reconcile.controller import Controller
 from rackspan.reconcile.inventory import Inventory
+from rackspan.reconcile.scans.loop import ScanTools
 from rackspan.reconcile.statuses import StatusWriter
 from rackspan.reconcile.tools import Tools
 
 if TYPE_CHECKING:
     from rackspan.settings import Settings
 
-HANDLERS = (lifecycle, namespaces, nodes, pods, topics, topologies)
+HANDLERS = (lifecycle, namespaces, nodes, pods, reports, topics, topologies)
 """Importing them has registered their decorators with kopf."""
 
 _log = logging.getLogger("rackspan")
@@ -36,6 +39,8 @@ async def run(settings: Settings) -> None:
     """One operator, until it is told to stop (SIGTERM, SIGINT)."""
     if settings.kubeconfig is not None:
         os.environ["KUBECONFIG"] = str(settings.kubeconfig)  # kopf reads it from there
+    # Without it kopf looks up the name of its user, who has none in a container.
+    os.environ.setdefault("POD_ID", socket.gethostname())
     rest = Rest(await connect(settings.kubeconfig))
     events = EventQueue(rest)
     kube = KubeCluster(rest, events, settings.namespaces)
@@ -47,7 +52,15 @@ async def run(settings: Settings) -> None:
         placers=load_placers(),
         resync_seconds=settings.resync_seconds,
     )
-    controller = Controller(tools, settings.stall_seconds)
+    setup = settings.scans
+    scans = ScanTools(
+        inventory=tools.inventory,
+        kube=kube,
+        runs=KubeScanRuns(rest, setup.namespace) if setup.namespace else None,
+        setup=setup,
+        namespaces=settings.namespaces,
+    )
+    controller = Controller(tools, scans, settings.stall_seconds)
     health = HealthServer(controller, settings.listen_host, settings.listen_port)
     await health.start()
     _log.info("metrics and probes on port %d", health.port)

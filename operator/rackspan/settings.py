@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from rackspan.reconcile.scans.setup import ScanSetup
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,3 +25,5 @@ class Settings:
     listen_host: str = "0.0.0.0"  # noqa: S104 - probes and Prometheus come from outside the Pod
     listen_port: int = 8080
     """Metrics, liveness and readiness; 0 for any free port."""
+    scans: ScanSetup = field(default_factory=ScanSetup)
+    """Where and as what compliance scans run."""

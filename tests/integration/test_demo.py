@@ -29,7 +29,7 @@ def processes_of(directory):
     ]
 
 
-@pytest.mark.timeout(420)
+@pytest.mark.timeout(1200)  # scheduled scans start on the minute, and each starts a Spark
 @pytest.mark.stack
 def test_the_demo_ends_well_and_leaves_nothing_behind(environment, tmp_path):
     done = subprocess.run(DEMO, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)

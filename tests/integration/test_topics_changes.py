@@ -151,8 +151,11 @@ def test_another_replication_factor_is_told_and_not_done(shop, topics):
     shop.until_ready("orders")
     before = topics.replicas(shop.kafka_name("orders"))
     shop.change_topic("orders", replicationFactor=3)
-    topic = shop.until_not_ready("orders", "ReplicationFactorDiffers")
-    assert message(topic) == ("4 of 4 partitions have 2 replicas, the spec says 3; 4 replicas would have to be copied")
+    topic = shop.until_not_ready("orders", "PlanPending")
+    assert message(topic) == (
+        f"plan {topic['status']['plan']['hash']} copies 4 replicas of 4 partitions, and no plan copies fewer: "
+        "4 of 4 partitions have 2 replicas, the spec says 3"
+    )
     assert topic["status"]["replicationFactor"] == 2
     assert topics.replicas(shop.kafka_name("orders")) == before
     shop.change_topic("orders", replicationFactor=2)

@@ -23,7 +23,7 @@ def test_an_adopted_topic_that_is_not_compliant_is_told_of_and_not_moved(shop, t
     replicas = ((0, 1, 2), (0, 3, 2), (3, 4, 5), (2, 1, 0))  # all but the second in one region
     topics.create(name, replicas)
     shop.create_topic("orders", partitions=4)
-    topic = shop.until_not_ready("orders", "NotCompliant")
+    topic = shop.until_not_ready("orders", "PlanPending")
     compliance = topic["status"]["compliance"]
     assert (compliance["partitions"], compliance["nonCompliant"], compliance["moves"]) == (4, 3, 3)
     assert [(item["partition"], item["level"], item["domain"]) for item in compliance["samples"]] == [
@@ -32,7 +32,17 @@ def test_an_adopted_topic_that_is_not_compliant_is_told_of_and_not_moved(shop, t
         (3, "region", "/eu"),
     ]
     assert condition(topic, "Compliant")["status"] == "False"
-    assert message(topic).startswith("3 of 4 partitions are not spread as asked; 3 replicas would have to move")
+    plan = topic["status"]["plan"]
+    assert (plan["moves"], plan["lowerBound"], plan["partitions"]) == (3, 3, 3)
+    assert [(sample["partition"], tuple(sample["from"])) for sample in plan["samples"]] == [
+        (0, (0, 1, 2)),
+        (2, (3, 4, 5)),
+        (3, (2, 1, 0)),
+    ]
+    assert message(topic).startswith(
+        f"plan {plan['hash']} copies 3 replicas of 3 partitions, and no plan copies fewer: "
+        "3 of 4 partitions are not spread as asked"
+    )
     assert condition(topic, "Stalled") is None, "the operator is done: it is the placement that is not as asked"
     assert topics.replicas(name) == replicas
     shop.until_event("orders", "NotCompliant")
@@ -41,7 +51,7 @@ def test_an_adopted_topic_that_is_not_compliant_is_told_of_and_not_moved(shop, t
 def test_an_adopted_topic_that_differs_from_an_assignment_is_told_of_and_not_moved(shop, topics):
     topics.create(shop.kafka_name("orders"), ((0, 3), (1, 4)))
     shop.create_topic("orders", partitions=2, replicationFactor=2, placement={"assignment": [[3, 0], [1, 5]]})
-    topic = shop.until_not_ready("orders", "AssignmentDiffers")
+    topic = shop.until_not_ready("orders", "PlanPending")
     assert topic["status"]["compliance"]["nonCompliant"] == 2
     assert topic["status"]["compliance"]["moves"] == 1, "another order moves nothing"
     assert "partition 0: replicas are [0, 3], the assignment says [3, 0]" in message(topic)

@@ -68,7 +68,7 @@ def all_states(alone, kafka, topics) -> Objects:
     objects.create_topic("paused", annotations={"rackspan.dev/paused": "true"})
     objects.until_ready("good")
     objects.until_ready("going")
-    objects.until_not_ready("crowded", "NotCompliant")
+    objects.until_not_ready("crowded", "PlanPending")
     objects.until_stalled("impossible", "Infeasible")
     objects.until_stalled("refused", "InvalidConfig")
     objects.until_not_ready("paused", "Paused")

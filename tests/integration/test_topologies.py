@@ -83,26 +83,36 @@ def test_a_relabelled_node_makes_topics_non_compliant_and_nothing_moves(topology
     before = topics.replicas(topology.kafka_name("orders"))
     for broker in (3, 4):
         relabel(broker, {LEVELS["region"]: "eu", ZONE_LABEL: "eu-1c", RACK_LABEL: "r1"})
-    topic = topology.until_not_ready("orders", "NotCompliant")
+    topic = topology.until_not_ready("orders", "PlanPending")
     assert condition(topic, "Compliant")["status"] == "False"
-    assert topic["status"]["compliance"]["moves"] >= topic["status"]["compliance"]["nonCompliant"] > 0
+    compliance, plan = topic["status"]["compliance"], topic["status"]["plan"]
+    assert plan["moves"] == plan["lowerBound"] == compliance["moves"] >= compliance["nonCompliant"] > 0
+    assert message(topic).startswith(f"plan {plan['hash']} copies {plan['moves']} replica")
+
+    def tells_of_the_topics_plan(found):  # which is another one once the second label is seen as well
+        plan = topology.topic("orders")["status"]["plan"]
+        told = {"topic": f"{topology.namespace}/orders", "hash": plan["hash"], "moves": plan["moves"]}
+        return (found["status"].get("plan") or {}).get("samples") == [told]
+
+    topology.until("RackTopology", "kafka", tells_of_the_topics_plan)
     for broker, rack in ((3, "r1"), (4, "r2")):
         relabel(broker, {LEVELS["region"]: "us", ZONE_LABEL: "us-1a", RACK_LABEL: rack})
     topic = topology.until_ready("orders")
     assert topic["status"]["compliance"].get("nonCompliant", 0) == 0
+    assert "plan" not in topic["status"]
     assert topics.replicas(topology.kafka_name("orders")) == before
 
 
 def test_other_levels_judge_topics_anew(topology, topics):
     topics.create(topology.kafka_name("orders"), [[0, 1, 2]])
     topology.create_topic("orders", partitions=1)
-    topology.until_not_ready("orders", "NotCompliant")
+    topology.until_not_ready("orders", "PlanPending")
     levels = topology.topology()["spec"]["levels"]
     topology.change_topology(levels=[{"name": "rack", "nodeLabel": RACK_LABEL}])
     topology.until_ready("orders")  # racks r1 and r2: two of three replicas in one of them are fair
     topology.until("RackTopology", "kafka", lambda found: found["status"]["domainSummary"] == "2 rack")
     topology.change_topology(levels=levels)
-    topology.until_not_ready("orders", "NotCompliant")
+    topology.until_not_ready("orders", "PlanPending")
 
 
 @pytest.mark.parametrize("drain", [{"drainBrokers": [0]}, {"drainRacks": ["/eu/eu-1a/r1"]}], ids=["broker", "rack"])
@@ -112,7 +122,8 @@ def test_what_lies_on_a_draining_broker_is_told_and_new_topics_avoid_it(topology
     topology.change_topology(**drain)
     topic = topology.until_not_ready("old", "NotCompliant")
     assert topic["status"]["compliance"]["samples"][0]["domain"] == "0"
-    assert "broker 0 may hold no replica of it" in message(topic)
+    assert "broker 0 may hold no replica of it; no plan: replicationFactor 2 needs 2 eligible brokers" in message(topic)
+    assert "drain 1 fewer" in message(topic)
     topology.create_topic("new", partitions=6)
     topology.until_ready("new")
     assert all(0 not in row for row in topics.replicas(topology.kafka_name("new")))

@@ -22,7 +22,7 @@ async def topic_event(event: kopf.RawEvent, memo: Memo, **_: Any) -> None:
     """Listed, added, changed or deleted."""
     if event["type"] == "DELETED":
         memo.controller.topic_gone(event["object"])
-        return
-    if event["type"] is None:
-        memo.controller.relisted()
-    memo.controller.topic_seen(event["object"])
+    elif event["type"] is None:
+        memo.controller.topic_relisted(event["object"])
+    else:
+        memo.controller.topic_seen(event["object"])

@@ -7,7 +7,7 @@ import binascii
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from rackspan.api import kafkatopic, racktopology
+from rackspan.api import compliancereport, kafkatopic, racktopology
 from rackspan.api.labels import GROUP, VERSION
 from rackspan.api.meta import ObjectKey
 from rackspan.api.reasons import Reason
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _PAGE = 500
-_PLURALS = {kind.KIND: kind.PLURAL for kind in (kafkatopic, racktopology)}
+_PLURALS = {kind.KIND: kind.PLURAL for kind in (kafkatopic, racktopology, compliancereport)}
 _OWN = f"/apis/{GROUP}/{VERSION}"
 _COLLECTIONS = {
     **{kind: (_OWN, plural) for kind, plural in _PLURALS.items()},
@@ -78,7 +78,7 @@ class KubeCluster:
                 page = await self._list_page(path)
                 keys |= {
                     ObjectKey(item["metadata"].get("namespace", ""), item["metadata"]["name"])
-                    for item in page.get("items", [])
+                    for item in page.get("items") or ()  # an empty list of metadata only is null
                 }
                 token = page.get("metadata", {}).get("continue", "")
                 if not token:

@@ -80,6 +80,15 @@ class Rest:
         """JSON merge patch (RFC 7396)."""
         return await self._call(operation, "PATCH", path, patch, {"Content-Type": "application/merge-patch+json"})
 
+    async def apply(self, operation: str, path: str, body: Mapping[str, Any], *, manager: str) -> dict[str, Any]:
+        """Server-side apply: create, or make the fields that `manager` owns these and no others."""
+        query = f"{path}?fieldManager={manager}&force=true"
+        return await self._call(operation, "PATCH", query, body, {"Content-Type": "application/apply-patch+yaml"})
+
+    async def delete(self, operation: str, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Delete one object with these options."""
+        return await self._call(operation, "DELETE", path, body, {"Content-Type": "application/json"})
+
     async def close(self) -> None:
         """Let go of the connections."""
         await self._api.close()

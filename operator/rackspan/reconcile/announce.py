@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rackspan.api.conditions import COMPLIANT, CONNECTED, RACKS_IN_SYNC, STALLED, ConditionStatus, find_condition
+from rackspan.api.conditions import (
+    COMPLIANT,
+    CONNECTED,
+    RACKS_IN_SYNC,
+    SCANNED,
+    STALLED,
+    ConditionStatus,
+    find_condition,
+)
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.ports import Announcement
 
@@ -15,7 +23,7 @@ if TYPE_CHECKING:
     from rackspan.reconcile.ports import ObjectRef
     from rackspan.reconcile.worker import Outcome
 
-_GOOD_WHEN_TRUE = (COMPLIANT, CONNECTED, RACKS_IN_SYNC)
+_GOOD_WHEN_TRUE = (COMPLIANT, CONNECTED, RACKS_IN_SYNC, SCANNED)
 
 
 def announcements(

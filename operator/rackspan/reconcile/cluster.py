@@ -13,6 +13,7 @@ from rackspan.reconcile.announce import announcements
 from rackspan.reconcile.failures import Failure, FailureError
 from rackspan.reconcile.lookout import Lookout
 from rackspan.reconcile.ports import ObjectRef
+from rackspan.reconcile.scans.outcome import with_scans
 from rackspan.reconcile.scene import Scene
 from rackspan.reconcile.situation import Situation, measure, topology_status
 from rackspan.reconcile.topic_loop import TopicLoop
@@ -51,6 +52,10 @@ class ClusterReconciler:
     def topic_gone(self, key: ObjectKey) -> None:
         """This KafkaTopic is no more."""
         self._topics.drop(key)
+        self._news.set()
+
+    def scans_changed(self) -> None:
+        """There is something new to tell of this topology's scans."""
         self._news.set()
 
     @property
@@ -99,7 +104,9 @@ class ClusterReconciler:
         topology = inventory.topologies.get(self._key)
         if topology is None or (isinstance(scene, Failure) and scene.reason == Reason.WAITING):
             return
-        status = topology_status(topology, situation, datetime.now(UTC))
+        now = datetime.now(UTC)
+        status = topology_status(topology, situation, now)
+        status = with_scans(topology, status, inventory.scans.get(self._key), now)
         ref = ObjectRef(KIND, topology.key, topology.meta.uid)
         written = await self._tools.statuses.write(ref, topology.status.to_dict(), status.to_dict())
         if written is not None:

@@ -6,15 +6,19 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
-from rackspan.api import kafkatopic, racktopology
+from rackspan.api import compliancereport, kafkatopic, racktopology
+from rackspan.api.compliancereport import ComplianceReport
 from rackspan.api.errors import SpecError
+from rackspan.api.labels import SCAN_NOW
 from rackspan.api.meta import ObjectKey
-from rackspan.metrics import forget_topology
+from rackspan.metrics import forget_report, forget_topology
 from rackspan.reconcile.cluster import ClusterReconciler
 from rackspan.reconcile.failures import FailureError
+from rackspan.reconcile.scans.decision import fingerprint
+from rackspan.reconcile.scans.loop import ScanLoop, ScanTools
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from rackspan.api.kafkatopic import KafkaTopic
     from rackspan.reconcile.inventory import Inventory
@@ -30,7 +34,7 @@ _RELIST_SECONDS = 2.0
 class Controller:
     """One loop per RackTopology that exists or that a KafkaTopic names. Belongs to the event loop."""
 
-    def __init__(self, tools: Tools, stall_seconds: float) -> None:
+    def __init__(self, tools: Tools, scans: ScanTools, stall_seconds: float) -> None:
         self.inventory: Inventory = tools.inventory
         self._tools = tools
         self._stall_seconds = stall_seconds
@@ -38,7 +42,9 @@ class Controller:
         self._shapes: dict[ObjectKey, object] = {}
         self._generations: dict[ObjectKey, tuple[str, int]] = {}
         self._started = False
-        self._sweeper: asyncio.Task[None] | None = None
+        self._scans = ScanLoop(scans, self._scans_changed)
+        self._scan_shapes: dict[ObjectKey, object] = {}
+        self._tasks: list[asyncio.Task[None]] = []
         self._relisted = asyncio.Event()
 
     # --- lifecycle ---------------------------------------------------------------------------------------------------
@@ -46,11 +52,14 @@ class Controller:
     def start(self) -> None:
         """From now on `ready` may hold."""
         self._started = True
-        self._sweeper = asyncio.create_task(self._sweep(), name="sweep")
+        self._tasks = [
+            asyncio.create_task(self._sweep(), name="sweep"),
+            asyncio.create_task(self._scans.run(), name="scans"),
+        ]
 
     async def stop(self) -> None:
         """End all loops; what is under way in Kafka goes on there and is seen at the next start."""
-        tasks = [task for _, task in self._loops.values()] + ([self._sweeper] if self._sweeper else [])
+        tasks = [task for _, task in self._loops.values()] + self._tasks
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -65,6 +74,7 @@ class Controller:
             if loop.last_pass is not None
         }
         ended = [str(key) for key, (_, task) in self._loops.items() if task.done()]
+        ended += [task.get_name() for task in self._tasks if task.done()]
         return {
             "ok": not ended and all(age < self._stall_seconds for age in ages.values()),
             "secondsSinceLastPass": ages,
@@ -80,15 +90,27 @@ class Controller:
 
     def topic_listed(self, body: Mapping[str, Any]) -> None:
         """Known before anything is decided."""
-        try:
-            self.inventory.put_topic(body)
-        except SpecError as error:
-            _log.error("KafkaTopic %s cannot be read: %s", _key(body), error)
+        self._put_topic(self.inventory.put_topic, body)
+
+    def topic_relisted(self, body: Mapping[str, Any]) -> None:
+        """Listed, at the start or after an outage."""
+        self._put_topic(self.inventory.put_listed_topic, body)
+        self.relisted()
+        self._topic_known(_key(body))
 
     def topic_seen(self, body: Mapping[str, Any]) -> None:
         """Added or changed."""
-        self.topic_listed(body)
-        topic = self.inventory.topics.get(_key(body))
+        self._put_topic(self.inventory.put_topic, body)
+        self._topic_known(_key(body))
+
+    def _put_topic(self, put: Callable[[Mapping[str, Any]], KafkaTopic], body: Mapping[str, Any]) -> None:
+        try:
+            put(body)
+        except SpecError as error:
+            _log.error("KafkaTopic %s cannot be read: %s", _key(body), error)
+
+    def _topic_known(self, key: ObjectKey) -> None:
+        topic = self.inventory.topics.get(key)
         if topic is None:
             return
         shape = _shape(topic)
@@ -99,8 +121,10 @@ class Controller:
         self._wake([topic])
 
     def topic_gone(self, body: Mapping[str, Any]) -> None:
-        """Deleted."""
-        self._forget_topic(_key(body))
+        """Deleted. An object of the same name that was made since is another one."""
+        known = self.inventory.topics.get(_key(body))
+        if known is None or known.meta.uid == body["metadata"].get("uid", known.meta.uid):
+            self._forget_topic(_key(body))
 
     def _forget_topic(self, key: ObjectKey) -> None:
         self._shapes.pop(key, None)
@@ -139,15 +163,43 @@ class Controller:
         if self._generations.get(topology.key) != shape:
             self._generations[topology.key] = shape
             loop.look_again()
+        scanned = (*shape, topology.meta.annotations.get(SCAN_NOW), fingerprint(topology))
+        if self._scan_shapes.get(topology.key) != scanned:
+            self._scan_shapes[topology.key] = scanned
+            self._scans.wake()
 
     def topology_gone(self, body: Mapping[str, Any]) -> None:
         """Deleted. Its topics are told; Kafka is left alone."""
         key = _key(body)
         self.inventory.drop_topology(key)
         self._generations.pop(key, None)
+        self._scan_shapes.pop(key, None)
+        self._scans.wake()
         if key in self._loops:
             self._loops[key][0].look_again()
         self._end_idle(key)
+
+    # --- ComplianceReports -------------------------------------------------------------------------------------------
+
+    def report_seen(self, body: Mapping[str, Any]) -> None:
+        """Listed, added or changed. Only the report that has its topology's name counts: the scan writes no other."""
+        try:
+            report = ComplianceReport.from_object(body)
+        except SpecError as error:
+            _log.error("ComplianceReport %s cannot be read: %s", _key(body), error)
+            return
+        if report.key == report.topology and self.inventory.reports.get(report.key) != report.status:
+            self.inventory.reports[report.key] = report.status
+            self._scans.wake()
+
+    def report_gone(self, body: Mapping[str, Any]) -> None:
+        """Deleted."""
+        if self.inventory.reports.pop(_key(body), None) is not None:
+            forget_report(str(_key(body)))
+
+    def _scans_changed(self, key: ObjectKey) -> None:
+        if key in self._loops:
+            self._loops[key][0].scans_changed()
 
     # --- what topologies are made of ---------------------------------------------------------------------------------
 
@@ -232,6 +284,8 @@ class Controller:
             except FailureError as error:
                 _log.warning("the sweep waits for the API server: %s", error)
                 self._relisted.set()
+            except Exception:
+                _log.exception("the sweep goes on at its next turn")
 
     async def _drop_what_is_gone(self) -> None:
         """Forget objects that the API server does not have. Raises FailureError."""
@@ -239,6 +293,7 @@ class Controller:
         known = (
             (kafkatopic.KIND, inventory.topics, self.topic_gone),
             (racktopology.KIND, inventory.topologies, self.topology_gone),
+            (compliancereport.KIND, inventory.reports, self.report_gone),
             ("Pod", inventory.pods, self.pod_gone),
             ("Node", {ObjectKey("", name): None for name in inventory.nodes}, self.node_gone),
             ("Namespace", {ObjectKey("", name): None for name in inventory.namespaces}, self.namespace_gone),

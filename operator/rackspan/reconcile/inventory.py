@@ -16,6 +16,9 @@ from rackspan.reconcile.racks import PodFacts
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from rackspan.api.compliancereport import ComplianceReportStatus
+    from rackspan.reconcile.scans.outcome import ScanFacts
+
 
 class Inventory:
     """Objects by key. `put_*` and `drop_*` are idempotent."""
@@ -26,6 +29,10 @@ class Inventory:
         self.namespaces: dict[str, Mapping[str, str]] = {}
         self.topologies: dict[ObjectKey, RackTopology] = {}
         self.topics: dict[ObjectKey, KafkaTopic] = {}
+        self.reports: dict[ObjectKey, ComplianceReportStatus] = {}
+        """What the last scan of a topology reported, by the topology."""
+        self.scans: dict[ObjectKey, ScanFacts] = {}
+        """What is known of a topology's scans, which its status may not tell yet."""
         self._topics_of: defaultdict[ObjectKey, set[ObjectKey]] = defaultdict(set)
         self._claims: defaultdict[str, set[ObjectKey]] = defaultdict(set)
         self._clusters: dict[ObjectKey, str] = {}
@@ -33,6 +40,11 @@ class Inventory:
     def topics_of(self, topology: ObjectKey) -> Collection[ObjectKey]:
         """The KafkaTopics that name this topology."""
         return tuple(self._topics_of.get(topology, ()))
+
+    def topics_named(self, topology: ObjectKey, name: str) -> Collection[KafkaTopic]:
+        """The KafkaTopics of this topology for a topic of that name."""
+        found = (self.topics[key] for key in self._claims.get(name, ()))
+        return [topic for topic in found if topic.topology == topology]
 
     def claims(self, topic: KafkaTopic) -> Collection[KafkaTopic]:
         """All objects, this one among them, for one topic of one Kafka cluster, through whichever topology they go."""
@@ -54,12 +66,37 @@ class Inventory:
         return self._clusters.get(key) or (topology.status.cluster_id if topology else None)
 
     def put_topic(self, body: Mapping[str, Any]) -> KafkaTopic:
-        """Remember a KafkaTopic as the API server last showed it. Raises SpecError."""
-        metadata = body["metadata"]
-        known = self.topics.get(ObjectKey(metadata["namespace"], metadata["name"]))
-        if known is not None and known.meta.resource_version == metadata.get("resourceVersion"):
-            return known  # every change is told more than once: by index, by event, by the answer to a patch
+        """Remember a KafkaTopic as it was told, unless something newer is known; what is known now. Raises SpecError.
+
+        Every change is told more than once (by index, by event, by the answer to a write) and in any order: an answer
+        that is overtaken by the event of a later deletion must not bring back the time before it.
+        """
+        known = self._known_topic(body)
+        if known is not None and not _is_older(known.meta.resource_version, _version(body)):
+            return known
         return self.keep_topic(KafkaTopic.from_object(body))
+
+    def put_answer(self, body: Mapping[str, Any]) -> KafkaTopic | None:
+        """Remember what the answer to a write says of a KafkaTopic; None where that object is gone by now."""
+        known = self._known_topic(body)
+        if known is None or known.meta.uid != body["metadata"]["uid"]:
+            return None
+        return self.put_topic(body)
+
+    def put_listed_topic(self, body: Mapping[str, Any]) -> KafkaTopic:
+        """Remember a KafkaTopic as a new list shows it. Raises SpecError.
+
+        A list is where a watch starts, so it counts even when it shows less than is known: the API server's data may
+        have been restored from a backup, and what a slow one misses follows as events.
+        """
+        known = self._known_topic(body)
+        if known is not None and known.meta.resource_version == _version(body):
+            return known
+        return self.keep_topic(KafkaTopic.from_object(body))
+
+    def _known_topic(self, body: Mapping[str, Any]) -> KafkaTopic | None:
+        metadata = body["metadata"]
+        return self.topics.get(ObjectKey(metadata["namespace"], metadata["name"]))
 
     def keep_topic(self, topic: KafkaTopic) -> KafkaTopic:
         """Remember a KafkaTopic."""
@@ -87,6 +124,7 @@ class Inventory:
         """Forget a RackTopology."""
         self.topologies.pop(key, None)
         self._clusters.pop(key, None)
+        self.scans.pop(key, None)
 
     def put_node(self, body: Mapping[str, Any]) -> bool:
         """Remember a node's labels; whether they changed."""
@@ -118,6 +156,17 @@ class Inventory:
         changed = self.namespaces.get(name) != labels
         self.namespaces[name] = labels
         return changed
+
+
+def _version(body: Mapping[str, Any]) -> str:
+    return str(body["metadata"].get("resourceVersion", ""))
+
+
+def _is_older(version: str, other: str) -> bool:
+    """Resource versions of one kind compare as integers (KEP-5504); another API server's are taken as they come."""
+    if version.isdecimal() and other.isdecimal():
+        return int(version) < int(other)
+    return version != other
 
 
 def _discard(index: dict[Any, set[ObjectKey]], at: Any, key: ObjectKey) -> None:

@@ -171,17 +171,6 @@ def judged(spec: KafkaTopicSpec, replicas: Sequence[Sequence[int]], scene: Scene
     return judge(eligible_tree(spec, scene), replicas, spreads(spec, scene))
 
 
-def moves_to_size(name: str, spec: KafkaTopicSpec, replicas: Assignment, scene: Scene) -> int | None:
-    """Replicas to copy so that every partition has the spec's replication factor; None where it cannot be said."""
-    try:
-        planned = place(name, spec, len(replicas), replicas, scene)
-    except FailureError:
-        return None
-    if planned is None:
-        return None
-    return sum(len(set(after) - set(before)) for before, after in zip(replicas, planned, strict=True))
-
-
 def _explicit(spec: KafkaTopicSpec, partitions: int, current: Assignment, scene: Scene) -> Assignment:
     online = {row.id for row in scene.racks.rows if row.online}
     wanted = tuple(spec.placement.assignment[len(current) : partitions])

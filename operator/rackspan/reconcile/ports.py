@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from rackspan.api.meta import ObjectKey
     from rackspan.api.racktopology import KafkaSpec
     from rackspan.reconcile.failures import Failure
+    from rackspan.reconcile.scans.runs import Run
 
 JsonObject: TypeAlias = dict[str, Any]
 
@@ -145,6 +146,14 @@ class Announcement:
     reason: str
     message: str
     warning: bool = False
+
+
+class ScanRuns(Protocol):
+    """The namespace where scans run. Raises FailureError."""
+
+    async def runs(self, *, applications: bool) -> Sequence[Run]: ...
+    async def start(self, body: JsonObject) -> bool: ...
+    async def delete(self, run: Run) -> None: ...
 
 
 class Cluster(Protocol):

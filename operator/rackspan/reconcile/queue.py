@@ -72,10 +72,18 @@ class WorkQueue(Generic[K]):
         self._again.discard(key)
         self.forget(key)
 
-    async def take(self, most: int, linger: float) -> list[K]:
-        """Up to `most` keys. When some are there, others that follow within `linger` seconds come along."""
+    async def take(self, most: int, linger: float, patience: float = 0.0) -> list[K]:
+        """Up to `most` keys.
+
+        When some are there, others that follow within `linger` seconds come along, and those that follow them, for as
+        long as `patience` seconds.
+        """
         await self._ready()
-        if len(self._waiting) < most and linger > 0:
+        loop = asyncio.get_running_loop()
+        end = loop.time() + max(linger, patience)
+        before = 0
+        while before < len(self._waiting) < most and linger > 0 and loop.time() < end:
+            before = len(self._waiting)
             await asyncio.sleep(linger)
             self._wake_due()
         taken = list(self._waiting)[:most]

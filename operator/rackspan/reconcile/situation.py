@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from rackspan import metrics
@@ -20,6 +21,7 @@ from rackspan.api.conditions import (
     remove_condition,
     set_condition,
 )
+from rackspan.api.plans import MAX_PLAN_SAMPLES, PlannedTopic, TopologyPlanStatus
 from rackspan.api.racktopology import BrokerCount, BrokerStatus, LevelCount, TopicCounts, domain_summary
 from rackspan.api.reasons import Reason
 from rackspan.core.topology import format_rack
@@ -55,6 +57,29 @@ class Situation:
             stalled=sum(is_true(topic.status.conditions, STALLED) for topic in self.topics),
         )
 
+    @property
+    def plan(self) -> TopologyPlanStatus | None:
+        """The topics' plans in sums; None where no topic has one."""
+        planned = sorted(
+            ((str(topic.key), plan) for topic in self.topics if (plan := topic.status.plan) is not None),
+            key=lambda pair: (-pair[1].moves, pair[0]),
+        )
+        if not planned:
+            return None
+        plans = [plan for _, plan in planned]
+        sizes = [plan.bytes for plan in plans if plan.bytes is not None]
+        digest = sha256(repr(sorted((key, plan.hash) for key, plan in planned)).encode()).hexdigest()
+        return TopologyPlanStatus(
+            hash=digest[: len(plans[0].hash)],
+            topics=len(plans),
+            moves=sum(plan.moves for plan in plans),
+            lower_bound=sum(plan.lower_bound for plan in plans),
+            reorders=sum(plan.reorders for plan in plans),
+            partitions=sum(plan.partitions for plan in plans),
+            bytes=sum(sizes) if sizes else None,
+            samples=tuple(PlannedTopic(key, plan.hash, plan.moves) for key, plan in planned[:MAX_PLAN_SAMPLES]),
+        )
+
 
 def topology_status(topology: RackTopology, situation: Situation, now: datetime) -> RackTopologyStatus:
     """The next status. While Kafka is away the last good facts stay and the conditions tell why."""
@@ -87,6 +112,7 @@ def topology_status(topology: RackTopology, situation: Situation, now: datetime)
         status,
         observed_generation=topology.meta.generation,
         topics=situation.counts,
+        plan=situation.plan,
         conditions=conditions.all,
     )
 

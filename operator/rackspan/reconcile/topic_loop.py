@@ -17,6 +17,7 @@ from rackspan.reconcile.announce import announcements
 from rackspan.reconcile.deletion import finalizers_for
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.goodbye import held_back, let_go
+from rackspan.reconcile.plans import Plans
 from rackspan.reconcile.ports import ObjectRef
 from rackspan.reconcile.queue import WorkQueue
 from rackspan.reconcile.verdict import conclude, failed
@@ -35,8 +36,10 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("rackspan.reconcile")
 
-_BATCH = 200
+_BATCH = 500
 _LINGER_SECONDS = 0.2
+_PATIENCE_SECONDS = 0.6
+"""How long a batch may grow while topics keep coming: each call costs brokers more than a topic in it does."""
 _SUSPICION_SECONDS = 3.0
 """How long what should be there must be missing before that is told: brokers learn of a topic one after the other."""
 _TURNED_AWAY = frozenset({Reason.TOPOLOGY_NOT_FOUND, Reason.NAMESPACE_NOT_ALLOWED, Reason.TOPIC_CONFLICT})
@@ -53,6 +56,7 @@ class TopicLoop:
         self._queue: WorkQueue[ObjectKey] = WorkQueue()
         self._suspects: dict[tuple[ObjectKey, Reason], float] = {}
         self._settled: dict[ObjectKey, int] = {}
+        self._plans = Plans()
 
     def add(self, keys: Iterable[ObjectKey]) -> None:
         """Look at these topics soon."""
@@ -63,11 +67,12 @@ class TopicLoop:
         """This KafkaTopic is no more."""
         self._queue.drop(key)
         self._settled.pop(key, None)
+        self._plans.forget(key)
         self._trust(key)
 
     async def work(self) -> None:
         """Take one batch and see it through; whatever goes wrong, its topics come back later."""
-        keys = await self._queue.take(_BATCH, _LINGER_SECONDS)
+        keys = await self._queue.take(_BATCH, _LINGER_SECONDS, _PATIENCE_SECONDS)
         if not keys:
             return  # another worker was quicker
         QUEUE_DEPTH.labels(str(self._topology)).set(len(self._queue))
@@ -152,7 +157,16 @@ class TopicLoop:
     async def _bring_to_spec(self, topics: Sequence[KafkaTopic], scene: Scene, admin: KafkaAdmin, epoch: int) -> None:
         ready = await asyncio.gather(*(self._with_finalizer(topic) for topic in topics))
         outcomes = await reconcile_topics([topic for topic in ready if topic is not None], scene, admin)
+        await self._plan(outcomes, scene)
         await asyncio.gather(*(self._close(outcome, scene, epoch) for outcome in outcomes))
+
+    async def _plan(self, outcomes: Sequence[Outcome], scene: Scene) -> None:
+        seen = [
+            (outcome.topic, outcome.seen) for outcome in outcomes if outcome.seen is not None and not outcome.guarded
+        ]
+        plans = await self._plans.of(seen, scene)
+        for outcome in outcomes:
+            outcome.plan = plans.get(outcome.topic.key)
 
     async def _with_finalizer(self, topic: KafkaTopic) -> KafkaTopic | None:
         """The topic with the finalizers it should have, before anything is made that they guard."""
@@ -163,7 +177,8 @@ class TopicLoop:
         if written is None:
             self._queue.add_after(topic.key, _SUSPICION_SECONDS)  # it changed meanwhile: its event is on the way
             return None
-        return self._tools.inventory.put_topic(written)
+        known = self._tools.inventory.put_answer(written)
+        return known if known is not None and not known.meta.is_deleting else None
 
     async def _close(self, outcome: Outcome, scene: Scene, epoch: int) -> None:
         """Status, Events and, where something is still to come, the next time."""
@@ -214,11 +229,12 @@ class TopicLoop:
             self._queue.retry(topic.key)
             # A topic id that is known but not written yet must not be taken for somebody else's in the next pass, and
             # one that is to be forgotten counts until that is written.
-            if topic.key in inventory.topics and (status.topic_id or not topic.status.topic_id):
-                inventory.keep_topic(replace(inventory.topics[topic.key], status=status))
+            known = inventory.topics.get(topic.key)
+            if known and known.meta.uid == topic.meta.uid and (status.topic_id or not topic.status.topic_id):
+                inventory.keep_topic(replace(known, status=status))
             return False
         if written is not None:
-            inventory.put_topic(written)
+            inventory.put_answer(written)
         for announcement in announcements(ref, topic.status.conditions, status.conditions, outcome):
             self._tools.kube.announce(announcement)
         return True
@@ -245,6 +261,7 @@ def _fingerprint(outcome: Outcome) -> int:
             outcome.seen,
             (config.min_insync, *sorted(config.own.items())) if config else None,
             outcome.problem,
+            outcome.plan and outcome.plan.hash,
         )
     )
 

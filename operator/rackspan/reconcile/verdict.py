@@ -1,7 +1,7 @@
 """From what was seen and done to a KafkaTopic's status. Pure: the clock is an argument.
 
 Ready is True when Kafka has all that the spec asks for, placement included. What only moving replicas can change keeps
-it False with a reason of its own and the number of moves: nothing here moves them.
+it False with the plan that would, and what that costs: nothing here carries it out.
 """
 
 from __future__ import annotations
@@ -28,17 +28,19 @@ from rackspan.api.kafkatopic import (
     Finding,
     PlacementStatus,
 )
+from rackspan.api.plans import MAX_PLAN_SAMPLES, PartitionChange, TopicPlanStatus
 from rackspan.api.reasons import Reason
 from rackspan.core import compliance as core
 from rackspan.core.topology import RackPath, domain_name
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.placing import against_assignment, judged, moves_to_size, placer_name
+from rackspan.reconcile.placing import against_assignment, judged, placer_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
     from rackspan.api.kafkatopic import KafkaTopic, KafkaTopicSpec, KafkaTopicStatus
+    from rackspan.core.planning import TopicPlan
     from rackspan.reconcile.ports import TopicSeen
     from rackspan.reconcile.scene import Scene
     from rackspan.reconcile.worker import Outcome
@@ -68,7 +70,7 @@ def conclude(outcome: Outcome, scene: Scene, now: datetime) -> KafkaTopicStatus:
     if seen is None or outcome.guarded:
         status = failed(topic, problem or _not_there_yet(outcome), now)
         return replace(status, topic_id=None) if _is_to_be_recreated(outcome) else status
-    judgement = _judge(topic, seen, scene)
+    judgement = _judge(topic, seen, scene, outcome.plan)
     ready = _ready(outcome, seen, judgement)
     status = replace(
         topic.status,
@@ -82,6 +84,7 @@ def conclude(outcome: Outcome, scene: Scene, now: datetime) -> KafkaTopicStatus:
         placer=None if topic.spec.placement.assignment else placer_name(topic.spec, scene),
         compliance=judgement.compliance,
         placement=_where(seen.replicas, scene),
+        plan=_certificate(outcome.plan),
     )
     conditions = _set(topic, status.conditions, READY, ready, now)
     conditions = _set(topic, conditions, COMPLIANT, judgement.told, now)
@@ -125,7 +128,7 @@ def _not_there_yet(outcome: Outcome) -> Failure:
     return Failure(Reason.CREATING, "Kafka has taken the creation and does not show the topic yet", Remedy.RETRY)
 
 
-def _judge(topic: KafkaTopic, seen: TopicSeen, scene: Scene) -> _Judgement:
+def _judge(topic: KafkaTopic, seen: TopicSeen, scene: Scene, plan: TopicPlan | None) -> _Judgement:
     spec = topic.spec
     if spec.placement.assignment:
         return _judge_explicit(spec, seen)
@@ -134,11 +137,10 @@ def _judge(topic: KafkaTopic, seen: TopicSeen, scene: Scene) -> _Judgement:
     except FailureError as error:
         return _Judgement(None, _Told(_UNKNOWN, error.failure.reason, error.failure.message))
     total = len(seen.replicas)
-    resized = any(len(row) != spec.replication_factor for row in seen.replicas)
     compliance = ComplianceStatus(
         partitions=total,
         non_compliant=found.non_compliant,
-        moves=moves_to_size(topic.topic_name, spec, seen.replicas, scene) if resized else found.moves,
+        moves=plan.lower_bound if plan is not None and plan.feasible else found.moves,
         samples=tuple(
             Finding(
                 partition=finding.partition,
@@ -208,22 +210,71 @@ def _ready(outcome: Outcome, seen: TopicSeen, judgement: _Judgement) -> _Told:
         return _Told(_FALSE, Reason.PAUSED, f"paused; waiting for the annotation to go: {outcome.waiting.summary}")
     if len(seen.replicas) < spec.partitions or not outcome.settled:
         return _Told(_FALSE, Reason.UPDATING, f"{len(seen.replicas)} of {spec.partitions} partitions are there")
-    other = [len(row) for row in seen.replicas if len(row) != spec.replication_factor]
-    if other:
-        moves = judgement.compliance.moves if judgement.compliance else None
-        return _Told(
-            _FALSE,
-            Reason.REPLICATION_FACTOR_DIFFERS,
-            f"{len(other)} of {len(seen.replicas)} partitions have {_range(other)} replicas, the spec says "
-            f"{spec.replication_factor}" + (f"; {moves} replicas would have to be copied" if moves is not None else ""),
-        )
-    if judgement.told.status != _TRUE:
-        return _Told(_FALSE, judgement.told.reason, judgement.told.message)
+    lacks = _lacks(spec, seen, judgement)
+    if outcome.plan is not None and not outcome.plan.empty:
+        return _pending(outcome.plan, lacks)
+    if lacks is not None:
+        return _without_plan(outcome.plan, lacks)
     size, min_insync = spec.replication_factor, outcome.config.min_insync if outcome.config else None
     warning = ""
     if size > 1 and min_insync == size:
         warning = f"; min.insync.replicas is {size} as well, so one replica that lags stops acks=all writes"
     return _Told(_TRUE, Reason.IN_SYNC, f"{len(seen.replicas)} partitions of {size} replicas are as asked{warning}")
+
+
+def _lacks(spec: KafkaTopicSpec, seen: TopicSeen, judgement: _Judgement) -> _Told | None:
+    """What only moving replicas can change."""
+    other = [len(row) for row in seen.replicas if len(row) != spec.replication_factor]
+    if other:
+        return _Told(
+            _FALSE,
+            Reason.REPLICATION_FACTOR_DIFFERS,
+            f"{len(other)} of {len(seen.replicas)} partitions have {_range(other)} replicas, the spec says "
+            f"{spec.replication_factor}",
+        )
+    if judgement.told.status != _TRUE:
+        return _Told(_FALSE, judgement.told.reason, judgement.told.message)
+    return None
+
+
+def _pending(plan: TopicPlan, lacks: _Told | None) -> _Told:
+    """That there is a plan, and what it costs."""
+    why = lacks.message if lacks is not None else "leaders are not in the domains preferred for them"
+    return _Told(_FALSE, Reason.PLAN_PENDING, f"plan {plan.hash} {_cost(plan)}: {why}")
+
+
+def _without_plan(plan: TopicPlan | None, lacks: _Told) -> _Told:
+    """What is lacking, and why nothing can be planned for it where that is known."""
+    if plan is None or not plan.problems:
+        return lacks
+    problem = plan.problems[0]
+    return replace(lacks, message=f"{lacks.message}; no plan: {problem.reason}: {problem.smallest_change}")
+
+
+def _cost(plan: TopicPlan) -> str:
+    number = len(plan.changes)
+    partitions = f"{number} partition{'s' if number != 1 else ''}"
+    if not plan.moves:
+        return f"copies nothing and reorders the replicas of {partitions}"
+    copies = f"copies {plan.moves} replica{'s' if plan.moves != 1 else ''} of {partitions}"
+    return f"{copies}, and no plan copies fewer" if not plan.gap else f"{copies}; {plan.lower_bound} are the least"
+
+
+def _certificate(plan: TopicPlan | None) -> TopicPlanStatus | None:
+    if plan is None or plan.empty:
+        return None
+    return TopicPlanStatus(
+        hash=plan.hash,
+        moves=plan.moves,
+        lower_bound=plan.lower_bound,
+        reorders=plan.reorders,
+        partitions=len(plan.changes),
+        bytes=plan.bytes,
+        samples=tuple(
+            PartitionChange(change.partition, change.before, change.replicas)
+            for change in plan.changes[:MAX_PLAN_SAMPLES]
+        ),
+    )
 
 
 def _abnormal(

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from rackspan.api.kafkatopic import KafkaTopic
+    from rackspan.core.planning import TopicPlan
     from rackspan.reconcile.ports import KafkaAdmin, Outcomes, TopicSeen
     from rackspan.reconcile.scene import Scene
 
@@ -47,6 +48,8 @@ class Outcome:
     decision: Decision = field(default_factory=Decision)
     waiting: Decision = field(default_factory=Decision)
     """What would be done if the object were not paused."""
+    plan: TopicPlan | None = None
+    """What moving replicas would have to do; None where that cannot be said."""
     failures: list[Failure] = field(default_factory=list)
     settled: bool = True
     """False where Kafka has taken the change but does not show it yet."""

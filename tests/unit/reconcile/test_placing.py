@@ -1,11 +1,11 @@
 """From a spec to a placement, to min.insync.replicas, and to the judgement of what Kafka holds."""
 
 import pytest
-from tests.unit.reconcile.scenes import EVEN, SIX, scene, seen, topic
+from tests.unit.reconcile.scenes import EVEN, SIX, scene, topic
 
 from rackspan.core.placement import Placement
 from rackspan.reconcile.failures import FailureError
-from rackspan.reconcile.placing import against_assignment, judged, moves_to_size, place, wanted_config
+from rackspan.reconcile.placing import against_assignment, judged, place, wanted_config
 
 FAIR = ((0, 1, 2), (1, 2, 3), (5, 4, 3))  # of EVEN
 
@@ -152,11 +152,3 @@ def test_a_rack_that_is_not_known_cannot_be_judged_and_one_that_does_not_matter_
 def test_an_assignment_is_compared_partition_by_partition():
     found = against_assignment(((0, 1), (1, 2), (2, 3)), ((0, 1), (2, 1), (4, 5)))
     assert (found.partitions, found.different, found.moves) == (3, (1, 2), 2)
-
-
-def test_another_size_is_counted_in_replicas_to_copy():
-    two = tuple(row[:2] for row in FAIR)
-    assert moves_to_size("orders", topic().spec, two, scene(EVEN)) == 3
-    assert moves_to_size("orders", topic(replicationFactor=1).spec, two, scene(EVEN)) == 0
-    assert moves_to_size("orders", topic(replicationFactor=7).spec, two, scene(EVEN)) is None
-    assert seen(*two).replicas == two

@@ -68,6 +68,16 @@ async def test_what_follows_within_a_moment_comes_along():
     assert await taking == ["a", "b", "c"]
 
 
+async def test_a_stream_is_followed_while_patience_lasts():
+    queue = WorkQueue()
+    queue.add([0])
+    taking = asyncio.create_task(queue.take(100, 0.04, 0.2))
+    for number in range(1, 60):
+        await asyncio.sleep(0.01)
+        queue.add([number])
+    assert 5 < len(await taking) < 60
+
+
 async def test_a_worker_waits_for_work():
     queue = WorkQueue()
     taking = asyncio.create_task(queue.take(1, 0))

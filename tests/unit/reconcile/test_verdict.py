@@ -1,5 +1,6 @@
 """What a KafkaTopic's status says follows from what was seen and done."""
 
+import json
 from dataclasses import replace
 from datetime import timedelta
 
@@ -14,6 +15,7 @@ from rackspan.api.reasons import Reason
 from rackspan.core.compliance import judge
 from rackspan.reconcile.decision import Decision, decide
 from rackspan.reconcile.failures import Failure, Remedy
+from rackspan.reconcile.plans import Plans
 from rackspan.reconcile.ports import ConfigChange, NewPartitions, TopicConfigSeen
 from rackspan.reconcile.verdict import conclude, failed
 from rackspan.reconcile.worker import Outcome
@@ -99,20 +101,65 @@ def test_domains_are_few_and_whole_levels_are_left_out():
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
-        (
-            ((0, 1), (1, 2), (2, 3)),
-            "3 of 3 partitions have 2 replicas, the spec says 3; 3 replicas would have to be copied",
-        ),
-        (
-            ((0, 1, 2), (1, 2), (2,)),
-            "2 of 3 partitions have 1 to 2 replicas, the spec says 3; 3 replicas would have to be copied",
-        ),
+        (((0, 1), (1, 2), (2, 3)), "3 of 3 partitions have 2 replicas, the spec says 3"),
+        (((0, 1, 2), (1, 2), (2,)), "2 of 3 partitions have 1 to 2 replicas, the spec says 3"),
     ],
 )
 def test_another_replication_factor_is_told(rows, words):
     status = concluded(outcome(topic(), rows))
     assert told(status, "Ready") == ("False", "ReplicationFactorDiffers")
     assert sentence(status) == words
+
+
+async def test_a_pending_plan_is_told_with_its_certificate():
+    found = outcome(topic(), ((0, 3, 1), (0, 1, 2), (0, 3, 4)))
+    found.plan = await planned(found)
+    status = concluded(found)
+    assert told(status, "Ready") == ("False", "PlanPending")
+    assert told(status, "Compliant") == ("False", "NotCompliant")
+    assert sentence(status).startswith(
+        f"plan {found.plan.hash} copies 2 replicas of 2 partitions, and no plan copies fewer: "
+        "2 of 3 partitions are not spread as asked"
+    )
+    plan = status.plan
+    assert (plan.hash, plan.moves, plan.lower_bound, plan.partitions) == (found.plan.hash, 2, 2, 2)
+    assert (plan.reorders, plan.bytes) == (0, None)
+    assert [(item.partition, item.from_) for item in plan.samples] == [(0, (0, 3, 1)), (2, (0, 3, 4))]
+    assert status.to_dict()["plan"]["samples"][0]["from"] == [0, 3, 1]
+
+
+async def test_a_plan_that_only_reorders_is_told():
+    found = outcome(topic(placement={"leaders": ["/z2"]}))
+    found.plan = await planned(found)
+    status = concluded(found)
+    assert told(status, "Ready") == ("False", "PlanPending")
+    assert told(status, "Compliant") == ("True", "Compliant")
+    assert "copies nothing and reorders the replicas of 2 partitions" in sentence(status)
+    assert (status.plan.moves, status.plan.reorders) == (0, 2)
+
+
+async def test_that_there_can_be_no_plan_is_told_with_the_smallest_change():
+    found = outcome(topic(replicationFactor=7))
+    found.plan = await planned(found)
+    status = concluded(found)
+    assert told(status, "Ready") == ("False", "ReplicationFactorDiffers")
+    assert sentence(status) == (
+        "3 of 3 partitions have 3 replicas, the spec says 7; no plan: replicationFactor 7 needs 7 eligible brokers, "
+        "there are 6: lower it to 6 or add 1 broker"
+    )
+    assert status.plan is None
+
+
+async def test_a_plan_of_ten_thousand_partitions_takes_little_room_in_a_status():
+    found = outcome(topic(partitions=10_000), ((0, 3, 1),) * 10_000)
+    found.plan = await planned(found)
+    status = concluded(found)
+    assert status.plan.moves == 10_000
+    assert len(json.dumps(status.to_dict()["plan"])) < 1_000
+
+
+async def planned(found):
+    return (await Plans().of([(found.topic, found.seen)], scene(EVEN)))[found.topic.key]
 
 
 def test_a_difference_to_an_assignment_is_told():

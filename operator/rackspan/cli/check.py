@@ -1,0 +1,192 @@
+"""`rackspan check`: what is wrong with a cluster, where, and what would mend it."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import typer
+from rich.console import Console
+
+from rackspan.cli import options
+from rackspan.cli.errors import ExitCode
+from rackspan.cli.output import Format, console, emit, plural, table
+from rackspan.cli.progress import step
+from rackspan.cli.selection import Topology, topics_matching
+from rackspan.cli.source import Source
+from rackspan.core.compliance import BROKER_LEVEL
+from rackspan.core.outage import min_insync_replicas
+from rackspan.core.scanning import Expectations, Findings, Rule, Severity, Truth, examine, examine_brokers, truth_in
+from rackspan.core.scanning.examine import Examined
+from rackspan.core.scanning.findings import RULES, SEVERITIES, Facts
+from rackspan.core.scanning.rules import ALARMING
+from rackspan.core.scanning.words import fix, message, place, shown_id
+from rackspan.core.snapshot import NONE, Partitions, Snapshot
+
+EPILOG = options.epilog(
+    "$ rackspan check --snapshot prod.json --levels region,zone,rack",
+    "$ rackspan check --bootstrap-server kafka:9092 --command-config client.properties --topic 'payments.*'",
+    "$ rackspan check --snapshot prod.json -o json | jq '.findings[] | select(.level == \"zone\")'",
+)
+_ROWS = 20
+_COMPLIANCE = frozenset({Rule.NOT_COMPLIANT, Rule.REPLICA_ON_DRAINED_BROKER})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Checked:
+    cluster: str
+    truth: Truth
+    partitions: Partitions
+    examined: Examined
+    findings: Findings
+
+    @property
+    def facts(self) -> Iterator[Facts]:
+        return self.findings.facts(self.partitions.names, self.truth.tree)
+
+    @property
+    def severities(self) -> list[Severity]:
+        return [SEVERITIES[rank] for rank in self.findings.severity.tolist()]
+
+    @property
+    def alarming(self) -> bool:
+        return bool(self.examined.broken.any()) or not ALARMING.isdisjoint(self.severities)
+
+
+def check(
+    snapshot: options.SnapshotFile = None,
+    bootstrap_server: options.BootstrapServer = None,
+    command_config: options.CommandConfig = None,
+    topic: options.Topic = None,
+    levels: options.Levels = "",
+    missing_rack_policy: options.MissingRacks = options.MissingRackPolicy.FAIL,
+    drain_broker: options.DrainBroker = None,
+    drain_rack: options.DrainRack = None,
+    output: options.Output = Format.TABLE,
+    show_all: options.ShowAll = False,
+) -> None:
+    """Say what is wrong: replicas not spread fairly over the domains of some level, partitions offline or behind.
+
+    A drained broker, and one that is gone, may hold none. The exit code is 1 when a partition is out of compliance, or
+    something is as bad. `rackspan scan` finds the same in clusters of any size, and keeps a history.
+    """
+    topology = Topology(levels, missing_rack_policy, drain_broker or (), drain_rack or ())
+    found = Source(snapshot, bootstrap_server, command_config).read_topics("to check", topology.drain_brokers)
+    tree = topology.tree(found)
+    partitions = found.partitions
+    if topic is not None:
+        partitions = partitions.rows(np.isin(partitions.topic, topics_matching(found, topic)))
+    with step(f"judging {plural(len(partitions), 'partition')}"):
+        checked = _checked(found, truth_in(tree, found), partitions)
+    if output is Format.TABLE:
+        _print(checked, most=len(partitions) + len(checked.findings) if show_all else _ROWS)
+    else:
+        emit({"summary": _summary(checked), "findings": _documents(checked)}, output)
+    if checked.alarming:
+        raise typer.Exit(ExitCode.OUT_OF_COMPLIANCE)
+
+
+def _checked(snapshot: Snapshot, truth: Truth, partitions: Partitions) -> _Checked:
+    examined = examine(truth, partitions, min_insync_replicas(snapshot.configs), Expectations())
+    findings = Findings.joined([examined.findings, examine_brokers(truth)])
+    order = np.lexsort((findings.partition, findings.topic, findings.rule, findings.severity))
+    return _Checked(snapshot.cluster_id or "", truth, partitions, examined, findings.rows(order))
+
+
+def _summary(checked: _Checked) -> dict[str, Any]:
+    examined = checked.examined
+    by_rule = Counter(RULES[code] for code in checked.findings.rule.tolist())
+    by_severity = Counter(checked.severities)
+    return {
+        "partitions": len(checked.partitions),
+        "nonCompliant": int(np.count_nonzero(examined.broken)),
+        "moves": int(examined.moves_of.sum()),
+        "unfair": dict(examined.unfair),
+        "findings": len(checked.findings),
+        "byRule": {str(rule): by_rule[rule] for rule in RULES if rule in by_rule},
+        "bySeverity": {str(severity): by_severity[severity] for severity in SEVERITIES if severity in by_severity},
+    }
+
+
+def _documents(checked: _Checked) -> Iterator[dict[str, Any]]:
+    ids = checked.findings.ids(checked.cluster, checked.partitions.names, checked.truth.tree).tolist()
+    for facts, severity, number in zip(checked.facts, checked.severities, ids, strict=True):
+        yield {
+            "topic": facts.topic,
+            "partition": facts.partition,
+            "level": facts.level,
+            "domain": str(facts.broker) if facts.level == BROKER_LEVEL else facts.domain,
+            "reason": facts.reason or str(facts.rule),
+            "excess": facts.excess,
+            "broker": facts.broker,
+            "rule": str(facts.rule),
+            "severity": str(severity),
+            "moves": facts.moves,
+            "message": message(facts),
+            "fix": fix(facts),
+            "id": shown_id(number),
+        }
+
+
+def _print(checked: _Checked, most: int) -> None:
+    screen = console()
+    if checked.examined.broken.any():
+        _print_totals(screen, checked.examined)
+        _print_partitions(screen, checked, most)
+    else:
+        screen.print(f"{plural(len(checked.partitions), 'partition')}: all are compliant", style="green")
+    _print_others(screen, checked, most)
+
+
+def _print_partitions(screen: Console, checked: _Checked, most: int) -> None:
+    partitions, moves_of = checked.partitions, checked.examined.moves_of
+    wrong = np.flatnonzero(checked.examined.broken)
+    worst = wrong[np.argsort(-moves_of[wrong], kind="stable")][:most]
+    shown = {
+        (partitions.names[partitions.topic[row]], int(partitions.number[row])): list[str]() for row in worst.tolist()
+    }
+    for facts in checked.facts:
+        said = shown.get((facts.topic or "", NONE if facts.partition is None else facts.partition))
+        if facts.rule in _COMPLIANCE and said is not None:
+            said.append(message(facts))
+    rows = table("topic", "#partition", "replicas", "#moves", "what is wrong")
+    for row, ((topic, number), said) in zip(worst.tolist(), shown.items(), strict=True):
+        replicas = " ".join(str(broker) for broker in partitions.replicas[row].tolist() if broker != NONE)
+        rows.add_row(topic, str(number), replicas, str(moves_of[row]), "\n".join(said))
+    screen.print(rows)
+    if len(wrong) > len(worst):
+        screen.print(f"… and {plural(len(wrong) - len(worst), 'more partition')} (--all prints them)")
+
+
+def _print_others(screen: Console, checked: _Checked, most: int) -> None:
+    """Print what is wrong beside where replicas lie, the worst first."""
+    others = [
+        (severity, facts)
+        for severity, facts in zip(checked.severities, checked.facts, strict=True)
+        if facts.rule not in _COMPLIANCE
+    ]
+    if not others:
+        return
+    screen.print(f"{plural(len(others), 'other finding')}:")
+    rows = table("severity", "what", "where", "what is wrong", "what mends it")
+    for severity, facts in others[:most]:
+        rows.add_row(
+            severity, facts.rule, place(facts.topic, facts.partition, facts.broker), message(facts), fix(facts)
+        )
+    screen.print(rows)
+    if len(others) > most:
+        screen.print(f"… and {plural(len(others) - most, 'more finding')} (--all prints them)")
+
+
+def _print_totals(screen: Console, examined: Examined) -> None:
+    bad, moves = int(np.count_nonzero(examined.broken)), int(examined.moves_of.sum())
+    screen.print(
+        f"{bad:,} of {plural(len(examined.broken), 'partition')} {'is' if bad == 1 else 'are'} out of compliance; "
+        f"{plural(moves, 'move')} would mend {'it' if bad == 1 else 'them'}",
+        style="bold red",
+    )
+    if examined.unfair:
+        screen.print(
+            "unfair by level: " + ", ".join(f"{level} {number:,}" for level, number in examined.unfair.items())
+        )

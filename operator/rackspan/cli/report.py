@@ -1,0 +1,181 @@
+"""`rackspan report`: a scan document in the forms in which people read it."""
+
+import sys
+import tempfile
+import webbrowser
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+from msgspec import to_builtins
+
+from rackspan.cli import options
+from rackspan.cli.errors import CommandError, note
+from rackspan.cli.output import Format, emit
+from rackspan.reports.document import SCHEMA, ScanDocument, decode, encode
+from rackspan.reports.page import NoPlottingLibraryError, render
+from rackspan.reports.texts import comma_separated, markdown
+
+OPEN_EPILOG = options.epilog(
+    "$ rackspan report open scan.json",
+    "$ rackspan report open - < scan.json",
+    "$ rackspan report open --history /var/lib/rackspan --cluster kafka/prod",
+)
+EXPORT_EPILOG = options.epilog(
+    "$ rackspan report export scan.json --page scan.html",
+    "$ rackspan report export scan.json -o markdown >> ticket.md",
+    "$ rackspan report export scan.json -o csv > findings.csv",
+)
+
+app = typer.Typer(
+    name="report", help="Show what a scan found: as a page, as text, or for programs.", no_args_is_help=True
+)
+
+DocumentFile = Annotated[
+    str | None, typer.Argument(metavar="[FILE]", help="What `rackspan scan --report` wrote; - is standard input.")
+]
+HistoryLocation = Annotated[
+    str | None, typer.Option(metavar="DIR", help="Take the last scan of the history that is kept there instead.")
+]
+Cluster = Annotated[
+    str | None, typer.Option(metavar="NAME", help="With --history: of this cluster. Default: the only one there is.")
+]
+ScanId = Annotated[str | None, typer.Option(help="With --history: this scan. Default: the last one.")]
+
+
+class Form(StrEnum):
+    """The forms of a scan document on standard output."""
+
+    JSON = "json"
+    YAML = "yaml"
+    MARKDOWN = "markdown"
+    CSV = "csv"
+
+
+@app.command("open", epilog=OPEN_EPILOG)
+def open_page(
+    file: DocumentFile = None, history: HistoryLocation = None, cluster: Cluster = None, scan_id: ScanId = None
+) -> None:
+    """Write the page of a scan to a temporary file, open it in the browser, and print its path."""
+    text = page_of(_wanted(file, history, cluster, scan_id))
+    with tempfile.NamedTemporaryFile(
+        "w", encoding="utf-8", prefix="rackspan-", suffix=".html", delete=False
+    ) as written:
+        written.write(text)
+    print(written.name)
+    if not webbrowser.open(Path(written.name).as_uri()):
+        note("no browser could be started; open the file yourself")
+
+
+@app.command(epilog=EXPORT_EPILOG)
+def export(
+    file: DocumentFile = None,
+    history: HistoryLocation = None,
+    cluster: Cluster = None,
+    scan_id: ScanId = None,
+    page: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the page there: one HTML file that needs no network.")
+    ] = None,
+    output: Annotated[
+        Form | None, typer.Option("--output", "-o", help="Print it. CSV holds the listed findings.")
+    ] = None,
+) -> None:
+    """Write a scan as a page, print it as JSON, YAML, Markdown or CSV, or both."""
+    if page is None and output is None:
+        raise CommandError("say what to write", "--page FILE, -o json, yaml, markdown or csv")
+    document = _wanted(file, history, cluster, scan_id)
+    if page is not None:
+        write(page, page_of(document))
+    if output is not None:
+        _print(document, output)
+
+
+def _wanted(file: str | None, location: str | None, cluster: str | None, scan_id: str | None) -> ScanDocument:
+    if (file is None) == (location is None):
+        raise CommandError("say which scan", "name a FILE, or --history DIR")
+    if file is not None:
+        if cluster is not None or scan_id is not None:
+            raise CommandError("--cluster and --scan-id are for --history")
+        return read(file)
+    return _kept(location or "", cluster, scan_id)
+
+
+def _kept(location: str, cluster: str | None, scan_id: str | None) -> ScanDocument:
+    """Read the document of a scan out of a history."""
+    try:
+        from rackspan.jobs.history import History, HistoryError  # noqa: PLC0415 - the only lines that need pyarrow
+    except ImportError as error:
+        raise CommandError(f"{error.name} is not installed", "pip install 'rackspan[spark]'") from error
+    try:
+        history = History(location)
+        name = cluster or _only(history.clusters(), location)
+        manifest = history.latest(name)
+        if manifest is None:
+            raise CommandError(f"{location}: holds no scan of {name}", f"it has {_some(history.clusters())}")
+        entry = manifest.newest if scan_id is None else history.entry(name, scan_id)
+        if entry is None:
+            raise CommandError(
+                f"{location}: holds no scan {scan_id} of {name}", f"the last is {manifest.newest.scan_id}"
+            )
+        return decode(history.document(entry))
+    except HistoryError as error:
+        raise CommandError(str(error)) from error
+
+
+def _only(clusters: list[str], location: str) -> str:
+    if not clusters:
+        raise CommandError(f"{location}: holds no scans", "rackspan scan --history writes them")
+    if len(clusters) > 1:
+        raise CommandError(f"{location}: holds scans of {len(clusters)} clusters", f"--cluster {_some(clusters)}")
+    return clusters[0]
+
+
+def _some(clusters: list[str]) -> str:
+    few = sorted(clusters)[:5]
+    return ", ".join(few) + (f" … ({len(clusters)} in all)" if len(few) < len(clusters) else "") if few else "none"
+
+
+def read(file: str) -> ScanDocument:
+    """Read a scan document; `-` is standard input."""
+    name = "standard input" if file == "-" else file
+    try:
+        text = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    except OSError as error:
+        raise CommandError(f"{name}: {error.strerror or error}") from error
+    try:
+        return decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise CommandError(f"{name}: no scan document: {error}", f"its schema has to be {SCHEMA}") from error
+
+
+def page_of(document: ScanDocument) -> str:
+    """Draw the page; what is missing for that is told as a command's error."""
+    try:
+        return render(document)
+    except NoPlottingLibraryError as error:
+        raise CommandError(str(error), error.remedy) from error
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file as a whole, or leave what was there."""
+    scratch = path.with_name(f".{path.name}.part")
+    try:
+        scratch.write_text(text, encoding="utf-8")
+        scratch.replace(path)
+    except OSError as error:
+        scratch.unlink(missing_ok=True)
+        raise CommandError(f"{path}: {error.strerror or error}") from error
+
+
+def _print(document: ScanDocument, form: Form) -> None:
+    match form:
+        case Form.JSON:
+            print(encode(document).decode())
+        case Form.YAML:
+            emit(to_builtins(document), Format.YAML)
+        case Form.MARKDOWN:
+            print(markdown(document), end="")
+        case Form.CSV:
+            print(comma_separated(document), end="")

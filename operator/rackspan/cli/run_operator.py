@@ -1,0 +1,146 @@
+"""`rackspan operator`: the operator's process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rackspan.reconcile.scans.setup import DEFAULT_APPLICATION, ScanSetup
+from rackspan.settings import Settings
+
+EPILOG = (
+    "Examples:\n\n$ rackspan operator\n\n$ rackspan operator --kubeconfig ~/.kube/config --log-format text -n kafka"
+)
+
+
+_NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+
+
+class LogFormat(StrEnum):
+    """How log lines look."""
+
+    JSON = "json"
+    TEXT = "text"
+
+
+class LogLevel(StrEnum):
+    """The least severe lines that are written."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+
+
+def operator(
+    kubeconfig: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="RACKSPAN_KUBECONFIG",
+            exists=True,
+            dir_okay=False,
+            help="Default: the Pod's service account, else KUBECONFIG, else ~/.kube/config.",
+        ),
+    ] = None,
+    namespace: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--namespace", "-n", envvar="RACKSPAN_NAMESPACES", help="Watch only these (repeat it). Default: all."
+        ),
+    ] = None,
+    resync: Annotated[
+        float,
+        typer.Option(
+            envvar="RACKSPAN_RESYNC_SECONDS", min=1, help="Seconds between comparisons of a whole Kafka cluster."
+        ),
+    ] = 60.0,
+    listen_host: Annotated[
+        str, typer.Option(envvar="RACKSPAN_LISTEN_HOST", help="Address of /metrics, /healthz and /readyz.")
+    ] = "0.0.0.0",  # noqa: S104 - probes and Prometheus come from outside the Pod
+    listen_port: Annotated[
+        int, typer.Option(envvar="RACKSPAN_LISTEN_PORT", min=0, max=65535, help="Port of the same; 0 for any.")
+    ] = 8080,
+    scan_image: Annotated[
+        str | None, typer.Option(envvar="RACKSPAN_SCAN_IMAGE", help="The image of compliance scans. Default: no scans.")
+    ] = None,
+    scan_namespace: Annotated[
+        str | None,
+        typer.Option(envvar="RACKSPAN_SCAN_NAMESPACE", help="The namespace where scans run. Default: the Pod's own."),
+    ] = None,
+    scan_service_account: Annotated[
+        str, typer.Option(envvar="RACKSPAN_SCAN_SERVICE_ACCOUNT", help="What scans run as.")
+    ] = "rackspan-scan",
+    scan_pull_policy: Annotated[
+        str, typer.Option(envvar="RACKSPAN_SCAN_PULL_POLICY", help="Always, IfNotPresent or Never.")
+    ] = "IfNotPresent",
+    scan_application: Annotated[
+        str,
+        typer.Option(envvar="RACKSPAN_SCAN_APPLICATION", help="What SparkApplications submit: a file of that image."),
+    ] = DEFAULT_APPLICATION,
+    scan_pod: Annotated[
+        str,
+        typer.Option(envvar="RACKSPAN_SCAN_POD", help="JSON that is merged into the spec of Pods that scan."),
+    ] = "{}",
+    scan_trusted_namespace: Annotated[
+        list[str] | None,
+        typer.Option(
+            envvar="RACKSPAN_SCAN_TRUSTED_NAMESPACES",
+            help="Whose RackTopologies may choose image and sparkConf of their scans (repeat it; * for all).",
+        ),
+    ] = None,
+    log_format: Annotated[
+        LogFormat, typer.Option(envvar="RACKSPAN_LOG_FORMAT", help="How log lines look.")
+    ] = LogFormat.JSON,
+    log_level: Annotated[LogLevel, typer.Option(envvar="RACKSPAN_LOG_LEVEL", help="Least severity.")] = LogLevel.INFO,
+) -> None:
+    """Run the operator: reconcile RackTopologies and KafkaTopics until stopped."""
+    import kopf  # noqa: PLC0415 - other subcommands need neither kopf nor Kafka
+
+    from rackspan.main import run  # noqa: PLC0415
+
+    kopf.configure(
+        debug=log_level is LogLevel.DEBUG,
+        quiet=log_level is LogLevel.WARNING,
+        log_format=kopf.LogFormat.JSON if log_format is LogFormat.JSON else kopf.LogFormat.FULL,
+    )
+    logging.getLogger("kopf.objects").setLevel(logging.WARNING)
+    asyncio.run(
+        run(
+            Settings(
+                kubeconfig=kubeconfig,
+                namespaces=tuple(namespace or ()),
+                resync_seconds=resync,
+                listen_host=listen_host,
+                listen_port=listen_port,
+                scans=ScanSetup(
+                    namespace=scan_namespace or _own_namespace(),
+                    image=scan_image,
+                    service_account=scan_service_account,
+                    pull_policy=scan_pull_policy,
+                    application=scan_application,
+                    pod=_pod(scan_pod),
+                    trusted=tuple(scan_trusted_namespace or ()),
+                ),
+            )
+        )
+    )
+
+
+def _own_namespace() -> str | None:
+    """The Pod's namespace; None outside a cluster."""
+    return _NAMESPACE_FILE.read_text().strip() or None if _NAMESPACE_FILE.exists() else None
+
+
+def _pod(text: str) -> dict[str, object]:
+    try:
+        pod = json.loads(text or "{}")
+    except ValueError as error:
+        raise typer.BadParameter(f"not JSON: {error}", param_hint="--scan-pod") from error
+    if not isinstance(pod, dict):
+        raise typer.BadParameter("must be a JSON object", param_hint="--scan-pod")
+    return pod

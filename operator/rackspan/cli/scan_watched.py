@@ -1,0 +1,67 @@
+"""`rackspan scan --watch`: let the operator scan, wait for it, and print what its report says."""
+
+import asyncio
+from pathlib import Path
+
+import typer
+
+from rackspan.api.compliancereport import ComplianceReportStatus
+from rackspan.api.meta import ObjectKey
+from rackspan.api.racktopology import ScanState
+from rackspan.cli.errors import CommandError, ExitCode
+from rackspan.cli.output import Format, console, emit, plural, table
+from rackspan.cli.progress import step
+from rackspan.core.scanning.rules import ALARMING
+from rackspan.core.scanning.words import place
+
+_ROWS = 20
+
+
+def watch_scan(topology: ObjectKey, kubeconfig: Path | None, patience: float, output: Format) -> ExitCode:
+    """Ask, wait, print. Raises CommandError where there is no scan, or it failed."""
+    from rackspan.kube.requesting import request_scan  # noqa: PLC0415 - the only lines that need Kubernetes
+    from rackspan.reconcile.failures import FailureError  # noqa: PLC0415
+
+    try:
+        with step(f"scanning {topology}") as progress:
+            followed = asyncio.run(request_scan(topology, progress.describe, patience, kubeconfig))
+    except FailureError as error:
+        raise CommandError(error.failure.message) from error
+    scan, report = followed.scan, followed.report
+    if scan.state is ScanState.FAILED:
+        raise CommandError(f"scan {scan.scan_id} failed: {scan.reason}: {scan.message}")
+    if report is None:
+        raise CommandError(f"scan {scan.scan_id} ended, and a later one has written the report since", "ask again")
+    if output is Format.TABLE:
+        _print(topology, report.status)
+    else:
+        emit(report.status.to_dict(), output)
+    found = report.status.summary.by_severity if report.status.summary else {}
+    return ExitCode.OUT_OF_COMPLIANCE if any(found.get(one, 0) for one in ALARMING) else ExitCode.FINE
+
+
+def _print(topology: ObjectKey, status: ComplianceReportStatus) -> None:
+    screen, counted = console(), status.summary
+    if counted is None:
+        raise typer.Exit(ExitCode.BAD_INPUT)
+    screen.print(
+        f"{topology}: {plural(counted.topics or 0, 'topic')}, {plural(counted.partitions or 0, 'partition')}, "
+        f"{plural(counted.findings or 0, 'finding')}, {counted.non_compliant or 0:,} partitions out of compliance"
+    )
+    if status.changes is not None and status.changes.since is not None:
+        screen.print(f"{status.changes.new:,} new and {status.changes.cleared:,} cleared since {status.changes.since}")
+    if not status.findings:
+        return
+    rows = table("severity", "what", "where", "what is wrong", "what mends it")
+    for finding in status.findings[:_ROWS]:
+        rows.add_row(
+            finding.severity,
+            finding.rule,
+            place(finding.topic, finding.partition, finding.broker),
+            finding.message,
+            finding.fix,
+        )
+    screen.print(rows)
+    hidden = (counted.findings or 0) - min(_ROWS, len(status.findings))
+    if hidden > 0:
+        screen.print(f"… and {plural(hidden, 'more finding')} (kubectl get compliancereport -o yaml has the worst)")

@@ -1,0 +1,108 @@
+"""Writes what a scan found where people look for it: the ComplianceReport, and an OpenReports Report."""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from rackspan.api import compliancereport, racktopology
+from rackspan.api.compliancereport import ComplianceReportStatus
+from rackspan.api.labels import API_VERSION, GROUP, VERSION
+from rackspan.api.racktopology import ScanEngine
+from rackspan.kube.rest import NotFoundError, Rest, connect
+from rackspan.reconcile.failures import FailureError
+from rackspan.reconcile.status import merge_patch
+from rackspan.reports import open_reports
+from rackspan.reports.compliance_report import compliance_status, is_older
+from rackspan.reports.open_reports import open_report
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rackspan.api.meta import ObjectKey
+    from rackspan.reports.document import ScanDocument
+
+_log = logging.getLogger("rackspan.kube")
+_MANAGER = "rackspan-scan"
+
+
+async def publish_scan(document: ScanDocument, topology: ObjectKey, kubeconfig: Path | None = None) -> None:
+    """
+    Publish over a connection of its own: the kubeconfig's, else the pod's service account.
+
+    Raises FailureError where the API server does not take the report, and NotFoundError without such a topology.
+    """
+    rest = Rest(await connect(kubeconfig))
+    try:
+        await publish(rest, document, topology)
+    finally:
+        await rest.close()
+
+
+async def publish(rest: Rest, document: ScanDocument, topology: ObjectKey) -> None:
+    """
+    Make or renew the topology's ComplianceReport, and its Report where the cluster has that kind.
+
+    Both have the topology's namespace and name, and go when it goes. A scan that began before the one that is told of
+    leaves both alone. The Report is for other tools: what hinders it is logged, and no reason to fail.
+    """
+    found = await rest.get("get_topology", _path(racktopology.PLURAL, topology))
+    uid = found["metadata"]["uid"]
+    engine = ((found.get("spec") or {}).get("compliance") or {}).get("engine")
+    if await _publish_compliance_report(rest, document, topology, uid, ScanEngine(engine) if engine else None):
+        await _publish_open_report(rest, document, topology, uid)
+
+
+async def _publish_compliance_report(
+    rest: Rest, document: ScanDocument, topology: ObjectKey, uid: str, engine: ScanEngine | None
+) -> bool:
+    path = _path(compliancereport.PLURAL, topology)
+    frame: dict[str, Any] = {
+        "apiVersion": API_VERSION,
+        "kind": compliancereport.KIND,
+        "metadata": {
+            "namespace": topology.namespace,
+            "name": topology.name,
+            "ownerReferences": [_owner(topology, uid)],
+        },
+    }
+    spec = {"topologyRef": {"name": topology.name}}
+    present = await rest.apply("apply_report", path, {**frame, "spec": spec}, manager=_MANAGER)
+    before = present.get("status") or {}
+    if is_older(document, before):
+        _log.warning("scan %s began before the one that %s tells of: not published", document.scan_id, topology)
+        return False
+    status = compliance_status(
+        document,
+        ComplianceReportStatus.from_dict(before),
+        generation=present["metadata"]["generation"],
+        now=dt.datetime.now(dt.UTC),
+        engine=engine,
+    )
+    # Not by apply: of a map that loses its last key, such as the counts by rule, it leaves a null, which is refused.
+    patch = {"metadata": {"uid": present["metadata"]["uid"]}, "status": merge_patch(before, status.to_dict())}
+    await rest.merge("patch_report_status", f"{path}/status", patch)
+    return True
+
+
+async def _publish_open_report(rest: Rest, document: ScanDocument, topology: ObjectKey, uid: str) -> None:
+    body = open_report(document, topology, uid)
+    body["metadata"]["ownerReferences"] = [_owner(topology, uid)]
+    path = f"/apis/{open_reports.GROUP}/{open_reports.VERSION}/namespaces/{quote(topology.namespace)}"
+    path = f"{path}/{open_reports.PLURAL}/{quote(topology.name)}"
+    try:
+        await rest.apply("apply_open_report", path, body, manager=_MANAGER)
+    except NotFoundError:
+        _log.info("there are no OpenReports in this cluster")
+    except FailureError as error:
+        _log.warning("the OpenReports Report was not written: %s", error)
+
+
+def _owner(topology: ObjectKey, uid: str) -> dict[str, Any]:
+    return {"apiVersion": API_VERSION, "kind": racktopology.KIND, "name": topology.name, "uid": uid}
+
+
+def _path(plural: str, key: ObjectKey) -> str:
+    return f"/apis/{GROUP}/{VERSION}/namespaces/{quote(key.namespace)}/{plural}/{quote(key.name)}"

@@ -1,0 +1,132 @@
+"""Reads all that a scan needs to know of a topology: the objects, the connection to Kafka, and where pods run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from rackspan.api import kafkatopic, racktopology
+from rackspan.api.errors import SpecError
+from rackspan.api.kafkatopic import KafkaTopic
+from rackspan.api.labels import GROUP, VERSION
+from rackspan.api.racktopology import RackTopology
+from rackspan.api.reasons import Reason
+from rackspan.kube.cluster import KubeCluster
+from rackspan.kube.events import EventQueue
+from rackspan.kube.rest import NotFoundError, Rest, connect
+from rackspan.reconcile.credentials import read_credentials
+from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reports.groups import HostFacts
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+    from pathlib import Path
+
+    from rackspan.api.meta import ObjectKey
+    from rackspan.reconcile.ports import Credentials
+
+_OWN = f"/apis/{GROUP}/{VERSION}"
+_PAGE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class TopologySeen:
+    """A RackTopology, the KafkaTopics that may use it, and what else its scan depends on.
+
+    `hosts` are running pods and nodes with their addresses, `nodes` the nodes' labels; both are empty where they may
+    not be read, and `warnings` say so.
+    """
+
+    topology: RackTopology
+    topics: tuple[KafkaTopic, ...]
+    credentials: Credentials
+    hosts: tuple[HostFacts, ...]
+    nodes: Mapping[str, Mapping[str, str]]
+    warnings: tuple[str, ...]
+
+
+async def read_topology(key: ObjectKey, kubeconfig: Path | None = None) -> TopologySeen:
+    """Read over a connection of its own: the kubeconfig's, else the pod's service account.
+
+    Raises FailureError: no such topology, the API server is away, a Secret is missing, or rights are.
+    """
+    rest = Rest(await connect(kubeconfig))
+    try:
+        return await _read(rest, key)
+    finally:
+        await rest.close()
+
+
+async def _read(rest: Rest, key: ObjectKey) -> TopologySeen:
+    path = f"{_OWN}/namespaces/{quote(key.namespace)}/{racktopology.PLURAL}/{quote(key.name)}"
+    try:
+        topology = RackTopology.from_object(await rest.get("get_topology", path))
+    except NotFoundError as error:
+        raise _failure(f"there is no RackTopology {key}") from error
+    except SpecError as error:
+        raise _failure(f"RackTopology {key} cannot be read: {error}") from error
+    warnings: list[str] = []
+    topics = [topic async for topic in _topics(rest, topology, warnings)]
+    credentials = await read_credentials(
+        topology.spec.kafka, key.namespace, KubeCluster(rest, EventQueue(rest), [key.namespace])
+    )
+    hosts, nodes = await _hosts(rest, warnings)
+    return TopologySeen(topology, tuple(topics), credentials, hosts, nodes, tuple(warnings))
+
+
+async def _topics(rest: Rest, topology: RackTopology, warnings: list[str]) -> AsyncIterator[KafkaTopic]:
+    labels = {
+        item["metadata"]["name"]: item["metadata"].get("labels") or {}
+        async for item in _items(rest, "/api/v1/namespaces")
+    }
+    async for item in _items(rest, f"{_OWN}/{kafkatopic.PLURAL}"):
+        try:
+            topic = KafkaTopic.from_object(item)
+        except SpecError as error:
+            metadata = item["metadata"]
+            warnings.append(f"KafkaTopic {metadata['namespace']}/{metadata['name']} cannot be read: {error}")
+            continue
+        if topic.topology == topology.key and topology.spec.allowed_namespaces.admits(
+            topic.meta.namespace, labels.get(topic.meta.namespace, {}), own=topology.meta.namespace
+        ):
+            yield topic
+
+
+async def _hosts(rest: Rest, warnings: list[str]) -> tuple[tuple[HostFacts, ...], Mapping[str, Mapping[str, str]]]:
+    """Where addresses are. Without the right to know, members of consumer groups have no rack; nothing else fails."""
+    try:
+        nodes = [node async for node in _items(rest, "/api/v1/nodes")]
+        pods = [pod async for pod in _items(rest, "/api/v1/pods?fieldSelector=status.phase%3DRunning")]
+    except FailureError as error:
+        warnings.append(f"racks of consumers are not known: {error}")
+        return (), {}
+    hosts = [HostFacts(_pod_addresses(pod), (pod.get("spec") or {}).get("nodeName")) for pod in pods]
+    hosts += [HostFacts(_node_addresses(node), node["metadata"]["name"]) for node in nodes]
+    return tuple(hosts), {node["metadata"]["name"]: node["metadata"].get("labels") or {} for node in nodes}
+
+
+def _pod_addresses(pod: Mapping[str, Any]) -> tuple[str, ...]:
+    if (pod.get("spec") or {}).get("hostNetwork"):
+        return ()  # the node's own
+    return tuple(entry["ip"] for entry in (pod.get("status") or {}).get("podIPs") or ())
+
+
+def _node_addresses(node: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(entry["address"] for entry in (node.get("status") or {}).get("addresses") or ())
+
+
+async def _items(rest: Rest, path: str) -> AsyncIterator[dict[str, Any]]:
+    token = ""
+    while True:
+        mark = "&" if "?" in path else "?"
+        page = await rest.get("list", f"{path}{mark}limit={_PAGE}" + (f"&continue={quote(token)}" if token else ""))
+        for item in page.get("items") or ():
+            yield item
+        token = page.get("metadata", {}).get("continue", "")
+        if not token:
+            return
+
+
+def _failure(message: str) -> FailureError:
+    return FailureError(Failure(Reason.TOPOLOGY_NOT_FOUND, message, Remedy.ACCESS))

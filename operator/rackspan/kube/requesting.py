@@ -1,0 +1,83 @@
+"""Asks the operator for a scan, and follows it: what `kubectl annotate … rackspan.dev/scan-now` and patience do."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from rackspan.api import compliancereport, racktopology
+from rackspan.api.compliancereport import ComplianceReport
+from rackspan.api.labels import GROUP, SCAN_NOW, VERSION
+from rackspan.api.racktopology import LastScan, RackTopology, ScanState
+from rackspan.api.reasons import Reason
+from rackspan.kube.rest import NotFoundError, Rest, connect
+from rackspan.reconcile.failures import Failure, FailureError, Remedy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from rackspan.api.meta import ObjectKey
+
+_POLL_SECONDS = 2.0
+_ENDED = frozenset({ScanState.COMPLETED, ScanState.FAILED})
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """A scan that the operator started and that has ended, and the report it wrote, if it did."""
+
+    scan: LastScan
+    report: ComplianceReport | None
+
+
+async def request_scan(
+    key: ObjectKey, tell: Callable[[str], None], patience: float, kubeconfig: Path | None = None
+) -> Followed:
+    """
+    Ask for a scan of a topology, and wait until it has ended, for `patience` seconds at most.
+
+    Raises FailureError: no such topology, no right to annotate it, or the operator did not get to it in time.
+    """
+    rest = Rest(await connect(kubeconfig))
+    try:
+        return await asyncio.wait_for(_follow(rest, key, tell), patience)
+    except NotFoundError as error:
+        raise FailureError(
+            Failure(Reason.TOPOLOGY_NOT_FOUND, f"there is no RackTopology {key}", Remedy.ACCESS)
+        ) from error
+    except TimeoutError as error:
+        words = f"no scan of {key} has ended within {patience:g} s; see the condition Scanned of the RackTopology"
+        raise FailureError(Failure(Reason.WAITING, words, Remedy.RETRY)) from error
+    finally:
+        await rest.close()
+
+
+async def _follow(rest: Rest, key: ObjectKey, tell: Callable[[str], None]) -> Followed:
+    path = _path(racktopology.PLURAL, key)
+    value = f"cli-{secrets.token_hex(4)}"
+    await rest.merge("request_scan", path, {"metadata": {"annotations": {SCAN_NOW: value}}})
+    tell("asked the operator")
+    while True:
+        status = RackTopology.from_object(await rest.get("get_topology", path)).status
+        scan = status.last_scan
+        if status.scans is not None and status.scans.handled_request == value and scan is not None:
+            if scan.state in _ENDED:
+                return Followed(scan, await _report(rest, key, scan.scan_id))
+            tell(f"scan {scan.scan_id} is {scan.state.lower()}")
+        await asyncio.sleep(_POLL_SECONDS)
+
+
+async def _report(rest: Rest, key: ObjectKey, scan_id: str) -> ComplianceReport | None:
+    try:
+        found = ComplianceReport.from_object(await rest.get("get_report", _path(compliancereport.PLURAL, key)))
+    except NotFoundError:
+        return None
+    return found if found.status.scan_id == scan_id else None
+
+
+def _path(plural: str, key: ObjectKey) -> str:
+    return f"/apis/{GROUP}/{VERSION}/namespaces/{quote(key.namespace)}/{plural}/{quote(key.name)}"

@@ -1,0 +1,264 @@
+"""One loop for the scans of all topologies: it looks when something changed, when a scan is due, and while one runs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from rackspan import metrics
+from rackspan.api import kafkatopic, racktopology
+from rackspan.api.labels import SCAN_NOW
+from rackspan.api.racktopology import ComplianceScanSpec, ScanEngine, ScansStatus, ScanState
+from rackspan.api.reasons import Reason
+from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.ports import ObjectRef
+from rackspan.reconcile.scans.bodies import scan_body
+from rackspan.reconcile.scans.decision import Change, decide, fingerprint
+from rackspan.reconcile.scans.outcome import ScanFacts, last_scan
+from rackspan.reconcile.scans.results import measure_report, news
+from rackspan.reconcile.scans.runs import RunKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rackspan.api.meta import ObjectKey
+    from rackspan.api.racktopology import RackTopology
+    from rackspan.reconcile.inventory import Inventory
+    from rackspan.reconcile.ports import Cluster, ScanRuns
+    from rackspan.reconcile.scans.decision import ScanDecision
+    from rackspan.reconcile.scans.runs import Run
+    from rackspan.reconcile.scans.setup import ScanSetup
+
+_log = logging.getLogger("rackspan.scans")
+
+_RUNNING_SECONDS = 5.0
+"""How often it is asked how scans go, while any runs: one list for all of them."""
+_IDLE_SECONDS = 60.0
+"""How long to sleep at most: a clock that jumps is noticed by then."""
+_RETRY_SECONDS = 15.0
+_DEBOUNCE_SECONDS = 0.2
+_ORPHAN_SECONDS = 60.0
+"""How long a topology must be missing before what scans it is deleted, in case it is only not listed yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScanTools:
+    """What the loop acts through; `told` is called when there is something new for a topology's status."""
+
+    inventory: Inventory
+    kube: Cluster
+    runs: ScanRuns | None
+    setup: ScanSetup
+    namespaces: tuple[str, ...] = ()
+    """Those that are watched; empty for all. Scans of topologies elsewhere are another operator's."""
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+
+
+class ScanLoop:
+    """
+    Level-triggered: each turn starts from the objects that there are.
+
+    While no topology asks for scans, the API server is asked nothing but, once, what an earlier operator left. A
+    topology's failure is its own.
+    """
+
+    def __init__(self, tools: ScanTools, told: Callable[[ObjectKey], None]) -> None:
+        self._tools = tools
+        self._told = told
+        self._changes: dict[str, Change] = {}
+        self._orphans: dict[ObjectKey, float] = {}
+        self._runs: Sequence[Run] = ()
+        self._has_listed = False
+        self._applications = False
+        self._wake = asyncio.Event()
+
+    def wake(self) -> None:
+        """A topology or a report changed."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            pause = await self._turn_safely()
+            try:
+                await asyncio.wait_for(self._wake.wait(), pause)
+                await asyncio.sleep(_DEBOUNCE_SECONDS)
+            except TimeoutError:
+                pass
+            self._wake.clear()
+
+    async def _turn_safely(self) -> float:
+        try:
+            return await self.turn()
+        except FailureError as error:
+            metrics.ERRORS.labels(error.failure.remedy, error.failure.reason).inc()
+            _log.warning("scans: %s", error)
+        except Exception:
+            metrics.ERRORS.labels(Remedy.RETRY, Reason.UNEXPECTED_ERROR).inc()
+            _log.exception("scans: unexpected error")
+        return _RETRY_SECONDS
+
+    async def turn(self) -> float:
+        """Look at all topologies, act, and say in how many seconds to look again. Raises FailureError."""
+        inventory = self._tools.inventory
+        topologies = [topology for topology in inventory.topologies.values() if self._concerns(topology)]
+        if not topologies and not self._runs and self._has_listed:
+            return _IDLE_SECONDS
+        self._applications = any(_spec(topology).engine is ScanEngine.SPARK_APPLICATION for topology in topologies)
+        await self._list()
+        await self._delete_orphans()
+        pauses = [await self._look(topology) for topology in topologies]
+        return min([_IDLE_SECONDS, *pauses])
+
+    # --- one topology ------------------------------------------------------------------------------------------------
+
+    async def _look(self, topology: RackTopology) -> float:
+        """Decide and act about one topology; how many seconds it can wait then."""
+        tools, now = self._tools, self._tools.clock()
+        facts = self._facts(topology)
+        runs = [run for run in self._runs if run.topology_uid == topology.meta.uid]
+        decision = decide(topology, facts.memory, facts.last, runs, now, self._change(topology, now))
+        memory, trouble = decision.memory, decision.problem
+        if decision.start is not None or decision.problem is None:
+            trouble = trouble or self._trouble(topology, decision)
+        try:
+            for run in decision.delete:
+                _log.info("topology %s: delete %s %s", topology.key, run.kind, run.name)
+                await self._port.delete(run)
+            if decision.start is not None and trouble is None:
+                await self._start(topology, decision)
+                memory = decision.started
+                await self._list()
+                runs = [run for run in self._runs if run.topology_uid == topology.meta.uid]
+        except FailureError as error:
+            metrics.ERRORS.labels(error.failure.remedy, error.failure.reason).inc()
+            _log.warning("topology %s: %s", topology.key, error)
+            trouble = Failure(Reason.SCAN_NOT_STARTED, error.failure.message, error.failure.remedy)
+        report = tools.inventory.reports.get(topology.key)
+        last = last_scan(facts.last, runs, decision.overdue, report, now)
+        self._count(topology, facts, last)
+        memory = self._announce(topology, memory)
+        self._keep(topology, replace(facts, memory=memory, last=last, trouble=trouble))
+        if trouble is not None:
+            return _RETRY_SECONDS
+        if memory.running:
+            return _RUNNING_SECONDS
+        return max(0.1, (decision.at - now).total_seconds()) if decision.at else _IDLE_SECONDS
+
+    async def _start(self, topology: RackTopology, decision: ScanDecision) -> None:
+        start = decision.start
+        if start is None:
+            return
+        if await self._port.start(scan_body(topology, start, self._tools.setup)):
+            _log.info("topology %s: scan %s started (%s)", topology.key, start.name, start.trigger)
+            metrics.SCANS_STARTED.labels(str(topology.key), start.trigger).inc()
+
+    def _trouble(self, topology: RackTopology, decision: ScanDecision) -> Failure | None:
+        """Told as soon as scans are asked for, not only when the first one is due."""
+        asked = topology.spec.compliance is not None or decision.start is not None
+        return self._tools.setup.trouble(topology) if asked else None
+
+    def _change(self, topology: RackTopology, now: datetime) -> Change | None:
+        """What the topology is like, and since when it has been like that."""
+        seen = fingerprint(topology)
+        if seen is None:
+            return None
+        known = self._changes.get(topology.meta.uid)
+        if known is None or known.fingerprint != seen or known.since > now:
+            known = self._changes[topology.meta.uid] = Change(seen, now)
+        return known
+
+    def _facts(self, topology: RackTopology) -> ScanFacts:
+        """What is known; after a start of the operator what the status remembers."""
+        known = self._tools.inventory.scans.get(topology.key)
+        if known is not None and known.topology_uid == topology.meta.uid:
+            return known
+        status = topology.status
+        return ScanFacts(topology.meta.uid, status.scans or ScansStatus(), status.last_scan)
+
+    def _keep(self, topology: RackTopology, facts: ScanFacts) -> None:
+        name, memory = str(topology.key), facts.memory
+        metrics.SCAN_RUNNING.labels(name).set(memory.running or 0)
+        metrics.SCAN_MISSED.labels(name).set(memory.missed or 0)
+        if memory.next_at is not None:
+            metrics.SCAN_NEXT.labels(name).set(memory.next_at.timestamp())
+        else:
+            metrics.SCAN_NEXT.remove_by_labels({"topology": name})
+        last = facts.last
+        if last is not None and last.state is not ScanState.RUNNING:
+            metrics.SCAN_SUCCESS.labels(name).set(last.state is ScanState.COMPLETED)
+        if self._tools.inventory.scans.get(topology.key) != facts:
+            self._tools.inventory.scans[topology.key] = facts
+            self._told(topology.key)
+
+    def _count(self, topology: RackTopology, before: ScanFacts, last: racktopology.LastScan | None) -> None:
+        if last is None or last.state is ScanState.RUNNING:
+            return
+        if before.last is None or before.last.scan_id != last.scan_id or before.last.state is ScanState.RUNNING:
+            metrics.SCANS_ENDED.labels(str(topology.key), last.state).inc()
+
+    def _announce(self, topology: RackTopology, memory: ScansStatus) -> ScansStatus:
+        """Tell what the last scan changed, once: which scan was told of outlives the operator in the status."""
+        inventory = self._tools.inventory
+        report = inventory.reports.get(topology.key)
+        if report is None:
+            return memory
+        measure_report(str(topology.key), report)
+        if report.scan_id is None or report.scan_id == memory.announced:
+            return memory
+        about = ObjectRef(racktopology.KIND, topology.key, topology.meta.uid)
+
+        def objects(name: str) -> list[ObjectRef]:
+            found = inventory.topics_named(topology.key, name)
+            return [ObjectRef(kafkatopic.KIND, topic.key, topic.meta.uid) for topic in found]
+
+        for announcement in news(about, report, objects):
+            self._tools.kube.announce(announcement)
+        return replace(memory, announced=report.scan_id)
+
+    # --- all of them -------------------------------------------------------------------------------------------------
+
+    @property
+    def _port(self) -> ScanRuns:
+        if self._tools.runs is None:
+            raise FailureError(Failure(Reason.SCAN_NOT_SET_UP, "no namespace for scans", Remedy.ACCESS))
+        return self._tools.runs
+
+    def _concerns(self, topology: RackTopology) -> bool:
+        return (
+            topology.spec.compliance is not None
+            or SCAN_NOW in topology.meta.annotations
+            or topology.key in self._tools.inventory.reports
+            or topology.status.last_scan is not None
+        )
+
+    async def _list(self) -> None:
+        if self._tools.runs is not None:
+            known = any(run.kind is RunKind.SPARK_APPLICATION for run in self._runs)
+            self._runs = await self._tools.runs.runs(applications=self._applications or known)
+        self._has_listed = True
+
+    async def _delete_orphans(self) -> None:
+        """What scans a topology that is no more goes after it; owner references cannot cross namespaces."""
+        known = {topology.meta.uid for topology in self._tools.inventory.topologies.values()}
+        watched = self._tools.namespaces
+        ours = [run for run in self._runs if not watched or run.topology.namespace in watched]
+        missing = {run.topology for run in ours if run.topology_uid not in known}
+        loop_time = asyncio.get_running_loop().time()
+        self._orphans = {key: self._orphans.get(key, loop_time) for key in missing}
+        ripe = {key for key, since in self._orphans.items() if loop_time - since >= _ORPHAN_SECONDS}
+        if not ripe:
+            return
+        there = await self._tools.kube.list_keys(racktopology.KIND)
+        for run in ours:
+            replaced = run.topology in self._tools.inventory.topologies
+            if run.topology in ripe and run.topology_uid not in known and (replaced or run.topology not in there):
+                _log.info("%s %s scans a topology that is no more: deleted", run.kind, run.name)
+                await self._port.delete(run)
+
+
+def _spec(topology: RackTopology) -> ComplianceScanSpec:
+    return topology.spec.compliance or ComplianceScanSpec()

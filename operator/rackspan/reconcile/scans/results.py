@@ -1,0 +1,96 @@
+"""What a ComplianceReport says, as metrics and as Events. The Events are a pure function of the report."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rackspan import metrics
+from rackspan.core.scanning.rules import Severity
+from rackspan.core.scanning.words import place
+from rackspan.reconcile.ports import Announcement
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from rackspan.api.compliancereport import ChangedFinding, ComplianceReportStatus
+    from rackspan.reconcile.ports import ObjectRef
+
+FINDING_NEW: Final = "FindingNew"
+FINDING_CLEARED: Final = "FindingCleared"
+FINDINGS_CHANGED: Final = "FindingsChanged"
+MAX_EVENTS: Final = 10
+"""New findings that are told one by one, and as many cleared ones; beyond them one Event counts all."""
+
+_ALARMING = frozenset({Severity.CRITICAL, Severity.HIGH, Severity.MEDIUM})
+
+
+def news(
+    about: ObjectRef, report: ComplianceReportStatus, topics: Callable[[str], Iterable[ObjectRef]]
+) -> Iterator[Announcement]:
+    """Events on the topology, and on the KafkaTopic objects that `topics` finds for a topic's name."""
+    changes = report.changes
+    if changes is None:
+        return
+    for finding in changes.new_findings[:MAX_EVENTS]:
+        yield from _each(about, finding, FINDING_NEW, topics, warning=finding.severity in _ALARMING)
+    for finding in changes.cleared_findings[:MAX_EVENTS]:
+        yield from _each(about, finding, FINDING_CLEARED, topics, warning=False)
+    if changes.new > MAX_EVENTS or changes.cleared > MAX_EVENTS:
+        since = f" since {changes.since:%Y-%m-%dT%H:%M:%SZ}" if changes.since else ""
+        counts = f"{changes.new} findings are new and {changes.cleared} are cleared{since}"
+        yield Announcement(
+            about,
+            FINDINGS_CHANGED,
+            f"{counts}; the first {MAX_EVENTS} of each are told one by one, the ComplianceReport has more",
+            warning=changes.new > 0,
+        )
+
+
+def measure_report(topology: str, report: ComplianceReportStatus) -> None:
+    """Set the gauges of one topology's last scan; what it no longer finds goes to 0 or away."""
+    summary, changes = report.summary, report.changes
+    if summary is None:
+        return
+    for severity in Severity:
+        metrics.SCAN_FINDINGS.labels(topology, severity).set(summary.by_severity.get(severity, 0))
+    metrics.SCAN_FINDINGS_BY_RULE.remove_by_labels({"topology": topology})
+    for rule, number in summary.by_rule.items():
+        metrics.SCAN_FINDINGS_BY_RULE.labels(topology, rule).set(number)
+    for state, count in (
+        ("total", summary.partitions),
+        ("non_compliant", summary.non_compliant),
+        ("offline", summary.offline),
+        ("under_replicated", summary.under_replicated),
+    ):
+        metrics.SCAN_PARTITIONS.labels(topology, state).set(count or 0)
+    metrics.SCAN_TOPICS.labels(topology, "total").set(summary.topics or 0)
+    metrics.SCAN_TOPICS.labels(topology, "non_compliant").set(summary.non_compliant_topics or 0)
+    metrics.SCAN_MOVES.labels(topology).set(summary.moves or 0)
+    if summary.violation_minutes is not None:
+        metrics.SCAN_VIOLATION_MINUTES.labels(topology).set(summary.violation_minutes)
+    metrics.SCAN_CHANGES.labels(topology, "new").set(changes.new if changes else 0)
+    metrics.SCAN_CHANGES.labels(topology, "cleared").set(changes.cleared if changes else 0)
+    if report.finished_at is not None:
+        metrics.SCAN_LAST.labels(topology).set(report.finished_at.timestamp())
+        if report.started_at is not None:
+            metrics.SCAN_SECONDS.labels(topology).set((report.finished_at - report.started_at).total_seconds())
+
+
+def _each(
+    about: ObjectRef,
+    finding: ChangedFinding,
+    reason: str,
+    topics: Callable[[str], Iterable[ObjectRef]],
+    *,
+    warning: bool,
+) -> Iterator[Announcement]:
+    message = f"{finding.rule} ({finding.severity}): {_where(finding)}{finding.message}"
+    yield Announcement(about, reason, message, warning=warning)
+    if finding.topic is not None:
+        for ref in topics(finding.topic):
+            yield Announcement(ref, reason, message, warning=warning)
+
+
+def _where(finding: ChangedFinding) -> str:
+    """The topic or the partition, as the beginning of a sentence; findings about a broker name it themselves."""
+    return "" if finding.topic is None else f"{place(finding.topic, finding.partition, finding.broker)}: "

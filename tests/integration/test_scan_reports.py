@@ -1,0 +1,127 @@
+"""What a scan found, written to a real API server: the ComplianceReport, and OpenReports where that kind is there."""
+
+import os
+from pathlib import Path
+
+import pytest
+from dev.paths import REPOSITORY
+from kubernetes import client
+from tests.integration.support import GROUP, VERSION
+from tests.reports import document, failed_document, finding
+
+from rackspan.api.meta import ObjectKey
+from rackspan.kube.publishing import publish_scan
+from rackspan.kube.rest import NotFoundError
+from rackspan.reports.document import MAX_FINDINGS, Changes, Summary
+
+pytestmark = pytest.mark.stack
+
+PUBLISHED = Path(os.environ.get("RACKSPAN_PUBLISHED_CRDS") or REPOSITORY.parent / "shared" / "data" / "crds")
+OPEN_REPORTS = PUBLISHED / "openreports.io_reports.yaml"
+
+
+@pytest.fixture
+def scanned(objects, control_plane):
+    """A topology and a way to publish what a scan of it found, which gives the report."""
+    topology = objects.create_topology("127.0.0.1:1", compliance={"engine": "SparkOnKubernetes"})
+    key = ObjectKey(objects.namespace, topology["metadata"]["name"])
+
+    async def publish(scan):
+        await publish_scan(scan, key, control_plane.kubeconfig)
+        return client.CustomObjectsApi(objects.api).get_namespaced_custom_object(
+            GROUP, VERSION, key.namespace, "compliancereports", key.name
+        )
+
+    return topology, publish
+
+
+@pytest.fixture
+def open_reports(kubectl):
+    """OpenReports' kind, which is there while a test runs."""
+    if not OPEN_REPORTS.exists():
+        pytest.skip(f"OpenReports' published definition is not here ({OPEN_REPORTS}): set RACKSPAN_PUBLISHED_CRDS")
+    kubectl.apply(OPEN_REPORTS, arguments=["--server-side"])
+    kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd/reports.openreports.io")
+    yield
+    kubectl("delete", "crd/reports.openreports.io", "--wait=true", "--timeout=60s")
+
+
+async def test_a_report_is_made_with_its_topology_as_its_owner(scanned):
+    topology, publish = scanned
+    report = await publish(document(findings=[finding("a")], summary=Summary(partitions=6, findings=1)))
+    (owner,) = report["metadata"]["ownerReferences"]
+    assert owner["uid"] == topology["metadata"]["uid"]
+    assert report["spec"]["topologyRef"] == {"name": topology["metadata"]["name"]}
+    status = report["status"]
+    assert (status["scanId"], status["engine"]) == ("prod-1", "SparkOnKubernetes")
+    assert status["summary"]["partitions"] == 6
+    assert [found["id"] for found in status["findings"]] == ["a"]
+    assert {item["type"]: item["status"] for item in status["conditions"]} == {"Ready": "True", "Compliant": "True"}
+
+
+async def test_a_second_scan_replaces_the_first_and_leaves_nothing_of_it(scanned):
+    _, publish = scanned
+    first = Summary(findings=1, by_rule={"Offline": 1}, by_severity={"critical": 1})
+    before = await publish(document(findings=[finding("a")], summary=first, history="s3a://bucket/x"))
+    after = await publish(
+        document("prod-2", started_at="2026-01-31T05:00:00Z", summary=Summary(by_rule={"RackDrift": 1}))
+    )
+    assert after["status"]["summary"]["byRule"] == {"RackDrift": 1}
+    assert not after["status"].get("findings")
+    assert "history" not in after["status"]
+    assert after["metadata"]["uid"] == before["metadata"]["uid"]
+
+
+async def test_when_nothing_is_wrong_any_more_the_counts_are_gone(scanned):
+    _, publish = scanned
+    wrong = Summary(partitions=6, findings=1, by_rule={"Offline": 1}, by_severity={"critical": 1})
+    await publish(document(findings=[finding("a")], summary=wrong))
+    later = {"started_at": "2026-01-31T05:00:00Z", "summary": Summary(partitions=6)}
+    status = (await publish(document("prod-2", **later)))["status"]
+    assert status["scanId"] == "prod-2"
+    assert (status["summary"]["partitions"], status["summary"]["findings"]) == (6, 0)
+    assert not status["summary"].get("byRule")
+    assert not status.get("findings")
+
+
+async def test_a_failed_scan_is_told_beside_what_the_one_before_found(scanned):
+    _, publish = scanned
+    await publish(document(findings=[finding("a")]))
+    status = (await publish(failed_document("prod-2", "KafkaUnreachable", "no broker answers")))["status"]
+    assert status["failure"]["reason"] == "KafkaUnreachable"
+    assert [found["id"] for found in status["findings"]] == ["a"]
+    assert (await publish(document("prod-3", started_at="2026-01-31T06:00:00Z")))["status"].get("failure") is None
+
+
+async def test_a_slow_scan_does_not_overwrite_a_later_one(scanned):
+    _, publish = scanned
+    await publish(document("late", started_at="2026-01-31T05:00:00Z"))
+    assert (await publish(document("early", started_at="2026-01-31T03:00:00Z")))["status"]["scanId"] == "late"
+
+
+async def test_the_api_server_takes_the_largest_report(scanned):
+    _, publish = scanned
+    long = [finding(f"{n:064x}", message="ü" * 3_000, fix="x" * 3_000, topic="t" * 249) for n in range(MAX_FINDINGS)]
+    changes = Changes(new=9, cleared=9, new_findings=long, cleared_findings=long)
+    report = await publish(document(findings=long, changes=changes))
+    assert report["status"]["findings"]
+
+
+async def test_without_the_topology_nothing_is_made(scanned, control_plane, objects):
+    with pytest.raises(NotFoundError, match="nowhere"):
+        await publish_scan(document(), ObjectKey(objects.namespace, "nowhere"), control_plane.kubeconfig)
+
+
+async def test_an_open_report_is_taken_by_its_published_definition(scanned, open_reports, objects):
+    topology, publish = scanned
+    many = [finding(str(n), topic="orders", partition=n, broker=1, fix="do") for n in range(MAX_FINDINGS)]
+    await publish(document(findings=many, summary=Summary(partitions=9, by_severity={"high": 2_000})))
+    read = client.CustomObjectsApi(objects.api).get_namespaced_custom_object
+    name = topology["metadata"]["name"]
+    report = read("openreports.io", "v1alpha1", objects.namespace, "reports", name)
+    assert report["summary"]["fail"] == 2_000
+    assert report["results"][0]["properties"]["topic"] == "orders"
+    assert report["scope"]["uid"] == topology["metadata"]["uid"]
+    await publish(failed_document("prod-2", "KafkaUnreachable", "no broker answers"))
+    report = read("openreports.io", "v1alpha1", objects.namespace, "reports", name)
+    assert [row["result"] for row in report["results"]] == ["error"]

@@ -1,0 +1,291 @@
+"""The operator starts scans: Jobs on a real API server, with the real Job controller. The tests are the kubelet."""
+
+import datetime as dt
+import secrets
+
+import pytest
+from kubernetes import client
+from tests.integration.support import condition, reasons, until
+from tests.reports import document, failed_document, finding
+
+from rackspan.api.meta import ObjectKey
+from rackspan.kube.publishing import publish_scan
+from rackspan.reports.document import Changes, Summary
+
+pytestmark = pytest.mark.stack
+
+SCAN_NOW = "rackspan.dev/scan-now"
+UNREACHABLE = "127.0.0.1:1"
+IMAGE = "rackspan-scan:test"
+
+
+class Scans:
+    """The namespace where scans run."""
+
+    def __init__(self, api, namespace):
+        self.namespace = namespace
+        self._batch = client.BatchV1Api(api)
+        self._core = client.CoreV1Api(api)
+
+    def jobs(self, topology=None):
+        """Jobs, the oldest first."""
+        selector = f"rackspan.dev/topology-namespace={topology}" if topology else ""
+        found = self._batch.list_namespaced_job(self.namespace, label_selector=selector).items
+        return sorted(found, key=lambda job: (job.metadata.creation_timestamp, job.metadata.name))
+
+    def until_jobs(self, number, *, running=None):
+        """Wait until there are so many Jobs, or so many that run."""
+
+        def met():
+            jobs = [job for job in self.jobs() if job.metadata.deletion_timestamp is None]
+            going = [job for job in jobs if not (job.status.succeeded or job.status.failed)]
+            return jobs if len(jobs) == number and (running is None or len(going) == running) else None
+
+        return until(met, 30, f"{number} Jobs in {self.namespace}")
+
+    def pod(self, job):
+        """The pod that the Job's controller made."""
+        selector = f"batch.kubernetes.io/job-name={job}"
+        found = until(
+            lambda: [
+                pod
+                for pod in self._core.list_namespaced_pod(self.namespace, label_selector=selector).items
+                if pod.status.phase == "Pending"
+            ],
+            30,
+            f"a pod of Job {job}",
+        )
+        return found[0]
+
+    def end(self, job, *, exit_code=0):
+        """What a kubelet does when the container ends."""
+        pod = self.pod(job)
+        now = dt.datetime.now(dt.UTC).isoformat()
+        terminated = {"exitCode": exit_code, "startedAt": now, "finishedAt": now}
+        container = {
+            "name": "scan",
+            "image": IMAGE,
+            "imageID": "",
+            "ready": False,
+            "restartCount": 0,
+            "state": {"terminated": terminated},
+        }
+        status = {"phase": "Failed" if exit_code else "Succeeded", "containerStatuses": [container]}
+        self._core.patch_namespaced_pod_status(pod.metadata.name, self.namespace, {"status": status})
+
+
+@pytest.fixture
+def scans(api_client, namespace_factory, kubectl):
+    """A namespace where scans may run, and nothing that is not as careful as they are."""
+    namespace = namespace_factory(**{"pod-security.kubernetes.io/enforce": "restricted"})
+    kubectl("create", "serviceaccount", "rackspan-scan", f"--namespace={namespace}")
+    return Scans(api_client, namespace)
+
+
+@pytest.fixture
+def scanning(operator_factory, scans, objects):
+    """An operator that scans there, for the test's own namespace."""
+    flags = [f"--scan-image={IMAGE}", f"--scan-namespace={scans.namespace}", f"--namespace={objects.namespace}"]
+    return operator_factory(*flags)
+
+
+def request(objects, value=None):
+    """Ask for a scan, and give what was written."""
+    value = value or secrets.token_hex(4)
+    objects.patch("RackTopology", "kafka", {"metadata": {"annotations": {SCAN_NOW: value}}})
+    return value
+
+
+def request_on_creation(objects, **compliance):
+    value = secrets.token_hex(4)
+    manifest = objects.topology_manifest(UNREACHABLE, **({"compliance": compliance} if compliance else {}))
+    manifest["metadata"]["annotations"] = {SCAN_NOW: value}
+    objects.create(manifest)
+    return value
+
+
+def scans_of(obj):
+    return obj.get("status", {}).get("scans", {})
+
+
+def last_scan(obj):
+    return obj.get("status", {}).get("lastScan", {})
+
+
+async def publish(objects, control_plane, scan_id, make=document, **fields):
+    now = dt.datetime.now(dt.UTC).isoformat()
+    scan = make(scan_id, started_at=now, finished_at=now, **fields) if make is document else make(scan_id, **fields)
+    await publish_scan(scan, ObjectKey(objects.namespace, "kafka"), control_plane.kubeconfig)
+
+
+async def test_a_request_becomes_a_job_and_its_end_is_told(scanning, scans, objects, control_plane):
+    value = request_on_creation(objects)
+    (job,) = scans.until_jobs(1)
+    assert job.metadata.labels["rackspan.dev/topology"] == "kafka"
+    assert job.metadata.labels["rackspan.dev/topology-namespace"] == objects.namespace
+    assert job.metadata.labels["rackspan.dev/scan-trigger"] == "Request"
+    assert job.metadata.annotations["rackspan.dev/scan-cause"] == value
+    pod = scans.pod(job.metadata.name)
+    assert pod.spec.service_account_name == "rackspan-scan"
+    container = pod.spec.containers[0]
+    assert container.image == IMAGE
+    assert container.args[:5] == ["scan", "--topology", f"{objects.namespace}/kafka", "--scan-id", job.metadata.name]
+    assert container.security_context.read_only_root_filesystem
+    objects.until("RackTopology", "kafka", lambda obj: last_scan(obj).get("state") == "Running")
+    await publish(objects, control_plane, job.metadata.name, summary=Summary(partitions=6, non_compliant=2, findings=3))
+    scans.end(job.metadata.name)
+    topology = objects.until("RackTopology", "kafka", lambda obj: last_scan(obj).get("state") == "Completed")
+    assert last_scan(topology)["findings"] == 3
+    assert scans_of(topology)["handledRequest"] == value
+    scanned = objects.until_condition("RackTopology", "kafka", "Scanned", "True", "ScanCompleted")
+    assert condition(scanned, "Ready")["reason"] == "KafkaUnreachable", "scans have no say in Ready"
+    assert scans.until_jobs(1), "the annotation that stays starts no further scan"
+
+
+def test_a_schedule_starts_scans_and_old_ones_go(scanning, scans, objects):
+    objects.create_topology(UNREACHABLE, compliance={"schedule": "0 3 * * *", "successfulJobsHistoryLimit": 1})
+    topology = objects.until("RackTopology", "kafka", lambda obj: scans_of(obj).get("nextAt"))
+    assert scans_of(topology)["nextAt"].endswith("T03:00:00Z")
+    objects.until_condition("RackTopology", "kafka", "Scanned", "Unknown", "ScanWaiting")
+    names = []
+    for _ in range(3):
+        request(objects)
+        found = until(lambda: [job for job in scans.jobs() if job.metadata.name not in names], 30, "another Job")
+        names.append(found[-1].metadata.name)
+        scans.end(names[-1])
+        objects.until(
+            "RackTopology",
+            "kafka",
+            lambda obj: (last_scan(obj).get("scanId"), last_scan(obj).get("state")) == (names[-1], "Completed"),
+        )
+    until(lambda: [job.metadata.name for job in scans.jobs()] == names[-1:], 30, "only the latest Job to stay")
+
+
+def test_a_scan_that_is_due_every_minute_starts_by_itself(scanning, scans, objects):
+    objects.create_topology(UNREACHABLE, compliance={"schedule": "* * * * *"})
+    job = until(lambda: next(iter(scans.jobs()), None), 75, "the scheduled Job")
+    assert job.metadata.labels["rackspan.dev/scan-trigger"] == "Schedule"
+    minutes = int(job.metadata.name.rpartition("-")[2])
+    due = dt.datetime.fromtimestamp(minutes * 60, dt.UTC)
+    assert job.metadata.annotations["rackspan.dev/scan-cause"] == due.strftime("%Y-%m-%dT%H:%M:%SZ")
+    assert dt.timedelta(0) <= job.metadata.creation_timestamp - due < dt.timedelta(seconds=10)
+
+
+def test_an_operator_that_is_killed_starts_no_scan_twice(scanning, scans, objects):
+    request_on_creation(objects)
+    scans.until_jobs(1)
+    scanning.kill()
+    scanning.start()
+    request(objects)
+    scans.until_jobs(1)
+    objects.until("RackTopology", "kafka", lambda obj: last_scan(obj).get("state") == "Running")
+    assert len(scans.jobs()) == 1, "the second request waits under Forbid"
+    scans.end(scans.jobs()[0].metadata.name)
+    scans.until_jobs(2, running=1)
+
+
+def test_a_scan_that_fails_says_so_and_does_not_stop_the_next(scanning, scans, objects, promise):
+    request_on_creation(objects, backoffLimit=3)
+    (job,) = scans.until_jobs(1)
+    scans.end(job.metadata.name, exit_code=2)  # bad input: no retry would help
+    topology = objects.until_condition("RackTopology", "kafka", "Scanned", "False", "ScanFailed")
+    assert last_scan(topology)["state"] == "Failed"
+    assert "exit code 2" in condition(topology, "Scanned")["message"]
+    promise.kept_by(topology, "Scanned")
+    assert "ScanFailed" in reasons([objects.until_event("kafka", "ScanFailed")])
+    assert scanning.metrics()["rackspan_scan_success"][("topology", f"{objects.namespace}/kafka"),] == 0
+    request(objects)
+    scans.until_jobs(2, running=1)
+
+
+async def test_a_cluster_that_cannot_be_scanned_is_told_in_the_scans_own_words(scanning, scans, objects, control_plane):
+    request_on_creation(objects)
+    (job,) = scans.until_jobs(1)
+    await publish(
+        objects,
+        control_plane,
+        job.metadata.name,
+        failed_document,
+        reason="KafkaUnreachable",
+        message="no broker answers",
+    )
+    scans.end(job.metadata.name)
+    topology = objects.until_condition("RackTopology", "kafka", "Scanned", "False", "ScanFailed")
+    assert "KafkaUnreachable: no broker answers" in condition(topology, "Scanned")["message"]
+    until(lambda: scanning.metric("rackspan_scans_ended_total", result="Failed") == 1, 30, "the failure to be counted")
+    assert scanning.metrics()["rackspan_scan_success"][("topology", f"{objects.namespace}/kafka"),] == 0
+
+
+def test_a_replaced_scan_ends(scanning, scans, objects):
+    request_on_creation(objects, concurrencyPolicy="Replace")
+    (first,) = scans.until_jobs(1)
+    request(objects)
+    until(lambda: [job.metadata.name for job in scans.jobs()] not in ([], [first.metadata.name]), 30, "another Job")
+    until(lambda: first.metadata.name not in [job.metadata.name for job in scans.jobs()], 30, "the first to go")
+    (second,) = scans.until_jobs(1)
+    objects.until("RackTopology", "kafka", lambda obj: last_scan(obj).get("scanId") == second.metadata.name)
+
+
+def test_a_scan_that_takes_too_long_is_ended(scanning, scans, objects, promise):
+    request_on_creation(objects, activeDeadlineSeconds=2)
+    scans.until_jobs(1)
+    topology = objects.until_condition("RackTopology", "kafka", "Scanned", "False", "ScanTimedOut")
+    assert last_scan(topology)["reason"] == "ScanTimedOut"
+    promise.kept_by(topology, "Scanned")
+
+
+def test_a_topology_may_not_choose_what_runs_beside_the_operator(scanning, scans, objects, promise):
+    request_on_creation(objects, image="evil:latest", sparkConf={"spark.driver.extraJavaOptions": "-Dx=y"})
+    topology = objects.until_condition("RackTopology", "kafka", "Scanned", "False", "ScanNotSetUp")
+    promise.kept_by(topology, "Scanned")
+    assert scans.jobs() == []
+    objects.change_topology(compliance={"image": None, "sparkConf": None})
+    scans.until_jobs(1)
+
+
+def test_an_operator_without_an_image_says_so(operator_factory, scans, objects, promise):
+    operator_factory(f"--scan-namespace={scans.namespace}", f"--namespace={objects.namespace}")
+    objects.create_topology(UNREACHABLE, compliance={"schedule": "@daily"})
+    topology = objects.until_condition("RackTopology", "kafka", "Scanned", "False", "ScanNotSetUp")
+    promise.kept_by(topology, "Scanned")
+
+
+def test_an_impossible_schedule_is_told(scanning, objects, promise):
+    objects.create_topology(UNREACHABLE, compliance={"schedule": "@daily", "timeZone": "Europe/Atlantis"})
+    topology = objects.until_condition("RackTopology", "kafka", "Scanned", "False", "InvalidSchedule")
+    promise.kept_by(topology, "Scanned")
+
+
+async def test_new_and_cleared_findings_are_events_and_metrics(scanning, scans, objects, control_plane):
+    request_on_creation(objects)
+    objects.create_topic("orders", topicName="orders")
+    (job,) = scans.until_jobs(1)
+    orders = finding("a", topic="orders", partition=0, message="zone /eu/a holds 1 too many")
+    changes = Changes(new=30, cleared=1, new_findings=[orders], cleared_findings=[finding("b", message="it was bad")])
+    summary = Summary(
+        topics=2, partitions=6, non_compliant=1, findings=30, by_severity={"high": 30}, by_rule={"NotCompliant": 30}
+    )
+    await publish(objects, control_plane, job.metadata.name, summary=summary, findings=[orders], changes=changes)
+    told = objects.until_event("orders", "FindingNew")
+    assert told.message == "NotCompliant (high): orders-0: zone /eu/a holds 1 too many"
+    assert told.involved_object.kind == "KafkaTopic"
+    assert objects.until_event("kafka", "FindingCleared").type == "Normal"
+    assert "30 findings are new and 1 are cleared" in objects.until_event("kafka", "FindingsChanged").message
+    name = ("topology", f"{objects.namespace}/kafka")
+    metrics = scanning.metrics()
+    assert metrics["rackspan_scan_findings"][("severity", "high"), name] == 30
+    assert metrics["rackspan_scan_rule_findings"][("rule", "NotCompliant"), name] == 30
+    assert metrics["rackspan_scan_partitions"][("state", "non_compliant"), name] == 1
+    objects.until("RackTopology", "kafka", lambda obj: scans_of(obj).get("announced") == job.metadata.name)
+    scanning.stop()
+    scanning.start()
+    until(lambda: scanning.metric("rackspan_scan_findings", severity="high") == 30, 30, "metrics after a restart")
+    assert reasons(objects.events("orders")).count("FindingNew") == 1, "told once"
+
+
+def test_scans_of_a_topology_that_is_deleted_are_counted_no_more(scanning, scans, objects):
+    request_on_creation(objects)
+    scans.until_jobs(1)
+    until(lambda: scanning.metric("rackspan_scan_running") == 1, 30, "the scan to be counted")
+    objects.delete("RackTopology", "kafka")
+    until(lambda: "rackspan_scan_running" not in scanning.metrics(), 30, "the series to go")

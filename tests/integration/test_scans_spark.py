@@ -1,0 +1,123 @@
+"""Scans on Spark's engines, as a real API server takes them; real executors run in tests/e2e."""
+
+import datetime as dt
+import os
+import secrets
+from pathlib import Path
+
+import pytest
+from dev.paths import REPOSITORY
+from kubernetes import client
+from tests.integration.support import condition, until
+
+pytestmark = pytest.mark.stack
+
+PUBLISHED = Path(os.environ.get("RACKSPAN_PUBLISHED_CRDS") or REPOSITORY.parent / "shared" / "data" / "crds")
+SPARK_APPLICATIONS = PUBLISHED / "sparkoperator.k8s.io_sparkapplications.yaml"
+SPARK = ("sparkoperator.k8s.io", "v1beta2")
+SCAN_NOW = "rackspan.dev/scan-now"
+UNREACHABLE = "127.0.0.1:1"
+
+
+@pytest.fixture
+def spark_applications(kubectl):
+    """The Kubeflow operator's kind, which is there while a test runs; nobody acts on it."""
+    if not SPARK_APPLICATIONS.exists():
+        where = f"({SPARK_APPLICATIONS}): set RACKSPAN_PUBLISHED_CRDS"
+        pytest.skip(f"the Spark operator's published definition is not here {where}")
+    kubectl.apply(SPARK_APPLICATIONS, arguments=["--server-side"])
+    name = "crd/sparkapplications.sparkoperator.k8s.io"
+    try:
+        until(lambda: _is_established(kubectl.json("get", name)), 60, "SparkApplications to be served")
+        yield
+    finally:
+        kubectl("delete", name, "--wait=true", "--timeout=60s")
+
+
+def _is_established(definition):
+    found = definition.get("status", {}).get("conditions") or ()
+    return any(item["type"] == "Established" and item["status"] == "True" for item in found)
+
+
+@pytest.fixture
+def scans(namespace_factory):
+    return namespace_factory()
+
+
+@pytest.fixture
+def scanning(operator_factory, scans, objects):
+    pod = '--scan-pod={"nodeSelector": {"scans": "yes"}, "imagePullSecrets": [{"name": "pull"}]}'
+    flags = ["--scan-image=rackspan-scan:test", f"--scan-namespace={scans}", f"--namespace={objects.namespace}"]
+    return operator_factory(*flags, f"--scan-trusted-namespace={objects.namespace}", pod)
+
+
+def request(objects, **compliance):
+    manifest = objects.topology_manifest(UNREACHABLE, compliance=compliance)
+    manifest["metadata"]["annotations"] = {SCAN_NOW: secrets.token_hex(4)}
+    objects.create(manifest)
+
+
+def test_a_spark_application_is_taken_and_its_end_is_told(spark_applications, scanning, scans, objects):
+    custom = client.CustomObjectsApi(objects.api)
+
+    def applications():
+        return custom.list_namespaced_custom_object(*SPARK, scans, "sparkapplications")["items"]
+
+    request(
+        objects,
+        engine="SparkApplication",
+        executors={"instances": 3, "memory": "2g"},
+        sparkConf={"spark.sql.shuffle.partitions": "8"},
+        historyVolume={"claimName": "scans"},
+        resources={"requests": {"cpu": "500m", "memory": "2Gi"}, "limits": {"cpu": 2}},
+    )
+    (made,) = until(applications, 30, "a SparkApplication")
+    spec = made["spec"]
+    assert spec["executor"]["instances"] == 3
+    assert spec["executor"]["nodeSelector"] == {"scans": "yes"}
+    assert spec["sparkConf"]["spark.sql.shuffle.partitions"] == "8"
+    assert spec["imagePullSecrets"] == ["pull"]
+    assert (spec["driver"]["coreRequest"], spec["driver"]["coreLimit"]) == ("500m", "2")
+    assert spec["arguments"][:3] == ["scan", "--topology", f"{objects.namespace}/kafka"]
+    ended = {
+        "applicationState": {"state": "FAILED", "errorMessage": "driver container failed with ExitCode: 3"},
+        "driverInfo": {},
+        "terminationTime": "2026-01-31T03:05:00Z",
+    }
+    custom.patch_namespaced_custom_object_status(
+        *SPARK, scans, "sparkapplications", made["metadata"]["name"], {"status": ended}
+    )
+    topology = objects.until_condition("RackTopology", "kafka", "Scanned", "False", "ScanFailed")
+    assert "ExitCode: 3" in condition(topology, "Scanned")["message"]
+
+
+def test_without_the_spark_operator_a_spark_application_is_told_to_be_impossible(scanning, scans, objects, promise):
+    request(objects, engine="SparkApplication")
+    topology = objects.until_condition("RackTopology", "kafka", "Scanned", "False", "ScanNotStarted")
+    promise.kept_by(topology, "Scanned")
+    objects.change_topology(compliance={"engine": "Job"})
+    batch = client.BatchV1Api(objects.api)
+    until(lambda: batch.list_namespaced_job(scans).items, 30, "a Job instead")
+
+
+def test_a_driver_that_makes_its_own_executors_is_a_job(scanning, scans, objects):
+    request(objects, engine="SparkOnKubernetes", executors={"instances": 2})
+    batch = client.BatchV1Api(objects.api)
+    (job,) = until(lambda: batch.list_namespaced_job(scans).items, 30, "a Job")
+    container = job.spec.template.spec.containers[0]
+    assert container.args[-1] == "k8s://https://kubernetes.default.svc"
+    (submit,) = [entry.value for entry in container.env if entry.name == "PYSPARK_SUBMIT_ARGS"]
+    assert f"spark.kubernetes.namespace={scans}" in submit
+    assert job.spec.template.spec.node_selector == {"scans": "yes"}
+
+
+def test_a_change_of_racks_starts_a_scan_once_it_has_lasted(scanning, kafka, broker_sites, scans, objects):
+    objects.create_topology(kafka.bootstrap(), compliance={"afterTopologyChange": True})
+    objects.until_topology()
+    batch = client.BatchV1Api(objects.api)
+    (job,) = until(lambda: batch.list_namespaced_job(scans).items, 100, "the first scan")
+    assert job.metadata.labels["rackspan.dev/scan-trigger"] == "TopologyChange"
+    scanned = objects.until("RackTopology", "kafka", lambda obj: "handledTopology" in obj["status"].get("scans", {}))
+    assert scanned["status"]["scans"]["handledTopology"] == job.metadata.annotations["rackspan.dev/scan-cause"]
+    seen = dt.datetime.fromisoformat(scanned["metadata"]["creationTimestamp"])
+    assert (job.metadata.creation_timestamp - seen).total_seconds() > 50, "not before it has lasted"

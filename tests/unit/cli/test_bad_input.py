@@ -1,0 +1,339 @@
+"""Every bad input gets one sentence, a hint where there is something to do, and exit code 2. docs/cli.md has them."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.unit.cli.conftest import RACKS, cluster, partition, topic
+
+PAGE = (Path(__file__).resolve().parents[3] / "docs" / "cli.md").read_text()
+FINE = cluster(topic("orders", [0, 3], [1, 4]), topic("payments", [2, 5]))
+LEVELS = ("--levels", "region,zone,rack")
+
+
+def without_rack(*brokers):
+    return cluster(*FINE["topics"], racks={broker: None if broker in brokers else RACKS[broker] for broker in RACKS})
+
+
+def one(*partitions, **more):
+    return cluster({"name": "orders", "partitions": list(partitions), **more})
+
+
+FILES = {
+    "empty": (b"", "prod.json: is empty"),
+    "white space": (b" \n", "prod.json: is empty"),
+    "truncated": (json.dumps(FINE)[:200], "prod.json: ends too early: the file was cut off after 200 bytes"),
+    "no JSON": (b"Topic: orders", "prod.json: is not JSON: invalid character at byte 0"),
+    "UTF-16": (json.dumps(FINE).encode("utf-16"), "prod.json: is UTF-16, not UTF-8; write it with another encoding"),
+    "no UTF-8": (
+        json.dumps(FINE).encode().replace(b"payments", b"pay\xffents"),
+        "prod.json: $.topics[1]: holds text that is not UTF-8",
+    ),
+    "a list": ([FINE], "prod.json: $: expected an object, got an array"),
+    "another document": ({"version": 1, "partitions": []}, 'prod.json: $: unknown field "version"'),
+    "a field is missing": ({"brokers": [{"id": 0}]}, 'prod.json: $: the field "topics" is missing'),
+    "an unknown field": (
+        one(partition(0, 0, 3, observers=[1])),
+        'prod.json: $.topics[0].partitions[0]: unknown field "observers"',
+    ),
+    "a wrong type": (
+        one(partition(0, "0", 3)),
+        "prod.json: $.topics[0].partitions[0].replicas[0]: expected an integer, got a string",
+    ),
+    "a negative broker": (one(partition(0, -1)), "prod.json: $.topics[0].partitions[0].replicas[0]: must be 0 or more"),
+    "a negative size": (
+        one(partition(0, 0, sizeBytes=-1)),
+        "prod.json: $.topics[0].partitions[0].sizeBytes: must be 0 or more",
+    ),
+    "an id beyond int32": (
+        one(partition(0, 2**31)),
+        "prod.json: $.topics[0].partitions[0].replicas[0]: must be 2147483647 or less",
+    ),
+    "no brokers": ({"brokers": [], "topics": []}, "prod.json: $.brokers: is empty; a cluster has at least one broker"),
+    "a broker twice": (
+        {**FINE, "brokers": [*FINE["brokers"], {"id": 2}]},
+        "prod.json: $.brokers[6].id: broker 2 is listed twice, first at $.brokers[2]",
+    ),
+    "an empty step": (
+        cluster(*FINE["topics"], racks=RACKS | {4: "/us//r2"}),
+        'prod.json: $.brokers[4].rack: rack id "/us//r2": step 2 is empty (after "/us")',
+    ),
+    "a topic twice": (
+        cluster(topic("orders", [0]), topic("orders", [1])),
+        'prod.json: $.topics[1].name: topic "orders" is listed twice, first at $.topics[0]',
+    ),
+    "no name of a topic": (
+        cluster(topic("a b", [0])),
+        'prod.json: $.topics[0].name: "a b" is no name that Kafka gives a topic',
+    ),
+    "a topic without partitions": (
+        one(),
+        "prod.json: $.topics[0].partitions: is empty; a topic has at least one partition",
+    ),
+    "a partition twice": (
+        one(partition(0, 0), partition(0, 1)),
+        "prod.json: $.topics[0].partitions[1].partition: partition 0 is listed twice",
+    ),
+    "a gap": (
+        one(partition(0, 0), partition(2, 1)),
+        "prod.json: $.topics[0].partitions[1].partition: is 2, but the topic's 2 partitions are numbered 0 to 1",
+    ),
+    "no replicas": (
+        one(partition(0)),
+        "prod.json: $.topics[0].partitions[0].replicas: is empty; a partition has at least one replica",
+    ),
+    "a replica twice": (
+        one(partition(0, 0, 3, 0)),
+        "prod.json: $.topics[0].partitions[0].replicas[2]: broker 0 is listed twice",
+    ),
+    "a broker that is not there": (
+        one(partition(0, 0, 7)),
+        (
+            "prod.json: $.topics[0].partitions[0].replicas[1]: broker 7 is not among the brokers; list it, or pass "
+            "--drain-broker 7 if it is gone for good"
+        ),
+    ),
+    "an ISR that is no replica": (
+        one(partition(0, 0, 3, isr=[0, 1])),
+        "prod.json: $.topics[0].partitions[0].isr[1]: broker 1 is no replica of this partition",
+    ),
+    "a leader that is no replica": (
+        one(partition(0, 0, 3, leader=1)),
+        "prod.json: $.topics[0].partitions[0].leader: broker 1 is no replica of this partition",
+    ),
+    "no number of replicas": (
+        one(partition(0, 0), config={"min.insync.replicas": "two"}),
+        'prod.json: $.topics[0].config["min.insync.replicas"]: "two" is no number of replicas',
+    ),
+}
+COMMANDS = (
+    ("snapshot",),
+    ("check",),
+    ("plan",),
+    ("what-if",),
+    ("place", "--partitions", "1", "--replication-factor", "1"),
+)
+
+
+@pytest.mark.parametrize(("text", "sentence"), FILES.values(), ids=FILES)
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
+def test_a_bad_file_is_told_by_every_command_with_the_place_in_it(rackspan, snapshot, command, text, sentence):
+    ran = rackspan(*command, "--snapshot", snapshot(text))
+    assert (ran.error, ran.code, ran.out) == (sentence, 2, "")
+
+
+@pytest.mark.parametrize("sentence", [sentence for _, sentence in FILES.values()], ids=FILES)
+def test_the_documentation_has_every_sentence_about_a_file(sentence):
+    assert f"`{sentence}`" in PAGE
+
+
+@pytest.mark.parametrize(
+    ("document", "arguments", "sentence", "hint"),
+    [
+        (cluster(), ["check"], "prod.json: holds no topics, so there is nothing to check", ""),
+        (cluster(), ["plan"], "prod.json: holds no topics, so there is nothing to plan", ""),
+        (cluster(), ["what-if"], "prod.json: holds no topics, so there is nothing to lose", ""),
+        *(
+            (
+                without_rack(2),
+                [*command],
+                "broker 2 has no rack id while others have one",
+                "give broker 2 a rack id, or pass --missing-rack-policy ignore to place without racks",
+            )
+            for command in (
+                ["check"],
+                ["plan"],
+                ["what-if"],
+                ["place", "--partitions", 1, "--replication-factor", 1],
+                ["place", "--partitions", 1, "--replication-factor", 1, "--placer", "Striped"],
+            )
+        ),
+        (
+            FINE,
+            ["place", "--partitions", 3, "--replication-factor", 7],
+            "--replication-factor 7 needs 7 eligible brokers, there are 6",
+            "lower it to 6 or add 1 broker",
+        ),
+        (
+            FINE,
+            ["place", "--partitions", 3, "--replication-factor", 2, "--brokers", "1"],
+            "--replication-factor 2 needs 2 eligible brokers, there is 1",
+            "lower it to 1 or add 1 broker",
+        ),
+        (
+            FINE,
+            ["plan", "--replication-factor", "orders=7"],
+            "topic orders: replicationFactor 7 needs 7 eligible brokers, there are 6",
+            "lower it to 6 or add 1 broker",
+        ),
+        (
+            FINE,
+            ["plan", "--partitions", "orders=1"],
+            "topic orders: the topic has 2 partitions and 1 are asked for; Kafka removes none",
+            "raise partitions to 2",
+        ),
+        *(
+            (
+                FINE,
+                [*command, "--drain-rack", "/eu", "--drain-rack", "/us"],
+                "all 6 brokers are drained, none is left to hold replicas",
+                "leave some",
+            )
+            for command in (["check"], ["plan"], ["place", "--partitions", 3, "--replication-factor", 1])
+        ),
+        *(
+            (
+                FINE,
+                [command, "--topic", "payment"],
+                '--topic "payment": matches no topic',
+                "the nearest are payments",
+            )
+            for command in ("check", "plan", "what-if")
+        ),
+        (
+            FINE,
+            ["check", "--topic", "pay("],
+            '--topic "pay(": is no regular expression: missing ), unterminated subpattern at position 3',
+            "",
+        ),
+        (
+            FINE,
+            ["plan", "--drain-rack", "/eu//r1"],
+            '--drain-rack: rack id "/eu//r1": step 2 is empty (after "/eu")',
+            "",
+        ),
+        (
+            FINE,
+            ["plan", "--drain-rack", "/eu/eu-1c"],
+            "--drain-rack /eu/eu-1c: the cluster has no such rack",
+            "the nearest are /eu/eu-1b, /eu/eu-1a, /eu/eu-1b/r1",
+        ),
+        (FINE, ["what-if", "--lose", "/eu//r1"], '--lose: rack id "/eu//r1": step 2 is empty (after "/eu")', ""),
+        (
+            FINE,
+            ["plan", "--drain-broker", 77],
+            "--drain-broker 77: the cluster has no broker 77",
+            "its brokers are 0, 1, 2, 3, 4, 5",
+        ),
+        (
+            FINE,
+            ["plan", "--replication-factor", "order=2"],
+            '--replication-factor "order=2": there is no topic order',
+            "the nearest are orders",
+        ),
+        (FINE, ["plan", "--partitions", "orders"], '--partitions "orders": write it as TOPIC=NUMBER', ""),
+        (
+            FINE,
+            ["plan", "--partitions", "orders=many"],
+            '--partitions "orders=many": "many" is no number from 1 to 1,000,000',
+            "",
+        ),
+        (
+            FINE,
+            ["plan", "--replication-factor", "orders=0"],
+            '--replication-factor "orders=0": "0" is no number from 1 to 32,767',
+            "",
+        ),
+        (
+            FINE,
+            ["plan", "--topic", "payments", "--replication-factor", "orders=2"],
+            '--replication-factor "orders=2": --topic leaves orders out',
+            "widen --topic, or leave it out",
+        ),
+        (
+            FINE,
+            ["check", "--levels", "region,zone"],
+            "broker 0 has the rack /eu/eu-1a/r1 of 3 steps, the topology has 2 levels",
+            "name as many --levels as the longest rack id has steps",
+        ),
+        (FINE, ["check", "--levels", "region,,rack"], '--levels "region,,rack": name 2 is empty', ""),
+        (FINE, ["check", "--levels", "a,a,b"], '--levels "a,a,b": "a" is named twice', ""),
+        (
+            FINE,
+            ["place", "--partitions", 3, "--replication-factor", 2, "--placer", "Random"],
+            '--placer "Random": no such placer is installed',
+            "there are MultiLevel, Rings, Simple, Striped",
+        ),
+        (
+            FINE,
+            ["place", "--partitions", 3, "--replication-factor", 2, "--start-index", 0],
+            "--start-index is for Simple, Striped and Rings; MultiLevel does not use it",
+            "vary --seed instead",
+        ),
+        (
+            FINE,
+            ["place", "--partitions", 3, "--replication-factor", 2, "--placer", "Simple", "--shift", 0, "--seed", 1],
+            "--shift and --seed exclude each other",
+            "leave one of them out",
+        ),
+        (
+            FINE,
+            ["place", "--partitions", 3, "--replication-factor", 2, "--brokers", "1,x"],
+            '--brokers "1,x": "x" is no broker id',
+            "write ids such as 1,2,3",
+        ),
+        (
+            FINE,
+            ["place", "--partitions", 3, "--replication-factor", 2, "--brokers", "1,99"],
+            '"99" names no broker of the cluster',
+            "correct or remove it",
+        ),
+        (
+            FINE,
+            ["check", "--bootstrap-server", "kafka:9092"],
+            "only one of --snapshot and --bootstrap-server can be used",
+            "pass --snapshot FILE, or --bootstrap-server HOST:PORT",
+        ),
+        (
+            FINE,
+            ["check", "--command-config", "client.properties"],
+            "--command-config is for --bootstrap-server",
+            "leave it out with a snapshot file",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused_with_a_sentence_and_what_to_do(
+    rackspan, snapshot, document, arguments, sentence, hint
+):
+    ran = rackspan(*arguments, "-o", "json", "--snapshot", snapshot(document))
+    assert (ran.error, ran.hint, ran.code) == (sentence, hint, 2)
+    if arguments[0] != "plan" or "topic orders" not in sentence:  # an infeasible plan is a document all the same
+        assert ran.out == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence", "hint"),
+    [
+        (["check"], "the cluster is missing", "pass --snapshot FILE, or --bootstrap-server HOST:PORT"),
+        (["check", "--snapshot", "nowhere.json"], "nowhere.json: there is no such file", ""),
+        (["check", "--snapshot", "."], ".: is a directory, not a file", ""),
+        (["chekc"], "No such command 'chekc'. Did you mean 'check'?", "see rackspan --help"),
+        (
+            ["check", "--snapshots", "x"],
+            "No such option: --snapshots (Possible options: --snapshot)",
+            "see rackspan check --help",
+        ),
+        (["place"], "Missing option '--partitions'", "see rackspan place --help"),
+        (
+            ["plan", "-o", "xml"],
+            (
+                "Invalid value for '--output' / '-o': 'xml' is not one of 'table', 'json', 'yaml', 'reassignment', "
+                "'markdown'"
+            ),
+            "see rackspan plan --help",
+        ),
+    ],
+)
+def test_wrong_usage_is_told_on_one_line(rackspan, snapshot, arguments, sentence, hint):
+    ran = rackspan(*arguments)
+    assert (ran.error, ran.hint, ran.code, ran.out) == (sentence, hint, 2, "")
+
+
+def test_many_problems_of_a_plan_are_told_shortly(rackspan, snapshot):
+    file = snapshot(cluster(*(topic(f"topic-{at}", [0, 3]) for at in range(9))))
+    wishes = [f"--replication-factor=topic-{at}={7 + at}" for at in range(9)]
+    ran = rackspan("plan", "--snapshot", file, *wishes)
+    errors = [line for line in ran.err.splitlines() if line.startswith("error: ")]
+    assert len(errors) == 6
+    assert errors[-1] == "error: and 4 more like that"
+    assert ran.code == 2

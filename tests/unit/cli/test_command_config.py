@@ -1,0 +1,120 @@
+"""Properties files of Kafka's own tools, in librdkafka's words."""
+
+import pytest
+
+from rackspan.kafka.command_config import CommandConfigError, read_command_config
+
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+
+
+def read(tmp_path, text):
+    file = tmp_path / "client.properties"
+    file.write_text(text)
+    return read_command_config(file)
+
+
+def test_what_tools_take_is_translated(tmp_path):
+    assert read(
+        tmp_path,
+        f"""
+        # comment, and ! another
+        ! bootstrap.servers=ignored
+        security.protocol = SASL_SSL
+        sasl.mechanism: SCRAM-SHA-512
+        sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required \\
+            username="ann" \\
+            password="a\\\\"b=c;";
+        ssl.truststore.type=pem
+        ssl.truststore.location=/etc/kafka/ca.pem
+        ssl.truststore.password=unused
+        ssl.keystore.type=PEM
+        ssl.keystore.location={tmp_path}/key.pem
+        ssl.key.password=secret
+        ssl.endpoint.identification.algorithm=
+        request.timeout.ms=5000
+        """,
+    ) == {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": "ann",
+        "sasl.password": 'a"b=c;',
+        "ssl.ca.location": "/etc/kafka/ca.pem",
+        "ssl.certificate.location": f"{tmp_path}/key.pem",
+        "ssl.key.location": f"{tmp_path}/key.pem",
+        "ssl.key.password": "secret",
+        "ssl.endpoint.identification.algorithm": "none",
+    }
+
+
+def test_inline_certificates_are_translated(tmp_path):
+    assert read(
+        tmp_path,
+        "ssl.truststore.type=PEM\nssl.truststore.certificates=A\\nB\nssl.keystore.type=PEM\n"
+        "ssl.keystore.certificate.chain=C\nssl.keystore.key=D\n",
+    ) == {"ssl.ca.pem": "A\nB", "ssl.certificate.pem": "C", "ssl.key.pem": "D"}
+
+
+def test_librdkafkas_own_names_and_pkcs12_pass_through(tmp_path):
+    text = "sasl.username=ann\nssl.ca.location=ca.pem\nssl.keystore.type=PKCS12\nssl.keystore.location=k.p12\n"
+    assert read(tmp_path, text + "ssl.keystore.password=x\n") == {
+        "sasl.username": "ann",
+        "ssl.ca.location": "ca.pem",
+        "ssl.keystore.location": "k.p12",
+        "ssl.keystore.password": "x",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (
+            "ssl.truststore.location=ca.jks",
+            (
+                "ssl.truststore.location: ca.jks is a JKS store, which cannot be read here; run "
+                "`keytool -list -rfc -keystore ca.jks > truststore.pem`, name that file, and set "
+                "ssl.truststore.type=PEM"
+            ),
+        ),
+        (
+            "ssl.keystore.location=k.jks",
+            (
+                "ssl.keystore.location: k.jks is a JKS store, which cannot be read here; run `keytool -importkeystore "
+                "-srckeystore k.jks -destkeystore keystore.p12 -deststoretype PKCS12`, name that file, and set "
+                "ssl.keystore.type=PKCS12"
+            ),
+        ),
+        (
+            "sasl.jaas.config=com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true;",
+            (
+                "sasl.jaas.config: only PlainLoginModule and ScramLoginModule are understood; for other mechanisms "
+                "write librdkafka's own properties"
+            ),
+        ),
+        (f'sasl.jaas.config={PLAIN} required username="ann";', "sasl.jaas.config: holds no password"),
+    ],
+)
+def test_what_cannot_be_translated_gets_a_sentence(tmp_path, text, sentence):
+    with pytest.raises(CommandConfigError) as caught:
+        read(tmp_path, text)
+    assert str(caught.value) == f"{tmp_path}/client.properties: {sentence}"
+
+
+def test_a_file_that_cannot_be_used_is_bad_input(rackspan, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    live = ("check", "--bootstrap-server", "127.0.0.1:1", "--command-config")
+    ran = rackspan(*live, "nowhere.properties")
+    assert (ran.code, ran.error) == (2, "nowhere.properties: cannot be read: No such file or directory")
+    (tmp_path / "bad.properties").write_text("retires=3\n")
+    ran = rackspan(*live, "bad.properties")
+    assert (ran.code, ran.error) == (2, '--command-config: No such configuration property: "retires"')
+
+
+def test_a_password_is_never_printed(rackspan, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "client.properties").write_text(
+        f'security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config={PLAIN} required username="ann" '
+        'password="canary";\n'
+    )
+    ran = rackspan("check", "--bootstrap-server", "127.0.0.1:1", "--command-config", "client.properties")
+    assert ran.code == 3
+    assert "canary" not in ran.out + ran.err

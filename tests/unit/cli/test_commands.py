@@ -1,0 +1,383 @@
+"""What each command prints, for programs and for people."""
+
+import json
+
+import pytest
+import yaml
+from tests.unit.cli.conftest import cluster, topic
+
+LEVELS = ("--levels", "region,zone,rack")
+KIP_36 = {0: "rack1", 1: "rack3", 2: "rack3", 3: "rack2", 4: "rack2", 5: "rack1"}
+FAIR = topic("orders", [0, 3], [4, 2], config={"min.insync.replicas": 2}, sizeBytes=1000)
+UNFAIR = topic("payments", [0, 1, 3], [1, 0, 2], [4, 2], sizeBytes=10)
+
+
+@pytest.fixture
+def prod(snapshot):
+    return snapshot(cluster(FAIR, UNFAIR))
+
+
+# -- snapshot --------------------------------------------------------------------------------------------------------
+
+
+def test_a_snapshot_is_written_with_all_that_was_left_out(rackspan, prod):
+    ran = rackspan("snapshot", "--snapshot", prod)
+    assert ran.code == 0
+    assert ran.json["topics"][0] == {
+        "name": "orders",
+        "partitions": [
+            {"partition": 0, "replicas": [0, 3], "isr": [0, 3], "leader": 0, "sizeBytes": 1000},
+            {"partition": 1, "replicas": [4, 2], "isr": [4, 2], "leader": 4, "sizeBytes": 1000},
+        ],
+        "config": {"min.insync.replicas": "2"},
+    }
+    assert rackspan("snapshot", "--snapshot", "-", stdin=ran.out).out == ran.out
+    assert yaml.safe_load(rackspan("snapshot", "--snapshot", prod, "-o", "yaml").out) == ran.json
+
+
+def test_a_snapshot_without_topics_can_be_looked_at_and_placed_on(rackspan, snapshot):
+    empty = snapshot(cluster())
+    assert rackspan("snapshot", "--snapshot", empty).json["topics"] == []
+    assert "6 brokers, 0 topics" in rackspan("snapshot", "--snapshot", empty, "-o", "table").out
+    placed = rackspan("place", "--snapshot", empty, "--partitions", 2, "--replication-factor", 2, "-o", "json")
+    assert len(placed.json["placement"]) == 2
+
+
+def test_sizes_of_log_directories_are_those_of_the_largest_replica(rackspan, prod, tmp_path):
+    directory = {
+        "logDir": "/data",
+        "error": None,
+        "partitions": [
+            {"partition": "orders-0", "size": 500, "offsetLag": 0, "isFuture": False},
+            {"partition": "orders-1", "size": 900, "offsetLag": 0, "isFuture": True},
+        ],
+    }
+    other = {"logDir": "/data", "partitions": [{"partition": "orders-0", "size": 700}]}
+    document = {"version": 1, "brokers": [{"broker": 0, "logDirs": [directory]}, {"broker": 3, "logDirs": [other]}]}
+    headers = "Querying brokers for log directories information\nReceived log directory information from brokers 0,3\n"
+    (tmp_path / "dirs.txt").write_text(headers + json.dumps(document) + "\n")
+    topics = rackspan("snapshot", "--snapshot", prod, "--log-dirs", "dirs.txt").json["topics"]
+    assert [partition["sizeBytes"] for partition in topics[0]["partitions"]] == [700, 1000]
+    refused = rackspan("snapshot", "--snapshot", prod, "--log-dirs", prod)
+    assert refused.error == 'prod.json: $.brokers[0]: the field "logDirs" is missing'
+    (tmp_path / "none.txt").write_text(headers)
+    refused = rackspan("snapshot", "--snapshot", prod, "--log-dirs", "none.txt")
+    assert refused.error == "none.txt: holds no line of JSON; write it with kafka-log-dirs.sh --describe"
+
+
+# -- check -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_cluster_out_of_compliance_is_exit_code_1(rackspan, prod):
+    ran = rackspan("check", "--snapshot", prod, *LEVELS, "-o", "json")
+    assert ran.code == 1
+    assert ran.json == {
+        "summary": {
+            "partitions": 5,
+            "nonCompliant": 2,
+            "moves": 2,
+            "unfair": {"region": 1, "zone": 1, "rack": 0},
+            "findings": 2,
+            "byRule": {"NotCompliant": 2},
+            "bySeverity": {"high": 2},
+        },
+        "findings": [
+            {
+                "topic": "payments",
+                "partition": partition,
+                "level": level,
+                "domain": domain,
+                "reason": "TooManyReplicas",
+                "excess": 1,
+                "broker": None,
+                "rule": "NotCompliant",
+                "severity": "high",
+                "moves": 1,
+                "message": f"{level} {domain} holds 1 too many",
+                "fix": "rackspan plan: 1 replica to copy, none does with fewer",
+                "id": ran.json["findings"][partition]["id"],
+            }
+            for partition, level, domain in ((0, "zone", "/eu/eu-1a"), (1, "region", "/eu"))
+        ],
+    }
+
+
+def test_what_is_wrong_beside_compliance_is_told_too(rackspan, snapshot):
+    behind = topic("behind", [0, 3], [1, 4], [2, 5])
+    behind["partitions"][0] |= {"isr": [3], "leader": 3}
+    behind["partitions"][1] |= {"isr": [], "leader": None}
+    file = snapshot(cluster(behind))
+    ran = rackspan("check", "--snapshot", file, *LEVELS, "-o", "json")
+    assert [(one["rule"], one["partition"], one["severity"]) for one in ran.json["findings"]] == [
+        ("Offline", 1, "critical"),
+        ("UnderReplicated", 0, "medium"),
+        ("LeaderNotPreferred", 0, "low"),
+    ]
+    assert ran.code == 1
+    shown = rackspan("check", "--snapshot", file, *LEVELS).out
+    assert "3 partitions: all are compliant" in shown
+    assert "3 other findings:" in shown
+    assert "behind-1" in shown
+
+
+def test_findings_are_of_their_own_partition_whatever_the_replication_factors(rackspan, snapshot):
+    rows = {"r3": [0, 1, 2], "r2": [3, 4], "r4": [0, 1, 2, 3], "r1": [0], "fine": [1, 4], "s3": [3, 4, 5]}
+    file = snapshot(cluster(*(topic(name, replicas) for name, replicas in rows.items())))
+    found = rackspan("check", "--snapshot", file, *LEVELS, "-o", "json").json["findings"]
+    assert [(one["topic"], one["domain"], one["excess"]) for one in found if one["level"] == "region"] == [
+        ("r3", "/eu", 1),
+        ("r2", "/us", 1),
+        ("r4", "/eu", 1),
+        ("s3", "/us", 1),
+    ]
+    shown = [line.split() for line in rackspan("check", "--snapshot", file, *LEVELS).out.splitlines()]
+    assert {line[0] for line in shown if line and line[0] in rows} == {"r3", "r2", "r4", "s3"}
+    assert all("/us" in " ".join(line) for line in shown if line and line[0] in ("r2", "s3"))
+
+
+def test_a_compliant_cluster_is_exit_code_0(rackspan, prod):
+    ran = rackspan("check", "--snapshot", prod, "--topic", "ord.*", *LEVELS)
+    assert (ran.code, ran.out.strip()) == (0, "2 partitions: all are compliant")
+
+
+def test_the_table_of_a_check_begins_with_the_worst_and_says_what_it_left_out(rackspan, snapshot):
+    bad = cluster(topic("mild", *([0, 3, 5],) * 30), topic("worst", [0, 1, 3], [1, 0, 5]))
+    drained = ("--drain-broker", 0, "--drain-broker", 1)
+    ran = rackspan("check", "--snapshot", snapshot(bad), *LEVELS, *drained)
+    lines = [line.split() for line in ran.out.splitlines()]
+    assert ran.out.startswith("32 of 32 partitions are out of compliance; ")
+    assert next(line for line in lines if line and line[0] in ("mild", "worst"))[0] == "worst"
+    assert "broker 1 is drained" in ran.out
+    assert "… and 12 more partitions (--all prints them)" in ran.out
+    everything = rackspan("check", "--snapshot", "prod.json", *LEVELS, *drained, "--all")
+    assert sum(line.lstrip().startswith(("mild", "worst")) for line in everything.out.splitlines()) == 32
+
+
+def test_a_broker_that_is_gone_may_be_named_when_it_is_drained(rackspan, snapshot):
+    ran = rackspan("check", "--snapshot", snapshot(cluster(topic("a", [0, 9]))), "--drain-broker", 9, "-o", "json")
+    assert ran.code == 1
+    assert [(one["domain"], one["reason"]) for one in ran.json["findings"]] == [("9", "BrokerUnknown")]
+
+
+def test_brokers_without_racks_are_judged_when_that_is_asked_for(rackspan, snapshot):
+    file = snapshot(cluster(UNFAIR, racks={0: "/eu/a/r", 1: None, 2: "/eu", 3: "/us", 4: "/us"}))
+    ran = rackspan("check", "--snapshot", file, "--missing-rack-policy", "ignore", "-o", "json")
+    assert (ran.code, ran.json["summary"]["unfair"]) == (0, {})
+
+
+# -- what-if ---------------------------------------------------------------------------------------------------------
+
+
+def test_every_domain_of_every_level_is_lost_once(rackspan, prod):
+    ran = rackspan("what-if", "--snapshot", prod, *LEVELS, "-o", "json")
+    assert ran.code == 0
+    assert ran.json["partitions"] == 5
+    assert ran.json["now"] == {"offline": 0, "notWritable": 0, "lastReplica": 0, "replicas": 0, "bytes": 0}
+    rows = {(row["level"], row["domain"]): row for row in ran.json["losses"]}
+    assert [level for level, _ in rows] == ["region"] * 2 + ["zone"] * 4 + ["rack"] * 6 + ["broker"] * 6
+    assert rows["region", "/eu"] == {
+        "level": "region",
+        "domain": "/eu",
+        "brokers": 3,
+        "offline": 1,
+        "notWritable": 3,
+        "lastReplica": 4,
+        "replicas": 8,
+        "bytes": 2060,
+    }
+    assert ran.json["losses"][0]["domain"] == "/eu"  # the worst of its level
+
+
+def test_several_domains_are_lost_together(rackspan, prod):
+    ran = rackspan("what-if", "--snapshot", prod, *LEVELS, "--lose", "/eu/eu-1a", "--lose", "us", "-o", "json")
+    (row,) = ran.json["losses"]
+    assert (row["domain"], row["brokers"], row["offline"]) == ("/eu/eu-1a + /us", 5, 2)
+
+
+def test_bytes_are_unknown_where_no_size_is(rackspan, snapshot):
+    file = snapshot(cluster(topic("a", [0, 3])))
+    rows = rackspan("what-if", "--snapshot", file, "-o", "json").json["losses"]
+    assert {row["bytes"] for row in rows} == {None}
+    assert "?" in rackspan("what-if", "--snapshot", file).out
+
+
+# -- place -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("racks", "arguments", "expected"),
+    [
+        (
+            KIP_36,
+            ["--partitions", 12, "--replication-factor", 3, "--placer", "Striped", "--start-index", 0, "--shift", 0],
+            "0,3,1 3,1,5 1,5,4 5,4,2 4,2,0 2,0,3 0,4,2 3,2,0 1,0,3 5,3,1 4,1,5 2,5,4",
+        ),
+        (
+            {0: "rack1", 1: "rack2", 2: "rack2"},
+            ["--partitions", 3, "--replication-factor", 2, "--placer", "Striped", "--start-index", 0, "--shift", 0],
+            "0,1 1,0 2,0",
+        ),
+        (
+            dict.fromkeys(range(3)),
+            ["--partitions", 6, "--replication-factor", 3, "--placer", "Simple", "--start-index", 2, "--shift", 2],
+            "2,0,1 0,1,2 1,2,0 2,1,0 0,2,1 1,0,2",
+        ),
+        (
+            {0: "/dc1/r1", 1: "/dc2/r1", 2: "/dc2/r2"},
+            ["--partitions", 4, "--replication-factor", 3, "--placer", "Rings", "--start-index", 0],
+            "0,1,2 1,0,2 1,0,2 0,1,2",
+        ),
+    ],
+    ids=["KIP-36 six brokers", "KIP-36 three brokers", "the article", "KIP-879 repaired"],
+)
+def test_published_examples_come_out_to_the_letter(rackspan, snapshot, racks, arguments, expected):
+    ran = rackspan("place", "--snapshot", snapshot(cluster(racks=racks)), *arguments, "-o", "json")
+    assert " ".join(",".join(map(str, row)) for row in ran.json["placement"]) == expected
+
+
+def test_a_placement_is_the_same_each_time_and_another_with_another_seed(rackspan, prod):
+    command = ("place", "--snapshot", prod, "--partitions", 24, "--replication-factor", 3, "-o", "json", *LEVELS)
+    first, again, other = rackspan(*command), rackspan(*command), rackspan(*command, "--seed", 7)
+    assert first.out == again.out
+    assert (first.json["placer"], first.json["seed"], other.json["seed"]) == ("MultiLevel", 0, 7)
+    assert first.json["placement"] != other.json["placement"]
+
+
+def test_what_lies_on_brokers_counts(rackspan, snapshot):
+    file = snapshot(cluster(topic("a", *([0],) * 50), racks={0: "/a", 1: "/b"}))
+    placed = rackspan("place", "--snapshot", file, "--partitions", 10, "--replication-factor", 1, "-o", "json")
+    assert {broker for row in placed.json["placement"] for broker in row} == {1}
+
+
+def test_only_the_brokers_that_were_named_are_used(rackspan, prod):
+    command = ("place", "--snapshot", prod, "--partitions", 6, "--replication-factor", 2, "-o", "json")
+    named = rackspan(*command, "--brokers", "1, 3,5")
+    assert {broker for row in named.json["placement"] for broker in row} == {1, 3, 5}
+    drained = rackspan(*command, "--drain-rack", "/us/us-1a", "--drain-broker", 2)
+    assert {broker for row in drained.json["placement"] for broker in row} <= {0, 1, 5}
+
+
+def test_a_placer_that_knows_no_racks_needs_none(rackspan, snapshot):
+    file = snapshot(cluster(racks={0: "/a", 1: None}))
+    command = ("place", "--snapshot", file, "--partitions", 1, "--replication-factor", 2, "-o", "json")
+    assert rackspan(*command, "--placer", "Simple").code == 0
+    assert rackspan(*command).code == 2
+    assert rackspan(*command, "--missing-rack-policy", "ignore").code == 0
+
+
+# -- plan ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_plan_has_its_certificate_and_only_what_changes(rackspan, prod):
+    ran = rackspan("plan", "--snapshot", prod, *LEVELS, "-o", "json")
+    assert ran.code == 0
+    plan = ran.json
+    assert list(plan) == [
+        *("hash", "feasible", "moves", "lowerBound", "gap", "reorders", "bytes", "before", "after", "partitions")
+    ]
+    assert (plan["feasible"], plan["moves"], plan["lowerBound"], plan["gap"]) == (True, 2, 2, 0)
+    assert plan["bytes"] == 20
+    assert (plan["before"]["nonCompliant"], plan["after"]["nonCompliant"]) == (2, 0)
+    assert [level["level"] for level in plan["after"]["levels"]] == ["region", "zone", "rack", "broker"]
+    assert plan["after"]["levels"][-1]["replicas"].keys() == {"min", "max"}
+    assert [(one["topic"], one["partition"], one["from"]) for one in plan["partitions"]] == [
+        ("payments", 0, [0, 1, 3]),
+        ("payments", 1, [1, 0, 2]),
+    ]
+    assert yaml.safe_load(rackspan("plan", "--snapshot", prod, *LEVELS, "-o", "yaml").out) == plan
+
+
+def after(document, plan):
+    """The cluster once a plan was carried out."""
+    changed = {(one["topic"], one["partition"]): one["replicas"] for one in plan["partitions"]}
+    for one in document["topics"]:
+        for partition in one["partitions"]:
+            partition["replicas"] = changed.get((one["name"], partition["partition"]), partition["replicas"])
+    return document
+
+
+@pytest.mark.parametrize("wishes", [[], ["--drain-broker", 2], ["--drain-rack", "/us/us-1a"], ["--rebalance"]])
+def test_a_second_plan_is_empty_and_the_check_clean(rackspan, snapshot, wishes):
+    document = cluster(FAIR, UNFAIR)
+    plan = rackspan("plan", "--snapshot", snapshot(document), *LEVELS, *wishes, "-o", "json").json
+    assert plan["partitions"]
+    done = snapshot(after(json.loads(json.dumps(document)), plan))
+    again = rackspan("plan", "--snapshot", done, *LEVELS, *wishes, "-o", "json").json
+    assert (again["moves"], again["partitions"]) == (0, [])
+    drains = [] if wishes == ["--rebalance"] else wishes
+    assert rackspan("check", "--snapshot", done, *LEVELS, *drains).code == 0
+
+
+def test_a_reassignment_is_what_kafkas_tool_takes_and_creates_nothing(rackspan, prod):
+    wishes = ("--partitions", "orders=3", "--replication-factor", "orders=3")
+    ran = rackspan("plan", "--snapshot", prod, *LEVELS, "--topic", "orders", *wishes, "-o", "reassignment")
+    assert ran.json.keys() == {"version", "partitions"}
+    assert ran.json["version"] == 1
+    assert [one.keys() for one in ran.json["partitions"]] == [{"topic", "partition", "replicas"}] * 2
+    assert [len(one["replicas"]) for one in ran.json["partitions"]] == [3, 3]
+    assert "kafka-topics.sh --bootstrap-server HOST:PORT --alter --topic orders --partitions 3" in ran.err
+    assert ran.code == 0
+
+
+def test_of_an_infeasible_plan_nothing_can_be_executed(rackspan, prod):
+    wishes = ("--replication-factor", "orders=9")
+    ran = rackspan("plan", "--snapshot", prod, *LEVELS, *wishes, "-o", "reassignment")
+    assert (ran.code, ran.out) == (2, "")
+    plan = rackspan("plan", "--snapshot", prod, *LEVELS, *wishes, "-o", "json").json
+    assert plan["feasible"] is False
+    assert plan["problems"] == [
+        {
+            "topics": ["orders"],
+            "reason": "replicationFactor 9 needs 9 eligible brokers, there are 6",
+            "smallestChange": "lower it to 6 or add 3 brokers",
+        }
+    ]
+
+
+def test_the_plan_for_a_pull_request_begins_with_the_certificate_and_folds_the_details(rackspan, prod):
+    text = rackspan("plan", "--snapshot", prod, *LEVELS, "-o", "markdown").out
+    assert text.startswith("## Kafka reassignment plan `")
+    certificate, topics, details = (
+        text.index(part) for part in ("| lower bound | 2 |", "| `payments` | 2 |", "<details>")
+    )
+    assert certificate < topics < details < text.index("</details>")
+
+
+def test_the_plan_for_people_says_what_is_wrong_what_it_costs_and_what_changes(rackspan, prod):
+    text = rackspan("plan", "--snapshot", prod, *LEVELS).out
+    assert "2 of 5 partitions are out of compliance now, 0 afterwards" in text
+    assert "2 moves, the fewest there can be (lower bound 2); 20 B to copy" in text
+    assert "0 1 3" in text
+    assert rackspan("plan", "--snapshot", prod, *LEVELS, "--topic", "orders").out.startswith("nothing to do: ")
+
+
+# -- all -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["snapshot", "place", "plan", "check", "what-if"])
+def test_help_has_examples_and_exit_codes(rackspan, command):
+    ran = rackspan(command, "--help")
+    assert ran.code == 0
+    assert f"$ rackspan {command}" in ran.out
+    assert "Exit codes: 0 fine, 1 out of compliance" in ran.out
+
+
+def test_a_defect_is_one_line_too(rackspan, prod, monkeypatch):
+    def broken(*_):
+        raise RuntimeError("out of\nluck")
+
+    monkeypatch.setattr("rackspan.cli.check.examine", broken)
+    ran = rackspan("check", "--snapshot", prod)
+    assert (ran.code, ran.error) == (70, "a defect of rackspan: RuntimeError: out of luck")
+    assert ran.hint == "RACKSPAN_DEBUG=1 shows where; please report it"
+
+
+@pytest.mark.parametrize(
+    ("program", "shown"),
+    [("/usr/bin/kubectl-rackspan", "kubectl rackspan"), ("/usr/bin/rackspan", "rackspan"), ("__main__.py", "rackspan")],
+)
+def test_usage_shows_how_it_was_called(monkeypatch, program, shown):
+    from rackspan.cli.errors import called_as
+
+    monkeypatch.setattr("sys.argv", [program])
+    assert called_as() == shown

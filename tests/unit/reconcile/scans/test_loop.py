@@ -1,0 +1,189 @@
+"""The loop over all topologies: one that cannot be scanned is no other one's trouble, and nothing is asked in vain."""
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import pytest
+from tests.crds.manifests import TOPOLOGY, changed
+from tests.unit.reconcile.scans.things import at
+
+from rackspan.api.labels import SCAN_NOW
+from rackspan.api.meta import ObjectKey
+from rackspan.api.reasons import Reason
+from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.inventory import Inventory
+from rackspan.reconcile.scans import loop as loops
+from rackspan.reconcile.scans.loop import ScanLoop, ScanTools
+from rackspan.reconcile.scans.runs import RunKind, read_run
+from rackspan.reconcile.scans.setup import ScanSetup
+
+REFUSED = Failure(Reason.NOT_AUTHORIZED, "no right to create jobs", Remedy.ACCESS)
+
+
+@dataclass
+class MemoryRuns:
+    """A namespace for scans. `refusing` are topologies' namespaces whose scans the API server does not take."""
+
+    clock: object
+    objects: dict = field(default_factory=dict)
+    refusing: set = field(default_factory=set)
+    lists: int = 0
+
+    async def runs(self, *, applications):
+        self.lists += 1
+        return [read_run(RunKind(body["kind"]), body) for body in self.objects.values()]
+
+    async def start(self, body):
+        if body["metadata"]["labels"]["rackspan.dev/topology-namespace"] in self.refusing:
+            raise FailureError(REFUSED)
+        name = body["metadata"]["name"]
+        if name in self.objects:
+            return False
+        body["metadata"] |= {"uid": f"uid-of-{name}", "creationTimestamp": self.clock().isoformat()}
+        self.objects[name] = body
+        return True
+
+    async def delete(self, run):
+        self.objects.pop(run.name, None)
+
+
+@dataclass
+class MemoryKube:
+    announced: list = field(default_factory=list)
+    keys: set = field(default_factory=set)
+
+    def announce(self, announcement):
+        self.announced.append(announcement)
+
+    async def list_keys(self, kind):
+        return self.keys
+
+
+class World:
+    """A loop with a clock that the test sets."""
+
+    def __init__(self):
+        self.now = at("2026-01-31 02:59")
+        self.runs = MemoryRuns(lambda: self.now)
+        self.kube = MemoryKube()
+        self.inventory = Inventory()
+        self.told = []
+        self.setup = ScanSetup("rackspan", "rackspan-scan:1")
+        self.restart()
+
+    def restart(self):
+        """Another process: what is not in an object is forgotten."""
+        tools = ScanTools(self.inventory, self.kube, self.runs, self.setup, clock=lambda: self.now)
+        self.inventory.scans.clear()
+        self.loop = ScanLoop(tools, self.told.append)
+
+    def topology(self, namespace="kafka", *, request=None, **compliance):
+        metadata = {"name": "prod", "namespace": namespace, "uid": f"uid-of-{namespace}", "generation": 1}
+        if request:
+            metadata["annotations"] = {SCAN_NOW: request}
+        patch = {"metadata": metadata, "spec": {"compliance": compliance} if compliance else {}}
+        self.inventory.put_topology(changed(TOPOLOGY, patch))
+
+    def facts(self, namespace="kafka"):
+        return self.inventory.scans[ObjectKey(namespace, "prod")]
+
+
+@pytest.fixture
+def world():
+    return World()
+
+
+async def test_where_nobody_asks_for_scans_nothing_is_asked(world):
+    world.topology()
+    assert [await world.loop.turn() for _ in range(3)] == [60, 60, 60]
+    assert world.runs.lists == 1, "what an earlier operator left"
+    assert world.told == []
+
+
+async def test_a_scan_is_slept_for_until_it_is_due(world):
+    world.topology(schedule="0 3 * * *")
+    assert await world.loop.turn() == 60
+    world.now = at("2026-01-31 02:59") + timedelta(seconds=50)
+    assert await world.loop.turn() == 10
+    world.now = at("2026-01-31 03:00")
+    assert await world.loop.turn() == 5, "one runs"
+    assert len(world.runs.objects) == 1
+    await world.loop.turn()
+    assert len(world.runs.objects) == 1
+
+
+async def test_a_topology_that_is_refused_holds_back_no_other(world):
+    world.runs.refusing = {"kafka"}
+    world.topology(request="a")
+    world.topology("shop", request="a")
+    assert await world.loop.turn() < 60
+    assert len(world.runs.objects) == 1
+    assert world.facts().trouble.reason == Reason.SCAN_NOT_STARTED
+    assert world.facts("shop").trouble is None
+    world.runs.refusing = set()
+    await world.loop.turn()
+    assert len(world.runs.objects) == 2
+    assert world.facts().trouble is None
+
+
+async def test_a_restart_before_the_status_was_written_starts_nothing_twice(world):
+    world.topology(request="a", schedule="0 3 * * *")
+    await world.loop.turn()
+    world.restart()
+    await world.loop.turn()
+    assert len(world.runs.objects) == 1
+    assert world.facts().memory.handled_request == "a"
+
+
+async def test_news_are_told_only_when_there_are_any(world):
+    world.topology(request="a")
+    await world.loop.turn()
+    number = len(world.told)
+    await world.loop.turn()
+    await world.loop.turn()
+    assert len(world.told) == number
+
+
+async def test_scans_of_a_topology_that_is_gone_go_too(world, monkeypatch):
+    world.topology(request="a")
+    await world.loop.turn()
+    world.inventory.drop_topology(ObjectKey("kafka", "prod"))
+    await world.loop.turn()
+    assert world.runs.objects, "it may only not be listed yet"
+    monkeypatch.setattr(loops, "_ORPHAN_SECONDS", 0)
+    world.kube.keys = {ObjectKey("kafka", "prod")}
+    await world.loop.turn()
+    assert world.runs.objects, "the API server still has it"
+    world.kube.keys = set()
+    await world.loop.turn()
+    assert world.runs.objects == {}
+
+
+async def test_scans_of_another_operators_topologies_are_left_alone(world, monkeypatch):
+    monkeypatch.setattr(loops, "_ORPHAN_SECONDS", 0)
+    world.topology(request="a")
+    await world.loop.turn()
+    world.inventory.drop_topology(ObjectKey("kafka", "prod"))
+    tools = ScanTools(world.inventory, world.kube, world.runs, world.setup, ("shop",), lambda: world.now)
+    other = ScanLoop(tools, world.told.append)
+    world.topology("shop", schedule="@daily")
+    await other.turn()
+    assert len(world.runs.objects) == 1
+
+
+async def test_a_stuck_scan_is_ended_by_the_operator_where_nothing_else_ends_it(world):
+    world.topology(request="a", activeDeadlineSeconds=600)
+    await world.loop.turn()
+    world.now += timedelta(seconds=662)
+    await world.loop.turn()
+    assert world.runs.objects == {}
+    assert world.facts().last.reason == Reason.SCAN_TIMED_OUT
+    await world.loop.turn()
+    assert world.facts().last.reason == Reason.SCAN_TIMED_OUT
+
+
+async def test_without_a_namespace_for_scans_that_is_told(world):
+    world.topology(schedule="@daily")
+    tools = ScanTools(world.inventory, world.kube, None, ScanSetup(image="i:1"), clock=lambda: world.now)
+    await ScanLoop(tools, world.told.append).turn()
+    assert world.facts().trouble.reason == Reason.SCAN_NOT_SET_UP
