@@ -1,5 +1,6 @@
 """A Kubernetes of the chart's own, because a chart installs what the whole cluster shares: definitions and rights."""
 
+import dataclasses
 import json
 import secrets
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from kubernetes import client, config
 from tests.chart.helm import CHART, Helm
 
 AUDIT_POLICY = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [{"level": "Metadata"}]}
-SHOP, SECRET = "shop", "kafka-login"
+SHOP, SECRET, SCANNED = "shop", "kafka-login", "scanned"
 
 
 @pytest.fixture(scope="session")
@@ -64,17 +65,18 @@ def plane(processes, kubernetes_binaries, helm):
     policy.write_text(json.dumps(AUDIT_POLICY))
     flags = [f"--audit-policy-file={policy}", f"--audit-log-path={audit}", "--audit-log-maxsize=1000"]
     started = ControlPlane.start(directory, processes, kubernetes_binaries, apiserver_flags=flags)
-    for name in (SHOP, "elsewhere"):
+    for name in (SHOP, SCANNED, "elsewhere"):
         started.kubectl("create", "namespace", name)
-    started.kubectl(
-        "create",
-        "secret",
-        "generic",
-        SECRET,
-        f"--namespace={SHOP}",
-        "--from-literal=username=rackspan",
-        f"--from-literal=password={secrets.token_hex()}",
-    )
+    for name in (SHOP, SCANNED):
+        started.kubectl(
+            "create",
+            "secret",
+            "generic",
+            SECRET,
+            f"--namespace={name}",
+            "--from-literal=username=rackspan",
+            f"--from-literal=password={secrets.token_hex()}",
+        )
     yield Plane(started.cluster, Helm(helm, started.kubeconfig), audit)
     started.destroy()
 
@@ -88,6 +90,12 @@ class Release:
     namespace: str
     port: int
     path: object
+    watched: str = SHOP
+
+    def of_scans(self, path):
+        """The same release as its scans' ServiceAccount sees it."""
+        self.plane.cluster.kubeconfig_for_service_account(self.namespace, f"{self.name}-scan", path)
+        return dataclasses.replace(self, path=path)
 
     @property
     def user(self):
@@ -152,6 +160,15 @@ def narrow(plane, wide, tmp_path_factory):
     return install(plane, "narrow", "rackspan-narrow", tmp_path_factory, values)
 
 
-@pytest.fixture(params=["wide", "narrow"])
+@pytest.fixture(scope="session")
+def scanning(plane, wide, tmp_path_factory):
+    """The chart with scans, for a namespace of its own."""
+    scan = {"enabled": True, "sparkOnKubernetes": True}
+    values = {"watchNamespaces": [SCANNED], "scan": scan, "crds": {"install": False}}
+    release = install(plane, "scanning", "rackspan-scanning", tmp_path_factory, values)
+    return dataclasses.replace(release, watched=SCANNED)
+
+
+@pytest.fixture(params=["wide", "narrow", "scanning"])
 def release(request):
     return request.getfixturevalue(request.param)

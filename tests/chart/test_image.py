@@ -1,6 +1,10 @@
-"""The Dockerfile. It takes no container engine: its own commands are run, in folders that stand for its paths."""
+"""The Dockerfile. It takes no container engine: its own commands are run, in folders that stand for its paths.
+
+Those of the scan's stages are run where its image is really built: in tests/e2e.
+"""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,12 +15,117 @@ from dev.paths import REPOSITORY
 from tests.chart import dockerfile
 from tests.chart.helm import CHART, only
 
+from rackspan.reconcile.scans.setup import DEFAULT_APPLICATION
+
 ARGUMENTS, STAGES = dockerfile.read(REPOSITORY / "Dockerfile")
 
 
-def test_both_stages_stand_on_one_base_that_can_be_chosen():
+def test_every_stage_stands_on_one_base_that_can_be_chosen():
     assert ARGUMENTS == {"BASE_IMAGE": "python:3.12-slim"}
-    assert {name: stage.base for name, stage in STAGES.items()} == dict.fromkeys(["build", "operator"], "${BASE_IMAGE}")
+    standing_on_base = dict.fromkeys(["build", "operator", "spark", "scan"], "${BASE_IMAGE}")
+    assert {name: stage.base for name, stage in STAGES.items()} == {**standing_on_base, "code": "build"}
+
+
+def test_the_operators_stages_never_meet_spark():
+    behind = ["operator", "build"]
+    assert [i.rest for name in behind for i in STAGES[name].all("COPY") if "--from=" in i.rest] == [
+        "--from=build /opt/rackspan /opt/rackspan"
+    ]
+    assert not [i.rest for name in behind for i in STAGES[name].instructions if "spark" in i.rest or "scan" in i.rest]
+    lock = (REPOSITORY / "requirements" / "operator.lock").read_text()
+    assert "pyspark" not in lock
+
+
+def test_the_scan_is_installed_from_its_lock_by_hash():
+    installed = [i.rest for i in STAGES["spark"].all("RUN") if re.search(r"pip .*\b(install|wheel) ", i.rest)]
+    assert len(installed) == 4
+    assert all("--require-hashes" in command or "--no-index" in command for command in installed)
+    lock = (REPOSITORY / "requirements" / "scan.lock").read_text()
+    assert re.search(r"^pyspark==4\.", lock, re.MULTILINE)
+    assert "://" not in lock
+    pinned = re.compile(r"^([a-z0-9-]+)==(\S+)", re.MULTILINE)
+    of_operator = set(pinned.findall((REPOSITORY / "requirements" / "operator.lock").read_text()))
+    assert of_operator <= set(pinned.findall(lock))
+
+
+def test_the_scan_runs_as_a_user_with_a_name_and_starts_as_spark_expects():
+    final, operator = STAGES["scan"], STAGES["operator"]
+    assert final.one("USER").rest == operator.one("USER").rest
+    uid = final.one("USER").rest.split(":")[0]
+    assert f"useradd --uid {uid} " in final.one("RUN").rest
+    assert final.one("ENTRYPOINT").words() == ["scan-entrypoint"]
+    assert "images/scan-entrypoint.sh /usr/local/bin/scan-entrypoint" in [i.rest for i in final.all("COPY")]
+    assert final.one("WORKDIR").rest == "/tmp"
+
+
+def test_a_spark_application_finds_its_file():
+    copies = [instruction.words() for instruction in STAGES["scan"].all("COPY")]
+    (source,) = [words[1] for words in copies if f"local://{words[-1]}" == DEFAULT_APPLICATION]
+    assert (REPOSITORY / source.removeprefix("/src/")).is_file()
+
+
+ENVIRONMENT_OF_AN_EXECUTOR = {
+    "SPARK_JAVA_OPT_0": "-Dspark.driver.port=7078",
+    "SPARK_JAVA_OPT_1": "-Dtitle=two words",
+    "SPARK_EXECUTOR_MEMORY": "512m",
+    "SPARK_DRIVER_URL": "spark://CoarseGrainedScheduler@10.0.0.1:7078",
+    "SPARK_EXECUTOR_ID": "1",
+    "SPARK_EXECUTOR_CORES": "2",
+    "SPARK_APPLICATION_ID": "spark-1",
+    "SPARK_EXECUTOR_POD_IP": "10.0.0.2",
+    "SPARK_RESOURCE_PROFILE_ID": "0",
+    "SPARK_EXECUTOR_POD_NAME": "scan-exec-1",
+    "SPARK_DRIVER_BIND_ADDRESS": "10.0.0.1",
+}
+
+
+@pytest.fixture
+def entered(tmp_path):
+    """What the scan's entrypoint runs for given arguments: the program's name and its arguments."""
+    for name in ("java/bin/java", "spark/bin/spark-submit", "bin/rackspan"):
+        program = tmp_path / name
+        program.parent.mkdir(parents=True)
+        program.write_text('#!/bin/sh\nprintf "%s\\n" "${0##*/}" "$@"\n')
+        program.chmod(0o755)
+
+    def run(*arguments):
+        environment = {
+            **ENVIRONMENT_OF_AN_EXECUTOR,
+            "JAVA_HOME": str(tmp_path / "java"),
+            "SPARK_HOME": str(tmp_path / "spark"),
+            "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
+        }
+        command = [REPOSITORY / "images" / "scan-entrypoint.sh", *arguments]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.splitlines()
+
+    return run
+
+
+def test_the_entrypoint_is_rackspan_unless_spark_asks(entered):
+    assert entered("scan", "--scan-id", "a b") == ["rackspan", "scan", "--scan-id", "a b"]
+
+
+def test_the_entrypoint_becomes_an_executor(entered):
+    java = entered("executor")
+    assert java[:5] == ["java", "-Dspark.driver.port=7078", "-Dtitle=two words", "-Xms512m", "-Xmx512m"]
+    assert "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend" in java
+    flags = dict(zip(java[-14::2], java[-13::2], strict=True))
+    assert flags == {
+        "--driver-url": "spark://CoarseGrainedScheduler@10.0.0.1:7078",
+        "--executor-id": "1",
+        "--cores": "2",
+        "--app-id": "spark-1",
+        "--hostname": "10.0.0.2",
+        "--resourceProfileId": "0",
+        "--podName": "scan-exec-1",
+    }
+
+
+def test_the_entrypoint_becomes_a_driver(entered):
+    submit = entered("driver", "--properties-file", "/conf/p", "local:///job.py", "a b")
+    assert submit[0] == "spark-submit"
+    assert "spark.driver.bindAddress=10.0.0.1" in submit
+    assert submit[-5:] == ["client", "--properties-file", "/conf/p", "local:///job.py", "a b"]
 
 
 def test_the_image_runs_the_operator_as_the_charts_user(offline_helm):
@@ -44,10 +153,11 @@ def test_the_final_stage_takes_the_environment_and_nothing_else():
 
 
 def copied():
-    """(sources, destination) of what comes from the build context."""
-    for instruction in STAGES["build"].all("COPY"):
-        *sources, destination = instruction.words()
-        yield [source.rstrip("/") for source in sources], destination
+    """Sources of what comes from the build context, instruction by instruction."""
+    for stage in STAGES.values():
+        for instruction in stage.all("COPY"):
+            if not instruction.rest.startswith("--from="):
+                yield [source.rstrip("/") for source in instruction.words()[:-1]]
 
 
 def test_the_context_holds_what_is_copied_and_nothing_else():
@@ -55,7 +165,7 @@ def test_the_context_holds_what_is_copied_and_nothing_else():
     patterns = [line for line in lines if line and not line.startswith("#")]
     assert patterns[0] == "*"
     let_in = {pattern[1:] for pattern in patterns if pattern.startswith("!")}
-    assert let_in == {source for sources, _ in copied() for source in sources}
+    assert let_in == {source for sources in copied() for source in sources}
     assert all((REPOSITORY / path).exists() for path in let_in)
 
 

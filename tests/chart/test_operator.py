@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from dev.processes import free_ports
 from dev.waiting import eventually
-from tests.chart.conftest import SECRET, SHOP
+from tests.chart.conftest import SECRET
 
 
-def topology(name, address):
+def topology(name, address, namespace):
     return {
         "apiVersion": "rackspan.dev/v1alpha1",
         "kind": "RackTopology",
-        "metadata": {"name": name, "namespace": SHOP},
+        "metadata": {"name": name, "namespace": namespace, "annotations": {"rackspan.dev/scan-now": "1"}},
         "spec": {
             "kafka": {
                 "bootstrapServers": address,
@@ -24,15 +24,16 @@ def topology(name, address):
             },
             "levels": [{"name": "zone", "nodeLabel": "topology.kubernetes.io/zone"}],
             "brokers": {"podSelector": {"matchLabels": {"app": "kafka"}}},
+            "compliance": {"concurrencyPolicy": "Replace"},
         },
     }
 
 
-def topic(name, topology, **metadata):
+def topic(name, topology, namespace, **metadata):
     return {
         "apiVersion": "rackspan.dev/v1alpha1",
         "kind": "KafkaTopic",
-        "metadata": {"name": name, "namespace": SHOP, **metadata},
+        "metadata": {"name": name, "namespace": namespace, **metadata},
         "spec": {
             "topologyRef": {"name": topology},
             "partitions": 3,
@@ -71,10 +72,11 @@ def operator(release, plane, processes):
 
 
 def test_it_does_its_work_with_the_charts_rights_and_uses_each_of_them(operator, release, plane, processes):
-    kubectl, name = plane.kubectl.in_namespace(SHOP), release.name
+    kubectl, name, watched = plane.kubectl.in_namespace(release.watched), release.name, release.watched
     # Nobody listens there: a topology that cannot be reached is told about, and that takes every right but Kafka's.
-    kubectl.apply(topology(name, f"127.0.0.1:{free_ports(1)[0]}"))
-    kubectl.apply(topic(f"{name}-orders", name), topic(f"{name}-gone", name, finalizers=["rackspan.dev/finalizer"]))
+    kubectl.apply(topology(name, f"127.0.0.1:{free_ports(1)[0]}", watched))
+    gone = topic(f"{name}-gone", name, watched, finalizers=["rackspan.dev/finalizer"])
+    kubectl.apply(topic(f"{name}-orders", name, watched), gone)
 
     def condition(kind, object_name, wanted):
         found = kubectl.json("get", kind, object_name).get("status", {}).get("conditions", [])
@@ -94,10 +96,20 @@ def test_it_does_its_work_with_the_charts_rights_and_uses_each_of_them(operator,
 
     assert eventually(events, "an Event about the topology")
 
+    if name == "scanning":  # a scan that another one replaces
+        jobs = plane.kubectl.in_namespace(release.namespace)
+
+        def scans():
+            return {job["metadata"]["uid"] for job in jobs.json("get", "jobs")["items"]}
+
+        first = eventually(scans, "a scan")
+        kubectl("annotate", "racktopology", name, "rackspan.dev/scan-now=2", "--overwrite")
+        eventually(lambda: scans() - first, "another scan in its place")
     seen = set(plane.requests(release.user))
     assert {request for request in seen if request.code in (401, 403)} == set()
     used = {(request.verb, request.group, request.resource) for request in seen}
-    granted = {(verb, group, resource) for verb, group, resource, _ in release.rights(SHOP)}
+    rights = release.rights(watched) | release.rights(release.namespace)
+    granted = {(verb, group, resource) for verb, group, resource, _ in rights}
     assert used == granted
     assert "orbidden" not in processes.log(f"{name}-operator").read_text()
     assert "rackspan_kubernetes_request_seconds" in fetch(release.port, "/metrics")

@@ -25,6 +25,14 @@ EVERYTHING = {
     "log": {"format": "text", "level": "debug"},
     "serviceAccount": {"annotations": {"example.com/role": "kafka"}},
     "metrics": {"service": {"port": 80, "labels": {"scrape": "yes"}, "annotations": {"prometheus.io/scrape": "true"}}},
+    "scan": {
+        "enabled": True,
+        "image": {"repository": "registry.example.com/rackspan-scan", "tag": "1"},
+        "trustedNamespaces": [SHOP],
+        "sparkOnKubernetes": True,
+        "sparkApplications": True,
+        "pod": {"nodeSelector": {"scans": "yes"}},
+    },
     "resources": {"limits": {"cpu": "2", "memory": "1Gi"}},
     "probes": {"liveness": {"periodSeconds": 60}},
     "terminationGracePeriodSeconds": 5,
@@ -72,6 +80,12 @@ def test_all_values_reach_the_deployment(offline_helm):
         "RACKSPAN_LISTEN_PORT": "9100",
         "RACKSPAN_LOG_FORMAT": "text",
         "RACKSPAN_LOG_LEVEL": "debug",
+        "RACKSPAN_SCAN_IMAGE": "registry.example.com/rackspan-scan:1",
+        "RACKSPAN_SCAN_NAMESPACE": "rackspan",
+        "RACKSPAN_SCAN_SERVICE_ACCOUNT": "rackspan-scan",
+        "RACKSPAN_SCAN_PULL_POLICY": "IfNotPresent",
+        "RACKSPAN_SCAN_TRUSTED_NAMESPACES": SHOP,
+        "RACKSPAN_SCAN_POD": '{"imagePullSecrets":[{"name":"pull"}],"nodeSelector":{"scans":"yes"}}',
         "RACKSPAN_LISTEN_HOST": "::",
         "POD": None,
     }
@@ -193,6 +207,13 @@ REFUSED = [
     ({"nodeSelector": {"ssd": True}}, "at '/nodeSelector/ssd': got boolean, want string"),
     ({"extraEnv": [{"name": "A", "value": 1}]}, "at '/extraEnv/0/value': got number, want string"),
     ({"extraEnv": [{"name": "RACKSPAN_NAMESPACES", "value": "a"}]}, "extraEnv: set watchNamespaces instead"),
+    ({"extraEnv": [{"name": "RACKSPAN_SCAN_IMAGE", "value": "a"}]}, "extraEnv: set scan.image instead"),
+    ({"scan": {"trustedNamespaces": ["kafka-*"]}}, "at '/scan/trustedNamespaces/0'"),
+    ({"scan": {"pod": {"containers": []}}}, "scan.pod: containers is the operator's to set"),
+    (
+        {"scan": {"enabled": True, "serviceAccount": {"create": False}}},
+        "name the ServiceAccount to use in scan.serviceAccount.name",
+    ),
     ({"serviceAccount": {"create": False}}, "name the ServiceAccount to use in serviceAccount.name"),
     ({"metrics": {"serviceMonitor": {"enabled": True}, "podMonitor": {"enabled": True}}}, "enable one of them"),
     (
@@ -209,10 +230,13 @@ def test_values_that_cannot_work_are_refused_by_name(offline_helm, values, sente
     assert sentence in str(refusal.value)
 
 
+OPEN = ("resources", "podSecurityContext", "securityContext", "labels")
+
+
 def flattened(values, prefix=""):
     """Values by their dotted path, as far down as the chart itself gives names."""
     for key, value in values.items():
-        if isinstance(value, dict) and value and key not in ("resources", "podSecurityContext", "securityContext"):
+        if isinstance(value, dict) and value and key not in OPEN:
             yield from flattened(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value

@@ -3,7 +3,7 @@
 import pytest
 from dev.kubectl import KubectlError
 from dev.waiting import eventually
-from tests.chart.conftest import SECRET, SHOP
+from tests.chart.conftest import SCANNED, SECRET, SHOP
 
 KINDS = ("kafkatopics", "racktopologies", "compliancereports")
 CLUSTER = {(verb, "", resource, "*") for verb in ("list", "watch") for resource in ("nodes", "namespaces")}
@@ -13,6 +13,7 @@ def namespaced(secret):
     return {
         *((verb, "rackspan.dev", "kafkatopics", "*") for verb in ("list", "watch", "patch")),
         *((verb, "rackspan.dev", "racktopologies", "*") for verb in ("list", "watch")),
+        *((verb, "rackspan.dev", "compliancereports", "*") for verb in ("list", "watch")),
         ("patch", "rackspan.dev", "kafkatopics/status", "*"),
         ("patch", "rackspan.dev", "racktopologies/status", "*"),
         *((verb, "", "pods", "*") for verb in ("list", "watch")),
@@ -30,6 +31,39 @@ def test_with_watched_namespaces_the_rights_end_there(narrow):
     assert narrow.rights(SHOP) == CLUSTER | namespaced(SECRET)
     for namespace in ("elsewhere", "kube-system", narrow.namespace):
         assert narrow.rights(namespace) == CLUSTER
+
+
+def test_with_scans_the_operator_also_starts_jobs_where_it_runs(scanning):
+    jobs = {(verb, "batch", "jobs", "*") for verb in ("list", "create", "delete")}
+    assert scanning.rights(SCANNED) == CLUSTER | namespaced("*")
+    assert scanning.rights(scanning.namespace) == CLUSTER | jobs
+
+
+def scans_rights(secret):
+    return {
+        ("get", "rackspan.dev", "racktopologies", "*"),
+        *((verb, "rackspan.dev", "compliancereports", "*") for verb in ("create", "patch")),
+        ("patch", "rackspan.dev", "compliancereports/status", "*"),
+        *((verb, "openreports.io", "reports", "*") for verb in ("create", "patch")),
+        ("get", "", "secrets", secret),
+    }
+
+
+def test_a_scan_may_read_what_it_judges_and_write_its_reports(scanning, tmp_path):
+    everywhere = {
+        ("list", "", "nodes", "*"),
+        ("list", "", "namespaces", "*"),
+        ("list", "rackspan.dev", "kafkatopics", "*"),
+    }
+    scan = scanning.of_scans(tmp_path / "kubeconfig")
+    assert scan.rights(SCANNED) == everywhere | scans_rights("*")
+    assert scan.rights(SHOP) == everywhere
+    spark = {
+        (verb, "", resource, "*")
+        for verb in ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
+        for resource in ("pods", "configmaps", "services")
+    }
+    assert scan.rights(scanning.namespace) == everywhere | spark
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,25 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- .Values.serviceAccount.name | default (include "rackspan.fullname" .) }}
 {{- end }}
 
+{{- define "rackspan.scanServiceAccountName" -}}
+{{- .Values.scan.serviceAccount.name | default (printf "%s-scan" (include "rackspan.fullname" .)) }}
+{{- end }}
+
+{{- define "rackspan.scanImage" -}}
+{{- with .Values.scan.image }}
+{{- if .digest }}
+{{- printf "%s@%s" .repository .digest }}
+{{- else }}
+{{- printf "%s:%s" .repository (.tag | default $.Chart.AppVersion) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Labels of what belongs to scans. They are not the operator's: its Service and monitors must not find them. */}}
+{{- define "rackspan.scanLabels" -}}
+{{- merge (dict "app.kubernetes.io/name" "rackspan-scan" "app.kubernetes.io/component" "scan") (include "rackspan.labels" . | fromYaml) | toYaml }}
+{{- end }}
+
 {{- define "rackspan.image" -}}
 {{- with .Values.image }}
 {{- if .digest }}
@@ -54,7 +73,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
   resources: [kafkatopics]
   verbs: [list, watch, patch]
 - apiGroups: [rackspan.dev]
-  resources: [racktopologies]
+  resources: [racktopologies, compliancereports]
   verbs: [list, watch]
 - apiGroups: [rackspan.dev]
   resources: [kafkatopics/status, racktopologies/status]
@@ -73,6 +92,34 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
   verbs: [create]
 {{- end }}
 
+{{/* What a scan does where RackTopologies are. */}}
+{{- define "rackspan.scanRules" -}}
+- apiGroups: [rackspan.dev]
+  resources: [racktopologies]
+  verbs: [get]
+- apiGroups: [rackspan.dev]
+  resources: [compliancereports]
+  verbs: [create, patch]
+- apiGroups: [rackspan.dev]
+  resources: [compliancereports/status]
+  verbs: [patch]
+- apiGroups: [openreports.io]
+  resources: [reports]
+  verbs: [create, patch]
+- apiGroups: [""]
+  resources: [secrets]
+  {{- with .Values.secretNames }}
+  resourceNames: {{ toJson . }}
+  {{- end }}
+  verbs: [get]
+{{- end }}
+
+{{- define "rackspan.scanSubject" -}}
+- kind: ServiceAccount
+  name: {{ include "rackspan.scanServiceAccountName" . }}
+  namespace: {{ .Release.Namespace }}
+{{- end }}
+
 {{- define "rackspan.subject" -}}
 - kind: ServiceAccount
   name: {{ include "rackspan.serviceAccountName" . }}
@@ -84,6 +131,14 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if and (not .Values.serviceAccount.create) (not .Values.serviceAccount.name) }}
 {{- fail "serviceAccount.create is false: name the ServiceAccount to use in serviceAccount.name" }}
 {{- end }}
+{{- if and .Values.scan.enabled (not .Values.scan.serviceAccount.create) (not .Values.scan.serviceAccount.name) }}
+{{- fail "scan.serviceAccount.create is false: name the ServiceAccount to use in scan.serviceAccount.name" }}
+{{- end }}
+{{- range $key := list "containers" "volumes" "serviceAccountName" "restartPolicy" }}
+{{- if hasKey $.Values.scan.pod $key }}
+{{- fail (printf "scan.pod: %s is the operator's to set" $key) }}
+{{- end }}
+{{- end }}
 {{- with .Values.metrics }}
 {{- if and .podMonitor.enabled .serviceMonitor.enabled }}
 {{- fail "metrics.podMonitor and metrics.serviceMonitor would scrape every metric twice: enable one of them" }}
@@ -92,7 +147,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- fail "metrics.serviceMonitor needs metrics.service.enabled: true (or use metrics.podMonitor)" }}
 {{- end }}
 {{- end }}
-{{- $owned := dict "RACKSPAN_NAMESPACES" "watchNamespaces" "RACKSPAN_RESYNC_SECONDS" "resyncSeconds" "RACKSPAN_LISTEN_PORT" "listenPort" "RACKSPAN_LOG_FORMAT" "log.format" "RACKSPAN_LOG_LEVEL" "log.level" }}
+{{- $owned := dict "RACKSPAN_NAMESPACES" "watchNamespaces" "RACKSPAN_RESYNC_SECONDS" "resyncSeconds" "RACKSPAN_LISTEN_PORT" "listenPort" "RACKSPAN_LOG_FORMAT" "log.format" "RACKSPAN_LOG_LEVEL" "log.level" "RACKSPAN_SCAN_IMAGE" "scan.image" "RACKSPAN_SCAN_NAMESPACE" "scan.enabled" "RACKSPAN_SCAN_SERVICE_ACCOUNT" "scan.serviceAccount.name" "RACKSPAN_SCAN_PULL_POLICY" "scan.image.pullPolicy" "RACKSPAN_SCAN_TRUSTED_NAMESPACES" "scan.trustedNamespaces" "RACKSPAN_SCAN_POD" "scan.pod" }}
 {{- range .Values.extraEnv }}
 {{- with get $owned .name }}
 {{- fail (printf "extraEnv: set %s instead" .) }}

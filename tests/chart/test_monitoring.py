@@ -1,0 +1,96 @@
+"""The dashboard and the alerts: they parse, they say what to do, and they name no metric that is not exported."""
+
+import json
+import re
+
+import pytest
+import yaml
+from prometheus_client import REGISTRY
+from tests.chart.helm import CHART, only
+
+from rackspan import metrics
+
+ALERTS = CHART / "files" / "alerts.yaml"
+DASHBOARD = CHART / "files" / "dashboard.json"
+NAME = re.compile(r"rackspan_[a-z_]+")
+
+
+def exported():
+    """Names of series: a histogram has three."""
+    assert metrics.SCAN_FINDINGS
+    names = set()
+    for family in REGISTRY.collect():
+        names.add(family.name)
+        if family.type == "counter":
+            names.add(f"{family.name}_total")
+        if family.type == "histogram":
+            names |= {f"{family.name}_{part}" for part in ("bucket", "sum", "count")}
+    return names
+
+
+def alerts():
+    return [rule for group in yaml.safe_load(ALERTS.read_text())["groups"] for rule in group["rules"]]
+
+
+def expressions():
+    dashboard = json.loads(DASHBOARD.read_text())
+    variables = [item["query"]["query"] for item in dashboard["templating"]["list"] if item["type"] == "query"]
+    return [
+        *(rule["expr"] for rule in alerts()),
+        *(target["expr"] for panel in dashboard["panels"] for target in panel["targets"]),
+        *variables,
+    ]
+
+
+def test_every_metric_that_is_looked_at_is_exported():
+    named = {name for expression in expressions() for name in NAME.findall(expression)}
+    assert len(named) > 15
+    assert named - exported() == set()
+
+
+def test_every_label_that_is_selected_by_is_one_of_the_metric():
+    labels = {family.name: set(metric._labelnames) for metric, family in _declared()}
+    for expression in expressions():
+        for name, selector in re.findall(r"(rackspan_[a-z_]+)\{([^}]*)\}", expression):
+            used = set(re.findall(r"(\w+)\s*[=!]~?", selector))
+            assert used <= labels[name.removesuffix("_total")], expression
+
+
+def _declared():
+    for value in vars(metrics).values():
+        if hasattr(value, "_labelnames"):
+            yield value, value.describe()[0]
+
+
+@pytest.mark.parametrize("rule", alerts(), ids=lambda rule: rule["alert"])
+def test_an_alert_says_what_is_wrong_and_what_to_do(rule):
+    assert rule["labels"]["severity"] in ("critical", "warning")
+    assert rule["annotations"]["summary"]
+    assert rule["annotations"]["runbook"].rstrip().endswith(".")
+    assert rule["expr"].count("(") == rule["expr"].count(")")
+
+
+def test_alerts_have_names_of_their_own():
+    names = [rule["alert"] for rule in alerts()]
+    assert len(set(names)) == len(names)
+
+
+def test_panels_do_not_overlap():
+    taken = set()
+    for panel in json.loads(DASHBOARD.read_text())["panels"]:
+        at = panel["gridPos"]
+        cells = {(x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])}
+        assert at["x"] + at["w"] <= 24
+        assert not cells & taken, panel["title"]
+        taken |= cells
+
+
+def test_the_chart_brings_them_when_asked(offline_helm):
+    assert {"PrometheusRule"} & {item["kind"] for item in offline_helm.objects()} == set()
+    values = {"dashboard": {"enabled": True, "annotations": {"folder": "Kafka"}}, "rules": {"enabled": True}}
+    objects = offline_helm.objects({"metrics": values})
+    config = only(objects, "ConfigMap")
+    assert config["metadata"]["labels"]["grafana_dashboard"] == "1"
+    assert config["metadata"]["annotations"] == {"folder": "Kafka"}
+    assert json.loads(config["data"]["rackspan.json"]) == json.loads(DASHBOARD.read_text())
+    assert only(objects, "PrometheusRule")["spec"] == yaml.safe_load(ALERTS.read_text())
