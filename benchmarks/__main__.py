@@ -1,10 +1,15 @@
-"""`python -m benchmarks [placement|topics] [options]`: all of them where none is named."""
+"""`python -m benchmarks [placement|plans|scans|topics] [options]`: all of them where none is named."""
 
 import subprocess
 import sys
 from pathlib import Path
 
-BENCHMARKS = {"placement": "benchmarks.placement.run", "topics": "benchmarks.topics"}
+BENCHMARKS = {
+    "placement": "benchmarks.placement.run",
+    "plans": "benchmarks.plans.run",
+    "scans": "benchmarks.scans.run",
+    "topics": "benchmarks.topics",
+}
 REPOSITORY = Path(__file__).parents[1]
 
 

@@ -1,0 +1,112 @@
+"""Clusters that plans are made for: brokers in three kinds of tree, and topics placed on them."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from rackspan.core.compliance import judge
+from rackspan.core.placement import ClusterView, PlacementSpec
+from rackspan.core.placement.multilevel import MultiLevel
+from rackspan.core.snapshot import BrokerIds, KnownBroker, Partitions, Snapshot, tree_of
+from rackspan.core.topology import IntArray
+
+PER_TOPIC = 100
+"""Partitions of a topic."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A kind of tree: names of its levels, and the brokers by number of them."""
+
+    name: str
+    levels: tuple[str, ...]
+    racks: Callable[[int], tuple[str, ...]]
+
+    def brokers(self, count: int) -> tuple[KnownBroker, ...]:
+        return tuple(KnownBroker(number, rack) for number, rack in enumerate(self.racks(count)))
+
+
+def round_robin(*widths: int) -> Callable[[int], tuple[str, ...]]:
+    """Racks of brokers that are dealt to `widths` domains per level, all as full as can be."""
+
+    def rack(broker: int) -> str:
+        steps = []
+        for level, width in enumerate(widths):
+            steps.append(f"{'dzr'[level]}{broker % width}")
+            broker //= width
+        return "/" + "/".join(steps)
+
+    return lambda count: tuple(map(rack, range(count)))
+
+
+UNEVEN: Mapping[str, int] = {
+    "/a/1/1": 6,
+    "/a/1/2": 6,
+    "/a/1/3": 6,
+    "/a/2/1": 7,
+    "/a/2/2": 5,
+    "/a/3": 10,
+    "/b/1/1": 12,
+    "/b/1/2": 8,
+    "/b/2/1": 13,
+    "/c/1/1": 14,
+    "/c/1/2": 13,
+}
+"""Brokers per rack, 100 in all: data centres of 40, 33 and 27, and a zone without racks."""
+
+
+def uneven(count: int) -> tuple[str, ...]:
+    """Racks of `UNEVEN`; brokers beyond a hundred go to one data centre after the other."""
+    hundred = [rack for rack, brokers in UNEVEN.items() for _ in range(brokers)]
+    more = ("/a/1/1", "/b/1/1", "/c/1/1")
+    return tuple((hundred + [more[extra % len(more)] for extra in range(count - len(hundred))])[:count])
+
+
+def of(replicas: BrokerIds, sizes: IntArray | None = None) -> Partitions:
+    """Topics of a hundred partitions each; `replicas` are broker ids, shape (partitions, replicas)."""
+    count = len(replicas)
+    rows = np.arange(count)
+    return Partitions(
+        tuple(f"topic-{number:06}" for number in range(-(-count // PER_TOPIC))),
+        rows // PER_TOPIC,
+        rows % PER_TOPIC,
+        replicas.astype(np.int32),
+        np.ones(replicas.shape, dtype=bool),
+        replicas[:, 0].astype(np.int64),
+        np.full(count, -1) if sizes is None else sizes,
+    )
+
+
+def snapshot(brokers: Iterable[KnownBroker], partitions: Partitions) -> Snapshot:
+    config = {"min.insync.replicas": "2", "retention.ms": "604800000"}
+    return Snapshot("benchmark", tuple(brokers), partitions, (config,) * len(partitions.names))
+
+
+def placed_by_multilevel(brokers: tuple[KnownBroker, ...], count: int, size: int) -> BrokerIds:
+    """Topics created one after the other, each where least lies."""
+    tree = tree_of(brokers)
+    ids = [broker.id for broker in brokers]
+    held = np.zeros(len(ids), dtype=np.int64)
+    led = np.zeros(len(ids), dtype=np.int64)
+    parts = []
+    for first in range(0, count, PER_TOPIC):
+        view = ClusterView(tree, *(dict(zip(ids, load.tolist(), strict=True)) for load in (held, led)))
+        spec = PlacementSpec(min(PER_TOPIC, count - first), size, seed=first)
+        parts.append(MultiLevel().place(spec, view).matrix)
+        held += np.bincount(parts[-1].ravel(), minlength=len(ids))
+        led += np.bincount(parts[-1][:, 0], minlength=len(ids))
+    return np.concatenate(parts)
+
+
+def worn(brokers: int, count: int, share: float) -> Snapshot:
+    """A large cluster of 2 x 5 x 3 racks, RF 3, sizes known; `share` of its partitions lie at random, and unfairly."""
+    known = tuple(KnownBroker(number, rack) for number, rack in enumerate(round_robin(2, 5, 3)(brokers)))
+    tree = tree_of(known)
+    replicas = MultiLevel().place(PlacementSpec(count, 3), ClusterView(tree)).matrix.copy()
+    random = np.random.default_rng(1)
+    fair = random.choice(count, int(count * share), replace=False)
+    while len(fair):
+        replicas[fair] = [random.choice(brokers, 3, replace=False) for _ in fair]
+        fair = fair[~judge(tree, replicas[fair]).broken]
+    return snapshot(known, of(replicas, random.integers(0, 1 << 34, count)))

@@ -1,0 +1,59 @@
+"""Read a snapshot file, judge it and plan for it, once, in this process: `python -m benchmarks.plans.measure FILE`."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter, process_time
+from typing import TypeVar
+
+from benchmarks.plans.speed import DRAINED, LEVELS, Measured, Took
+from rackspan.core.compliance import judge
+from rackspan.core.planning import Request, plan
+from rackspan.core.snapshot import tree_of
+from rackspan.snapshots import read_snapshot
+
+T = TypeVar("T")
+
+
+def main(file: str) -> None:
+    read, loading = timed(lambda: read_snapshot(file))
+    loaded = peak()
+    tree = tree_of(read.brokers, LEVELS)
+    verdict, judging = timed(lambda: judge(tree, read.partitions.replicas))
+    found = verdict.non_compliant
+    del verdict
+    drained = tree_of(read.brokers, LEVELS, drained={DRAINED})
+    made, planning = timed(lambda: plan(Request(drained, read.partitions)))
+    if not made.feasible or made.moves != made.lower_bound or made.after.non_compliant:
+        sys.exit(f"the plan does not keep its promise: {made.moves} moves, bound {made.lower_bound}, {made.problems}")
+    measured = Measured(
+        partitions=len(read.partitions),
+        file=Path(file).stat().st_size,
+        loading=loading,
+        judging=judging,
+        planning=planning,
+        both=Took(loading.clock + planning.clock, loading.cpu + planning.cpu),
+        loaded=loaded,
+        planned=peak(),
+        non_compliant=found,
+        moves=made.moves,
+        bound=made.lower_bound,
+    )
+    json.dump(measured._asdict(), sys.stdout)
+
+
+def timed(work: Callable[[], T]) -> tuple[T, Took]:
+    clock, cpu = perf_counter(), process_time()
+    done = work()
+    return done, Took(perf_counter() - clock, process_time() - cpu)
+
+
+def peak() -> int:
+    """Bytes of memory this process has held at most; what its parent held does not count, unlike in `getrusage`."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM"))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

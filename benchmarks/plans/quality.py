@@ -1,0 +1,260 @@
+"""Plans of Rackspan and proposals of Kafka's tool for the same clusters, judged by the same judge."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from benchmarks.plans.clusters import Site, of, placed_by_multilevel, round_robin, uneven
+from benchmarks.plans.kafka_tool import KafkaTool, ToolRefusedError
+from rackspan.core.compliance import Reason, judge
+from rackspan.core.moves import fewest_moves
+from rackspan.core.placement.engine.spread import moves_to_balance
+from rackspan.core.planning import Plan, Request, Wish, plan, rebalance
+from rackspan.core.snapshot import BrokerIds, KnownBroker, Partitions, tree_of
+from rackspan.core.topology import IntArray, RackTree
+
+FLAT = Site("one level", ("rack",), round_robin(3))
+FOUR = Site("one level", ("rack",), round_robin(4))
+DEEP = Site("three levels: 2 x 3 x 3 racks", ("dc", "zone", "rack"), round_robin(2, 3, 3))
+UNEVEN = Site("an uneven tree of three levels", ("dc", "zone", "rack"), uneven)
+
+KAFKA, PLAN, REBALANCE = "Kafka --generate", "Rackspan plan", "Rackspan plan --rebalance"
+BOTH = "Rackspan plan, with or without --rebalance"
+HEADER = (
+    "| case | by | moves | lower bound | above it | partitions unfair | replicas per broker | leaders per broker |\n"
+    "| --- | --- | ---: | ---: | ---: | --- | ---: | ---: |"
+)
+
+
+class BrokenPromiseError(AssertionError):
+    """A plan whose certificate does not hold: a result to be published, and a bug."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """
+    One cluster and what is to be done.
+
+    Topics lie on `brokers` brokers, of which those in `drained` have to be emptied; `added` more are empty. `size` is
+    the replication factor now, `wanted` the one to reach.
+    """
+
+    name: str
+    site: Site
+    brokers: int
+    drained: frozenset[int] = frozenset()
+    added: int = 0
+    size: int = 3
+    wanted: int = 3
+
+    @property
+    def known(self) -> tuple[KnownBroker, ...]:
+        return self.site.brokers(self.brokers + self.added)
+
+    @property
+    def used(self) -> tuple[KnownBroker, ...]:
+        return self.known[: self.brokers]
+
+    @property
+    def tree(self) -> RackTree:
+        return tree_of(self.known, self.site.levels, drained=self.drained)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A result in figures, or why there is none. `unfair` counts partitions per level; spreads are most minus least."""
+
+    case: Case
+    by: str
+    bound: int
+    moves: int = 0
+    unfair: tuple[tuple[str, int], ...] = ()
+    left_behind: int = 0
+    replicas: tuple[int, int] = (0, 0)
+    leaders: tuple[int, int] = (0, 0)
+    refusal: str = ""
+
+    def __str__(self) -> str:
+        if self.refusal:
+            cells = [self.case.name, self.by, self.refusal, f"{self.bound:,}", "", "", "", ""]
+        else:
+            unfair = ", ".join(f"{level} {count:,}" for level, count in self.unfair)
+            cells = [
+                *(self.case.name, self.by, f"{self.moves:,}", f"{self.bound:,}", f"{self.moves - self.bound:,}"),
+                unfair + (f", on drained brokers {self.left_behind:,}" if self.left_behind else ""),
+                *(f"{most - least:,}" for least, most in (self.replicas, self.leaders)),
+            ]
+        return f"| {' | '.join(cells)} |"
+
+
+def cases(site: Site) -> Iterator[Case]:
+    """What is asked of a site of a hundred brokers."""
+    yield Case("drain 1 of 100 brokers", site, 100, frozenset({7}))
+    if site is FLAT:
+        yield Case("drain 1 of 99, 3 equal racks", site, 99, frozenset({7}))
+        yield Case("drain a rack of four", FOUR, 100, _of_rack(FOUR, "/d1"))
+    if site is DEEP:
+        yield Case("drain 1 of 90, 18 equal racks", site, 90, frozenset({7}))
+        yield Case("drain a rack of 18", site, 100, _of_rack(site, "/d1/z0/r0"))
+        yield Case("drain a zone of six", site, 100, _of_rack(site, "/d1/z0/"))
+    if site is UNEVEN:
+        yield Case("drain a rack of eleven", site, 100, _of_rack(site, "/b/1/1"))
+    yield Case("add 3 to 100 brokers", site, 100, added=3)
+    yield Case("nothing changed", site, 100)
+    yield Case("RF 2 to 3", site, 100, size=2)
+
+
+def _of_rack(site: Site, rack: str) -> frozenset[int]:
+    return frozenset(broker.id for broker in site.brokers(100) if f"{broker.rack}/".startswith(rack))
+
+
+Start = Callable[[Case], Partitions]
+
+
+def starts(tool: KafkaTool, count: int) -> dict[str, Start]:
+    """Who created the topics that lie there."""
+
+    def by_kafka(case: Case) -> Partitions:
+        anyhow = of(np.tile(np.arange(case.size), (count, 1)))
+        return of(tool.place(case.used, anyhow, seed=1))
+
+    return {
+        "Rackspan's MultiLevel": lambda case: of(placed_by_multilevel(case.used, count, case.size)),
+        "Kafka's placer": by_kafka,
+    }
+
+
+def results(tool: KafkaTool, case: Case, start: Partitions, repeat: int) -> list[Result]:
+    """What Kafka's tool, the plan and the rebalancing plan make of a case."""
+    before, tree = start.replicas, case.tree
+    bound = least_moves(tree, before, case.wanted)
+    wishes = {} if case.size == case.wanted else {name: Wish(case.wanted) for name in start.names}
+    request = Request(tree, start, wishes=wishes)
+    found = [by_kafka(tool, case, start, bound, repeat)]
+    for name, planner in ((PLAN, plan), (REBALANCE, rebalance)):
+        made = planner(request)
+        after = applied(made, start, case.wanted)
+        due = bound
+        if name == REBALANCE:
+            due = max(bound, moves_to_balance(_held(tree, before), _held(tree, after), tree.eligible))
+        result = measured(case, name, due, before, after)
+        certify(made, result)
+        found.append(result)
+    return found
+
+
+def by_kafka(tool: KafkaTool, case: Case, start: Partitions, bound: int, repeat: int) -> Result:
+    """The median proposal by moves: the tool draws at random."""
+    onto = {broker.id for broker in case.known} - case.drained
+    try:
+        proposed = [tool.generate(case.known, start, onto) for _ in range(repeat)]
+    except ToolRefusedError as error:
+        return Result(case, KAFKA, bound, refusal=f"refuses: {error}")
+    size = proposed[0].shape[1]
+    if size != case.wanted:
+        return Result(case, KAFKA, bound, refusal=f"cannot: it proposes {size} replicas again")
+    made = [measured(case, KAFKA, bound, start.replicas, after) for after in proposed]
+    return sorted(made, key=lambda result: result.moves)[len(made) // 2]
+
+
+def least_moves(tree: RackTree, before: BrokerIds, wanted: int) -> int:
+    """The lower bound, from the replicas that lie there alone: no plan is looked at."""
+    if before.shape[1] == wanted:
+        return judge(tree, before).moves
+    return int(fewest_moves(tree, wanted, tree.positions(before), {}).sum())
+
+
+def moves_between(before: BrokerIds, after: BrokerIds) -> int:
+    """Replicas on brokers that did not hold the partition before."""
+    return int(sum(np.count_nonzero((before != column[:, None]).all(axis=1)) for column in after.T))
+
+
+def applied(made: Plan, start: Partitions, wanted: int) -> BrokerIds:
+    """Replicas after a plan, shape (partitions, wanted)."""
+    rows = {name: first for first, name in enumerate(start.names)}
+    first = np.searchsorted(start.topic, np.arange(len(start.names)))
+    after = np.full((len(start), wanted), -1, dtype=np.int32)
+    kept = min(wanted, start.replicas.shape[1])
+    after[:, :kept] = start.replicas[:, :kept]
+    for change in made.changes:
+        after[first[rows[change.topic]] + change.partition] = change.replicas
+    return after
+
+
+def measured(case: Case, by: str, bound: int, before: BrokerIds, after: BrokerIds) -> Result:
+    tree = case.tree
+    verdict = judge(tree, after)
+    left = {finding.partition for finding in verdict.findings if finding.reason is not Reason.TOO_MANY_REPLICAS}
+    return Result(
+        case,
+        by,
+        bound,
+        moves_between(before, after),
+        tuple(verdict.unfair.items()),
+        len(left),
+        _range(_held(tree, after)[tree.eligible]),
+        _range(_held(tree, after[:, :1])[tree.eligible]),
+    )
+
+
+def _held(tree: RackTree, replicas: BrokerIds) -> IntArray:
+    return np.bincount(tree.positions(replicas).ravel(), minlength=len(tree))
+
+
+def _range(loads: IntArray) -> tuple[int, int]:
+    return int(loads.min()), int(loads.max())
+
+
+def certify(made: Plan, result: Result) -> None:
+    """Raise where a plan says what is not so: its moves, its bound, its feasibility, the compliance it leaves."""
+    wrong = [
+        sentence
+        for sentence, broken in (
+            (f"it says {made.moves:,} moves and makes {result.moves:,}", made.moves != result.moves),
+            (f"its bound is {made.lower_bound:,}, it ought to be {result.bound:,}", made.lower_bound != result.bound),
+            (f"it moves {result.moves:,} where {result.bound:,} do", result.by == PLAN and result.moves > result.bound),
+            (f"it moves {result.moves:,}, below its bound {result.bound:,}", result.moves < result.bound),
+            ("it is not feasible", not made.feasible),
+            (f"it leaves {result.unfair} unfair", any(count for _, count in result.unfair)),
+            (f"{result.left_behind} partitions lie on drained brokers", result.left_behind > 0),
+        )
+        if broken
+    ]
+    if wrong:
+        raise BrokenPromiseError(f"{result.case.name}, {result.case.site.name}, {result.by}: {'; '.join(wrong)}")
+
+
+def worse(results: Sequence[Result]) -> Iterator[str]:
+    """Where Kafka's proposal is better than a plan of ours, column by column."""
+    kafka, *ours = results
+    if kafka.refusal:
+        return
+    for result in ours:
+        for column, own, other in (
+            ("moves", result.moves, kafka.moves),
+            ("partitions unfair", sum(count for _, count in result.unfair), sum(count for _, count in kafka.unfair)),
+            ("replicas per broker", np.ptp(result.replicas), np.ptp(kafka.replicas)),
+            ("leaders per broker", np.ptp(result.leaders), np.ptp(kafka.leaders)),
+        ):
+            if own > other:
+                yield f"{result.case.name}, {result.by}: {column} {own:,} against {other:,}"
+
+
+def shortened(results: Sequence[Result]) -> list[Result]:
+    """One row for both plans where their figures are the same."""
+    kafka, kept, evened = results
+    return [kafka, replace(kept, by=BOTH)] if replace(evened, by=PLAN) == kept else [kafka, kept, evened]
+
+
+def run(tool: KafkaTool, count: int, repeat: int, sites: Sequence[Site] = (FLAT, DEEP, UNEVEN)) -> None:
+    """Print a table for each site and start."""
+    for site in sites:
+        for by, start in starts(tool, count).items():
+            print(f"### {site.name}, topics created by {by}\n\n{HEADER}", flush=True)
+            better: list[str] = []
+            for case in cases(site):
+                rows = results(tool, case, start(case), repeat)
+                better += worse(rows)
+                print(*shortened(rows), sep="\n", flush=True)
+            print(f"\nKafka's tool is better here: {'; '.join(better) or 'nowhere'}.\n", flush=True)

@@ -1,0 +1,109 @@
+"""
+`rackspan` with a clock: `python -m benchmarks.scans.clocked FILE STARTED ARGUMENTS...`.
+
+The scan document cannot tell of what is before it, after it and while it is made: the start of Python and of Spark, the
+trend, tidying, the page. FILE gets the seconds of all of it by name; STARTED is `time.monotonic()` of whoever starts
+this.
+"""
+
+import json
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rackspan import cli
+from rackspan.cli import scan as command
+from rackspan.jobs import scan, session
+from rackspan.jobs.history import History
+
+START, SPARK, TREND, COMMIT, TIDY, PAGE = (
+    "starting Python",
+    "starting Spark",
+    "looking at the trend",
+    "committing",
+    "tidying the history",
+    "writing the page",
+)
+
+
+class Clock:
+    """Seconds by name. What is measured within a step is taken off that step."""
+
+    def __init__(self) -> None:
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+        self._under: list[str] = []
+
+    @contextmanager
+    def timing(self, name: str) -> Iterator[None]:
+        self._under.append(name)
+        started = time.monotonic()
+        try:
+            yield
+        finally:
+            passed = time.monotonic() - started
+            self._under.pop()
+            self.seconds[name] += passed
+            if self._under:
+                self.seconds[self._under[-1]] -= passed
+
+    def around(self, name: str, work: Callable[..., Any]) -> Callable[..., Any]:
+        def timed(*arguments: Any, **options: Any) -> Any:
+            with self.timing(name):
+                return work(*arguments, **options)
+
+        return timed
+
+
+def main(file: str, started: str, *arguments: str) -> int:
+    clock = Clock()
+    clock.seconds[START] = time.monotonic() - float(started)
+    session.spark_session = clock.around(SPARK, session.spark_session)
+    command.page_of = clock.around(PAGE, command.page_of)
+    History.commit = clock.around(COMMIT, History.commit)
+    for name in ("compact", "expire", "sweep"):
+        setattr(History, name, clock.around(TIDY, getattr(History, name)))
+    scan.scan_cluster = _with_steps(clock, scan.scan_cluster)
+    sys.argv = ["rackspan", *arguments]
+    try:
+        cli.app()
+    except SystemExit as done:
+        return int(done.code or 0)
+    finally:
+        Path(file).write_text(json.dumps(clock.seconds))
+    return 0
+
+
+def _with_steps(clock: Clock, work: Callable[..., Any]) -> Callable[..., Any]:
+    """Time from each step's name to the next one's."""
+
+    def timed(spark: Any, cluster: Any, order: Any, tell: Callable[[str], None]) -> Any:
+        name, since = "beginning", time.monotonic()
+        inner = clock.seconds[COMMIT] + clock.seconds[TIDY]
+
+        def lap() -> None:
+            nonlocal since, inner
+            within = clock.seconds[COMMIT] + clock.seconds[TIDY]
+            clock.seconds[name] += time.monotonic() - since - (within - inner)
+            since, inner = time.monotonic(), within
+
+        def told(what: str) -> None:
+            nonlocal name
+            if not what.startswith("warning: "):
+                lap()
+                name = what
+            tell(what)
+
+        try:
+            return work(spark, cluster, order, told)
+        finally:
+            lap()
+
+    return timed
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

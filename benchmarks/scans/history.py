@@ -1,0 +1,97 @@
+"""A year of scans, every half an hour: its size, what it answers how fast, and a scan on top of it."""
+
+import json
+import tempfile
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+
+from benchmarks.scans import whole, year
+from benchmarks.scans.processes import module, note, run
+from rackspan.jobs.history import History
+from rackspan.jobs.schemas import TABLES
+from rackspan.snapshots import snapshot_lines
+
+DAYS, QUICK_DAYS = 365, 14
+AIM_SECONDS = 20
+EVERYTHING = ("trends.flaps, of all", "trends.first_seen, of all")
+"""What no scan asks: for people who read the tables."""
+
+
+def benchmark(repeat: int, *, quick: bool) -> None:
+    days = QUICK_DAYS if quick else DAYS
+    with tempfile.TemporaryDirectory(prefix="rackspan-bench-") as scratch:
+        folder = Path(scratch)
+        location = folder / "history"
+        started = perf_counter()
+        for number, day in enumerate(year.write(History(str(location)), days, datetime.now(UTC).date()), 1):
+            if number % 50 == 0 or number == days:
+                note(f"{day}: {number} of {days} days written, {perf_counter() - started:.0f} s")
+        print(
+            f"{days} days of {year.SCANS_A_DAY} scans of {year.PARTITIONS:,} partitions in {year.TOPICS:,} topics on "
+            f"{year.BROKERS} brokers; the last day is not compacted yet. Medians of {repeat}, each in a process of its "
+            "own, warmed by one job.\n"
+        )
+        _sizes(location, days)
+        _queries(location, repeat)
+        _scan(folder, location)
+
+
+def _sizes(location: Path, days: int) -> None:
+    print("| table | files | MB | rows | bytes a row |\n| --- | ---: | ---: | ---: | ---: |")
+    history = History(str(location))
+    every = history.manifests(year.CLUSTER)
+    for table in TABLES:
+        files = list((location / table).rglob("*.parquet"))
+        size, rows = sum(file.stat().st_size for file in files), len(history.rows(table, every))
+        print(f"| {table} | {len(files):,} | {size / 1e6:.1f} | {rows:,} | {size / max(rows, 1):.1f} |")
+    files = list((location / "manifests").rglob("*.json"))
+    print(f"| manifests | {len(files):,} | {sum(file.stat().st_size for file in files) / 1e6:.1f} | | |")
+    files = [file for file in location.rglob("*") if file.is_file()]
+    total = sum(file.stat().st_size for file in files)
+    scans = sum(len(manifest.scans) for manifest in every)
+    print(f"| all, without documents | {len(files):,} | {total / 1e6:.1f} | {scans:,} scans | |\n", flush=True)
+    if scans != days * year.SCANS_A_DAY:
+        raise AssertionError(f"the history has {scans} scans of {days * year.SCANS_A_DAY}")
+
+
+def _queries(location: Path, repeat: int) -> None:
+    runs = []
+    for _ in range(repeat):
+        runs.append(json.loads(run(module("history_once", location)).printed))
+        note(f"queries: {sum(runs[-1]['seconds'].values()):.1f} s")
+    seconds = {name: median(one["seconds"][name] for one in runs) for name in runs[0]["seconds"]}
+    print("| query | seconds | rows |\n| --- | ---: | ---: |")
+    for name, spent in seconds.items():
+        print(f"| {name} | {spent:.2f} | {runs[0]['rows'][name]:,} |")
+    print()
+    print(told(seconds), flush=True)
+
+
+def told(seconds: Mapping[str, float]) -> str:
+    """What was aimed at, for all that a scan asks and for everything."""
+    every = sum(seconds.values())
+    scan = sum(spent for name, spent in seconds.items() if name not in EVERYTHING)
+    verdict = "met" if every <= AIM_SECONDS else "**missed**"
+    return f"- all of these: {every:.1f} s, those of a scan {scan:.1f} s; the aim is {AIM_SECONDS} s at most: {verdict}"
+
+
+def _scan(folder: Path, location: Path) -> None:
+    """A scan on top, the first one of its day: it compacts the day before."""
+    file = folder / f"{year.CLUSTER}.json"
+    with file.open("w") as lines:
+        lines.writelines(snapshot_lines(year.cluster()))
+    ran, steps = whole.scanned(folder, "--snapshot", str(file), "--levels", "dc,zone,rack", "--history", str(location))
+    document = json.loads((folder / "report.json").read_text())
+    if len(document["trend"]) < 2 or not document["changes"]["cleared"]:
+        raise AssertionError("the scan did not see the history")
+    told = ", ".join(f"{name} {steps[step]:.1f}" for step, name in whole.STEPS.items() if step in steps)
+    print(
+        f"- a scan on top of it, the first of its day: {ran.seconds:.1f} s, {ran.cpu:.1f} s of CPU, "
+        f"{ran.peak / 2**30:.2f} GiB ({told})"
+    )
+    documents = [path.stat().st_size for path in (location / "documents").rglob("*.json")]
+    largest = max(documents)
+    print(f"- a scan document takes {largest / 1e3:.0f} kB, as many again for each scan that is kept", flush=True)

@@ -1,0 +1,53 @@
+"""
+What reading a live cluster takes, in this process: `python -m benchmarks.scans.live_once SERVERS SLICES`.
+
+The same reader as in a scan, one slice after the other, so that its calls can be counted: Spark's workers keep their
+metrics to themselves.
+"""
+
+import json
+import sys
+from collections import Counter
+from time import perf_counter
+
+from rackspan.jobs.clusters import live
+from rackspan.jobs.sources import LiveSource
+from rackspan.metrics import KAFKA_SECONDS
+
+
+def main(servers: str, slices: str) -> None:
+    started = perf_counter()
+    cluster = live("benchmark", servers, {}, int(slices))
+    source = LiveSource(dict(cluster.options))
+    reader = source.reader(source.schema())
+    parts = reader.partitions()
+    planned, calls = perf_counter() - started, _calls()
+    tasks, partitions = [], 0
+    for part in parts:
+        started = perf_counter()
+        partitions += sum(batch.num_rows for batch in reader.read(part))
+        tasks.append(perf_counter() - started)
+    result = {
+        "planning": planned,
+        "tasks": tasks,
+        "partitions": partitions,
+        "driver_calls": calls,
+        "task_calls": _calls() - calls,
+    }
+    print(json.dumps(result))
+
+
+def _calls() -> Counter[str]:
+    """Calls of the Admin API so far, by name."""
+    return Counter(
+        {
+            sample.labels["operation"]: int(sample.value)
+            for family in KAFKA_SECONDS.collect()
+            for sample in family.samples
+            if sample.name.endswith("_count")
+        }
+    )
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

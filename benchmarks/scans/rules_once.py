@@ -1,0 +1,77 @@
+"""Rules over a table, once, in this process: `python -m benchmarks.scans.rules_once WAY TABLE PARTITIONS`."""
+
+import json
+import sys
+from collections.abc import Mapping
+from time import perf_counter
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - its usual name
+
+from benchmarks.scans import plain_sql
+from rackspan.core.scanning import Expectations
+from rackspan.core.scanning.rules import Rule
+from rackspan.jobs.clusters import synthetic
+from rackspan.jobs.judging import Question, judge_batches
+from rackspan.jobs.schemas import FINDING, JUDGED, PARTITIONS, TOPIC, spark_schema
+from rackspan.jobs.session import spark_session
+from rackspan.jobs.synthetic import SyntheticCluster
+
+WRITE, READ, CORE, ARRAYS, ROWS = "write", "read", "core", "arrays", "rows"
+_MEMORY = "3g"
+_SIZE = 3
+_LED_BY_ANOTHER = 200
+"""Of that many partitions one is led by its second replica."""
+
+
+def main(way: str, table: str, partitions: str) -> None:
+    spark = spark_session("local[2]", _MEMORY)
+    cluster = SyntheticCluster(int(partitions))
+    if way == WRITE:
+        _write(spark, cluster, table)
+        return
+    every = spark.read.schema(spark_schema(PARTITIONS)).parquet(table)
+    _counted(spark, way, every.limit(1_000), cluster)  # what is compiled and started once is no part of a rule's cost
+    started = perf_counter()
+    found = _counted(spark, way, every, cluster)
+    print(json.dumps({"seconds": perf_counter() - started, "found": found}))
+    spark.stop()
+
+
+def _write(spark: SparkSession, cluster: SyntheticCluster, table: str) -> None:
+    made = synthetic(cluster, 4)
+    read = spark.read.format(made.format).options(**dict(made.options)).load()
+    other = F.pmod(F.xxhash64("topic", "partition"), F.lit(_LED_BY_ANOTHER)) == 0
+    read.withColumn("leader", F.when(other, F.get("replicas", F.lit(1))).otherwise(F.col("leader"))).write.parquet(
+        table
+    )
+    spark.stop()
+
+
+def _counted(spark: SparkSession, way: str, every: DataFrame, cluster: SyntheticCluster) -> Mapping[str, int]:
+    if way == READ:
+        every.write.format("noop").mode("overwrite").save()
+        return {}
+    if way == CORE:
+        return _by_core(every, cluster)
+    levels = plain_sql.windows(cluster.truth.tree, _SIZE)
+    found = plain_sql.by_arrays(every, levels) if way == ARRAYS else plain_sql.by_rows(spark, every, levels)
+    return plain_sql.counts(found)
+
+
+def _by_core(every: DataFrame, cluster: SyntheticCluster) -> Mapping[str, int]:
+    question = Question("benchmark", cluster.truth, Expectations())
+    judged = every.mapInArrow(judge_batches(question), spark_schema(JUDGED))
+    topic = F.col("kind") == TOPIC
+    other = (F.col("kind") == FINDING) & (F.col("rule") == str(Rule.LEADER_NOT_PREFERRED))
+    return plain_sql.counts(
+        judged.agg(
+            F.sum(F.when(topic, F.col("non_compliant"))).alias("non_compliant"),
+            F.sum(F.when(topic, F.col("under_replicated"))).alias("under_replicated"),
+            F.count_if(other).alias("leader_not_preferred"),
+        )
+    )
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

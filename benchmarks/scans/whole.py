@@ -1,0 +1,160 @@
+"""Whole scans of clusters that are made up, from 200,000 to 20,000,000 partitions: where the time goes, and memory."""
+
+import json
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+
+from benchmarks.scans import clocked
+from benchmarks.scans.processes import Ran, module, note, run
+
+QUICK = (20_000, 200_000)
+COUNTS = (200_000, 2_000_000, 20_000_000)
+AIMED = 2_000_000
+MEMORY = {20_000_000: "5g"}
+"""Of Spark's driver, where the command's own 2g is not enough: a row of findings is held for every 40 partitions."""
+_COMMANDS_OWN = "2g"
+_FOUND = (0, 1)
+STEPS = {
+    clocked.START: "Python",
+    clocked.SPARK: "Spark",
+    "reading and judging partitions": "read and judge",
+    "counting findings": "count",
+    "comparing with the scan before": "compare",
+    "writing the history": "write",
+    clocked.TREND: "trend",
+    clocked.COMMIT: "commit",
+    clocked.TIDY: "tidy",
+    clocked.PAGE: "page",
+}
+HEADER = (
+    f"| partitions | driver | seconds | CPU s | peak GiB (PSS) | {' | '.join(STEPS.values())} | rest | findings "
+    "| history MB | page MB | rules alone |\n"
+    f"|{' ---: |' * (10 + len(STEPS))}"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One scan, or medians of several. `rules` is the share of reading and judging that is not reading."""
+
+    partitions: int
+    seconds: float
+    cpu: float
+    peak: float
+    steps: Mapping[str, float]
+    findings: int
+    history: int
+    page: int
+    rules: float = field(default=0.0)
+
+    def __str__(self) -> str:
+        steps = [self.steps.get(step, 0.0) for step in STEPS]
+        cells = [
+            f"{self.partitions:,}",
+            memory_of(self.partitions),
+            f"{self.seconds:.1f}",
+            f"{self.cpu:.1f}",
+            f"{self.peak / 2**30:.2f}",
+            *(f"{step:.1f}" for step in steps),
+            f"{self.seconds - sum(steps):.1f}",
+            f"{self.findings:,}",
+            f"{self.history / 1e6:.1f}",
+            f"{self.page / 1e6:.1f}",
+            f"{self.rules:.0%}",
+        ]
+        return f"| {' | '.join(cells)} |"
+
+
+def memory_of(partitions: int) -> str:
+    return MEMORY.get(partitions, _COMMANDS_OWN)
+
+
+def medians(runs: Sequence[Measured], rules: float = 0.0) -> Measured:
+    """Runs over the same cluster as one."""
+    return Measured(
+        runs[0].partitions,
+        median(one.seconds for one in runs),
+        median(one.cpu for one in runs),
+        median(one.peak for one in runs),
+        {step: median(one.steps.get(step, 0.0) for one in runs) for step in STEPS},
+        runs[0].findings,
+        runs[0].history,
+        runs[0].page,
+        rules,
+    )
+
+
+def scanned(folder: Path, *arguments: str) -> tuple[Ran, Mapping[str, float]]:
+    """`rackspan scan` with a report and a page in the folder, and its seconds by step."""
+    clock = folder / "clock.json"
+    command = module(
+        *("clocked", clock, time.monotonic(), "scan", *arguments),
+        *("--master", "local[2]", "--report", folder / "report.json", "--page", folder / "page.html"),
+    )
+    ran = run(command, codes=_FOUND, most=3600)
+    return ran, json.loads(clock.read_text())
+
+
+def measured(partitions: int) -> Measured:
+    with tempfile.TemporaryDirectory(prefix="rackspan-bench-") as scratch:
+        folder = Path(scratch)
+        history = folder / "history"
+        arguments = ("--synthetic", str(partitions), "--history", str(history))
+        ran, steps = scanned(folder, *arguments, "--driver-memory", memory_of(partitions))
+        document = json.loads((folder / "report.json").read_text())
+        if document["summary"]["partitions"] != partitions:
+            raise AssertionError(f"{document['summary']['partitions']} of {partitions} partitions were looked at")
+        kept = sum(file.stat().st_size for file in history.rglob("*") if file.is_file())
+        page = (folder / "page.html").stat().st_size
+        note(f"{partitions:,} partitions: {ran.seconds:.1f} s, {ran.peak / 2**30:.2f} GiB")
+        return Measured(partitions, ran.seconds, ran.cpu, ran.peak, steps, document["summary"]["findings"], kept, page)
+
+
+def share_of_rules(partitions: int) -> float:
+    """Of the seconds of reading and judging, those that judging adds to reading: both in one warm session."""
+    spent = json.loads(run(module("split", partitions, memory_of(partitions)), most=3600).printed)
+    note(f"{partitions:,} partitions: read in {spent['reading']:.1f} s, read and judged in {spent['both']:.1f} s")
+    return max(0.0, 1 - spent["reading"] / spent["both"])
+
+
+def benchmark(repeat: int, *, quick: bool) -> None:
+    counts = QUICK if quick else COUNTS
+    print(
+        f"`rackspan scan --synthetic`, 1,000 brokers, three levels, RF 3, `local[2]`, to a new history, a report and a "
+        f"page; medians of {repeat}, each in a process of its own. Seconds by step; `rest` is the end of Spark and of "
+        "Python. Memory is the largest sum of PSS of Python, Spark's JVM and its Python workers, looked at five times "
+        "a second. `rules alone`: the share that judging adds to reading, each to nowhere, in one warm session.\n\n"
+        f"{HEADER}",
+        flush=True,
+    )
+    found = []
+    for count in counts:
+        # The largest takes minutes, and does not vary by much.
+        runs = [measured(count) for _ in range(repeat if count <= AIMED else 1)]
+        found.append(medians(runs, share_of_rules(count)))
+        print(found[-1], flush=True)
+    print()
+    print(*told(found), sep="\n", flush=True)
+
+
+def told(found: Sequence[Measured]) -> list[str]:
+    """How it grows, and what was aimed at."""
+    lines = []
+    for fewer, more in pairwise(found):
+        times = more.partitions / fewer.partitions
+        verdict = "met" if more.seconds <= times * fewer.seconds else "**missed**"
+        lines.append(
+            f"- {times:g} times {fewer.partitions:,} partitions: {more.seconds / fewer.seconds:.1f} times the seconds, "
+            f"{more.peak / fewer.peak:.1f} times the memory; the aim is {times:g} times the seconds at most: {verdict}"
+        )
+    for one in found:
+        if one.partitions == AIMED:
+            for what, figure, most in (("seconds", one.seconds, 90), ("GiB", one.peak / 2**30, 6)):
+                verdict = "met" if figure <= most else "**missed**"
+                lines.append(f"- {AIMED:,} partitions, {what}: {figure:.2f}, the aim is {most} at most: {verdict}")
+    return lines

@@ -1,0 +1,108 @@
+"""The benchmark of scans can be trusted: it counts whole process trees, and says what it missed."""
+
+import sys
+from datetime import UTC, date, datetime
+
+import psutil
+import pytest
+from benchmarks.scans import clocked, history, plain_sql, rules, whole, year
+from benchmarks.scans.processes import CommandFailedError, CutOffError, run
+
+from rackspan.core.compliance import judge
+from rackspan.jobs.history import History
+from rackspan.jobs.schemas import TABLES
+from rackspan.jobs.synthetic import SyntheticCluster
+
+MIB = 2**20
+CHILD = "import subprocess, sys; subprocess.run([sys.executable, '-c', sys.argv[1]])"
+
+
+def test_memory_and_cpu_of_a_process_are_those_of_its_children_too():
+    hungry = f"held = bytearray({64 * MIB}); import time; ends = time.time() + 1\nwhile time.time() < ends: pass"
+    ran = run([sys.executable, "-c", CHILD, hungry])
+    assert ran.peak > 64 * MIB
+    assert ran.seconds > ran.cpu * 0.5
+    assert ran.cpu > 0.2
+
+
+def test_a_process_that_takes_too_long_is_ended_with_its_children(tmp_path):
+    told = tmp_path / "pid"
+    sleeping = f"import os, time; open({str(told)!r}, 'w').write(str(os.getpid())); time.sleep(60)"
+    with pytest.raises(CutOffError, match="cut off after 2 s"):
+        run([sys.executable, "-c", CHILD, sleeping], most=2)
+    assert not psutil.pid_exists(int(told.read_text())) or psutil.Process(int(told.read_text())).status() == "zombie"
+
+
+def test_a_process_that_fails_says_why():
+    with pytest.raises(CommandFailedError, match="no such thing"):
+        run([sys.executable, "-c", "raise SystemExit('no such thing')"])
+
+
+def test_what_is_timed_within_a_step_is_taken_off_it():
+    clock = clocked.Clock()
+    with clock.timing("outer"), clock.timing("inner"):
+        sum(range(2_000_000))
+    assert clock.seconds["inner"] > 0
+    assert clock.seconds["outer"] < clock.seconds["inner"]
+
+
+def test_growth_and_aims_are_told_as_they_are():
+    def one(partitions, seconds, gib):
+        return whole.Measured(partitions, seconds, seconds, gib * 2**30, {}, 0, 0, 0)
+
+    small, aimed, large = one(200_000, 10.0, 1), one(2_000_000, 91.0, 3), one(20_000_000, 950.0, 5)
+    lines = whole.told([small, aimed, large])
+    assert ["**missed**" in line for line in lines] == [False, True, True, False]
+    assert "9.1 times the seconds" in lines[0]
+    assert history.told({"trends.days": 3.0, "trends.flaps, of all": 18.0}).startswith("- all of these: 21.0 s")
+    assert "**missed**" in history.told({"trends.days": 21.0})
+
+
+def test_ways_that_count_differently_are_found_out():
+    def counted(number):
+        return rules.Measured(1, 1, 1, {"non_compliant": number})
+
+    rules.agreed({"core": counted(3), "arrays": counted(3), "read": rules.Measured(1, 1, 1, {})})
+    with pytest.raises(rules.DisagreeError):
+        rules.agreed({"core": counted(3), "arrays": counted(4)})
+
+
+def test_windows_given_to_sql_say_what_the_core_says():
+    cluster = SyntheticCluster(3_000, brokers=90, broken=0.05)
+    replicas = cluster.portion(0, cluster.topics).replicas
+    broken = judge(cluster.truth.tree, replicas).broken.tolist()
+    levels = plain_sql.windows(cluster.truth.tree, 3)
+
+    def unfair(row):
+        held = [[level.domain_of[broker] for broker in row] for level in levels]
+        return any(
+            any(domains.count(domain) > level.high[domain] for domain in domains)
+            or any(domains.count(domain) < low for domain, low in enumerate(level.low))
+            for level, domains in zip(levels, held, strict=True)
+        )
+
+    assert [unfair(row) for row in replicas.tolist()] == broken
+    assert 0 < sum(broken) < len(broken)
+
+
+def test_a_year_has_every_scan_and_findings_that_come_and_go(tmp_path):
+    location = History(str(tmp_path))
+    today = date(2026, 3, 10)
+    assert [day.day for day in year.write(location, 3, today)] == [7, 8, 9]
+    every = location.manifests(year.CLUSTER)
+    assert len(every) == 2 + year.SCANS_A_DAY
+    scans = location.rows("scans", every)
+    assert len(scans) == 3 * year.SCANS_A_DAY
+    assert sorted(scans["sequence"].to_pylist()) == list(range(1, len(scans) + 1))
+    assert location.latest(year.CLUSTER).newest.observed_at < datetime(2026, 3, 10, tzinfo=UTC)
+    found = location.rows("findings", every).to_pylist()
+    stays = [row["first_seen"] for row in found]
+    assert len(set(stays)) > 10
+    assert all(len(location.rows(table, every)) for table in TABLES)
+    assert sum(row["violation_minutes"] for row in scans.to_pylist()) > 0
+
+
+def test_the_same_seed_gives_the_same_year():
+    first, second = (year.Year().scan("one", datetime(2026, 3, 10, tzinfo=UTC))[1] for _ in range(2))
+    assert first == second
+    assert len(first["findings"])
