@@ -4,10 +4,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest
-# What needs neither a control plane nor a Kafka, and what does.
+# What needs neither a control plane nor a Kafka, what does, and what takes real pods and therefore root: `make e2e` only.
 FAST_TESTS := tests/unit tests/property
-STACK_TESTS := $(filter-out $(FAST_TESTS),$(patsubst %/,%,$(sort $(dir $(wildcard tests/*/test_*.py)))))
+POD_TESTS := tests/e2e
+STACK_TESTS := $(filter-out $(FAST_TESTS) $(POD_TESTS),$(patsubst %/,%,$(sort $(dir $(wildcard tests/*/test_*.py)))))
 COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 \
 	--no-emit-index-url --no-emit-find-links --no-header
 
@@ -17,7 +19,7 @@ MAKEFLAGS += --no-print-directory
 
 .PHONY: help
 help: ## List what can be made
-	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9%-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: venv
 venv: $(READY) ## Create .venv from the locked, hashed requirements
@@ -26,12 +28,15 @@ $(READY): requirements/dev.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed: make PYTHON=python3.12" if sys.version_info < (3, 11) else 0)'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing the locked packages into $(VENV)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/dev.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@# pyspark is published as source only: what builds it comes out of the lock as well.
+	@awk '/^[a-z]/ { wanted = /^setuptools==/ } wanted' requirements/dev.lock > $(VENV)/build.lock
+	@$(PIP) --require-hashes --requirement $(VENV)/build.lock
+	@$(PIP) --require-hashes --no-build-isolation --requirement requirements/dev.lock
+	@$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 
 .PHONY: assets
-assets: $(READY) ## Download and build Kubernetes, Kafka and helm into the cache (once: 5 to 20 minutes)
+assets: $(READY) ## Get Kubernetes, Kafka and helm into the cache, and Chromium (once: 5 to 20 minutes)
 	@$(BIN)/python -m dev assets >/dev/null
 
 .PHONY: check
@@ -53,6 +58,11 @@ test-unit test-property: test-%: $(READY)
 test-%: assets ## The tests of one folder: test-unit, test-crds, test-integration, ...
 	$(PYTEST) tests/$*
 
+.PHONY: e2e
+e2e: assets ## Real pods: images built, kubelets, scans as Jobs and on Spark's executors (root; E2E_ARGS for pytest)
+	@$(BIN)/python -m dev pods >/dev/null
+	$(PYTEST) $(POD_TESTS) $(E2E_ARGS)
+
 .PHONY: demo
 demo: $(READY) ## Nine real brokers, the operator and its topics, on this machine (DEMO_ARGS=--keep leaves them running)
 	@$(BIN)/python -m dev.demo $(DEMO_ARGS)
@@ -68,7 +78,8 @@ bench: assets ## Measure the operator and the placers (BENCH_ARGS)
 .PHONY: lock
 lock: $(READY) ## Write requirements/*.lock anew from pyproject.toml (LOCK_ARGS=--upgrade for newer versions)
 	$(COMPILE) $(LOCK_ARGS) --output-file requirements/operator.lock pyproject.toml
-	$(COMPILE) $(LOCK_ARGS) --group dev --constraint requirements/operator.lock --output-file requirements/dev.lock pyproject.toml
+	$(COMPILE) $(LOCK_ARGS) --extra spark --constraint requirements/operator.lock --output-file requirements/scan.lock pyproject.toml
+	$(COMPILE) $(LOCK_ARGS) --extra spark --group dev --constraint requirements/scan.lock --output-file requirements/dev.lock pyproject.toml
 
 .PHONY: clean
 clean: ## Delete what was made inside the clone; the cache of `make assets` stays

@@ -4,11 +4,12 @@ import argparse
 import shlex
 import sys
 
-from dev import assets, kafka_archive, kafka_dist, stack
+from dev import assets, chromium, kafka_archive, kafka_dist, stack
 from dev.controlplane import components
 from dev.kafka_dist import KafkaToolError
 from dev.kubectl import KubectlError
 from dev.nodes import NINE_BROKERS, sites
+from dev.pods import cluster, images, machine
 from dev.processes import ProcessDiedError
 from dev.progress import AssetError, say
 
@@ -18,8 +19,24 @@ def _assets(arguments: argparse.Namespace) -> None:
     distribution = kafka_dist.ensure_distribution()
     kafka_archive.ensure_archive(distribution)
     helm = assets.ensure_helm()
-    for name, path in {**kubernetes, "helm": helm, "kafka": distribution.jars[0].parent}.items():
+    found = {**kubernetes, "helm": helm, "kafka": distribution.jars[0].parent}
+    try:
+        found["chromium"] = chromium.ensure_chromium()
+    except AssetError as error:  # everything but the tests of a page works without it
+        say(str(error))
+    for name, path in found.items():
         print(f"{name:26} {path}")
+
+
+def _pods(_: argparse.Namespace) -> None:
+    if (reason := machine.why_no_pods()) is not None:
+        say(f"no pods on this machine: {reason}")
+        return
+    assets.ensure_kubernetes(components(cluster.PROGRAMS))
+    assets.ensure_coredns()
+    machine.ensure_programs()
+    for image in (images.ensure_pause(), *map(images.ensure_image, images.TARGETS)):
+        print(f"{image.reference:26} {image.archive}")
 
 
 def _up(arguments: argparse.Namespace) -> None:
@@ -68,6 +85,7 @@ def _parser() -> argparse.ArgumentParser:
         return sub
 
     build = command("assets", _assets, "download and build everything that the stack runs")
+    command("pods", _pods, "get what runs pods, and build the images, where this machine can do that")
     start = command("up", _up, "start the stack, or find the one that runs, and leave it running")
     start.add_argument(
         "--racks", metavar="PATH,...", help="rack of each broker, as /region/zone/rack; nine uneven ones by default"

@@ -1,4 +1,4 @@
-"""The Kubernetes and Helm programs that the stack runs: found where they already are, else built through Go modules.
+"""Programs that the stack runs, of Kubernetes, Helm and CoreDNS: found where they are, else built through Go modules.
 
 `k8s.io/kubernetes` cannot be `go install`ed by design (its module replaces its parts by local folders), so
 `dev/distributions/kubernetes/go.mod` is a wrapper module that pins the parts' published versions; etcd comes with them.
@@ -14,6 +14,7 @@ from dev.paths import REPOSITORY, cache_root
 from dev.progress import AssetError, exclusive, need, run, say
 
 HELM_VERSION = "v3.22.0"
+COREDNS_VERSION = "v1.12.4"
 _WRAPPER_MODULE = REPOSITORY / "dev" / "distributions" / "kubernetes"
 _PACKAGES = {
     "etcd": "go.etcd.io/etcd/server/v3",
@@ -72,25 +73,43 @@ def ensure_kubernetes(names: Iterable[str] = CONTROL_PLANE) -> dict[str, Path]:
 
 def find_helm() -> Path | None:
     """The pinned helm, when it was built earlier."""
-    helm = cache_root() / "helm" / HELM_VERSION / "helm"
-    return helm if _executable(helm) else None
+    return _find_module_program("helm", HELM_VERSION)
 
 
 def ensure_helm() -> Path:
     """The pinned helm, after building it where it is missing."""
-    destination = cache_root() / "helm" / HELM_VERSION
+    return _ensure_module_program("helm", "helm.sh/helm/v3/cmd/helm", HELM_VERSION)
+
+
+def find_coredns() -> Path | None:
+    """The pinned CoreDNS, when it was built earlier."""
+    return _find_module_program("coredns", COREDNS_VERSION)
+
+
+def ensure_coredns() -> Path:
+    """The pinned CoreDNS, after building it where it is missing: pods find Services by it."""
+    return _ensure_module_program("coredns", "github.com/coredns/coredns", COREDNS_VERSION)
+
+
+def _find_module_program(name: str, version: str) -> Path | None:
+    program = cache_root() / name / version / name
+    return program if _executable(program) else None
+
+
+def _ensure_module_program(name: str, package: str, version: str) -> Path:
+    destination = cache_root() / name / version
     with exclusive(destination / ".lock"):
-        if find_helm() is None:
+        if _find_module_program(name, version) is None:
             with tempfile.TemporaryDirectory(dir=destination) as scratch:
                 run(
-                    [need("go", "build helm"), "install", "-v", f"helm.sh/helm/v3/cmd/helm@{HELM_VERSION}"],
-                    f"building helm {HELM_VERSION} through Go modules: about two to five minutes, once per machine",
+                    [need("go", f"build {name}"), "install", "-v", f"{package}@{version}"],
+                    f"building {name} {version} through Go modules: about two to five minutes, once per machine",
                     cwd=Path(scratch),
                     env={**os.environ, "GOBIN": scratch, "CGO_ENABLED": "0", "GOWORK": "off"},
                     tally=_is_package,
                 )
-                (Path(scratch) / "helm").replace(destination / "helm")
-    return destination / "helm"
+                (Path(scratch) / name).replace(destination / name)
+    return destination / name
 
 
 def _places() -> Iterator[Path]:

@@ -22,6 +22,7 @@ from dev.progress import need
 from dev.waiting import eventually
 
 _RECORD = "controlplane.json"
+_LOOPBACK = "127.0.0.1"
 _SERVICE_CIDR = "10.96.0.0/16"
 _SERVICE_NAMES = ("kubernetes", "kubernetes.default", "kubernetes.default.svc", "10.96.0.1")
 # Nobody renews the leases of nodes that are made by hand: left to these controllers they would turn NotReady, and the
@@ -80,16 +81,22 @@ class ControlPlane:
         *,
         apiserver_flags: Sequence[str] = (),
         scheduler: bool = False,
+        address: str = _LOOPBACK,
+        kubelets: bool = False,
     ) -> Self:
-        """Start an empty control plane in a new directory and wait until it serves. Takes about ten seconds."""
+        """Start an empty control plane in a new directory and wait until it serves. Takes about ten seconds.
+
+        The API server listens at `address`: not on loopback when pods shall reach it. With `kubelets`, nodes are real
+        and are looked after; otherwise they are made by hand.
+        """
         plane = cls(directory, processes, binaries)
         directory.mkdir(parents=True, exist_ok=True)
         etcd, peer, secure = free_ports(3)
-        plane._issue_certificates()
-        commands = plane._commands(etcd, peer, secure, list(apiserver_flags))
-        plane._write_kubeconfigs(f"https://127.0.0.1:{secure}")
+        plane._issue_certificates(address)
+        commands = plane._commands(etcd, peer, secure, list(apiserver_flags), address, kubelets=kubelets)
+        plane._write_kubeconfigs(f"https://{address}:{secure}")
         record = {
-            "url": f"https://127.0.0.1:{secure}",
+            "url": f"https://{address}:{secure}",
             "etcd": f"http://127.0.0.1:{etcd}",
             "commands": commands,
             "binaries": {name: str(path) for name, path in binaries.items()},
@@ -117,6 +124,15 @@ class ControlPlane:
     def api_client(self) -> client.ApiClient:
         """A new client of the official library with every right; the caller closes it."""
         return self.cluster.api_client()
+
+    @property
+    def client_ca(self) -> Path:
+        """The certificate of the authority that signs every client's, kubelets' and the API server's own."""
+        return self._pki / "ca.crt"
+
+    def kubeconfig_for_component(self, name: str, user: str, groups: Sequence[str] = ()) -> Path:
+        """Write a kubeconfig with a certificate of its own, for a component that is no part of the control plane."""
+        return self._write_kubeconfig(name, CertificateAuthority(self._pki).client(name, user, groups), self.url)
 
     def start_component(self, name: str) -> None:
         """Start one component, again if it was stopped, and wait until it does its work."""
@@ -167,9 +183,9 @@ class ControlPlane:
         prefix = self.process("")
         return [name.removeprefix(prefix) for name in self.processes.names() if name.startswith(prefix)]
 
-    def _issue_certificates(self) -> None:
+    def _issue_certificates(self, address: str) -> None:
         ca = CertificateAuthority(self._pki)
-        ca.server("apiserver", (*LOOPBACK_NAMES, *_SERVICE_NAMES))
+        ca.server("apiserver", tuple(dict.fromkeys((*LOOPBACK_NAMES, *_SERVICE_NAMES, address))))
         ca.client("admin", "rackspan-dev-admin", ["system:masters"])
         ca.client("controller-manager", "system:kube-controller-manager")
         ca.client("scheduler", "system:kube-scheduler")
@@ -179,12 +195,18 @@ class ControlPlane:
     def _write_kubeconfigs(self, url: str) -> None:
         for user in ("admin", "controller-manager", "scheduler"):
             files = Certificate(*(self._pki / f"{user}.{suffix}" for suffix in ("crt", "key", "pem")))
-            credentials = {"client-certificate-data": _base64(files.cert), "client-key-data": _base64(files.key)}
-            server = {"server": url, "certificate-authority-data": _base64(self._pki / "ca.crt")}
-            _write_kubeconfig(self.directory / f"{user}.kubeconfig", server, user, credentials)
+            self._write_kubeconfig(user, files, url)
 
-    def _commands(self, etcd: int, peer: int, secure: int, apiserver_flags: list[str]) -> dict[str, list[str]]:
+    def _write_kubeconfig(self, user: str, files: Certificate, url: str) -> Path:
+        credentials = {"client-certificate-data": _base64(files.cert), "client-key-data": _base64(files.key)}
+        server = {"server": url, "certificate-authority-data": _base64(self._pki / "ca.crt")}
+        return _write_kubeconfig(self.directory / f"{user}.kubeconfig", server, user, credentials)
+
+    def _commands(
+        self, etcd: int, peer: int, secure: int, apiserver_flags: list[str], address: str, *, kubelets: bool
+    ) -> dict[str, list[str]]:
         pki = self._pki
+        switched_off = () if kubelets else _NOT_FOR_HAND_MADE_NODES
         etcd_url, peer_url = f"http://127.0.0.1:{etcd}", f"http://127.0.0.1:{peer}"
         flags = {
             "etcd": [
@@ -200,9 +222,10 @@ class ControlPlane:
             ],
             "kube-apiserver": [
                 f"--etcd-servers={etcd_url}",
-                "--bind-address=127.0.0.1",
-                "--advertise-address=127.0.0.1",
-                "--endpoint-reconciler-type=none",  # the default one refuses to advertise a loopback address
+                f"--bind-address={address}",
+                f"--advertise-address={address}",
+                # The default one refuses to advertise a loopback address.
+                *(["--endpoint-reconciler-type=none"] if address == _LOOPBACK else []),
                 f"--secure-port={secure}",
                 f"--tls-cert-file={pki / 'apiserver.crt'}",
                 f"--tls-private-key-file={pki / 'apiserver.key'}",
@@ -220,7 +243,7 @@ class ControlPlane:
             ],
             "kube-controller-manager": [
                 f"--kubeconfig={self.directory / 'controller-manager.kubeconfig'}",
-                f"--controllers={','.join(['*', *(f'-{name}' for name in _NOT_FOR_HAND_MADE_NODES)])}",
+                f"--controllers={','.join(['*', *(f'-{name}' for name in switched_off)])}",
                 f"--service-account-private-key-file={pki / 'service-account.key'}",
                 f"--root-ca-file={pki / 'ca.crt'}",
                 f"--cluster-signing-cert-file={pki / 'ca.crt'}",

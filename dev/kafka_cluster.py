@@ -71,6 +71,7 @@ class _Record:
     jvm: list[str]
     properties: dict[str, str]
     users: dict[str, str] = field(default_factory=dict)
+    host: str = "127.0.0.1"
 
 
 class KafkaCluster:
@@ -95,12 +96,13 @@ class KafkaCluster:
         cluster_id: str | None = None,
         heap: str = "192m",
         jvm: Sequence[str] = FAST_START,
+        host: str = "127.0.0.1",
     ) -> Self:
         """Start a new cluster in a new directory and wait until every broker is registered.
 
         `racks` gives `broker.rack` by broker id; as a sequence, of the brokers 0, 1, 2, ... None leaves it unset.
         `properties` are added to every broker's and the controller's. `heap` is each JVM's: 192m carries a few thousand
-        replicas per broker, tests of scale want 512m or more.
+        replicas per broker, tests of scale want 512m or more. Brokers listen at `host`.
         """
         by_id = dict(racks) if isinstance(racks, Mapping) else dict(enumerate(racks))
         listeners = ("INTERNAL", *(_SECURE_LISTENERS if security else ()))
@@ -114,6 +116,7 @@ class KafkaCluster:
             jvm=[f"-Xmx{heap}", *jvm],
             properties=dict(properties or {}),
             users=dict(security.users) if security else {},
+            host=host,
         )
         directory.mkdir(parents=True, exist_ok=True)
         cluster = cls(directory, processes, distribution, record)
@@ -160,7 +163,7 @@ class KafkaCluster:
 
     def bootstrap(self, listener: Listener = "INTERNAL") -> str:
         """`host:port,host:port,...` of every broker. INTERNAL takes plain text without log-in."""
-        return ",".join(f"127.0.0.1:{ports[listener]}" for ports in self._record.ports.values())
+        return ",".join(f"{self._record.host}:{ports[listener]}" for ports in self._record.ports.values())
 
     def client_config(
         self, listener: Listener = "INTERNAL", user: str | None = None, mechanism: Mechanism = "SCRAM-SHA-512"
@@ -298,7 +301,7 @@ class KafkaCluster:
     def _format_controller(self) -> None:
         node = self.directory / "controller"
         node.mkdir()
-        address = f"CONTROLLER://127.0.0.1:{self._record.controller_port}"
+        address = f"CONTROLLER://{self._record.host}:{self._record.controller_port}"
         own = {"process.roles": "controller", "node.id": CONTROLLER_ID, "listeners": address, "log.dirs": node / "data"}
         file = _write_properties(node, {**own, **self._common_properties(["INTERNAL"])})
         scram = [
@@ -321,7 +324,7 @@ class KafkaCluster:
         node.mkdir(exist_ok=True)
         rack = self.racks[broker]
         ports = self._record.ports[str(broker)]
-        addresses = ",".join(f"{listener}://127.0.0.1:{port}" for listener, port in ports.items())
+        addresses = ",".join(f"{listener}://{self._record.host}:{port}" for listener, port in ports.items())
         own = {
             "process.roles": "broker",
             "node.id": broker,
@@ -338,7 +341,7 @@ class KafkaCluster:
         replicas = min(3, len(self.racks))
         protocols = {"CONTROLLER": "PLAINTEXT", **{listener: _PROTOCOLS[listener] for listener in listeners}}
         return {
-            "controller.quorum.voters": f"{CONTROLLER_ID}@127.0.0.1:{self._record.controller_port}",
+            "controller.quorum.voters": f"{CONTROLLER_ID}@{self._record.host}:{self._record.controller_port}",
             "controller.listener.names": "CONTROLLER",
             "inter.broker.listener.name": "INTERNAL",
             "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in protocols.items()),

@@ -80,6 +80,12 @@ class Processes:
         """Process ids by name, of what is running now."""
         return {name: s["pid"] for name, s in self._request(do="status").items() if s["returncode"] is None}
 
+    def ended(self, name: str) -> int | None:
+        """Exit code of a process, None while it runs; -1 for one that was never started."""
+        state = self._request(do="status").get(name)
+        code: int | None = -1 if state is None else state["returncode"]
+        return code
+
     def names(self) -> list[str]:
         """Names of what was ever started, in the order of its first start."""
         return list(self._request(do="status"))

@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dev import assets, stack
+from dev.bare_pods import BarePods
 from dev.demo.describe import Replicas, configs_by_topic, replicas_by_topic
 from dev.demo.picture import picture
+from dev.demo.scanning import Scanning
 from dev.demo.terminal import WIDTH, DemoError, Terminal
 from dev.nodes import LEVELS, NINE_BROKERS, REGION_LABEL, ZONE_LABEL
 from dev.paths import REPOSITORY
@@ -26,11 +28,18 @@ from rackspan.api.racktopology import RackTopology
 from rackspan.api.reasons import Reason
 from rackspan.core.compliance import Compliance, judge
 from rackspan.core.topology import Broker, RackTree, parse_rack
+from rackspan.reconcile.scans.bodies import SELECTOR
 
 NAME = "demo"
 _PLACED = ("orders", "payments", "sessions", "ledger")
 _IN_SHOP = "-n shop"
 _RESYNC_SECONDS = 3
+_READY_MESSAGE = '{.status.conditions[?(@.type=="Ready")].message}'
+_RACKSPAN = ".venv/bin/rackspan"
+_CERTIFICATE = (
+    "import json, sys; plan = json.load(sys.stdin); "
+    'print(json.dumps({key: plan[key] for key in ("hash", "feasible", "moves", "lowerBound", "gap", "bytes")}))'
+)
 _SECONDS_TO_NOTICE = 10.0  # what the demo promises; about one is usual on an idle machine
 
 
@@ -40,7 +49,7 @@ def play(terminal: Terminal, directory: Path, processes: Processes) -> None:
         demo = _Demo(terminal, stack.start(directory, processes, NINE_BROKERS))
         terminal.use({**os.environ, **_environment(demo.running)})
         _nodes(demo)
-        _operator(demo, processes)
+        port = _operator(demo, processes)
     with terminal.act("examples/ applied"):
         _apply(demo)
     with terminal.act("Where the replicas are"):
@@ -50,8 +59,12 @@ def play(terminal: Terminal, directory: Path, processes: Processes) -> None:
     with terminal.act("A node turns out to stand elsewhere"):
         _relabel(demo, placed)
         _label_back(demo)
+    with terminal.act("What draining a broker would cost"):
+        _drain(demo)
     with terminal.act("A topic grows, and somebody changes its config behind the operator's back"):
         _grow_and_drift(demo, placed)
+    with terminal.act("A topic is broken behind everybody's back, and a scheduled scan finds it"):
+        Scanning(terminal, demo.running, NAME, port, directory / "history").play()
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +116,8 @@ def _nodes(demo: _Demo) -> None:
     terminal.run(f"kubectl get nodes -L {','.join(LEVELS.values())}")
 
 
-def _operator(demo: _Demo, processes: Processes) -> None:
+def _operator(demo: _Demo, processes: Processes) -> int:
+    """Start the operator, and give the port of its metrics."""
     terminal, running = demo.terminal, demo.running
     terminal.run("kubectl apply --server-side --filename crds/")
     terminal.run("kubectl wait crd --all --for=condition=Established --timeout=30s")
@@ -113,8 +127,9 @@ def _operator(demo: _Demo, processes: Processes) -> None:
         "operator runs beside them, as a process with the rights of that ServiceAccount and no others."
     )
     terminal.run(
-        f"{_short(_helm())} template rackspan charts/rackspan --namespace rackspan --show-only templates/rbac.yaml "
-        "--show-only templates/serviceaccount.yaml | kubectl apply --server-side --filename -"
+        f"{_short(_helm())} template rackspan charts/rackspan --namespace rackspan --set scan.enabled=true "
+        "--show-only templates/rbac.yaml --show-only templates/serviceaccount.yaml --show-only templates/scan.yaml "
+        "| kubectl apply --server-side --filename -"
     )
     kubeconfig = running.control_plane.cluster.kubeconfig_for_service_account(
         "rackspan", "rackspan", running.directory / "operator.kubeconfig"
@@ -124,6 +139,7 @@ def _operator(demo: _Demo, processes: Processes) -> None:
     command = [
         *(str(program), "operator", "--kubeconfig", str(kubeconfig), "--resync", str(_RESYNC_SECONDS)),
         *("--listen-host", "127.0.0.1", "--listen-port", str(port), "--log-format", "text"),
+        *("--scan-image", "rackspan-scan", "--scan-namespace", "rackspan"),
     ]
     shown = [str(program.relative_to(REPOSITORY)) if program.is_relative_to(REPOSITORY) else str(program), *command[1:]]
     terminal.show(" ".join(_short(Path(part)) if part.startswith("/") else part for part in shown) + " &")
@@ -135,6 +151,11 @@ def _operator(demo: _Demo, processes: Processes) -> None:
             return bool(answer.status == 200)
 
     eventually(takes_part, "the operator to be ready", timeout=60, retry_on=(OSError, urllib.error.URLError))
+    scans = running.control_plane.cluster.kubeconfig_for_service_account(
+        "rackspan", "rackspan-scan", running.directory / "scan.kubeconfig"
+    )
+    BarePods(running.kubectl.in_namespace("rackspan"), SELECTOR, scans, processes).start()
+    return port
 
 
 def _apply(demo: _Demo) -> None:
@@ -235,6 +256,17 @@ def _relabel(demo: _Demo, placed: dict[str, Replicas]) -> None:
         told is not None and (told.non_compliant, told.moves) == (verdict.non_compliant, verdict.moves) == (4, 4),
         "payments: 4 of 4 partitions are not as asked, and 4 replicas would have to move",
     )
+    terminal.say("The plan that would mend it, with its certificate. Nothing is moved unasked:")
+    terminal.run(f"kubectl get kafkatopic payments {_IN_SHOP} -o jsonpath='{_READY_MESSAGE}'")
+    terminal.run(
+        f"kubectl get kafkatopic payments {_IN_SHOP} -o jsonpath="
+        f"'{{range .status.plan.samples[*]}}partition {{.partition}}: {{.from}} to {{.replicas}}{{\"\\n\"}}{{end}}'"
+    )
+    plan = demo.topic("payments").status.plan
+    terminal.check(
+        plan is not None and plan.moves == plan.lower_bound == verdict.moves,
+        f"payments: its plan copies {verdict.moves} replicas, and no plan can copy fewer",
+    )
 
 
 def _label_back(demo: _Demo) -> None:
@@ -243,6 +275,19 @@ def _label_back(demo: _Demo) -> None:
     terminal.run(f"kubectl label node node-3 --overwrite {REGION_LABEL}=eu {ZONE_LABEL}=eu-1b")
     terminal.run(f"kubectl wait kafkatopic {' '.join(_PLACED)} {_IN_SHOP} --for=condition=Compliant --timeout=60s")
     terminal.run(f"kubectl wait racktopology/main {_IN_SHOP} --for=condition=RacksInSync --timeout=60s")
+
+
+def _drain(demo: _Demo) -> None:
+    terminal = demo.terminal
+    server = demo.running.kafka.bootstrap().split(",")[0]
+    command = f"{_RACKSPAN} plan --bootstrap-server {server} --topic 'orders|sessions' --drain-broker 5"
+    terminal.say("The command line needs no Kubernetes; any Kafka will do. As a person reads it, and for a pipeline:")
+    terminal.run(f"{command} --levels {','.join(LEVELS)}")
+    plan = json.loads(terminal.run(f"{command} -o json | python3 -c '{_CERTIFICATE}'"))
+    terminal.check(
+        plan["feasible"] and plan["moves"] == plan["lowerBound"] > 0 and plan["gap"] == 0,
+        f"draining broker 5 copies {plan['moves']} replicas, and no plan can copy fewer",
+    )
 
 
 def _grow_and_drift(demo: _Demo, placed: dict[str, Replicas]) -> None:

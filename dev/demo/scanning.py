@@ -1,0 +1,145 @@
+"""The act about compliance scans: a topic is broken, a scan finds it, Kafka's own tool mends it, a scan sees that."""
+
+import json
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dev import stack
+from dev.demo.terminal import Terminal
+from dev.kubectl import KubectlError
+from dev.nodes import LEVELS
+from dev.waiting import eventually
+
+_IN_SHOP = "-n shop"
+_RACKSPAN = ".venv/bin/rackspan"
+_REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
+_ORDERS_IN_ONE_ZONE = {
+    "version": 1,
+    "partitions": [{"topic": "orders", "partition": 0, "replicas": [0, 1, 2]}],
+}
+_SECONDS = 420
+"""How long a scheduled scan may take: up to a minute until it is due, and Spark has to start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scanning:
+    """The terminal, the stack, where the operator's metrics are, and where the scans' history is kept."""
+
+    terminal: Terminal
+    running: stack.Stack
+    name: str
+    metrics_port: int
+    history: Path
+
+    def play(self) -> None:
+        """Play the act. Raises DemoError where a claim does not hold."""
+        self._on_demand()
+        self._broken()
+        self._found()
+        self._mended()
+
+    def _on_demand(self) -> None:
+        terminal = self.terminal
+        terminal.say(
+            "Scans are Jobs that run Spark. These nodes run no containers, so a stand-in for the kubelet runs each "
+            "Job's command as a process, with the rights of its ServiceAccount. The first scan is asked for:"
+        )
+        self._patch({"historyLocation": self.history.as_uri(), "concurrencyPolicy": "Forbid"})
+        terminal.run(f"kubectl annotate racktopology main {_IN_SHOP} rackspan.dev/scan-now=first")
+        report = self._report(lambda status: status.get("scanId"), "the first scan")
+        terminal.run(f"kubectl get compliancereports {_IN_SHOP}")
+        terminal.check(report["summary"]["nonCompliant"] == 0, "the first scan finds every partition compliant")
+
+    def _broken(self) -> None:
+        terminal = self.terminal
+        terminal.say(
+            "Somebody moves a partition of orders by hand, all its replicas into one zone, with Kafka's own tool:"
+        )
+        self._reassign("broken", json.dumps(_ORDERS_IN_ONE_ZONE))
+        terminal.say("From now on a scan is due every minute:")
+        self._patch({"schedule": "* * * * *"})
+
+    def _found(self) -> None:
+        terminal = self.terminal
+        report = self._report(lambda status: status["summary"]["nonCompliant"] == 1, "a scheduled scan to find it")
+        terminal.run(f"kubectl get compliancereports {_IN_SHOP}")
+        terminal.run(
+            f"kubectl get compliancereport main {_IN_SHOP} -o jsonpath="
+            '\'{range .status.findings[*]}{.severity}{"  "}{.topic}-{.partition}: {.message}{"\\n"}{end}\''
+        )
+        found = [finding for finding in report["findings"] if finding["rule"] == "NotCompliant"]
+        terminal.check(
+            {(finding["topic"], finding["partition"]) for finding in found} == {("orders", 0)},
+            "orders-0 is found, and nothing else is out of compliance",
+        )
+        selector = "--field-selector reason=FindingNew"
+        events = ("get", "events", "--namespace", "shop", "--field-selector", "reason=FindingNew")
+        eventually(lambda: self.running.kubectl.json(*events)["items"], "an Event about it", timeout=30)
+        terminal.run(f"kubectl get events {_IN_SHOP} {selector}")
+        line = eventually(self._metric, "the metric to say so", timeout=30)
+        terminal.show(f"curl -s http://127.0.0.1:{self.metrics_port}/metrics | grep non_compliant")
+        terminal.say(line)
+        page = self.history.with_name("scan.html")
+        terminal.run(f"{_RACKSPAN} report export --history {self.history} --page {page}")
+        text = page.read_text(encoding="utf-8")
+        terminal.check("orders" in text and "NotCompliant" in text, f"the page tells it too ({len(text) // 1024} KiB)")
+
+    def _mended(self) -> None:
+        terminal = self.terminal
+        server = self.running.kafka.bootstrap().split(",")[0]
+        terminal.say("The plan, in the form that Kafka's own tool executes:")
+        plan = terminal.run(
+            f"{_RACKSPAN} plan --bootstrap-server {server} --topic orders --levels {','.join(LEVELS)} -o reassignment"
+        )
+        self._reassign("mended", plan)
+        report = self._report(
+            lambda status: status["summary"]["nonCompliant"] == 0 and status["changes"]["cleared"], "the next scan"
+        )
+        terminal.run(f"kubectl get compliancereports {_IN_SHOP}")
+        terminal.check(report["changes"]["cleared"] > 0, "the next scan finds it cleared")
+        trend = (
+            "import json, sys; "
+            "print([(day['date'], day['scans'], day['violationMinutes']) for day in json.load(sys.stdin)['trend']])"
+        )
+        shown = terminal.run(
+            f'{_RACKSPAN} report export --history {self.history} -o json | .venv/bin/python -c "{trend}"'
+        )
+        minutes = float(shown.strip().rstrip(")]").rpartition(",")[2])
+        terminal.check(minutes > 0, f"the trend counts the {minutes:g} minutes in which orders was out of compliance")
+        self._patch({"schedule": None, "timeZone": None})
+
+    # -- helpers ------------------------------------------------------------------------------------------------------
+
+    def _patch(self, compliance: dict[str, Any]) -> None:
+        patch = json.dumps({"spec": {"compliance": compliance}})
+        self.terminal.run(f"kubectl patch racktopology main {_IN_SHOP} --type merge --patch '{patch}'")
+
+    def _reassign(self, name: str, plan: str) -> None:
+        file = self.history.with_name(f"{name}.json")
+        file.write_text(plan, encoding="utf-8")
+        tool = f"{stack.COMMAND} kafka --name {self.name} -- {_REASSIGN}"
+        self.terminal.run(f"{tool} --reassignment-json-file {file} --execute")
+
+        def done() -> bool:
+            said = self.running.kafka.tool(*(_REASSIGN, "--reassignment-json-file", str(file), "--verify"))
+            return "still in progress" not in said
+
+        eventually(done, "the reassignment to end", timeout=60, interval=1)
+
+    def _report(self, holds: Any, what: str) -> dict[str, Any]:
+        def read() -> dict[str, Any] | None:
+            found = self.running.kubectl.in_namespace("shop").json("get", "compliancereport", "main")
+            status: dict[str, Any] = found.get("status") or {}
+            return status if status.get("summary") and holds(status) else None
+
+        report = eventually(read, what, timeout=_SECONDS, interval=1, retry_on=KubectlError)
+        assert report is not None
+        return report
+
+    def _metric(self) -> str:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics", timeout=5) as answer:
+            lines: list[str] = answer.read().decode().splitlines()
+        wanted = 'rackspan_scan_partitions{state="non_compliant",topology="shop/main"} 1.0'
+        return next((line for line in lines if line == wanted), "")

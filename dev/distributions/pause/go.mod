@@ -1,0 +1,3 @@
+module rackspan.dev/distributions/pause
+
+go 1.21

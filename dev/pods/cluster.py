@@ -1,0 +1,146 @@
+"""A whole small cluster: a control plane whose nodes really run pods."""
+
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from dev.controlplane import ControlPlane
+from dev.kubectl import KubectlError
+from dev.paths import state_root
+from dev.pods import leftovers, network
+from dev.pods.images import Image
+from dev.pods.node import Node
+from dev.processes import Processes
+from dev.progress import exclusive, say
+from dev.waiting import eventually
+
+PROGRAMS = ("scheduler", "kubelet", "proxy")  # beyond those of a control plane
+_PROXY = "kube-proxy"
+_NAMES = "coredns"
+# Pods ask it for Services, and get no answer about the world outside.
+_COREFILE = """\
+.:53 {{
+    bind {address}
+    errors
+    kubernetes {domain} in-addr.arpa {{
+        kubeconfig {kubeconfig}
+    }}
+}}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class PodCluster:
+    """The control plane, and the machine's address for servers beside it that pods shall reach."""
+
+    plane: ControlPlane
+    address: str
+
+
+@contextmanager
+def pod_cluster(
+    processes: Processes,
+    binaries: dict[str, Path],
+    coredns: Path,
+    nodes: Mapping[str, Mapping[str, str]],
+    images: Sequence[Image],
+) -> Iterator[PodCluster]:
+    """A control plane with real nodes, given as labels by name, that have `images`. One at a time on a machine.
+
+    Afterwards nothing is left of it: pods end before their kubelet does, then mounts, links, rules and cgroups go.
+    What a crash has left is removed at the start.
+    """
+    directory = state_root() / "nodes"
+    with exclusive(directory.with_name(".nodes.lock")):
+        _clear(directory, binaries[_PROXY])
+        directory.mkdir()
+        address = network.raise_host_address()
+        started = [Node(name, index, directory / name, processes) for index, name in enumerate(nodes)]
+        plane = None
+        try:
+            for node in started:
+                say(f"giving {node.name} its images")
+                node.start_runtime(images)
+            plane = ControlPlane.start(
+                processes.directory / "pods-kubernetes",
+                processes,
+                binaries,
+                scheduler=True,
+                address=address,
+                kubelets=True,
+            )
+            for node in started:
+                node.start_kubelet(plane, binaries["kubelet"], nodes[node.name])
+            _start_proxy(plane, binaries[_PROXY], started[0])
+            _start_names(plane, coredns)
+            _wait_until_ready(plane, list(nodes))
+            yield PodCluster(plane, address)
+        finally:
+            if plane is not None:
+                _end_pods(plane)
+            for node in reversed(started):
+                node.stop()
+            if _PROXY in processes.names():
+                processes.stop(_PROXY)
+            if _NAMES in processes.names():
+                processes.stop(_NAMES)
+            if plane is not None:
+                plane.destroy()
+            _clear(directory, binaries[_PROXY])
+
+
+def _clear(directory: Path, proxy: Path) -> None:
+    """Undo what ended nodes have left, and the rules of their kube-proxy, which knows its own best."""
+    subprocess.run([str(proxy), "--cleanup"], check=False, capture_output=True)
+    leftovers.remove(directory)
+
+
+def _start_proxy(plane: ControlPlane, program: Path, node: Node) -> None:
+    """One for all nodes: they share the machine's one table of rules, so that every pod finds every Service."""
+    command = [
+        str(program),
+        f"--kubeconfig={plane.kubeconfig_for_component(_PROXY, 'system:kube-proxy')}",
+        "--proxy-mode=iptables",
+        f"--hostname-override={node.name}",
+        f"--cluster-cidr={network.POD_CIDR}",
+        "--healthz-bind-address=",
+        "--metrics-bind-address=",
+        # The machine's limits are the machine's business.
+        "--conntrack-max-per-core=0",
+        "--conntrack-min=0",
+        "--conntrack-tcp-timeout-established=0",
+        "--conntrack-tcp-timeout-close-wait=0",
+    ]
+    plane.processes.start(_PROXY, command)
+
+
+def _start_names(plane: ControlPlane, program: Path) -> None:
+    """The cluster's DNS, beside the nodes."""
+    kubeconfig = plane.kubeconfig_for_component(_NAMES, "system:coredns", ["system:masters"])
+    corefile = plane.directory / "Corefile"
+    corefile.write_text(_COREFILE.format(address=network.HOST_ADDRESS, domain=network.DOMAIN, kubeconfig=kubeconfig))
+    plane.processes.start(_NAMES, [str(program), f"-conf={corefile}"])
+
+
+def _wait_until_ready(plane: ControlPlane, nodes: list[str]) -> None:
+    wait = ("wait", "--for=condition=Ready", "--timeout=60s", *(f"node/{name}" for name in nodes))
+
+    def ready() -> bool:
+        for name in nodes:
+            plane.processes.check(f"{name}.kubelet")
+        return "condition met" in plane.kubectl(*wait)
+
+    # A node that has not registered yet is an error of kubectl's, not something that it waits for.
+    eventually(ready, f"{', '.join(nodes)} to be ready", timeout=120, retry_on=KubectlError)
+
+
+def _end_pods(plane: ControlPlane) -> None:
+    """Delete what makes pods, then pods, while their kubelets can still end them in order."""
+    kinds = "deployments,statefulsets,daemonsets,cronjobs,jobs"
+    try:
+        plane.kubectl("delete", kinds, "--all", "--all-namespaces", "--cascade=background", "--wait=false")
+        plane.kubectl("delete", "pods", "--all", "--all-namespaces", "--grace-period=1", "--timeout=30s")
+    except (KubectlError, subprocess.TimeoutExpired) as error:
+        say(f"some pods did not end by themselves: {error}")

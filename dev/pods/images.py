@@ -1,0 +1,156 @@
+"""The project's images, built from its Dockerfile without an engine: buildah, on a base that debootstrap makes.
+
+A base image of a registry's would do as well; this one needs nothing but the distribution's mirror, and is built from
+the same packages everywhere. Layers are kept between builds.
+"""
+
+import json
+import os
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from dev.paths import REPOSITORY, cache_root
+from dev.pods.machine import ensure_programs
+from dev.progress import AssetError, exclusive, need, run, say
+
+BASE = "localhost/rackspan-base:bookworm"
+PAUSE = "localhost/rackspan-pause:1"
+TARGETS = ("operator", "scan")  # of the Dockerfile
+_RELEASE = "bookworm"
+_MIRROR = "http://deb.debian.org/debian"
+_PACKAGES = ("ca-certificates", "python3", "python3-venv", "python3-pip", "python-is-python3")
+_PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_PAUSE_SOURCE = REPOSITORY / "dev" / "distributions" / "pause"
+# What a build needs to know of the machine that it runs on, and the image must not: whom to trust, where packages are.
+_OF_THIS_MACHINE = (Path("/etc/ssl/certs/ca-certificates.crt"), Path("/etc/pip.conf"))
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """An image under the name that pods ask for, and the archive from which a node imports it."""
+
+    reference: str
+    archive: Path
+
+
+def find_image(name: str) -> Image | None:
+    """What `ensure_image` or `ensure_pause` built last."""
+    record = _root() / f"{name}.json"
+    if not record.exists():
+        return None
+    kept = json.loads(record.read_text())
+    image = Image(kept["reference"], Path(kept["archive"]))
+    return image if image.archive.exists() else None
+
+
+def ensure_image(target: str) -> Image:
+    """The image of one target of the Dockerfile, as this checkout makes it. Steps that have not changed are kept."""
+    ensure_programs()
+    reference = f"localhost/rackspan-{target}:dev"
+    with exclusive(_root() / ".lock"):
+        _ensure_base()
+        mounts = [f"--volume={path}:{path}:ro" for path in _OF_THIS_MACHINE if path.exists()]
+        run(
+            [
+                *_buildah("build", "--layers", "--format=docker", "--isolation=chroot", "--network=host"),
+                *("--pull-never", f"--build-arg=BASE_IMAGE={BASE}", *mounts),
+                *(f"--target={target}", f"--tag={reference}", str(REPOSITORY)),
+            ],
+            f"building the image of {target}: up to five minutes the first time, seconds when little has changed",
+            cwd=REPOSITORY,
+            tally=lambda line: line.startswith("-->") or "STEP" in line,
+        )
+        return _archived(target, reference)
+
+
+def ensure_pause() -> Image:
+    """The image whose one process holds the namespaces of a pod."""
+    ensure_programs()
+    with exclusive(_root() / ".lock"):
+        if (found := find_image("pause")) is not None and found.reference == PAUSE:
+            return found
+        with tempfile.TemporaryDirectory(dir=_root()) as scratch:
+            run(
+                [need("go", "build the pause program"), "build", "-trimpath", "-o", f"{scratch}/pause", "."],
+                "building what holds a pod's namespaces",
+                cwd=_PAUSE_SOURCE,
+                env={**os.environ, "CGO_ENABLED": "0", "GOWORK": "off"},
+            )
+            _image_of(Path(scratch) / "pause", "/pause", PAUSE, '--entrypoint=["/pause"]', "--user=65535:65535")
+        return _archived("pause", PAUSE)
+
+
+def _ensure_base() -> None:
+    """The base image: what `python:3-slim` is elsewhere, from the distribution's own Python."""
+    if _image_id(BASE) is not None:
+        return
+    with tempfile.TemporaryDirectory(dir=_root()) as scratch:
+        root, archive = Path(scratch) / "root", Path(scratch) / "root.tar"
+        run(
+            [
+                *(need("debootstrap", "make a base image"), "--variant=minbase"),
+                *(f"--include={','.join(_PACKAGES)}", _RELEASE, str(root), _MIRROR),
+            ],
+            f"making a base image of Debian {_RELEASE} with Python: about a minute, once per machine",
+            cwd=Path(scratch),
+            tally=lambda line: line.startswith("I: "),
+        )
+        for marker in root.glob("usr/lib/python3.*/EXTERNALLY-MANAGED"):
+            marker.unlink()  # an image for Python has no package manager's Python to protect
+        for archived in (root / "var" / "cache" / "apt" / "archives").glob("*.deb"):
+            archived.unlink()
+        subprocess.run(["tar", "--create", f"--file={archive}", f"--directory={root}", "."], check=True)
+        _image_of(archive, "/", BASE, f"--env={_PATH}", "--cmd=python")
+
+
+def _image_of(content: Path, destination: str, reference: str, *configuration: str) -> None:
+    """An image with one layer: a file, or what is in an archive."""
+    container = _call("from", "scratch")
+    _call("add", "--quiet", container, str(content), destination)
+    _call("config", *configuration, container)
+    _call("commit", "--quiet", "--format=docker", "--rm", container, reference)
+
+
+def _archived(name: str, reference: str) -> Image:
+    """The image as an archive that is named after its content: what has not changed is not written again."""
+    digest = _image_id(reference)
+    if digest is None:
+        raise AssetError(f"buildah has not kept {reference}")
+    archive = _root() / f"{name}-{digest[:12]}.tar"
+    if not archive.exists():
+        say(f"writing {archive.name}")
+        unfinished = archive.with_suffix(".part")
+        unfinished.unlink(missing_ok=True)
+        _call("push", "--quiet", reference, f"docker-archive:{unfinished}:{reference}")
+        for outdated in _root().glob(f"{name}-*.tar"):
+            outdated.unlink()
+        unfinished.replace(archive)
+    (_root() / f"{name}.json").write_text(json.dumps({"reference": reference, "archive": str(archive)}))
+    return Image(reference, archive)
+
+
+def _image_id(reference: str) -> str | None:
+    command = _buildah("images", "--quiet", "--no-trunc", reference)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stdout.strip().removeprefix("sha256:") if done.returncode == 0 else None
+
+
+def _call(*arguments: str) -> str:
+    done = subprocess.run(_buildah(*arguments), capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise AssetError(f"buildah {' '.join(arguments)}: {done.stderr.strip()}")
+    return done.stdout.strip()
+
+
+def _buildah(*arguments: str) -> list[str]:
+    # Storage of its own: nobody else's images are seen, and `rm -r` of the cache takes everything along.
+    storage = [f"--root={_root() / 'storage'}", f"--runroot={_root() / 'run'}"]
+    return [need("buildah", "build images"), *storage, *arguments]
+
+
+def _root() -> Path:
+    root = cache_root() / "images"
+    root.mkdir(exist_ok=True)
+    return root

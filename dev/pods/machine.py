@@ -1,0 +1,104 @@
+"""Whether this machine can run containers, and the programs of its distribution that this takes."""
+
+import ctypes
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import psutil
+
+from dev.paths import cache_root
+from dev.progress import AssetError, run
+
+CGROUPS = Path("/sys/fs/cgroup")
+CNI_PLUGINS = Path("/usr/lib/cni")
+# Each program, and Debian's package that has it.
+_PROGRAMS = {
+    "containerd": "containerd",
+    "ctr": "containerd",
+    "runc": "runc",
+    "ip": "iproute2",
+    "iptables": "iptables",
+    "conntrack": "conntrack",
+    "buildah": "buildah",
+    "debootstrap": "debootstrap",
+}
+_CGROUP_V1_CONTROLLERS = ("cpu", "cpuacct", "cpuset", "memory", "devices", "freezer", "pids")
+_CLONE_NEWNS = 0x20000
+_CLONE_NEWNET = 0x40000000
+
+
+def why_no_pods() -> str | None:
+    """One sentence on why this machine cannot run containers; None where it can, if need be after installing."""
+    if sys.platform != "linux":
+        return "containers need Linux"
+    if os.geteuid() != 0:
+        return "a kubelet and its container runtime need root"
+    if not _cgroups_writable():
+        return f"no cgroups that can be written to under {CGROUPS}"
+    if (error := _cannot_unshare()) is not None:
+        return f"the kernel gives no namespaces to this process: {error}"
+    if "overlay" not in Path("/proc/filesystems").read_text():
+        return "the kernel has no overlay file system"
+    if (program := _foreign_node()) is not None:
+        return f"this machine is a node of a cluster already: {program}"
+    if (missing := missing_packages()) and shutil.which("apt-get") is None:
+        return f"there is no apt-get to install {', '.join(missing)}"
+    return None
+
+
+def missing_packages() -> list[str]:
+    """Debian's packages of which a program is missing."""
+    missing = {package for program, package in _PROGRAMS.items() if shutil.which(program) is None}
+    if not (CNI_PLUGINS / "bridge").exists():
+        missing.add("containernetworking-plugins")
+    return sorted(missing)
+
+
+def ensure_programs() -> None:
+    """Install what is missing. Raises AssetError where that is impossible."""
+    if not (missing := missing_packages()):
+        return
+    if (reason := why_no_pods()) is not None:
+        raise AssetError(reason)
+    quietly = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    root = Path("/")
+    run(["apt-get", "update"], "asking for the list of the distribution's packages", cwd=root, env=quietly)
+    run(
+        ["apt-get", "install", "--yes", "--no-install-recommends", *missing],
+        f"installing {', '.join(missing)}: about 80 MB, once per machine",
+        cwd=root,
+        env=quietly,
+        tally=lambda line: line.startswith("Setting up "),
+    )
+
+
+def has_cgroup_v1() -> bool:
+    """Whether controllers have a hierarchy each, as before cgroup v2."""
+    return not (CGROUPS / "cgroup.controllers").exists()
+
+
+def _foreign_node() -> str | None:
+    """A kubelet or kube-proxy that is not ours: the two would undo each other's rules."""
+    for process in psutil.process_iter(["name", "exe"]):
+        name, program = process.info["name"], process.info["exe"]
+        if name in ("kubelet", "kube-proxy") and not Path(program or "/").is_relative_to(cache_root()):
+            return f"{name}, process {process.pid}"
+    return None
+
+
+def _cgroups_writable() -> bool:
+    if not has_cgroup_v1():
+        return os.access(CGROUPS / "cgroup.subtree_control", os.W_OK)
+    return all(os.access(CGROUPS / controller, os.W_OK) for controller in _CGROUP_V1_CONTROLLERS)
+
+
+def _cannot_unshare() -> str | None:
+    """Why a child of this process may not have namespaces of its own, as every container has."""
+    child = os.fork()
+    if child == 0:
+        libc = ctypes.CDLL(None, use_errno=True)
+        os._exit(ctypes.get_errno() if libc.unshare(_CLONE_NEWNS | _CLONE_NEWNET) else 0)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return os.strerror(code) if code else None

@@ -1,0 +1,201 @@
+"""Real pods: nodes with kubelets and containerd on this machine, the project's images, and Kafka beside them."""
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import pytest
+from confluent_kafka.admin import NewTopic
+from dev import assets
+from dev.controlplane import Cluster, components
+from dev.kafka_cluster import KafkaCluster
+from dev.kubectl import KubectlError
+from dev.nodes import REGION_LABEL, ZONE_LABEL
+from dev.paths import state_root
+from dev.pods import images, machine
+from dev.pods.cluster import PROGRAMS, pod_cluster
+from tests.chart.helm import CHART, Helm
+
+ZONES = {"node-a": "eu-1a", "node-b": "eu-1b"}
+NAMESPACE = "rackspan"
+BROKERS, TOPOLOGY, TOPIC = "shop", "kafka", "orders"
+HISTORY = "/history"
+CLAIM = "scans"
+
+
+def pytest_collection_modifyitems(items):
+    reason = machine.why_no_pods()
+    for item in items:
+        if item.path.parent.name == "e2e":
+            item.add_marker(pytest.mark.stack)
+            item.add_marker(pytest.mark.timeout(900))
+            if reason is not None:
+                item.add_marker(pytest.mark.skip(f"no pods on this machine: {reason}"))
+
+
+@pytest.fixture(scope="session")
+def built():
+    """The images by name."""
+    found = {name: images.find_image(name) for name in ("pause", *images.TARGETS)}
+    if machine.missing_packages() or not all(found.values()) or assets.find_coredns() is None:
+        pytest.fail("what pods are made of is not on this machine yet; run `make e2e`", pytrace=False)
+    return found
+
+
+@dataclass(frozen=True)
+class Pods:
+    """A cluster whose nodes run pods, and a folder of the machine's that is a volume there, on every node."""
+
+    cluster: Cluster
+    address: str
+    scan_image: str
+    volume: object
+
+    @property
+    def kubectl(self):
+        return self.cluster.kubectl.in_namespace(NAMESPACE)
+
+    def wait_for_job(self, name, timeout=240):
+        """Wait until the Job is over; its end must be a good one. Returns its pods."""
+        with self.explaining(f"job/{name}"):
+            self.kubectl(
+                "wait", "--for=condition=Complete", f"--timeout={timeout}s", f"job/{name}", timeout=timeout + 9
+            )
+        return self.kubectl.json("get", "pods", f"--selector=job-name={name}")["items"]
+
+    @contextmanager
+    def explaining(self, owner):
+        """Let an error say what the pods of a Job or Deployment are like, and what they wrote."""
+        try:
+            yield
+        except KubectlError as error:
+            told = [str(error)]
+            for command in (("describe", "pods"), ("logs", owner, "--all-containers", "--tail=60")):
+                try:
+                    told.append(self.kubectl(*command))
+                except KubectlError as further:
+                    told.append(str(further))
+            raise AssertionError("\n".join(told)) from error
+
+    def started(self, prefix):
+        """Where containers of pods whose name starts like this were started: the node by the pod's name."""
+        events = self.kubectl.json("get", "events", "--field-selector=reason=Started")["items"]
+        return {
+            event["involvedObject"]["name"]: event["source"]["host"]
+            for event in events
+            if event["involvedObject"]["name"].startswith(prefix)
+        }
+
+
+@pytest.fixture(scope="session")
+def pods(built, processes):
+    """Two nodes in two zones, a namespace for the operator and its scans, and a volume for their history."""
+    binaries = assets.find_kubernetes(components(PROGRAMS))
+    nodes = {name: {REGION_LABEL: "eu", ZONE_LABEL: zone} for name, zone in ZONES.items()}
+    coredns = assets.find_coredns()
+    with pod_cluster(processes, binaries, coredns, nodes, list(built.values())) as running:
+        volume = state_root() / "nodes" / "volume"
+        volume.mkdir()
+        volume.chmod(0o777)  # a folder of the machine's gets no fsGroup
+        kubectl = running.plane.kubectl
+        kubectl("create", "namespace", NAMESPACE)
+        kubectl.apply(*history_volume(volume))
+        yield Pods(running.plane.cluster, running.address, built["scan"].reference, volume)
+
+
+def history_volume(folder):
+    common = {"storageClassName": "", "accessModes": ["ReadWriteMany"]}
+    yield {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": CLAIM},
+        "spec": {**common, "capacity": {"storage": "1Gi"}, "hostPath": {"path": str(folder), "type": "Directory"}},
+    }
+    yield {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": CLAIM, "namespace": NAMESPACE},
+        "spec": {**common, "volumeName": CLAIM, "resources": {"requests": {"storage": "1Gi"}}},
+    }
+
+
+# -- the operator ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def installed(pods, built, helm):
+    """The chart, whose operator is a pod; gives the cluster."""
+    repository, tag = built["operator"].reference.rsplit(":", 1)
+    scan_repository, scan_tag = pods.scan_image.rsplit(":", 1)
+    values = {
+        "image": {"repository": repository, "tag": tag, "pullPolicy": "Never"},
+        "scan": {
+            "enabled": True,
+            "image": {"repository": scan_repository, "tag": scan_tag, "pullPolicy": "Never"},
+            "sparkOnKubernetes": True,
+        },
+        "log": {"format": "text"},
+    }
+    Helm(helm, pods.cluster.kubeconfig)("install", "rackspan", CHART, f"--namespace={NAMESPACE}", values=values)
+    with pods.explaining("deployment/rackspan"):
+        pods.kubectl("rollout", "status", "deployment/rackspan", "--timeout=120s", timeout=150)
+    return pods
+
+
+# -- Kafka -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def pods_kafka(pods, processes, kafka_distribution):
+    """Four brokers, two in each zone, where pods reach them; each stands for a pod that is on one of the nodes."""
+    racks = [f"/eu/{zone}" for zone in ZONES.values() for _ in range(2)]
+    started = KafkaCluster.start(
+        processes.directory / "pods-kafka", processes, kafka_distribution, racks, host=pods.address
+    )
+    kubectl = pods.cluster.kubectl
+    kubectl("create", "namespace", BROKERS)
+    kubectl.apply(*(broker_pod(broker, node) for broker, node in enumerate(n for n in ZONES for _ in range(2))))
+    yield started
+    started.destroy()
+
+
+def broker_pod(broker, node):
+    """A pod that really runs on the broker's node, and does nothing: the broker itself is a process beside it."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": f"kafka-{broker}", "namespace": BROKERS, "labels": {"app": "kafka"}},
+        "spec": {
+            "nodeName": node,
+            "automountServiceAccountToken": False,
+            "terminationGracePeriodSeconds": 1,
+            "containers": [{"name": "kafka", "image": images.PAUSE, "imagePullPolicy": "Never"}],
+        },
+    }
+
+
+@pytest.fixture(scope="session")
+def topology(installed, pods_kafka):
+    """A ready RackTopology over those brokers, and a topic with all replicas in one zone; gives the cluster."""
+    admin = pods_kafka.admin()
+    wrong = NewTopic(TOPIC, num_partitions=2, replica_assignment=[[0, 1], [3, 2]])
+    admin.create_topics([wrong])[TOPIC].result(30)
+    installed.cluster.kubectl.apply(
+        {
+            "apiVersion": "rackspan.dev/v1alpha1",
+            "kind": "RackTopology",
+            "metadata": {"name": TOPOLOGY, "namespace": BROKERS},
+            "spec": {
+                "kafka": {"bootstrapServers": pods_kafka.bootstrap()},
+                "levels": [{"name": "region", "nodeLabel": REGION_LABEL}, {"name": "zone", "nodeLabel": ZONE_LABEL}],
+                "brokers": {"podSelector": {"matchLabels": {"app": "kafka"}}},
+                "compliance": {
+                    "historyLocation": HISTORY,
+                    "historyVolume": {"claimName": CLAIM},
+                    "backoffLimit": 0,
+                },
+            },
+        }
+    )
+    in_namespace = installed.cluster.kubectl.in_namespace(BROKERS)
+    in_namespace("wait", "--for=condition=Ready", f"racktopology/{TOPOLOGY}", "--timeout=90s")
+    return installed
