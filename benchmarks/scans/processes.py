@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 
 _EVERY_SECONDS = 0.2
+_END_SECONDS = 5
 
 
 class CutOffError(RuntimeError):
@@ -101,10 +102,12 @@ class _Tree:
         self.peak = max(self.peak, held)
 
     def end(self) -> None:
-        """Kill what is left: by process, as each was seen."""
-        for process in {*self._processes(), *self._seen}:
+        """Kill what is left, by process, as each was seen, and wait until it is gone."""
+        left = {*self._processes(), *self._seen}
+        for process in left:
             with contextlib.suppress(psutil.Error):
                 process.send_signal(signal.SIGKILL)  # psutil makes sure that the id is still that process's
+        psutil.wait_procs(left, timeout=_END_SECONDS)
 
     def _processes(self) -> list[psutil.Process]:
         with contextlib.suppress(psutil.Error):
