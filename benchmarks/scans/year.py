@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from benchmarks.plans.clusters import worn
 from rackspan.core.snapshot import Snapshot
-from rackspan.jobs.history import Attempt, History, Manifest, ScanEntry
+from rackspan.jobs.history import History, ScanEntry
 from rackspan.jobs.schemas import TABLES
 
 CLUSTER: Final = "year"
@@ -149,10 +149,8 @@ def write(history: History, days: int, today: date) -> Iterator[date]:
     for back in range(days, 1, -1):
         day = today - timedelta(days=back)
         scans = [year.scan(scan_id, when) for scan_id, when in _times(day)]
-        attempt = history.begin(CLUSTER, "day", datetime(day.year, day.month, day.day, tzinfo=UTC))
-        for table in TABLES:
-            history.write(attempt, table, pa.concat_tables(rows[table] for _, rows in scans))
-        _publish(history, attempt, [entry for entry, _ in scans])
+        tables = {table: pa.concat_tables(rows[table] for _, rows in scans) for table in TABLES}
+        history.commit_day(CLUSTER, day, [entry for entry, _ in scans], tables)
         yield day
     last = today - timedelta(days=1)
     for scan_id, when in _times(last):
@@ -162,12 +160,6 @@ def write(history: History, days: int, today: date) -> Iterator[date]:
             history.write(attempt, table, rows[table])
         history.commit(attempt, when, b"{}")
     yield last
-
-
-def _publish(history: History, attempt: Attempt, scans: list[ScanEntry]) -> None:
-    """Make a day visible as compacting does; a year of single scans first would be 100,000 files for nothing."""
-    manifest = Manifest(CLUSTER, attempt.day, scans, history._written(attempt))  # noqa: SLF001
-    history._put_manifest(f"day-{manifest.newest.sequence:010d}-{attempt.name[-8:]}", manifest)  # noqa: SLF001
 
 
 def _times(day: date) -> Iterator[tuple[str, datetime]]:

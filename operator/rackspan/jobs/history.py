@@ -9,37 +9,28 @@ The history of scans: append-only Parquet tables, and a manifest per scan that m
 
 Readers only look at files that manifests name. A job that is killed leaves files that none does, and so do compacting
 and forgetting; `sweep` deletes what has not been named for a day. Writers never share a file, so scans of any clusters
-may be written side by side, and read meanwhile. Scans are ordered by their sequence, not by the clock. Any file system
-of Arrow will do: `/path`, `s3://…`, `gs://…`.
+may be written side by side, and read meanwhile. Scans are ordered by their sequence, not by the clock.
 """
 
-import gzip
-import os
 import time
 import uuid
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote, unquote
 
 import msgspec
 import pyarrow as pa
-import pyarrow.fs as arrow_fs
-import pyarrow.parquet as pq
 
 from rackspan.jobs.schemas import TABLES
+from rackspan.jobs.storage import GoneError, HistoryError, Storage
 
 _GRACE = timedelta(days=1)
 """How long files are kept once no manifest names them: their scan may be running, or a reader may be among them."""
 _TRIES = 5
 _VERSION = 1
 _MERGED = "day-"
-
-
-class HistoryError(Exception):
-    """The history could not be read or written; the message says where and why."""
 
 
 class ScanEntry(msgspec.Struct, frozen=True, rename="camel"):
@@ -96,99 +87,85 @@ class Attempt:
 
 
 class History:
-    """The tables at one location."""
+    """
+    The tables at one location: a path, or a URI of any file system of Arrow.
+
+    All of its methods raise HistoryError where what they need cannot be read or written.
+    """
 
     def __init__(self, location: str) -> None:
         """Raises HistoryError where the location makes no sense."""
-        uri = location.replace("s3a://", "s3://", 1)
-        try:
-            if "://" in uri:
-                self._fs, self._root = arrow_fs.FileSystem.from_uri(uri)
-            else:
-                self._fs, self._root = arrow_fs.LocalFileSystem(), os.path.abspath(uri)  # noqa: PTH100 - not resolved
-        except (OSError, pa.ArrowException) as error:
-            raise HistoryError(f"{location}: is no location that can be used: {error}") from error
-        self.location = location.rstrip("/")
+        self._files = Storage(location)
+        self._merged: dict[str, Manifest] = {}
+        """Compacted days by path, as they were read: nobody changes one."""
+
+    @property
+    def location(self) -> str:
+        """Where it is, as somebody named it."""
+        return self._files.location
 
     @property
     def root(self) -> str:
-        """The location as file systems name it in what they say."""
-        root: str = self._root
-        return root
+        """Where it is, as file systems name it in what they say."""
+        return self._files.root
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
     def clusters(self) -> list[str]:
         """Names of the clusters that were scanned."""
-        with self._told():
-            folders = [info.base_name for info in self._listed("manifests")]
+        folders = self._files.names("manifests")
         return sorted(unquote(name.removeprefix("cluster=")) for name in folders if name.startswith("cluster="))
 
-    def manifests(self, cluster: str, since: date | None = None) -> list[Manifest]:
-        """Manifests of a cluster, by day and sequence; each scan is in one of them. Raises HistoryError."""
+    def manifests(self, cluster: str) -> list[Manifest]:
+        """Manifests of a cluster, by day and sequence; each scan is in one of them."""
         for _ in range(_TRIES):
-            with self._told():
-                try:
-                    return self._read_manifests(cluster, since)
-                except FileNotFoundError:  # compacted while we looked
-                    time.sleep(0.1)
+            try:
+                return self._read_manifests(cluster)
+            except GoneError:  # compacted while we looked
+                time.sleep(0.1)
         raise HistoryError(f"{self.location}: the manifests of {cluster} change faster than they can be read")
 
     def latest(self, cluster: str) -> Manifest | None:
-        """The manifest with the last scan of a cluster. Raises HistoryError."""
-        found = self.manifests(cluster)
-        return max(found, key=lambda manifest: manifest.newest.place, default=None)
+        """The manifest with the last scan of a cluster."""
+        return max(self.manifests(cluster), key=lambda manifest: manifest.newest.place, default=None)
 
     def entry(self, cluster: str, scan_id: str) -> ScanEntry | None:
-        """A scan, if it has been committed. Raises HistoryError."""
+        """A scan, if it has been committed."""
         every = (scan for manifest in self.manifests(cluster) for scan in manifest.scans)
         return next((scan for scan in every if scan.scan_id == scan_id), None)
 
     def document(self, entry: ScanEntry) -> bytes:
-        """The document of a scan. Raises HistoryError."""
-        with self._told(), self._fs.open_input_stream(self._at(entry.document), compression="gzip") as stream:
-            text: bytes = stream.read()
-            return text
+        """The document of a scan."""
+        return self._files.read(entry.document)
 
     def paths(self, table: str, manifests: Iterable[Manifest]) -> list[str]:
         """Files of a table as Spark reads them."""
         return [f"{self.location}/{path}" for manifest in manifests for path in manifest.tables.get(table, ())]
 
     def rows(self, table: str, manifests: Iterable[Manifest], scan_id: str | None = None) -> pa.Table:
-        """Rows of a table, of one scan or of all, with the declared columns. Raises HistoryError."""
+        """Rows of a table, of one scan or of all, with the declared columns."""
         schema = TABLES[table]
-        parts = []
-        for path in (path for manifest in manifests for path in manifest.tables.get(table, ())):
-            with self._told(path), self._fs.open_input_file(self._at(path)) as file:
-                parts.append(_declared(pq.read_table(file), schema))
-        found = pa.concat_tables([schema.empty_table(), *parts])
+        paths = [path for manifest in manifests for path in manifest.tables.get(table, ())]
+        found = pa.concat_tables([schema.empty_table(), *(_declared(self._files.rows(path), schema) for path in paths)])
         return found if scan_id is None else found.filter(pa.compute.equal(found["scan_id"], scan_id))
 
     # --- writing -----------------------------------------------------------------------------------------------------
 
     def begin(self, cluster: str, scan_id: str, now: datetime) -> Attempt:
         """A place to write to."""
-        return Attempt(
-            cluster, scan_id, now.astimezone(UTC).date(), f"{quote(scan_id, safe='')}-{uuid.uuid4().hex[:8]}"
-        )
+        return Attempt(cluster, scan_id, now.astimezone(UTC).date(), f"{quote(scan_id, safe='')}-{_unlike_others()}")
 
     def write(self, attempt: Attempt, table: str, rows: pa.Table) -> None:
-        """Write rows of a table. Raises HistoryError."""
-        with self._told():
-            self._write_rows(f"{attempt.folder(table)}/part-0.parquet", rows.cast(TABLES[table]))
+        """Write rows of a table."""
+        self._files.put_rows(f"{attempt.folder(table)}/part-0.parquet", rows.cast(TABLES[table]))
 
     def spark_path(self, attempt: Attempt, table: str) -> str:
         """Where Spark writes the files of a table."""
         return f"{self.location}/{attempt.folder(table)}"
 
     def commit(self, attempt: Attempt, observed_at: datetime, document: bytes) -> Manifest:
-        """
-        Make an attempt visible, which has written all tables. The first commit of a scan id counts, and is given.
-
-        Raises HistoryError.
-        """
-        with self._told():
-            self._put(attempt.document, gzip.compress(document))
+        """Make an attempt visible, which has written all tables. The first commit of a scan id counts, and is given."""
+        self._files.put(attempt.document, document)
         tables = self._written(attempt)
         before = self.manifests(attempt.cluster)
         if (first := _with_scan(attempt.scan_id, before)) is not None:
@@ -199,205 +176,135 @@ class History:
         self._put_manifest(f"{sequence:010d}-{quote(attempt.scan_id, safe='')}", manifest)
         return _with_scan(attempt.scan_id, self.manifests(attempt.cluster)) or manifest
 
+    def commit_day(self, cluster: str, day: date, scans: list[ScanEntry], tables: Mapping[str, pa.Table]) -> Manifest:
+        """Make a day's scans visible together, in the place of the manifests of each."""
+        attempt = Attempt(cluster, "day", day, f"{_MERGED}{_unlike_others()}")
+        for table, rows in tables.items():
+            self.write(attempt, table, rows)
+        merged = Manifest(cluster, day, scans, self._written(attempt))
+        self._put_manifest(f"{_MERGED}{merged.newest.sequence:010d}-{_unlike_others()}", merged)
+        return merged
+
     def compact(self, cluster: str, before: date) -> int:
-        """Put each day's scans into one file per table; how many days it was. Raises HistoryError."""
+        """Put each day's scans into one file per table; how many days it was."""
         days: dict[date, list[Manifest]] = {}
         for manifest in self.manifests(cluster):
             if manifest.day < before:
                 days.setdefault(manifest.day, []).append(manifest)
         crowded = {day: manifests for day, manifests in days.items() if len(manifests) > 1}
         for day, manifests in crowded.items():
-            attempt = Attempt(cluster, "day", day, f"day-{uuid.uuid4().hex[:8]}")
-            for table in TABLES:
-                self.write(attempt, table, self.rows(table, manifests))
             scans = [scan for manifest in manifests for scan in manifest.scans]
-            merged = Manifest(cluster, day, scans, self._written(attempt))
+            tables = {table: self.rows(table, manifests) for table in TABLES}
+            merged = self.commit_day(cluster, day, scans, tables)
             # Somebody else may be compacting the same day: what neither of us has seen stays.
-            self._put_manifest(f"{_MERGED}{merged.newest.sequence:010d}-{uuid.uuid4().hex[:8]}", merged)
-            with self._told():
-                for info in self._manifests_of(f"manifests/{_of(cluster, day)}"):
-                    if self._covered(info, merged):
-                        self._gone(info)
+            for path in self._manifest_paths(_of(cluster, day)):
+                if self._covered(path, merged):
+                    self._files.delete(path)
         return len(crowded)
 
     def expire(self, cluster: str, before: date) -> int:
-        """Forget days; how many. Readers can go on: a later sweep deletes the files. Raises HistoryError."""
-        gone = 0
-        with self._told():
-            for info in self._days("manifests", cluster):
-                if _day(info) < before:
-                    self._gone(info)
-                    gone += 1
-        return gone
+        """Forget days; how many. Readers can go on: a later sweep deletes the files."""
+        old = [day for day in self._days("manifests", cluster) if _day(day) < before]
+        for day in old:
+            self._files.delete(day)
+        return len(old)
 
     def sweep(self, cluster: str, now: datetime) -> int:
-        """Delete what no manifest has named for a day, and note what just became so; how many. Raises HistoryError."""
+        """Delete what no manifest has named for a day, and note what just became so; how many."""
         since = self._unused(cluster)
         manifests = self.manifests(cluster)
         used = {path.rpartition("/")[0] for one in manifests for paths in one.tables.values() for path in paths}
         used |= {scan.document for one in manifests for scan in one.scans}
-        waiting: dict[str, datetime] = {}
-        gone = 0
-        with self._told():
-            for info in self._everything(cluster):
-                path = self._below(info.path)
-                if path in used:
-                    continue
-                if since.get(path, now) > now - _GRACE:
-                    waiting[path] = min(since.get(path, now), now)
-                    continue
-                self._gone(info)
-                gone += 1
-            if waiting or since:
-                self._put(_unused_file(cluster), msgspec.json.encode(waiting))
-        return gone
+        unused = {path: min(since.get(path, now), now) for path in self._everything(cluster) if path not in used}
+        gone = {path for path, noted in unused.items() if noted <= now - _GRACE}
+        for path in gone:
+            self._files.delete(path)
+        if unused or since:
+            waiting = {path: noted for path, noted in unused.items() if path not in gone}
+            self._files.put(_unused_file(cluster), msgspec.json.encode(waiting))
+        return len(gone)
 
     # --- files -------------------------------------------------------------------------------------------------------
 
-    def _read_manifests(self, cluster: str, since: date | None) -> list[Manifest]:
-        found: list[Manifest] = []
-        for day in self._days("manifests", cluster):
-            if since is not None and _day(day) < since:
-                continue
-            names = self._manifests_of(self._below(day.path))
-            merged = [self._manifest(info.path) for info in names if info.base_name.startswith(_MERGED)]
-            widest = max(merged, key=lambda one: len(one.scans), default=None)  # each has all scans of narrower ones
-            covered = set(widest.scan_ids) if widest else set()
-            if widest:
-                found.append(widest)
-            for info in names:
-                if info.base_name.startswith(_MERGED) or _scan_id(info.base_name) in covered:
-                    continue
-                covered.add(_scan_id(info.base_name))
-                found.append(self._manifest(info.path))
+    def _read_manifests(self, cluster: str) -> list[Manifest]:
+        days: dict[str, list[str]] = {}
+        for path in self._manifest_paths(_cluster(cluster)):
+            days.setdefault(path.rpartition("/")[0], []).append(path)
+        found = (manifest for paths in days.values() for manifest in self._of_day(paths))
         return sorted(found, key=lambda one: (one.day, one.newest.place))
 
-    def _manifests_of(self, folder: str) -> list[Any]:
-        return [
-            info
-            for info in self._listed(folder)
-            if info.extension == "json" and info.base_name.startswith((_MERGED, *"0123456789"))
-        ]
+    def _of_day(self, paths: list[str]) -> Iterator[Manifest]:
+        merged = [self._manifest(path) for path in paths if _is_merged(path)]
+        widest = max(merged, key=lambda one: len(one.scans), default=None)  # each has all scans of narrower ones
+        seen = set(widest.scan_ids) if widest else set()
+        if widest:
+            yield widest
+        for path in paths:
+            if not _is_merged(path) and (scan_id := _scan_id(path)) not in seen:
+                seen.add(scan_id)
+                yield self._manifest(path)
+
+    def _manifest_paths(self, folder: str) -> list[str]:
+        paths = self._files.paths(f"manifests/{folder}", ".json")
+        return [path for path in paths if _is_merged(path) or _name(path)[0].isdigit()]
 
     def _manifest(self, path: str) -> Manifest:
-        with self._fs.open_input_stream(path) as stream:
-            try:
-                manifest = msgspec.json.decode(stream.read(), type=Manifest)
-            except msgspec.DecodeError as error:
-                raise HistoryError(f"{path}: is no manifest: {error}") from error
+        if path in self._merged:
+            return self._merged[path]
+        place = f"{self.root}/{path}"
+        try:
+            manifest = msgspec.json.decode(self._files.read(path), type=Manifest)
+        except msgspec.DecodeError as error:
+            raise HistoryError(f"{place}: is no manifest: {error}") from error
         if manifest.version > _VERSION:
-            raise HistoryError(f"{path}: is of version {manifest.version}, which a newer rackspan wrote")
+            raise HistoryError(f"{place}: is of version {manifest.version}, which a newer rackspan wrote")
         if not manifest.scans:
-            raise HistoryError(f"{path}: is no manifest: it names no scan")
+            raise HistoryError(f"{place}: is no manifest: it names no scan")
+        if _is_merged(path):
+            self._merged[path] = manifest
         return manifest
 
-    def _covered(self, info: Any, merged: Manifest) -> bool:
+    def _covered(self, path: str, merged: Manifest) -> bool:
         """Whether a manifest says nothing that a merged one does not say as well."""
-        if not info.base_name.startswith(_MERGED):
-            return _scan_id(info.base_name) in merged.scan_ids
+        if not _is_merged(path):
+            return _scan_id(path) in merged.scan_ids
         try:
-            return self._manifest(info.path).scan_ids < merged.scan_ids
-        except FileNotFoundError:
+            return self._manifest(path).scan_ids < merged.scan_ids
+        except GoneError:
             return True
 
     def _put_manifest(self, name: str, manifest: Manifest) -> None:
-        with self._told():
-            self._put(f"manifests/{_of(manifest.cluster, manifest.day)}/{name}.json", msgspec.json.encode(manifest))
+        path = f"manifests/{_of(manifest.cluster, manifest.day)}/{name}.json"
+        self._files.put(path, msgspec.json.encode(manifest))
 
     def _unused(self, cluster: str) -> dict[str, datetime]:
         """Since when files have been known to be named by no manifest. A note that is lost only costs a day."""
         try:
-            with self._fs.open_input_stream(self._at(_unused_file(cluster))) as stream:
-                return msgspec.json.decode(stream.read(), type=dict[str, datetime])
-        except (OSError, msgspec.DecodeError):
+            return msgspec.json.decode(self._files.read(_unused_file(cluster)), type=dict[str, datetime])
+        except (HistoryError, msgspec.DecodeError):
             return {}
-
-    def _put(self, path: str, text: bytes) -> None:
-        """All of it or nothing: object stores show what is complete, a local file is renamed when it is."""
-        target = self._at(path)
-        folder = target.rpartition("/")[0]
-        self._fs.create_dir(folder, recursive=True)
-        if not isinstance(self._fs, arrow_fs.LocalFileSystem):
-            with self._fs.open_output_stream(target) as stream:
-                stream.write(text)
-            return
-        partial = f"{folder}/.{uuid.uuid4().hex}"  # short, whatever the length of the name
-        try:
-            with open(partial, "wb") as stream:  # noqa: PTH123 - the path is the file system's
-                stream.write(text)
-                stream.flush()
-                os.fsync(stream.fileno())
-            os.replace(partial, target)  # noqa: PTH105
-        except OSError:
-            with suppress(OSError):
-                os.unlink(partial)  # noqa: PTH108
-            raise
-
-    def _write_rows(self, path: str, rows: pa.Table) -> None:
-        target = self._at(path)
-        self._fs.create_dir(target.rpartition("/")[0], recursive=True)
-        with self._fs.open_output_stream(target) as stream:
-            pq.write_table(rows, stream, compression="zstd")
-
-    def _files(self, folder: str) -> list[str]:
-        return [
-            self._below(info.path)
-            for info in self._listed(folder)
-            if info.extension == "parquet" and not info.base_name.startswith((".", "_"))
-        ]
-
-    def _listed(self, folder: str) -> list[Any]:
-        selector = arrow_fs.FileSelector(self._at(folder), allow_not_found=True)
-        return sorted(self._fs.get_file_info(selector), key=lambda info: info.path)
 
     def _written(self, attempt: Attempt) -> dict[str, list[str]]:
         """Files of an attempt by table. A clock that jumped may have let somebody sweep them away."""
-        with self._told():
-            tables = {table: self._files(attempt.folder(table)) for table in TABLES}
+        tables = {
+            table: [path for path in self._files.paths(attempt.folder(table), ".parquet") if _name(path)[0] not in "._"]
+            for table in TABLES
+        }
         lost = [table for table, files in tables.items() if not files]
         if lost:
             raise HistoryError(f"history {self.location}: what was written to {', '.join(lost)} is not there any more")
         return tables
 
-    def _days(self, table: str, cluster: str) -> list[Any]:
-        return [info for info in self._listed(f"{table}/{_cluster(cluster)}") if info.base_name.startswith("date=")]
+    def _days(self, table: str, cluster: str) -> list[str]:
+        """Folders of a cluster's days."""
+        folder = f"{table}/{_cluster(cluster)}"
+        return [f"{folder}/{name}" for name in self._files.names(folder) if name.startswith("date=")]
 
-    def _everything(self, cluster: str) -> Iterator[Any]:
+    def _everything(self, cluster: str) -> Iterator[str]:
         """What attempts have written: folders of tables, and documents."""
         for table in (*TABLES, "documents"):
             for day in self._days(table, cluster):
-                yield from self._listed(self._below(day.path))
-
-    def _gone(self, info: Any) -> None:
-        """Delete; somebody may have done so before."""
-        with suppress(FileNotFoundError):
-            if info.type == arrow_fs.FileType.Directory:
-                self._fs.delete_dir(info.path)
-            else:
-                self._fs.delete_file(info.path)
-
-    def _at(self, path: str) -> str:
-        return f"{self._root}/{path}"
-
-    def _below(self, path: str) -> str:
-        return path.removeprefix(f"{self._root}/")
-
-    def _told(self, path: str = "") -> "_Told":
-        return _Told(f"{self.location}/{path}" if path else self.location)
-
-
-class _Told:
-    """Turns what file systems raise into one error that says which history it is about."""
-
-    def __init__(self, location: str) -> None:
-        self._location = location
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, OSError | pa.ArrowException):
-            raise HistoryError(f"history {self._location}: {error}") from error
+                yield from (f"{day}/{name}" for name in self._files.names(day))
 
 
 def _cluster(cluster: str) -> str:
@@ -412,12 +319,24 @@ def _unused_file(cluster: str) -> str:
     return f"unused/{_cluster(cluster)}.json"
 
 
-def _day(folder: Any) -> date:
-    return date.fromisoformat(folder.base_name.removeprefix("date="))
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
 
 
-def _scan_id(file: str) -> str:
-    return unquote(file.removesuffix(".json").partition("-")[2])
+def _day(folder: str) -> date:
+    return date.fromisoformat(_name(folder).removeprefix("date="))
+
+
+def _is_merged(manifest: str) -> bool:
+    return _name(manifest).startswith(_MERGED)
+
+
+def _scan_id(manifest: str) -> str:
+    return unquote(_name(manifest).removesuffix(".json").partition("-")[2])
+
+
+def _unlike_others() -> str:
+    return uuid.uuid4().hex[:8]
 
 
 def _with_scan(scan_id: str, manifests: Iterable[Manifest]) -> Manifest | None:

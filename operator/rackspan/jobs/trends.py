@@ -1,12 +1,7 @@
 """What the history says over time: DataFrame to DataFrame."""
 
-from typing import Final
-
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
-
-LONGEST_GAP_MINUTES: Final = 24 * 60.0
-"""A pause between scans counts for a day at most: after that nobody knows."""
 
 
 def days(scans: DataFrame) -> DataFrame:

@@ -1,0 +1,25 @@
+"""What Spark says when something goes wrong, in one sentence."""
+
+import re
+from typing import Final
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from rackspan.jobs.clusters import ClusterError
+
+SPARK_ERRORS: Final = (PySparkException, Py4JError)
+_CAUSE = re.compile(r"^(?:Caused by: )?(?:[\w.]+\.)?(\w+(?:Error|Exception)): (.+)$", re.MULTILINE)
+_DEFECTS = frozenset({"PythonException", "SparkException", "Py4JJavaError"})
+_REASONS: Final = {
+    "SnapshotError": "SnapshotUnreadable",
+    "FailureError": "KafkaUnavailable",
+    "TopologyError": "RacksUnusable",
+}
+
+
+def explained(error: Exception) -> ClusterError:
+    """What went wrong, out of the many lines that Spark makes of it."""
+    causes = [(kind, text) for kind, text in _CAUSE.findall(str(error)) if kind not in _DEFECTS]
+    kind, text = causes[-1] if causes else (type(error).__name__, str(error).strip().splitlines()[0][:500])
+    return ClusterError(_REASONS.get(kind, "ScanFailed"), text)

@@ -1,0 +1,79 @@
+"""From what a scan has seen to the rows that the history keeps of it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from rackspan.core.scanning import Truth
+from rackspan.jobs.documents import rack_name
+from rackspan.jobs.schemas import TABLES
+from rackspan.reports.document import GroupRow, Summary
+
+
+def with_minutes(topics: pa.Table, violated: frozenset[str], minutes: float) -> pa.Table:
+    """Topics with the minutes since the scan before, where they were out of compliance then."""
+    names = topics["topic"].to_pylist()
+    spent = pa.array([minutes if name in violated else 0.0 for name in names], pa.float64())
+    return topics.append_column("violation_minutes", spent)
+
+
+def topics(scan_id: str, counted: pa.Table) -> pa.Table:
+    """Those of which there is something to say. `counted` are all of them, with their minutes."""
+    schema = TABLES["topics"]
+    said = pa.compute.or_(
+        pa.compute.greater(counted["findings"], 0), pa.compute.greater(counted["violation_minutes"], 0)
+    )
+    rows = counted.filter(said)
+    named = rows.append_column("scan_id", pa.array([scan_id] * len(rows), pa.string()))
+    return named.select(schema.names).cast(schema)
+
+
+def holdings(scan_id: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
+    """What lies in each domain."""
+    return _table("holdings", scan_id, rows)
+
+
+def brokers(scan_id: str, truth: Truth, before: Mapping[int, bool]) -> pa.Table:
+    """Brokers, and whether they came or went since the scan before."""
+    rows = (
+        {
+            "broker": broker.id,
+            "rack": rack_name(broker),
+            "reported_rack": broker.reported,
+            "online": broker.online,
+            "changed": before.get(broker.id, broker.online) != broker.online,
+        }
+        for broker in truth.brokers
+    )
+    return _table("brokers", scan_id, rows)
+
+
+def groups(scan_id: str, rows: Sequence[GroupRow]) -> pa.Table:
+    """Consumer groups."""
+    return _table("groups", scan_id, (msgspec.structs.asdict(row) for row in rows))
+
+
+def scan(
+    scan_id: str, sequence: int, observed_at: datetime, minutes: float, summary: Summary, counted: pa.Table
+) -> pa.Table:
+    """The scan itself. `minutes` have passed since the one before."""
+    row = {
+        "sequence": sequence,
+        "finished_at": observed_at,
+        "minutes": minutes,
+        "topics": summary.topics,
+        "partitions": summary.partitions,
+        "non_compliant": summary.non_compliant,
+        "findings": summary.findings,
+        "critical": summary.by_severity.get("critical", 0),
+        "moves": summary.moves,
+        "violation_minutes": pa.compute.sum(counted["violation_minutes"]).as_py() or 0.0,
+    }
+    return _table("scans", scan_id, [row])
+
+
+def _table(name: str, scan_id: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
+    return pa.Table.from_pylist([{**row, "scan_id": scan_id} for row in rows], schema=TABLES[name])
