@@ -88,7 +88,7 @@ class Pods:
 
 @pytest.fixture(scope="session")
 def pods(built, processes):
-    """Two nodes in two zones, a namespace for the operator and its scans, and a volume for their history."""
+    """Two nodes in two zones, a namespace where only safe pods may run, and a volume for the history of scans."""
     binaries = assets.find_kubernetes(components(PROGRAMS))
     nodes = {name: {REGION_LABEL: "eu", ZONE_LABEL: zone} for name, zone in ZONES.items()}
     coredns = assets.find_coredns()
@@ -98,6 +98,7 @@ def pods(built, processes):
         volume.chmod(0o777)  # a folder of the machine's gets no fsGroup
         kubectl = running.plane.kubectl
         kubectl("create", "namespace", NAMESPACE)
+        kubectl("label", "namespace", NAMESPACE, "pod-security.kubernetes.io/enforce=restricted")
         kubectl.apply(*history_volume(volume))
         yield Pods(running.plane.cluster, running.address, built["scan"].reference, volume)
 

@@ -94,17 +94,21 @@ def test_what_was_mended_is_cleared_by_the_next_scan(topology, shop, pods_kafka,
         raise AssertionError(f"{error}\n{shop('get', 'events')}\n{logs}") from error
 
 
-def test_spark_on_kubernetes_scans_with_executor_pods(topology, shop):
+def test_spark_on_kubernetes_scans_with_executor_pods_on_both_nodes(topology, shop):
     before = reported(shop).get("scanId")
     change(shop, engine="SparkOnKubernetes", executors={"instances": 2, "cores": 1, "memory": "512m"})
     request(shop)
     status, driver = next_report(topology, shop, before)
     executors = topology.started(f"{status['scanId']}-exec-")
     assert len(executors) >= 2
-    assert set(executors.values()) <= set(ZONES)
+    assert set(executors.values()) | {driver["spec"]["nodeName"]} == set(ZONES)
     assert driver["metadata"]["name"] not in executors
     assert status["engine"] == "SparkOnKubernetes"
     assert status["summary"]["partitions"] >= 2
+    history = topology.volume / BROKERS / TOPOLOGY
+    (manifest,) = (history / "manifests").rglob(f"*-{status['scanId']}.json")
+    tables = json.loads(manifest.read_text())["tables"]
+    assert all((history / path).stat().st_size > 0 for paths in tables.values() for path in paths)
 
     def gone():
         left = topology.kubectl.json("get", "pods", f"--namespace={NAMESPACE}", "--selector=spark-role=executor")

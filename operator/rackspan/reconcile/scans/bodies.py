@@ -8,11 +8,13 @@ operator makes of a SparkApplication.
 
 from __future__ import annotations
 
+import json
 import shlex
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 from rackspan.api.labels import (
+    EXECUTOR_POD,
     SCAN_CAUSE,
     SCAN_TOPOLOGY,
     SCAN_TOPOLOGY_NAMESPACE,
@@ -47,6 +49,10 @@ _NO_CLAIMS: Final = {
     "spark.kubernetes.driver.reusePersistentVolumeClaim": "false",
 }
 """Spark never makes a claim here, so it needs no right to delete any: the history lies on one."""
+_TMP_VOLUME: Final = {"name": "tmp", "emptyDir": {}}
+_TMP_MOUNT: Final = {"name": "tmp", "mountPath": "/tmp"}  # noqa: S108 - an emptyDir of the pod's own
+_TEMPLATES = "/etc/rackspan"
+_EXECUTOR_TEMPLATE = "executor-pod.json"
 _DEFAULT_REQUESTS: Final = {"cpu": "1", "memory": "2Gi"}
 _DEFAULT_LIMITS: Final = {"memory": "4Gi"}
 
@@ -80,8 +86,13 @@ def arguments(topology: RackTopology, spec: ComplianceScanSpec, start: ScanStart
 
 def _job(topology: RackTopology, spec: ComplianceScanSpec, start: ScanStart, setup: ScanSetup) -> JsonObject:
     distributed = spec.engine is ScanEngine.SPARK_ON_KUBERNETES
-    conf = {**_client_mode(topology, spec, start, setup), **spec.spark_conf} if distributed else spec.spark_conf
     metadata = _metadata(topology, start, setup)
+    annotations, volumes, mounts = metadata["annotations"], _volumes(spec), _mounts(topology, spec)
+    if distributed:
+        annotations = {**annotations, EXECUTOR_POD: json.dumps(_executor_pod(setup))}
+        volumes = [*volumes, _executor_template()]
+        mounts = [*mounts, {"name": "executor-pod", "mountPath": _TEMPLATES, "readOnly": True}]
+    conf = {**_client_mode(topology, spec, start, setup), **spec.spark_conf} if distributed else spec.spark_conf
     container = {
         "name": "scan",
         "image": spec.image or setup.image,
@@ -90,7 +101,7 @@ def _job(topology: RackTopology, spec: ComplianceScanSpec, start: ScanStart, set
         "env": _environment(conf),
         "resources": _resources(spec),
         "securityContext": _container_security(),
-        "volumeMounts": _mounts(topology, spec),
+        "volumeMounts": mounts,
         **({"ports": [{"containerPort": _DRIVER_PORT}, {"containerPort": _BLOCK_PORT}]} if distributed else {}),
     }
     return {
@@ -107,7 +118,7 @@ def _job(topology: RackTopology, spec: ComplianceScanSpec, start: ScanStart, set
                 ]
             },
             "template": {
-                "metadata": {"labels": metadata["labels"], "annotations": metadata["annotations"]},
+                "metadata": {"labels": metadata["labels"], "annotations": annotations},
                 "spec": {
                     "restartPolicy": "Never",
                     "serviceAccountName": setup.service_account,
@@ -116,11 +127,42 @@ def _job(topology: RackTopology, spec: ComplianceScanSpec, start: ScanStart, set
                     "securityContext": _pod_security(),
                     **setup.pod,
                     "containers": [container],
-                    "volumes": _volumes(spec),
+                    "volumes": volumes,
                 },
             },
         },
     }
+
+
+def _executor_pod(setup: ScanSetup) -> JsonObject:
+    """
+    What Spark starts from when it makes the pod of an executor: as safe as the driver, and as free to be placed.
+
+    Executors ask the API server for nothing. Spark has no settings for most of this, only a file: the driver finds it
+    in an annotation of its own pod.
+    """
+    container = {
+        "name": "executor",
+        "securityContext": _container_security(),
+        "volumeMounts": [_TMP_MOUNT],
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "spec": {
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+            "securityContext": _pod_security(),
+            **setup.pod,
+            "containers": [container],
+            "volumes": [_TMP_VOLUME],
+        },
+    }
+
+
+def _executor_template() -> JsonObject:
+    annotation = {"fieldPath": f"metadata.annotations['{EXECUTOR_POD}']"}
+    return {"name": "executor-pod", "downwardAPI": {"items": [{"path": _EXECUTOR_TEMPLATE, "fieldRef": annotation}]}}
 
 
 def _application(topology: RackTopology, spec: ComplianceScanSpec, start: ScanStart, setup: ScanSetup) -> JsonObject:
@@ -209,16 +251,10 @@ def _client_mode(
         "spark.executor.cores": str(executors.cores),
         "spark.executor.memory": executors.memory,
         "spark.kubernetes.executor.deleteOnTermination": "true",
+        "spark.kubernetes.executor.podTemplateFile": f"{_TEMPLATES}/{_EXECUTOR_TEMPLATE}",
         **_NO_CLAIMS,
     }
     conf |= {f"spark.kubernetes.executor.label.{key}": value for key, value in _labels(topology, start).items()}
-    secrets = [item["name"] for item in setup.pod.get("imagePullSecrets", ())]
-    if secrets:
-        conf["spark.kubernetes.container.image.pullSecrets"] = ",".join(secrets)
-    conf |= {
-        f"spark.kubernetes.executor.node.selector.{key}": value
-        for key, value in setup.pod.get("nodeSelector", {}).items()
-    }
     if spec.history_volume is not None and spec.history is not None:
         volume = "spark.kubernetes.executor.volumes.persistentVolumeClaim.history"
         conf[f"{volume}.options.claimName"] = spec.history_volume.claim_name
@@ -295,7 +331,7 @@ def _container_security() -> JsonObject:
 
 
 def _mounts(topology: RackTopology, spec: ComplianceScanSpec) -> list[JsonObject]:
-    mounts: list[JsonObject] = [{"name": "tmp", "mountPath": "/tmp"}]  # noqa: S108 - an emptyDir of the pod's own
+    mounts: list[JsonObject] = [_TMP_MOUNT]
     if spec.history_volume is not None:
         mounts.append(
             {"name": "history", "mountPath": spec.history, "subPath": _sub_path(topology, spec.history_volume)}
@@ -304,7 +340,7 @@ def _mounts(topology: RackTopology, spec: ComplianceScanSpec) -> list[JsonObject
 
 
 def _volumes(spec: ComplianceScanSpec) -> list[JsonObject]:
-    volumes: list[JsonObject] = [{"name": "tmp", "emptyDir": {}}]
+    volumes: list[JsonObject] = [_TMP_VOLUME]
     if spec.history_volume is not None:
         claim: dict[str, Any] = {"claimName": spec.history_volume.claim_name}
         volumes.append({"name": "history", "persistentVolumeClaim": claim})

@@ -1,5 +1,6 @@
 """The objects that run scans, as each engine needs them."""
 
+import json
 import shlex
 
 import pytest
@@ -92,12 +93,32 @@ def test_spark_on_kubernetes_makes_the_pod_the_driver():
     assert settings["spark.executor.instances"] == "3"
     assert settings["spark.executor.memory"] == "2g"
     assert settings["spark.kubernetes.namespace"] == "rackspan"
-    assert settings["spark.kubernetes.executor.node.selector.scans"] == "yes"
     assert settings["spark.kubernetes.executor.volumes.persistentVolumeClaim.history.options.claimName"] == "scans"
     assert settings["spark.sql.shuffle.partitions"] == "8"
     assert pod(made)["nodeSelector"] == {"scans": "yes"}
     names = [entry["name"] for entry in container(made)["env"]]
     assert names.index("POD_IP") < names.index("PYSPARK_SUBMIT_ARGS"), "a value can only use what comes before it"
+
+
+def test_executors_are_as_safe_and_placed_as_their_driver():
+    there = {
+        "nodeSelector": {"scans": "yes"},
+        "tolerations": [{"operator": "Exists"}],
+        "imagePullSecrets": [{"name": "x"}],
+    }
+    made = body(ScanSetup(namespace="rackspan", image="i:1", pod=there), engine="SparkOnKubernetes")
+    annotations = made["spec"]["template"]["metadata"]["annotations"]
+    executor = json.loads(annotations["rackspan.dev/executor-pod"])["spec"]
+    assert {key: executor[key] for key in there} == there
+    assert executor["securityContext"] == pod(made)["securityContext"]
+    assert executor["containers"][0]["securityContext"] == container(made)["securityContext"]
+    assert executor["automountServiceAccountToken"] is False
+    (volume,) = [volume for volume in pod(made)["volumes"] if "downwardAPI" in volume]
+    (item,) = volume["downwardAPI"]["items"]
+    assert item["fieldRef"]["fieldPath"] == "metadata.annotations['rackspan.dev/executor-pod']"
+    (mount,) = [mount for mount in container(made)["volumeMounts"] if mount["name"] == volume["name"]]
+    file = f"{mount['mountPath']}/{item['path']}"
+    assert spark_settings(made)["spark.kubernetes.executor.podTemplateFile"] == file
 
 
 def test_a_spark_application_leaves_the_master_to_spark_submit():
