@@ -109,9 +109,8 @@ def test_spark_finds_what_the_core_finds_however_the_partitions_are_cut(spark, s
 
 @pytest.mark.parametrize("seed", [1, 5])
 def test_a_scan_tells_what_rackspan_check_tells(rackspan, tmp_path, seed):
-    name = f"cluster-{seed}"
-    document = random_cluster(seed, name=name)
-    file = tmp_path / f"{name}.json"
+    document = random_cluster(seed, name=f"cluster-{seed}")
+    file = tmp_path / "what-people-call-it.json"
     file.write_text(json.dumps(document))
     levels = ("--levels", ",".join(LEVELS))
     checked = rackspan("check", "--snapshot", file, *levels, "-o", "json")

@@ -27,19 +27,19 @@ class ClusterError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ScannedCluster:
-    """A cluster, ready to be read: the data source's format and options, and the question."""
+    """A cluster, ready to be read: its name for people, the question, and the data source's format and options."""
 
+    name: str
     question: Question
-    cluster_id: str | None
     format: str
     options: Mapping[str, str] = field(repr=False)
     groups: Sequence[GroupRow] = ()
     warnings: tuple[str, ...] = ()
 
     @property
-    def name(self) -> str:
-        """For people."""
-        return self.question.cluster
+    def cluster_id(self) -> str | None:
+        """Kafka's own name of it."""
+        return self.question.cluster or None
 
 
 def snapshot_files(path: Path) -> list[Path]:
@@ -55,11 +55,8 @@ def snapshot_files(path: Path) -> list[Path]:
 def from_file(file: Path, levels: Sequence[str] = ()) -> ScannedCluster:
     """Read what a snapshot file says of its brokers. Raises SnapshotError and ClusterError."""
     outline = read_outline(file)
-    truth = _reported(outline.brokers, levels)
-    name = file.stem
-    return ScannedCluster(
-        Question(name, truth, Expectations()), outline.cluster_id, FileSource.name(), {"path": str(file.resolve())}
-    )
+    question = Question(outline.cluster_id or "", _reported(outline.brokers, levels), Expectations())
+    return ScannedCluster(file.stem, question, FileSource.name(), {"path": str(file.resolve())})
 
 
 def live(
@@ -73,23 +70,23 @@ def live(
     from rackspan.kafka.snapshot import take_outline  # noqa: PLC0415 - only this cluster needs a Kafka client
 
     outline = take_outline(servers, properties)
-    truth = _reported(outline.brokers, levels)
-    return judged_live(Question(name, truth, Expectations()), outline.cluster_id, servers, properties, slices)
+    question = Question(outline.cluster_id or "", _reported(outline.brokers, levels), Expectations())
+    return judged_live(name, question, servers, properties, slices)
 
 
 def judged_live(
-    question: Question, cluster_id: str | None, servers: str, properties: Mapping[str, str], slices: int
+    name: str, question: Question, servers: str, properties: Mapping[str, str], slices: int
 ) -> ScannedCluster:
     """Read a live cluster, and judge it by somebody else's word."""
     options = {"servers": servers, SECRETS: json.dumps(dict(properties)), "slices": str(slices)}
-    return ScannedCluster(question, cluster_id, LiveSource.name(), options)
+    return ScannedCluster(name, question, LiveSource.name(), options)
 
 
 def synthetic(cluster: SyntheticCluster, slices: int) -> ScannedCluster:
     """Make a cluster up."""
     options = {"cluster": msgspec.json.encode(cluster).decode(), "slices": str(slices)}
-    name = f"synthetic-{cluster.partitions}"
-    return ScannedCluster(Question(name, cluster.truth, Expectations()), None, SyntheticSource.name(), options)
+    question = Question("", cluster.truth, Expectations())
+    return ScannedCluster(f"synthetic-{cluster.partitions}", question, SyntheticSource.name(), options)
 
 
 def _reported(brokers: tuple[KnownBroker, ...], levels: Sequence[str]) -> Truth:

@@ -14,7 +14,11 @@ _ROWS = 200_000
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a cluster's partitions are judged against; travels to every worker once."""
+    """
+    What a cluster's partitions are judged against; travels to every worker once.
+
+    `cluster` is Kafka's own id of it, empty where nobody knows it: findings have the same ids whatever people call it.
+    """
 
     cluster: str
     truth: Truth

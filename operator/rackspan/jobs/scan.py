@@ -147,7 +147,7 @@ class _Scan:
         return read.mapInArrow(judge_batches(cluster.question), spark_schema(JUDGED))
 
     def _found(self, judged: DataFrame, before: DataFrame) -> DataFrame:
-        about_brokers = finding_batches(self._cluster.name, self._truth, (), examine_brokers(self._truth))
+        about_brokers = finding_batches(self._cluster.question.cluster, self._truth, (), examine_brokers(self._truth))
         rows = pa.Table.from_batches(about_brokers, schema=JUDGED)
         every = transforms.findings(judged)
         if len(rows):

@@ -28,7 +28,7 @@ def from_topology(seen: TopologySeen, slices: int) -> ScannedCluster:
         raise ClusterError("TopologyNotReady", f"the status of RackTopology {topology.key} names no brokers yet")
     try:
         truth = truth_of_topology(topology)
-        question = Question(str(topology.key), truth, expectations_of(topology, seen.topics))
+        expectations = expectations_of(topology, seen.topics)
         truth.tree.level  # noqa: B018 - built here, so that racks that make no tree are told before Spark starts
     except (RackPathError, TopologyError) as error:
         raise ClusterError("RacksUnusable", str(error)) from error
@@ -38,7 +38,8 @@ def from_topology(seen: TopologySeen, slices: int) -> ScannedCluster:
     known = topology.status.cluster_id
     if known is not None and outline.cluster_id != known:
         raise ClusterError("AnotherCluster", f"cluster {outline.cluster_id} answers, the topology is of {known}")
-    cluster = judged_live(question, outline.cluster_id, kafka.bootstrap_servers, properties, slices)
+    question = Question(outline.cluster_id or "", truth, expectations)
+    cluster = judged_live(str(topology.key), question, kafka.bootstrap_servers, properties, slices)
     warnings = list(seen.warnings)
     groups = _groups(seen, question, outline, properties, warnings)
     return replace(cluster, groups=groups, warnings=tuple(warnings))
