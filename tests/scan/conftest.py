@@ -5,7 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.scan.support import Ran, cli, run_in_process
+from tests.command import Ran, cli
+from tests.scan.support import run_in_process
 
 from rackspan.jobs.clusters import from_file
 from rackspan.jobs.history import History
@@ -15,7 +16,7 @@ from rackspan.jobs.session import spark_session
 NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def spark():
     session = spark_session("local[2]", "1g")
     # Clusters are small here: what Spark does for large ones only takes time.

@@ -1,47 +1,12 @@
-"""Clusters as documents, and the command in this process or in one of its own."""
+"""The command in a process of its own, and clusters at random."""
 
-import json
 import os
 import random
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
-from typer.testing import CliRunner
-
-from rackspan.cli import app
-
-RACKS = {
-    0: "/eu/eu-1a/r1",
-    1: "/eu/eu-1a/r2",
-    2: "/eu/eu-1b/r1",
-    3: "/us/us-1a/r1",
-    4: "/us/us-1a/r2",
-    5: "/us/us-1b/r1",
-}
-
-
-@dataclass(frozen=True)
-class Ran:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self):
-        return json.loads(self.out)
-
-    @property
-    def errors(self):
-        """What was told to be wrong, a line each."""
-        return [line.removeprefix("error: ") for line in self.err.splitlines() if line.startswith("error: ")]
-
-
-def cli(*arguments):
-    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    assert "Traceback" not in done.stderr
-    return Ran(done.exit_code, done.stdout, done.stderr)
+from tests.command import Ran, cluster
 
 
 def command(*arguments):
@@ -63,17 +28,6 @@ def run_in_process(folder, *arguments, environment=None, before=None, timeout=12
     )
     assert "Traceback" not in done.stderr, done.stderr
     return Ran(done.returncode, done.stdout, done.stderr)
-
-
-def topic(name, *lists, config=None, **more):
-    """A topic from the replica lists of its partitions; `more` goes into each partition."""
-    partitions = [{"partition": number, "replicas": list(row), **more} for number, row in enumerate(lists)]
-    return {"name": name, "partitions": partitions, **({"config": config} if config else {})}
-
-
-def cluster(*topics, racks=RACKS, name="prod"):
-    brokers = [{"id": broker, **({} if rack is None else {"rack": rack})} for broker, rack in racks.items()]
-    return {"clusterId": name, "brokers": brokers, "topics": list(topics)}
 
 
 def random_cluster(seed, *, name, missing=False, levels=3):

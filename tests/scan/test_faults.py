@@ -11,7 +11,8 @@ import time
 import pytest
 from dev.waiting import eventually
 from pyspark.sql import SparkSession
-from tests.scan.support import cli, cluster, command, topic
+from tests.command import cli, cluster, topic
+from tests.scan.support import command
 
 from rackspan.jobs.history import History
 

@@ -5,8 +5,8 @@ import threading
 from datetime import date, timedelta
 
 import pytest
+from tests.command import cluster, topic
 from tests.scan.conftest import NOON
-from tests.scan.support import cluster, topic
 
 from rackspan.jobs.clusters import from_file
 from rackspan.jobs.history import HistoryError

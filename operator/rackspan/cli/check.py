@@ -11,6 +11,7 @@ from rich.console import Console
 
 from rackspan.cli import options
 from rackspan.cli.errors import ExitCode
+from rackspan.cli.findings import ROWS, FindingLine, print_findings
 from rackspan.cli.output import Format, console, emit, plural, table
 from rackspan.cli.progress import step
 from rackspan.cli.selection import Topology, topics_matching
@@ -29,7 +30,6 @@ EPILOG = options.epilog(
     "$ rackspan check --bootstrap-server kafka:9092 --command-config client.properties --topic 'payments.*'",
     "$ rackspan check --snapshot prod.json -o json | jq '.findings[] | select(.level == \"zone\")'",
 )
-_ROWS = 20
 _COMPLIANCE = frozenset({Rule.NOT_COMPLIANT, Rule.REPLICA_ON_DRAINED_BROKER})
 
 
@@ -80,7 +80,7 @@ def check(
     with step(f"judging {plural(len(partitions), 'partition')}"):
         checked = _checked(found, truth_in(tree, found), partitions)
     if output is Format.TABLE:
-        _print(checked, most=len(partitions) + len(checked.findings) if show_all else _ROWS)
+        _print(checked, most=len(partitions) + len(checked.findings) if show_all else ROWS)
     else:
         emit({"summary": _summary(checked), "findings": _documents(checked)}, output)
     if checked.alarming:
@@ -162,21 +162,13 @@ def _print_partitions(screen: Console, checked: _Checked, most: int) -> None:
 def _print_others(screen: Console, checked: _Checked, most: int) -> None:
     """Print what is wrong beside where replicas lie, the worst first."""
     others = [
-        (severity, facts)
+        FindingLine(severity, facts.rule, place(facts.topic, facts.partition, facts.broker), message(facts), fix(facts))
         for severity, facts in zip(checked.severities, checked.facts, strict=True)
         if facts.rule not in _COMPLIANCE
     ]
-    if not others:
-        return
-    screen.print(f"{plural(len(others), 'other finding')}:")
-    rows = table("severity", "what", "where", "what is wrong", "what mends it")
-    for severity, facts in others[:most]:
-        rows.add_row(
-            severity, facts.rule, place(facts.topic, facts.partition, facts.broker), message(facts), fix(facts)
-        )
-    screen.print(rows)
-    if len(others) > most:
-        screen.print(f"… and {plural(len(others) - most, 'more finding')} (--all prints them)")
+    if others:
+        screen.print(f"{plural(len(others), 'other finding')}:")
+    print_findings(screen, others[:most], len(others), "--all prints them")
 
 
 def _print_totals(screen: Console, examined: Examined) -> None:

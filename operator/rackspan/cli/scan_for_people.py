@@ -1,16 +1,12 @@
 """A scan document on a terminal: the verdict, the worst findings, the worst losses."""
 
 from rich.console import Console
-from rich.text import Text
 
+from rackspan.cli.findings import ROWS, FindingLine, print_findings
 from rackspan.cli.output import count, plural, size, table
-from rackspan.core.scanning.rules import Severity
-from rackspan.core.scanning.words import place
 from rackspan.reports.document import ScanDocument, State
 
-_ROWS = 20
 _LOSSES = 5
-_STYLES = {Severity.CRITICAL: "bold red", Severity.HIGH: "red", Severity.MEDIUM: "yellow"}
 
 
 def print_scan(screen: Console, document: ScanDocument) -> None:
@@ -37,28 +33,9 @@ def print_scan(screen: Console, document: ScanDocument) -> None:
         screen.print(
             f"since {document.changes.since}: {document.changes.new:,} new, {document.changes.cleared:,} cleared"
         )
-    _print_findings(screen, document)
+    lines = [FindingLine.of(finding, finding.first_seen) for finding in document.findings[:ROWS]]
+    print_findings(screen, lines, counted.findings, "--report FILE and --page FILE list them")
     _print_losses(screen, document)
-
-
-def _print_findings(screen: Console, document: ScanDocument) -> None:
-    if not document.findings:
-        return
-    rows = table("severity", "what", "where", "what is wrong", "what mends it", "since")
-    for finding in document.findings[:_ROWS]:
-        style = _STYLES.get(Severity(finding.severity), "")
-        rows.add_row(
-            Text(finding.severity, style=style),
-            finding.rule,
-            place(finding.topic, finding.partition, finding.broker),
-            finding.message,
-            finding.fix,
-            finding.first_seen or "",
-        )
-    screen.print(rows)
-    hidden = document.summary.findings - min(_ROWS, len(document.findings))
-    if hidden > 0:
-        screen.print(f"… and {plural(hidden, 'more finding')} (--report FILE and --page FILE list them)")
 
 
 def _print_losses(screen: Console, document: ScanDocument) -> None:

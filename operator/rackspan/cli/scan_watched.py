@@ -9,12 +9,12 @@ from rackspan.api.compliancereport import ComplianceReportStatus
 from rackspan.api.meta import ObjectKey
 from rackspan.api.racktopology import ScanState
 from rackspan.cli.errors import CommandError, ExitCode
-from rackspan.cli.output import Format, console, emit, plural, table
+from rackspan.cli.findings import ROWS, FindingLine, print_findings
+from rackspan.cli.output import Format, console, emit, plural
 from rackspan.cli.progress import step
 from rackspan.core.scanning.rules import ALARMING
-from rackspan.core.scanning.words import place
 
-_ROWS = 20
+_TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
 def watch_scan(topology: ObjectKey, kubeconfig: Path | None, patience: float, output: Format) -> ExitCode:
@@ -50,18 +50,8 @@ def _print(topology: ObjectKey, status: ComplianceReportStatus) -> None:
     )
     if status.changes is not None and status.changes.since is not None:
         screen.print(f"{status.changes.new:,} new and {status.changes.cleared:,} cleared since {status.changes.since}")
-    if not status.findings:
-        return
-    rows = table("severity", "what", "where", "what is wrong", "what mends it")
-    for finding in status.findings[:_ROWS]:
-        rows.add_row(
-            finding.severity,
-            finding.rule,
-            place(finding.topic, finding.partition, finding.broker),
-            finding.message,
-            finding.fix,
-        )
-    screen.print(rows)
-    hidden = (counted.findings or 0) - min(_ROWS, len(status.findings))
-    if hidden > 0:
-        screen.print(f"… and {plural(hidden, 'more finding')} (kubectl get compliancereport -o yaml has the worst)")
+    lines = [
+        FindingLine.of(one, one.first_seen.strftime(_TIME) if one.first_seen else None)
+        for one in status.findings[:ROWS]
+    ]
+    print_findings(screen, lines, counted.findings or 0, "kubectl get compliancereport -o yaml has the worst")

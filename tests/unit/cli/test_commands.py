@@ -4,7 +4,7 @@ import json
 
 import pytest
 import yaml
-from tests.unit.cli.conftest import cluster, topic
+from tests.command import cluster, topic
 
 LEVELS = ("--levels", "region,zone,rack")
 KIP_36 = {0: "rack1", 1: "rack3", 2: "rack3", 3: "rack2", 4: "rack2", 5: "rack1"}

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.unit.cli.conftest import cluster, topic
+from tests.command import cluster, topic
 
 BIN = Path(sys.executable).parent
 DOCUMENT = cluster(*(topic(f"topic-{at}", *([0, 1, 2],) * 100) for at in range(100)))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 from dev import example_scan
-from tests.unit.cli.conftest import rackspan  # noqa: F401 - a fixture
+from tests.command import cli
 
 from rackspan.reports.document import decode, encode
 
@@ -29,35 +29,35 @@ def opened(monkeypatch, tmp_path):
     return addresses
 
 
-def test_open_shows_the_page_and_prints_its_path(rackspan, file, opened):  # noqa: F811
-    ran = rackspan("report", "open", file)
+def test_open_shows_the_page_and_prints_its_path(file, opened):
+    ran = cli("report", "open", file)
     assert ran.code == 0
     page = Path(ran.out.strip())
     assert opened == [page.as_uri()]
     assert page.read_text().startswith("<!doctype html>")
 
 
-def test_open_says_so_where_there_is_no_browser(rackspan, file, opened, monkeypatch):  # noqa: F811
+def test_open_says_so_where_there_is_no_browser(file, opened, monkeypatch):
     monkeypatch.setattr(webbrowser, "open", lambda _address: False)
-    ran = rackspan("report", "open", file)
+    ran = cli("report", "open", file)
     assert ran.code == 0
     assert "open the file yourself" in ran.err
     assert Path(ran.out.strip()).exists()
 
 
-def test_export_writes_the_page_and_prints_another_form(rackspan, file, tmp_path):  # noqa: F811
-    ran = rackspan("report", "export", file, "--page", tmp_path / "scan.html", "-o", "json")
+def test_export_writes_the_page_and_prints_another_form(file, tmp_path):
+    ran = cli("report", "export", file, "--page", tmp_path / "scan.html", "-o", "json")
     assert ran.code == 0
     assert decode(ran.out) == example_scan.example()
     assert "kafka/main" in (tmp_path / "scan.html").read_text()
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
-def test_every_form_can_be_printed_from_standard_input(rackspan, file):  # noqa: F811
+def test_every_form_can_be_printed_from_standard_input(file):
     text = file.read_text()
-    assert yaml.safe_load(rackspan("report", "export", "-", "-o", "yaml", stdin=text).out) == json.loads(text)
-    assert rackspan("report", "export", "-", "-o", "markdown", stdin=text).out.startswith("# kafka/main")
-    assert rackspan("report", "export", "-", "-o", "csv", stdin=text).out.startswith("id,rule,severity")
+    assert yaml.safe_load(cli("report", "export", "-", "-o", "yaml", stdin=text).out) == json.loads(text)
+    assert cli("report", "export", "-", "-o", "markdown", stdin=text).out.startswith("# kafka/main")
+    assert cli("report", "export", "-", "-o", "csv", stdin=text).out.startswith("id,rule,severity")
 
 
 @pytest.mark.parametrize(
@@ -69,31 +69,31 @@ def test_every_form_can_be_printed_from_standard_input(rackspan, file):  # noqa:
         (b"\xff\xfe", "scan.json: no scan document: "),
     ],
 )
-def test_what_is_no_scan_document_is_refused(rackspan, tmp_path, monkeypatch, content, error):  # noqa: F811
+def test_what_is_no_scan_document_is_refused(tmp_path, monkeypatch, content, error):
     monkeypatch.chdir(tmp_path)
     Path("scan.json").write_bytes(content if isinstance(content, bytes) else content.encode())
-    ran = rackspan("report", "export", "scan.json", "-o", "csv")
+    ran = cli("report", "export", "scan.json", "-o", "csv")
     assert ran.code == 2
     assert ran.error.startswith(error)
     assert ran.hint == "its schema has to be rackspan.dev/scan/v1"
 
 
-def test_what_cannot_be_read_or_written_is_an_error(rackspan, file, tmp_path):  # noqa: F811
-    assert rackspan("report", "open", tmp_path / "none.json").error.endswith("none.json: No such file or directory")
-    ran = rackspan("report", "export", file, "--page", tmp_path / "none" / "scan.html")
+def test_what_cannot_be_read_or_written_is_an_error(file, tmp_path):
+    assert cli("report", "open", tmp_path / "none.json").error.endswith("none.json: No such file or directory")
+    ran = cli("report", "export", file, "--page", tmp_path / "none" / "scan.html")
     assert (ran.code, ran.error.endswith("scan.html: No such file or directory")) == (2, True)
-    ran = rackspan("report", "export", file)
+    ran = cli("report", "export", file)
     assert (ran.code, ran.error) == (2, "say what to write")
 
 
-def test_without_the_plotting_library_the_error_says_what_to_install(rackspan, file, tmp_path, monkeypatch):  # noqa: F811
+def test_without_the_plotting_library_the_error_says_what_to_install(file, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "bokeh", None)
     for name in [name for name in sys.modules if name.startswith("rackspan.reports.page.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.delattr("rackspan.reports.page.rendering", raising=False)
     for name in [name for name in sys.modules if name.startswith("bokeh.")]:
         monkeypatch.setitem(sys.modules, name, None)
-    ran = rackspan("report", "export", file, "--page", tmp_path / "scan.html")
+    ran = cli("report", "export", file, "--page", tmp_path / "scan.html")
     assert (ran.code, ran.error) == (2, "the page of a scan is drawn with Bokeh, which is not installed")
     assert ran.hint == "pip install 'rackspan[page]'"
-    assert rackspan("report", "export", file, "-o", "csv").code == 0
+    assert cli("report", "export", file, "-o", "csv").code == 0

@@ -1,0 +1,63 @@
+"""Findings on a terminal, whoever found them."""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol, Self
+
+from rich.console import Console
+from rich.text import Text
+
+from rackspan.cli.output import plural, table
+from rackspan.core.scanning.rules import Severity
+from rackspan.core.scanning.words import place
+
+ROWS = 20
+"""Findings that are shown unless somebody asks for more."""
+_STYLES = {Severity.CRITICAL: "bold red", Severity.HIGH: "red", Severity.MEDIUM: "yellow"}
+
+
+class _Finding(Protocol):
+    @property
+    def severity(self) -> str: ...
+    @property
+    def rule(self) -> str: ...
+    @property
+    def topic(self) -> str | None: ...
+    @property
+    def partition(self) -> int | None: ...
+    @property
+    def broker(self) -> int | None: ...
+    @property
+    def message(self) -> str: ...
+    @property
+    def fix(self) -> str | None: ...
+
+
+class FindingLine(NamedTuple):
+    """What is shown of a finding. `since` is empty where nobody has looked before."""
+
+    severity: str
+    what: str
+    where: str
+    message: str
+    fix: str
+    since: str = ""
+
+    @classmethod
+    def of(cls, finding: _Finding, first_seen: str | None) -> Self:
+        """One of a scan's document or report."""
+        where = place(finding.topic, finding.partition, finding.broker)
+        return cls(finding.severity, finding.rule, where, finding.message, finding.fix or "", first_seen or "")
+
+
+def print_findings(screen: Console, lines: Sequence[FindingLine], total: int, elsewhere: str) -> None:
+    """Print lines, and how many of the `total` are not among them; `elsewhere` says who has those."""
+    if not lines:
+        return
+    dated = any(line.since for line in lines)
+    rows = table("severity", "what", "where", "what is wrong", "what mends it", *(["since"] if dated else []))
+    for line in lines:
+        style = _STYLES.get(Severity(line.severity), "")
+        rows.add_row(Text(line.severity, style=style), *line[1 : None if dated else -1])
+    screen.print(rows)
+    if total > len(lines):
+        screen.print(f"… and {plural(total - len(lines), 'more finding')} ({elsewhere})")
