@@ -4,6 +4,7 @@ import secrets
 
 import pytest
 from tests.integration.bad_input_page import Promise
+from tests.integration.scan_support import IMAGE, Scans
 from tests.integration.support import Objects, Operator, Topics, broker_namespace, private_operators
 
 
@@ -81,6 +82,21 @@ def shop(_open_topology, objects, operator) -> Objects:
     """The test's own namespace, whose topics refer to the run's shared topology of six brokers."""
     _open_topology.until_topology()
     return Objects(objects.api, objects.namespace, _open_topology.namespace)
+
+
+@pytest.fixture
+def scans(api_client, namespace_factory, kubectl):
+    """A namespace where scans may run, and nothing that is not as careful as they are."""
+    namespace = namespace_factory(**{"pod-security.kubernetes.io/enforce": "restricted"})
+    kubectl("create", "serviceaccount", "rackspan-scan", f"--namespace={namespace}")
+    return Scans(api_client, namespace)
+
+
+@pytest.fixture
+def scanning(operator_factory, scans, objects):
+    """An operator that scans there, for the test's own namespace."""
+    flags = [f"--scan-image={IMAGE}", f"--scan-namespace={scans.namespace}", f"--namespace={objects.namespace}"]
+    return operator_factory(*flags)
 
 
 @pytest.fixture

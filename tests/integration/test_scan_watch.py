@@ -6,12 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.integration.test_scans import (  # noqa: F401 - its fixtures
-    UNREACHABLE,
-    publish,
-    scanning,
-    scans,
-)
+from tests.integration.scan_support import UNREACHABLE, publish
 from tests.reports import failed_document, finding
 
 from rackspan.reports.document import Summary
@@ -28,7 +23,7 @@ def watching(objects, control_plane, *options):
     )
 
 
-async def test_a_scan_is_asked_for_and_its_report_is_told(scanning, scans, objects, control_plane):  # noqa: F811
+async def test_a_scan_is_asked_for_and_its_report_is_told(scanning, scans, objects, control_plane):
     objects.create_topology(UNREACHABLE)
     with watching(objects, control_plane, "-o", "json") as command:
         (job,) = scans.until_jobs(1)
@@ -41,7 +36,7 @@ async def test_a_scan_is_asked_for_and_its_report_is_told(scanning, scans, objec
     assert json.loads(printed)["findings"][0]["message"] == "zone /eu/a holds 1 too many"
 
 
-async def test_a_scan_that_fails_is_told_with_its_reason(scanning, scans, objects, control_plane):  # noqa: F811
+async def test_a_scan_that_fails_is_told_with_its_reason(scanning, scans, objects, control_plane):
     objects.create_topology(UNREACHABLE)
     with watching(objects, control_plane) as command:
         (job,) = scans.until_jobs(1)

@@ -4,89 +4,13 @@ import datetime as dt
 import secrets
 
 import pytest
-from kubernetes import client
+from tests.integration.scan_support import IMAGE, SCAN_NOW, UNREACHABLE, publish
 from tests.integration.support import condition, reasons, until
-from tests.reports import document, failed_document, finding
+from tests.reports import failed_document, finding
 
-from rackspan.api.meta import ObjectKey
-from rackspan.kube.publishing import publish_scan
 from rackspan.reports.document import Changes, Summary
 
 pytestmark = pytest.mark.stack
-
-SCAN_NOW = "rackspan.dev/scan-now"
-UNREACHABLE = "127.0.0.1:1"
-IMAGE = "rackspan-scan:test"
-
-
-class Scans:
-    """The namespace where scans run."""
-
-    def __init__(self, api, namespace):
-        self.namespace = namespace
-        self._batch = client.BatchV1Api(api)
-        self._core = client.CoreV1Api(api)
-
-    def jobs(self, topology=None):
-        """Jobs, the oldest first."""
-        selector = f"rackspan.dev/topology-namespace={topology}" if topology else ""
-        found = self._batch.list_namespaced_job(self.namespace, label_selector=selector).items
-        return sorted(found, key=lambda job: (job.metadata.creation_timestamp, job.metadata.name))
-
-    def until_jobs(self, number, *, running=None):
-        """Wait until there are so many Jobs, or so many that run."""
-
-        def met():
-            jobs = [job for job in self.jobs() if job.metadata.deletion_timestamp is None]
-            going = [job for job in jobs if not (job.status.succeeded or job.status.failed)]
-            return jobs if len(jobs) == number and (running is None or len(going) == running) else None
-
-        return until(met, 30, f"{number} Jobs in {self.namespace}")
-
-    def pod(self, job):
-        """The pod that the Job's controller made."""
-        selector = f"batch.kubernetes.io/job-name={job}"
-        found = until(
-            lambda: [
-                pod
-                for pod in self._core.list_namespaced_pod(self.namespace, label_selector=selector).items
-                if pod.status.phase == "Pending"
-            ],
-            30,
-            f"a pod of Job {job}",
-        )
-        return found[0]
-
-    def end(self, job, *, exit_code=0):
-        """What a kubelet does when the container ends."""
-        pod = self.pod(job)
-        now = dt.datetime.now(dt.UTC).isoformat()
-        terminated = {"exitCode": exit_code, "startedAt": now, "finishedAt": now}
-        container = {
-            "name": "scan",
-            "image": IMAGE,
-            "imageID": "",
-            "ready": False,
-            "restartCount": 0,
-            "state": {"terminated": terminated},
-        }
-        status = {"phase": "Failed" if exit_code else "Succeeded", "containerStatuses": [container]}
-        self._core.patch_namespaced_pod_status(pod.metadata.name, self.namespace, {"status": status})
-
-
-@pytest.fixture
-def scans(api_client, namespace_factory, kubectl):
-    """A namespace where scans may run, and nothing that is not as careful as they are."""
-    namespace = namespace_factory(**{"pod-security.kubernetes.io/enforce": "restricted"})
-    kubectl("create", "serviceaccount", "rackspan-scan", f"--namespace={namespace}")
-    return Scans(api_client, namespace)
-
-
-@pytest.fixture
-def scanning(operator_factory, scans, objects):
-    """An operator that scans there, for the test's own namespace."""
-    flags = [f"--scan-image={IMAGE}", f"--scan-namespace={scans.namespace}", f"--namespace={objects.namespace}"]
-    return operator_factory(*flags)
 
 
 def request(objects, value=None):
@@ -110,12 +34,6 @@ def scans_of(obj):
 
 def last_scan(obj):
     return obj.get("status", {}).get("lastScan", {})
-
-
-async def publish(objects, control_plane, scan_id, make=document, **fields):
-    now = dt.datetime.now(dt.UTC).isoformat()
-    scan = make(scan_id, started_at=now, finished_at=now, **fields) if make is document else make(scan_id, **fields)
-    await publish_scan(scan, ObjectKey(objects.namespace, "kafka"), control_plane.kubeconfig)
 
 
 async def test_a_request_becomes_a_job_and_its_end_is_told(scanning, scans, objects, control_plane):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from dev.paths import REPOSITORY
 from kubernetes import client
+from tests.integration.scan_support import SCAN_NOW, UNREACHABLE
 from tests.integration.support import condition, until
 
 pytestmark = pytest.mark.stack
@@ -15,8 +16,6 @@ pytestmark = pytest.mark.stack
 PUBLISHED = Path(os.environ.get("RACKSPAN_PUBLISHED_CRDS") or REPOSITORY.parent / "shared" / "data" / "crds")
 SPARK_APPLICATIONS = PUBLISHED / "sparkoperator.k8s.io_sparkapplications.yaml"
 SPARK = ("sparkoperator.k8s.io", "v1beta2")
-SCAN_NOW = "rackspan.dev/scan-now"
-UNREACHABLE = "127.0.0.1:1"
 
 
 @pytest.fixture
