@@ -49,7 +49,7 @@ check: $(READY) ## Lint, types, layers, unit and property tests (under two minut
 
 .PHONY: test
 test: check assets ## Everything: check, then all tests on the real control plane and the real Kafka
-	$(PYTEST) $(STACK_TESTS)
+	$(PYTEST) --durations=25 $(STACK_TESTS)
 
 .PHONY: test-unit test-property
 test-unit test-property: test-%: $(READY)
