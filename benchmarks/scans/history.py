@@ -92,6 +92,6 @@ def _scan(folder: Path, location: Path) -> None:
         f"- a scan on top of it, the first of its day: {ran.seconds:.1f} s, {ran.cpu:.1f} s of CPU, "
         f"{ran.peak / 2**30:.2f} GiB ({told})"
     )
-    documents = [path.stat().st_size for path in (location / "documents").rglob("*.json")]
+    documents = [path.stat().st_size for path in (location / "documents").rglob("*.json.gz")]
     largest = max(documents)
     print(f"- a scan document takes {largest / 1e3:.0f} kB, as many again for each scan that is kept", flush=True)
