@@ -286,14 +286,16 @@ class History:
 
     def _written(self, attempt: Attempt) -> dict[str, list[str]]:
         """Files of an attempt by table. A clock that jumped may have let somebody sweep them away."""
-        tables = {
-            table: [path for path in self._files.paths(attempt.folder(table), ".parquet") if _name(path)[0] not in "._"]
-            for table in TABLES
-        }
+        tables = {table: self._data(attempt.folder(table)) for table in TABLES}
         lost = [table for table, files in tables.items() if not files]
         if lost:
             raise HistoryError(f"history {self.location}: what was written to {', '.join(lost)} is not there any more")
         return tables
+
+    def _data(self, folder: str) -> list[str]:
+        """Files of rows, without what Spark puts beside them."""
+        names = self._files.names(folder)
+        return [f"{folder}/{name}" for name in names if name.endswith(".parquet") and name[0] not in "._"]
 
     def _days(self, table: str, cluster: str) -> list[str]:
         """Folders of a cluster's days."""
