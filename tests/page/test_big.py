@@ -27,19 +27,10 @@ def test_its_page_stays_small(big):
     assert len(render(big).encode()) < 10 * MEBI
 
 
-def test_its_page_is_ready_within_two_seconds(show, chrome, big, tmp_path):
-    """Processor time of the page's main thread, which does not depend on what else the machine does."""
-    file = tmp_path / "big.html"
-    file.write_text(render(big), encoding="utf-8")
-    context = chrome.new_context(viewport={"width": 1280, "height": 900})
-    page = context.new_page()
-    devtools = context.new_cdp_session(page)
-    devtools.send("Performance.enable", {"timeDomain": "threadTicks"})
-    page.goto(file.as_uri())
-    page.wait_for_selector("html[data-ready]", state="attached")
-    figures = {row["name"]: row["value"] for row in devtools.send("Performance.getMetrics")["metrics"]}
-    context.close()
-    assert 0.05 < figures["TaskDuration"] < 2.0
+def test_its_page_holds_few_elements_to_lay_out(show, big):
+    """What a browser works on grows with these: some for each broker, none for a finding that is not shown."""
+    elements = show(big).locator("*").count()
+    assert 1000 < elements < 20 * len(big.brokers)
 
 
 def test_its_findings_can_be_searched_and_all_be_listed(show, big):
