@@ -150,7 +150,7 @@ def _operator(demo: _Demo, processes: Processes) -> int:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5) as answer:
             return bool(answer.status == 200)
 
-    eventually(takes_part, "the operator to be ready", timeout=60, retry_on=(OSError, urllib.error.URLError))
+    eventually(takes_part, "the operator to be ready", timeout=120, retry_on=(OSError, urllib.error.URLError))
     scans = running.control_plane.cluster.kubeconfig_for_service_account(
         "rackspan", "rackspan-scan", running.directory / "scan.kubeconfig"
     )
@@ -168,10 +168,10 @@ def _apply(demo: _Demo) -> None:
     bootstrap = ",".join(demo.running.kafka.bootstrap().split(",")[:3])
     patch = json.dumps({"spec": {"kafka": {"bootstrapServers": bootstrap}}})
     terminal.run(f"kubectl patch racktopology main {_IN_SHOP} --type merge --patch '{patch}'")
-    terminal.run(f"kubectl wait racktopology/main {_IN_SHOP} --for=condition=Ready --timeout=60s")
+    terminal.run(f"kubectl wait racktopology/main {_IN_SHOP} --for=condition=Ready --timeout=180s")
     topics = " ".join(_PLACED)
-    terminal.run(f"kubectl wait kafkatopic {topics} {_IN_SHOP} --for=condition=Ready --timeout=60s")
-    terminal.run(f"kubectl wait kafkatopic archive {_IN_SHOP} --for=condition=Stalled --timeout=60s")
+    terminal.run(f"kubectl wait kafkatopic {topics} {_IN_SHOP} --for=condition=Ready --timeout=180s")
+    terminal.run(f"kubectl wait kafkatopic archive {_IN_SHOP} --for=condition=Stalled --timeout=180s")
     terminal.run(f"kubectl get racktopologies,kafkatopics {_IN_SHOP}")
 
 
@@ -233,11 +233,11 @@ def _relabel(demo: _Demo, placed: dict[str, Replicas]) -> None:
     )
     terminal.run(f"kubectl label node node-3 --overwrite {REGION_LABEL}=us {ZONE_LABEL}=us-1a")
     since = time.monotonic()
-    terminal.run(f"kubectl wait racktopology/main {_IN_SHOP} --for=condition=RacksInSync=False --timeout=60s")
-    terminal.run(f"kubectl wait kafkatopic/payments {_IN_SHOP} --for=condition=Compliant=False --timeout=60s")
+    terminal.run(f"kubectl wait racktopology/main {_IN_SHOP} --for=condition=RacksInSync=False --timeout=180s")
+    terminal.run(f"kubectl wait kafkatopic/payments {_IN_SHOP} --for=condition=Compliant=False --timeout=180s")
     seconds = time.monotonic() - since
     terminal.check(seconds < _SECONDS_TO_NOTICE, f"both noticed it {seconds:.1f} s after the label changed")
-    eventually(lambda: _counted(demo), "the topology to count its topics", timeout=15)
+    eventually(lambda: _counted(demo), "the topology to count its topics", timeout=120)
     terminal.run(f"kubectl get racktopologies,kafkatopics {_IN_SHOP}")
     for kind, name, condition in (("racktopology", "main", "RacksInSync"), ("kafkatopic", "payments", "Compliant")):
         path = f'{{.status.conditions[?(@.type=="{condition}")].message}}'
@@ -273,8 +273,8 @@ def _label_back(demo: _Demo) -> None:
     terminal = demo.terminal
     terminal.say("The label was right after all:")
     terminal.run(f"kubectl label node node-3 --overwrite {REGION_LABEL}=eu {ZONE_LABEL}=eu-1b")
-    terminal.run(f"kubectl wait kafkatopic {' '.join(_PLACED)} {_IN_SHOP} --for=condition=Compliant --timeout=60s")
-    terminal.run(f"kubectl wait racktopology/main {_IN_SHOP} --for=condition=RacksInSync --timeout=60s")
+    terminal.run(f"kubectl wait kafkatopic {' '.join(_PLACED)} {_IN_SHOP} --for=condition=Compliant --timeout=180s")
+    terminal.run(f"kubectl wait racktopology/main {_IN_SHOP} --for=condition=RacksInSync --timeout=180s")
 
 
 def _drain(demo: _Demo) -> None:
@@ -295,13 +295,13 @@ def _grow_and_drift(demo: _Demo, placed: dict[str, Replicas]) -> None:
     terminal.run(
         f"""kubectl patch kafkatopic orders {_IN_SHOP} --type merge --patch '{{"spec": {{"partitions": 9}}}}'"""
     )
-    terminal.run(f"kubectl wait kafkatopic/orders {_IN_SHOP} --for=jsonpath='{{.status.partitions}}'=9 --timeout=60s")
+    terminal.run(f"kubectl wait kafkatopic/orders {_IN_SHOP} --for=jsonpath='{{.status.partitions}}'=9 --timeout=180s")
     demo.kafka("kafka.admin.ConfigCommand", "--alter", "--topic", "orders", "--add-config", "retention.ms=1000")
     terminal.say(f"Whole clusters are compared every {_RESYNC_SECONDS} seconds here (a minute unless told otherwise).")
     selector = "--field-selector involvedObject.name=orders,reason=ConfigUpdated"
     events = shlex.split(f"get events {_IN_SHOP} {selector}")
     eventually(
-        lambda: demo.running.kubectl.json(*events)["items"], "the config to be put back", timeout=30, interval=0.5
+        lambda: demo.running.kubectl.json(*events)["items"], "the config to be put back", timeout=120, interval=0.5
     )
     terminal.run(f"kubectl get events {_IN_SHOP} {selector}")
     described = demo.kafka("TopicCommand", "--describe")

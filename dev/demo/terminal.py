@@ -23,7 +23,7 @@ _STYLES = {
     Role.LEADER: "bold green",
     Role.WRONG: "bold red",
 }
-_TIME_LIMIT = 120
+_TIME_LIMIT = 240
 
 
 class DemoError(RuntimeError):
