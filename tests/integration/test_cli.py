@@ -1,29 +1,17 @@
 """The command line against real Kafka, and Kafka's own tools with what it prints."""
 
-import json
 import secrets
 import shlex
 import subprocess
 import sys
-from dataclasses import dataclass
 
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
 from dev.waiting import eventually
+from tests.command import Ran
 
 LEVELS = ("--levels", "region,zone,rack")
-
-
-@dataclass(frozen=True)
-class Ran:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self):
-        return json.loads(self.out)
 
 
 def rackspan(*arguments, stdin=None):

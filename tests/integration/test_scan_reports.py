@@ -1,11 +1,8 @@
 """What a scan found, written to a real API server: the ComplianceReport, and OpenReports where that kind is there."""
 
-import os
-from pathlib import Path
-
 import pytest
-from dev.paths import REPOSITORY
 from kubernetes import client
+from tests.integration.published import served
 from tests.integration.support import GROUP, VERSION
 from tests.reports import document, failed_document, finding
 
@@ -15,9 +12,6 @@ from rackspan.kube.rest import NotFoundError
 from rackspan.reports.document import MAX_FINDINGS, Changes, Summary
 
 pytestmark = pytest.mark.stack
-
-PUBLISHED = Path(os.environ.get("RACKSPAN_PUBLISHED_CRDS") or REPOSITORY.parent / "shared" / "data" / "crds")
-OPEN_REPORTS = PUBLISHED / "openreports.io_reports.yaml"
 
 
 @pytest.fixture
@@ -38,12 +32,8 @@ def scanned(objects, control_plane):
 @pytest.fixture
 def open_reports(kubectl):
     """OpenReports' kind, which is there while a test runs."""
-    if not OPEN_REPORTS.exists():
-        pytest.skip(f"OpenReports' published definition is not here ({OPEN_REPORTS}): set RACKSPAN_PUBLISHED_CRDS")
-    kubectl.apply(OPEN_REPORTS, arguments=["--server-side"])
-    kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd/reports.openreports.io")
-    yield
-    kubectl("delete", "crd/reports.openreports.io", "--wait=true", "--timeout=60s")
+    with served(kubectl, "openreports.io", "reports"):
+        yield
 
 
 async def test_a_report_is_made_with_its_topology_as_its_owner(scanned):

@@ -1,41 +1,24 @@
 """Scans on Spark's engines, as a real API server takes them; real executors run in tests/e2e."""
 
 import datetime as dt
-import os
 import secrets
-from pathlib import Path
 
 import pytest
-from dev.paths import REPOSITORY
 from kubernetes import client
+from tests.integration.published import served
 from tests.integration.scan_support import SCAN_NOW, UNREACHABLE
 from tests.integration.support import condition, until
 
 pytestmark = pytest.mark.stack
 
-PUBLISHED = Path(os.environ.get("RACKSPAN_PUBLISHED_CRDS") or REPOSITORY.parent / "shared" / "data" / "crds")
-SPARK_APPLICATIONS = PUBLISHED / "sparkoperator.k8s.io_sparkapplications.yaml"
 SPARK = ("sparkoperator.k8s.io", "v1beta2")
 
 
 @pytest.fixture
 def spark_applications(kubectl):
     """The Kubeflow operator's kind, which is there while a test runs; nobody acts on it."""
-    if not SPARK_APPLICATIONS.exists():
-        where = f"({SPARK_APPLICATIONS}): set RACKSPAN_PUBLISHED_CRDS"
-        pytest.skip(f"the Spark operator's published definition is not here {where}")
-    kubectl.apply(SPARK_APPLICATIONS, arguments=["--server-side"])
-    name = "crd/sparkapplications.sparkoperator.k8s.io"
-    try:
-        until(lambda: _is_established(kubectl.json("get", name)), 60, "SparkApplications to be served")
+    with served(kubectl, SPARK[0], "sparkapplications"):
         yield
-    finally:
-        kubectl("delete", name, "--wait=true", "--timeout=60s")
-
-
-def _is_established(definition):
-    found = definition.get("status", {}).get("conditions") or ()
-    return any(item["type"] == "Established" and item["status"] == "True" for item in found)
 
 
 @pytest.fixture

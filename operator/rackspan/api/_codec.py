@@ -14,6 +14,7 @@ from functools import cache
 from typing import Any, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from rackspan.api.errors import SpecError
+from rackspan.api.times import timestamp
 
 T = TypeVar("T")
 Decoder = Callable[[object, str], Any]
@@ -70,7 +71,7 @@ def encode(value: Any) -> Any:
     if isinstance(value, str):
         return str(value)
     if isinstance(value, datetime):
-        return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return timestamp(value)
     if isinstance(value, Mapping):
         return {str(key): encode(item) for key, item in value.items()}
     if isinstance(value, tuple | list):

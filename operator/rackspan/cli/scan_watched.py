@@ -8,13 +8,12 @@ import typer
 from rackspan.api.compliancereport import ComplianceReportStatus
 from rackspan.api.meta import ObjectKey
 from rackspan.api.racktopology import ScanState
+from rackspan.api.times import timestamp
 from rackspan.cli.errors import CommandError, ExitCode
 from rackspan.cli.findings import ROWS, FindingLine, print_findings
 from rackspan.cli.output import Format, console, emit, plural
 from rackspan.cli.progress import step
 from rackspan.core.scanning.rules import ALARMING
-
-_TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
 def watch_scan(topology: ObjectKey, kubeconfig: Path | None, patience: float, output: Format) -> ExitCode:
@@ -51,7 +50,6 @@ def _print(topology: ObjectKey, status: ComplianceReportStatus) -> None:
     if status.changes is not None and status.changes.since is not None:
         screen.print(f"{status.changes.new:,} new and {status.changes.cleared:,} cleared since {status.changes.since}")
     lines = [
-        FindingLine.of(one, one.first_seen.strftime(_TIME) if one.first_seen else None)
-        for one in status.findings[:ROWS]
+        FindingLine.of(one, timestamp(one.first_seen) if one.first_seen else None) for one in status.findings[:ROWS]
     ]
     print_findings(screen, lines, counted.findings or 0, "kubectl get compliancereport -o yaml has the worst")

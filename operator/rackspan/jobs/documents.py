@@ -1,11 +1,12 @@
 """From rows of the tables to the scan document."""
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
 
+from rackspan.api import times
 from rackspan.core.compliance import BROKER_LEVEL
 from rackspan.core.scanning import BrokerTruth, Truth
 from rackspan.core.scanning.findings import Facts
@@ -27,8 +28,8 @@ Row = Mapping[str, Any]
 
 
 def timestamp(when: datetime | None) -> str | None:
-    """RFC 3339 in UTC, to the second."""
-    return None if when is None else when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    """The moment as Kubernetes writes it; None where it is not known."""
+    return None if when is None else times.timestamp(when)
 
 
 def finding_rows(rows: Iterable[Row]) -> list[FindingRow]:

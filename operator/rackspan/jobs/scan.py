@@ -16,6 +16,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
+from rackspan.api.times import timestamp
 from rackspan.core.scanning import examine_brokers
 from rackspan.jobs import documents, records, transforms, trends
 from rackspan.jobs.batches import finding_batches
@@ -68,8 +69,8 @@ def failed(cluster: str, order: Order, reason: str, message: str) -> ScanDocumen
     return ScanDocument(
         scan_id=order.scan_id,
         cluster=cluster,
-        started_at=documents.timestamp(order.observed_at) or "",
-        finished_at=documents.timestamp(datetime.now(UTC)) or "",
+        started_at=timestamp(order.observed_at),
+        finished_at=timestamp(datetime.now(UTC)),
         state=State.FAILED,
         reason=reason,
         message=message,
@@ -194,8 +195,8 @@ class _Scan:
         return ScanDocument(
             scan_id=self._order.scan_id,
             cluster=self._cluster.name,
-            started_at=documents.timestamp(self._order.observed_at) or "",
-            finished_at=documents.timestamp(datetime.now(UTC)) or "",
+            started_at=timestamp(self._order.observed_at),
+            finished_at=timestamp(datetime.now(UTC)),
             cluster_id=self._cluster.cluster_id,
             levels=list(self._truth.tree.levels),
             summary=seen.summary,

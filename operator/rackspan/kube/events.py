@@ -8,6 +8,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from rackspan.api.labels import GROUP, VERSION
+from rackspan.api.times import timestamp
 from rackspan.kube.rest import ConflictError, NotFoundError, Rest
 from rackspan.metrics import EVENTS_DROPPED
 from rackspan.reconcile.failures import FailureError
@@ -50,7 +51,7 @@ class EventQueue:
 
 def _event(announcement: Announcement) -> dict[str, Any]:
     about = announcement.about
-    now = dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    now = timestamp(dt.datetime.now(dt.UTC))
     return {
         "apiVersion": "v1",
         "kind": "Event",

@@ -12,6 +12,7 @@ from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.racks import last_seen, rack_view
 from rackspan.reconcile.scene import BrokerLoad, Scene
 from rackspan.reconcile.session import Session
+from rackspan.reconcile.wake import woken
 
 if TYPE_CHECKING:
     from rackspan.api.meta import ObjectKey
@@ -64,12 +65,7 @@ class Lookout:
         pause = min(_POLL_SECONDS, self._tools.resync_seconds)
         if isinstance(self.scene, Failure):
             pause = min(_RETRY_MAX_SECONDS, _RETRY_FIRST_SECONDS * 2 ** min(self._failures, 5))
-        try:
-            await asyncio.wait_for(self._wake.wait(), pause)
-            await asyncio.sleep(_DEBOUNCE_SECONDS)
-        except TimeoutError:
-            pass
-        self._wake.clear()
+        await woken(self._wake, pause, _DEBOUNCE_SECONDS)
 
     async def look(self) -> bool:
         """Observe anew. True where every topic has to be looked at: something changed, or it is time for a resync."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from rackspan.api.labels import SCAN_NOW
 from rackspan.api.racktopology import ComplianceScanSpec, ConcurrencyPolicy, ScanTrigger
 from rackspan.api.reasons import Reason
+from rackspan.api.times import timestamp
 from rackspan.reconcile.failures import Failure, Remedy
 from rackspan.reconcile.scans.schedule import Schedule, ScheduleError
 
@@ -199,7 +200,7 @@ def _due(
             due = ScanStart(
                 _base(topology) + str(int(latest.timestamp()) // 60),
                 ScanTrigger.SCHEDULE,
-                latest.strftime("%Y-%m-%dT%H:%M:%SZ"),
+                timestamp(latest),
             )
             done = replace(done, last_scheduled_at=latest, missed=None)
     request = topology.meta.annotations.get(SCAN_NOW, "")[:MAX_REQUEST]

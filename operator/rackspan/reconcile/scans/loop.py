@@ -20,6 +20,7 @@ from rackspan.reconcile.scans.decision import Change, decide, fingerprint
 from rackspan.reconcile.scans.outcome import ScanFacts, last_scan
 from rackspan.reconcile.scans.results import measure_report, news
 from rackspan.reconcile.scans.runs import RunKind
+from rackspan.reconcile.wake import woken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -83,12 +84,7 @@ class ScanLoop:
         """Until cancelled."""
         while True:
             pause = await self._turn_safely()
-            try:
-                await asyncio.wait_for(self._wake.wait(), pause)
-                await asyncio.sleep(_DEBOUNCE_SECONDS)
-            except TimeoutError:
-                pass
-            self._wake.clear()
+            await woken(self._wake, pause, _DEBOUNCE_SECONDS)
 
     async def _turn_safely(self) -> float:
         try:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rackspan.api.conditions import SCANNED, ConditionStatus, find_condition, remove_condition, set_condition
 from rackspan.api.racktopology import LastScan, ScansStatus, ScanState
 from rackspan.api.reasons import Reason
+from rackspan.api.times import timestamp
 from rackspan.reconcile.scans.runs import DEADLINE_EXCEEDED
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def _condition(
         return (_UNKNOWN, Reason.SCAN_WAITING, f"no scan yet; {following}") if topology.spec.compliance else None
     if last.state is ScanState.RUNNING:
         before = find_condition(status.conditions, SCANNED)
-        since = f"scan {last.scan_id} runs since {last.started_at:%Y-%m-%dT%H:%M:%SZ}"
+        since = f"scan {last.scan_id} runs since {timestamp(last.started_at)}"
         return before.status if before else _UNKNOWN, Reason.SCAN_RUNNING, since
     if last.state is ScanState.FAILED:
         timed_out = last.reason == Reason.SCAN_TIMED_OUT
@@ -138,7 +139,7 @@ def _condition(
 
 def _next(topology: RackTopology, memory: ScansStatus) -> str:
     if memory.next_at is not None:
-        return f"the next one is due at {memory.next_at:%Y-%m-%dT%H:%M:%SZ}"
+        return f"the next one is due at {timestamp(memory.next_at)}"
     if topology.spec.compliance and topology.spec.compliance.suspend:
         return "scans are suspended"
     return "the annotation rackspan.dev/scan-now starts one"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rackspan import metrics
+from rackspan.api.times import timestamp
 from rackspan.core.scanning.rules import Severity
 from rackspan.core.scanning.words import place
 from rackspan.reconcile.ports import Announcement
@@ -36,7 +37,7 @@ def news(
     for finding in changes.cleared_findings[:MAX_EVENTS]:
         yield from _each(about, finding, FINDING_CLEARED, topics, warning=False)
     if changes.new > MAX_EVENTS or changes.cleared > MAX_EVENTS:
-        since = f" since {changes.since:%Y-%m-%dT%H:%M:%SZ}" if changes.since else ""
+        since = f" since {timestamp(changes.since)}" if changes.since else ""
         counts = f"{changes.new} findings are new and {changes.cleared} are cleared{since}"
         yield Announcement(
             about,
