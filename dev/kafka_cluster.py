@@ -233,6 +233,14 @@ class KafkaCluster:
         """End one broker the way a crash does: the cluster notices after the session timeout of nine seconds."""
         self.processes.kill(self._process(_broker_name(broker)))
 
+    def freeze_broker(self, broker: int) -> None:
+        """Let it hang: its connections stay open, and nothing is answered."""
+        self.processes.signal(self._process(_broker_name(broker)), signal.SIGSTOP)
+
+    def thaw_broker(self, broker: int) -> None:
+        """Let it go on where it was."""
+        self.processes.signal(self._process(_broker_name(broker)), signal.SIGCONT)
+
     def start_broker(self, broker: int) -> None:
         """Start a broker that is down and wait until it is registered. One that crashed first waits out its session."""
         self._launch(_broker_name(broker))

@@ -85,6 +85,28 @@ def test_a_broker_that_is_down_is_not_taken_for_kafka(objects, own_kafka, operat
     assert [line for line in told if "connected to" not in line] == []
 
 
+def test_a_broker_that_hangs(objects, own_kafka, operator):
+    """Whoever happens to ask that broker for anything waits for it, but not for long."""
+    names = [f"kafka-{number}" for number in range(8)]  # so that some of them ask broker 3
+    for name in names:
+        objects.create_topology(own_kafka.bootstrap(), name, rackSource="Broker")
+    for name in names:
+        objects.until_topology(name=name)
+    own_kafka.freeze_broker(3)
+    try:
+        for name in names:  # Kafka itself takes nine seconds to notice
+            objects.until("RackTopology", name, lambda obj: _online(obj) == [0, 1, 2], "to miss broker 3", timeout=60)
+        for name in names:
+            objects.until_topology(name=name)
+            objects.create_topic(f"on-{name}", topologyRef={"name": name})
+        for name in names:
+            objects.until_ready(f"on-{name}", timeout=60)
+    finally:
+        own_kafka.thaw_broker(3)
+    for name in names:
+        objects.until("RackTopology", name, lambda obj: _online(obj) == [0, 1, 2, 3], "to see broker 3", timeout=60)
+
+
 def test_kafka_is_down(objects, own_kafka, four_sites, operator, promise):
     objects.create_topology(own_kafka.bootstrap())
     objects.create_topic("before")

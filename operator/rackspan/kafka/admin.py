@@ -48,6 +48,10 @@ _FIRST_ANSWER_SECONDS = 10.0
 _NEXT_ANSWER_SECONDS = 4.0
 """Shorter than the first, because librdkafka keeps asking a dead broker while it takes that one for the controller."""
 _CALL_SECONDS = 60.0
+_METADATA_SECONDS = (5.0, 15.0, 40.0)
+"""A broker that ends while it is asked is waited for until the time is up, and the next try goes to another one. The
+tries grow because a large cluster takes long to answer."""
+_BROKERS_TO_ASK = 3
 _CLOSE_SECONDS = 0.2
 """How soon a call under way notices that its client was closed."""
 _POLL_SECONDS = 0.1
@@ -128,7 +132,7 @@ class ConfluentAdmin:
         def call() -> LoadSeen:
             replicas: Counter[int] = Counter()
             leaders: Counter[int] = Counter()
-            topics = self._client.list_topics(timeout=_CALL_SECONDS).topics
+            topics = self._metadata()
             for topic in topics.values():
                 for partition in topic.partitions.values():
                     replicas.update(partition.replicas)
@@ -137,16 +141,32 @@ class ConfluentAdmin:
 
         return await self._run("list_topics", call)
 
-    async def default_min_insync(self, broker: int) -> int | None:
-        """A broker's min.insync.replicas; None where it may not be read."""
+    async def default_min_insync(self, brokers: Sequence[int]) -> int | None:
+        """The brokers' min.insync.replicas; None where it cannot be read."""
+        try:
+            value = await self.broker_setting(brokers, "min.insync.replicas")
+        except FailureError:
+            return None
+        return int(value) if value else None
 
-        def call() -> int | None:
-            resource = client.ConfigResource(client.ResourceType.BROKER, str(broker))
-            (answer,) = self._answers(self._client.describe_configs([resource], request_timeout=_CALL_SECONDS)).values()
-            if answer.exception() is not None:
-                return None
-            entry = answer.result().get("min.insync.replicas")
-            return int(entry.value) if entry and entry.value else None
+    async def broker_setting(self, brokers: Sequence[int], key: str) -> str | None:
+        """What brokers are set to, as the first that answers has it; None where that is nothing."""
+
+        def call() -> str | None:
+            error: BaseException | None = None
+            for broker in brokers[:_BROKERS_TO_ASK]:
+                resource = client.ConfigResource(client.ResourceType.BROKER, str(broker))
+                answers = self._client.describe_configs([resource], request_timeout=_NEXT_ANSWER_SECONDS)
+                (answer,) = self._answers(answers).values()
+                error = answer.exception()
+                if error is None:
+                    entry = answer.result().get(key)
+                    return None if entry is None else entry.value
+                if not is_local(error):
+                    break
+            if error is not None:
+                raise error
+            return None
 
         return await self._run("describe_configs", call)
 
@@ -233,6 +253,31 @@ class ConfluentAdmin:
         """Let go of threads and sockets; calls under way end with a failure."""
         self._closed.set()
         self._pool.shutdown(wait=False, cancel_futures=True)
+        threading.Thread(target=self._let_go, name="kafka-close", daemon=True).start()
+
+    def _let_go(self) -> None:
+        """End the client here and now. Its threads are joined, and one that resolves a host name takes seconds.
+
+        Left to the garbage collector, which frees what refers to itself, that would happen at any time, in any thread:
+        in the event loop's, where all topologies would wait for it.
+        """
+        self._pool.shutdown(wait=True)
+        del self._client
+
+    def _metadata(self) -> Mapping[str, Any]:
+        """Every topic's TopicMetadata by its name; blocks."""
+        *tries, last = _METADATA_SECONDS
+        for seconds in tries:
+            try:
+                return self._topics_within(seconds)
+            except KafkaException as error:
+                if self._closed.is_set() or not is_local(error):
+                    raise
+        return self._topics_within(last)
+
+    def _topics_within(self, seconds: float) -> Mapping[str, Any]:
+        topics: Mapping[str, Any] = self._client.list_topics(timeout=seconds).topics
+        return topics
 
     async def _act(self, operation: str, call: Callable[[], Any]) -> Outcomes:
         def collect() -> Outcomes:

@@ -16,7 +16,7 @@ from confluent_kafka import ConsumerGroupState, ConsumerGroupType, KafkaError
 
 from rackspan.api.racktopology import KafkaSpec
 from rackspan.core.locality import GroupSeen, MemberSeen, Selector, host_address
-from rackspan.kafka.admin import ConfluentAdmin, client
+from rackspan.kafka.admin import ConfluentAdmin
 from rackspan.kafka.config import client_properties
 from rackspan.kafka.errors import failure_of
 from rackspan.kafka.subscription import Subscription, read_subscription
@@ -93,17 +93,6 @@ class _GroupsAdmin(ConfluentAdmin):
 
         return await self._run("list_groups", call)
 
-    async def selector_class(self, broker: int) -> str:
-        """A broker's `replica.selector.class`, empty where it is not set."""
-
-        def call() -> str:
-            resource = client.ConfigResource(client.ResourceType.BROKER, str(broker))
-            (answer,) = self._answers(self._client.describe_configs([resource], request_timeout=_CALL_SECONDS)).values()
-            entry = answer.result().get(_SELECTOR)
-            return str(entry.value or "") if entry is not None else ""
-
-        return await self._run("describe_configs", call)
-
 
 async def _read(admin: _GroupsAdmin, advance: Callable[[int, int], None]) -> GroupsSeen:
     try:
@@ -120,7 +109,7 @@ async def _read(admin: _GroupsAdmin, advance: Callable[[int, int], None]) -> Gro
             answer for name, answer in answers.items() if name not in failed and answer.state != ConsumerGroupState.DEAD
         ]
         told, about_told = await _subscriptions(admin, found)
-        selector, about_selector = await _selector(admin, cluster.brokers[0].id, found)
+        selector, about_selector = await _selector(admin, [broker.id for broker in cluster.brokers], found)
     finally:
         await admin.close()
     warnings += [*about_told, *about_selector]
@@ -139,13 +128,15 @@ async def _subscriptions(
         return {}, (f"client.rack of consumers could not be read: {error.failure.message}",)
 
 
-async def _selector(admin: _GroupsAdmin, broker: int, groups: Sequence[Any]) -> tuple[Selector, Sequence[str]]:
+async def _selector(
+    admin: _GroupsAdmin, brokers: Sequence[int], groups: Sequence[Any]
+) -> tuple[Selector, Sequence[str]]:
     """How brokers choose replicas, taking one of them for all."""
     if not any(group.members for group in groups):
         return Selector.LEADER, ()
     from_leaders = "consumers are taken to read from leaders"
     try:
-        name = await admin.selector_class(broker)
+        name = await admin.broker_setting(brokers, _SELECTOR)
     except FailureError as error:
         return Selector.LEADER, (f"{_SELECTOR} could not be read, {from_leaders}: {error.failure.message}",)
     if not name:

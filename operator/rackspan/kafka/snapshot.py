@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rackspan.reconcile.ports import ClusterSeen, TopicConfigSeen
 
 T = TypeVar("T")
-_METADATA_SECONDS = 60.0
+_CALL_SECONDS = 60.0
 _CONFIGS_AT_ONCE = 1000
 _WORDS = (
     ("a Secret of spec.kafka.tls", "a file that --command-config names"),
@@ -94,18 +94,13 @@ def _asked(
 class _SnapshotAdmin(ConfluentAdmin):
     async def metadata(self) -> Mapping[str, Any]:
         """Every topic's TopicMetadata by its name."""
-
-        def call() -> Mapping[str, Any]:
-            topics: Mapping[str, Any] = self._client.list_topics(timeout=_METADATA_SECONDS).topics
-            return topics
-
-        return await self._run("list_topics", call)
+        return await self._run("list_topics", self._metadata)
 
     async def described(self, names: Sequence[str]) -> Mapping[str, Any]:
         """TopicDescriptions by name; what is gone, or cannot be read, is left out."""
 
         def call() -> Mapping[str, Any]:
-            answers = self._client.describe_topics(TopicCollection(list(names)), request_timeout=_METADATA_SECONDS)
+            answers = self._client.describe_topics(TopicCollection(list(names)), request_timeout=_CALL_SECONDS)
             answered = self._answers(answers)
             return {name: answer.result() for name, answer in answered.items() if answer.exception() is None}
 

@@ -115,7 +115,8 @@ class Lookout:
         inventory.leads_to(self._key, seen.cluster_id)
         if self._load is None or resync:
             self._load = BrokerLoad(await admin.load())
-            self._min_insync = await admin.default_min_insync(seen.brokers[0].id) if seen.brokers else None
+            min_insync = await admin.default_min_insync([broker.id for broker in seen.brokers])
+            self._min_insync = self._min_insync if min_insync is None else min_insync
         away = last_seen(self.racks, topology.status, self._load.holders)
         self.racks = rack_view(topology, inventory.nodes, inventory.pods.values(), seen.brokers, away)
         return Scene(

@@ -1,0 +1,119 @@
+"""What the client does about brokers that do not answer. What they do answer is seen on a real Kafka."""
+
+import asyncio
+import gc
+import threading
+from concurrent.futures import Future
+from types import SimpleNamespace
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+
+from rackspan.kafka import admin as admin_module
+from rackspan.kafka.admin import ConfluentAdmin
+from rackspan.reconcile.failures import FailureError
+
+SILENT, REFUSED = KafkaError._TRANSPORT, KafkaError.CLUSTER_AUTHORIZATION_FAILED
+TOPICS = {"orders": SimpleNamespace(partitions={0: SimpleNamespace(replicas=[2, 1])})}
+
+
+class Brokers:
+    """Stands in for librdkafka's client: each call gets the next of `answers`, an error's code or a value."""
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+        self.asked = []
+
+    def list_topics(self, timeout):
+        self.asked.append(timeout)
+        return SimpleNamespace(topics=self._next())
+
+    def describe_configs(self, resources, request_timeout):
+        (resource,) = resources
+        self.asked.append(int(resource.name))
+        answer = Future()
+        try:
+            answer.set_result(self._next())
+        except KafkaException as error:
+            answer.set_exception(error)
+        return {resource: answer}
+
+    def _next(self):
+        answer = self.answers.pop(0)
+        if isinstance(answer, int):
+            raise KafkaException(KafkaError(answer))
+        return answer
+
+
+def asked(brokers, monkeypatch, question):
+    monkeypatch.setattr(admin_module.client, "AdminClient", lambda _: brokers)
+
+    async def answer():
+        admin = ConfluentAdmin({"bootstrap.servers": "kafka:9092"})
+        try:
+            return await question(admin)
+        finally:
+            await admin.close()
+
+    return asyncio.run(answer())
+
+
+def test_a_broker_that_falls_silent_is_given_up_for_another_one(monkeypatch):
+    brokers = Brokers(SILENT, SILENT, TOPICS)
+    load = asked(brokers, monkeypatch, ConfluentAdmin.load)
+    assert (load.topics, dict(load.replicas), dict(load.leaders)) == (1, {2: 1, 1: 1}, {2: 1})
+    assert brokers.asked[0] < 10, "soon"
+    assert brokers.asked == sorted(brokers.asked), "and a large cluster gets its time all the same"
+
+
+def test_silence_of_all_brokers_is_a_failure(monkeypatch):
+    with pytest.raises(FailureError, match="_TRANSPORT"):
+        asked(Brokers(SILENT, SILENT, SILENT), monkeypatch, ConfluentAdmin.load)
+
+
+def test_a_refusal_is_an_answer(monkeypatch):
+    brokers = Brokers(REFUSED)
+    with pytest.raises(FailureError, match="CLUSTER_AUTHORIZATION_FAILED"):
+        asked(brokers, monkeypatch, ConfluentAdmin.load)
+    assert len(brokers.asked) == 1
+
+
+def _min_insync(admin):
+    return admin.default_min_insync([1, 2, 3, 4])
+
+
+@pytest.mark.parametrize(
+    ("answers", "found", "asked_ids"),
+    [
+        ([{"min.insync.replicas": SimpleNamespace(value="2")}], 2, [1]),
+        ([SILENT, {"min.insync.replicas": SimpleNamespace(value="2")}], 2, [1, 2]),
+        ([SILENT, SILENT, SILENT], None, [1, 2, 3]),
+        ([REFUSED], None, [1]),
+        ([{}], None, [1]),
+    ],
+)
+def test_a_setting_is_asked_of_the_first_broker_that_answers(monkeypatch, answers, found, asked_ids):
+    brokers = Brokers(*answers)
+    assert asked(brokers, monkeypatch, _min_insync) == found
+    assert brokers.asked == asked_ids
+
+
+def test_a_closed_client_waits_for_no_garbage_collection():
+    """Its threads are joined when it goes, which no event loop should have to wait for."""
+
+    async def used():
+        admin = ConfluentAdmin({"bootstrap.servers": "127.0.0.1:1"})
+        await admin.close()
+
+    gc.collect()
+    before = {id(one) for one in gc.get_objects() if isinstance(one, AdminClient)}
+    gc.disable()
+    try:
+        asyncio.run(used())
+        for thread in threading.enumerate():
+            if thread.name == "kafka-close":
+                thread.join(30)
+        assert {id(one) for one in gc.get_objects() if isinstance(one, AdminClient)} <= before
+    finally:
+        gc.enable()
