@@ -199,7 +199,7 @@ def test_what_is_refused_is_told_and_the_rest_is_read(kafka, topic, name, monkey
     with reading_group(kafka, topic, name, {"client.rack": EU}):
         monkeypatch.setattr(reading._GroupsAdmin, "describe_groups", one_refused)
         monkeypatch.setattr(reading._GroupsAdmin, "subscriptions", all_refused)
-        monkeypatch.setattr(reading._GroupsAdmin, "selector_class", all_refused)
+        monkeypatch.setattr(reading._GroupsAdmin, "broker_setting", all_refused)
         seen = read_groups(kafka.bootstrap(), {})
         here = tuple(EU.strip("/").split("/"))
         assert counts(row_of(kafka, seen, name, {"127.0.0.1": here})) == (1, 4, 3, 2, 3, 0)
