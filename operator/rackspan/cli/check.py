@@ -12,7 +12,7 @@ from rich.console import Console
 from rackspan.cli import options
 from rackspan.cli.errors import ExitCode
 from rackspan.cli.findings import ROWS, FindingLine, print_findings
-from rackspan.cli.output import Format, console, emit, plural, table
+from rackspan.cli.output import Format, console, emit, table
 from rackspan.cli.progress import step
 from rackspan.cli.selection import Topology, topics_matching
 from rackspan.cli.source import Source
@@ -24,6 +24,7 @@ from rackspan.core.scanning.findings import RULES, SEVERITIES, Facts
 from rackspan.core.scanning.rules import ALARMING
 from rackspan.core.scanning.words import fix, message, place, shown_id
 from rackspan.core.snapshot import NONE, Partitions, Snapshot
+from rackspan.core.words import plural
 
 EPILOG = options.epilog(
     "$ rackspan check --snapshot prod.json --levels region,zone,rack",

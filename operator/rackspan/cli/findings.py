@@ -6,9 +6,10 @@ from typing import NamedTuple, Protocol, Self
 from rich.console import Console
 from rich.text import Text
 
-from rackspan.cli.output import plural, table
+from rackspan.cli.output import table
 from rackspan.core.scanning.rules import Severity
 from rackspan.core.scanning.words import place
+from rackspan.core.words import plural
 
 ROWS = 20
 """Findings that are shown unless somebody asks for more."""

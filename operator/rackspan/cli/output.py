@@ -12,9 +12,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from rackspan.core import words
+
 _PIPED_WIDTH = 160
-_KIBI = 1024
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "ZiB")
 _encode = Encoder().encode
 _Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
@@ -96,15 +96,5 @@ def count(number: int, style: str = "") -> Text:
 
 
 def size(number: int | None) -> str:
-    """Give a number of bytes for people; `?` where it is not known."""
-    if number is None:
-        return "?"
-    value, unit = float(number), 0
-    while value >= _KIBI and unit < len(_UNITS) - 1:
-        value, unit = value / _KIBI, unit + 1
-    return f"{number} B" if unit == 0 else f"{value:,.1f} {_UNITS[unit]}"
-
-
-def plural(number: int, noun: str) -> str:
-    """`1 partition`, `2,000 partitions`."""
-    return f"{number:,} {noun}{'s' * (number != 1)}"
+    """Give a number of bytes for people; `?` where it is not known, as in tables."""
+    return words.size(number, "?")

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from rackspan.cli import options
 from rackspan.cli.errors import CommandError
-from rackspan.cli.output import Format, console, emit, plural, table
+from rackspan.cli.output import Format, console, emit, table
 from rackspan.cli.progress import step
 from rackspan.cli.selection import Topology, refused
 from rackspan.cli.source import Source
@@ -17,6 +17,7 @@ from rackspan.core.compliance import judge
 from rackspan.core.placement import ClusterView, InfeasibleError, Placement, PlacementSpec
 from rackspan.core.snapshot import NONE, Partitions
 from rackspan.core.topology import RackTree
+from rackspan.core.words import plural
 from rackspan.placers import PlacerLoadError, load_placers
 
 EPILOG = options.epilog(

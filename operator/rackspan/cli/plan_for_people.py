@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from rich.console import Console
 
-from rackspan.cli.output import console, plural, size, table
+from rackspan.cli.output import console, size, table
 from rackspan.core.planning import Change, Plan, State
+from rackspan.core.words import plural
 
 _ROWS = 20
 _MARKDOWN_ROWS = 500

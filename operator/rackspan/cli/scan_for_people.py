@@ -3,8 +3,11 @@
 from rich.console import Console
 
 from rackspan.cli.findings import ROWS, FindingLine, print_findings
-from rackspan.cli.output import count, plural, size, table
-from rackspan.reports.document import ScanDocument, State
+from rackspan.cli.losses import losses, mildness
+from rackspan.cli.output import size
+from rackspan.core.outage import DomainOutage, Outage
+from rackspan.core.words import plural
+from rackspan.reports.document import DomainRow, ScanDocument, State
 
 _LOSSES = 5
 
@@ -35,26 +38,16 @@ def print_scan(screen: Console, document: ScanDocument) -> None:
         )
     lines = [FindingLine.of(finding, finding.first_seen) for finding in document.findings[:ROWS]]
     print_findings(screen, lines, counted.findings, "--report FILE and --page FILE list them")
-    _print_losses(screen, document)
+    worst = sorted(map(_loss, document.domains), key=lambda row: (mildness(row.outage), row.domain))
+    if worst:
+        screen.print(losses(worst[:_LOSSES]))
 
 
-def _print_losses(screen: Console, document: ScanDocument) -> None:
-    worst = sorted(
-        document.domains,
-        key=lambda row: (-row.what_if.offline, -row.what_if.not_writable, -row.what_if.last_replica, row.domain),
-    )[:_LOSSES]
-    if not worst:
-        return
-    rows = table("level", "domain lost", "#brokers", "#offline", "#not writable", "#last replica", "#bytes to copy")
-    for row in worst:
-        loss = row.what_if
-        rows.add_row(
-            row.level,
-            row.domain,
-            f"{row.brokers:,}",
-            count(loss.offline, "bold red"),
-            count(loss.not_writable, "red"),
-            count(loss.last_replica, "yellow"),
-            size(loss.bytes),
-        )
-    screen.print(rows)
+def _loss(row: DomainRow) -> DomainOutage:
+    counted = row.what_if
+    return DomainOutage(
+        row.level,
+        row.domain,
+        row.brokers,
+        Outage(counted.offline, counted.not_writable, counted.last_replica, counted.replicas, counted.bytes),
+    )

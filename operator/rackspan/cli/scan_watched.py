@@ -11,9 +11,10 @@ from rackspan.api.racktopology import ScanState
 from rackspan.api.times import timestamp
 from rackspan.cli.errors import CommandError, ExitCode
 from rackspan.cli.findings import ROWS, FindingLine, print_findings
-from rackspan.cli.output import Format, console, emit, plural
+from rackspan.cli.output import Format, console, emit
 from rackspan.cli.progress import step
 from rackspan.core.scanning.rules import ALARMING
+from rackspan.core.words import plural
 
 
 def watch_scan(topology: ObjectKey, kubeconfig: Path | None, patience: float, output: Format) -> ExitCode:

@@ -6,9 +6,10 @@ import numpy as np
 from msgspec.json import decode
 
 from rackspan.cli import options
-from rackspan.cli.output import Format, console, count, emit, plural, size, table
+from rackspan.cli.output import Format, console, count, emit, size, table
 from rackspan.cli.source import Source
 from rackspan.core.snapshot import NONE, Snapshot
+from rackspan.core.words import plural
 from rackspan.snapshots import snapshot_lines
 
 EPILOG = options.epilog(

@@ -8,12 +8,14 @@ import numpy as np
 import typer
 
 from rackspan.cli import options
-from rackspan.cli.output import Format, console, count, emit, plural, size, table
+from rackspan.cli.losses import losses, mildness
+from rackspan.cli.output import Format, console, emit
 from rackspan.cli.progress import step
 from rackspan.cli.selection import Topology, brokers_below, topics_matching
 from rackspan.cli.source import Source
 from rackspan.core.outage import DomainOutage, Outage, min_insync_replicas, outage_of, outages
 from rackspan.core.topology import RackTree, domain_name, parse_rack
+from rackspan.core.words import plural
 
 EPILOG = options.epilog(
     "$ rackspan what-if --snapshot prod.json --levels region,zone,rack",
@@ -77,11 +79,7 @@ def _together(tree: RackTree, paths: list[str], lost: list[int], outage: Outage)
 def _sorted(tree: RackTree, rows: Iterable[DomainOutage]) -> Iterator[DomainOutage]:
     """Rows by level, the worst of each first."""
     order = {level.name: at for at, level in enumerate(tree.nodes)}
-    return iter(sorted(rows, key=lambda row: (order[row.level], _mildness(row.outage))))
-
-
-def _mildness(outage: Outage) -> tuple[int, ...]:
-    return (-outage.offline, -outage.not_writable, -outage.last_replica, -(outage.size_bytes or 0), -outage.replicas)
+    return iter(sorted(rows, key=lambda row: (order[row.level], mildness(row.outage))))
 
 
 def _document(outage: Outage) -> dict[str, Any]:
@@ -104,22 +102,8 @@ def _print(partitions: int, now: Outage, rows: list[DomainOutage], most: int) ->
         f"{plural(partitions, 'partition')}; without a loss {now.offline:,} are offline, {now.not_writable:,} not "
         f"writable, {now.last_replica:,} on their last replica"
     )
-    shown = table("level", "domain lost", "#brokers", "#offline", "#not writable", "#last replica", "#bytes to copy")
-    hidden = 0
-    for _, level in groupby(rows, key=lambda row: row.level):
-        listed = list(level)
-        hidden += max(0, len(listed) - most)
-        for row in listed[:most]:
-            outage = row.outage
-            shown.add_row(
-                row.level,
-                row.domain,
-                f"{row.brokers:,}",
-                count(outage.offline, "bold red"),
-                count(outage.not_writable, "red"),
-                count(outage.last_replica, "yellow"),
-                size(outage.size_bytes),
-            )
-    screen.print(shown)
+    levels = [list(level) for _, level in groupby(rows, key=lambda row: row.level)]
+    screen.print(losses(row for level in levels for row in level[:most]))
+    hidden = sum(max(0, len(level) - most) for level in levels)
     if hidden:
         screen.print(f"… and {plural(hidden, 'milder row')} (--all prints them)")

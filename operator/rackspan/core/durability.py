@@ -26,6 +26,7 @@ import numpy.typing as npt
 from rackspan.core.fairness import fair_windows
 from rackspan.core.placement.model import Placement
 from rackspan.core.topology import IntArray, RackTree
+from rackspan.core.words import plural
 
 _NONE = -1  # beyond the end of a shorter row
 
@@ -163,8 +164,8 @@ def _most(tree: RackTree, rows: Placement, durability: Durability, size: int) ->
             spanned = int(np.count_nonzero(counts[worst]))
             change = f"lower it to {spanned - 1}" if spanned > 1 else "remove it"
             raise DurabilityError(
-                f"tolerate {name}: {domains} would leave partition {worst} no replica, it has them in {spanned} "
-                f"domain{'s' if spanned != 1 else ''}",
+                f"tolerate {name}: {domains} would leave partition {worst} no replica, it has them in "
+                f"{plural(spanned, 'domain')}",
                 _smallest_change(tree, durability, size, change),
             )
         if int(remaining[worst]) < bound.value:

@@ -18,6 +18,8 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from rackspan.core.words import plural
+
 RackPath = tuple[str, ...]
 IntArray = npt.NDArray[np.int64]
 
@@ -128,7 +130,7 @@ class RackTree:
             if broker.rack is not None and len(broker.rack) > depth:
                 raise TopologyError(
                     f"broker {broker.id} has the rack {domain_name(broker.rack)} of {len(broker.rack)} steps, "
-                    f"the topology has {depth} level{'s' if depth != 1 else ''}"
+                    f"the topology has {plural(depth, 'level')}"
                 )
         leaves = sorted(by_id, key=lambda broker: (_padded(broker.rack, depth), broker.id))
         put = object.__setattr__

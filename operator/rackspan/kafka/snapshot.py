@@ -14,6 +14,7 @@ from confluent_kafka import TopicCollection
 
 from rackspan.api.racktopology import KafkaSpec
 from rackspan.core.snapshot import KnownBroker, Snapshot, table
+from rackspan.core.words import plural
 from rackspan.kafka.admin import ConfluentAdmin
 from rackspan.kafka.command_config import CommandConfigError
 from rackspan.kafka.config import client_properties
@@ -173,7 +174,7 @@ def _assembled(cluster: ClusterSeen, topics: Mapping[str, Any], configs: Mapping
     unread = len(topics) - len(configs)
     if unread:
         warnings.append(
-            f"the configuration of {unread} topic{'s' * (unread > 1)} could not be read; min.insync.replicas is taken "
+            f"the configuration of {plural(unread, 'topic')} could not be read; min.insync.replicas is taken "
             "to be 1 there"
         )
     return LiveSnapshot(snapshot, tuple(warnings))

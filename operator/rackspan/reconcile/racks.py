@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from rackspan.api.racktopology import BrokerIdFrom, MissingRackPolicy, RackSource
 from rackspan.api.reasons import Reason
 from rackspan.core.topology import Broker, RackPath, RackPathError, RackTree, format_rack, parse_rack
+from rackspan.core.words import plural
 from rackspan.reconcile.failures import Failure, Remedy
 
 if TYPE_CHECKING:
@@ -218,8 +219,7 @@ def _path(spec: RackTopologySpec, text: str, what: str) -> RackPath | Failure:
     except RackPathError as error:
         return _invalid(f"{what} {text!r} is no rack path: {error}")
     if len(path) > len(spec.levels):
-        many = "s" if len(spec.levels) > 1 else ""
-        return _invalid(f"{what} {text!r} has {len(path)} steps, the topology has {len(spec.levels)} level{many}")
+        return _invalid(f"{what} {text!r} has {len(path)} steps, the topology has {plural(len(spec.levels), 'level')}")
     return path
 
 

@@ -32,6 +32,7 @@ from rackspan.api.plans import MAX_PLAN_SAMPLES, PartitionChange, TopicPlanStatu
 from rackspan.api.reasons import Reason
 from rackspan.core import compliance as core
 from rackspan.core.topology import RackPath, domain_name
+from rackspan.core.words import plural
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.placing import against_assignment, judged, placer_name
 
@@ -252,11 +253,10 @@ def _without_plan(plan: TopicPlan | None, lacks: _Told) -> _Told:
 
 
 def _cost(plan: TopicPlan) -> str:
-    number = len(plan.changes)
-    partitions = f"{number} partition{'s' if number != 1 else ''}"
+    partitions = plural(len(plan.changes), "partition")
     if not plan.moves:
         return f"copies nothing and reorders the replicas of {partitions}"
-    copies = f"copies {plan.moves} replica{'s' if plan.moves != 1 else ''} of {partitions}"
+    copies = f"copies {plural(plan.moves, 'replica')} of {partitions}"
     return f"{copies}, and no plan copies fewer" if not plan.gap else f"{copies}; {plan.lower_bound} are the least"
 
 

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Iterator
 from msgspec import to_builtins
 from msgspec.structs import fields
 
+from rackspan.core.words import plural
 from rackspan.reports.document import FindingRow, ScanDocument
 from rackspan.reports.page.verdict import verdict
 from rackspan.reports.page.vocabulary import RULES, where
-from rackspan.reports.page.words import count, moment
+from rackspan.reports.page.words import moment
 
 _ROWS = 50
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~])")
@@ -32,7 +33,7 @@ def markdown(document: ScanDocument) -> str:
         headings = ("severity", "rule", "where", "what is wrong", "to mend it", "to copy")
         lines += _table(headings, (_row(finding) for finding in listed))
         left = max(summary.findings, len(document.findings)) - len(listed)
-        lines += ["", *([f"and {count(left, 'more finding')}"] if left else [])]
+        lines += ["", *([f"and {plural(left, 'more finding')}"] if left else [])]
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -75,10 +75,6 @@ def test_what_is_no_time_is_shown_as_it_is():
     assert words.moment(AT) == "20 Nov 2026, 06:00 UTC"
 
 
-def test_sizes_are_binary():
-    assert [words.size(size) for size in (None, 512, 1536, 3 * 2**40)] == ["unknown", "512 B", "1.5 KiB", "3.0 TiB"]
-
-
 # -- verdict ---------------------------------------------------------------------------------------------------------
 
 

@@ -3,6 +3,7 @@
 from rackspan.core.fairness import fair_windows
 from rackspan.core.placement.model import InfeasibleError, MissingRackError, PlacementSpec, Unsatisfiable
 from rackspan.core.topology import RackTree, TopologyError, domain_name
+from rackspan.core.words import plural
 
 
 def checked_tree(spec: PlacementSpec, tree: RackTree) -> RackTree:
@@ -26,7 +27,7 @@ def checked_tree(spec: PlacementSpec, tree: RackTree) -> RackTree:
             f"replicationFactor {spec.replication_factor} needs {spec.replication_factor} eligible brokers, "
             f"there {'are' if room != 1 else 'is'} {room}",
             f"{f'lower it to {room} or ' if room else ''}{f'drain {lacking} fewer or ' if taken >= lacking else ''}"
-            f"add {lacking} broker{'s' if lacking != 1 else ''}",
+            f"add {plural(lacking, 'broker')}",
         )
     return tree
 
@@ -60,8 +61,8 @@ def refuse_impossible_spread(tree: RackTree, spec: PlacementSpec) -> None:
             lacking = _lacking(capacities, held, wish.max_skew)
             raise InfeasibleError(
                 f"{held} replicas in {domain_name(above.paths[domain])} cannot be spread over level {wish.level} with "
-                f"maxSkew {wish.max_skew}: {where} has {level.capacity[smallest]} eligible "
-                f"broker{'s' if level.capacity[smallest] != 1 else ''}",
+                f"maxSkew {wish.max_skew}: {where} has "
+                f"{plural(int(level.capacity[smallest]), 'eligible broker')}",
                 f"{lacking}, raise maxSkew to {max(split) - min(split)}, or set whenUnsatisfiable: Best".replace(
                     "{where}", where
                 ),
@@ -85,4 +86,4 @@ def _lacking(capacities: list[int], held: int, skew: int) -> str:
         added += 1
         split = _fair_split(grown, held)
         if max(split) - min(split) <= skew or grown[at] >= held:
-            return f"add {added} broker{'s' if added != 1 else ''} in {{where}}"
+            return f"add {plural(added, 'broker')} in {{where}}"

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from rackspan.core.compliance import Reason
 from rackspan.core.scanning.findings import ASSIGNMENT_DIFFERS, Facts
 from rackspan.core.scanning.rules import Rule
+from rackspan.core.words import plural
 
 _COMPLIANCE: Mapping[str, str] = {
     Reason.TOO_MANY_REPLICAS: "{level} {domain} holds {excess} too many",
@@ -78,11 +79,7 @@ def _filled(text: str, facts: Facts) -> str:
         broker=facts.broker,
         excess=facts.excess,
         lack=-facts.excess,
-        lacking=_plural(-facts.excess, "replica is", "replicas are"),
-        moves=_plural(facts.moves, "replica", "replicas"),
+        lacking=plural(-facts.excess, "replica is", "replicas are"),
+        moves=plural(facts.moves, "replica"),
         amount=f"{abs(facts.excess)} {'higher' if facts.excess > 0 else 'lower'}",
     )
-
-
-def _plural(number: int, one: str, many: str) -> str:
-    return f"{number} {one if number == 1 else many}"

@@ -11,6 +11,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from msgspec import to_builtins
 
+from rackspan.core.words import plural, size
 from rackspan.reports.document import ScanDocument, State
 from rackspan.reports.page import words
 from rackspan.reports.page.charts import heat_charts, library, trend_charts
@@ -65,9 +66,9 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        {name: getattr(words, name) for name in ("count", "share", "size", "duration", "moment", "day", "ago")}
+        {name: getattr(words, name) for name in ("share", "duration", "moment", "day", "ago")}
+        | {"plural": plural, "size": size, "where": where}
     )
-    environment.filters["where"] = where
     return environment
 
 

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
+from rackspan.core.words import plural
 from rackspan.reports.document import ScanDocument, State
 from rackspan.reports.page.vocabulary import SEVERITIES
-from rackspan.reports.page.words import ago, count
+from rackspan.reports.page.words import ago
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +31,11 @@ def verdict(document: ScanDocument) -> Verdict:
 def _all_fine(document: ScanDocument) -> str:
     summary = document.summary
     if not summary.partitions:
-        return f"The cluster has {count(summary.brokers, 'broker')} and no partitions yet."
+        return f"The cluster has {plural(summary.brokers, 'broker')} and no partitions yet."
     levels = " and ".join(filter(None, (", ".join(document.levels[:-1]), *document.levels[-1:])))
     over = f"fairly over every {levels}" if levels else "fairly over the brokers"
     return (
-        f"All {count(summary.partitions, 'partition')} of {count(summary.topics, 'topic')} are online, "
+        f"All {plural(summary.partitions, 'partition')} of {plural(summary.topics, 'topic')} are online, "
         f"fully replicated and spread {over}."
     )
 
@@ -51,7 +52,7 @@ def _headline(document: ScanDocument) -> str:
             f"Every partition is where it should be, but there {_is(summary.findings)} {_findings(summary.findings)}."
         )
     (number, what), *rest = said
-    parts = [f"{number:,} of {count(summary.partitions, 'partition')} {_is(number)} {what}"]
+    parts = [f"{number:,} of {plural(summary.partitions, 'partition')} {_is(number)} {what}"]
     parts += [f"{number:,} {_is(number)} {what}" for number, what in rest]
     return f"{_and(parts)}."
 
@@ -83,11 +84,11 @@ def _lasted(document: ScanDocument, rule: str = "") -> str:
 
 def _cost(document: ScanDocument) -> str:
     moves = document.summary.moves
-    return f"A fix copies {count(moves, 'replica')}." if moves else "A fix copies no data."
+    return f"A fix copies {plural(moves, 'replica')}." if moves else "A fix copies no data."
 
 
 def _findings(number: int) -> str:
-    return f"{count(number, 'finding')} of {'a lesser kind' if number == 1 else 'lesser kinds'}"
+    return f"{plural(number, 'finding')} of {'a lesser kind' if number == 1 else 'lesser kinds'}"
 
 
 def _is(number: int) -> str:

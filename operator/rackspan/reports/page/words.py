@@ -1,15 +1,10 @@
-"""Numbers, sizes and times as a page says them. Times are UTC; what is no time is shown as it is."""
+"""Shares and times as a page says them. Times are UTC; what is no time is shown as it is."""
 
 from datetime import datetime
 
-_KIBI = 1024
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+from rackspan.core.words import plural
+
 _MINUTES_PER_HOUR, _HOURS_PER_DAY = 60, 24
-
-
-def count(number: int, noun: str) -> str:
-    """`1 partition`, `2,000 partitions`."""
-    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def share(part: float, whole: float) -> str:
@@ -21,16 +16,6 @@ def share(part: float, whole: float) -> str:
         return "<1 %"
     digits = 1 if 99 < percent < 100 else 0  # noqa: PLR2004 - where the last percent is what matters
     return f"{min(percent, 99.9) if part < whole else percent:.{digits}f} %"
-
-
-def size(number: float | None) -> str:
-    """Bytes in binary units; `unknown` where they are."""
-    if number is None:
-        return "unknown"
-    value, unit = float(number), 0
-    while value >= _KIBI and unit < len(_UNITS) - 1:
-        value, unit = value / _KIBI, unit + 1
-    return f"{value:,.0f} B" if unit == 0 else f"{value:,.1f} {_UNITS[unit]}"
 
 
 def duration(minutes: float) -> str:
@@ -71,6 +56,6 @@ def ago(since: str | None, now: str) -> str:
     if not minutes:
         return "less than a minute"
     if minutes < _MINUTES_PER_HOUR:
-        return count(minutes, "minute")
+        return plural(minutes, "minute")
     hours = minutes // _MINUTES_PER_HOUR
-    return count(hours, "hour") if hours < 2 * _HOURS_PER_DAY else count(hours // _HOURS_PER_DAY, "day")
+    return plural(hours, "hour") if hours < 2 * _HOURS_PER_DAY else plural(hours // _HOURS_PER_DAY, "day")

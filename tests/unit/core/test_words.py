@@ -1,0 +1,13 @@
+"""Numbers as people read them."""
+
+from rackspan.core.words import plural, size
+
+
+def test_one_is_told_from_many():
+    assert [plural(number, "topic") for number in (0, 1, 2_000)] == ["0 topics", "1 topic", "2,000 topics"]
+    assert [plural(number, "replica is", "replicas are") for number in (1, 2)] == ["1 replica is", "2 replicas are"]
+
+
+def test_sizes_are_binary():
+    assert [size(number) for number in (None, 512, 1536, 3 * 2**40)] == ["unknown", "512 B", "1.5 KiB", "3.0 TiB"]
+    assert size(None, "?") == "?"
