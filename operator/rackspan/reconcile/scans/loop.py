@@ -234,7 +234,9 @@ class ScanLoop:
     async def _list(self) -> None:
         if self._tools.runs is not None:
             known = any(run.kind is RunKind.SPARK_APPLICATION for run in self._runs)
-            self._runs = await self._tools.runs.runs(applications=self._applications or known)
+            # The first time there may be some of a topology that has changed its engine since.
+            applications = self._applications or known or not self._has_listed
+            self._runs = await self._tools.runs.runs(applications=applications)
         self._has_listed = True
 
     async def _delete_orphans(self) -> None:
