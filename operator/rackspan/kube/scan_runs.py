@@ -31,7 +31,7 @@ class KubeScanRuns:
         self._namespace = namespace
 
     async def runs(self, *, applications: bool) -> Sequence[Run]:
-        """All scans that there are. Without the Kubeflow operator, or the right to look, no SparkApplication is seen."""
+        """All scans that there are; no SparkApplications without the Kubeflow operator, or the right to look."""
         found = await self._list(RunKind.JOB)
         if applications:
             try:
