@@ -1,36 +1,25 @@
 """`rackspan scan`: look at all partitions of one cluster or of many, with Spark, and keep what was found."""
 
-import asyncio
 import importlib.util
 import os
-import secrets
 import shutil
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from msgspec import to_builtins
 
-from rackspan.api.meta import ObjectKey
 from rackspan.cli import options
 from rackspan.cli.errors import CommandError, ExitCode, tell, warn
 from rackspan.cli.output import Format, console, emit
-from rackspan.cli.progress import step
 from rackspan.cli.report import page_of, write
 from rackspan.cli.scan_for_people import print_scan
+from rackspan.cli.scan_request import ScanRequest
 from rackspan.cli.scan_watched import watch_scan
 from rackspan.cli.selection import level_names
 from rackspan.core.scanning.rules import ALARMING
 from rackspan.reports.document import ScanDocument, State, encode
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from rackspan.jobs.clusters import ScannedCluster
-    from rackspan.jobs.scan import Order
 
 EPILOG = options.epilog(
     "$ rackspan scan --snapshot prod.json --levels region,zone,rack",
@@ -39,23 +28,8 @@ EPILOG = options.epilog(
     "$ rackspan scan --topology kafka/prod --publish",
     "$ rackspan scan --topology kafka/prod --watch",
 )
-_STEPS = 5
 _CLUSTER, _SPARK, _RESULTS = "The cluster", "Spark", "Results"
 _REASONS_OF_KAFKA = frozenset({"KafkaUnavailable", "KafkaUnreachable", "AuthenticationFailed"})
-
-
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    """Where clusters come from."""
-
-    snapshot: Path | None
-    bootstrap_server: str | None
-    command_config: Path | None
-    topology: str | None
-    kubeconfig: Path | None
-    synthetic: int | None
-    levels: Sequence[str]
-    slices: int
 
 
 def scan(
@@ -154,17 +128,32 @@ def scan(
     The exit code is 1 when something of severity high or critical was found. A cluster that cannot be read is told as a
     failed scan, and the others go on. For one small cluster `rackspan check` finds the same without Spark.
     """
-    wanted = _Wanted(
-        snapshot, bootstrap_server, command_config, topology, kubeconfig, synthetic, level_names(levels), slices
+    request = ScanRequest(
+        snapshot=snapshot,
+        bootstrap_server=bootstrap_server,
+        topology=topology,
+        synthetic=synthetic,
+        command_config=command_config,
+        kubeconfig=kubeconfig,
+        levels=level_names(levels),
+        master=master,
+        driver_memory=driver_memory,
+        slices=slices,
+        history=history,
+        retention_days=retention_days,
+        scan_id=scan_id,
+        publish=publish,
     )
-    _refuse_contradictions(wanted, publish=publish, retention=retention_days, history=history)
+    request.refuse_contradictions()
     if watch:
         if topology is None:
             raise CommandError("--watch is for --topology: the operator knows no other clusters")
-        code = watch_scan(_key(wanted), kubeconfig, timeout, output)
+        code = watch_scan(request.topology_key, kubeconfig, timeout, output)
         raise typer.Exit(ExitCode.FINE if exit_zero else code)
     _need_spark()
-    found = list(_scans(wanted, master, driver_memory, history, scan_id, retention_days, publish=publish))
+    from rackspan.cli.scan_on_spark import scans  # noqa: PLC0415 - no other command needs Spark
+
+    found = list(scans(request))
     for document in found:
         for sentence in document.warnings:
             warn(f"{document.cluster}: {sentence}")
@@ -177,188 +166,11 @@ def scan(
         raise typer.Exit(code)
 
 
-def _refuse_contradictions(wanted: _Wanted, *, publish: bool, retention: int | None, history: str | None) -> None:
-    given = [
-        name
-        for name, value in (
-            ("--snapshot", wanted.snapshot),
-            ("--bootstrap-server", wanted.bootstrap_server),
-            ("--topology", wanted.topology),
-            ("--synthetic", wanted.synthetic),
-        )
-        if value is not None
-    ]
-    if len(given) != 1:
-        raise CommandError(
-            f"only one of {', '.join(given)} can be used" if given else "the cluster is missing",
-            "pass --snapshot PATH, --bootstrap-server HOST:PORT, --topology NAMESPACE/NAME or --synthetic PARTITIONS",
-        )
-    if wanted.command_config is not None and wanted.bootstrap_server is None:
-        raise CommandError("--command-config is for --bootstrap-server")
-    if publish and wanted.topology is None:
-        raise CommandError("--publish is for --topology: without one there is no object to write")
-    if retention is not None and history is None:
-        raise CommandError("--retention-days is for --history")
-    if wanted.topology is not None and wanted.topology.count("/") != 1:
-        raise CommandError(f'--topology "{wanted.topology}" is not NAMESPACE/NAME')
-    if wanted.topology is not None and wanted.levels:
-        raise CommandError("--levels is not for --topology: the RackTopology names them")
-
-
 def _need_spark() -> None:
     if importlib.util.find_spec("pyspark") is None:
         raise CommandError("Spark is not installed", "pip install 'rackspan[spark]', or use rackspan check")
     if "JAVA_HOME" not in os.environ and shutil.which("java") is None:
         raise CommandError("there is no Java, which Spark needs", "install Java 17 or newer, or use rackspan check")
-
-
-# --- scanning ---------------------------------------------------------------------------------------------------------
-
-
-def _scans(
-    wanted: _Wanted,
-    master: str | None,
-    memory: str,
-    location: str | None,
-    scan_id: str | None,
-    retention_days: int | None,
-    *,
-    publish: bool,
-) -> Iterator[ScanDocument]:
-    # Only this command needs Spark, and only these lines import it.
-    from rackspan.jobs.history import History, HistoryError  # noqa: PLC0415
-    from rackspan.jobs.scan import Order  # noqa: PLC0415
-
-    now = datetime.now(UTC)
-    try:
-        history = None if location is None else History(location)
-    except HistoryError as error:
-        raise CommandError(str(error)) from error
-    order = Order(scan_id or f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}", now, history, retention_days)
-    ready = list(_clusters(wanted, order))
-    with step("starting Spark"):
-        spark = _spark(master, memory) if any(not isinstance(one, ScanDocument) for one in ready) else None
-    try:
-        for one in ready:
-            document = one if isinstance(one, ScanDocument) or spark is None else _scanned(spark, one, order)
-            if not isinstance(document, ScanDocument):
-                continue
-            if publish:
-                _publish(document, wanted)
-            yield document
-    finally:
-        if spark is not None:
-            spark.stop()
-
-
-def _spark(master: str | None, memory: str) -> "SparkSession":
-    from py4j.protocol import Py4JError  # noqa: PLC0415
-    from pyspark.errors import PySparkException  # noqa: PLC0415
-
-    from rackspan.jobs.session import spark_session  # noqa: PLC0415
-
-    try:
-        return spark_session(master, memory)
-    except (PySparkException, Py4JError, OSError) as error:
-        hint = "see that `java -version` says 17 or newer and that --master can be reached, or use rackspan check"
-        raise CommandError(f"Spark did not start: {str(error).strip().splitlines()[0]}", hint) from error
-
-
-def _scanned(spark: "SparkSession", cluster: "ScannedCluster", order: "Order") -> ScanDocument:
-    from rackspan.jobs.clusters import ClusterError  # noqa: PLC0415
-    from rackspan.jobs.history import HistoryError  # noqa: PLC0415
-    from rackspan.jobs.scan import failed, scan_cluster  # noqa: PLC0415
-
-    done = 0
-    with step(f"scanning {cluster.name}") as progress:
-
-        def told(what: str) -> None:
-            nonlocal done
-            if what.startswith("warning: "):
-                warn(what.removeprefix("warning: "))
-                return
-            progress.describe(f"{cluster.name}: {what}")
-            progress.advance(done, _STEPS)
-            done += 1
-
-        try:
-            return scan_cluster(spark, cluster, order, told)
-        except ClusterError as error:
-            return failed(cluster.name, order, error.reason, str(error))
-        except HistoryError as error:
-            return failed(cluster.name, order, "HistoryUnavailable", str(error))
-
-
-def _clusters(wanted: _Wanted, order: "Order") -> "Iterator[ScannedCluster | ScanDocument]":
-    """Clusters that can be scanned, and the documents of those that cannot."""
-    from rackspan.jobs import clusters  # noqa: PLC0415
-    from rackspan.jobs.scan import failed  # noqa: PLC0415
-    from rackspan.jobs.synthetic import SyntheticCluster  # noqa: PLC0415
-    from rackspan.reconcile.failures import FailureError  # noqa: PLC0415
-    from rackspan.snapshots import SnapshotError  # noqa: PLC0415
-
-    if wanted.synthetic is not None:
-        yield clusters.synthetic(SyntheticCluster(wanted.synthetic), wanted.slices)
-        return
-    try:
-        files = clusters.snapshot_files(wanted.snapshot) if wanted.snapshot is not None else []
-    except clusters.ClusterError as error:
-        raise CommandError(str(error)) from error
-    for file in files:
-        try:
-            yield clusters.from_file(file, wanted.levels)
-        except SnapshotError as error:
-            yield failed(file.stem, order, "SnapshotUnreadable", str(error))
-        except clusters.ClusterError as error:
-            yield failed(file.stem, order, error.reason, str(error))
-    name = wanted.topology or wanted.bootstrap_server
-    if name is None:
-        return
-    try:
-        yield _of_topology(wanted) if wanted.topology else _live(wanted)
-    except FailureError as error:
-        yield failed(name, order, str(error.failure.reason), error.failure.message)
-    except clusters.ClusterError as error:
-        yield failed(name, order, error.reason, str(error))
-
-
-def _live(wanted: _Wanted) -> "ScannedCluster":
-    from rackspan.jobs import clusters  # noqa: PLC0415
-    from rackspan.kafka.command_config import CommandConfigError, read_command_config  # noqa: PLC0415
-
-    servers = wanted.bootstrap_server or ""
-    try:
-        properties = {} if wanted.command_config is None else read_command_config(wanted.command_config)
-        return clusters.live(servers, servers, properties, wanted.slices, wanted.levels)
-    except CommandConfigError as error:
-        raise CommandError(str(error)) from error
-
-
-def _of_topology(wanted: _Wanted) -> "ScannedCluster":
-    from rackspan.jobs.topologies import from_topology  # noqa: PLC0415
-    from rackspan.kube.reading import read_topology  # noqa: PLC0415
-
-    seen = asyncio.run(read_topology(_key(wanted), wanted.kubeconfig))
-    return from_topology(seen, wanted.slices)
-
-
-def _key(wanted: _Wanted) -> ObjectKey:
-    namespace, _, name = (wanted.topology or "").partition("/")
-    return ObjectKey(namespace, name)
-
-
-def _publish(document: ScanDocument, wanted: _Wanted) -> None:
-    from rackspan.kube.publishing import publish_scan  # noqa: PLC0415
-    from rackspan.kube.rest import NotFoundError  # noqa: PLC0415
-    from rackspan.reconcile.failures import FailureError  # noqa: PLC0415
-
-    try:
-        asyncio.run(publish_scan(document, _key(wanted), wanted.kubeconfig))
-    except (FailureError, NotFoundError) as error:
-        raise CommandError(f"the ComplianceReport was not written: {error}") from error
-
-
-# --- telling ----------------------------------------------------------------------------------------------------------
 
 
 def _write(found: Sequence[ScanDocument], report: Path | None, page: Path | None) -> None:
