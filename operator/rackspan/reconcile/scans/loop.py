@@ -234,9 +234,7 @@ class ScanLoop:
     async def _list(self) -> None:
         if self._tools.runs is not None:
             known = any(run.kind is RunKind.SPARK_APPLICATION for run in self._runs)
-            # The first time there may be some of a topology that has changed its engine since.
-            applications = self._applications or known or not self._has_listed
-            self._runs = await self._tools.runs.runs(applications=applications)
+            self._runs = await self._tools.runs.runs(applications=self._applications or known)
         self._has_listed = True
 
     async def _delete_orphans(self) -> None:

@@ -31,8 +31,7 @@ class MemoryRuns:
 
     async def runs(self, *, applications):
         self.lists += 1
-        every = [read_run(RunKind(body["kind"]), body) for body in self.objects.values()]
-        return [run for run in every if applications or run.kind is RunKind.JOB]
+        return [read_run(RunKind(body["kind"]), body) for body in self.objects.values()]
 
     async def start(self, body):
         if body["metadata"]["labels"]["rackspan.dev/topology-namespace"] in self.refusing:
@@ -134,17 +133,6 @@ async def test_a_restart_before_the_status_was_written_starts_nothing_twice(worl
     await world.loop.turn()
     assert len(world.runs.objects) == 1
     assert world.facts().memory.handled_request == "a"
-
-
-async def test_a_spark_application_is_seen_after_a_restart_whatever_the_engine_is_now(world):
-    world.topology(request="a", engine="SparkApplication")
-    await world.loop.turn()
-    assert [body["kind"] for body in world.runs.objects.values()] == ["SparkApplication"]
-    world.topology(request="a")
-    world.restart()
-    await world.loop.turn()
-    await world.loop.turn()
-    assert world.facts().memory.running == 1
 
 
 async def test_news_are_told_only_when_there_are_any(world):
