@@ -33,6 +33,16 @@ def _online(topology):
     return [broker["id"] for broker in topology["status"]["brokers"] if broker.get("online")]
 
 
+def _topologies(objects, kafka):
+    """Names of so many topologies of one cluster that clients of some will ask broker 3."""
+    names = [f"kafka-{number}" for number in range(8)]
+    for name in names:
+        objects.create_topology(kafka.bootstrap(), name, rackSource="Broker")
+    for name in names:
+        objects.until_topology(name=name)
+    return names
+
+
 @pytest.mark.parametrize("source", ["Nodes", "Broker"])
 def test_a_broker_that_is_down(source, objects, own_kafka, four_sites, operator, promise):
     objects.create_topology(own_kafka.bootstrap(), rackSource=source)
@@ -66,11 +76,7 @@ def test_a_broker_that_is_down(source, objects, own_kafka, four_sites, operator,
 
 def test_a_broker_that_is_down_is_not_taken_for_kafka(objects, own_kafka, operator):
     """A client keeps asking the one broker that it takes for the controller, even when that is the one that is down."""
-    names = [f"kafka-{number}" for number in range(8)]  # so that some of them take broker 3 for it
-    for name in names:
-        objects.create_topology(own_kafka.bootstrap(), name, rackSource="Broker")
-    for name in names:
-        objects.until_topology(name=name)
+    names = _topologies(objects, own_kafka)
     own_kafka.stop_broker(3)
     try:
         for name in names:
@@ -87,11 +93,7 @@ def test_a_broker_that_is_down_is_not_taken_for_kafka(objects, own_kafka, operat
 
 def test_a_broker_that_hangs(objects, own_kafka, operator):
     """Whoever happens to ask that broker for anything waits for it, but not for long."""
-    names = [f"kafka-{number}" for number in range(8)]  # so that some of them ask broker 3
-    for name in names:
-        objects.create_topology(own_kafka.bootstrap(), name, rackSource="Broker")
-    for name in names:
-        objects.until_topology(name=name)
+    names = _topologies(objects, own_kafka)
     own_kafka.freeze_broker(3)
     try:
         for name in names:  # Kafka itself takes nine seconds to notice
