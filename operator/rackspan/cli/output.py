@@ -95,6 +95,6 @@ def count(number: int, style: str = "") -> Text:
     return Text(f"{number:,}", style=style if number else "dim")
 
 
-def size(number: int | None) -> str:
-    """Give a number of bytes for people; `?` where it is not known, as in tables."""
-    return words.size(number, "?")
+def size(number: int | None, unknown: str = "?") -> str:
+    """Give a number of bytes for people; a table has no room for more than `?` where it is not known."""
+    return words.size(number, unknown)

@@ -144,7 +144,7 @@ def _markdown(plan: Plan, most: int) -> Iterator[str]:
     yield f"| lower bound | {plan.lower_bound:,} |"
     yield f"| gap | {plan.gap:,} |"
     yield f"| reorders (no copying) | {plan.reorders:,} |"
-    yield f"| bytes to copy | {'not known' if plan.bytes is None else size(plan.bytes)} |"
+    yield f"| bytes to copy | {size(plan.bytes, 'not known')} |"
     yield f"| out of compliance | {_change(f'{plan.before.non_compliant:,}', f'{plan.after.non_compliant:,}')} |\n"
     yield "| level | unfair partitions | replicas per domain | leaders per domain |\n|---|---:|---:|---:|"
     for line in _levels(plan.before, plan.after):
@@ -162,7 +162,7 @@ def _markdown_topics(plan: Plan) -> Iterator[str]:
         topics.setdefault(change.topic, _Topic()).add(change)
     yield "| topic | partitions changed | moves | reorders | new | bytes to copy |\n|---|---:|---:|---:|---:|---:|"
     for name, one in topics.items():
-        bytes_ = "not known" if one.size_bytes is None else size(one.size_bytes)
+        bytes_ = size(one.size_bytes, "not known")
         yield f"| `{name}` | {one.changed:,} | {one.moves:,} | {one.reorders:,} | {one.created:,} | {bytes_} |"
 
 

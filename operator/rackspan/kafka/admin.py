@@ -159,11 +159,9 @@ class ConfluentAdmin:
                 answers = self._client.describe_configs([resource], request_timeout=_NEXT_ANSWER_SECONDS)
                 (answer,) = self._answers(answers).values()
                 error = answer.exception()
-                if error is None:
+                if not is_local(error):
                     entry = answer.result().get(key)
                     return None if entry is None else entry.value
-                if not is_local(error):
-                    break
             if error is not None:
                 raise error
             return None
