@@ -17,6 +17,7 @@ from rackspan.reconcile.wake import woken
 if TYPE_CHECKING:
     from rackspan.api.meta import ObjectKey
     from rackspan.api.racktopology import RackTopology
+    from rackspan.core.topology import RackPath
     from rackspan.reconcile.ports import ClusterSeen, KafkaAdmin
     from rackspan.reconcile.racks import RackView
     from rackspan.reconcile.tools import Tools
@@ -45,6 +46,7 @@ class Lookout:
         self._session = Session(tools.kafka, tools.kube)
         self._load: BrokerLoad | None = None
         self._min_insync: int | None = None
+        self._places: dict[int, RackPath] = {}
         self._met: tuple[str, str] | None = None
         """The topology's uid and the cluster it led to: its status may not be written yet when its spec changes."""
         self._resynced = float("-inf")
@@ -117,8 +119,10 @@ class Lookout:
             self._load = BrokerLoad(await admin.load())
             min_insync = await admin.default_min_insync([broker.id for broker in seen.brokers])
             self._min_insync = self._min_insync if min_insync is None else min_insync
-        away = last_seen(self.racks, topology.status, self._load.holders)
-        self.racks = rack_view(topology, inventory.nodes, inventory.pods.values(), seen.brokers, away)
+        # A pod that is lost is gone before Kafka misses its broker: what was known of it must outlast that moment.
+        self._places = last_seen(self._places, topology.status, self._load.holders)
+        self.racks = rack_view(topology, inventory.nodes, inventory.pods.values(), seen.brokers, self._places)
+        self._places |= self.racks.places
         return Scene(
             self._key,
             topology.spec,

@@ -78,6 +78,11 @@ class RackView:
         return tuple(row for row in self.rows if row.rack is None)
 
     @property
+    def places(self) -> Mapping[int, RackPath]:
+        """The racks that are known, by broker."""
+        return {row.id: row.rack for row in self.rows if row.rack is not None}
+
+    @property
     def drifted(self) -> tuple[BrokerRow, ...]:
         """Brokers that Kafka believes to be elsewhere."""
         return tuple(row for row in self.rows if row.drift)
@@ -141,14 +146,15 @@ def rack_view(
     return RackView(spec.level_names, tuple(rows), spec.missing_rack_policy == MissingRackPolicy.IGNORE)
 
 
-def last_seen(racks: RackView | None, status: RackTopologyStatus, holders: Collection[int]) -> Mapping[int, RackPath]:
-    """Where brokers that hold replicas were last seen: in this run, else according to the status.
+def last_seen(
+    places: Mapping[int, RackPath], status: RackTopologyStatus, holders: Collection[int]
+) -> dict[int, RackPath]:
+    """Where brokers that hold replicas were last seen: in this run (`places`), else according to the status.
 
     A broker that holds none and is gone was decommissioned; it is forgotten.
     """
-    told = {broker.id: _told(broker.rack) for broker in status.brokers}
-    known = told | ({row.id: row.rack for row in racks.rows} if racks else {})
-    return {broker: path for broker, path in known.items() if path is not None and broker in holders}
+    told = {broker.id: path for broker in status.brokers if (path := _told(broker.rack)) is not None}
+    return {broker: path for broker, path in (told | dict(places)).items() if broker in holders}
 
 
 def _pods_by_broker(topology: RackTopology, pods: Iterable[PodFacts]) -> dict[int, list[PodFacts]]:

@@ -5,7 +5,7 @@ from tests.unit.reconcile.scenes import topology
 
 from rackspan.api.racktopology import BrokerIdSpec
 from rackspan.reconcile.ports import BrokerSeen
-from rackspan.reconcile.racks import PodFacts, broker_id_of, rack_view
+from rackspan.reconcile.racks import PodFacts, broker_id_of, last_seen, rack_view
 
 LABELS = {"region": "example.com/region", "zone": "example.com/zone", "rack": "example.com/rack"}
 
@@ -178,3 +178,25 @@ def test_with_a_gap_to_be_ignored_no_broker_has_a_rack():
     assert [item.rack for item in relaxed.tree.brokers] == [None, None]
     whole = rack_view(topology(missingRackPolicy="Ignore"), {}, [], brokers[:1])
     assert [item.rack for item in whole.tree.brokers] == [("eu", "a", "r1")]
+
+
+# -- brokers that are away ---------------------------------------------------------------------------------------------
+
+PLACES = {0: ("eu", "eu-1a", "r1"), 1: ("eu", "eu-1b", "r1")}
+
+
+def test_a_broker_that_is_away_is_where_it_was_last_seen():
+    row = rack_view(of_nodes(), {}, [], [], PLACES).rows[1]
+    assert (row.id, row.rack, row.online, row.problem) == (1, ("eu", "eu-1b", "r1"), False, None)
+
+
+def test_a_broker_that_runs_without_a_pod_is_nowhere():
+    view = rack_view(of_nodes(), {}, [], [broker()], PLACES)
+    assert view.rows[0].rack is None
+    assert view.places == {1: ("eu", "eu-1b", "r1")}
+
+
+def test_this_run_s_knowledge_counts_more_than_the_status_and_a_broker_without_replicas_is_forgotten():
+    rows = [{"id": 1, "rack": "/us/us-1a/r1"}, {"id": 2, "rack": "/us/us-1a/r2"}, {"id": 3, "rack": None}]
+    status = topology(status={"brokers": [{**row, "online": True} for row in rows]}).status
+    assert last_seen(PLACES, status, {1, 2, 3}) == {1: ("eu", "eu-1b", "r1"), 2: ("us", "us-1a", "r2")}
