@@ -30,6 +30,8 @@ class Session:
         self._kafka = kafka
         self._kube = kube
         self._made: _Made | None = None
+        self._last: tuple[KafkaSpec, Credentials] | None = None
+        """What the last client was made of, for the time when Kafka fails and the API server is away as well."""
 
     @property
     def admin(self) -> KafkaAdmin | None:
@@ -44,14 +46,15 @@ class Session:
         try:
             credentials = await read_credentials(kafka, topology.meta.namespace, self._kube)
         except FailureError as error:
-            if made is not None and made.kafka == kafka and error.failure.remedy is Remedy.RETRY:
-                return made.admin  # the API server is away, which is no reason to leave Kafka
-            raise
+            if self._last is None or self._last[0] != kafka or error.failure.remedy is not Remedy.RETRY:
+                raise
+            credentials = self._last[1]  # the API server is away, which is no reason to leave Kafka
         if made is not None and made.kafka == kafka and made.credentials == credentials:
             return made.admin
         admin = await self._kafka.connect(kafka, credentials)
         await self.close()
         self._made = _Made(admin, kafka, credentials)
+        self._last = kafka, credentials
         _log.info("topology %s: connected to %s", topology.key, kafka.bootstrap_servers)
         return admin
 
