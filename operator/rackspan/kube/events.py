@@ -47,6 +47,9 @@ class EventQueue:
             except (FailureError, NotFoundError, ConflictError) as error:
                 EVENTS_DROPPED.inc()
                 _log.warning("an Event could not be posted: %s", error)
+            except Exception:
+                EVENTS_DROPPED.inc()
+                _log.exception("an Event could not be posted")
 
 
 def _event(announcement: Announcement) -> dict[str, Any]:

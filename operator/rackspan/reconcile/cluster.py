@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
     from rackspan.api.meta import ObjectKey
     from rackspan.reconcile.tools import Tools
+
+_log = logging.getLogger("rackspan.reconcile")
 
 _WORKERS = 8
 """Batches under way at once: most of the time they wait for brokers to show what was done."""
@@ -77,7 +80,7 @@ class ClusterReconciler:
     async def _look(self) -> None:
         while True:
             if await self._lookout.look():
-                self._topics.add(self._tools.inventory.topics_of(self._key))
+                self._topics.add(sorted(self._tools.inventory.topics_of(self._key)))  # what they get depends on it
             self._passed()
             await self._lookout.wait()
 
@@ -94,6 +97,9 @@ class ClusterReconciler:
                 await self._write_status()
             except FailureError:
                 self._news.set()  # the API server did not take it: again
+            except Exception:
+                _log.exception("topology %s: unexpected error over its status", self._key)
+                self._news.set()
             await asyncio.sleep(_STATUS_SECONDS)
 
     async def _write_status(self) -> None:
@@ -110,7 +116,7 @@ class ClusterReconciler:
         ref = ObjectRef(KIND, topology.key, topology.meta.uid)
         written = await self._tools.statuses.write(ref, topology.status.to_dict(), status.to_dict())
         if written is not None:
-            inventory.put_topology(written)
+            inventory.put_topology_answer(written)
             for announcement in announcements(ref, topology.status.conditions, status.conditions):
                 self._tools.kube.announce(announcement)
 

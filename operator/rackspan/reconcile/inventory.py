@@ -120,6 +120,17 @@ class Inventory:
         self.topologies[topology.key] = topology
         return topology
 
+    def put_topology_answer(self, body: Mapping[str, Any]) -> None:
+        """Remember what the answer to a write says of a RackTopology, unless that is gone by now or newer is known."""
+        metadata = body["metadata"]
+        known = self.topologies.get(ObjectKey(metadata["namespace"], metadata["name"]))
+        if (
+            known is not None
+            and known.meta.uid == metadata["uid"]
+            and _is_older(known.meta.resource_version, _version(body))
+        ):
+            self.put_topology(body)
+
     def drop_topology(self, key: ObjectKey) -> None:
         """Forget a RackTopology."""
         self.topologies.pop(key, None)

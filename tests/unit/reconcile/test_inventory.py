@@ -65,3 +65,26 @@ def test_a_new_list_counts_even_where_it_is_older(inventory):
     inventory.put_topic(body("100"))
     inventory.put_listed_topic(body("7"))
     assert known_version(inventory) == "7"
+
+
+def topology(version, uid="1", **spec):
+    return {
+        "metadata": {"namespace": "shop", "name": "orders", "uid": uid, "resourceVersion": version},
+        "spec": {"kafka": {"bootstrapServers": "kafka:9092"}, "levels": [{"name": "zone"}], **spec},
+    }
+
+
+def test_the_answer_to_a_write_does_not_take_back_what_a_topology_asks_for_since(inventory):
+    inventory.put_topology(topology("10", drainBrokers=[1]))
+    inventory.put_topology_answer(topology("9"))
+    assert inventory.topologies[KEY].spec.drain_brokers == (1,)
+    inventory.put_topology_answer(topology("11"))
+    assert inventory.topologies[KEY].meta.resource_version == "11"
+
+
+def test_the_answer_to_a_write_brings_back_no_topology(inventory):
+    inventory.put_topology_answer(topology("9"))
+    assert inventory.topologies == {}
+    inventory.put_topology(topology("10", uid="2"))
+    inventory.put_topology_answer(topology("11", uid="1"))
+    assert inventory.topologies[KEY].meta.uid == "2"

@@ -187,3 +187,17 @@ async def test_without_a_namespace_for_scans_that_is_told(world):
     tools = ScanTools(world.inventory, world.kube, None, ScanSetup(image="i:1"), clock=lambda: world.now)
     await ScanLoop(tools, world.told.append).turn()
     assert world.facts().trouble.reason == Reason.SCAN_NOT_SET_UP
+
+
+async def test_a_topology_that_goes_while_scans_are_listed_is_not_scanned(world):
+    world.topology(request="a")
+    listed = world.runs.runs
+
+    async def meanwhile(*, applications):
+        world.inventory.drop_topology(ObjectKey("kafka", "prod"))
+        return await listed(applications=applications)
+
+    world.runs.runs = meanwhile
+    await world.loop.turn()
+    assert world.runs.objects == {}
+    assert world.inventory.scans == {}
