@@ -34,6 +34,12 @@ class BrokerLoad:
             self.replicas.update(replicas)
             self.leaders.update(replicas[:1])
 
+    def remove(self, assignment: Iterable[Sequence[int]]) -> None:
+        """Count partitions no more that Kafka refused to create."""
+        for replicas in assignment:
+            self.replicas.subtract(replicas)
+            self.leaders.subtract(replicas[:1])
+
 
 @dataclass(frozen=True, slots=True)
 class Scene:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from rackspan.api.kafkatopic import KafkaTopic
     from rackspan.core.planning import TopicPlan
-    from rackspan.reconcile.ports import KafkaAdmin, Outcomes, TopicSeen
+    from rackspan.reconcile.ports import KafkaAdmin, NewPartitions, NewTopic, Outcomes, TopicSeen
     from rackspan.reconcile.scene import Scene
 
 
@@ -61,8 +61,15 @@ class Outcome:
 
     @property
     def is_half_seen(self) -> bool:
-        """Whether one broker showed the topic and another, which has not heard of it yet, no configuration of it."""
-        return self.seen is not None and self.config is None
+        """Whether a broker that was asked has not heard of the latest yet.
+
+        One showed the topic and another no configuration of it; or there were more partitions before, and Kafka takes
+        none away.
+        """
+        seen, known = self.seen, self.topic.status
+        if seen is None:
+            return False
+        return self.config is None or (seen.topic_id == known.topic_id and len(seen.replicas) < (known.partitions or 0))
 
     @property
     def guarded(self) -> bool:
@@ -86,7 +93,7 @@ async def reconcile_topics(topics: Sequence[KafkaTopic], scene: Scene, admin: Ka
             outcome.decision = decision
             _count(decision, scene)
     changed = [outcome for outcome in outcomes.values() if not outcome.decision.idle]
-    await _act(changed, admin)
+    await _act(changed, scene, admin)
     await _observe_changes(changed, scene, admin)
     return list(outcomes.values())
 
@@ -114,16 +121,19 @@ def _count(decision: Decision, scene: Scene) -> None:
             scene.load.add(change.assignment)
 
 
-async def _act(outcomes: Sequence[Outcome], admin: KafkaAdmin) -> None:
+async def _act(outcomes: Sequence[Outcome], scene: Scene, admin: KafkaAdmin) -> None:
     creations = [create for outcome in outcomes if (create := outcome.decision.create)]
     growths = [grow for outcome in outcomes if (grow := outcome.decision.grow)]
     changes = [change for outcome in outcomes if (change := outcome.decision.configure)]
+    not_created = await _in_batches("create_topics", creations, topic_records, admin.create_topics)
+    not_grown = await _in_batches("create_partitions", growths, partition_records, admin.create_partitions)
+    not_set = await _in_batches("alter_configs", changes, config_records, admin.alter_configs)
+    placed: Sequence[NewTopic | NewPartitions] = [*creations, *growths]
+    for one in placed:
+        if one.assignment is not None and (one.name in not_created or one.name in not_grown):
+            scene.load.remove(one.assignment)
     by_name = {outcome.topic.topic_name: outcome for outcome in outcomes}
-    for refused in (
-        await _in_batches("create_topics", creations, topic_records, admin.create_topics),
-        await _in_batches("create_partitions", growths, partition_records, admin.create_partitions),
-        await _in_batches("alter_configs", changes, config_records, admin.alter_configs),
-    ):
+    for refused in (not_created, not_grown, not_set):
         for name, failure in refused.items():
             by_name[name].failures.append(failure)
 

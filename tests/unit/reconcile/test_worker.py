@@ -123,3 +123,21 @@ async def test_topics_of_one_batch_share_the_load():
     await outcomes(topics, admin)
     led = [rows[0][0] for rows in admin.replicas.values()]
     assert {led.count(broker) for broker in range(6)} == {10}
+
+
+async def test_what_kafka_refuses_weighs_on_no_later_placement():
+    where = scene()
+    await reconcile_topics([topic("bad")], where, kafka(refusing={"bad": REFUSED}))
+    await reconcile_topics([topic("worse")], where, kafka(broken={"create_topics": AWAY}))
+    assert not where.load.holders
+    await reconcile_topics([topic("good")], where, kafka(refusing={"bad": REFUSED}))
+    assert where.load.replicas.total() == 9
+    assert where.load.leaders.total() == 3
+
+
+async def test_a_broker_that_has_not_heard_of_new_partitions_yet_is_not_believed():
+    admin = kafka("a")
+    grown = topic("a", partitions=5, status=known("id-of-a", partitions=5))
+    found = await outcomes([grown], admin)
+    assert found["a"].is_half_seen
+    assert admin.made("create_partitions") == []
