@@ -80,10 +80,12 @@ class ConfluentAdmin:
     def __init__(self, properties: Mapping[str, str | int | bool]) -> None:
         self._servers = str(properties["bootstrap.servers"])
         self._heard: KafkaError | None = None
-        """The latest trouble with a connection, until the next call of `cluster`."""
+        """The latest trouble with a connection."""
         self._all_down = False
         self._patience = _FIRST_ANSWER_SECONDS
         self._closed = threading.Event()
+        self._deleted: set[str] = set()
+        """Topic ids. A broker that is behind still shows these, and no id ever comes back (KIP-516)."""
         try:
             self._client: Any = client.AdminClient({**properties, "error_cb": self._note, "logger": _ClientLog()})
         except (KafkaException, ValueError, TypeError) as error:
@@ -96,12 +98,16 @@ class ConfluentAdmin:
         else:
             self._heard = error
 
+    def _forget(self) -> None:
+        """What happened to connections until now is no news any more."""
+        self._client.poll(0)
+        self._heard, self._all_down = None, False
+
     async def cluster(self) -> ClusterSeen:
         """The cluster id and the brokers that are alive."""
 
         def call() -> ClusterSeen:
-            self._client.poll(0)  # what happened to connections since the last call is no news any more
-            self._heard, self._all_down = None, False
+            self._forget()
             answer: Future[Any] = self._client.describe_cluster(request_timeout=self._patience)
             started = time.monotonic()
             cause, patience = None, 0.0
@@ -169,13 +175,20 @@ class ConfluentAdmin:
         return await self._run("describe_configs", call)
 
     async def topics(self, names: Collection[str]) -> Mapping[str, TopicSeen | Failure | None]:
-        """Each named topic: what it is, None where there is none, a Failure where it could not be read."""
+        """Each named topic: what it is, None where there is none, a Failure where it could not be read.
+
+        A connection that is lost says nothing about any topic: FailureError.
+        """
         if not names:
             return {}
 
         def call() -> Mapping[str, TopicSeen | Failure | None]:
             answers = self._client.describe_topics(TopicCollection(list(names)), request_timeout=_CALL_SECONDS)
-            return {name: _topic(answer) for name, answer in self._answers(answers).items()}
+            answers = self._answers(answers)
+            errors = [answer.exception() for answer in answers.values()]
+            if errors[0] is not None and all(map(is_local, errors)):
+                raise errors[0]
+            return {name: self._unless_deleted(_topic(answer)) for name, answer in answers.items()}
 
         return await self._run("describe_topics", call)
 
@@ -239,13 +252,15 @@ class ConfluentAdmin:
 
         return await self._act("incremental_alter_configs", call)
 
-    async def delete_topics(self, names: Sequence[str]) -> Outcomes:
-        """One DeleteTopics call. The caller has compared topic ids just before."""
+    async def delete_topics(self, ids: Mapping[str, str]) -> Outcomes:
+        """One DeleteTopics call for topics by name. The caller has compared their ids just before."""
 
         def call() -> Any:
-            return self._client.delete_topics(list(names), request_timeout=_CALL_SECONDS)
+            return self._client.delete_topics(list(ids), request_timeout=_CALL_SECONDS)
 
-        return await self._act("delete_topics", call)
+        outcomes = await self._act("delete_topics", call)
+        self._deleted |= {ids[name] for name, failure in outcomes.items() if failure is None}
+        return outcomes
 
     async def close(self) -> None:
         """Let go of threads and sockets; calls under way end with a failure."""
@@ -262,14 +277,19 @@ class ConfluentAdmin:
         self._pool.shutdown(wait=True)
         del self._client
 
+    def _unless_deleted(self, found: TopicSeen | Failure | None) -> TopicSeen | Failure | None:
+        return None if isinstance(found, TopicSeen) and found.topic_id in self._deleted else found
+
     def _metadata(self) -> Mapping[str, Any]:
         """Every topic's TopicMetadata by its name; blocks."""
         *tries, last = _METADATA_SECONDS
         for seconds in tries:
+            self._forget()
             try:
                 return self._topics_within(seconds)
             except KafkaException as error:
-                if self._closed.is_set() or not is_local(error):
+                self._client.poll(0)
+                if self._closed.is_set() or self._all_down or not is_local(error):
                     raise
         return self._topics_within(last)
 

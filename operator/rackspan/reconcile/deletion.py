@@ -27,6 +27,9 @@ class Step(Enum):
     HOLD = auto()
     """Keep the finalizer and say why."""
 
+    AGAIN = auto()
+    """Begin anew: the object changed meanwhile."""
+
 
 @dataclass(frozen=True, slots=True)
 class Farewell:

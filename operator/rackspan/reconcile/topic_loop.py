@@ -14,7 +14,7 @@ from rackspan.api.reasons import Reason
 from rackspan.metrics import ERRORS, QUEUE_DEPTH, RECONCILE_SECONDS, RECONCILED
 from rackspan.reconcile.access import not_allowed, owner, rival
 from rackspan.reconcile.announce import announcements
-from rackspan.reconcile.deletion import finalizers_for
+from rackspan.reconcile.deletion import Step, finalizers_for
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.goodbye import held_back, let_go
 from rackspan.reconcile.plans import Plans
@@ -245,9 +245,11 @@ class TopicLoop:
         lookout, tools = self._lookout, self._tools
         is_owner = rival(topic, self._owner(topic)) is None
         words = await let_go(topic, _ref(topic), lookout.scene, lookout.admin, tools.kube, is_owner=is_owner)
-        if words is not None:
+        if words is None:
+            return
+        if words.step is Step.HOLD:
             await self._tell(topic, failed(topic, held_back(words), _now()))
-            self._queue.retry(topic.key)
+        self._queue.retry(topic.key)
 
 
 def _fingerprint(outcome: Outcome) -> int:

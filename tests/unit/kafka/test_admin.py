@@ -12,18 +12,27 @@ from confluent_kafka.admin import AdminClient
 
 from rackspan.kafka import admin as admin_module
 from rackspan.kafka.admin import ConfluentAdmin
-from rackspan.reconcile.failures import FailureError
+from rackspan.reconcile.failures import Failure, FailureError
 
 SILENT, REFUSED = KafkaError._TRANSPORT, KafkaError.CLUSTER_AUTHORIZATION_FAILED
 TOPICS = {"orders": SimpleNamespace(partitions={0: SimpleNamespace(replicas=[2, 1])})}
 
 
 class Brokers:
-    """Stands in for librdkafka's client: each call gets the next of `answers`, an error's code or a value."""
+    """Stands in for librdkafka's client: each call gets the next of `answers`, an error's code or a value.
 
-    def __init__(self, *answers):
+    `trouble` is an error's code that it reports of connections whenever it is polled.
+    """
+
+    def __init__(self, *answers, trouble=None):
         self.answers = list(answers)
         self.asked = []
+        self.trouble = trouble
+        self.told = None
+
+    def poll(self, _):
+        if self.trouble is not None:
+            self.told(KafkaError(self.trouble))
 
     def list_topics(self, timeout):
         self.asked.append(timeout)
@@ -32,12 +41,21 @@ class Brokers:
     def describe_configs(self, resources, request_timeout):
         (resource,) = resources
         self.asked.append(int(resource.name))
+        return {resource: self._future()}
+
+    def describe_topics(self, names, request_timeout):
+        return {name: self._future() for name in ("orders", "refunds")}
+
+    def delete_topics(self, names, request_timeout):
+        return {name: self._future() for name in names}
+
+    def _future(self):
         answer = Future()
         try:
             answer.set_result(self._next())
         except KafkaException as error:
             answer.set_exception(error)
-        return {resource: answer}
+        return answer
 
     def _next(self):
         answer = self.answers.pop(0)
@@ -47,7 +65,11 @@ class Brokers:
 
 
 def asked(brokers, monkeypatch, question):
-    monkeypatch.setattr(admin_module.client, "AdminClient", lambda _: brokers)
+    def client(properties):
+        brokers.told = properties["error_cb"]
+        return brokers
+
+    monkeypatch.setattr(admin_module.client, "AdminClient", client)
 
     async def answer():
         admin = ConfluentAdmin({"bootstrap.servers": "kafka:9092"})
@@ -77,6 +99,44 @@ def test_a_refusal_is_an_answer(monkeypatch):
     with pytest.raises(FailureError, match="CLUSTER_AUTHORIZATION_FAILED"):
         asked(brokers, monkeypatch, ConfluentAdmin.load)
     assert len(brokers.asked) == 1
+
+
+def test_where_no_broker_is_left_nobody_is_waited_for(monkeypatch):
+    brokers = Brokers(SILENT, trouble=KafkaError._ALL_BROKERS_DOWN)
+    monkeypatch.setattr(ConfluentAdmin, "_forget", lambda _: None)  # else the trouble is of before
+    with pytest.raises(FailureError, match="_TRANSPORT"):
+        asked(brokers, monkeypatch, ConfluentAdmin.load)
+    assert len(brokers.asked) == 1
+
+
+def _topics(admin):
+    return admin.topics(["orders", "refunds"])
+
+
+def described(name, topic_id):
+    return SimpleNamespace(name=name, topic_id=topic_id, partitions=[])
+
+
+def test_a_lost_connection_says_nothing_about_any_topic(monkeypatch):
+    with pytest.raises(FailureError, match="_TRANSPORT"):
+        asked(Brokers(SILENT, SILENT), monkeypatch, _topics)
+
+
+def test_what_is_said_about_one_topic_is_not_said_about_the_others(monkeypatch):
+    found = asked(Brokers(REFUSED, described("refunds", "id-2")), monkeypatch, _topics)
+    assert isinstance(found["orders"], Failure)
+    assert found["refunds"].topic_id == "id-2"
+
+
+def test_a_broker_that_has_not_heard_of_a_deletion_is_not_believed(monkeypatch):
+    async def delete(admin):
+        await admin.delete_topics({"orders": "id-1", "refunds": "id-2"})
+        return await admin.topics(["orders", "refunds"])
+
+    answers = [None, REFUSED, described("orders", "id-1"), described("refunds", "id-2")]
+    found = asked(Brokers(*answers), monkeypatch, delete)
+    assert found["orders"] is None
+    assert found["refunds"].topic_id == "id-2", "it was not deleted"
 
 
 def _min_insync(admin):

@@ -1,5 +1,6 @@
 """A Kafka in memory behind the port `KafkaAdmin`: it refuses, lags and counts calls as a test tells it to."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from rackspan.reconcile.failures import Failure, FailureError
@@ -17,6 +18,7 @@ class MemoryKafka:
     lag: int = 0
     """How many times a topic that was just made is not shown yet."""
     without_config: set[str] = field(default_factory=set)
+    ids: Callable[[str], str] = "id-of-{}".format
     calls: list[tuple[str, list[str]]] = field(default_factory=list)
     _hidden: dict[str, int] = field(default_factory=dict)
 
@@ -55,6 +57,13 @@ class MemoryKafka:
                 self.own[change.name].update(change.set)
         return {change.name: self.refusing.get(change.name) for change in changes}
 
+    async def delete_topics(self, ids):
+        self._called("delete_topics", ids)
+        for name in ids:
+            if name not in self.refusing:
+                del self.replicas[name]
+        return {name: self.refusing.get(name) for name in ids}
+
     def made(self, operation):
         """The names in each call of an operation."""
         return [names for name, names in self.calls if name == operation]
@@ -65,7 +74,7 @@ class MemoryKafka:
         if self._hidden.get(name):
             self._hidden[name] -= 1
             return None
-        return TopicSeen(name, f"id-of-{name}", self.replicas[name]) if name in self.replicas else None
+        return TopicSeen(name, self.ids(name), self.replicas[name]) if name in self.replicas else None
 
     def _called(self, operation, names):
         self.calls.append((operation, list(names)))
