@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import signal
@@ -21,6 +22,7 @@ from rackspan.kube.rest import Rest, connect
 from rackspan.kube.scan_runs import KubeScanRuns
 from rackspan.placers import load_placers
 from rackspan.reconcile.controller import Controller
+from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.inventory import Inventory
 from rackspan.reconcile.scans.loop import ScanTools
 from rackspan.reconcile.statuses import StatusWriter
@@ -33,6 +35,7 @@ HANDLERS = (lifecycle, namespaces, nodes, pods, reports, topics, topologies)
 """Importing them has registered their decorators with kopf."""
 
 _log = logging.getLogger("rackspan")
+_SERVED_SECONDS = 2.0
 
 
 async def run(settings: Settings) -> None:
@@ -69,6 +72,7 @@ async def run(settings: Settings) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     poster = asyncio.create_task(events.run(), name="events")
     try:
+        await _until_served(kube, stop)
         await kopf.operator(
             memo=Memo(controller),
             standalone=True,
@@ -80,3 +84,17 @@ async def run(settings: Settings) -> None:
         poster.cancel()
         await health.stop()
         await rest.close()
+
+
+async def _until_served(kube: KubeCluster, stop: asyncio.Event) -> None:
+    """Wait for our kinds: kopf looks once for what the API server serves, and stays deaf to what comes later."""
+    while not stop.is_set():
+        try:
+            missing = await kube.unserved()
+            if not missing:
+                return
+            _log.warning("the API server does not serve %s: apply Rackspan's crds", ", ".join(missing))
+        except FailureError as error:
+            _log.warning("waiting for the API server: %s", error)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), _SERVED_SECONDS)

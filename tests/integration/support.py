@@ -62,7 +62,12 @@ class Operator:
     _read_from: int = 0  # in bytes: where the output of the latest start begins
 
     def start(self) -> None:
-        """Start it, and return once it serves its probes and says that it is ready."""
+        """Launch it, and return once it serves its probes and says that it is ready."""
+        self.launch()
+        self.until_ready()
+
+    def launch(self) -> None:
+        """Start the process."""
         path = self.processes.log(self.name)
         self._read_from = path.stat().st_size if path.exists() else 0
         command = [
@@ -76,6 +81,9 @@ class Operator:
             *self.flags,
         ]
         self.processes.start(self.name, command, env=dict(self.environment))
+
+    def until_ready(self) -> None:
+        """Wait until it serves its probes and says that it is ready."""
         until(self._is_ready, 60, "the operator to be ready")
 
     def stop(self) -> None:
@@ -127,6 +135,15 @@ class Operator:
         """The sum over all samples of that name whose labels include these; 0 where there is none."""
         wanted = set(labels.items())
         return sum(value for key, value in self.metrics().get(name, {}).items() if wanted <= set(key))
+
+    def after_passes(self, count: int) -> None:
+        """Wait until it has asked Kafka for topics so many times more."""
+
+        def passes() -> float:
+            return self.metric("rackspan_kafka_request_seconds_count", operation="describe_topics")
+
+        start = passes()
+        until(lambda: passes() >= start + count, 60, f"{count} more passes")
 
     def _latest(self) -> str:
         with self.processes.log(self.name).open("rb") as log:
@@ -410,6 +427,7 @@ class Topics:
     """What somebody at Kafka's own tools sees and does."""
 
     admin: AdminClient
+    _gone: set[str] = field(default_factory=set)
 
     def create(
         self,
@@ -434,8 +452,7 @@ class Topics:
 
     def id(self, name: str) -> str:
         """The topic's id as Kafka's own tools print it. Brokers learn of a new topic one after the other."""
-        found = until(lambda: self._describe(name), 10, f"topic {name} to be described")
-        return str(found.topic_id).translate(str.maketrans("+/", "-_"))
+        return _id(until(lambda: self._describe(name), 10, f"topic {name} to be described"))
 
     def replicas(self, name: str, partitions: int = 1) -> tuple[tuple[int, ...], ...]:
         """Broker ids per partition, the preferred leader first, once the broker that is asked knows as many partitions.
@@ -471,8 +488,9 @@ class Topics:
         self.admin.incremental_alter_configs([resource])[resource].result(30)
 
     def delete(self, name: str) -> None:
+        gone = self.id(name)
         self.admin.delete_topics([name])[name].result(30)
-        until(lambda: not self.exists(name), 30, f"topic {name} to be gone")
+        self._gone.add(gone)
 
     def load(self) -> tuple[dict[int, int], dict[int, int]]:
         """Replicas and preferred leaders per broker, over all topics."""
@@ -486,10 +504,16 @@ class Topics:
         return replicas, leaders
 
     def _describe(self, name: str) -> Any:
-        return _known(self.admin.describe_topics(TopicCollection([name]))[name])
+        """None also for a topic that was deleted here and that some broker still shows: ids are never used again."""
+        found = _known(self.admin.describe_topics(TopicCollection([name]))[name])
+        return None if found is None or _id(found) in self._gone else found
 
     def _configs(self, resource: ConfigResource) -> Any:
         return _known(self.admin.describe_configs([resource])[resource])
+
+
+def _id(described: Any) -> str:
+    return str(described.topic_id).translate(str.maketrans("+/", "-_"))
 
 
 def _known(answer: Any) -> Any:

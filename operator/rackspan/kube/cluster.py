@@ -66,6 +66,15 @@ class KubeCluster:
                 Failure(Reason.SECRET_NOT_FOUND, f"Secret {namespace}/{name} is not base64", Remedy.ACCESS)
             ) from error
 
+    async def unserved(self) -> Collection[str]:
+        """The kinds of Rackspan that the API server does not serve. Raises FailureError where it does not answer."""
+        try:
+            found = await self._rest.get("list_resources", _OWN)
+        except NotFoundError:
+            return tuple(_PLURALS)
+        served = {item["kind"] for item in found["resources"]}
+        return tuple(kind for kind in _PLURALS if kind not in served)
+
     async def list_keys(self, kind: str) -> Collection[ObjectKey]:
         """Which objects of a kind there are now; metadata only. An object of no namespace has an empty one."""
         prefix, plural = _COLLECTIONS[kind]
