@@ -10,11 +10,10 @@ import json
 import os
 import sys
 import threading
-import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from dev.kubectl import Kubectl, KubectlError
 from dev.processes import ProcessDiedError, Processes
@@ -23,7 +22,7 @@ _POLL_SECONDS = 0.5
 
 
 class BarePods:
-    """Runs the pods of one namespace, until the processes they are among end."""
+    """Runs the pods of one namespace while its context lasts; a process that still runs then goes on."""
 
     def __init__(self, kubectl: Kubectl, selector: str, kubeconfig: Path, processes: Processes) -> None:
         self._kubectl = kubectl
@@ -33,14 +32,17 @@ class BarePods:
         self._seen: set[str] = set()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="bare pods", daemon=True)
+        self._players: list[threading.Thread] = []
 
-    def start(self) -> None:
+    def __enter__(self) -> Self:
         self._thread.start()
+        return self
 
-    def end(self) -> None:
-        """Look for no more pods; a process that runs goes on."""
+    def __exit__(self, *_: object) -> None:
         self._ended.set()
         self._thread.join(timeout=10)
+        for player in self._players:
+            player.join(timeout=10)
 
     def _run(self) -> None:
         while not self._ended.wait(_POLL_SECONDS):
@@ -52,7 +54,9 @@ class BarePods:
                 uid = pod["metadata"]["uid"]
                 if uid not in self._seen and pod.get("status", {}).get("phase", "Pending") == "Pending":
                     self._seen.add(uid)
-                    threading.Thread(target=self._play, args=(pod,), name=pod["metadata"]["name"], daemon=True).start()
+                    name = pod["metadata"]["name"]
+                    self._players.append(threading.Thread(target=self._play, args=(pod,), name=name, daemon=True))
+                    self._players[-1].start()
 
     def _play(self, pod: Mapping[str, Any]) -> None:
         container = pod["spec"]["containers"][0]
@@ -62,6 +66,8 @@ class BarePods:
             code = self._rackspan(pod["metadata"]["name"], container)
         except ProcessDiedError:
             return  # the whole stack has ended
+        if code is None:
+            return
         state = {
             "exitCode": code,
             "startedAt": started,
@@ -70,13 +76,14 @@ class BarePods:
         }
         self._tell(pod, "Failed" if code else "Succeeded", {"terminated": state}, started)
 
-    def _rackspan(self, name: str, container: Mapping[str, Any]) -> int:
+    def _rackspan(self, name: str, container: Mapping[str, Any]) -> int | None:
+        """The exit code; None where the context ended first."""
         program = Path(sys.executable).with_name("rackspan")
         variables = {entry["name"]: entry["value"] for entry in container.get("env", ()) if "value" in entry}
         environment = {**os.environ, **variables, "RACKSPAN_KUBECONFIG": str(self._kubeconfig)}
         self._processes.start(name, [str(program), *container["args"]], env=environment)
-        while (code := self._processes.ended(name)) is None:
-            time.sleep(_POLL_SECONDS)
+        while (code := self._processes.ended(name)) is None and not self._ended.wait(_POLL_SECONDS):
+            pass
         return code
 
     def _tell(self, pod: Mapping[str, Any], phase: str, state: Mapping[str, Any], started: str) -> None:
@@ -103,9 +110,8 @@ class BarePods:
                     f"--patch={patch}",
                 )
             except KubectlError as error:
-                if "NotFound" in str(error):
+                if "NotFound" in str(error) or self._ended.wait(_POLL_SECONDS):
                     return
-                time.sleep(_POLL_SECONDS)
             else:
                 return
 

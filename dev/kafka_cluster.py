@@ -12,9 +12,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
 
+import psutil
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
+    ClusterMetadata,
     ScramCredentialInfo,
     ScramMechanism,
     UserScramCredentialUpsertion,
@@ -185,6 +187,13 @@ class KafkaCluster:
         """A new admin client on INTERNAL. Keep a reference to it for as long as its futures run."""
         return AdminClient({**self.client_config(), "log_level": 0})
 
+    def known_to(self, broker: int) -> ClusterMetadata:
+        """The brokers and topics that one broker knows of, which others may have heard of earlier or later."""
+        server = f"{self._record.host}:{self._record.ports[str(broker)]['INTERNAL']}"
+        # A new client each time: one that met the broker in the middle of its start can stay broken.
+        admin = AdminClient({"bootstrap.servers": server, "reconnect.backoff.max.ms": 200, "log_level": 0})
+        return admin.list_topics(timeout=5)
+
     def registered_racks(self) -> dict[int, str | None]:
         """`broker.rack` by broker id as clients see it: of the brokers that are registered and unfenced."""
         admin = self.admin()
@@ -273,24 +282,32 @@ class KafkaCluster:
         self._save()
 
     def wait_until_registered(self, brokers: Iterable[int] | None = None, timeout: float = 240) -> None:
-        """Wait until the brokers (all of them unless named) are unfenced, which is when clients see them."""
+        """Wait until the brokers (all of them unless named) are unfenced, and every broker that runs knows it.
+
+        They themselves are asked too: what others say of a broker that crashed is true only once its session has ended.
+        """
         wanted = set(self.racks if brokers is None else brokers)
         running = [self._process(name) for name in ("controller", *map(_broker_name, wanted))]
 
         def registered() -> bool:
             for process in running:
                 self.processes.check(process)
-            # A new client each time: one that met a broker in the middle of its start can stay broken.
-            return wanted <= set(self.admin().list_topics(timeout=5).brokers)
+            return all(wanted <= self.known_to(broker).brokers.keys() for broker in self._awake())
 
         what = f"brokers {sorted(wanted)} to register"
-        eventually(registered, what, timeout=timeout, interval=0.2, retry_on=KafkaException)
+        eventually(registered, what, timeout=timeout, interval=0.2, retry_on=(KafkaException, psutil.NoSuchProcess))
 
     # -- how it is made -----------------------------------------------------------------------------------------------
 
     def _process(self, name: str) -> str:
         """A node's name among the stack's processes."""
         return f"{self.directory.name}.{name}"
+
+    def _awake(self) -> list[int]:
+        """Brokers that run and are not frozen."""
+        pids = self.processes.pids()
+        running = {broker: pids[name] for broker in self.racks if (name := self._process(_broker_name(broker))) in pids}
+        return [broker for broker, pid in running.items() if psutil.Process(pid).status() != psutil.STATUS_STOPPED]
 
     def _signal_stop(self, broker: int) -> None:
         self.processes.signal(self._process(_broker_name(broker)), signal.SIGTERM)

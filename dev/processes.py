@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -21,6 +22,8 @@ from dev.waiting import eventually
 
 _RECORD = "supervisor.json"
 _LOOPBACK = "127.0.0.1"
+_GIVEN: set[int] = set()  # ports that this process has asked for, and may not have bound yet
+_GIVING = threading.Lock()
 
 
 class ProcessDiedError(RuntimeError):
@@ -174,20 +177,28 @@ class Processes:
 
 
 def free_ports(count: int) -> list[int]:
-    """Loopback ports that are free now.
+    """Loopback ports that are free now, none of them twice in the life of this process.
 
     They lie below the range from which the kernel gives ports to outgoing connections, so that a broker which is down
     for a while finds its port still free.
     """
     found: list[int] = []
-    with contextlib.ExitStack() as held:
+    with _GIVING:
         while len(found) < count:
             port = random.randint(12_000, 32_000)
-            probe = held.enter_context(socket.socket())
-            with contextlib.suppress(OSError):
-                probe.bind((_LOOPBACK, port))
+            if port not in _GIVEN and _is_free(port):
+                _GIVEN.add(port)
                 found.append(port)
     return found
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind((_LOOPBACK, port))
+        except OSError:
+            return False
+    return True
 
 
 def accepts_connections(port: int) -> bool:

@@ -177,6 +177,7 @@ def image(tmp_path_factory):
     subprocess.run([sys.executable, "-m", "venv", base], check=True)  # the base image's python, with its pip
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "VIRTUAL_ENV"))}
     environment["PATH"] = f"{base / 'bin'}:{environment['PATH']}"
+    environment |= {"PIP_RETRIES": "10", "PIP_DEFAULT_TIMEOUT": "60"}  # it takes an index, however slow
 
     def in_root(text):
         return text.replace("/opt/rackspan", str(built)).replace("/src", str(source))

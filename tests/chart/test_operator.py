@@ -2,7 +2,6 @@
 
 import json
 import sys
-import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -66,7 +65,7 @@ def operator(release, plane, processes):
         processes.check(name)
         return fetch(release.port, container["readinessProbe"]["httpGet"]["path"])
 
-    eventually(ready, "the operator to be ready", retry_on=(urllib.error.URLError, ConnectionError))
+    eventually(ready, "the operator to be ready", retry_on=OSError)
     yield container
     processes.stop(name)
 

@@ -135,7 +135,7 @@ def test_a_topic_that_shall_be_recreated_is(shop, topics):
     assert topics.config(shop.kafka_name("orders")) == {"retention.ms": "86400000"}
 
 
-def test_a_topic_recreated_by_someone_else(shop, topics, promise):
+def test_a_topic_recreated_by_someone_else(shop, topics, operator, promise):
     shop.create_topic("orders", partitions=4, deletionPolicy="Delete")
     before = shop.until_ready("orders")
     name = shop.kafka_name("orders")
@@ -147,12 +147,13 @@ def test_a_topic_recreated_by_someone_else(shop, topics, promise):
     promise.kept_by(told)
 
     shop.annotate_topic("orders", {"rackspan.dev/adopt-topic-id": before["status"]["topicId"]})
+    operator.after_passes(3)
     shop.until_stalled("orders", "TopicIdMismatch")
 
     shop.annotate_topic("orders", {"rackspan.dev/adopt-topic-id": theirs})
     after = shop.until_ready("orders")
     assert after["status"]["topicId"] == theirs
-    assert len(topics.replicas(name)) == 4, "it is managed again, from where it was"
+    assert len(topics.replicas(name, 4)) == 4, "it is managed again, from where it was"
     assert topics.id(name) == theirs, "and nothing was deleted on the way"
 
 

@@ -105,7 +105,12 @@ def test_new_partitions_are_created_with_the_command_that_the_plan_names(kafka):
     words = shlex.split(command.partition("kafka-topics.sh")[2])
     assert words[:2] == ["--bootstrap-server", "HOST:PORT"]
     kafka.tool("TopicCommand", *words[2:])
-    found = kafka.admin().list_topics(topic, timeout=10).topics[topic].partitions
+
+    def grown():
+        partitions = kafka.admin().list_topics(topic, timeout=10).topics[topic].partitions
+        return partitions if len(partitions) == 6 else None
+
+    found = eventually(grown, "6 partitions")
     assert {number: found[number].replicas for number in created} == created
     assert rackspan("check", *cluster).code == 0
 

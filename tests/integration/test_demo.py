@@ -38,7 +38,7 @@ def test_the_demo_ends_well_and_leaves_nothing_behind(environment, tmp_path):
     assert {"orders", "payments", "sessions", "ledger", "archive"} <= set(checked)
     assert "●" in done.stdout
     assert "\x1b" not in done.stdout, "colours only for terminals"
-    assert processes_of(tmp_path) == []
+    eventually(lambda: processes_of(tmp_path) == [], "every process to end", timeout=30)
     assert list((tmp_path / "state/stacks").glob("[!.]*")) == []
 
 

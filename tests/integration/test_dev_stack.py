@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -18,7 +19,7 @@ from dev.kubectl import KubectlError
 from dev.nodes import SIX_BROKERS, relabel_node, set_node_ready
 from dev.paths import REPOSITORY
 from dev.pki import CertificateAuthority
-from dev.processes import ProcessDiedError, Processes, accepts_connections
+from dev.processes import ProcessDiedError, Processes, accepts_connections, free_ports
 from dev.waiting import eventually
 from kubernetes import client
 
@@ -392,6 +393,12 @@ def test_a_process_that_dies_says_why(tmp_path):
         eventually(dead, "its end")
         with pytest.raises(ProcessDiedError, match=r"failing exited with 3(.|\n)*no such rack"):
             processes.check("failing")
+
+
+def test_two_threads_never_get_the_same_port():
+    with ThreadPoolExecutor(8) as threads:
+        ports = [port for found in threads.map(free_ports, [100] * 8) for port in found]
+    assert len(set(ports)) == 800
 
 
 def test_ports_stay_free_while_a_broker_is_down(kafka):

@@ -3,7 +3,7 @@
 import secrets
 
 import pytest
-from tests.integration.support import condition
+from tests.integration.support import condition, until
 from tests.integration.support_secure import USER, Secure
 
 pytestmark = pytest.mark.timeout(240)  # whoever comes first starts the brokers
@@ -32,7 +32,8 @@ def test_topics_are_made_through(listener, mechanism, secure):
     secure.objects.create_topic("orders")
     ready = secure.objects.until_ready("orders")
     assert ready["status"]["clusterId"] == secure.kafka.cluster_id
-    assert f"{secure.objects.namespace}.orders" in secure.kafka.admin().list_topics(timeout=30).topics
+    name = secure.objects.kafka_name("orders")
+    until(lambda: name in secure.kafka.admin().list_topics(timeout=30).topics, what="the topic to be there")
 
 
 def test_keys_of_a_secret_may_have_other_names(secure):
@@ -65,15 +66,14 @@ def test_a_changed_password_needs_no_restart(secure, operator):
     secure.objects.until_ready("before")
     pid = operator.pid
 
+    def logins():
+        connected = f"topology {secure.objects.namespace}/kafka: connected to"
+        return sum(line["message"].startswith(connected) for line in operator.log)
+
+    before = logins()
     secure.kafka.set_password(user, "the second")
     secure.secret("user", username=user, password="the second")
-    logged_in = sum("connected to" in line["message"] for line in operator.log)
-    secure.objects.until(
-        "RackTopology",
-        "kafka",
-        lambda _: sum("connected to" in line["message"] for line in operator.log) > logged_in,
-        "to have logged in with the new password",
-    )
+    until(lambda: logins() > before, what="a log-in with the new password")
     secure.objects.create_topic("after")
     secure.objects.until_ready("after")
     assert operator.pid == pid

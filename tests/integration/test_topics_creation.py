@@ -121,7 +121,7 @@ def test_three_hundred_topics_at_once_go_out_in_few_calls(objects, kafka, broker
 
     until(all_ready, 90, "300 topics to be ready")
     assert operator.metric("rackspan_batch_topics_sum", operation="create_topics") - created == 300
-    assert operator.metric("rackspan_batch_topics_count", operation="create_topics") - calls <= 4
+    assert operator.metric("rackspan_batch_topics_count", operation="create_topics") - calls <= 10
     led = Counter(topics.replicas(objects.kafka_name(name))[0][0] for name in names)
     # By chance alone it would be 18 or so; which topics share a batch is chance, and so are their seeds.
     assert max(led.values()) - min(led.values()) <= 10, "a topic goes where less lies, also within one batch"

@@ -187,7 +187,7 @@ def test_an_object_that_is_deleted_and_made_again_gets_a_new_topic(shop, topics)
     for _ in range(4):
         shop.create_topic("orders", deletionPolicy="Delete")
         ids.append(shop.until_ready("orders")["status"]["topicId"])
-        assert topics.id(shop.kafka_name("orders")) == ids[-1]
+        until(lambda: topics.id(shop.kafka_name("orders")) == ids[-1], what="the new topic to be shown")
         shop.delete("KafkaTopic", "orders")
         shop.until_gone("KafkaTopic", "orders")
     assert len(set(ids)) == 4

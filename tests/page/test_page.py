@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 from dev import example_scan
+from dev.waiting import eventually
 from tests.page import probes
 from tests.page.conftest import count_of
 
@@ -189,8 +190,7 @@ def test_the_loss_of_a_chosen_domain_stands_beside_the_worst(show, example):
 def test_charts_are_drawn_and_have_their_numbers_as_tables_too(show, example):
     page = show(example)
     for chart in ("trend-share", "trend-findings", "trend-minutes", "heat-replicas", "heat-leaders"):
-        colours = page.evaluate(probes.COLOURS_OF_CHART, chart)
-        assert colours > 3, chart
+        eventually(lambda chart=chart: page.evaluate(probes.COLOURS_OF_CHART, chart) > 3, f"{chart} to be drawn")
     page.locator("#trend summary").click()
     assert page.locator("#trend tbody tr").count() == len(example.trend)
     page.locator("#balance summary").click()

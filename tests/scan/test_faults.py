@@ -144,6 +144,7 @@ def test_one_topic_of_100_000_partitions_and_100_000_topics_of_one(rackspan, tmp
 # --- killed -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.timeout(600)  # two Sparks start at once
 @pytest.mark.parametrize("moment", [("findings", "scans")])
 def test_a_scan_that_is_killed_leaves_the_history_as_it_was(rackspan, tmp_path, moment):
     """Two at once: one is killed as soon as it writes, the other when it has written all but its manifest."""
@@ -163,11 +164,17 @@ def test_a_scan_that_is_killed_leaves_the_history_as_it_was(rackspan, tmp_path, 
         )
         for table, file in files.items()
     }
+    left = dict(scans)
+
+    def killed():
+        for table, scan in list(left.items()):
+            if list(location.glob(f"{table}/cluster=killed-at-{table}/*/killed-*")):
+                os.killpg(scan.pid, signal.SIGKILL)
+                del left[table]
+        return not left
+
     try:
-        for table, scan in scans.items():
-            written = f"{table}/cluster=killed-at-{table}/*/killed-*"
-            eventually(lambda written=written: list(location.glob(written)), "it to write", timeout=150, interval=0.005)
-            os.killpg(scan.pid, signal.SIGKILL)
+        eventually(killed, "both to write", timeout=400, interval=0.005)
     finally:
         for scan in scans.values():
             if scan.poll() is None:

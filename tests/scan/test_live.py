@@ -4,6 +4,7 @@ import threading
 
 import pytest
 from confluent_kafka.admin import NewTopic
+from dev.waiting import eventually
 from tests.scan.conftest import NOON
 
 from rackspan.jobs.clusters import live
@@ -18,8 +19,14 @@ def create(cluster, *topics):
     """Topics by name and replica lists, and wait until every broker knows of them."""
     made = [NewTopic(name, len(lists), replica_assignment=[list(row) for row in lists]) for name, lists in topics]
     admin = cluster.admin()
-    for answer in admin.create_topics(made, operation_timeout=30).values():
+    for answer in admin.create_topics(made).values():
         answer.result(60)
+    names = {name for name, _ in topics}
+
+    def known():
+        return all(names <= cluster.known_to(broker).topics.keys() for broker in cluster.racks)
+
+    eventually(known, f"every broker to know {names}")
 
 
 @pytest.fixture
@@ -98,6 +105,7 @@ def test_a_broker_that_does_not_answer_is_found_and_a_cluster_that_does_not_is_a
     scan = ("scan", "--bootstrap-server", cluster.bootstrap(), "-o", "json")
     assert rackspan(*scan).json["summary"]["findings"] == 0
     cluster.stop_broker(2)
+    eventually(lambda: all(2 not in cluster.known_to(broker).brokers for broker in (0, 1)), "broker 2 to be gone")
     ran = rackspan(*scan)
     assert ran.code == 1
     found = {(row["rule"], row["topic"], row["partition"]) for row in ran.json["findings"]}
