@@ -136,7 +136,7 @@ def test_definitions_that_are_applied_after_the_operator(control_plane_factory, 
     operator.launch()
     try:
         words = "the API server does not serve KafkaTopic, RackTopology, ComplianceReport"
-        until(lambda: any(words in line["message"] for line in operator.log), what="the operator to say what is missing")
+        until(lambda: any(words in line["message"] for line in operator.log), what="the operator to say what it misses")
         assert operator.get("/readyz")[0] == 503
         assert operator.get("/healthz")[0] == 200, "a restart would mend nothing"
         plane.kubectl.apply(REPOSITORY / "crds", arguments=["--server-side"])
