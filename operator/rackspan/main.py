@@ -36,6 +36,7 @@ HANDLERS = (lifecycle, namespaces, nodes, pods, reports, topics, topologies)
 
 _log = logging.getLogger("rackspan")
 _SERVED_SECONDS = 2.0
+"""How often it is asked whether our definitions are there."""
 
 
 async def run(settings: Settings) -> None:

@@ -288,7 +288,7 @@ class ConfluentAdmin:
             try:
                 return self._topics_within(seconds)
             except KafkaException as error:
-                self._client.poll(0)
+                self._client.poll(0)  # to hear whether any broker is left
                 if self._closed.is_set() or self._all_down or not is_local(error):
                     raise
         return self._topics_within(last)

@@ -80,7 +80,8 @@ class ClusterReconciler:
     async def _look(self) -> None:
         while True:
             if await self._lookout.look():
-                self._topics.add(sorted(self._tools.inventory.topics_of(self._key)))  # what they get depends on it
+                topics = self._tools.inventory.topics_of(self._key)
+                self._topics.add(sorted(topics))  # where a topic goes depends on those before it
             self._passed()
             await self._lookout.wait()
 
