@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rackspan.reconcile.credentials import read_credentials
@@ -16,50 +15,39 @@ if TYPE_CHECKING:
 _log = logging.getLogger("rackspan.reconcile")
 
 
-@dataclass(frozen=True, slots=True)
-class _Made:
-    admin: KafkaAdmin
-    kafka: KafkaSpec
-    credentials: Credentials
-
-
 class Session:
     """At most one client at a time."""
 
     def __init__(self, kafka: KafkaConnector, kube: Cluster) -> None:
+        self.admin: KafkaAdmin | None = None
+        """The client, where there is one."""
         self._kafka = kafka
         self._kube = kube
-        self._made: _Made | None = None
-        self._last: tuple[KafkaSpec, Credentials] | None = None
-        """What the last client was made of, for the time when Kafka fails and the API server is away as well."""
-
-    @property
-    def admin(self) -> KafkaAdmin | None:
-        """The client, where there is one."""
-        return self._made.admin if self._made else None
+        self._made_of: tuple[KafkaSpec, Credentials] | None = None
+        """Of this client, or of the last one: when Kafka fails, the API server may be away as well."""
 
     async def connect(self, topology: RackTopology, *, fresh_secrets: bool) -> KafkaAdmin:
         """A client that fits the spec and, where they are to be read again, the Secrets. Raises FailureError."""
-        made, kafka = self._made, topology.spec.kafka
-        if made is not None and made.kafka == kafka and not (fresh_secrets and kafka.secret_names):
-            return made.admin
+        kafka = topology.spec.kafka
+        known = self._made_of[1] if self._made_of and self._made_of[0] == kafka else None
+        if self.admin is not None and known is not None and not (fresh_secrets and kafka.secret_names):
+            return self.admin
         try:
             credentials = await read_credentials(kafka, topology.meta.namespace, self._kube)
         except FailureError as error:
-            if self._last is None or self._last[0] != kafka or error.failure.remedy is not Remedy.RETRY:
+            if known is None or error.failure.remedy is not Remedy.RETRY:
                 raise
-            credentials = self._last[1]  # the API server is away, which is no reason to leave Kafka
-        if made is not None and made.kafka == kafka and made.credentials == credentials:
-            return made.admin
+            credentials = known  # the API server is away, which is no reason to leave Kafka
+        if self.admin is not None and credentials == known:
+            return self.admin
         admin = await self._kafka.connect(kafka, credentials)
         await self.close()
-        self._made = _Made(admin, kafka, credentials)
-        self._last = kafka, credentials
+        self.admin, self._made_of = admin, (kafka, credentials)
         _log.info("topology %s: connected to %s", topology.key, kafka.bootstrap_servers)
         return admin
 
     async def close(self) -> None:
         """Let go of the client."""
-        made, self._made = self._made, None
-        if made is not None:
-            await made.admin.close()
+        admin, self.admin = self.admin, None
+        if admin is not None:
+            await admin.close()

@@ -101,14 +101,17 @@ class ScanLoop:
         """Look at all topologies, act, and say in how many seconds to look again. Raises FailureError."""
         inventory = self._tools.inventory
         topologies = [topology for topology in inventory.topologies.values() if self._concerns(topology)]
-        keys = [topology.key for topology in topologies]  # some may change or go while the API server answers
         if not topologies and not self._runs and self._has_listed:
             return _IDLE_SECONDS
         self._applications = any(_spec(topology).engine is ScanEngine.SPARK_APPLICATION for topology in topologies)
         await self._list()
         await self._delete_orphans()
-        pauses = [await self._look(known) for key in keys if (known := inventory.topologies.get(key)) is not None]
-        return min([_IDLE_SECONDS, *pauses])
+        pauses = [_IDLE_SECONDS]
+        for topology in topologies:
+            known = inventory.topologies.get(topology.key)  # it may change or go while the API server answers
+            if known is not None:
+                pauses.append(await self._look(known))
+        return min(pauses)
 
     # --- one topology ------------------------------------------------------------------------------------------------
 
