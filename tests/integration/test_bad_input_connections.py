@@ -163,6 +163,7 @@ def test_one_of_several_hosts_does_not_exist(secure, operator):
     )
     where = f"topology {secure.objects.namespace}/kafka: "
     told = [line["message"] for line in operator.log if line["message"].startswith(where)]
+    assert any("connected to" in line for line in told)
     assert [line for line in told if "connected to" not in line and "resolve" not in line] == []
     assert condition(secure.objects.topology(), "Connected")["status"] == "True"
 

@@ -33,6 +33,7 @@ def test_killed_in_the_middle_of_a_burst(shop, topics, operator):
         killed.set()
         made_before = {name: topics.id(name) for name in in_kafka()}
         bursting.result(60)
+    assert len(made_before) < BURST, "it was killed too late to be in the middle"
 
     operator.start()
     until(lambda: all(_is_ready(topic) for topic in shop.topics()), 90, "all topics to be Ready")
