@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from rackspan.api import compliancereport, kafkatopic, racktopology
@@ -41,15 +41,20 @@ class KubeCluster:
         self._events = events
         self._namespaces = namespaces
 
-    async def patch_status(self, ref: ObjectRef, patch: JsonObject) -> JsonObject | None:
-        """Merge into /status; None where this very object (by uid) is gone."""
-        body = {"metadata": {"uid": ref.uid}, "status": patch}
-        return await self._merge("patch_status", f"{_path(ref.kind, ref.key)}/status", body)
+    async def replace_status(self, ref: ObjectRef, status: JsonObject) -> JsonObject | None:
+        """Make this the whole status; None where this very object (by uid) is gone."""
+        try:
+            return await self._rest.replace_status("replace_status", _path(ref.kind, ref.key), ref.uid, status)
+        except (NotFoundError, ConflictError):
+            return None
 
     async def set_finalizers(self, ref: ObjectRef, finalizers: Sequence[str], version: str) -> JsonObject | None:
         """Replace the finalizers of the object as it was at `version`; None where it changed or is gone."""
         body = {"metadata": {"uid": ref.uid, "resourceVersion": version, "finalizers": list(finalizers)}}
-        return await self._merge("patch_finalizers", _path(ref.kind, ref.key), body)
+        try:
+            return await self._rest.merge("patch_finalizers", _path(ref.kind, ref.key), body)
+        except (NotFoundError, ConflictError):
+            return None
 
     async def secret(self, namespace: str, name: str) -> Mapping[str, bytes]:
         """One Secret's data. Raises FailureError when it is not there, not readable or not base64."""
@@ -103,12 +108,6 @@ class KubeCluster:
     def announce(self, announcement: Announcement) -> None:
         """Queue an Event; never waits and never fails."""
         self._events.put(announcement)
-
-    async def _merge(self, operation: str, path: str, body: dict[str, Any]) -> JsonObject | None:
-        try:
-            return await self._rest.merge(operation, path, body)
-        except (NotFoundError, ConflictError):
-            return None
 
 
 def _path(kind: str, key: ObjectKey) -> str:

@@ -13,7 +13,6 @@ from rackspan.api.labels import API_VERSION, GROUP, VERSION
 from rackspan.api.racktopology import ScanEngine
 from rackspan.kube.rest import NotFoundError, Rest, connect
 from rackspan.reconcile.failures import FailureError
-from rackspan.reconcile.status import merge_patch
 from rackspan.reports import open_reports
 from rackspan.reports.compliance_report import compliance_status, is_older
 from rackspan.reports.open_reports import open_report
@@ -82,8 +81,7 @@ async def _publish_compliance_report(
         engine=engine,
     )
     # Not by apply: of a map that loses its last key, such as the counts by rule, it leaves a null, which is refused.
-    patch = {"metadata": {"uid": present["metadata"]["uid"]}, "status": merge_patch(before, status.to_dict())}
-    await rest.merge("patch_report_status", f"{path}/status", patch)
+    await rest.replace_status("replace_report_status", path, present["metadata"]["uid"], status.to_dict())
     return True
 
 

@@ -20,7 +20,7 @@ from rackspan.metrics import KUBE_SECONDS
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 config: Any = _config  # its functions are not annotated
@@ -28,6 +28,9 @@ config: Any = _config  # its functions are not annotated
 _TIMEOUT_SECONDS = 30
 _NOT_FOUND = 404
 _CONFLICT = 409
+_UNPROCESSABLE = 422
+_TEST_FAILED = "the server rejected our request due to an error in our request"
+"""All that the API server says of a JSON patch whose test fails; what it finds invalid, it names."""
 _DENIED = (401, 403)
 
 
@@ -80,6 +83,19 @@ class Rest:
         """JSON merge patch (RFC 7396)."""
         return await self._call(operation, "PATCH", path, patch, {"Content-Type": "application/merge-patch+json"})
 
+    async def replace_status(self, operation: str, path: str, uid: str, status: Mapping[str, Any]) -> dict[str, Any]:
+        """Make `status` the whole status of this very object, by JSON patch (RFC 6902).
+
+        A merge would leave what an earlier write put there when the answer to that write was lost. Raises ConflictError
+        where another object has the name by now.
+        """
+        patch = [
+            {"op": "test", "path": "/metadata/uid", "value": uid},  # of a status, uids that differ are no conflict
+            {"op": "add", "path": "/status", "value": status},
+        ]
+        headers = {"Content-Type": "application/json-patch+json"}
+        return await self._call(operation, "PATCH", f"{path}/status", patch, headers)
+
     async def apply(self, operation: str, path: str, body: Mapping[str, Any], *, manager: str) -> dict[str, Any]:
         """Server-side apply: create, or make the fields that `manager` owns these and no others."""
         query = f"{path}?fieldManager={manager}&force=true"
@@ -94,7 +110,12 @@ class Rest:
         await self._api.close()
 
     async def _call(
-        self, operation: str, method: str, path: str, body: Mapping[str, Any] | None, headers: dict[str, str]
+        self,
+        operation: str,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | Sequence[Any] | None,
+        headers: dict[str, str],
     ) -> dict[str, Any]:
         started = time.perf_counter()
         try:
@@ -124,7 +145,7 @@ def _error(method: str, path: str, status: int, text: bytes) -> Exception:
         message = text[:200].decode(errors="replace")
     if status == _NOT_FOUND:
         return NotFoundError(message)
-    if status == _CONFLICT:
+    if status == _CONFLICT or (status == _UNPROCESSABLE and message == _TEST_FAILED):
         return ConflictError(message)
     what = f"{method} {path}: {status} {message}"
     if status in _DENIED:

@@ -1,4 +1,4 @@
-"""Writes statuses: only when they changed, many side by side, and never two for one object at once."""
+"""Writes statuses: whole, only when they changed, and many side by side."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from rackspan.metrics import ERRORS
 from rackspan.reconcile.failures import FailureError
-from rackspan.reconcile.status import merge_patch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,24 +24,24 @@ class StatusWriter:
     def __init__(self, kube: Cluster) -> None:
         self._kube = kube
         self._slots = asyncio.Semaphore(_AT_ONCE)
-        self._unwritten: dict[str, Mapping[str, Any]] = {}
-        """By uid, what the API server has of a status whose last write failed: the caller may know more by now."""
+        self._uncertain: set[str] = set()
+        """By uid, objects whose status may be any that was sent since: the answer to a write was an error, or none."""
 
-    async def write(self, ref: ObjectRef, old: Mapping[str, Any], new: Mapping[str, Any]) -> JsonObject | None:
+    async def write(self, ref: ObjectRef, old: Mapping[str, Any], new: JsonObject) -> JsonObject | None:
         """The object as it is after the write; None where nothing had to be written or the object is gone.
 
-        Raises FailureError where the API server did not take it; the caller tries again later.
+        The status is replaced as a whole, so that nothing stays of a write whose answer was lost. Raises FailureError
+        where the API server did not take it; the caller tries again later.
         """
-        patch = merge_patch(self._unwritten.get(ref.uid, old), new)
-        if not patch:
+        if old == new and ref.uid not in self._uncertain:
             return None
+        self._uncertain.add(ref.uid)
         async with self._slots:
             try:
-                written = await self._kube.patch_status(ref, patch)
+                written = await self._kube.replace_status(ref, new)
             except FailureError as error:
-                self._unwritten.setdefault(ref.uid, old)
                 ERRORS.labels(error.failure.remedy, error.failure.reason).inc()
                 _log.warning("status of %s %s was not written: %s", ref.kind, ref.key, error)
                 raise
-        self._unwritten.pop(ref.uid, None)
+        self._uncertain.discard(ref.uid)
         return written

@@ -1,91 +1,51 @@
-"""A status is written when it changed, and only what changed."""
+"""A status is written when it changed, and what it does not say is gone from the API server."""
 
 import asyncio
+import contextlib
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rackspan.api.meta import ObjectKey
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import ObjectRef
-from rackspan.reconcile.status import merge_patch
 from rackspan.reconcile.statuses import StatusWriter
-
-keys = st.sampled_from(["a", "b", "c", "d"])
-values = st.recursive(
-    st.integers() | st.text(max_size=3) | st.lists(st.integers(), max_size=2),
-    lambda inner: st.dictionaries(keys, inner, max_size=3),
-    max_leaves=8,
-)
-documents = st.dictionaries(keys, values, max_size=4)
-
-
-def applied(target, patch):
-    """MergePatch of RFC 7396, section 2, to the letter."""
-    if not isinstance(patch, dict):
-        return patch
-    result = dict(target) if isinstance(target, dict) else {}
-    for name, value in patch.items():
-        if value is None:
-            result.pop(name, None)
-        else:
-            result[name] = applied(result.get(name), value)
-    return result
-
-
-@settings(deadline=None)
-@given(documents, documents)
-def test_the_patch_turns_the_old_document_into_the_new_one(old, new):
-    assert applied(old, merge_patch(old, new)) == new
-
-
-@settings(deadline=None)
-@given(documents)
-def test_nothing_changed_is_nothing_to_write(document):
-    assert merge_patch(document, document) == {}
-
-
-@settings(deadline=None)
-@given(documents, documents)
-def test_what_is_equal_is_not_in_the_patch(old, new):
-    patch = merge_patch(old, new)
-    assert not [key for key in patch if key in old and key in new and old[key] == new[key]]
-
 
 REF = ObjectRef("KafkaTopic", ObjectKey("shop", "orders"), "uid-1")
 AWAY = FailureError(Failure(Reason.API_SERVER_UNREACHABLE, "connection refused", Remedy.RETRY))
 
 
 class Kube:
-    """An API server that holds one status, and takes as many patches at once as come."""
+    """An API server that holds one status. `answers` says of each write in turn how it goes, and beyond: well."""
 
-    def __init__(self, status=None, failing=0):
-        self.status, self.failing = dict(status or {}), failing
-        self.patches, self.at_once, self.most_at_once = [], 0, 0
+    def __init__(self, status=None, answers=()):
+        self.status, self.answers = dict(status or {}), list(answers)
+        self.writes, self.at_once, self.most_at_once = [], 0, 0
 
-    async def patch_status(self, ref, patch):
-        self.patches.append(patch)
+    async def replace_status(self, ref, status):
+        self.writes.append(status)
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
         await asyncio.sleep(0)
         self.at_once -= 1
-        if self.failing:
-            self.failing -= 1
+        answer = self.answers.pop(0) if self.answers else "taken"
+        if answer != "refused":
+            self.status = dict(status)
+        if answer != "taken":
             raise AWAY
-        self.status = applied(self.status, patch)
         return {"status": self.status}
 
 
 async def test_an_unchanged_status_is_not_written():
     kube = Kube()
     assert await StatusWriter(kube).write(REF, {"a": 1}, {"a": 1}) is None
-    assert kube.patches == []
+    assert kube.writes == []
 
 
 async def test_a_write_that_failed_is_made_up_for_by_the_next_one():
-    kube = Kube({"topicId": "x", "partitions": 3}, failing=1)
+    kube = Kube({"topicId": "x", "partitions": 3}, ["refused"])
     writer = StatusWriter(kube)
     old, new = dict(kube.status), {"topicId": "x", "partitions": 6}
     with pytest.raises(FailureError):
@@ -100,5 +60,41 @@ async def test_many_statuses_are_written_side_by_side_but_not_all_at_once():
     writer = StatusWriter(kube)
     refs = [ObjectRef("KafkaTopic", ObjectKey("shop", str(number)), str(number)) for number in range(100)]
     await asyncio.gather(*(writer.write(ref, {}, {"a": number}) for number, ref in enumerate(refs)))
-    assert len(kube.patches) == 100
+    assert len(kube.writes) == 100
     assert 1 < kube.most_at_once <= 20
+
+
+async def test_a_field_whose_write_was_not_answered_is_gone_when_the_next_status_has_none():
+    kube = Kube(answers=["lost"])
+    writer = StatusWriter(kube)
+    with pytest.raises(FailureError):
+        await writer.write(REF, {}, {"plan": {"hash": "a1"}})
+    assert kube.status == {"plan": {"hash": "a1"}}
+    await writer.write(REF, {}, {})
+    assert kube.status == {}
+
+
+statuses = st.dictionaries(
+    st.sampled_from("abc"), st.integers(0, 2) | st.dictionaries(st.sampled_from("xy"), st.just(1))
+)
+
+
+@given(
+    st.lists(st.tuples(statuses, st.sampled_from(["taken", "refused", "lost"]), st.booleans()), max_size=8), statuses
+)
+def test_whichever_answers_are_lost_the_next_write_that_is_answered_settles_the_status(history, last):
+    """`heard`: whether the watch tells the caller what the API server has; else it believes what it wanted to write."""
+
+    async def story():
+        kube = Kube(answers=[answer for _, answer, _ in history])
+        writer = StatusWriter(kube)
+        believed = {}
+        for status, _, heard in history:
+            with contextlib.suppress(FailureError):
+                await writer.write(REF, believed, status)
+            believed = dict(kube.status) if heard else status
+        kube.answers = []
+        await writer.write(REF, believed, last)
+        assert kube.status == last
+
+    asyncio.run(story())
