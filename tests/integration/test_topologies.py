@@ -196,8 +196,12 @@ def test_a_broker_whose_rack_has_more_steps_than_there_are_levels_is_told(object
 
 
 def test_a_missing_rack_label_stops_placing_and_names_the_broker(topology, topics, relabel):
-    topology.create_topic("old", placement={"brokers": {"exclude": ["5"]}})
-    topology.until_ready("old")
+    topics.create(topology.kafka_name("old"), [[0, 2, 3], [4, 3, 1]])
+    topology.create_topic("old", partitions=2)
+    topics.create(topology.kafka_name("there"), [[0, 2, 3], [0, 2, 5]])
+    topology.create_topic("there", partitions=2)
+    for name in ("old", "there"):
+        topology.until_ready(name)
     relabel(5, dict.fromkeys(LEVELS.values()))
     found = topology.until_topology("Ready", "False", "MissingRacks")
     assert found["status"]["missingRacks"] == {"count": 1, "brokers": [5]}
@@ -206,7 +210,11 @@ def test_a_missing_rack_label_stops_placing_and_names_the_broker(topology, topic
     topic = topology.until_stalled("new", "MissingRacks")
     assert "broker 5 has no rack id while others have one" in message(topic)
     assert not topics.exists(topology.kafka_name("new"))
-    topology.until_ready("old")
+    there = topology.until_not_ready("there", "MissingRacks")
+    assert condition(there, "Compliant")["status"] == "Unknown"
+    assert message(there, "Compliant") == "1 partition cannot be judged: no rack is known of brokers 5"
+    old = topology.until_ready("old")
+    assert condition(old, "Compliant")["status"] == "True", "no replica of it is there"
     relabel(5, {LEVELS["region"]: "us", ZONE_LABEL: "us-1a", RACK_LABEL: "r2"})
     topology.until_ready("new")
     topology.until_topology()

@@ -13,7 +13,7 @@ from tests.property.strategies import loads, rows, sites, sized
 from rackspan.core.compliance import judge
 from rackspan.core.placement import ClusterView, PlacementSpec, Spread, Unsatisfiable
 from rackspan.core.placement.multilevel import MultiLevel
-from rackspan.core.topology import RackTree
+from rackspan.core.topology import Broker, RackTree
 
 SEEDS = st.integers(0, 2**63 - 1)
 
@@ -95,6 +95,26 @@ def test_the_judge_agrees_with_the_definition_on_verdict_and_moves(data):
     assert (~verdict.broken).tolist() == fair
     assert verdict.moves_of.tolist() == moves
     assert {finding.partition for finding in verdict.findings} == {at for at, good in enumerate(fair) if not good}
+    counted(len(current))
+
+
+@given(st.data())
+def test_a_verdict_holds_wherever_a_broker_stands_whose_rack_is_not_known(data):
+    tree, size = data.draw(sized(spoiled=True))
+    current = data.draw(rows(tree, size, data.draw(st.integers(1, 6))))
+    lost = Broker(len(tree.brokers))
+    verdict = judge(RackTree(tree.levels, (*tree.brokers, lost)), current)
+    racks = {broker.rack for broker in tree.brokers if broker.eligible}
+    wholes = [RackTree(tree.levels, (*tree.brokers, replace(lost, rack=rack))) for rack in racks]
+    fair = [
+        {held <= set(sites(one)) and oracle.fair(sites(one), held) for one in wholes}
+        for held in map(frozenset, current)
+    ]
+    for at, found in enumerate(fair):
+        if verdict.unknown[at]:
+            assert False in found
+        else:
+            assert found == {not verdict.broken[at]}
     counted(len(current))
 
 

@@ -5,13 +5,19 @@ A placement is compliant when every domain that holds replicas of a partition sp
 no broker holds two, and each broker is one the tree knows and finds eligible. A broker that is offline still counts:
 what lies on it is not out of place.
 
+Where the racks of some brokers are not known and those of others are, a partition's verdict is unknown if it has a
+replica on such a broker, or if it depends on which of the known domains such a broker stands in. More capacity never
+makes an unfair split fair, so what is unfair over the brokers that are known is so wherever the others stand, and what
+is fair with one more broker in every domain is fair wherever they stand.
+
 All partitions of one replication factor are judged at once. A first pass compares each replica's domain with the
 window of the fair split, column by column; only partitions that fail are looked at in detail.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import lru_cache
 from heapq import merge
 from itertools import islice
 
@@ -21,12 +27,13 @@ import numpy.typing as npt
 from rackspan.core.fairness import fair_windows
 from rackspan.core.moves import holding, most_kept_by
 from rackspan.core.placement.model import Placement, Spread, Unsatisfiable
-from rackspan.core.topology import IntArray, Level, RackTree, domain_name
+from rackspan.core.topology import Broker, IntArray, Level, RackTree, domain_name
 
 BoolArray = npt.NDArray[np.bool_]
 BROKER_LEVEL = "broker"
 _NONE = -1  # beyond the end of a shorter row
 _BLOCK = 1 << 22  # cells of the largest table of partitions and brokers held at once
+_BEYOND_IDS = 1 << 31  # broker ids are of 32 bits
 
 
 class Reason(StrEnum):
@@ -80,18 +87,25 @@ class Compliance:
     The verdict on the partitions of a topic.
 
     `broken` and `moves_of`, shape (partitions,): out of compliance or not, and the fewest moves that would mend it.
-    `unfair` counts per level the partitions with an unfair split there.
+    `unfair` counts per level the partitions with an unfair split there. `unknown`, shape (partitions,): neither one nor
+    the other can be said, because the rack of a broker is not known.
     """
 
     broken: BoolArray
     moves_of: IntArray
     unfair: dict[str, int]
+    unknown: BoolArray
     _details: "tuple[_Detail, ...]" = field(repr=False, default=())
 
     @property
     def partitions(self) -> int:
-        """How many partitions were judged."""
-        return len(self.broken)
+        """How many partitions there are a verdict on."""
+        return len(self.broken) - self.undecided
+
+    @property
+    def undecided(self) -> int:
+        """How many partitions cannot be judged."""
+        return int(np.count_nonzero(self.unknown))
 
     @property
     def non_compliant(self) -> int:
@@ -100,8 +114,8 @@ class Compliance:
 
     @property
     def compliant(self) -> bool:
-        """Whether all partitions are compliant."""
-        return not self.broken.any()
+        """Whether all partitions are known to be compliant."""
+        return not (self.broken.any() or self.unknown.any())
 
     @property
     def moves(self) -> int:
@@ -151,14 +165,48 @@ def judge(
     skews = allowed_skews(tree, spread)
     rows = replicas if isinstance(replicas, Placement | np.ndarray) else Placement(replicas)
     count = len(rows)
-    verdicts = _Verdicts(
-        np.zeros(count, dtype=bool), np.zeros(count, dtype=np.int64), dict.fromkeys(tree.levels, 0), []
-    )
+    verdicts, unknown = _no_verdicts(tree, count), np.zeros(count, dtype=bool)
+    readings = _readings(tree)
     for partitions, matrix in _by_size(rows):
-        if matrix.shape[1]:
+        if not matrix.shape[1]:
+            continue
+        if readings is None:
             _judge_size(tree, partitions, tree.positions(matrix), matrix, skews, verdicts)
+            continue
+        lost = _any_of(np.isin(matrix, readings.missing))
+        unknown[partitions[lost]] = True
+        at, known = partitions[~lost], matrix[~lost]
+        doubts = _no_verdicts(tree, count)
+        _judge_size(readings.least, at, readings.least.positions(known), known, skews, verdicts)
+        _judge_size(readings.most, at, readings.most.positions(known), known, skews, doubts)
+        unknown |= doubts.broken & ~verdicts.broken
     verdicts.details.sort(key=lambda detail: int(detail.partitions[0]))
-    return Compliance(verdicts.broken, verdicts.moves_of, verdicts.unfair, tuple(verdicts.details))
+    return Compliance(verdicts.broken, verdicts.moves_of, verdicts.unfair, unknown, tuple(verdicts.details))
+
+
+def _no_verdicts(tree: RackTree, count: int) -> _Verdicts:
+    return _Verdicts(np.zeros(count, dtype=bool), np.zeros(count, dtype=np.int64), dict.fromkeys(tree.levels, 0), [])
+
+
+@dataclass(frozen=True, slots=True)
+class _Readings:
+    """A tree with gaps, read in two ways: the least room that its domains may have, and the most."""
+
+    missing: tuple[int, ...]
+    least: RackTree
+    most: RackTree
+
+
+@lru_cache(maxsize=512)
+def _readings(tree: RackTree) -> _Readings | None:
+    """None where no broker lacks a rack that others have. Domains are the same, in the same order, in both readings."""
+    missing = tree.missing_racks
+    if not missing:
+        return None
+    least = RackTree(tree.levels, tuple(replace(b, eligible=b.eligible and b.rack is not None) for b in tree.brokers))
+    usable = sorted({broker.rack for broker in least.brokers if broker.rack is not None and broker.eligible})
+    more = (Broker(_BEYOND_IDS + at, rack) for at, rack in enumerate(usable))
+    return _Readings(missing, least, RackTree(tree.levels, (*least.brokers, *more)))
 
 
 def allowed_skews(tree: RackTree, spread: Iterable[Spread]) -> dict[int, tuple[int, bool]]:

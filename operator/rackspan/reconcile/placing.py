@@ -129,10 +129,12 @@ def _in_place(spec: KafkaTopicSpec, replicas: Sequence[Sequence[int]], scene: Sc
     if spec.placement.assignment:
         return right_size
     try:
-        broken = judged(spec, right_size, scene).broken
+        found = judged(spec, right_size, scene)
     except FailureError:
         return []
-    return [row for row, wrong in zip(right_size, broken.tolist(), strict=True) if not wrong]
+    if found.undecided:  # a promise that half of the partitions were asked for would change when the others are known
+        return []
+    return [row for row, wrong in zip(right_size, found.broken.tolist(), strict=True) if not wrong]
 
 
 def eligible_tree(spec: KafkaTopicSpec, scene: Scene) -> RackTree:
@@ -162,12 +164,11 @@ def against_assignment(wanted: Assignment, replicas: Sequence[Sequence[int]]) ->
 
 
 def judged(spec: KafkaTopicSpec, replicas: Sequence[Sequence[int]], scene: Scene) -> Compliance:
-    """Compliance of what Kafka holds. Raises FailureError where it cannot be judged: a rack is not known."""
-    unknown = {row.id for row in scene.racks.missing}
-    touched = sorted(unknown.intersection(broker for row in replicas for broker in row))
-    if touched and not scene.racks.ignore_missing:
-        brokers = ", ".join(map(str, touched))
-        raise _failure(Reason.MISSING_RACKS, f"the racks of brokers {brokers} are not known")
+    """Compliance of what Kafka holds, unknown for the partitions that depend on a rack that is not known.
+
+    Raises FailureError where none can be judged: no rack or a level is not known.
+    """
+    _refuse_if_no_rack_is_known(scene)
     return judge(eligible_tree(spec, scene), replicas, spreads(spec, scene))
 
 

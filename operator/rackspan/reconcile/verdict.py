@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from rackspan.reconcile.worker import Outcome
 
 PAUSED = "Paused"
+_MAX_NAMED = 10
+"""Brokers that a message names."""
 _TRUE, _FALSE, _UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
 
 
@@ -137,9 +139,8 @@ def _judge(topic: KafkaTopic, seen: TopicSeen, scene: Scene, plan: TopicPlan | N
         found = judged(spec, seen.replicas, scene)
     except FailureError as error:
         return _Judgement(None, _Told(_UNKNOWN, error.failure.reason, error.failure.message))
-    total = len(seen.replicas)
     compliance = ComplianceStatus(
-        partitions=total,
+        partitions=found.partitions,
         non_compliant=found.non_compliant,
         moves=plan.lower_bound if plan is not None and plan.feasible else found.moves,
         samples=tuple(
@@ -153,18 +154,25 @@ def _judge(topic: KafkaTopic, seen: TopicSeen, scene: Scene, plan: TopicPlan | N
             for finding in found.sample(MAX_SAMPLES)
         ),
     )
-    if found.non_compliant == 0:
-        return _Judgement(compliance, _Told(_TRUE, Reason.COMPLIANT, f"all {total} partitions are spread as asked"))
-    first = found.sample(1)[0]
-    return _Judgement(
-        compliance,
-        _Told(
-            _FALSE,
-            Reason.NOT_COMPLIANT,
-            f"{found.non_compliant} of {total} partitions are not spread as asked; "
-            f"{found.moves} replicas would have to move; partition {first.partition}: {_sentence(first)}",
-        ),
-    )
+    return _Judgement(compliance if found.partitions else None, _verdict(found, scene))
+
+
+def _verdict(found: core.Compliance, scene: Scene) -> _Told:
+    """What is wrong for certain comes before what is not known."""
+    unknown = ""
+    if found.undecided:
+        brokers = ", ".join(str(row.id) for row in scene.racks.missing[:_MAX_NAMED])
+        unknown = f"{plural(found.undecided, 'partition')} cannot be judged: no rack is known of brokers {brokers}"
+    if found.non_compliant:
+        first = found.sample(1)[0]
+        message = (
+            f"{found.non_compliant} of {found.partitions} partitions are not spread as asked; "
+            f"{found.moves} replicas would have to move; partition {first.partition}: {_sentence(first)}"
+        )
+        return _Told(_FALSE, Reason.NOT_COMPLIANT, f"{message}; {unknown}" if unknown else message)
+    if unknown:
+        return _Told(_UNKNOWN, Reason.MISSING_RACKS, unknown)
+    return _Told(_TRUE, Reason.COMPLIANT, f"all {found.partitions} partitions are spread as asked")
 
 
 def _sentence(finding: core.Finding) -> str:

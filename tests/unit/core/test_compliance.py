@@ -117,3 +117,38 @@ def test_a_spread_to_be_refused_excuses_no_full_rack():
 def test_a_spread_over_a_level_that_is_not_there_is_refused():
     with pytest.raises(TopologyError, match="rack"):
         judge(NINE, [(0, 3, 6)], [Spread("rack")])
+
+
+# -- racks that are not known ----------------------------------------------------------------------------------------
+
+
+def with_gap(*, eligible=True):
+    """NINE, but nobody knows where broker 8 stands."""
+    brokers = [Broker(broker.id, None, eligible=eligible) if broker.id == 8 else broker for broker in NINE.brokers]
+    return RackTree(NINE.levels, tuple(brokers))
+
+
+def test_a_broker_whose_rack_is_not_known_is_no_domain_of_its_own():
+    verdict = judge(with_gap(), [(0, 3, 6), (0, 1, 3), (0, 3, 8), (0, 3, 6, 1)])
+    assert verdict.broken.tolist() == [False, True, False, False]
+    assert verdict.unknown.tolist() == [False, False, True, False]
+    assert verdict.moves_of.tolist() == [0, 1, 0, 0]
+    assert (verdict.partitions, verdict.undecided, verdict.compliant) == (3, 1, False)
+    assert verdict.findings == (Finding(1, "zone", "/00", Reason.TOO_MANY_REPLICAS, 1),)
+
+
+def test_a_verdict_that_depends_on_where_a_broker_stands_is_unknown():
+    tree = RackTree(("zone",), (*(Broker(at, ("a",)) for at in range(4)), Broker(4, ("b",)), Broker(5)))
+    verdict = judge(tree, [(0, 1, 2, 4), (0, 4), (0, 1)])  # zone b is full, unless broker 5 stands there
+    assert verdict.unknown.tolist() == [True, False, False]
+    assert verdict.broken.tolist() == [False, False, True]
+
+
+def test_findings_name_the_same_domains_with_a_gap_and_without():
+    columns = judge(with_gap(), [(6, 7, 0)]).columns
+    assert [with_gap().nodes[1].paths[at] for at in columns.domain.tolist()] == [("02",)]
+
+
+def test_nothing_is_unknown_where_no_broker_has_a_rack():
+    tree = RackTree(("zone",), (Broker(0), Broker(1)))
+    assert judge(tree, [(0, 1)]).compliant

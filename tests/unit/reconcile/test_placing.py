@@ -141,12 +141,23 @@ def test_durability_over_a_level_that_is_not_there_is_told():
 # -- judging ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_rack_that_is_not_known_cannot_be_judged_and_one_that_does_not_matter_can_be_unknown():
+def test_a_rack_that_is_not_known_leaves_open_only_what_depends_on_it():
     where = scene({**EVEN, 6: None})
     assert judged(topic().spec, FAIR, where).compliant
-    failure = refused({}, where, call=lambda spec, where: judged(topic(**spec).spec, ((0, 1, 6),), where))
-    assert failure.reason == "MissingRacks"
-    assert "brokers 6" in failure.message
+    assert judged(topic().spec, (*FAIR, (0, 1, 6)), where).unknown.tolist() == [False, False, False, True]
+
+
+def test_nothing_can_be_judged_while_no_rack_is_known():
+    call = refused({}, scene(dict.fromkeys(EVEN)), call=lambda spec, where: judged(topic(**spec).spec, FAIR, where))
+    assert call.reason == "MissingRacks"
+    assert "no broker's rack is known; broker 0" in call.message
+
+
+def test_min_insync_waits_until_all_partitions_can_be_judged():
+    where = scene({**EVEN, 6: None})
+    wanted = topic(durability={"minDomains": {"zone": 2}}).spec
+    assert wanted_config(wanted, FAIR, where) == {"min.insync.replicas": "2"}
+    assert wanted_config(wanted, (*FAIR, (0, 1, 6)), where) == {}
 
 
 def test_an_assignment_is_compared_partition_by_partition():

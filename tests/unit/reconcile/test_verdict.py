@@ -177,6 +177,20 @@ def test_what_cannot_be_judged_is_unknown():
     assert told(status, "Ready") == ("False", "MissingRacks")
 
 
+def test_what_is_unknown_spoils_only_what_depends_on_it():
+    where = scene({**EVEN, 6: None})
+    status = concluded(outcome(topic(), FAIR), where)
+    assert told(status, "Compliant") == ("True", "Compliant")
+    assert told(status, "Ready") == ("True", "InSync")
+    mixed = concluded(outcome(topic(), ((0, 1, 6), FAIR[1], (0, 3, 1))), where)
+    assert told(mixed, "Compliant") == ("False", "NotCompliant")
+    assert (mixed.compliance.partitions, mixed.compliance.non_compliant) == (2, 1)
+    assert sentence(mixed, "Compliant") == (
+        "1 of 2 partitions are not spread as asked; 1 replicas would have to move; partition 2: zone /z0 holds 1 too "
+        "many; 1 partition cannot be judged: no rack is known of brokers 6"
+    )
+
+
 # -- what is under way, or wrong -------------------------------------------------------------------------------------
 
 

@@ -46,18 +46,20 @@ def examine(truth: Truth, partitions: Partitions, min_insync: IntArray, expectat
     count = len(partitions)
     broken, moves_of = np.zeros(count, dtype=bool), np.zeros(count, dtype=np.int64)
     unfair = Counter(dict.fromkeys(truth.tree.levels, 0))
-    judged: BoolArray = ~np.logical_or.reduce(np.isin(partitions.replicas, truth.missing), axis=1)
-    parts = [*_health(partitions, min_insync), *_about_topics(partitions, Rule.NOT_JUDGED, ~judged)]
+    judged = np.ones(count, dtype=bool)
+    parts = [*_health(partitions, min_insync)]
     for expectation, rows in _by_expectation(partitions, expectations):
         some = partitions.rows(rows)
         parts.append(_replication_factor(some, expectation))
-        at = rows[judged[rows]]
-        some = partitions.rows(at)
         verdict, found = _compliance(truth, some, expectation)
-        broken[at], moves_of[at] = verdict.broken, verdict.moves_of
+        broken[rows], moves_of[rows], judged[rows] = verdict.broken, verdict.moves_of, ~verdict.unknown
         unfair.update(verdict.unfair)
-        parts += [found, *_insync(truth, some, min_insync, verdict.broken, expectation)]
-    parts.append(_unmanaged(partitions, expectations))
+        sure = ~verdict.unknown
+        parts += [
+            found,
+            *_insync(truth, some.rows(np.flatnonzero(sure)), min_insync, verdict.broken[sure], expectation),
+        ]
+    parts += [*_about_topics(partitions, Rule.NOT_JUDGED, ~judged), _unmanaged(partitions, expectations)]
     return Examined(_once(Findings.joined(parts)), broken, moves_of, judged, unfair)
 
 
@@ -156,7 +158,7 @@ def _against_assignment(partitions: Partitions, assignment: Sequence[Sequence[in
     wrong = np.flatnonzero(broken)
     reason = np.full(len(wrong), _DIFFERS, dtype=np.int64)
     found = _rows_about(Rule.NOT_COMPLIANT, partitions, wrong, moves=moves[wrong], reason=reason)
-    return Compliance(broken, moves, {}), found
+    return Compliance(broken, moves, {}, np.zeros(len(partitions), dtype=bool)), found
 
 
 def _insync(

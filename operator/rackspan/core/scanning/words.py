@@ -17,7 +17,7 @@ _COMPLIANCE: Mapping[str, str] = {
 _MESSAGES: Mapping[Rule, str] = {
     Rule.OFFLINE: "no leader: nobody can read or write it",
     Rule.UNDER_REPLICATED: "{lacking} not in sync",
-    Rule.NOT_JUDGED: "the rack of a broker that holds replicas is not known",
+    Rule.NOT_JUDGED: "the rack of a broker is not known, and whether it is spread as asked depends on that",
     Rule.REPLICA_ON_DRAINED_BROKER: "broker {broker} is drained and still holds a replica",
     Rule.MIN_INSYNC_TOO_SMALL: "min.insync.replicas is {lack} too small for the durability asked",
     Rule.MIN_INSYNC_TOO_LARGE: "min.insync.replicas is {excess} too large: losses that should be survived stop writes",
