@@ -23,6 +23,7 @@ from rackspan.kube.scan_runs import KubeScanRuns
 from rackspan.placers import load_placers
 from rackspan.reconcile.controller import Controller
 from rackspan.reconcile.failures import FailureError
+from rackspan.reconcile.finalizers import Finalizers
 from rackspan.reconcile.inventory import Inventory
 from rackspan.reconcile.scans.loop import ScanTools
 from rackspan.reconcile.statuses import StatusWriter
@@ -53,6 +54,7 @@ async def run(settings: Settings) -> None:
         kube=kube,
         kafka=ConfluentConnector(),
         statuses=StatusWriter(kube),
+        finalizers=Finalizers(kube),
         placers=load_placers(),
         resync_seconds=settings.resync_seconds,
     )

@@ -9,7 +9,7 @@ import signal
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -449,6 +449,11 @@ class Topics:
 
     def exists(self, name: str) -> bool:
         return self._describe(name) is not None
+
+    def existing(self, names: Iterable[str]) -> list[str]:
+        """Those of the names that Kafka shows a topic of."""
+        answers = self.admin.describe_topics(TopicCollection(list(names)))
+        return [name for name, answer in answers.items() if _known(answer) is not None]
 
     def id(self, name: str) -> str:
         """The topic's id as Kafka's own tools print it. Brokers learn of a new topic one after the other."""

@@ -7,7 +7,7 @@ VERSION: Final = "v1alpha1"
 API_VERSION: Final = f"{GROUP}/{VERSION}"
 
 FINALIZER: Final = f"{GROUP}/finalizer"
-"""Only on KafkaTopics with deletionPolicy Delete: the topic goes before its object does."""
+"""On every KafkaTopic that the operator manages: it has the last word on what becomes of the topic in Kafka."""
 
 PAUSED: Final = f"{GROUP}/paused"
 """Annotation: "true" leaves the topic alone, whatever its spec says."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rackspan.api import compliancereport, kafkatopic, racktopology
 from rackspan.api.compliancereport import ComplianceReport
@@ -13,6 +13,7 @@ from rackspan.api.labels import SCAN_NOW
 from rackspan.api.meta import ObjectKey
 from rackspan.metrics import forget_report, forget_topology
 from rackspan.reconcile.cluster import ClusterReconciler
+from rackspan.reconcile.deletion import has_finalizer
 from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.scans.decision import fingerprint
 from rackspan.reconcile.scans.loop import ScanLoop, ScanTools
@@ -39,7 +40,7 @@ class Controller:
         self._tools = tools
         self._stall_seconds = stall_seconds
         self._loops: dict[ObjectKey, tuple[ClusterReconciler, asyncio.Task[None]]] = {}
-        self._shapes: dict[ObjectKey, object] = {}
+        self._shapes: dict[ObjectKey, _Shape] = {}
         self._generations: dict[ObjectKey, tuple[str, int]] = {}
         self._started = False
         self._scans = ScanLoop(scans, self._scans_changed)
@@ -113,10 +114,10 @@ class Controller:
         topic = self.inventory.topics.get(key)
         if topic is None:
             return
-        shape = _shape(topic)
-        if self._shapes.get(topic.key) == shape:
-            return  # nothing but the status that was just written
+        shape, before = _shape(topic), self._shapes.get(topic.key)
         self._shapes[topic.key] = shape
+        if before is not None and before.wish == shape.wish and (shape.guarded or not before.guarded):
+            return  # nothing but the status, or the finalizer, that was just written
         self._loop(topic.topology)
         self._wake([topic])
 
@@ -308,7 +309,15 @@ def _key(body: Mapping[str, Any]) -> ObjectKey:
     return ObjectKey(body["metadata"]["namespace"], body["metadata"]["name"])
 
 
-def _shape(topic: KafkaTopic) -> object:
-    """What a KafkaTopic asks for. Its status is not part of it: the operator's own writes wake nobody."""
+class _Shape(NamedTuple):
+    """What a KafkaTopic asks for, and whether our finalizer guards it."""
+
+    wish: object
+    guarded: bool
+
+
+def _shape(topic: KafkaTopic) -> _Shape:
+    """The status is not part of it: the operator's own writes wake nobody."""
     meta = topic.meta
-    return meta.uid, meta.generation, meta.deletion_timestamp, meta.finalizers, tuple(sorted(meta.annotations.items()))
+    wish = meta.uid, meta.generation, meta.deletion_timestamp, tuple(sorted(meta.annotations.items()))
+    return _Shape(wish, has_finalizer(topic))

@@ -11,6 +11,7 @@ from rackspan.api.labels import FINALIZER
 
 if TYPE_CHECKING:
     from rackspan.api.kafkatopic import KafkaTopic
+    from rackspan.reconcile.failures import Failure
     from rackspan.reconcile.ports import TopicSeen
     from rackspan.reconcile.scene import Scene
 
@@ -39,17 +40,18 @@ class Farewell:
     message: str
 
 
-def wants_finalizer(topic: KafkaTopic) -> bool:
-    """Only an object whose end has consequences in Kafka carries a finalizer."""
+def deletes(topic: KafkaTopic) -> bool:
+    """Whether the end of the object is meant to be the end of Kafka's topic."""
     return topic.spec.deletion_policy == DeletionPolicy.DELETE
 
 
 def finalizers_for(topic: KafkaTopic) -> tuple[str, ...] | None:
-    """The finalizers that a living object should have; None where they are right."""
-    have = topic.meta.finalizers
-    if wants_finalizer(topic) == has_finalizer(topic):
-        return None
-    return (*have, FINALIZER) if wants_finalizer(topic) else without_finalizer(topic)
+    """The finalizers that a living object should have; None where they are right.
+
+    Ours is there under either policy. Put there only once the policy says Delete, it would come too late for an object
+    that is deleted right after.
+    """
+    return None if has_finalizer(topic) else (*topic.meta.finalizers, FINALIZER)
 
 
 def has_finalizer(topic: KafkaTopic) -> bool:
@@ -62,17 +64,19 @@ def without_finalizer(topic: KafkaTopic) -> tuple[str, ...]:
     return tuple(name for name in topic.meta.finalizers if name != FINALIZER)
 
 
-def retained(topic: KafkaTopic, *, is_owner: bool) -> Farewell | None:
-    """Why the topic stays whatever Kafka holds; None where Kafka has to be asked."""
-    known_id = topic.status.topic_id
-    if not wants_finalizer(topic):
+def retained(topic: KafkaTopic, refusal: Failure | None) -> Farewell | None:
+    """Why the topic stays whatever Kafka holds; None where Kafka has to be asked.
+
+    `refusal` is why the object is not let near the topic, if it is not: then it holds nobody up either.
+    """
+    if not deletes(topic):
         return Farewell(Step.RELEASE, f"topic {topic.topic_name} is kept in Kafka: deletionPolicy is Retain")
-    if not known_id:
+    if not topic.status.topic_id:
         return Farewell(
             Step.RELEASE, f"this object never had a topic in Kafka; a topic {topic.topic_name} is not touched"
         )
-    if not is_owner:
-        return Farewell(Step.RELEASE, f"topic {topic.topic_name} is kept in Kafka: another KafkaTopic stands for it")
+    if refusal is not None:
+        return Farewell(Step.RELEASE, f"topic {topic.topic_name} is kept in Kafka: {refusal.message}")
     if topic.meta.is_paused:
         return Farewell(Step.HOLD, "paused: nothing is deleted before the annotation rackspan.dev/paused is gone")
     return None

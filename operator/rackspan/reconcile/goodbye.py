@@ -1,44 +1,103 @@
-"""Carries out a deletion: Kafka's topic goes if, and only if, it is the very one that the object recorded."""
+"""Carries out deletions: a topic of Kafka goes if, and only if, it is the very one that its object recorded."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING
 
+from rackspan.api.kafkatopic import KIND
 from rackspan.api.reasons import Reason
-from rackspan.reconcile.deletion import Farewell, Step, farewell, has_finalizer, retained, without_finalizer
+from rackspan.metrics import BATCH_TOPICS, ERRORS
+from rackspan.reconcile.batches import batches
+from rackspan.reconcile.deletion import Farewell, Step, farewell, has_finalizer, retained
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.ports import Announcement
+from rackspan.reconcile.ports import Announcement, ObjectRef
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from rackspan.api.kafkatopic import KafkaTopic
-    from rackspan.reconcile.ports import Cluster, KafkaAdmin, ObjectRef
+    from rackspan.api.meta import ObjectKey
+    from rackspan.reconcile.finalizers import Finalizers
+    from rackspan.reconcile.ports import Cluster, KafkaAdmin
     from rackspan.reconcile.scene import Scene
 
 _LAG_SECONDS = 0.5
 """Kafka's client deletes by name, and a broker that is behind shows the topic that had the name before."""
 
 
-async def let_go(
-    topic: KafkaTopic,
-    ref: ObjectRef,
-    scene: Scene | Failure,
-    admin: KafkaAdmin | None,
-    kube: Cluster,
-    *,
-    is_owner: bool,
-) -> Farewell | None:
-    """Delete and release; a Farewell where that has to be tried again, with the reason why."""
-    if not has_finalizer(topic):
-        return None  # nothing depends on us
-    words = retained(topic, is_owner=is_owner) or await _ask_kafka(topic, scene, admin)
-    if words.step is Step.HOLD:
+class Goodbye:
+    """The objects of one topology that are being deleted, a batch at a time."""
+
+    def __init__(self, kube: Cluster, finalizers: Finalizers) -> None:
+        self._kube = kube
+        self._finalizers = finalizers
+
+    async def let_go(
+        self,
+        leaving: Sequence[tuple[KafkaTopic, Failure | None]],
+        scene: Scene | Failure,
+        admin: KafkaAdmin | None,
+    ) -> Mapping[ObjectKey, Farewell]:
+        """Delete and release; what has to be tried again, with the reason why.
+
+        Each object comes with why it is not let near its topic, if it is not.
+        """
+        words: dict[ObjectKey, Farewell] = {}
+        asked: list[KafkaTopic] = []
+        held = [(topic, refusal) for topic, refusal in leaving if has_finalizer(topic)]  # nothing else depends on us
+        for topic, refusal in held:
+            if (known := retained(topic, refusal)) is not None:
+                words[topic.key] = known
+            else:
+                asked.append(topic)
+        words |= await self._ask_kafka(asked, scene, admin)
+        again = await asyncio.gather(*(self._release(topic, words[topic.key]) for topic, _ in held))
+        return {topic.key: word for (topic, _), word in zip(held, again, strict=True) if word is not None}
+
+    async def _ask_kafka(
+        self, topics: Sequence[KafkaTopic], scene: Scene | Failure, admin: KafkaAdmin | None
+    ) -> Mapping[ObjectKey, Farewell]:
+        if not topics:
+            return {}
+        if isinstance(scene, Failure) or admin is None:
+            why = scene.message if isinstance(scene, Failure) else "not connected"
+            return {
+                topic.key: Farewell(
+                    Step.HOLD,
+                    f"topic {topic.topic_name} cannot be deleted from Kafka now: {why}; "
+                    "set deletionPolicy: Retain to let the object go without deleting anything",
+                )
+                for topic in topics
+            }
+        try:
+            words, _ = await _compare(topics, scene, admin)
+            going = [topic for topic in topics if words[topic.key].step is Step.DELETE]
+            if going:
+                await asyncio.sleep(_LAG_SECONDS)
+                again, sizes = await _compare(going, scene, admin)
+                words |= again
+                going = [topic for topic in going if words[topic.key].step is Step.DELETE]
+                words |= await _delete(going, sizes, admin)
+        except FailureError as error:
+            return {topic.key: Farewell(Step.HOLD, error.failure.message) for topic in topics}
         return words
-    written = await kube.set_finalizers(ref, without_finalizer(topic), topic.meta.resource_version)
-    if written is None:
-        return Farewell(Step.AGAIN, "the object changed while it was being let go")
-    kube.announce(Announcement(ref, "Deleted" if words.step is Step.DELETE else "Released", words.message))
-    return None
+
+    async def _release(self, topic: KafkaTopic, words: Farewell) -> Farewell | None:
+        """What has to be tried again, if anything."""
+        if words.step is Step.HOLD:
+            return words
+        try:
+            written = await self._finalizers.take_off(topic)
+        except FailureError as error:
+            ERRORS.labels(error.failure.remedy, error.failure.reason).inc()
+            return Farewell(Step.AGAIN, error.failure.message)
+        if written is None:
+            return Farewell(Step.AGAIN, "the object changed while it was being let go")
+        about = ObjectRef(KIND, topic.key, topic.meta.uid)
+        reason = "Deleted" if words.step is Step.DELETE else "Released"
+        self._kube.announce(Announcement(about, reason, words.message))
+        return None
 
 
 def held_back(words: Farewell) -> Failure:
@@ -46,28 +105,38 @@ def held_back(words: Farewell) -> Failure:
     return Failure(Reason.DELETION_BLOCKED, words.message, Remedy.ACCESS)
 
 
-async def _ask_kafka(topic: KafkaTopic, scene: Scene | Failure, admin: KafkaAdmin | None) -> Farewell:
-    if isinstance(scene, Failure) or admin is None:
-        why = scene.message if isinstance(scene, Failure) else "not connected"
-        return Farewell(
-            Step.HOLD,
-            f"topic {topic.topic_name} cannot be deleted from Kafka now: {why}; "
-            "set deletionPolicy: Retain to let the object go without deleting anything",
-        )
-    name, topic_id = topic.topic_name, topic.status.topic_id
-    try:
-        words = await _compare(topic, scene, admin)
-        if words.step is Step.DELETE:
-            await asyncio.sleep(_LAG_SECONDS)
-            words = await _compare(topic, scene, admin)
-        if words.step is not Step.DELETE or topic_id is None:
-            return words
-        refused = (await admin.delete_topics({name: topic_id}))[name]
-    except FailureError as error:
-        return Farewell(Step.HOLD, error.failure.message)
-    return words if refused is None else Farewell(Step.HOLD, refused.message)
+async def _compare(
+    topics: Sequence[KafkaTopic], scene: Scene, admin: KafkaAdmin
+) -> tuple[dict[ObjectKey, Farewell], Mapping[str, int]]:
+    """What is to be done by the topics' ids, and how many partitions each name has."""
+    found = await admin.topics([topic.topic_name for topic in topics])
+    words: dict[ObjectKey, Farewell] = {}
+    sizes: dict[str, int] = {}
+    for topic in topics:
+        seen = found[topic.topic_name]
+        if isinstance(seen, Failure):
+            words[topic.key] = Farewell(Step.HOLD, seen.message)
+            continue
+        words[topic.key] = farewell(topic, seen, scene)
+        sizes[topic.topic_name] = len(seen.replicas) if seen is not None else 0
+    return words, sizes
 
 
-async def _compare(topic: KafkaTopic, scene: Scene, admin: KafkaAdmin) -> Farewell:
-    seen = (await admin.topics([topic.topic_name]))[topic.topic_name]
-    return Farewell(Step.HOLD, seen.message) if isinstance(seen, Failure) else farewell(topic, seen, scene)
+async def _delete(
+    topics: Sequence[KafkaTopic], sizes: Mapping[str, int], admin: KafkaAdmin
+) -> Mapping[ObjectKey, Farewell]:
+    """Delete these in few calls; what Kafka did not take. One topic that it refuses holds back no other."""
+    kept: dict[ObjectKey, Farewell] = {}
+    for batch in batches(topics, lambda topic: 1 + sizes[topic.topic_name]):
+        ids = {topic.topic_name: topic.status.topic_id or "" for topic in batch}
+        BATCH_TOPICS.labels("delete_topics").observe(len(ids))
+        try:
+            refused = await admin.delete_topics(ids)
+        except FailureError as error:
+            refused = dict.fromkeys(ids, error.failure)
+        for topic in batch:
+            failure = refused[topic.topic_name]
+            if failure is not None:
+                ERRORS.labels(failure.remedy, failure.reason).inc()
+                kept[topic.key] = Farewell(Step.HOLD, failure.message)
+    return kept

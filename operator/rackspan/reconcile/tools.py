@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rackspan.core.placement import Placer
+    from rackspan.reconcile.finalizers import Finalizers
     from rackspan.reconcile.inventory import Inventory
     from rackspan.reconcile.ports import Cluster, KafkaConnector
     from rackspan.reconcile.statuses import StatusWriter
@@ -22,5 +23,6 @@ class Tools:
     kube: Cluster
     kafka: KafkaConnector
     statuses: StatusWriter
+    finalizers: Finalizers
     placers: Mapping[str, Placer]
     resync_seconds: float

@@ -16,7 +16,7 @@ from rackspan.reconcile.access import not_allowed, owner, rival
 from rackspan.reconcile.announce import announcements
 from rackspan.reconcile.deletion import Step, finalizers_for
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.goodbye import held_back, let_go
+from rackspan.reconcile.goodbye import Goodbye, held_back
 from rackspan.reconcile.plans import Plans
 from rackspan.reconcile.ports import ObjectRef
 from rackspan.reconcile.queue import WorkQueue
@@ -57,6 +57,7 @@ class TopicLoop:
         self._suspects: dict[tuple[ObjectKey, Reason], float] = {}
         self._settled: dict[ObjectKey, int] = {}
         self._plans = Plans()
+        self._goodbye = Goodbye(tools.kube, tools.finalizers)
 
     def add(self, keys: Iterable[ObjectKey]) -> None:
         """Look at these topics soon."""
@@ -101,7 +102,7 @@ class TopicLoop:
         topics = [topic for key in keys if (topic := self._tools.inventory.topics.get(key)) is not None]
         leaving = [topic for topic in topics if topic.meta.is_deleting]
         staying = [topic for topic in topics if not topic.meta.is_deleting]
-        await asyncio.gather(*(self._let_go(topic) for topic in leaving))
+        await self._let_go(leaving)
         refusals = {topic.key: failure for topic in staying if (failure := self._refusal(topic)) is not None}
         for key in refusals:
             self._settled.pop(key, None)  # should it be admitted again, its status has to be concluded anew
@@ -170,10 +171,9 @@ class TopicLoop:
 
     async def _with_finalizer(self, topic: KafkaTopic) -> KafkaTopic | None:
         """The topic with the finalizers it should have, before anything is made that they guard."""
-        wanted = finalizers_for(topic)
-        if wanted is None:
+        if finalizers_for(topic) is None:
             return topic
-        written = await self._tools.kube.set_finalizers(_ref(topic), wanted, topic.meta.resource_version)
+        written = await self._tools.finalizers.put_on(topic)
         if written is None:
             self._queue.add_after(topic.key, _SUSPICION_SECONDS)  # it changed meanwhile: its event is on the way
             return None
@@ -241,15 +241,18 @@ class TopicLoop:
 
     # --- goodbye -----------------------------------------------------------------------------------------------------
 
-    async def _let_go(self, topic: KafkaTopic) -> None:
-        lookout, tools = self._lookout, self._tools
-        is_owner = rival(topic, self._owner(topic)) is None
-        words = await let_go(topic, _ref(topic), lookout.scene, lookout.admin, tools.kube, is_owner=is_owner)
-        if words is None:
-            return
-        if words.step is Step.HOLD:
-            await self._tell(topic, failed(topic, held_back(words), _now()))
-        self._queue.retry(topic.key)
+    async def _let_go(self, topics: Sequence[KafkaTopic]) -> None:
+        leaving = [(topic, self._refusal(topic)) for topic in topics]
+        again = await self._goodbye.let_go(leaving, self._lookout.scene, self._lookout.admin)
+        held = [(topic, again[topic.key]) for topic in topics if topic.key in again]
+        await asyncio.gather(
+            *(
+                self._tell(topic, failed(topic, held_back(words), _now()))
+                for topic, words in held
+                if words.step is Step.HOLD
+            )
+        )
+        self._retry(topic.key for topic, _ in held)
 
 
 def _fingerprint(outcome: Outcome) -> int:

@@ -4,37 +4,48 @@ import pytest
 from tests.unit.reconcile.scenes import known, scene, seen, topic
 
 from rackspan.api.labels import FINALIZER
+from rackspan.api.reasons import Reason
 from rackspan.reconcile.deletion import Step, farewell, finalizers_for, retained, without_finalizer
+from rackspan.reconcile.failures import Failure, Remedy
 
 PAUSED = {"rackspan.dev/paused": "true"}
 
 
-def test_only_an_object_whose_end_has_consequences_carries_the_finalizer():
-    assert finalizers_for(topic()) is None
-    assert finalizers_for(topic(deletionPolicy="Delete", finalizers=["theirs"])) == ("theirs", FINALIZER)
-    assert finalizers_for(topic(deletionPolicy="Delete", finalizers=["theirs", FINALIZER])) is None
-    assert finalizers_for(topic(deletionPolicy="Retain", finalizers=["theirs", FINALIZER])) == ("theirs",)
+@pytest.mark.parametrize("policy", ["Retain", "Delete"])
+def test_every_object_carries_the_finalizer_since_its_policy_may_change_any_time(policy):
+    assert finalizers_for(topic(deletionPolicy=policy)) == (FINALIZER,)
+    assert finalizers_for(topic(deletionPolicy=policy, finalizers=["theirs"])) == ("theirs", FINALIZER)
+    assert finalizers_for(topic(deletionPolicy=policy, finalizers=["theirs", FINALIZER])) is None
     assert without_finalizer(topic(finalizers=[FINALIZER, "theirs"])) == ("theirs",)
 
 
+REFUSED = Failure(Reason.NAMESPACE_NOT_ALLOWED, "topology prod is not open to namespace shop", Remedy.SPEC)
+
+
 @pytest.mark.parametrize(
-    ("spec", "is_owner", "step", "sentence"),
+    ("spec", "refusal", "step", "sentence"),
     [
-        ({"deletionPolicy": "Retain", "status": known()}, True, Step.RELEASE, "deletionPolicy is Retain"),
-        ({"deletionPolicy": "Delete"}, True, Step.RELEASE, "never had a topic"),
-        ({"deletionPolicy": "Delete", "status": known()}, False, Step.RELEASE, "another KafkaTopic stands for it"),
-        ({"deletionPolicy": "Delete", "status": known(), "annotations": PAUSED}, True, Step.HOLD, "paused"),
-        ({"deletionPolicy": "Retain", "status": known(), "annotations": PAUSED}, True, Step.RELEASE, "Retain"),
+        ({"deletionPolicy": "Retain", "status": known()}, None, Step.RELEASE, "deletionPolicy is Retain"),
+        ({"deletionPolicy": "Delete"}, None, Step.RELEASE, "never had a topic"),
+        ({"deletionPolicy": "Delete", "status": known()}, REFUSED, Step.RELEASE, "kept in Kafka: topology prod is not"),
+        ({"deletionPolicy": "Delete", "status": known(), "annotations": PAUSED}, None, Step.HOLD, "paused"),
+        (
+            {"deletionPolicy": "Delete", "status": known(), "annotations": PAUSED},
+            REFUSED,
+            Step.RELEASE,
+            "topology prod is not open",
+        ),
+        ({"deletionPolicy": "Retain", "status": known(), "annotations": PAUSED}, None, Step.RELEASE, "Retain"),
     ],
 )
-def test_what_is_kept_whatever_kafka_holds(spec, is_owner, step, sentence):
-    words = retained(topic(**spec), is_owner=is_owner)
+def test_what_is_kept_whatever_kafka_holds(spec, refusal, step, sentence):
+    words = retained(topic(**spec), refusal)
     assert words.step is step
     assert sentence in words.message
 
 
 def test_else_kafka_has_to_be_asked():
-    assert retained(topic(deletionPolicy="Delete", status=known()), is_owner=True) is None
+    assert retained(topic(deletionPolicy="Delete", status=known()), None) is None
 
 
 def test_the_very_topic_is_deleted():
