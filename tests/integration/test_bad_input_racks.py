@@ -83,6 +83,14 @@ def test_a_broker_without_a_pod(topology, core, promise):
     topology.until_topology()
 
 
+def test_a_level_whose_label_no_node_has(topology, promise):
+    levels = topology.topology()["spec"]["levels"]
+    topology.change_topology(levels=[*levels[:2], {"name": "rack", "nodeLabel": "example.com/rcak"}])
+    promise.kept_by(topology.until_topology("Stalled", "True", "EmptyLevel"))
+    topology.change_topology(levels=levels)
+    topology.until_topology()
+
+
 def test_no_pod_at_all(objects, kafka, operator, promise):
     objects.create_topology(kafka.bootstrap())
     promise.kept_by(objects.until_topology("Stalled", "True", "MissingRacks"))

@@ -113,6 +113,8 @@ def test_a_topic_deleted_behind_our_back(shop, topics, promise):
     topics.delete(shop.kafka_name("orders"))
     told = shop.until_stalled("orders", "TopicVanished")
     assert told["status"]["topicId"] == before["status"]["topicId"], "it is the id that is missed"
+    assert condition(told, "Compliant")["status"] == "Unknown"
+    assert not {"compliance", "placement", "partitions", "replicationFactor"} & told["status"].keys()
     assert not topics.exists(shop.kafka_name("orders")), "an empty topic in place of a full one would hide the loss"
     promise.kept_by(told)
 

@@ -73,6 +73,7 @@ class Reason(StrEnum):
     DUPLICATE_BROKER_ID = "DuplicateBrokerId"  # Two pods claim one broker id.
     NO_BROKERS = "NoBrokers"  # No broker was found.
     INVALID_RACK = "InvalidRack"  # A node's label or a broker's rack cannot be a rack path.
+    EMPTY_LEVEL = "EmptyLevel"  # No broker has a domain at one of the levels: a wrong label, or a level too many.
     RACK_DRIFT = "RackDrift"  # Some brokers report another rack than their nodes have, and need a restart.
 
     # Kafka cannot be asked. Retried with back-off.

@@ -22,7 +22,7 @@ from rackspan.api.conditions import (
     set_condition,
 )
 from rackspan.api.plans import MAX_PLAN_SAMPLES, PlannedTopic, TopologyPlanStatus
-from rackspan.api.racktopology import BrokerCount, BrokerStatus, LevelCount, TopicCounts, domain_summary
+from rackspan.api.racktopology import BrokerCount, BrokerStatus, LevelCount, RackSource, TopicCounts, domain_summary
 from rackspan.api.reasons import Reason
 from rackspan.core.topology import format_rack
 from rackspan.reconcile.failures import Failure, Remedy
@@ -98,7 +98,7 @@ def topology_status(topology: RackTopology, situation: Situation, now: datetime)
             missing_racks=BrokerCount.of(tuple(row.id for row in racks.missing)),
         )
     conditions = _Conditions(topology, status.conditions, now)
-    problem = _problem(scene, racks)
+    problem = _problem(topology, scene, racks)
     conditions.set(CONNECTED, *_connected(scene))
     if racks is not None:
         conditions.set(RACKS_IN_SYNC, *_in_sync(racks))
@@ -158,7 +158,7 @@ class _Conditions:
                 self.all = remove_condition(self.all, kind)
 
 
-def _problem(scene: Scene | Failure, racks: RackView | None) -> Failure | None:
+def _problem(topology: RackTopology, scene: Scene | Failure, racks: RackView | None) -> Failure | None:
     if isinstance(scene, Failure):
         return scene
     if racks is None or not racks.rows:
@@ -180,7 +180,24 @@ def _problem(scene: Scene | Failure, racks: RackView | None) -> Failure | None:
             "mend that, or set missingRackPolicy: Ignore to place as if no broker had a rack",
             Remedy.SPEC,
         )
-    return None
+    return _empty_level(topology, racks)
+
+
+def _empty_level(topology: RackTopology, racks: RackView) -> Failure | None:
+    """Paths may end early, but a level that all of them end above is a mistake: in its label, most likely."""
+    if not racks.places:
+        return None
+    empty = [level for level, (_, count) in zip(topology.spec.levels, racks.domain_counts(), strict=True) if not count]
+    if not empty:
+        return None
+    level = empty[0]
+    by_label = topology.spec.rack_source == RackSource.NODES
+    why = f"no node under one has the label {level.node_label}" if by_label else "each broker.rack ends above it"
+    return Failure(
+        Reason.EMPTY_LEVEL,
+        f"no broker has a {level.name}: {why}; mend spec.levels or the labels, or remove the level",
+        Remedy.SPEC,
+    )
 
 
 def _is_invalid(row: BrokerRow) -> bool:

@@ -17,6 +17,7 @@ from rackspan.api.conditions import (
     STALLED,
     Condition,
     ConditionStatus,
+    find_condition,
     remove_condition,
     set_condition,
 )
@@ -72,6 +73,8 @@ def conclude(outcome: Outcome, scene: Scene, now: datetime) -> KafkaTopicStatus:
     topic, seen, problem = outcome.topic, outcome.seen, outcome.problem
     if seen is None or outcome.guarded:
         status = failed(topic, problem or _not_there_yet(outcome), now)
+        if outcome.decision.foreign is not None:
+            status = _without_facts(topic, status, outcome.decision.foreign, now)
         return replace(status, topic_id=None) if _is_to_be_recreated(outcome) else status
     judgement = _judge(topic, seen, scene, outcome.plan)
     ready = _ready(outcome, seen, judgement)
@@ -99,15 +102,35 @@ def conclude(outcome: Outcome, scene: Scene, now: datetime) -> KafkaTopicStatus:
 
 
 def failed(topic: KafkaTopic, failure: Failure, now: datetime) -> KafkaTopicStatus:
-    """The status where nothing could be said about Kafka's topic: the last good facts stay, the conditions tell why."""
+    """The status where nothing could be said about Kafka's topic: the last good facts stay, the conditions tell why.
+
+    Where nobody asks any more before the object changes, it is not called compliant for what was once seen.
+    """
     told = _Told(_FALSE, failure.reason, failure.message)
     conditions = _set(topic, topic.status.conditions, READY, told, now)
+    if failure.remedy is Remedy.SPEC and find_condition(conditions, COMPLIANT) is not None:
+        conditions = _set(topic, conditions, COMPLIANT, replace(told, status=_UNKNOWN), now)
     conditions = _abnormal(topic, conditions, failure, now)
     return replace(
         topic.status,
         observed_generation=topic.meta.generation,
         topic_name=topic.topic_name,
         conditions=_paused(topic, conditions, now),
+    )
+
+
+def _without_facts(topic: KafkaTopic, status: KafkaTopicStatus, lost: Failure, now: datetime) -> KafkaTopicStatus:
+    """The status of an object whose topic is not there: its id stays, for that is what is missed, and no count does."""
+    return replace(
+        status,
+        partitions=None,
+        replication_factor=None,
+        min_in_sync_replicas=None,
+        placer=None,
+        compliance=None,
+        placement=None,
+        plan=None,
+        conditions=_set(topic, status.conditions, COMPLIANT, _Told(_UNKNOWN, lost.reason, lost.message), now),
     )
 
 
@@ -261,11 +284,19 @@ def _without_plan(plan: TopicPlan | None, lacks: _Told) -> _Told:
 
 
 def _cost(plan: TopicPlan) -> str:
-    partitions = plural(len(plan.changes), "partition")
-    if not plan.moves:
+    removes = f"removes {plural(plan.removals, 'replica')}" if plan.removals else ""
+    if plan.moves:
+        copies = f"copies {plural(plan.moves, 'replica')} of {plural(len(plan.changes), 'partition')}"
+        both = f"{copies} and {removes}" if removes else copies
+        return f"{both}, and no plan copies fewer" if not plan.gap else f"{both}; {plan.lower_bound} are the least"
+    partitions = plural(plan.reorders, "partition")
+    if not removes:
         return f"copies nothing and reorders the replicas of {partitions}"
-    copies = f"copies {plural(plan.moves, 'replica')} of {partitions}"
-    return f"{copies}, and no plan copies fewer" if not plan.gap else f"{copies}; {plan.lower_bound} are the least"
+    return (
+        f"copies nothing, {removes} and reorders those of {partitions}"
+        if plan.reorders
+        else f"copies nothing and {removes}"
+    )
 
 
 def _certificate(plan: TopicPlan | None) -> TopicPlanStatus | None:

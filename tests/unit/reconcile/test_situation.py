@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import timedelta
 
-from tests.unit.reconcile.scenes import CLUSTER, NOON, SIX, scene, topic, topology
+from tests.unit.reconcile.scenes import CLUSTER, LEVELS, NOON, SIX, scene, topic, topology
 
 from rackspan.api.conditions import find_condition
 from rackspan.api.reasons import Reason
@@ -118,6 +118,31 @@ def test_drift_is_told_and_does_not_stop_anything():
     assert told(status, "RacksInSync") == ("False", "RackDrift")
     assert told(status, "Ready") == ("True", "InSync")
     assert (status.drift.count, status.drift.brokers) == (1, (0,))
+
+
+def test_a_level_that_no_broker_has_is_told_with_its_label():
+    levels = [{"name": name, "nodeLabel": label} for name, label in (("zone", "zone"), ("rack", "example.com/rcak"))]
+    about = topology(rackSource="Nodes", levels=levels, brokers={"podSelector": {}})
+    nodes = {f"n{at}": {"zone": f"z{at}", "example.com/rack": "r1"} for at in range(2)}
+    pods = [PodFacts("kafka", f"kafka-{at}", {}, {}, f"n{at}") for at in range(2)]
+    seen = [BrokerSeen(at, "h", f"z{at}") for at in range(2)]
+    status = status_of(replace(scene(), racks=rack_view(about, nodes, pods, seen)), about=about)
+    assert told(status, "Ready") == ("False", "EmptyLevel")
+    assert told(status, "Stalled") == ("True", "EmptyLevel")
+    assert find_condition(status.conditions, "Ready").message == (
+        "no broker has a rack: no node under one has the label example.com/rcak; "
+        "mend spec.levels or the labels, or remove the level"
+    )
+    nodes["n1"]["example.com/rcak"] = "r1"
+    deeper = status_of(replace(scene(), racks=rack_view(about, nodes, pods, seen)), about=about)
+    assert told(deeper, "Ready") == ("True", "InSync"), "paths may differ in depth"
+
+
+def test_a_level_that_no_broker_rack_reaches_is_told():
+    where = scene({0: "/eu/a", 1: "/us/b"}, levels=[{"name": level} for level in LEVELS])
+    status = status_of(where)
+    assert told(status, "Ready") == ("False", "EmptyLevel")
+    assert "no broker has a rack: each broker.rack ends above it" in find_condition(status.conditions, "Ready").message
 
 
 def test_looking_again_changes_nothing():

@@ -11,6 +11,7 @@ from tests.unit.reconcile.scenes import EVEN, NOON, known, scene, seen, topic
 
 from rackspan.api.conditions import find_condition
 from rackspan.api.kafkatopic import MAX_DOMAINS, MAX_SAMPLES
+from rackspan.api.plans import TopicPlanStatus
 from rackspan.api.reasons import Reason
 from rackspan.core.compliance import judge
 from rackspan.reconcile.decision import Decision, decide
@@ -138,6 +139,24 @@ async def test_a_plan_that_only_reorders_is_told():
     assert (status.plan.moves, status.plan.reorders) == (0, 2)
 
 
+async def test_a_plan_that_only_takes_replicas_away_says_so():
+    found = outcome(topic(replicationFactor=2))
+    found.plan = await planned(found)
+    assert sentence(concluded(found)).startswith(f"plan {found.plan.hash} copies nothing and removes 3 replicas: ")
+
+
+async def test_a_plan_tells_all_that_it_does():
+    found = outcome(topic(replicationFactor=2, placement={"leaders": ["/z0"]}), ((0, 1, 2), (1, 0), (0, 3)))
+    found.plan = await planned(found)
+    assert (found.plan.moves, found.plan.removals, found.plan.reorders) == (1, 1, 1)
+    assert "copies 1 replica of 3 partitions and removes 1 replica, and no plan copies fewer: " in sentence(
+        concluded(found)
+    )
+    fair = outcome(topic(partitions=2, replicationFactor=2, placement={"leaders": ["/z0"]}), ((0, 1, 2), (1, 0)))
+    fair.plan = await planned(fair)
+    assert "copies nothing, removes 1 replica and reorders those of 1 partition: " in sentence(concluded(fair))
+
+
 async def test_that_there_can_be_no_plan_is_told_with_the_smallest_change():
     found = outcome(topic(replicationFactor=7))
     found.plan = await planned(found)
@@ -222,14 +241,27 @@ def test_a_topic_that_is_not_there_yet_is_being_created():
     assert status.topic_id is None
 
 
-def test_a_topic_of_somebody_else_leaves_the_last_good_facts():
-    before = concluded(outcome(topic()))
-    stranger = seen((0, 3), topic_id="id-2")
+@pytest.mark.parametrize(
+    ("found", "reason"), [(seen((0, 3), topic_id="id-2"), "TopicIdMismatch"), (None, "TopicVanished")]
+)
+def test_nothing_is_told_any_more_of_a_topic_that_is_not_there(found, reason):
+    before = replace(concluded(outcome(topic())), plan=TopicPlanStatus("abc", 1, 1, 0, 1))
     wanted = replace(topic(), status=before)
-    status = concluded(Outcome(wanted, stranger, decision=decide(wanted, stranger, {}, scene(EVEN))), now=LATER)
-    assert told(status, "Ready") == ("False", "TopicIdMismatch")
-    assert told(status, "Stalled") == ("True", "TopicIdMismatch")
-    assert (status.topic_id, status.partitions) == ("id-1", 3)
+    status = concluded(Outcome(wanted, found, decision=decide(wanted, found, {}, scene(EVEN))), now=LATER)
+    assert told(status, "Ready") == ("False", reason)
+    assert told(status, "Stalled") == ("True", reason)
+    assert told(status, "Compliant") == ("Unknown", reason)
+    assert (status.topic_id, status.cluster_id) == ("id-1", "kafka-1"), "it is what is missed"
+    assert status.compliance is status.placement is status.plan is status.placer is None
+    assert status.partitions is status.replication_factor is status.min_in_sync_replicas is None
+
+
+def test_what_is_not_asked_for_any_more_is_not_called_compliant():
+    before = concluded(outcome(topic()))
+    conflict = Failure(Reason.TOPIC_CONFLICT, "an older object owns it", Remedy.SPEC)
+    status = failed(replace(topic(), status=before), conflict, LATER)
+    assert told(status, "Compliant") == ("Unknown", "TopicConflict")
+    assert told(failed(topic(), conflict, LATER), "Compliant") is None
 
 
 def test_when_nothing_can_be_said_the_last_good_facts_stay():

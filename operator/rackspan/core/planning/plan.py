@@ -93,6 +93,11 @@ class TopicPlan:
         put(self, "bytes", sum(sizes) if sizes or not self.moves else None)
 
     @property
+    def removals(self) -> int:
+        """By how many replicas partitions shrink; to take one away copies nothing."""
+        return sum(max(len(change.before) - len(change.replicas), 0) for change in self.changes)
+
+    @property
     def feasible(self) -> bool:
         """Whether all that was asked for can be done."""
         return not self.problems
