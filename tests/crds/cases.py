@@ -52,6 +52,31 @@ def _topology(path: str, message: str, *, accepted: list[Patch], rejected: list[
     )
 
 
+_CONSISTS = "name consists of lower-case letters, digits, and inner hyphens and dots."
+_NAMES = ("kafka", "kafka.user-1", "0")
+_NO_NAMES = (
+    "../../victim/secrets/db",
+    "..%2fvictim",
+    "%2e%2e",
+    ".",
+    "..",
+    "a..b",
+    "a/b",
+    "a?b",
+    "a#b",
+    "a b",
+    "a\n",
+    "a\0",
+    "-a",
+    "a.",
+    "A",
+    "é",
+)
+_NO_NAMESPACES = ("../kube-system", "..", "Kafka", "a.b", "a/b", "-a", "a_b", "a\n", "a%2fb", "a?b")
+_SECRET_KEYS = ("tls-ca.crt", "USER_1", "7")
+_NO_SECRET_KEYS = ("a/b", "a b", "a\n", "a%b", "a\0", "é")
+
+
 def _placed(**placement: Any) -> Patch:
     return {"placement": placement}
 
@@ -176,6 +201,18 @@ TOPIC_CASES = [
         before={},
         accepted=[{"partitions": 7}],
         rejected=[{"topologyRef": {"name": "other"}}, {"topologyRef": {"namespace": "other"}}],
+    ),
+    _topic(
+        "spec.topologyRef.name",
+        f"A RackTopology's {_CONSISTS}",
+        accepted=[{"topologyRef": {"name": name}} for name in _NAMES],
+        rejected=[{"topologyRef": {"name": name}} for name in _NO_NAMES],
+    ),
+    _topic(
+        "spec.topologyRef.namespace",
+        "A namespace's name consists of lower-case letters, digits and inner hyphens.",
+        accepted=[{"topologyRef": {"namespace": "kafka-1"}}],
+        rejected=[{"topologyRef": {"namespace": name}} for name in _NO_NAMESPACES],
     ),
     _topic(
         "spec.topicName",
@@ -322,11 +359,50 @@ def _sub_path(path: str) -> Patch:
     return {"compliance": {"historyVolume": {"claimName": "scans", "subPath": path}}}
 
 
+def _sasl(**secret: str) -> Patch:
+    return {"kafka": {"sasl": {"mechanism": "PLAIN", "secretRef": {"name": "user", **secret}}}}
+
+
+def _ca(**secret: str) -> Patch:
+    return {"kafka": {"tls": {"caSecretRef": {"name": "ca", **secret}}}}
+
+
+def _certificate(**secret: str) -> Patch:
+    return {"kafka": {"tls": {"clientCertSecretRef": {"name": "client", **secret}}}}
+
+
+_SECRETS = {
+    "tls.caSecretRef": (_ca, ["key"]),
+    "tls.clientCertSecretRef": (_certificate, ["certKey", "keyKey"]),
+    "sasl.secretRef": (_sasl, ["usernameKey", "passwordKey"]),
+}
+_SECRET_CASES = [
+    case
+    for path, (patch, keys) in _SECRETS.items()
+    for case in (
+        _topology(
+            f"spec.kafka.{path}.name",
+            f"A Secret's {_CONSISTS}",
+            accepted=[patch(name=name) for name in _NAMES],
+            rejected=[patch(name=name) for name in _NO_NAMES],
+        ),
+        *(
+            _topology(
+                f"spec.kafka.{path}.{key}",
+                "A key of a Secret consists of letters, digits, dots, hyphens and underscores.",
+                accepted=[patch(**{key: name}) for name in _SECRET_KEYS],
+                rejected=[patch(**{key: name}) for name in _NO_SECRET_KEYS],
+            )
+            for key in keys
+        ),
+    )
+]
 _VOLUME = {"historyVolume": {"claimName": "scans"}}
 _NO_LABELS = [{"name": "region"}, {"name": "zone"}]
 _LABELS = {"region": "topology.kubernetes.io/region", "zone": "topology.kubernetes.io/zone"}
 
 TOPOLOGY_CASES = [
+    *_SECRET_CASES,
     _topology(
         "spec",
         "With rackSource Nodes every level needs the nodeLabel that it is read from.",
@@ -470,7 +546,7 @@ TOPOLOGY_CASES = [
         "spec.brokers.namespace",
         "A namespace's name consists of lower-case letters, digits and inner hyphens.",
         accepted=[_brokers(namespace="kafka-1")],
-        rejected=[_brokers(namespace=name) for name in ("Kafka", "a.b", "-a", "a_b")],
+        rejected=[_brokers(namespace=name) for name in _NO_NAMESPACES],
     ),
     _topology(
         "spec.brokers.podSelector",
@@ -615,6 +691,21 @@ TOPOLOGY_CASES = [
         ],
     ),
     _topology(
+        "spec.compliance.timeZone",
+        "timeZone is a name such as Europe/Paris.",
+        accepted=[{"compliance": {"schedule": "@daily", "timeZone": zone}} for zone in ("UTC", "Etc/GMT+3", "a/B_c/d")],
+        rejected=[
+            {"compliance": {"schedule": "@daily", "timeZone": zone}}
+            for zone in ("../UTC", "/etc/passwd", "Europe/../UTC", "a\0", "a\n", "a//b", "a b")
+        ],
+    ),
+    _topology(
+        "spec.compliance.historyVolume.claimName",
+        f"A PersistentVolumeClaim's {_CONSISTS}",
+        accepted=[{"compliance": {"historyVolume": {"claimName": name}}} for name in _NAMES],
+        rejected=[{"compliance": {"historyVolume": {"claimName": name}}} for name in _NO_NAMES],
+    ),
+    _topology(
         "spec.compliance.historyVolume.subPath",
         "subPath is a relative path without .. in it.",
         accepted=[
@@ -633,6 +724,20 @@ REPORT_CASES = [
         accepted=({"metadata": {"labels": {"team": "shop"}}},),
         rejected=({"spec": {"topologyRef": {"name": "other"}}},),
         before={},
+    ),
+    Case(
+        Rule("ComplianceReport", "spec.topologyRef.name", f"A RackTopology's {_CONSISTS}"),
+        accepted=tuple({"spec": {"topologyRef": {"name": name}}} for name in _NAMES),
+        rejected=tuple({"spec": {"topologyRef": {"name": name}}} for name in _NO_NAMES),
+    ),
+    Case(
+        Rule(
+            "ComplianceReport",
+            "spec.topologyRef.namespace",
+            "A namespace's name consists of lower-case letters, digits and inner hyphens.",
+        ),
+        accepted=({"spec": {"topologyRef": {"namespace": "kafka-1"}}},),
+        rejected=tuple({"spec": {"topologyRef": {"namespace": name}}} for name in _NO_NAMESPACES),
     ),
 ]
 

@@ -6,6 +6,7 @@ from kubernetes import client
 from rackspan.api.meta import ObjectKey
 from rackspan.kube.cluster import KubeCluster
 from rackspan.kube.events import EventQueue
+from rackspan.kube.paths import REPORTS
 from rackspan.kube.rest import Rest, connect
 from rackspan.reconcile.ports import ObjectRef
 
@@ -46,7 +47,5 @@ async def test_another_object_of_the_same_name_keeps_its_status(rest, report):
         await kube.replace_status(ObjectRef(report.kind, ObjectKey(report.key.namespace, "none"), report.uid), {})
         is None
     )
-    found = await rest.get(
-        "get", f"/apis/rackspan.dev/v1alpha1/namespaces/{report.key.namespace}/compliancereports/kafka"
-    )
+    found = await rest.get("get", REPORTS.named(report.key))
     assert "status" not in found

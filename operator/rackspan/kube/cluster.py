@@ -5,12 +5,11 @@ from __future__ import annotations
 import base64
 import binascii
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 from rackspan.api import compliancereport, kafkatopic, racktopology
-from rackspan.api.labels import GROUP, VERSION
 from rackspan.api.meta import ObjectKey
 from rackspan.api.reasons import Reason
+from rackspan.kube.paths import NAMESPACES, NODES, OWN, PODS, REPORTS, SECRETS, TOPICS, TOPOLOGIES
 from rackspan.kube.rest import ConflictError, NotFoundError, Rest
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 
@@ -18,18 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from rackspan.kube.events import EventQueue
+    from rackspan.kube.paths import ApiPath
     from rackspan.reconcile.ports import Announcement, JsonObject, ObjectRef
 
 _METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-_PAGE = 500
-_PLURALS = {kind.KIND: kind.PLURAL for kind in (kafkatopic, racktopology, compliancereport)}
-_OWN = f"/apis/{GROUP}/{VERSION}"
-_COLLECTIONS = {
-    **{kind: (_OWN, plural) for kind, plural in _PLURALS.items()},
-    "Pod": ("/api/v1", "pods"),
-    "Node": ("/api/v1", "nodes"),
-    "Namespace": ("/api/v1", "namespaces"),
-}
+_OWN = {kafkatopic.KIND: TOPICS, racktopology.KIND: TOPOLOGIES, compliancereport.KIND: REPORTS}
+_LISTED = {**_OWN, "Pod": PODS, "Node": NODES, "Namespace": NAMESPACES}
 _NOT_IN_NAMESPACES = frozenset({"Node", "Namespace"})
 
 
@@ -44,7 +37,9 @@ class KubeCluster:
     async def replace_status(self, ref: ObjectRef, status: JsonObject) -> JsonObject | None:
         """Make this the whole status; None where this very object (by uid) is gone."""
         try:
-            return await self._rest.replace_status("replace_status", _path(ref.kind, ref.key), ref.uid, status)
+            return await self._rest.replace_status(
+                "replace_status", _OWN[ref.kind].named(ref.key, "status"), ref.uid, status
+            )
         except (NotFoundError, ConflictError):
             return None
 
@@ -52,15 +47,14 @@ class KubeCluster:
         """Replace the finalizers of the object as it was at `version`; None where it changed or is gone."""
         body = {"metadata": {"uid": ref.uid, "resourceVersion": version, "finalizers": list(finalizers)}}
         try:
-            return await self._rest.merge("patch_finalizers", _path(ref.kind, ref.key), body)
+            return await self._rest.merge("patch_finalizers", _OWN[ref.kind].named(ref.key), body)
         except (NotFoundError, ConflictError):
             return None
 
     async def secret(self, namespace: str, name: str) -> Mapping[str, bytes]:
         """One Secret's data. Raises FailureError when it is not there, not readable or not base64."""
-        path = f"/api/v1/namespaces/{quote(namespace)}/secrets/{quote(name)}"
         try:
-            found = await self._rest.get("get_secret", path)
+            found = await self._rest.get("get_secret", SECRETS.named(ObjectKey(namespace, name)))
             return {key: base64.b64decode(value) for key, value in (found.get("data") or {}).items()}
         except NotFoundError as error:
             raise FailureError(
@@ -74,41 +68,30 @@ class KubeCluster:
     async def unserved(self) -> Collection[str]:
         """The kinds of Rackspan that the API server does not serve. Raises FailureError where it does not answer."""
         try:
-            found = await self._rest.get("list_resources", _OWN)
+            found = await self._rest.get("list_resources", OWN)
         except NotFoundError:
-            return tuple(_PLURALS)
+            return tuple(_OWN)
         served = {item["kind"] for item in found["resources"]}
-        return tuple(kind for kind in _PLURALS if kind not in served)
+        return tuple(kind for kind in _OWN if kind not in served)
 
     async def list_keys(self, kind: str) -> Collection[ObjectKey]:
         """Which objects of a kind there are now; metadata only. An object of no namespace has an empty one."""
-        prefix, plural = _COLLECTIONS[kind]
+        resource = _LISTED[kind]
         watched = () if kind in _NOT_IN_NAMESPACES else self._namespaces or ()
         keys: set[ObjectKey] = set()
-        for scope in [f"/namespaces/{quote(namespace)}" for namespace in watched] or [""]:
-            token = ""
-            while True:
-                path = f"{prefix}{scope}/{plural}?limit={_PAGE}" + (f"&continue={quote(token)}" if token else "")
-                page = await self._list_page(path)
-                keys |= {
-                    ObjectKey(item["metadata"].get("namespace", ""), item["metadata"]["name"])
-                    for item in page.get("items") or ()  # an empty list of metadata only is null
-                }
-                token = page.get("metadata", {}).get("continue", "")
-                if not token:
-                    break
+        for path in [resource.within(namespace) for namespace in watched] or [resource.everywhere()]:
+            keys |= {
+                ObjectKey(item["metadata"].get("namespace", ""), item["metadata"]["name"])
+                for item in await self._items(path)
+            }
         return keys
 
-    async def _list_page(self, path: str) -> JsonObject:
+    async def _items(self, path: ApiPath) -> list[JsonObject]:
         try:
-            return await self._rest.get("list_metadata", path, accept=_METADATA_ONLY)
+            return await self._rest.items("list_metadata", path, accept=_METADATA_ONLY)
         except NotFoundError as error:  # an API server that has just started may not serve custom resources yet
             raise FailureError(Failure(Reason.API_SERVER_UNREACHABLE, f"GET {path}: {error}", Remedy.RETRY)) from error
 
     def announce(self, announcement: Announcement) -> None:
         """Queue an Event; never waits and never fails."""
         self._events.put(announcement)
-
-
-def _path(kind: str, key: ObjectKey) -> str:
-    return f"{_OWN}/namespaces/{quote(key.namespace)}/{_PLURALS[kind]}/{quote(key.name)}"

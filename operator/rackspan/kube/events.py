@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rackspan.api.labels import GROUP, VERSION
 from rackspan.api.times import timestamp
+from rackspan.kube.paths import EVENTS
 from rackspan.kube.rest import ConflictError, NotFoundError, Rest
 from rackspan.metrics import EVENTS_DROPPED
 from rackspan.reconcile.failures import FailureError
@@ -40,10 +41,8 @@ class EventQueue:
         while True:
             announcement = await self._queue.get()
             try:
-                key = announcement.about.key
-                await self._rest.post(
-                    "create_event", f"/api/v1/namespaces/{key.namespace}/events", _event(announcement)
-                )
+                path = EVENTS.within(announcement.about.key.namespace)
+                await self._rest.post("create_event", path, _event(announcement))
             except (FailureError, NotFoundError, ConflictError) as error:
                 EVENTS_DROPPED.inc()
                 _log.warning("an Event could not be posted: %s", error)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import datetime as dt
 import logging
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from rackspan.api import compliancereport, racktopology
 from rackspan.api.compliancereport import ComplianceReportStatus
-from rackspan.api.labels import API_VERSION, GROUP, VERSION
+from rackspan.api.labels import API_VERSION
 from rackspan.api.racktopology import ScanEngine
+from rackspan.kube.paths import REPORTS, TOPOLOGIES, Resource
 from rackspan.kube.rest import NotFoundError, Rest, connect
 from rackspan.reconcile.failures import FailureError
 from rackspan.reports import open_reports
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rackspan.reports.document import ScanDocument
 
 _log = logging.getLogger("rackspan.kube")
+_OPEN_REPORTS = Resource(f"/apis/{open_reports.GROUP}/{open_reports.VERSION}", open_reports.PLURAL)
 _MANAGER = "rackspan-scan"
 
 
@@ -47,7 +48,7 @@ async def publish(rest: Rest, document: ScanDocument, topology: ObjectKey) -> No
     Both have the topology's namespace and name, and go when it goes. A scan that began before the one that is told of
     leaves both alone. The Report is for other tools: what hinders it is logged, and no reason to fail.
     """
-    found = await rest.get("get_topology", _path(racktopology.PLURAL, topology))
+    found = await rest.get("get_topology", TOPOLOGIES.named(topology))
     uid = found["metadata"]["uid"]
     engine = ((found.get("spec") or {}).get("compliance") or {}).get("engine")
     if await _publish_compliance_report(rest, document, topology, uid, ScanEngine(engine) if engine else None):
@@ -57,7 +58,6 @@ async def publish(rest: Rest, document: ScanDocument, topology: ObjectKey) -> No
 async def _publish_compliance_report(
     rest: Rest, document: ScanDocument, topology: ObjectKey, uid: str, engine: ScanEngine | None
 ) -> bool:
-    path = _path(compliancereport.PLURAL, topology)
     frame: dict[str, Any] = {
         "apiVersion": API_VERSION,
         "kind": compliancereport.KIND,
@@ -68,7 +68,7 @@ async def _publish_compliance_report(
         },
     }
     spec = {"topologyRef": {"name": topology.name}}
-    present = await rest.apply("apply_report", path, {**frame, "spec": spec}, manager=_MANAGER)
+    present = await rest.apply("apply_report", REPORTS.named(topology), {**frame, "spec": spec}, manager=_MANAGER)
     before = present.get("status") or {}
     if is_older(document, before):
         _log.warning("scan %s began before the one that %s tells of: not published", document.scan_id, topology)
@@ -81,6 +81,7 @@ async def _publish_compliance_report(
         engine=engine,
     )
     # Not by apply: of a map that loses its last key, such as the counts by rule, it leaves a null, which is refused.
+    path = REPORTS.named(topology, "status")
     await rest.replace_status("replace_report_status", path, present["metadata"]["uid"], status.to_dict())
     return True
 
@@ -88,10 +89,8 @@ async def _publish_compliance_report(
 async def _publish_open_report(rest: Rest, document: ScanDocument, topology: ObjectKey, uid: str) -> None:
     body = open_report(document, topology, uid)
     body["metadata"]["ownerReferences"] = [_owner(topology, uid)]
-    path = f"/apis/{open_reports.GROUP}/{open_reports.VERSION}/namespaces/{quote(topology.namespace)}"
-    path = f"{path}/{open_reports.PLURAL}/{quote(topology.name)}"
     try:
-        await rest.apply("apply_open_report", path, body, manager=_MANAGER)
+        await rest.apply("apply_open_report", _OPEN_REPORTS.named(topology), body, manager=_MANAGER)
     except NotFoundError:
         _log.info("there are no OpenReports in this cluster")
     except FailureError as error:
@@ -100,7 +99,3 @@ async def _publish_open_report(rest: Rest, document: ScanDocument, topology: Obj
 
 def _owner(topology: ObjectKey, uid: str) -> dict[str, Any]:
     return {"apiVersion": API_VERSION, "kind": racktopology.KIND, "name": topology.name, "uid": uid}
-
-
-def _path(plural: str, key: ObjectKey) -> str:
-    return f"/apis/{GROUP}/{VERSION}/namespaces/{quote(key.namespace)}/{plural}/{quote(key.name)}"

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
-from rackspan.api import kafkatopic, racktopology
 from rackspan.api.errors import SpecError
 from rackspan.api.kafkatopic import KafkaTopic
-from rackspan.api.labels import GROUP, VERSION
 from rackspan.api.racktopology import RackTopology
 from rackspan.api.reasons import Reason
 from rackspan.kube.cluster import KubeCluster
 from rackspan.kube.events import EventQueue
+from rackspan.kube.paths import NAMESPACES, NODES, PODS, TOPICS, TOPOLOGIES
 from rackspan.kube.rest import NotFoundError, Rest, connect
 from rackspan.reconcile.credentials import read_credentials
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
@@ -25,9 +23,6 @@ if TYPE_CHECKING:
 
     from rackspan.api.meta import ObjectKey
     from rackspan.reconcile.ports import Credentials
-
-_OWN = f"/apis/{GROUP}/{VERSION}"
-_PAGE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +48,15 @@ async def read_topology(key: ObjectKey, kubeconfig: Path | None = None) -> Topol
     """
     rest = Rest(await connect(kubeconfig))
     try:
-        return await _read(rest, key)
+        return await read_over(rest, key)
     finally:
         await rest.close()
 
 
-async def _read(rest: Rest, key: ObjectKey) -> TopologySeen:
-    path = f"{_OWN}/namespaces/{quote(key.namespace)}/{racktopology.PLURAL}/{quote(key.name)}"
+async def read_over(rest: Rest, key: ObjectKey) -> TopologySeen:
+    """Read over a connection that there is. Raises FailureError."""
     try:
-        topology = RackTopology.from_object(await rest.get("get_topology", path))
+        topology = RackTopology.from_object(await rest.get("get_topology", TOPOLOGIES.named(key)))
     except NotFoundError as error:
         raise _failure(f"there is no RackTopology {key}") from error
     except SpecError as error:
@@ -78,9 +73,9 @@ async def _read(rest: Rest, key: ObjectKey) -> TopologySeen:
 async def _topics(rest: Rest, topology: RackTopology, warnings: list[str]) -> AsyncIterator[KafkaTopic]:
     labels = {
         item["metadata"]["name"]: item["metadata"].get("labels") or {}
-        async for item in _items(rest, "/api/v1/namespaces")
+        for item in await rest.items("list_namespaces", NAMESPACES.everywhere())
     }
-    async for item in _items(rest, f"{_OWN}/{kafkatopic.PLURAL}"):
+    for item in await rest.items("list_topics", TOPICS.everywhere()):
         try:
             topic = KafkaTopic.from_object(item)
         except SpecError as error:
@@ -96,8 +91,8 @@ async def _topics(rest: Rest, topology: RackTopology, warnings: list[str]) -> As
 async def _hosts(rest: Rest, warnings: list[str]) -> tuple[tuple[HostFacts, ...], Mapping[str, Mapping[str, str]]]:
     """Where addresses are. Without the right to know, members of consumer groups have no rack; nothing else fails."""
     try:
-        nodes = [node async for node in _items(rest, "/api/v1/nodes")]
-        pods = [pod async for pod in _items(rest, "/api/v1/pods?fieldSelector=status.phase%3DRunning")]
+        nodes = await rest.items("list_nodes", NODES.everywhere())
+        pods = await rest.items("list_pods", PODS.everywhere(), query={"fieldSelector": "status.phase=Running"})
     except FailureError as error:
         warnings.append(f"racks of consumers are not known: {error}")
         return (), {}
@@ -114,18 +109,6 @@ def _pod_addresses(pod: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _node_addresses(node: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(entry["address"] for entry in (node.get("status") or {}).get("addresses") or ())
-
-
-async def _items(rest: Rest, path: str) -> AsyncIterator[dict[str, Any]]:
-    token = ""
-    while True:
-        mark = "&" if "?" in path else "?"
-        page = await rest.get("list", f"{path}{mark}limit={_PAGE}" + (f"&continue={quote(token)}" if token else ""))
-        for item in page.get("items") or ():
-            yield item
-        token = page.get("metadata", {}).get("continue", "")
-        if not token:
-            return
 
 
 def _failure(message: str) -> FailureError:

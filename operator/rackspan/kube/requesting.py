@@ -6,13 +6,12 @@ import asyncio
 import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
-from rackspan.api import compliancereport, racktopology
 from rackspan.api.compliancereport import ComplianceReport
-from rackspan.api.labels import GROUP, SCAN_NOW, VERSION
+from rackspan.api.labels import SCAN_NOW
 from rackspan.api.racktopology import LastScan, RackTopology, ScanState
 from rackspan.api.reasons import Reason
+from rackspan.kube.paths import REPORTS, TOPOLOGIES
 from rackspan.kube.rest import NotFoundError, Rest, connect
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 
@@ -44,7 +43,7 @@ async def request_scan(
     """
     rest = Rest(await connect(kubeconfig))
     try:
-        return await asyncio.wait_for(_follow(rest, key, tell), patience)
+        return await asyncio.wait_for(follow(rest, key, tell), patience)
     except NotFoundError as error:
         raise FailureError(
             Failure(Reason.TOPOLOGY_NOT_FOUND, f"there is no RackTopology {key}", Remedy.ACCESS)
@@ -56,8 +55,9 @@ async def request_scan(
         await rest.close()
 
 
-async def _follow(rest: Rest, key: ObjectKey, tell: Callable[[str], None]) -> Followed:
-    path = _path(racktopology.PLURAL, key)
+async def follow(rest: Rest, key: ObjectKey, tell: Callable[[str], None]) -> Followed:
+    """Ask for a scan, and wait until it has ended. Raises NotFoundError without such a topology, and FailureError."""
+    path = TOPOLOGIES.named(key)
     value = f"cli-{secrets.token_hex(4)}"
     await rest.merge("request_scan", path, {"metadata": {"annotations": {SCAN_NOW: value}}})
     tell("asked the operator")
@@ -73,11 +73,7 @@ async def _follow(rest: Rest, key: ObjectKey, tell: Callable[[str], None]) -> Fo
 
 async def _report(rest: Rest, key: ObjectKey, scan_id: str) -> ComplianceReport | None:
     try:
-        found = ComplianceReport.from_object(await rest.get("get_report", _path(compliancereport.PLURAL, key)))
+        found = ComplianceReport.from_object(await rest.get("get_report", REPORTS.named(key)))
     except NotFoundError:
         return None
     return found if found.status.scan_id == scan_id else None
-
-
-def _path(plural: str, key: ObjectKey) -> str:
-    return f"/apis/{GROUP}/{VERSION}/namespaces/{quote(key.namespace)}/{plural}/{quote(key.name)}"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import time
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -16,6 +17,7 @@ from kubernetes.aio import client
 from kubernetes.aio import config as _config
 
 from rackspan.api.reasons import Reason
+from rackspan.kube.paths import ApiPath, with_query
 from rackspan.metrics import KUBE_SECONDS
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 
@@ -32,6 +34,7 @@ _UNPROCESSABLE = 422
 _TEST_FAILED = "the server rejected our request due to an error in our request"
 """All that the API server says of a JSON patch whose test fails; what it finds invalid, it names."""
 _DENIED = (401, 403)
+_PAGE = 500
 
 
 async def connect(kubeconfig: Path | None) -> client.ApiClient:
@@ -71,20 +74,41 @@ class Rest:
     def __init__(self, api: client.ApiClient) -> None:
         self._api: Any = api
 
-    async def get(self, operation: str, path: str, *, accept: str = "application/json") -> dict[str, Any]:
+    async def get(self, operation: str, path: ApiPath, *, accept: str = "application/json") -> dict[str, Any]:
         """Read one object or list."""
         return await self._call(operation, "GET", path, None, {"Accept": accept})
 
-    async def post(self, operation: str, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    async def items(
+        self,
+        operation: str,
+        path: ApiPath,
+        *,
+        query: Mapping[str, str] = MappingProxyType({}),
+        accept: str = "application/json",
+    ) -> list[dict[str, Any]]:
+        """Read all objects of a list, page by page."""
+        found: list[dict[str, Any]] = []
+        token = ""
+        while True:
+            asked: dict[str, str | int] = {**query, "limit": _PAGE, **({"continue": token} if token else {})}
+            page = await self.get(operation, with_query(path, asked), accept=accept)
+            found += page.get("items") or ()  # an empty list of metadata only is null
+            token = page.get("metadata", {}).get("continue", "")
+            if not token:
+                return found
+
+    async def post(self, operation: str, path: ApiPath, body: Mapping[str, Any]) -> dict[str, Any]:
         """Create one object."""
         return await self._call(operation, "POST", path, body, {"Content-Type": "application/json"})
 
-    async def merge(self, operation: str, path: str, patch: Mapping[str, Any]) -> dict[str, Any]:
+    async def merge(self, operation: str, path: ApiPath, patch: Mapping[str, Any]) -> dict[str, Any]:
         """JSON merge patch (RFC 7396)."""
         return await self._call(operation, "PATCH", path, patch, {"Content-Type": "application/merge-patch+json"})
 
-    async def replace_status(self, operation: str, path: str, uid: str, status: Mapping[str, Any]) -> dict[str, Any]:
-        """Make `status` the whole status of this very object, by JSON patch (RFC 6902).
+    async def replace_status(
+        self, operation: str, path: ApiPath, uid: str, status: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Make `status` the whole status of this very object, by JSON patch (RFC 6902) of its part `status`.
 
         A merge would leave what an earlier write put there when the answer to that write was lost. Raises ConflictError
         where another object has the name by now.
@@ -94,14 +118,14 @@ class Rest:
             {"op": "add", "path": "/status", "value": status},
         ]
         headers = {"Content-Type": "application/json-patch+json"}
-        return await self._call(operation, "PATCH", f"{path}/status", patch, headers)
+        return await self._call(operation, "PATCH", path, patch, headers)
 
-    async def apply(self, operation: str, path: str, body: Mapping[str, Any], *, manager: str) -> dict[str, Any]:
+    async def apply(self, operation: str, path: ApiPath, body: Mapping[str, Any], *, manager: str) -> dict[str, Any]:
         """Server-side apply: create, or make the fields that `manager` owns these and no others."""
-        query = f"{path}?fieldManager={manager}&force=true"
-        return await self._call(operation, "PATCH", query, body, {"Content-Type": "application/apply-patch+yaml"})
+        forced = with_query(path, {"fieldManager": manager, "force": "true"})
+        return await self._call(operation, "PATCH", forced, body, {"Content-Type": "application/apply-patch+yaml"})
 
-    async def delete(self, operation: str, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    async def delete(self, operation: str, path: ApiPath, body: Mapping[str, Any]) -> dict[str, Any]:
         """Delete one object with these options."""
         return await self._call(operation, "DELETE", path, body, {"Content-Type": "application/json"})
 
@@ -113,7 +137,7 @@ class Rest:
         self,
         operation: str,
         method: str,
-        path: str,
+        path: ApiPath,
         body: Mapping[str, Any] | Sequence[Any] | None,
         headers: dict[str, str],
     ) -> dict[str, Any]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
+from rackspan.api.meta import ObjectKey
 from rackspan.api.reasons import Reason
+from rackspan.kube.paths import JOBS, SPARK_APPLICATIONS
 from rackspan.kube.rest import ConflictError, NotFoundError, Rest
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.scans.bodies import SELECTOR
@@ -16,11 +17,7 @@ if TYPE_CHECKING:
 
     from rackspan.reconcile.ports import JsonObject
 
-_PREFIXES = {
-    RunKind.JOB: ("/apis/batch/v1", "jobs"),
-    RunKind.SPARK_APPLICATION: ("/apis/sparkoperator.k8s.io/v1beta2", "sparkapplications"),
-}
-_PAGE = 500
+_RESOURCES = {RunKind.JOB: JOBS, RunKind.SPARK_APPLICATION: SPARK_APPLICATIONS}
 
 
 class KubeScanRuns:
@@ -39,7 +36,7 @@ class KubeScanRuns:
         """Create what scans; False where one of that name is there already. Raises FailureError."""
         kind = RunKind(body["kind"])
         try:
-            await self._rest.post("start_scan", self._path(kind), body)
+            await self._rest.post("start_scan", _RESOURCES[kind].within(self._namespace), body)
         except ConflictError:
             return False
         except NotFoundError as error:
@@ -51,24 +48,15 @@ class KubeScanRuns:
         """Delete this very object, and its pods after it."""
         options = {"propagationPolicy": "Background", "preconditions": {"uid": run.uid}}
         try:
-            await self._rest.delete("delete_scan", f"{self._path(run.kind)}/{quote(run.name)}", options)
+            path = _RESOURCES[run.kind].named(ObjectKey(self._namespace, run.name))
+            await self._rest.delete("delete_scan", path, options)
         except (NotFoundError, ConflictError):
             return  # it is gone, or it is another one by now
 
     async def _list(self, kind: RunKind) -> list[Run]:
-        found: list[Run] = []
-        token = ""
-        while True:
-            query = f"?labelSelector={quote(SELECTOR)}&limit={_PAGE}" + (f"&continue={quote(token)}" if token else "")
-            try:
-                page = await self._rest.get("list_scans", self._path(kind) + query)
-            except NotFoundError:
-                return found
-            found += [run for item in page.get("items") or () if (run := read_run(kind, item)) is not None]
-            token = page.get("metadata", {}).get("continue", "")
-            if not token:
-                return found
-
-    def _path(self, kind: RunKind) -> str:
-        prefix, plural = _PREFIXES[kind]
-        return f"{prefix}/namespaces/{quote(self._namespace)}/{plural}"
+        path = _RESOURCES[kind].within(self._namespace)
+        try:
+            items = await self._rest.items("list_scans", path, query={"labelSelector": SELECTOR})
+        except NotFoundError:
+            return []
+        return [run for item in items if (run := read_run(kind, item)) is not None]

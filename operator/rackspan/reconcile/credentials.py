@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Final
 
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
@@ -12,11 +13,16 @@ if TYPE_CHECKING:
     from rackspan.api.racktopology import KafkaSpec
     from rackspan.reconcile.ports import Cluster
 
+_KEY: Final = re.compile(r"[-._a-zA-Z0-9]{1,253}")
+"""What Kubernetes takes for a key of a Secret."""
+
 
 async def read_credentials(kafka: KafkaSpec, namespace: str, kube: Cluster) -> Credentials:
     """What the topology's Secrets hold. Raises FailureError for a Secret or a key that is not there."""
 
     async def entry(name: str, key: str) -> str:
+        if not _KEY.fullmatch(key):
+            raise FailureError(Failure(Reason.INVALID_SPEC, f"{key[:80]!a} is no key of a Secret", Remedy.SPEC))
         data = await kube.secret(namespace, name)
         if key not in data:
             raise _unusable(f"Secret {namespace}/{name} has no key {key}")

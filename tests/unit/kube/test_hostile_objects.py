@@ -1,0 +1,158 @@
+"""
+Every string of every custom resource, one after the other, replaced by what is no good.
+
+Admission refuses nearly all of these. What the operator and a scan's pod do with an object must not depend on that: no
+string of it becomes part of a path, of a label, or of the name of a file.
+"""
+
+import copy
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from tests.crds.manifests import FULL_TOPIC, FULL_TOPOLOGY, REPORT, changed
+from tests.unit.kube.recording import Answer, RecordingApi
+
+from rackspan.api.errors import SpecError
+from rackspan.api.meta import ObjectKey
+from rackspan.api.racktopology import RackTopology, ScanTrigger
+from rackspan.kube.reading import read_over
+from rackspan.kube.rest import Rest
+from rackspan.reconcile.failures import FailureError
+from rackspan.reconcile.scans.bodies import scan_body
+from rackspan.reconcile.scans.decision import ScanStart
+from rackspan.reconcile.scans.schedule import Schedule, ScheduleError
+from rackspan.reconcile.scans.setup import ScanSetup
+
+HOSTILE = [
+    "../../victim/secrets/db",
+    "..%2f..%2fvictim",
+    "a?watch=true",
+    "a#b",
+    "a\0b",
+    "a\nb",
+    "9" * 5_000,
+    "\ud800",
+    "/etc/passwd",
+    "",
+]
+KEY = ObjectKey("shop", "prod")
+NAME = r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?"
+PATHS = [
+    "/apis/rackspan.dev/v1alpha1/namespaces/shop/racktopologies/prod",
+    r"/apis/rackspan.dev/v1alpha1/kafkatopics\?limit=500",
+    r"/api/v1/(namespaces|nodes)\?limit=500",
+    r"/api/v1/pods\?fieldSelector=status.phase%3DRunning&limit=500",
+    f"/api/v1/namespaces/shop/secrets/{NAME}",
+]
+LABEL = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a string stands in an object: the steps to it, and whether it is the key of a map or a value."""
+
+    steps: tuple[Any, ...]
+    is_key: bool = False
+
+    def __str__(self):
+        return ".".join(map(str, self.steps)) + ("{key}" if self.is_key else "")
+
+
+def places(value, steps=()):
+    """Every string of an object's spec: values, and the keys of maps that a user chooses."""
+    if isinstance(value, str):
+        yield Place(steps)
+    elif isinstance(value, dict):
+        for key, child in value.items():
+            if not re.fullmatch(r"[a-z]+([A-Z][a-z]*)*", key) or steps[-1:] in (("minDomains",), ("tolerate",)):
+                yield Place((*steps, key), is_key=True)
+            yield from places(child, (*steps, key))
+    elif isinstance(value, list):
+        for number, child in enumerate(value):
+            yield from places(child, (*steps, number))
+
+
+def with_text(manifest, place, text):
+    result = copy.deepcopy(manifest)
+    parent = result["spec"]
+    for step in place.steps[:-1]:
+        parent = parent[step]
+    if place.is_key:
+        parent[text] = parent.pop(place.steps[-1])
+    else:
+        parent[place.steps[-1]] = text
+    return result
+
+
+TOPOLOGY = changed(FULL_TOPOLOGY, {"metadata": {"namespace": "shop", "uid": "uid"}})
+TOPIC = changed(FULL_TOPIC, {"metadata": {"namespace": "shop"}})
+SECRET = {"data": dict.fromkeys(("ca.pem", "cert.pem", "key.pem", "user", "pass"), "eA==")}
+
+
+def _ids(place):
+    return str(place)
+
+
+async def _read(topology, topic):
+    """What is asked for a scan of the topology."""
+
+    def answer(_, path):
+        if "/racktopologies/" in path:
+            return Answer(body=topology)
+        if "/secrets/" in path:
+            return Answer(body=SECRET)
+        return Answer(body={"items": [topic] if "/kafkatopics" in path else []})
+
+    api = RecordingApi(answer)
+    try:
+        await read_over(Rest(api), KEY)
+    except FailureError as error:
+        assert error.failure.message.isprintable(), error.failure.message  # noqa: PT017 - not every text is refused
+    return api.asked
+
+
+def _assert_harmless(asked):
+    assert asked
+    for method, path in asked:
+        assert method == "GET"
+        assert any(re.fullmatch(known, path) for known in PATHS), path
+        assert ".." not in path
+
+
+@pytest.mark.parametrize("place", list(places(TOPOLOGY["spec"])), ids=_ids)
+async def test_no_text_of_a_topology_becomes_part_of_a_path(place):
+    for text in HOSTILE:
+        _assert_harmless(await _read(with_text(TOPOLOGY, place, text), TOPIC))
+
+
+@pytest.mark.parametrize("place", list(places(TOPIC["spec"])), ids=_ids)
+async def test_no_text_of_a_topic_becomes_part_of_a_path(place):
+    for text in HOSTILE:
+        _assert_harmless(await _read(TOPOLOGY, with_text(TOPIC, place, text)))
+
+
+def test_a_report_refers_to_its_topology_only():
+    assert [str(place) for place in places(REPORT["spec"])] == ["topologyRef.name"]  # which nobody reads
+
+
+@pytest.mark.parametrize("place", list(places(TOPOLOGY["spec"])), ids=_ids)
+@pytest.mark.parametrize("engine", ["Job", "SparkOnKubernetes", "SparkApplication"])
+def test_no_text_of_a_topology_becomes_a_label_or_a_name(engine, place):
+    setup = ScanSetup(namespace="scans", image="scan:1")
+    start = ScanStart("scan-1", ScanTrigger.REQUEST, "now")
+    whole = changed(TOPOLOGY, {"spec": {"compliance": {"engine": engine}}})
+    for text in HOSTILE:
+        try:
+            body = scan_body(RackTopology.from_object(with_text(whole, place, text)), start, setup)
+        except SpecError:
+            continue
+        assert (body["metadata"]["namespace"], body["metadata"]["name"]) == ("scans", "scan-1")
+        assert all(LABEL.fullmatch(value) and len(value) <= 63 for value in body["metadata"]["labels"].values())
+
+
+@pytest.mark.parametrize("text", [text for text in HOSTILE if text], ids=lambda text: ascii(text)[:20])
+def test_a_time_zone_is_no_file_of_somebody_elses(text):
+    with pytest.raises(ScheduleError):
+        Schedule.parse("@daily", text)

@@ -1,0 +1,148 @@
+"""A name that is no name never becomes part of a request, whatever admission let through."""
+
+import asyncio
+import contextlib
+
+import pytest
+from tests.crds.manifests import TOPOLOGY, changed
+from tests.unit.kube.recording import Answer, RecordingApi
+from tests.unit.reconcile.scans.things import run
+
+from rackspan.api import compliancereport, kafkatopic, racktopology
+from rackspan.api.meta import ObjectKey
+from rackspan.api.reasons import Reason
+from rackspan.kube.cluster import KubeCluster
+from rackspan.kube.events import EventQueue
+from rackspan.kube.publishing import publish
+from rackspan.kube.reading import read_over
+from rackspan.kube.requesting import follow
+from rackspan.kube.rest import Rest
+from rackspan.kube.scan_runs import KubeScanRuns
+from rackspan.reconcile.failures import FailureError, Remedy
+from rackspan.reconcile.ports import Announcement, ObjectRef
+
+HOSTILE = [
+    "",
+    ".",
+    "..",
+    "../../victim/secrets/db",
+    "..%2f..%2fvictim%2fsecrets%2fdb",
+    "%2e%2e",
+    "db?watch=true",
+    "db#",
+    "db;x",
+    "db\0",
+    "db\n",
+    "d b",
+    "Db",
+    "-db",
+    "db-",
+    "a..b",
+    "a.-b",
+    "\N{CYRILLIC SMALL LETTER A}b",
+    "\ud800",
+    "1" * 5_000,
+    "/",
+    "\\",
+]
+KINDS = [kafkatopic.KIND, racktopology.KIND, compliancereport.KIND]
+
+
+def _ids(name: str) -> str:
+    return ascii(name)[:30]
+
+
+@pytest.fixture
+def api():
+    return RecordingApi()
+
+
+@pytest.fixture
+def rest(api):
+    return Rest(api)
+
+
+def _cluster(rest, *namespaces):
+    return KubeCluster(rest, EventQueue(rest), namespaces or None)
+
+
+async def _refused(call) -> None:
+    with pytest.raises(FailureError) as caught:
+        await call
+    assert caught.value.failure.reason is Reason.INVALID_SPEC
+    assert caught.value.failure.remedy is Remedy.SPEC
+    assert caught.value.failure.message.isprintable()
+    assert len(caught.value.failure.message) < 500
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=_ids)
+async def test_a_secret_is_asked_for_by_its_name_only(rest, api, name):
+    await _refused(_cluster(rest).secret("shop", name))
+    await _refused(_cluster(rest).secret(name, "db"))
+    assert api.asked == []
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=_ids)
+@pytest.mark.parametrize("kind", KINDS)
+async def test_an_object_is_written_by_its_name_only(rest, api, kind, name):
+    for key in (ObjectKey("shop", name), ObjectKey(name, "orders")):
+        await _refused(_cluster(rest).replace_status(ObjectRef(kind, key, "uid"), {}))
+        await _refused(_cluster(rest).set_finalizers(ObjectRef(kind, key, "uid"), [], "1"))
+    assert api.asked == []
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=_ids)
+async def test_a_namespace_is_listed_by_its_name_only(rest, api, name):
+    await _refused(_cluster(rest, name).list_keys(kafkatopic.KIND))
+    assert api.asked == []
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=_ids)
+async def test_an_event_is_posted_in_a_namespace_only(rest, api, name):
+    events = EventQueue(rest)
+    events.put(Announcement(ObjectRef(kafkatopic.KIND, ObjectKey(name, "orders"), "uid"), "Created", "made"))
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(events.run(), 0.05)
+    assert api.asked == []
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=_ids)
+async def test_scans_are_started_and_deleted_by_name_only(rest, api, name):
+    await _refused(KubeScanRuns(rest, name).runs(applications=True))
+    await _refused(KubeScanRuns(rest, name).start({"kind": "Job", "metadata": {"name": "scan"}}))
+    await _refused(KubeScanRuns(rest, "scans").delete(run(name)))
+    assert api.asked == []
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=_ids)
+async def test_a_scan_reads_and_writes_its_own_topology_only(rest, api, name):
+    for key in (ObjectKey("shop", name), ObjectKey(name, "prod")):
+        await _refused(read_over(rest, key))
+        await _refused(follow(rest, key, print))
+        await _refused(publish(rest, None, key))
+    assert api.asked == []
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=_ids)
+async def test_a_scan_reads_the_secrets_of_its_own_namespace_only(name):
+    spec = {"kafka": {"sasl": {"mechanism": "PLAIN", "secretRef": {"name": name}}}}
+    topology = changed(TOPOLOGY, {"metadata": {"namespace": "shop"}, "spec": spec})
+
+    def answer(_, path):
+        return Answer(body=topology if path.endswith("/racktopologies/prod") else {"items": []})
+
+    api = RecordingApi(answer)
+    await _refused(read_over(Rest(api), ObjectKey("shop", "prod")))
+    assert [path for _, path in api.asked if "secrets" in path] == []
+
+
+async def test_what_a_name_is_made_of_reaches_the_api_server_as_it_is(rest, api):
+    await _cluster(rest).secret("shop-1", "kafka.user-1")
+    assert api.asked == [("GET", "/api/v1/namespaces/shop-1/secrets/kafka.user-1")]
+
+
+async def test_a_mark_to_go_on_from_is_quoted_whole(rest):
+    pages = iter([{"items": [], "metadata": {"continue": "a/b?c=d&e#%2f"}}, {"items": []}])
+    api = RecordingApi(lambda _, __: Answer(body=next(pages)))
+    await _cluster(Rest(api)).list_keys("Node")
+    assert api.asked[1] == ("GET", "/api/v1/nodes?limit=500&continue=a%2Fb%3Fc%3Dd%26e%23%252f")
