@@ -10,6 +10,8 @@ from dev.paths import REPOSITORY
 from tests.chart.conftest import SHOP
 from tests.chart.helm import CHART, HelmError, only
 
+from rackspan.reconcile.scans.allowance import Allowance, ScanLimits
+
 EVERYTHING = {
     "image": {
         "repository": "registry.example.com:5000/data/rackspan",
@@ -29,6 +31,11 @@ EVERYTHING = {
         "enabled": True,
         "image": {"repository": "registry.example.com/rackspan-scan", "tag": "1"},
         "trustedNamespaces": [SHOP],
+        "allowedLocations": ["s3a://audit/{namespace}", "/data"],
+        "allowedClaims": ["scans"],
+        "limits": {"cpu": "2", "historyDays": 365},
+        "maxRunning": 9,
+        "tmpSize": "1Gi",
         "sparkOnKubernetes": True,
         "sparkApplications": True,
         "pod": {"nodeSelector": {"scans": "yes"}},
@@ -74,6 +81,8 @@ def test_all_values_reach_the_deployment(offline_helm):
     pod = deployment["spec"]["template"]
     (container,) = pod["spec"]["containers"]
     environment = {entry["name"]: entry.get("value") for entry in container["env"]}
+    limits = Allowance.read((), (), json.loads(environment.pop("RACKSPAN_SCAN_LIMITS"))).limits
+    assert limits == ScanLimits(cpu="2", history_days=365), "the chart's defaults are the operator's"
     assert environment == {
         "RACKSPAN_NAMESPACES": f"{SHOP} elsewhere",
         "RACKSPAN_RESYNC_SECONDS": "7.5",
@@ -85,6 +94,10 @@ def test_all_values_reach_the_deployment(offline_helm):
         "RACKSPAN_SCAN_SERVICE_ACCOUNT": "rackspan-scan",
         "RACKSPAN_SCAN_PULL_POLICY": "IfNotPresent",
         "RACKSPAN_SCAN_TRUSTED_NAMESPACES": SHOP,
+        "RACKSPAN_SCAN_ALLOWED_LOCATIONS": "s3a://audit/{namespace} /data",
+        "RACKSPAN_SCAN_ALLOWED_CLAIMS": "scans",
+        "RACKSPAN_SCAN_MAX_RUNNING": "9",
+        "RACKSPAN_SCAN_TMP_SIZE": "1Gi",
         "RACKSPAN_SCAN_POD": '{"imagePullSecrets":[{"name":"pull"}],"nodeSelector":{"scans":"yes"}}',
         "RACKSPAN_LISTEN_HOST": "::",
         "POD": None,
@@ -209,6 +222,10 @@ REFUSED = [
     ({"extraEnv": [{"name": "RACKSPAN_NAMESPACES", "value": "a"}]}, "extraEnv: set watchNamespaces instead"),
     ({"extraEnv": [{"name": "RACKSPAN_SCAN_IMAGE", "value": "a"}]}, "extraEnv: set scan.image instead"),
     ({"scan": {"trustedNamespaces": ["kafka-*"]}}, "at '/scan/trustedNamespaces/0'"),
+    ({"scan": {"allowedLocations": ["s3a://b/x?scheme=http"]}}, "at '/scan/allowedLocations/0'"),
+    ({"scan": {"allowedLocations": ["s3a://me:secret@b/x"]}}, "at '/scan/allowedLocations/0'"),
+    ({"scan": {"limits": {"cpu": 4}}}, "at '/scan/limits/cpu': got number, want string"),
+    ({"scan": {"limits": {"gpu": "4"}}}, "additional properties 'gpu' not allowed"),
     ({"scan": {"pod": {"containers": []}}}, "scan.pod: containers is the operator's to set"),
     (
         {"scan": {"enabled": True, "serviceAccount": {"create": False}}},

@@ -633,6 +633,35 @@ TOPOLOGY_CASES = [
         ],
     ),
     _topology(
+        "spec.compliance.historyLocation",
+        "historyLocation has no user, password, query or fragment, and no %, $ or backslash. Everybody who may read "
+        "reports sees it.",
+        accepted=[
+            {"compliance": {"historyLocation": place}}
+            for place in ("gs://b/x", "abfss://a.blob.core.windows.net/c/x", "hdfs://namenode:8020/x@y")
+        ],
+        rejected=[
+            {"compliance": {"historyLocation": place}}
+            for place in (
+                "gs://b/x?endpoint_override=evil.example&scheme=http",
+                "s3a://key:secret@b/x",
+                "s3a://b/x#y",
+                "s3a://b/%2e%2e/x",
+                "s3a://b/$(POD_IP)",
+                "s3a://b\\..\\x",
+            )
+        ],
+    ),
+    _topology(
+        "spec.compliance.historyLocation",
+        "The path of historyLocation has no empty step, . or ..",
+        accepted=[{"compliance": {"historyLocation": place}} for place in ("file:///x", "s3a://b/x/..y/.z/")],
+        rejected=[
+            {"compliance": {"historyLocation": place}}
+            for place in ("s3a://b/../c", "s3a://b//x", "s3a://b/x/..", "s3a://b/./x")
+        ],
+    ),
+    _topology(
         "spec.compliance",
         "startingDeadlineSeconds is for the schedule, and there is none.",
         accepted=[{"compliance": {"schedule": "@daily", "startingDeadlineSeconds": 600}}],

@@ -133,6 +133,9 @@ def installed(pods, built, helm):
             "enabled": True,
             "image": {"repository": scan_repository, "tag": scan_tag, "pullPolicy": "Never"},
             "sparkOnKubernetes": True,
+            "allowedLocations": [HISTORY],
+            "allowedClaims": [CLAIM],
+            "limits": {"scheduleIntervalSeconds": 60},
         },
         "log": {"format": "text"},
     }

@@ -80,7 +80,9 @@ def test_a_schedule_starts_scans_and_old_ones_go(scanning, scans, objects):
     until(lambda: [job.metadata.name for job in scans.jobs()] == names[-1:], 30, "only the latest Job to stay")
 
 
-def test_a_scan_that_is_due_every_minute_starts_by_itself(scanning, scans, objects):
+def test_a_scan_that_is_due_every_minute_starts_by_itself(operator_factory, scans, objects):
+    flags = [f"--scan-image={IMAGE}", f"--scan-namespace={scans.namespace}", f"--namespace={objects.namespace}"]
+    operator_factory(*flags, '--scan-limits={"scheduleIntervalSeconds": 60}')
     objects.create_topology(UNREACHABLE, compliance={"schedule": "* * * * *"})
     job = until(lambda: next(iter(scans.jobs()), None), 75, "the scheduled Job")
     assert job.metadata.labels["rackspan.dev/scan-trigger"] == "Schedule"
@@ -155,11 +157,42 @@ def test_a_scan_that_takes_too_long_is_ended(scanning, scans, objects, promise):
 
 def test_a_topology_may_not_choose_what_runs_beside_the_operator(scanning, scans, objects, promise):
     request_on_creation(objects, image="evil:latest", sparkConf={"spark.driver.extraJavaOptions": "-Dx=y"})
-    topology = objects.until_condition("RackTopology", "kafka", "Scanned", "False", "ScanNotSetUp")
+    topology = objects.until_condition("RackTopology", "kafka", "Scanned", "False", "ScanNotAllowed")
     promise.kept_by(topology, "Scanned")
     assert scans.jobs() == []
     objects.change_topology(compliance={"image": None, "sparkConf": None})
     scans.until_jobs(1)
+
+
+def test_a_topology_may_not_lend_the_releases_identity(scanning, scans, objects, promise):
+    request_on_creation(
+        objects,
+        historyLocation="gs://elsewhere/x",
+        resources={"requests": {"cpu": "64"}},
+        activeDeadlineSeconds=31536000,
+        schedule="* * * * *",
+    )
+    topology = objects.until_condition("RackTopology", "kafka", "Scanned", "False", "ScanNotAllowed")
+    promise.kept_by(topology, "Scanned")
+    for name in ("cpu", "activeDeadlineSeconds", "scheduleIntervalSeconds"):
+        assert f"scan.limits.{name}" in condition(topology, "Scanned")["message"]
+    assert scans.jobs() == []
+
+
+def test_more_scans_than_may_run_wait_and_say_so(operator_factory, scans, objects):
+    flags = [f"--scan-image={IMAGE}", f"--scan-namespace={scans.namespace}", f"--namespace={objects.namespace}"]
+    operator_factory(*flags, "--scan-max-running=1")
+    request_on_creation(objects)
+    (first,) = scans.until_jobs(1)
+    manifest = objects.topology_manifest(UNREACHABLE)
+    manifest["metadata"] |= {"name": "other", "annotations": {SCAN_NOW: "now"}}
+    objects.create(manifest)
+    waiting = objects.until_condition("RackTopology", "other", "Scanned", "Unknown", "ScanWaiting")
+    assert "scan.maxRunning" in condition(waiting, "Scanned")["message"]
+    assert [job.metadata.name for job in scans.jobs()] == [first.metadata.name]
+    scans.end(first.metadata.name)
+    scans.until_jobs(2, running=1)
+    objects.until("RackTopology", "other", lambda obj: last_scan(obj).get("state") == "Running")
 
 
 def test_an_operator_without_an_image_says_so(operator_factory, scans, objects, promise):

@@ -24,7 +24,7 @@ class Reason(StrEnum):
     DELETING = "Deleting"  # The topic is being deleted, and the object after it.
     WAITING = "Waiting"  # The operator has not looked at this generation yet.
     SCAN_RUNNING = "ScanRunning"  # A compliance scan runs now.
-    SCAN_WAITING = "ScanWaiting"  # No compliance scan has ended yet; the message says when the next one is due.
+    SCAN_WAITING = "ScanWaiting"  # A scan is due and waits for others, or none has ended yet; the message says which.
 
     # A compliance scan could not be started, or could not judge the cluster. The next one is started all the same.
     SCAN_FAILED = "ScanFailed"  # The last scan failed, and the message tells why.
@@ -32,6 +32,7 @@ class Reason(StrEnum):
     SCAN_MISSED = "ScanMissed"  # A scheduled scan was not started within startingDeadlineSeconds.
     SCAN_NOT_STARTED = "ScanNotStarted"  # The API server does not let the operator start a scan.
     SCAN_NOT_SET_UP = "ScanNotSetUp"  # The operator does not know which image scans, or where scans run.
+    SCAN_NOT_ALLOWED = "ScanNotAllowed"  # The chart does not let this namespace have its scans as the spec asks.
     INVALID_SCHEDULE = "InvalidSchedule"  # The schedule never comes, or there is no such time zone.
 
     # Somebody asked for it.

@@ -7,12 +7,16 @@ import json
 import logging
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rackspan.reconcile.scans.allowance import Allowance
 from rackspan.reconcile.scans.setup import DEFAULT_APPLICATION, ScanSetup
 from rackspan.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 EPILOG = (
     "Examples:\n\n$ rackspan operator\n\n$ rackspan operator --kubeconfig ~/.kube/config --log-format text -n kafka"
@@ -90,9 +94,31 @@ def operator(
         list[str] | None,
         typer.Option(
             envvar="RACKSPAN_SCAN_TRUSTED_NAMESPACES",
-            help="Whose RackTopologies may choose image and sparkConf of their scans (repeat it; * for all).",
+            help="Whose RackTopologies may ask for anything of their scans (repeat it; * for all).",
         ),
     ] = None,
+    scan_allowed_location: Annotated[
+        list[str] | None,
+        typer.Option(
+            envvar="RACKSPAN_SCAN_ALLOWED_LOCATIONS",
+            help="Where the others' histories may lie: URIs or paths, and what is below ({namespace}: their own).",
+        ),
+    ] = None,
+    scan_allowed_claim: Annotated[
+        list[str] | None,
+        typer.Option(envvar="RACKSPAN_SCAN_ALLOWED_CLAIMS", help="PersistentVolumeClaims that the others may name."),
+    ] = None,
+    scan_limits: Annotated[
+        str,
+        typer.Option(envvar="RACKSPAN_SCAN_LIMITS", help="JSON of what the others' scans may spend: scan.limits."),
+    ] = "{}",
+    scan_max_running: Annotated[
+        int,
+        typer.Option(envvar="RACKSPAN_SCAN_MAX_RUNNING", min=1, help="Scans at a time, of all topologies."),
+    ] = 4,
+    scan_tmp_size: Annotated[
+        str, typer.Option(envvar="RACKSPAN_SCAN_TMP_SIZE", help="The most temporary files of a pod that scans.")
+    ] = "10Gi",
     log_format: Annotated[
         LogFormat, typer.Option(envvar="RACKSPAN_LOG_FORMAT", help="How log lines look.")
     ] = LogFormat.JSON,
@@ -125,6 +151,9 @@ def operator(
                     application=scan_application,
                     pod=_pod(scan_pod),
                     trusted=tuple(scan_trusted_namespace or ()),
+                    allowance=_allowance(scan_allowed_location or (), scan_allowed_claim or (), scan_limits),
+                    max_running=scan_max_running,
+                    tmp_size=scan_tmp_size,
                 ),
             )
         )
@@ -137,10 +166,21 @@ def _own_namespace() -> str | None:
 
 
 def _pod(text: str) -> dict[str, object]:
+    return _json(text, "--scan-pod")
+
+
+def _allowance(locations: Sequence[str], claims: Sequence[str], limits: str) -> Allowance:
     try:
-        pod = json.loads(text or "{}")
+        return Allowance.read(locations, claims, _json(limits, "--scan-limits"))
     except ValueError as error:
-        raise typer.BadParameter(f"not JSON: {error}", param_hint="--scan-pod") from error
-    if not isinstance(pod, dict):
-        raise typer.BadParameter("must be a JSON object", param_hint="--scan-pod")
-    return pod
+        raise typer.BadParameter(str(error), param_hint="--scan-allowed-location or --scan-limits") from error
+
+
+def _json(text: str, flag: str) -> dict[str, object]:
+    try:
+        found = json.loads(text or "{}")
+    except ValueError as error:
+        raise typer.BadParameter(f"not JSON: {error}", param_hint=flag) from error
+    if not isinstance(found, dict):
+        raise typer.BadParameter("must be a JSON object", param_hint=flag)
+    return found

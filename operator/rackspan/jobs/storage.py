@@ -10,6 +10,8 @@ import pyarrow as pa
 import pyarrow.fs as arrow_fs
 import pyarrow.parquet as pq
 
+from rackspan.reconcile.scans.locations import without_secrets
+
 
 class HistoryError(Exception):
     """The history could not be read or written; the message says where and why."""
@@ -24,15 +26,15 @@ class Storage:
 
     def __init__(self, location: str) -> None:
         """Raises HistoryError where the location makes no sense."""
-        uri = location.replace("s3a://", "s3://", 1)
+        uri, shown = location.replace("s3a://", "s3://", 1), without_secrets(location)
         try:
             if "://" in uri:
                 self._fs, self._root = arrow_fs.FileSystem.from_uri(uri)
             else:
                 self._fs, self._root = arrow_fs.LocalFileSystem(), os.path.abspath(uri)  # noqa: PTH100 - not resolved
         except (OSError, pa.ArrowException) as error:
-            raise HistoryError(f"{location}: is no location that can be used: {error}") from error
-        self.location = location.rstrip("/")
+            raise HistoryError(f"{shown}: is no location that can be used: {error}") from error
+        self.location = shown.rstrip("/")
 
     @property
     def root(self) -> str:

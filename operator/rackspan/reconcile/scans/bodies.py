@@ -22,6 +22,7 @@ from rackspan.api.labels import (
     SCAN_TRIGGER,
 )
 from rackspan.api.racktopology import ComplianceScanSpec, ExecutorsSpec, ScanEngine
+from rackspan.reconcile.scans.quantities import at_most
 from rackspan.reconcile.scans.runs import RunKind
 
 if TYPE_CHECKING:
@@ -49,12 +50,13 @@ _NO_CLAIMS: Final = {
     "spark.kubernetes.driver.reusePersistentVolumeClaim": "false",
 }
 """Spark never makes a claim here, so it needs no right to delete any: the history lies on one."""
-_TMP_VOLUME: Final = {"name": "tmp", "emptyDir": {}}
 _TMP_MOUNT: Final = {"name": "tmp", "mountPath": "/tmp"}  # noqa: S108 - an emptyDir of the pod's own
+_SPARK_FILES = "/var/data/rackspan-spark"
+"""Where executors keep what does not fit into their memory."""
 _TEMPLATES = "/etc/rackspan"
 _EXECUTOR_TEMPLATE = "executor-pod.json"
-_DEFAULT_REQUESTS: Final = {"cpu": "1", "memory": "2Gi"}
-_DEFAULT_LIMITS: Final = {"memory": "4Gi"}
+_DEFAULT_REQUESTS: Final[Mapping[str, int | str]] = {"cpu": "1", "memory": "2Gi"}
+_DEFAULT_LIMITS: Final[Mapping[str, int | str]] = {"memory": "4Gi"}
 
 
 def scan_body(topology: RackTopology, start: ScanStart, setup: ScanSetup) -> JsonObject:
@@ -87,7 +89,7 @@ def arguments(topology: RackTopology, spec: ComplianceScanSpec, start: ScanStart
 def _job(topology: RackTopology, spec: ComplianceScanSpec, start: ScanStart, setup: ScanSetup) -> JsonObject:
     distributed = spec.engine is ScanEngine.SPARK_ON_KUBERNETES
     metadata = _metadata(topology, start, setup)
-    annotations, volumes, mounts = metadata["annotations"], _volumes(spec), _mounts(topology, spec)
+    annotations, volumes, mounts = metadata["annotations"], _volumes(spec, setup), _mounts(topology, spec)
     if distributed:
         annotations = {**annotations, EXECUTOR_POD: json.dumps(_executor_pod(setup))}
         volumes = [*volumes, _executor_template()]
@@ -99,7 +101,7 @@ def _job(topology: RackTopology, spec: ComplianceScanSpec, start: ScanStart, set
         "imagePullPolicy": setup.pull_policy,
         "args": arguments(topology, spec, start, _API_SERVER if distributed else "local[*]"),
         "env": _environment(conf),
-        "resources": _resources(spec),
+        "resources": _resources(spec, _bounds(topology, setup)),
         "securityContext": _container_security(),
         "volumeMounts": mounts,
         **({"ports": [{"containerPort": _DRIVER_PORT}, {"containerPort": _BLOCK_PORT}]} if distributed else {}),
@@ -155,7 +157,7 @@ def _executor_pod(setup: ScanSetup) -> JsonObject:
             "securityContext": _pod_security(),
             **setup.pod,
             "containers": [container],
-            "volumes": [_TMP_VOLUME],
+            "volumes": [_tmp_volume(setup)],
         },
     }
 
@@ -167,7 +169,7 @@ def _executor_template() -> JsonObject:
 
 def _application(topology: RackTopology, spec: ComplianceScanSpec, start: ScanStart, setup: ScanSetup) -> JsonObject:
     metadata, executors = _metadata(topology, start, setup), spec.executors or ExecutorsSpec()
-    resources = _resources(spec)
+    resources = _resources(spec, _bounds(topology, setup))
     pod: JsonObject = {
         "securityContext": _container_security(),
         "podSecurityContext": _pod_security(),
@@ -194,7 +196,12 @@ def _application(topology: RackTopology, spec: ComplianceScanSpec, start: ScanSt
             "mainApplicationFile": setup.application,
             "arguments": arguments(topology, spec, start, None),
             "restartPolicy": _restarts(spec),
-            "sparkConf": {**_NO_CLAIMS, **spec.spark_conf},
+            "sparkConf": {
+                **_NO_CLAIMS,
+                **_spark_files("driver", setup),
+                **_spark_files("executor", setup),
+                **spec.spark_conf,
+            },
             "driver": {
                 **pod,
                 **cpu,
@@ -209,7 +216,7 @@ def _application(topology: RackTopology, spec: ComplianceScanSpec, start: ScanSt
                 "memory": executors.memory,
                 "deleteOnTermination": True,
             },
-            "volumes": _volumes(spec),
+            "volumes": _volumes(spec, setup),
         },
     }
 
@@ -253,6 +260,7 @@ def _client_mode(
         "spark.kubernetes.executor.deleteOnTermination": "true",
         "spark.kubernetes.executor.podTemplateFile": f"{_TEMPLATES}/{_EXECUTOR_TEMPLATE}",
         **_NO_CLAIMS,
+        **_spark_files("executor", setup),
     }
     conf |= {f"spark.kubernetes.executor.label.{key}": value for key, value in _labels(topology, start).items()}
     if spec.history_volume is not None and spec.history is not None:
@@ -306,10 +314,32 @@ def _label(name: str) -> str:
     return name if len(name) <= most else f"{name[: most - 9].rstrip('.-')}-{sha256(name.encode()).hexdigest()[:8]}"
 
 
-def _resources(spec: ComplianceScanSpec) -> JsonObject:
-    if spec.resources is None:
-        return {"requests": dict(_DEFAULT_REQUESTS), "limits": dict(_DEFAULT_LIMITS)}
-    return {"requests": dict(spec.resources.requests), "limits": dict(spec.resources.limits)}
+def _bounds(topology: RackTopology, setup: ScanSetup) -> Mapping[str, str]:
+    """The most that the scan's pod may have of a resource; nothing where the topology's namespace is trusted."""
+    limits = setup.allowance.limits
+    return {} if setup.trusts(topology.key.namespace) else {"cpu": limits.cpu, "memory": limits.memory}
+
+
+def _resources(spec: ComplianceScanSpec, bounds: Mapping[str, str]) -> JsonObject:
+    """What is asked for, within bounds: what is not asked for ends there too."""
+    requests, limits = _DEFAULT_REQUESTS, _DEFAULT_LIMITS
+    if spec.resources is not None:
+        requests, limits = dict(spec.resources.requests), dict(spec.resources.limits)
+    return {"requests": _bounded(requests, bounds), "limits": _bounded({**bounds, **limits}, bounds)}
+
+
+def _bounded(amounts: Mapping[str, int | str], bounds: Mapping[str, str]) -> dict[str, int | str]:
+    return {name: at_most(amount, bounds[name]) if name in bounds else amount for name, amount in amounts.items()}
+
+
+def _tmp_volume(setup: ScanSetup) -> JsonObject:
+    return {"name": "tmp", "emptyDir": {"sizeLimit": setup.tmp_size}}
+
+
+def _spark_files(pods: str, setup: ScanSetup) -> dict[str, str]:
+    """The volume that Spark would otherwise make itself, without a bound."""
+    volume = f"spark.kubernetes.{pods}.volumes.emptyDir.spark-local-dir-1"
+    return {f"{volume}.mount.path": _SPARK_FILES, f"{volume}.options.sizeLimit": setup.tmp_size}
 
 
 def _pod_security() -> JsonObject:
@@ -339,8 +369,8 @@ def _mounts(topology: RackTopology, spec: ComplianceScanSpec) -> list[JsonObject
     return mounts
 
 
-def _volumes(spec: ComplianceScanSpec) -> list[JsonObject]:
-    volumes: list[JsonObject] = [_TMP_VOLUME]
+def _volumes(spec: ComplianceScanSpec, setup: ScanSetup) -> list[JsonObject]:
+    volumes: list[JsonObject] = [_tmp_volume(setup)]
     if spec.history_volume is not None:
         claim: dict[str, Any] = {"claimName": spec.history_volume.claim_name}
         volumes.append({"name": "history", "persistentVolumeClaim": claim})

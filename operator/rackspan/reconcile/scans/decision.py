@@ -60,13 +60,14 @@ class ScanDecision:
     """
     What shall be done about the scans of one topology.
 
-    `delete` first, then `start`. `memory` is to be remembered at once, `started` in its place once the start has
-    worked. `overdue` are among those to delete. Look again `at` that time at the latest.
+    `delete` first, then `start`, before which `replaced` end. `memory` is to be remembered at once, `started` in its
+    place once the start has worked. `overdue` are among those to delete. Look again `at` that time at the latest.
     """
 
     memory: ScansStatus
     started: ScansStatus
     start: ScanStart | None = None
+    replaced: tuple[Run, ...] = ()
     delete: tuple[Run, ...] = ()
     overdue: tuple[Run, ...] = ()
     at: datetime | None = None
@@ -99,7 +100,8 @@ def decide(
         memory=memory,
         started=replace(done, running=len(active) - len(replaced) + 1) if start else memory,
         start=start,
-        delete=(*overdue, *replaced, *outdated),
+        replaced=replaced,
+        delete=(*overdue, *outdated),
         overdue=overdue,
         at=_soonest(
             memory.next_at,

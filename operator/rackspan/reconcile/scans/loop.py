@@ -20,6 +20,7 @@ from rackspan.reconcile.scans.decision import Change, decide, fingerprint
 from rackspan.reconcile.scans.outcome import ScanFacts, last_scan
 from rackspan.reconcile.scans.results import measure_report, news
 from rackspan.reconcile.scans.runs import RunKind
+from rackspan.reconcile.scans.turns import Turns, Waiting
 from rackspan.reconcile.wake import woken
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class ScanLoop:
         self._tools = tools
         self._told = told
         self._changes: dict[str, Change] = {}
+        self._due_since: dict[ObjectKey, datetime] = {}
         self._orphans: dict[ObjectKey, float] = {}
         self._runs: Sequence[Run] = ()
         self._has_listed = False
@@ -107,32 +109,54 @@ class ScanLoop:
         await self._list()
         await self._delete_orphans()
         pauses = [_IDLE_SECONDS]
+        turns = self._next(topologies)
         for topology in topologies:
             known = inventory.topologies.get(topology.key)  # it may change or go while the API server answers
             if known is not None:
-                pauses.append(await self._look(known))
+                pauses.append(await self._look(known, turns))
         return min(pauses)
+
+    def _next(self, topologies: Sequence[RackTopology]) -> frozenset[ObjectKey]:
+        """Topologies whose scans may start in this turn; the others that are due wait, and are remembered."""
+        setup, now = self._tools.setup, self._tools.clock()
+        due = {}
+        for topology in topologies:
+            decision = self._decision(topology, now)
+            if decision.start is not None and self._trouble(topology, decision) is None:
+                since = self._due_since.get(topology.key, now)
+                trusted, replaces = setup.trusts(topology.key.namespace), bool(decision.replaced)
+                due[topology.key] = Waiting(topology.key, since, trusted=trusted, replaces=replaces)
+        self._due_since = {key: one.since for key, one in due.items()}
+        running = [run.topology for run in self._runs if run.active]
+        return Turns(setup.max_running, setup.allowance.limits.running_per_namespace).next(due.values(), running)
 
     # --- one topology ------------------------------------------------------------------------------------------------
 
-    async def _look(self, topology: RackTopology) -> float:
-        """Decide and act about one topology; how many seconds it can wait then."""
-        tools, now = self._tools, self._tools.clock()
+    def _decision(self, topology: RackTopology, now: datetime) -> ScanDecision:
         facts = self._facts(topology)
-        runs = [run for run in self._runs if run.topology_uid == topology.meta.uid]
-        decision = decide(topology, facts.memory, facts.last, runs, now, self._change(topology, now))
-        memory, trouble = decision.memory, decision.problem
-        if decision.start is not None or decision.problem is None:
-            trouble = trouble or self._trouble(topology, decision)
+        return decide(topology, facts.memory, facts.last, self._runs_of(topology), now, self._change(topology, now))
+
+    def _runs_of(self, topology: RackTopology) -> list[Run]:
+        return [run for run in self._runs if run.topology_uid == topology.meta.uid]
+
+    async def _look(self, topology: RackTopology, turns: frozenset[ObjectKey]) -> float:
+        """Decide and act about one topology, of which `turns` may start a scan; how many seconds it can wait then."""
+        tools, now = self._tools, self._tools.clock()
+        facts, runs = self._facts(topology), self._runs_of(topology)
+        decision = self._decision(topology, now)
+        refused = self._trouble(topology, decision)
+        trouble, memory = decision.problem or refused, decision.memory
+        starts = decision.start is not None and refused is None
+        queued = starts and topology.key not in turns
         try:
-            for run in decision.delete:
+            for run in (*decision.delete, *(decision.replaced if starts and not queued else ())):
                 _log.info("topology %s: delete %s %s", topology.key, run.kind, run.name)
                 await self._port.delete(run)
-            if decision.start is not None and trouble is None:
+            if starts and not queued:
                 await self._start(topology, decision)
                 memory = decision.started
                 await self._list()
-                runs = [run for run in self._runs if run.topology_uid == topology.meta.uid]
+                runs = self._runs_of(topology)
         except FailureError as error:
             metrics.ERRORS.labels(error.failure.remedy, error.failure.reason).inc()
             _log.warning("topology %s: %s", topology.key, error)
@@ -141,10 +165,11 @@ class ScanLoop:
         last = last_scan(facts.last, runs, decision.overdue, report, now)
         self._count(topology, facts, last)
         memory = self._announce(topology, memory)
-        self._keep(topology, replace(facts, memory=memory, last=last, trouble=trouble))
+        waits_since = self._due_since.get(topology.key) if queued else None
+        self._keep(topology, replace(facts, memory=memory, last=last, trouble=trouble, waits_since=waits_since))
         if trouble is not None:
             return _RETRY_SECONDS
-        if memory.running:
+        if memory.running or queued:
             return _RUNNING_SECONDS
         return max(0.1, (decision.at - now).total_seconds()) if decision.at else _IDLE_SECONDS
 

@@ -26,12 +26,17 @@ _TRUE, _FALSE, _UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, Condition
 
 @dataclass(frozen=True, slots=True)
 class ScanFacts:
-    """What is known of the scans of one topology. `trouble` is why none can be started."""
+    """
+    What is known of the scans of one topology. `trouble` is why none can be started.
+
+    `waits_since` is when one became due that waits for scans of other topologies.
+    """
 
     topology_uid: str
     memory: ScansStatus = field(default_factory=ScansStatus)
     last: LastScan | None = None
     trouble: Failure | None = None
+    waits_since: datetime | None = None
 
 
 def last_scan(
@@ -119,6 +124,9 @@ def _condition(
     memory, last, trouble = facts.memory, facts.last, facts.trouble
     if trouble is not None:
         return _FALSE, trouble.reason, trouble.message
+    if facts.waits_since is not None:
+        before = find_condition(status.conditions, SCANNED)
+        return before.status if before else _UNKNOWN, Reason.SCAN_WAITING, _waits(facts.waits_since)
     following = _next(topology, memory)
     if memory.missed:
         what = "1 scheduled scan was" if memory.missed == 1 else f"{memory.missed} scheduled scans were"
@@ -135,6 +143,11 @@ def _condition(
         return _FALSE, reason, f"scan {last.scan_id} failed: {last.message}; {following}"
     found = f"{last.findings} findings" if last.findings is not None else "no report of it yet"
     return _TRUE, Reason.SCAN_COMPLETED, f"scan {last.scan_id}: {found}; {following}"
+
+
+def _waits(since: datetime) -> str:
+    limits = "scan.maxRunning and scan.limits.runningPerNamespace of the chart say how many run at a time"
+    return f"a scan is due since {timestamp(since)} and waits for others to end; {limits}"
 
 
 def _next(topology: RackTopology, memory: ScansStatus) -> str:

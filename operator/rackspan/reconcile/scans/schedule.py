@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Final, Self
 from zoneinfo import ZoneInfo
 
@@ -21,6 +23,9 @@ _WORDS: Final = {
     "@midnight": "0 0 * * *",
     "@hourly": "0 * * * *",
 }
+
+_SAMPLE: Final = 200
+"""Times that are looked at: no schedule of every 15 minutes or fewer has as many in two days."""
 
 
 class ScheduleError(ValueError):
@@ -74,6 +79,17 @@ class Schedule:
             number, moment = number + 1, self.after(moment)
         return number
 
+    @property
+    def shortest_interval(self) -> float:
+        """Seconds between the two nearest of its times, from 2000 on and among as many as a day and more can hold."""
+        return _shortest_interval(self._expression)
+
     def _first(self, moment: datetime, *, reverse: bool) -> datetime | None:
         found = next(CronSim(self._expression, moment.astimezone(self._zone), reverse=reverse), None)
         return found.astimezone(UTC) if found is not None else None
+
+
+@lru_cache(maxsize=1024)
+def _shortest_interval(expression: str) -> float:
+    times = list(islice(CronSim(expression, datetime(2000, 1, 1, tzinfo=UTC)), _SAMPLE))
+    return min(((later - earlier).total_seconds() for earlier, later in pairwise(times)), default=float("inf"))

@@ -7,6 +7,7 @@ import pytest
 from tests.unit.reconcile.scans.things import UID, topology
 
 from rackspan.api.racktopology import ScanTrigger
+from rackspan.reconcile.scans.allowance import Allowance, ScanLimits
 from rackspan.reconcile.scans.bodies import SELECTOR, scan_body
 from rackspan.reconcile.scans.decision import ScanStart
 from rackspan.reconcile.scans.runs import RunKind, read_run
@@ -48,6 +49,7 @@ def test_a_job_scans_in_one_pod_as_nobody():
     assert pod(made)["serviceAccountName"] == "r-scan"
     assert container(made)["securityContext"]["readOnlyRootFilesystem"]
     assert container(made)["volumeMounts"] == [{"name": "tmp", "mountPath": "/tmp"}]
+    assert pod(made)["volumes"] == [{"name": "tmp", "emptyDir": {"sizeLimit": "10Gi"}}]
     assert container(made)["args"] == [
         "scan", "--topology", "kafka/prod", "--scan-id", START.name, "--publish", "--exit-zero", "--master", "local[*]",
     ]  # fmt: skip
@@ -194,6 +196,7 @@ def test_what_is_no_scan_is_passed_over():
         ({"image": "evil"}, "image"),
         ({"sparkConf": {"spark.jars": "evil"}}, "sparkConf"),
         ({"historyVolume": {"claimName": "scans", "subPath": "other"}}, "historyVolume.subPath"),
+        ({"historyLocation": "gs://b/x"}, "historyLocation"),
     ],
 )
 def test_only_trusted_namespaces_choose_what_runs_beside_the_operator(compliance, word):
@@ -207,7 +210,28 @@ def test_only_trusted_namespaces_choose_what_runs_beside_the_operator(compliance
         assert setup.trouble(of) is None
 
 
+@pytest.mark.parametrize(
+    ("asked", "got"),
+    [
+        (None, {"requests": {"cpu": "1", "memory": "2Gi"}, "limits": {"cpu": "2", "memory": "3Gi"}}),
+        ({"requests": {"cpu": "500m"}}, {"requests": {"cpu": "500m"}, "limits": {"cpu": "2", "memory": "3Gi"}}),
+        ({"limits": {"cpu": 1, "memory": "1Gi"}}, {"requests": {}, "limits": {"cpu": 1, "memory": "1Gi"}}),
+    ],
+)
+def test_what_an_untrusted_scan_does_not_ask_for_is_bounded_too(asked, got):
+    bounded = ScanSetup("rackspan", "i:1", allowance=Allowance(limits=ScanLimits(cpu="2", memory="3Gi")))
+    compliance = {"schedule": "@daily", **({"resources": asked} if asked else {})}
+    assert container(body(bounded, **compliance))["resources"] == got
+
+
+def test_what_executors_write_is_bounded():
+    volume = "spark.kubernetes.executor.volumes.emptyDir.spark-local-dir-1.options.sizeLimit"
+    assert spark_settings(body(engine="SparkOnKubernetes"))[volume] == "10Gi"
+    application = body(engine="SparkApplication")["spec"]["sparkConf"]
+    assert application[volume] == application[volume.replace("executor", "driver")] == "10Gi"
+
+
 def test_without_an_image_or_a_namespace_nothing_starts():
     assert "RACKSPAN_SCAN_IMAGE" in ScanSetup(namespace="rackspan").trouble(topology()).message
     assert "RACKSPAN_SCAN_NAMESPACE" in ScanSetup(image="i:1").trouble(topology()).message
-    assert SETUP.trouble(topology(schedule="@daily", historyVolume={"claimName": "scans"})) is None
+    assert SETUP.trouble(topology(schedule="@daily", retentionDays=30)) is None

@@ -167,7 +167,7 @@ def test_under_allow_a_scan_starts_beside_the_one_that_runs():
 def test_under_replace_a_scan_ends_the_one_that_runs():
     decision = decided("2026-01-31 03:00", runs=[YESTERDAY], concurrencyPolicy="Replace", **LONG)
     assert decision.start is not None
-    assert decision.delete == (YESTERDAY,)
+    assert (decision.replaced, decision.delete) == ((YESTERDAY,), ())
     assert decision.started.running == 1
 
 

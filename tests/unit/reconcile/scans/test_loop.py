@@ -126,6 +126,25 @@ async def test_a_topology_that_is_refused_holds_back_no_other(world):
     assert world.facts().trouble is None
 
 
+async def test_scans_beyond_what_may_run_wait_their_turn(world):
+    world.setup = ScanSetup("rackspan", "rackspan-scan:1", max_running=1)
+    world.restart()
+    world.topology(request="a")
+    world.topology("shop", request="a")
+    assert await world.loop.turn() == 5
+    (first,) = world.runs.objects.values()
+    assert world.facts().waits_since is None
+    assert world.facts("shop").waits_since == world.now
+    number = len(world.told)
+    await world.loop.turn()
+    assert len(world.told) == number, "waiting is told once"
+    ended = {"type": "Complete", "status": "True", "lastTransitionTime": world.now.isoformat()}
+    first["status"] = {"conditions": [ended]}
+    await world.loop.turn()
+    assert len(world.runs.objects) == 2
+    assert world.facts("shop").waits_since is None
+
+
 async def test_a_restart_before_the_status_was_written_starts_nothing_twice(world):
     world.topology(request="a", schedule="0 3 * * *")
     await world.loop.turn()
