@@ -1,7 +1,7 @@
 # ruff: noqa: INP001  # a script that stands beside what it writes, and no package
-"""Writes the reference of the custom resources from crds/ and of the reasons from their enum.
+"""Writes the reference of custom resources from crds/, of reasons from their enum, of client properties from theirs.
 
-Run it after a change of either: `python docs/reference/generate.py`. A test fails while the pages are behind.
+Run it after a change of any: `python docs/reference/generate.py`. A test fails while the pages are behind.
 """
 
 import re
@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+
+from rackspan.api.client_properties import CLIENT_PROPERTIES
 
 HERE = Path(__file__).parent
 REPOSITORY = HERE.parents[1]
@@ -22,7 +24,7 @@ def pages() -> dict[str, str]:
     """File name to text of every page."""
     definitions = [yaml.safe_load(path.read_text()) for path in sorted((REPOSITORY / "crds").glob("*.yaml"))]
     kinds = {f"{definition['spec']['names']['plural']}.md": _kind(definition) for definition in definitions}
-    return {**kinds, "reasons.md": _reasons(REASONS.read_text())}
+    return {**kinds, "reasons.md": _reasons(REASONS.read_text()), "client-properties.md": _client_properties()}
 
 
 def _kind(definition: Schema) -> str:
@@ -126,6 +128,21 @@ def _reasons(source: str) -> str:
             lines += ["| reason | meaning |", "|---|---|"]
         elif member := re.fullmatch(r'    [A-Z_]+ = "(\w+)"(?:  # noqa: \w+)?  # (.+)', line):
             lines += [f"| `{member[1]}` | {_cell(member[2])} |"]
+    return "\n".join(lines) + "\n"
+
+
+def _client_properties() -> str:
+    lines = [
+        "# Client properties",
+        "",
+        "What `spec.kafka.properties` of a [RackTopology](racktopologies.md) may set of librdkafka's client, beside",
+        "what other fields set. A client runs inside the operator, for everybody: whatever is not on this list is",
+        "refused, by the API server and once more by the operator and by scans before they make a client.",
+        "",
+        "| property | values | meaning |",
+        "|---|---|---|",
+    ]
+    lines += [f"| `{one.name}` | {_cell(one.values)} | {_cell(one.meaning)} |" for one in CLIENT_PROPERTIES.values()]
     return "\n".join(lines) + "\n"
 
 

@@ -6,6 +6,8 @@ from typing import Any
 
 from tests.crds.schemas import Rule
 
+from rackspan.api.client_properties import CLIENT_PROPERTIES
+
 Patch = Mapping[str, Any]
 
 
@@ -483,16 +485,14 @@ TOPOLOGY_CASES = [
     ),
     _topology(
         "spec.kafka.properties",
-        "Brokers are named in spec.kafka.bootstrapServers, not in properties.",
-        accepted=_properties("socket.timeout.ms"),
-        rejected=_properties("bootstrap.servers", "metadata.broker.list"),
-    ),
-    _topology(
-        "spec.kafka.properties",
-        "Encryption is set in spec.kafka.tls, not in properties (only ssl.cipher.suites, ssl.curves.list and "
-        "ssl.sigalgs.list may be added).",
-        accepted=_properties("ssl.cipher.suites", "ssl.curves.list", "ssl.sigalgs.list"),
+        "A key of properties is not among the client properties that may be set. Brokers are named in "
+        "spec.kafka.bootstrapServers, encryption is set in spec.kafka.tls and authentication in spec.kafka.sasl.",
+        accepted=_properties(*CLIENT_PROPERTIES),
         rejected=_properties(
+            "internal.termination.signal",
+            "default.topic.config",
+            "bootstrap.servers",
+            "metadata.broker.list",
             "security.protocol",
             "ssl.ca.location",
             "ssl.key.password",
@@ -500,21 +500,27 @@ TOPOLOGY_CASES = [
             "ssl.providers",
             "enable.ssl.certificate.verification",
             "https.ca.location",
+            "sasl.password",
+            "sasl.mechanism",
+            "sasl.kerberos.kinit.cmd",
+            "enable.sasl.oauthbearer.unsecure.jwt",
+            "plugin.library.paths",
+            "error_cb",
+            "interceptors",
+            "opaque",
+            "statistics.interval.ms",
+            "receive.message.max.bytes",
+            "log_level",
+            "client.id ",
+            "Client.id",
+            "../client.id",
         ),
     ),
     _topology(
         "spec.kafka.properties",
-        "Authentication is set in spec.kafka.sasl, not in properties.",
-        accepted=_properties("client.id"),
-        rejected=_properties(
-            "sasl.password", "sasl.mechanism", "sasl.kerberos.kinit.cmd", "enable.sasl.oauthbearer.unsecure.jwt"
-        ),
-    ),
-    _topology(
-        "spec.kafka.properties",
-        "Properties that load code into the operator are refused.",
-        accepted=_properties("connections.max.idle.ms"),
-        rejected=_properties("plugin.library.paths", "error_cb", "interceptors", "opaque", "default_topic_conf"),
+        "A value of properties is one line without control characters.",
+        accepted=[{"kafka": {"properties": {"client.id": "ops (Zürich) #7"}}}],
+        rejected=[{"kafka": {"properties": {"client.id": value}}} for value in ("a\n", "a\nb", "a\0b", "\x1b[2J")],
     ),
     _topology(
         "spec.levels",

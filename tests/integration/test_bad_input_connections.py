@@ -168,8 +168,9 @@ def test_one_of_several_hosts_does_not_exist(secure, operator):
     assert condition(secure.objects.topology(), "Connected")["status"] == "True"
 
 
-def test_an_unknown_client_property(secure, promise):
-    _refused(secure, secure.spec("INTERNAL", properties={"retires": "3"}), "Stalled", "InvalidSpec", promise)
+def test_a_value_that_a_client_property_does_not_take(secure, promise):
+    kafka = secure.spec("INTERNAL", properties={"socket.timeout.ms": "soon"})
+    _refused(secure, kafka, "Stalled", "InvalidSpec", promise)
     secure.objects.change_topology(kafka={"properties": None})
     _goes_on(secure)
 

@@ -113,7 +113,7 @@ def test_a_client_that_cannot_be_made_does_not_tell_its_settings():
         "127.0.0.1:9",
         tls=TlsSpec(ca_secret_ref=CaSecretRef("ca")),
         sasl=SaslSpec("PLAIN", SaslSecretRef("user")),
-        properties={"retires": "1"},
+        properties={"reconnect.backoff.ms": "5000"},
     )
     credentials = Credentials(ca_pem=canary, username="me", password=canary)
     with pytest.raises(FailureError) as caught:

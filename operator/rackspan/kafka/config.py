@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rackspan.api.client_properties import trouble
+from rackspan.api.reasons import Reason
+from rackspan.reconcile.failures import Failure, FailureError, Remedy
+
 if TYPE_CHECKING:
     from rackspan.api.racktopology import KafkaSpec
     from rackspan.reconcile.ports import Credentials
@@ -17,7 +21,18 @@ _PROTOCOLS = {
 
 
 def client_properties(kafka: KafkaSpec, credentials: Credentials) -> dict[str, str | int | bool]:
-    """Properties for an AdminClient. What TLS and SASL decide wins over `spec.kafka.properties`."""
+    """
+    Properties for an AdminClient. What TLS and SASL decide wins over `spec.kafka.properties`.
+
+    Raises FailureError for a property that may not be set so, whatever admission let through.
+    """
+    wrong = trouble(kafka.properties)
+    if wrong is not None:
+        raise FailureError(Failure(Reason.INVALID_SPEC, f"spec.kafka.properties: {wrong}", Remedy.SPEC))
+    if not kafka.bootstrap_servers.isprintable():
+        raise FailureError(
+            Failure(Reason.INVALID_SPEC, "spec.kafka.bootstrapServers has control characters in it", Remedy.SPEC)
+        )
     tls, sasl = kafka.tls, kafka.sasl
     properties: dict[str, str | int | bool] = {
         "client.id": "rackspan",
