@@ -36,7 +36,7 @@ $(READY): requirements/dev.lock pyproject.toml
 	@touch $@
 
 .PHONY: assets
-assets: $(READY) ## Get Kubernetes, Kafka and helm into the cache, and Chromium (once: 5 to 20 minutes)
+assets: $(READY) ## Get Kubernetes, Kafka, helm and promtool into the cache, and Chromium (once: 5 to 20 minutes)
 	@$(BIN)/python -m dev assets >/dev/null
 
 .PHONY: check

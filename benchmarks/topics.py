@@ -286,9 +286,7 @@ class Bench:
         self.stack = stack
         self.log = log
         self.operator = Operator(stack, log)
-        self.operator.until(
-            lambda counters: counters.get("rackspan_brokers[total][bench/bench]", 0) > 0 or _connected(counters)
-        )
+        self.operator.until(_connected)
         self.watch = ReadyWatch(stack)
 
     def stop(self) -> None:
@@ -359,7 +357,7 @@ class Bench:
 
 
 def _connected(counters: dict[str, float]) -> bool:
-    return any(name.startswith("rackspan_brokers") and value > 0 for name, value in counters.items())
+    return any(name.startswith("rackspan_topology_connected") and value > 0 for name, value in counters.items())
 
 
 def bare(stack: Stack, what: str, prefix: str, count: int, partitions: int, at_once: int) -> Iterator[Row]:

@@ -19,7 +19,8 @@ def _assets(arguments: argparse.Namespace) -> None:
     distribution = kafka_dist.ensure_distribution()
     kafka_archive.ensure_archive(distribution)
     helm = assets.ensure_helm()
-    found = {**kubernetes, "helm": helm, "kafka": distribution.jars[0].parent}
+    promtool = assets.ensure_promtool()
+    found = {**kubernetes, "helm": helm, "promtool": promtool, "kafka": distribution.jars[0].parent}
     try:
         found["chromium"] = chromium.ensure_chromium()
     except AssetError as error:  # everything but the tests of a page works without it

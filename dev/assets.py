@@ -1,7 +1,8 @@
-"""Programs that the stack runs, of Kubernetes, Helm and CoreDNS: found where they are, else built through Go modules.
+"""Programs that the stack runs, of Kubernetes, Helm, CoreDNS and Prometheus: found where they are, else built by Go.
 
 `k8s.io/kubernetes` cannot be `go install`ed by design (its module replaces its parts by local folders), so
 `dev/distributions/kubernetes/go.mod` is a wrapper module that pins the parts' published versions; etcd comes with them.
+So it is with `promtool`, the part of Prometheus that tests alerts.
 """
 
 import os
@@ -16,6 +17,7 @@ from dev.progress import AssetError, exclusive, need, run, say
 HELM_VERSION = "v3.22.0"
 COREDNS_VERSION = "v1.12.4"
 _WRAPPER_MODULE = REPOSITORY / "dev" / "distributions" / "kubernetes"
+_PROMTOOL_MODULE = REPOSITORY / "dev" / "distributions" / "promtool"
 _PACKAGES = {
     "etcd": "go.etcd.io/etcd/server/v3",
     "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
@@ -32,10 +34,7 @@ ON_REQUEST = tuple(sorted(set(_PACKAGES) - set(CONTROL_PLANE)))
 
 def kubernetes_version() -> str:
     """The version that is built when no programs are found, for example `v1.36.3`."""
-    pinned = re.search(r"^require k8s\.io/kubernetes (v\S+)", (_WRAPPER_MODULE / "go.mod").read_text(), re.MULTILINE)
-    if pinned is None:
-        raise AssetError(f"{_WRAPPER_MODULE / 'go.mod'} does not pin k8s.io/kubernetes")
-    return pinned[1]
+    return _pinned(_WRAPPER_MODULE, "k8s.io/kubernetes")
 
 
 def find_kubernetes(names: Iterable[str] = CONTROL_PLANE) -> dict[str, Path]:
@@ -89,6 +88,47 @@ def find_coredns() -> Path | None:
 def ensure_coredns() -> Path:
     """The pinned CoreDNS, after building it where it is missing: pods find Services by it."""
     return _ensure_module_program("coredns", "github.com/coredns/coredns", COREDNS_VERSION)
+
+
+def find_promtool() -> Path | None:
+    """The pinned promtool, when it was built earlier."""
+    return _find_module_program("promtool", _promtool_version())
+
+
+def ensure_promtool() -> Path:
+    """The pinned promtool, after building it where it is missing. It needs none of the ways to discover targets."""
+    version = _promtool_version()
+    destination = cache_root() / "promtool" / version
+    with exclusive(destination / ".lock"):
+        if find_promtool() is None:
+            with tempfile.TemporaryDirectory(dir=destination) as scratch:
+                run(
+                    [
+                        *(need("go", "build promtool"), "build", "-v", "-trimpath", "-buildvcs=false"),
+                        *("-tags", "remove_all_sd", "-ldflags", "-s -w", "-o", f"{scratch}/promtool"),
+                        "github.com/prometheus/prometheus/cmd/promtool",
+                    ],
+                    f"building promtool {version} through Go modules: about two to four minutes, once per machine",
+                    cwd=_PROMTOOL_MODULE,
+                    env={**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly", "GOWORK": "off"},
+                    tally=_is_package,
+                )
+                (Path(scratch) / "promtool").replace(destination / "promtool")
+    return destination / "promtool"
+
+
+def _promtool_version() -> str:
+    return _pinned(_PROMTOOL_MODULE, "github.com/prometheus/prometheus")
+
+
+def _pinned(module: Path, dependency: str) -> str:
+    """The version that a wrapper module requires."""
+    pinned = re.search(
+        rf"^(?:require)?\s*{re.escape(dependency)} (v\S+)", (module / "go.mod").read_text(), re.MULTILINE
+    )
+    if pinned is None:
+        raise AssetError(f"{module / 'go.mod'} does not pin {dependency}")
+    return pinned[1]
 
 
 def _find_module_program(name: str, version: str) -> Path | None:

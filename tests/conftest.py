@@ -45,6 +45,12 @@ def helm():
 
 
 @pytest.fixture(scope="session")
+def promtool():
+    """Path of promtool, which tests Prometheus' alerts."""
+    return _require(assets.find_promtool(), "promtool")
+
+
+@pytest.fixture(scope="session")
 def kafka_distribution():
     return ensure_archive(_require(kafka_dist.find_distribution(), "Kafka"))
 

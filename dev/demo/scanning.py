@@ -141,5 +141,5 @@ class Scanning:
     def _metric(self) -> str:
         with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics", timeout=5) as answer:
             lines: list[str] = answer.read().decode().splitlines()
-        wanted = 'rackspan_scan_partitions{state="non_compliant",topology="shop/main"} 1.0'
+        wanted = 'rackspan_scan_faulty_partitions{fault="non_compliant",topology="shop/main"} 1.0'
         return next((line for line in lines if line == wanted), "")

@@ -1,12 +1,56 @@
-"""What the operator counts. Names follow Prometheus' conventions: base units, `_total` on counters."""
+"""What the operator counts. Names follow Prometheus' conventions: base units, `_total` on counters.
+
+A label `state` has states that exclude each other, so that their sum is the whole; what may hold besides has a metric
+of its own. What Kafka alone can tell is not told while it cannot be asked: all count as `unknown`, or the series go.
+"""
 
 from __future__ import annotations
 
-from prometheus_client import Counter, Gauge, Histogram
+import platform
+from importlib.metadata import version
 
-TOPICS = Gauge("rackspan_topics", "KafkaTopic objects by topology and state", ["topology", "state"])
-BROKERS = Gauge("rackspan_brokers", "Brokers by topology and state", ["topology", "state"])
-MOVES_NEEDED = Gauge("rackspan_moves_needed", "Replicas that would have to move to comply", ["topology"])
+from prometheus_client import Counter, Gauge, Histogram, disable_created_metrics
+
+disable_created_metrics()  # type: ignore[no-untyped-call]  # one more series for each counter, and nobody asks
+
+BUILD_INFO = Gauge("rackspan_build_info", "1, with what this operator is made of", ["version", "python"])
+BUILD_INFO.labels(version("rackspan"), platform.python_version()).set(1)
+
+CONNECTED = Gauge(
+    "rackspan_topology_connected",
+    "1 where Kafka answered the last time it was asked and is the cluster that is meant, else 0",
+    ["topology"],
+)
+READY = Gauge("rackspan_topology_ready", "1 where topics can be placed: the condition Ready, else 0", ["topology"])
+LAST_PASS = Gauge(
+    "rackspan_last_successful_pass_timestamp_seconds",
+    "When this operator last looked at the topology's Kafka cluster and got all its answers",
+    ["topology"],
+)
+BROKERS = Gauge(
+    "rackspan_brokers", "Brokers that are known, by state; unknown while Kafka cannot be asked", ["topology", "state"]
+)
+DRIFTED_BROKERS = Gauge(
+    "rackspan_drifted_brokers",
+    "Brokers whose broker.rack is not the rack of their node; absent while Kafka cannot be asked",
+    ["topology"],
+)
+RACKLESS_BROKERS = Gauge(
+    "rackspan_rackless_brokers", "Brokers whose rack is not known; absent while Kafka cannot be asked", ["topology"]
+)
+TOPICS = Gauge(
+    "rackspan_topics", "KafkaTopic objects, by state; unknown while Kafka cannot be asked", ["topology", "state"]
+)
+NON_COMPLIANT_TOPICS = Gauge(
+    "rackspan_non_compliant_topics",
+    "KafkaTopic objects whose replicas are not spread as asked; absent while Kafka cannot be asked",
+    ["topology"],
+)
+MOVES_NEEDED = Gauge(
+    "rackspan_moves_needed",
+    "Replicas that would have to move for the KafkaTopic objects to comply; absent while Kafka cannot be asked",
+    ["topology"],
+)
 QUEUE_DEPTH = Gauge("rackspan_queue_depth", "KafkaTopic objects waiting to be reconciled", ["topology"])
 BATCH_TOPICS = Histogram(
     "rackspan_batch_topics",
@@ -14,42 +58,53 @@ BATCH_TOPICS = Histogram(
     ["operation"],
     buckets=(1, 2, 5, 10, 25, 50, 100, 250, 500, 1000),
 )
-RECONCILED = Counter("rackspan_topics_reconciled_total", "KafkaTopic objects passed over", ["topology"])
+RECONCILED = Counter("rackspan_topics_reconciled_total", "Times that KafkaTopic objects were looked at", ["topology"])
 RECONCILE_SECONDS = Histogram(
     "rackspan_reconcile_seconds",
-    "From taking a batch of topics to having queued their statuses",
+    "From taking a batch of topics to having written their statuses",
     buckets=(0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 60),
 )
 KAFKA_SECONDS = Histogram(
     "rackspan_kafka_request_seconds",
-    "Kafka Admin API calls",
+    "How long calls to Kafka's Admin API took, those that failed as well",
     ["operation"],
     buckets=(0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 60),
 )
 KUBE_SECONDS = Histogram(
     "rackspan_kubernetes_request_seconds",
-    "Kubernetes API calls",
+    "How long calls to the Kubernetes API took, those that failed as well",
     ["operation"],
     buckets=(0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10),
 )
-ERRORS = Counter("rackspan_errors_total", "Failures by who can mend them and by reason", ["remedy", "reason"])
-EVENTS_DROPPED = Counter("rackspan_events_dropped_total", "Kubernetes Events given up because too many were waiting")
-LAST_PASS = Gauge(
-    "rackspan_last_successful_pass_timestamp_seconds", "When a pass over a topology last ended", ["topology"]
+_ERRORS = Counter(
+    "rackspan_errors_total",
+    "Failures by topology, by who can mend them and by reason; without a topology where it is no topology's",
+    ["topology", "remedy", "reason"],
 )
+EVENTS_DROPPED = Counter("rackspan_events_dropped_total", "Kubernetes Events given up because too many were waiting")
 
 SCAN_FINDINGS = Gauge("rackspan_scan_findings", "Findings of the last compliance scan", ["topology", "severity"])
 SCAN_FINDINGS_BY_RULE = Gauge(
     "rackspan_scan_rule_findings", "Findings of the last compliance scan by rule", ["topology", "rule"]
 )
-SCAN_PARTITIONS = Gauge("rackspan_scan_partitions", "Partitions that the last scan judged", ["topology", "state"])
-SCAN_TOPICS = Gauge("rackspan_scan_topics", "Topics that the last scan judged", ["topology", "state"])
+SCAN_PARTITIONS = Gauge("rackspan_scan_partitions", "Partitions that the last scan judged", ["topology"])
+SCAN_FAULTY_PARTITIONS = Gauge(
+    "rackspan_scan_faulty_partitions",
+    "Partitions that the last scan found a fault with, by fault; one may have several",
+    ["topology", "fault"],
+)
+SCAN_TOPICS = Gauge("rackspan_scan_topics", "Topics that the last scan judged", ["topology"])
+SCAN_FAULTY_TOPICS = Gauge(
+    "rackspan_scan_faulty_topics", "Topics that the last scan found a fault with, by fault", ["topology", "fault"]
+)
 SCAN_MOVES = Gauge("rackspan_scan_moves_needed", "Replicas to copy to mend what the last scan found", ["topology"])
 SCAN_CHANGES = Gauge(
     "rackspan_scan_changes", "Findings that are new or cleared since the scan before", ["topology", "change"]
 )
-SCAN_VIOLATION_MINUTES = Gauge(
-    "rackspan_scan_violation_minutes", "Topic-minutes out of compliance on the history's last day", ["topology"]
+SCAN_VIOLATION_SECONDS = Gauge(
+    "rackspan_scan_violation_seconds",
+    "Time out of compliance on the history's last day, summed over topics",
+    ["topology"],
 )
 SCAN_LAST = Gauge(
     "rackspan_scan_last_success_timestamp_seconds", "When the last scan ended that judged the cluster", ["topology"]
@@ -66,14 +121,23 @@ _OF_REPORTS = (
     SCAN_FINDINGS,
     SCAN_FINDINGS_BY_RULE,
     SCAN_PARTITIONS,
+    SCAN_FAULTY_PARTITIONS,
     SCAN_TOPICS,
+    SCAN_FAULTY_TOPICS,
     SCAN_MOVES,
     SCAN_CHANGES,
-    SCAN_VIOLATION_MINUTES,
+    SCAN_VIOLATION_SECONDS,
     SCAN_LAST,
     SCAN_SECONDS,
 )
-_OF_SCANS = (SCAN_SUCCESS, SCAN_RUNNING, SCAN_NEXT, SCAN_MISSED)
+_OF_SCANS = (SCAN_SUCCESS, SCAN_RUNNING, SCAN_NEXT, SCAN_MISSED, SCANS_STARTED, SCANS_ENDED)
+_FROM_KAFKA = (DRIFTED_BROKERS, RACKLESS_BROKERS, NON_COMPLIANT_TOPICS, MOVES_NEEDED)
+_OF_TOPOLOGIES = (CONNECTED, READY, LAST_PASS, BROKERS, TOPICS, QUEUE_DEPTH, RECONCILED, _ERRORS, *_FROM_KAFKA)
+
+
+def count_error(topology: str, remedy: str, reason: str) -> None:
+    """Count a failure; `topology` is empty where it is no topology's, or where anybody could make up its name."""
+    _ERRORS.labels(topology, remedy, reason).inc()
 
 
 def forget_report(topology: str) -> None:
@@ -82,7 +146,13 @@ def forget_report(topology: str) -> None:
         gauge.remove_by_labels({"topology": topology})
 
 
+def forget_facts(topology: str) -> None:
+    """Take away what only Kafka could tell of a topology, while it cannot be asked."""
+    for gauge in _FROM_KAFKA:
+        gauge.remove_by_labels({"topology": topology})
+
+
 def forget_topology(topology: str) -> None:
     """Take away the series of a topology that is no more: a number that nobody updates is a lie."""
-    for gauge in (TOPICS, BROKERS, MOVES_NEEDED, QUEUE_DEPTH, LAST_PASS, *_OF_SCANS, *_OF_REPORTS):
-        gauge.remove_by_labels({"topology": topology})
+    for metric in (*_OF_TOPOLOGIES, *_OF_SCANS, *_OF_REPORTS):
+        metric.remove_by_labels({"topology": topology})

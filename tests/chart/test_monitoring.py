@@ -6,11 +6,11 @@ import re
 import pytest
 import yaml
 from prometheus_client import REGISTRY
+from tests.alerting import ALERTS
 from tests.chart.helm import CHART, only
 
 from rackspan import metrics
 
-ALERTS = CHART / "files" / "alerts.yaml"
 DASHBOARD = CHART / "files" / "dashboard.json"
 NAME = re.compile(r"rackspan_[a-z_]+")
 
@@ -54,6 +54,26 @@ def test_every_label_that_is_selected_by_is_one_of_the_metric():
         for name, selector in re.findall(r"(rackspan_[a-z_]+)\{([^}]*)\}", expression):
             used = set(re.findall(r"(\w+)\s*[=!]~?", selector))
             assert used <= labels[name.removesuffix("_total")], expression
+
+
+def test_no_series_stands_beside_its_parts_or_beside_itself():
+    """A sum over a metric must count nothing twice, and nobody asked when a counter was made."""
+    for family in REGISTRY.collect():
+        for sample in family.samples:
+            assert "total" not in sample.labels.values(), sample
+            assert not sample.name.endswith("_created"), sample
+
+
+def test_names_are_in_base_units():
+    for metric, family in _declared():
+        assert not re.search(r"_(minutes|hours|days|milliseconds|millis|ms|kb|mb|percent)(_|$)", family.name), metric
+        assert family.documentation.rstrip(".") == family.documentation
+
+
+def test_the_build_is_told():
+    (sample,) = [one for family in REGISTRY.collect() for one in family.samples if one.name == "rackspan_build_info"]
+    assert sample.value == 1
+    assert sample.labels["version"]
 
 
 def _declared():

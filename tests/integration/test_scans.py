@@ -227,7 +227,7 @@ async def test_new_and_cleared_findings_are_events_and_metrics(scanning, scans, 
     metrics = scanning.metrics()
     assert metrics["rackspan_scan_findings"][("severity", "high"), name] == 30
     assert metrics["rackspan_scan_rule_findings"][("rule", "NotCompliant"), name] == 30
-    assert metrics["rackspan_scan_partitions"][("state", "non_compliant"), name] == 1
+    assert metrics["rackspan_scan_faulty_partitions"][("fault", "non_compliant"), name] == 1
     objects.until("RackTopology", "kafka", lambda obj: scans_of(obj).get("announced") == job.metadata.name)
     scanning.stop()
     scanning.start()

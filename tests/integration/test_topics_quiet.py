@@ -1,7 +1,6 @@
 """The operator leaves objects and Kafka alone where there is nothing to do, and tells how it is."""
 
 import json
-import re
 import secrets
 
 import pytest
@@ -133,16 +132,18 @@ def test_objects_carry_nothing_of_the_framework(all_states):
 def test_it_says_how_many_topics_are_in_which_state(all_states, operator):
     label, counts = f"{all_states.namespace}/kafka", at_rest(all_states)
     assert min(counts.values()) > 0
-    wanted = {re.sub("[A-Z]", lambda found: f"_{found[0].lower()}", state): count for state, count in counts.items()}
+    pending = counts["total"] - counts["ready"] - counts["stalled"]
+    wanted = {"ready": counts["ready"], "stalled": counts["stalled"], "pending": pending, "unknown": 0}
 
     def told():
         return {state: operator.metric("rackspan_topics", topology=label, state=state) for state in wanted}
 
     # The counts may be those of a status from before the last topics came and went, which are as many.
     until(lambda: told() == wanted, what=f"{wanted} to be told")
+    assert operator.metric("rackspan_non_compliant_topics", topology=label) == counts["nonCompliant"]
     assert operator.metric("rackspan_brokers", topology=label, state="online") == len(SIX_BROKERS)
     assert operator.metric("rackspan_moves_needed", topology=label) == 1
-    assert operator.metric("rackspan_errors_total", reason="InvalidConfig", remedy="spec") >= 1
+    assert operator.metric("rackspan_errors_total", reason="InvalidConfig", remedy="spec", topology=label) >= 1
     assert operator.metric("rackspan_reconcile_seconds_count") > 0
     assert operator.metric("rackspan_last_successful_pass_timestamp_seconds", topology=label) > 0
 

@@ -259,7 +259,7 @@ def test_topics_outlive_their_topology_and_are_told(topology, kafka, topics, ope
     topology.create_topic("orders")
     before = topology.until_ready("orders")["status"]
     label = f"{topology.namespace}/kafka"
-    until(lambda: operator.metric("rackspan_topics", topology=label, state="total") == 1, what="the topic's count")
+    until(lambda: operator.metric("rackspan_topics", topology=label) == 1, what="the topic's count")
     topology.delete("RackTopology", "kafka")
     topic = topology.until_not_ready("orders", "TopologyNotFound")
     assert topics.exists(topology.kafka_name("orders"))

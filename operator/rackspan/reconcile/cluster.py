@@ -7,16 +7,18 @@ import logging
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from rackspan.api.conditions import READY, is_true
 from rackspan.api.racktopology import KIND
 from rackspan.api.reasons import Reason
-from rackspan.metrics import LAST_PASS
+from rackspan.metrics import forget_topology
 from rackspan.reconcile.announce import announcements
 from rackspan.reconcile.failures import Failure, FailureError
 from rackspan.reconcile.lookout import Lookout
+from rackspan.reconcile.measuring import measure, measure_look
 from rackspan.reconcile.ports import ObjectRef
 from rackspan.reconcile.scans.outcome import with_scans
 from rackspan.reconcile.scene import Scene
-from rackspan.reconcile.situation import Situation, measure, topology_status
+from rackspan.reconcile.situation import Situation, topology_status
 from rackspan.reconcile.topic_loop import TopicLoop
 
 if TYPE_CHECKING:
@@ -82,6 +84,8 @@ class ClusterReconciler:
             if await self._lookout.look():
                 topics = self._tools.inventory.topics_of(self._key)
                 self._topics.add(sorted(topics))  # where a topic goes depends on those before it
+            if self._key in self._tools.inventory.topologies:
+                measure_look(str(self._key), self._lookout.scene)
             self._passed()
             await self._lookout.wait()
 
@@ -107,12 +111,15 @@ class ClusterReconciler:
         inventory, scene = self._tools.inventory, self._lookout.scene
         topics = [inventory.topics[key] for key in inventory.topics_of(self._key) if key in inventory.topics]
         situation = Situation(scene, self._lookout.racks, topics)
-        measure(str(self._key), situation)
         topology = inventory.topologies.get(self._key)
-        if topology is None or (isinstance(scene, Failure) and scene.reason == Reason.WAITING):
+        if topology is None:
+            forget_topology(str(self._key))
+            return
+        if isinstance(scene, Failure) and scene.reason == Reason.WAITING:
             return
         now = datetime.now(UTC)
         status = topology_status(topology, situation, now)
+        measure(str(self._key), situation, ready=is_true(status.conditions, READY))
         status = with_scans(topology, status, inventory.scans.get(self._key), now)
         ref = ObjectRef(KIND, topology.key, topology.meta.uid)
         written = await self._tools.statuses.write(ref, topology.status.to_dict(), status.to_dict())
@@ -123,5 +130,4 @@ class ClusterReconciler:
 
     def _passed(self) -> None:
         self.last_pass = asyncio.get_running_loop().time()
-        LAST_PASS.labels(str(self._key)).set_to_current_time()
         self._news.set()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rackspan.api.kafkatopic import KIND
 from rackspan.api.reasons import Reason
-from rackspan.metrics import BATCH_TOPICS, ERRORS
+from rackspan.metrics import BATCH_TOPICS, count_error
 from rackspan.reconcile.batches import batches
 from rackspan.reconcile.deletion import Farewell, Step, farewell, has_finalizer, retained
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
@@ -90,7 +90,7 @@ class Goodbye:
         try:
             written = await self._finalizers.take_off(topic)
         except FailureError as error:
-            ERRORS.labels(error.failure.remedy, error.failure.reason).inc()
+            count_error(str(topic.topology), error.failure.remedy, error.failure.reason)
             return Farewell(Step.AGAIN, error.failure.message)
         if written is None:
             return Farewell(Step.AGAIN, "the object changed while it was being let go")
@@ -137,6 +137,6 @@ async def _delete(
         for topic in batch:
             failure = refused[topic.topic_name]
             if failure is not None:
-                ERRORS.labels(failure.remedy, failure.reason).inc()
+                count_error(str(topic.topology), failure.remedy, failure.reason)
                 kept[topic.key] = Farewell(Step.HOLD, failure.message)
     return kept

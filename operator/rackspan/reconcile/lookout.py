@@ -7,7 +7,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from rackspan.api.reasons import Reason
-from rackspan.metrics import ERRORS
+from rackspan.metrics import count_error
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.racks import last_seen, rack_view
 from rackspan.reconcile.scene import BrokerLoad, Scene
@@ -98,7 +98,9 @@ class Lookout:
     async def _missed(self, failure: Failure) -> None:
         if self.scene != failure:
             _log.warning("topology %s: %s", self._key, failure.message)
-        ERRORS.labels(failure.remedy, failure.reason).inc()
+        # Anybody can name topologies that are not there: they share one series.
+        topology = "" if failure.reason == Reason.TOPOLOGY_NOT_FOUND else str(self._key)
+        count_error(topology, failure.remedy, failure.reason)
         self.scene = failure
         self._failures += 1
         self._load = None

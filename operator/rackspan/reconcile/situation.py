@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from rackspan import metrics
 from rackspan.api.conditions import (
     COMPLIANT,
     CONNECTED,
@@ -115,27 +114,6 @@ def topology_status(topology: RackTopology, situation: Situation, now: datetime)
         plan=situation.plan,
         conditions=conditions.all,
     )
-
-
-def measure(topology: str, situation: Situation) -> None:
-    """Set the gauges of one topology."""
-    counts, rows = situation.counts, situation.racks.rows if situation.racks else ()
-    for state, number in (
-        ("total", counts.total),
-        ("ready", counts.ready),
-        ("non_compliant", counts.non_compliant),
-        ("stalled", counts.stalled),
-    ):
-        metrics.TOPICS.labels(topology, state).set(number)
-    for state, number in (
-        ("total", len(rows)),
-        ("online", sum(row.online for row in rows)),
-        ("drifted", sum(row.drift for row in rows)),
-        ("missing_rack", sum(row.rack is None for row in rows)),
-    ):
-        metrics.BROKERS.labels(topology, state).set(number)
-    moves = (topic.status.compliance.moves for topic in situation.topics if topic.status.compliance)
-    metrics.MOVES_NEEDED.labels(topology).set(sum(number or 0 for number in moves))
 
 
 class _Conditions:

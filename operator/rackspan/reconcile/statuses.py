@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
-from rackspan.metrics import ERRORS
+from rackspan.metrics import count_error
 from rackspan.reconcile.failures import FailureError
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class StatusWriter:
             try:
                 written = await self._kube.replace_status(ref, new)
             except FailureError as error:
-                ERRORS.labels(error.failure.remedy, error.failure.reason).inc()
+                count_error("", error.failure.remedy, error.failure.reason)
                 _log.warning("status of %s %s was not written: %s", ref.kind, ref.key, error)
                 raise
         self._uncertain.discard(ref.uid)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from rackspan.api.conditions import COMPLIANT, READY, STALLED, ConditionStatus, find_condition, is_true
 from rackspan.api.kafkatopic import KIND
 from rackspan.api.reasons import Reason
-from rackspan.metrics import ERRORS, QUEUE_DEPTH, RECONCILE_SECONDS, RECONCILED
+from rackspan.metrics import QUEUE_DEPTH, RECONCILE_SECONDS, RECONCILED, count_error
 from rackspan.reconcile.access import not_allowed, owner, rival
 from rackspan.reconcile.announce import announcements
 from rackspan.reconcile.deletion import Step, finalizers_for
@@ -81,11 +81,11 @@ class TopicLoop:
             with RECONCILE_SECONDS.time():
                 await self._reconcile(keys)
         except FailureError as error:
-            ERRORS.labels(error.failure.remedy, error.failure.reason).inc()
+            count_error(str(self._topology), error.failure.remedy, error.failure.reason)
             self._retry(keys)
             self._lookout.wake()  # is Kafka still there?
         except Exception:
-            ERRORS.labels(Remedy.RETRY, Reason.UNEXPECTED_ERROR).inc()
+            count_error(str(self._topology), Remedy.RETRY, Reason.UNEXPECTED_ERROR)
             _log.exception("topology %s: unexpected error over %d topics", self._topology, len(keys))
             self._retry(keys)
         else:

@@ -7,7 +7,7 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from rackspan.metrics import BATCH_TOPICS, ERRORS
+from rackspan.metrics import BATCH_TOPICS, count_error
 from rackspan.reconcile.batches import batches, config_records, partition_records, topic_records
 from rackspan.reconcile.configs import differing
 from rackspan.reconcile.decision import Decision, decide
@@ -125,9 +125,9 @@ async def _act(outcomes: Sequence[Outcome], scene: Scene, admin: KafkaAdmin) -> 
     creations = [create for outcome in outcomes if (create := outcome.decision.create)]
     growths = [grow for outcome in outcomes if (grow := outcome.decision.grow)]
     changes = [change for outcome in outcomes if (change := outcome.decision.configure)]
-    not_created = await _in_batches("create_topics", creations, topic_records, admin.create_topics)
-    not_grown = await _in_batches("create_partitions", growths, partition_records, admin.create_partitions)
-    not_set = await _in_batches("alter_configs", changes, config_records, admin.alter_configs)
+    not_created = await _in_batches(scene, "create_topics", creations, topic_records, admin.create_topics)
+    not_grown = await _in_batches(scene, "create_partitions", growths, partition_records, admin.create_partitions)
+    not_set = await _in_batches(scene, "alter_configs", changes, config_records, admin.alter_configs)
     placed: Sequence[NewTopic | NewPartitions] = [*creations, *growths]
     for one in placed:
         if one.assignment is not None and (one.name in not_created or one.name in not_grown):
@@ -139,6 +139,7 @@ async def _act(outcomes: Sequence[Outcome], scene: Scene, admin: KafkaAdmin) -> 
 
 
 async def _in_batches(
+    scene: Scene,
     operation: str,
     changes: Iterable[C],
     records: Callable[[C], int],
@@ -154,7 +155,7 @@ async def _in_batches(
             answers = {change.name: error.failure for change in batch}
         refused.update({name: failure for name, failure in answers.items() if failure is not None})
     for failure in refused.values():
-        ERRORS.labels(failure.remedy, failure.reason).inc()
+        count_error(str(scene.topology), failure.remedy, failure.reason)
     return refused
 
 

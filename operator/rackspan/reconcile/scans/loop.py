@@ -92,10 +92,10 @@ class ScanLoop:
         try:
             return await self.turn()
         except FailureError as error:
-            metrics.ERRORS.labels(error.failure.remedy, error.failure.reason).inc()
+            metrics.count_error("", error.failure.remedy, error.failure.reason)
             _log.warning("scans: %s", error)
         except Exception:
-            metrics.ERRORS.labels(Remedy.RETRY, Reason.UNEXPECTED_ERROR).inc()
+            metrics.count_error("", Remedy.RETRY, Reason.UNEXPECTED_ERROR)
             _log.exception("scans: unexpected error")
         return _RETRY_SECONDS
 
@@ -158,7 +158,7 @@ class ScanLoop:
                 await self._list()
                 runs = self._runs_of(topology)
         except FailureError as error:
-            metrics.ERRORS.labels(error.failure.remedy, error.failure.reason).inc()
+            metrics.count_error(str(topology.key), error.failure.remedy, error.failure.reason)
             _log.warning("topology %s: %s", topology.key, error)
             trouble = Failure(Reason.SCAN_NOT_STARTED, error.failure.message, error.failure.remedy)
         report = tools.inventory.reports.get(topology.key)

@@ -57,18 +57,18 @@ def measure_report(topology: str, report: ComplianceReportStatus) -> None:
     metrics.SCAN_FINDINGS_BY_RULE.remove_by_labels({"topology": topology})
     for rule, number in summary.by_rule.items():
         metrics.SCAN_FINDINGS_BY_RULE.labels(topology, rule).set(number)
-    for state, count in (
-        ("total", summary.partitions),
+    metrics.SCAN_PARTITIONS.labels(topology).set(summary.partitions or 0)
+    for fault, count in (
         ("non_compliant", summary.non_compliant),
         ("offline", summary.offline),
         ("under_replicated", summary.under_replicated),
     ):
-        metrics.SCAN_PARTITIONS.labels(topology, state).set(count or 0)
-    metrics.SCAN_TOPICS.labels(topology, "total").set(summary.topics or 0)
-    metrics.SCAN_TOPICS.labels(topology, "non_compliant").set(summary.non_compliant_topics or 0)
+        metrics.SCAN_FAULTY_PARTITIONS.labels(topology, fault).set(count or 0)
+    metrics.SCAN_TOPICS.labels(topology).set(summary.topics or 0)
+    metrics.SCAN_FAULTY_TOPICS.labels(topology, "non_compliant").set(summary.non_compliant_topics or 0)
     metrics.SCAN_MOVES.labels(topology).set(summary.moves or 0)
     if summary.violation_minutes is not None:
-        metrics.SCAN_VIOLATION_MINUTES.labels(topology).set(summary.violation_minutes)
+        metrics.SCAN_VIOLATION_SECONDS.labels(topology).set(60 * summary.violation_minutes)
     metrics.SCAN_CHANGES.labels(topology, "new").set(changes.new if changes else 0)
     metrics.SCAN_CHANGES.labels(topology, "cleared").set(changes.cleared if changes else 0)
     if report.finished_at is not None:

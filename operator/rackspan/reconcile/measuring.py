@@ -1,0 +1,72 @@
+"""The gauges of one topology. What is counted is what is known now: of the rest its number is told, and no state."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from rackspan import metrics
+from rackspan.api.conditions import COMPLIANT, READY, STALLED, ConditionStatus, find_condition, is_true
+from rackspan.reconcile.scene import Scene
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from prometheus_client import Gauge
+
+    from rackspan.api.kafkatopic import KafkaTopic
+    from rackspan.reconcile.failures import Failure
+    from rackspan.reconcile.racks import BrokerRow
+    from rackspan.reconcile.situation import Situation
+
+BROKER_STATES = ("online", "offline", "unknown")
+TOPIC_STATES = ("ready", "stalled", "pending", "unknown")
+
+
+def measure_look(topology: str, scene: Scene | Failure) -> None:
+    """Set what one look at a topology's Kafka cluster tells, whatever becomes of its status."""
+    metrics.CONNECTED.labels(topology).set(isinstance(scene, Scene))
+    if isinstance(scene, Scene):
+        metrics.LAST_PASS.labels(topology).set_to_current_time()
+
+
+def measure(topology: str, situation: Situation, *, ready: bool) -> None:
+    """Set the gauges of one topology; `ready` is its condition."""
+    scene = situation.scene
+    metrics.READY.labels(topology).set(ready)
+    known = isinstance(scene, Scene)
+    rows = scene.racks.rows if isinstance(scene, Scene) else situation.racks.rows if situation.racks else ()
+    brokers = Counter(_broker_state(row) if known else "unknown" for row in rows)
+    topics = Counter(topic_state(topic) if known else "unknown" for topic in situation.topics)
+    _set(metrics.BROKERS, topology, BROKER_STATES, brokers)
+    _set(metrics.TOPICS, topology, TOPIC_STATES, topics)
+    if not known:
+        metrics.forget_facts(topology)
+        return
+    metrics.DRIFTED_BROKERS.labels(topology).set(sum(row.drift for row in rows))
+    metrics.RACKLESS_BROKERS.labels(topology).set(sum(row.rack is None for row in rows))
+    metrics.NON_COMPLIANT_TOPICS.labels(topology).set(situation.counts.non_compliant)
+    moves = (topic.status.compliance.moves for topic in situation.topics if topic.status.compliance)
+    metrics.MOVES_NEEDED.labels(topology).set(sum(number or 0 for number in moves))
+
+
+def topic_state(topic: KafkaTopic) -> str:
+    """Ready; stalled, which needs a person; pending, which is neither; or unknown, where nothing was found out yet."""
+    conditions = topic.status.conditions
+    ready, compliant = find_condition(conditions, READY), find_condition(conditions, COMPLIANT)
+    if is_true(conditions, STALLED):
+        return "stalled"
+    if ready is None:
+        return "unknown"
+    if ready.status == ConditionStatus.TRUE:
+        return "ready"
+    return "unknown" if compliant is not None and compliant.status == ConditionStatus.UNKNOWN else "pending"
+
+
+def _broker_state(row: BrokerRow) -> str:
+    return "online" if row.online else "offline"
+
+
+def _set(gauge: Gauge, topology: str, states: tuple[str, ...], counts: Mapping[str, int]) -> None:
+    for state in states:
+        gauge.labels(topology, state).set(counts.get(state, 0))

@@ -1,0 +1,138 @@
+"""Each alert of the chart is made to fire, by Prometheus' own engine, and says nothing while all is well."""
+
+import re
+import subprocess
+from dataclasses import dataclass, field
+
+import pytest
+import yaml
+from tests.alerting import ALERTS, refuted
+
+WELL = {
+    'rackspan_build_info{version="1", python="3"}': "1x200",
+    'rackspan_topology_connected{topology="a/b"}': "1x200",
+    'rackspan_topology_ready{topology="a/b"}': "1x200",
+    'rackspan_last_successful_pass_timestamp_seconds{topology="a/b"}': "0+60x200",
+    'rackspan_brokers{topology="a/b", state="online"}': "9x200",
+    'rackspan_brokers{topology="a/b", state="offline"}': "0x200",
+    'rackspan_brokers{topology="a/b", state="unknown"}': "0x200",
+    'rackspan_drifted_brokers{topology="a/b"}': "0x200",
+    'rackspan_topics{topology="a/b", state="ready"}': "40x200",
+    'rackspan_topics{topology="a/b", state="stalled"}': "0x200",
+    'rackspan_non_compliant_topics{topology="a/b"}': "0x200",
+    'rackspan_errors_total{topology="a/b", remedy="retry", reason="KafkaUnreachable"}': "0+1x200",
+    'rackspan_errors_total{topology="a/b", remedy="access", reason="NotAuthorized"}': "3x200",
+    'rackspan_errors_total{topology="a/b", remedy="retry", reason="UnexpectedError"}': "1x200",
+    'rackspan_scan_faulty_partitions{topology="a/b", fault="offline"}': "0x200",
+    'rackspan_scan_faulty_partitions{topology="a/b", fault="non_compliant"}': "0x200",
+    'rackspan_scan_faulty_partitions{topology="a/b", fault="under_replicated"}': "0x200",
+    'rackspan_scan_findings{topology="a/b", severity="critical"}': "0x200",
+    'rackspan_scan_findings{topology="a/b", severity="low"}': "7x200",
+    'rackspan_scan_changes{topology="a/b", change="new"}': "3x200",
+    'rackspan_scan_success{topology="a/b"}': "1x200",
+    'rackspan_scan_missed{topology="a/b"}': "0x200",
+    'rackspan_scan_next_timestamp_seconds{topology="a/b"}': "3600+60x200",
+    'rackspan_scan_running{topology="a/b"}': "0x60 1x30 0x110",
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is otherwise than in WELL, and the first minute in which the alert fires."""
+
+    alert: str
+    minute: int
+    changes: dict[str, str]
+    also: tuple[str, ...] = field(default=())
+    """Alerts that fire by then, too."""
+
+    def __str__(self):
+        return f"{self.alert}-{self.minute}"
+
+
+def series(name, **labels):
+    """The one series of WELL of that name and with these labels."""
+    wanted = [f'{key}="{value}"' for key, value in labels.items()]
+    (found,) = [key for key in WELL if key.startswith(f"{name}{{") and all(label in key for label in wanted)]
+    return found
+
+
+CONNECTED, READY = series("rackspan_topology_connected"), series("rackspan_topology_ready")
+LAST_PASS = series("rackspan_last_successful_pass_timestamp_seconds")
+CASES = [
+    Case(  # Kafka goes away after nine minutes: what could be told of brokers and topics is unknown
+        "RackspanKafkaUnreachable",
+        15,
+        {
+            CONNECTED: "1x9 0x190",
+            READY: "1x9 0x190",
+            LAST_PASS: "0+60x9 540x190",
+            series("rackspan_brokers", state="online"): "9x9 0x190",
+            series("rackspan_brokers", state="unknown"): "0x9 9x190",
+            series("rackspan_topics", state="ready"): "40x9 0x190",
+            series("rackspan_drifted_brokers"): "0x9 stale",
+            series("rackspan_non_compliant_topics"): "0x9 stale",
+        },
+    ),
+    Case("RackspanKafkaUnreachable", 5, {CONNECTED: "0x200", READY: "0x200", LAST_PASS: "_x200"}),  # it never was there
+    Case("RackspanBrokerOffline", 15, {series("rackspan_brokers", state="offline"): "0x9 1x190"}),
+    Case("RackspanTopologyNotReady", 20, {READY: "1x9 0x190"}),
+    Case("RackspanRackDrift", 40, {series("rackspan_drifted_brokers"): "0x9 2x190"}),
+    Case("RackspanTopicsStalled", 25, {series("rackspan_topics", state="stalled"): "0x9 1x190"}),
+    Case("RackspanTopicsNotCompliant", 25, {series("rackspan_non_compliant_topics"): "0x9 1x190"}),
+    Case("RackspanOperatorAbsent", 15, dict.fromkeys(WELL, "1x9 stale")),
+    Case("RackspanOperatorStalled", 31, {LAST_PASS: "0+60x10 600x190"}),
+    Case("RackspanErrors", 26, {series("rackspan_errors_total", remedy="access"): "3x10 4+1x190"}),
+    Case("RackspanUnexpectedErrors", 11, {series("rackspan_errors_total", reason="UnexpectedError"): "1x10 2x190"}),
+    Case("RackspanPartitionsOffline", 10, {series("rackspan_scan_faulty_partitions", fault="offline"): "0x9 1x190"}),
+    Case("RackspanCriticalFindings", 15, {series("rackspan_scan_findings", severity="critical"): "0x9 1x190"}),
+    Case(
+        "RackspanPartitionsNotCompliant",
+        70,
+        {series("rackspan_scan_faulty_partitions", fault="non_compliant"): "0x9 1x190"},
+    ),
+    Case(
+        "RackspanUnderReplicated",
+        70,
+        {series("rackspan_scan_faulty_partitions", fault="under_replicated"): "0x9 1x190"},
+    ),
+    Case("RackspanManyNewFindings", 10, {series("rackspan_scan_changes"): "3x9 101x190"}),
+    Case("RackspanScanFailed", 20, {series("rackspan_scan_success"): "1x9 0x190"}),
+    Case("RackspanScanMissed", 20, {series("rackspan_scan_missed"): "0x9 1x190"}),
+    Case("RackspanScanOverdue", 26, {series("rackspan_scan_next_timestamp_seconds"): "600x200"}),
+    Case("RackspanScanTakesLong", 129, {series("rackspan_scan_running"): "0x9 1x190"}),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_an_alert_fires_when_it_should_and_not_before(case, promtool):
+    firing = {case.minute - 1: case.also, case.minute: (case.alert, *case.also)}
+    assert refuted(promtool, WELL | case.changes, firing) == ""
+
+
+def test_no_alert_fires_while_all_is_well(promtool):
+    assert refuted(promtool, WELL, {20: (), 90: (), 180: ()}) == ""
+
+
+def test_what_should_not_fire_is_refuted(promtool):
+    assert "got:" in refuted(promtool, WELL, {20: ["RackspanKafkaUnreachable"]})
+
+
+def test_every_alert_is_made_to_fire():
+    rules = [rule for group in yaml.safe_load(ALERTS.read_text())["groups"] for rule in group["rules"]]
+    assert {case.alert for case in CASES} == {rule["alert"] for rule in rules}
+
+
+def test_every_metric_of_an_alert_is_among_those_of_a_cluster_that_is_well():
+    named = {
+        name
+        for group in yaml.safe_load(ALERTS.read_text())["groups"]
+        for rule in group["rules"]
+        for name in re.findall(r"rackspan_[a-z_]+", rule["expr"])
+    }
+    assert named <= {key.partition("{")[0] for key in WELL}
+
+
+def test_prometheus_takes_the_file_as_it_is(promtool):
+    done = subprocess.run([promtool, "check", "rules", ALERTS], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
