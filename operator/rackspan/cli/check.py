@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import typer
 from rich.console import Console
 
 from rackspan.cli import options
-from rackspan.cli.errors import ExitCode
+from rackspan.cli.errors import ExitCode, ending_with
 from rackspan.cli.findings import ROWS, FindingLine, print_findings
 from rackspan.cli.output import Format, console, emit, table
 from rackspan.cli.progress import step
@@ -24,7 +23,7 @@ from rackspan.core.scanning.findings import RULES, SEVERITIES, Facts
 from rackspan.core.scanning.rules import ALARMING
 from rackspan.core.scanning.words import fix, message, place, shown_id
 from rackspan.core.snapshot import NONE, Partitions, Snapshot
-from rackspan.core.words import plural
+from rackspan.core.words import be, plural
 
 EPILOG = options.epilog(
     "$ rackspan check --snapshot prod.json --levels region,zone,rack",
@@ -72,20 +71,19 @@ def check(
     A drained broker, and one that is gone, may hold none. The exit code is 1 when a partition is out of compliance, or
     something is as bad. `rackspan scan` finds the same in clusters of any size, and keeps a history.
     """
-    topology = Topology(levels, missing_rack_policy, drain_broker or (), drain_rack or ())
-    found = Source(snapshot, bootstrap_server, command_config).read_topics("to check", topology.drain_brokers)
+    topology = Topology.of(levels, missing_rack_policy, drain_broker, drain_rack)
+    found = Source(snapshot, bootstrap_server, command_config).read_topics("to check")
     tree = topology.tree(found)
     partitions = found.partitions
     if topic is not None:
         partitions = partitions.rows(np.isin(partitions.topic, topics_matching(found, topic)))
     with step(f"judging {plural(len(partitions), 'partition')}"):
         checked = _checked(found, truth_in(tree, found), partitions)
-    if output is Format.TABLE:
-        _print(checked, most=len(partitions) + len(checked.findings) if show_all else ROWS)
-    else:
-        emit({"summary": _summary(checked), "findings": _documents(checked)}, output)
-    if checked.alarming:
-        raise typer.Exit(ExitCode.OUT_OF_COMPLIANCE)
+    with ending_with(ExitCode.OUT_OF_COMPLIANCE if checked.alarming else ExitCode.FINE):
+        if output is Format.TABLE:
+            _print(checked, most=len(partitions) + len(checked.findings) if show_all else ROWS)
+        else:
+            emit({"summary": _summary(checked), "findings": _documents(checked)}, output)
 
 
 def _checked(snapshot: Snapshot, truth: Truth, partitions: Partitions) -> _Checked:
@@ -136,7 +134,10 @@ def _print(checked: _Checked, most: int) -> None:
         _print_totals(screen, checked.examined)
         _print_partitions(screen, checked, most)
     else:
-        screen.print(f"{plural(len(checked.partitions), 'partition')}: all are compliant", style="green")
+        screen.print(
+            f"{plural(len(checked.partitions), 'partition')}: {'it is' if len(checked.partitions) == 1 else 'all are'} compliant",
+            style="green",
+        )
     _print_others(screen, checked, most)
 
 
@@ -175,7 +176,7 @@ def _print_others(screen: Console, checked: _Checked, most: int) -> None:
 def _print_totals(screen: Console, examined: Examined) -> None:
     bad, moves = int(np.count_nonzero(examined.broken)), int(examined.moves_of.sum())
     screen.print(
-        f"{bad:,} of {plural(len(examined.broken), 'partition')} {'is' if bad == 1 else 'are'} out of compliance; "
+        f"{bad:,} of {plural(len(examined.broken), 'partition')} {be(bad)} out of compliance; "
         f"{plural(moves, 'move')} would mend {'it' if bad == 1 else 'them'}",
         style="bold red",
     )

@@ -4,9 +4,11 @@ What goes wrong on the command line: one line on standard error, a hint where th
 Typer would print a usage error as a box of several lines, and anything else as a traceback.
 """
 
+import errno
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from typer.core import TyperGroup
 _UsageError: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 _KUBECTL = "kubectl-"
 _WITH_TRACEBACKS = ("operator",)
+_CANNOT_WRITE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
 
 
 class ExitCode(IntEnum):
@@ -27,6 +30,7 @@ class ExitCode(IntEnum):
     BAD_INPUT = 2
     KAFKA = 3
     DEFECT = 70  # EX_SOFTWARE of sysexits.h
+    OUTPUT = 74  # EX_IOERR
 
 
 class CommandError(Exception):
@@ -71,15 +75,43 @@ class OneLineErrors(TyperGroup):
             code = ExitCode.DEFECT
         sys.exit(code if isinstance(code, int) else 0)
 
+    def make_context(self, *arguments: Any, **extra: Any) -> Any:
+        """Read the arguments, and see that what `--help` printed is written."""
+        if sys.stdout is None:
+            raise CommandError("standard output is closed", "send it to a file, or to /dev/null", ExitCode.OUTPUT)
+        with ending_with(ExitCode.FINE):
+            return super().make_context(*arguments, **extra)
+
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; that a reader such as `head` has seen enough is no error."""
+        """Run the command, and see that all it printed is written."""
+        with ending_with(ExitCode.FINE):
+            return super().invoke(ctx)
+
+
+@contextmanager
+def ending_with(code: ExitCode) -> Iterator[None]:
+    """Print a result whose verdict is `code`: it stays the command's also where a reader such as `head` saw enough."""
+    try:
         try:
-            result = super().invoke(ctx)
+            yield
+        except typer.Exit:
             sys.stdout.flush()
-        except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains once more at exit
-            return 0
-        return result
+            raise
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _print_no_more()
+        raise typer.Exit(code) from None
+    except OSError as error:
+        if error.filename is not None or error.errno not in _CANNOT_WRITE:
+            raise
+        _print_no_more()
+        raise CommandError(f"the result cannot be written: {error.strerror}", code=ExitCode.OUTPUT) from error
+    if code is not ExitCode.FINE:
+        raise typer.Exit(code)
+
+
+def _print_no_more() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains once more at exit
 
 
 def tell(message: str, hint: str = "") -> None:

@@ -1,11 +1,13 @@
 """Options that several commands share, so that they are called the same and say the same."""
 
+import re
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from rackspan.cli.errors import CommandError
 from rackspan.cli.output import Format
 
 
@@ -17,6 +19,31 @@ class MissingRackPolicy(StrEnum):
 
 
 _CLUSTER, _TOPOLOGY, _OUTPUT = "The cluster", "Racks and brokers", "Output"
+_SERVER = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%]+]|[A-Za-z0-9._-]+):(?P<port>[0-9]{1,5})", re.ASCII)
+_MOST_PORT = 65_535
+
+
+def _servers(given: str | None) -> str | None:
+    """Refuse what no client could connect to, before one tries for as long as its patience lasts."""
+    for server in [] if given is None else given.split(","):
+        found = _SERVER.fullmatch(server.strip())
+        if found is None or not 1 <= int(found["port"]) <= _MOST_PORT:
+            raise CommandError(f'--bootstrap-server "{given}": {_wrong_with(server.strip())}', "write HOST:PORT")
+    return given
+
+
+def _wrong_with(server: str) -> str:
+    if not server:
+        return "a server is empty"
+    if "://" in server:
+        return f'"{server}" is a URL'
+    host, _, port = server.rpartition(":")
+    if ":" not in server:
+        return f'"{server}" has no port'
+    if _SERVER.fullmatch(f"{host}:1") is None:
+        return f'"{host}" is no host name'
+    return f'"{port}" is no port from 1 to {_MOST_PORT}'
+
 
 SnapshotFile = Annotated[
     str | None,
@@ -30,7 +57,10 @@ SnapshotFile = Annotated[
 BootstrapServer = Annotated[
     str | None,
     typer.Option(
-        metavar="HOST:PORT,…", rich_help_panel=_CLUSTER, help="Ask a live cluster instead; several with commas."
+        metavar="HOST:PORT,…",
+        callback=_servers,
+        rich_help_panel=_CLUSTER,
+        help="Ask a live cluster instead; several with commas.",
     ),
 ]
 CommandConfig = Annotated[
@@ -66,12 +96,11 @@ MissingRacks = Annotated[
     ),
 ]
 DrainBroker = Annotated[
-    list[int] | None,
+    list[str] | None,
     typer.Option(
-        metavar="ID",
-        min=0,
+        metavar="ID,…",
         rich_help_panel=_TOPOLOGY,
-        help="A broker that shall hold nothing, or is gone for good; repeat it for several.",
+        help="A broker that shall hold nothing, or is gone for good; several with commas, or by repeating it.",
     ),
 ]
 DrainRack = Annotated[
@@ -91,7 +120,7 @@ ShowAll = Annotated[bool, typer.Option("--all", rich_help_panel=_OUTPUT, help="P
 
 _EXIT_CODES = (
     "Exit codes: 0 fine, 1 out of compliance (check only), 2 bad input or what cannot be done, "
-    "3 Kafka did not answer or refused."
+    "3 Kafka did not answer or refused, 74 the result could not be written."
 )
 
 

@@ -11,7 +11,7 @@ from rackspan.cli import options
 from rackspan.cli.errors import CommandError
 from rackspan.cli.output import Format, console, emit, table
 from rackspan.cli.progress import step
-from rackspan.cli.selection import Topology, refused
+from rackspan.cli.selection import Topology, broker_ids, refused
 from rackspan.cli.source import Source
 from rackspan.core.compliance import judge
 from rackspan.core.placement import ClusterView, InfeasibleError, Placement, PlacementSpec
@@ -63,9 +63,9 @@ def place(
     What lies on the brokers already is taken into account. Nothing is created.
     """
     _refuse_contradictions(placer, start_index, shift, seed)
-    included = _ids(brokers)
-    topology = Topology(levels, missing_rack_policy, drain_broker or (), drain_rack or ())
-    found = Source(snapshot, bootstrap_server, command_config).read(topology.drain_brokers)
+    included = () if brokers is None else tuple(map(str, broker_ids("--brokers", [brokers])))
+    topology = Topology.of(levels, missing_rack_policy, drain_broker, drain_rack)
+    found = Source(snapshot, bootstrap_server, command_config).read()
     tree = topology.tree_with_gaps(found)  # whether racks are needed is the placer's to say
     spec = PlacementSpec(
         partitions, replication_factor, include=included, seed=seed or 0, start_index=start_index, shift=shift
@@ -114,16 +114,6 @@ def _refuse_contradictions(placer: str, start_index: int | None, shift: int | No
         )
 
 
-def _ids(brokers: str | None) -> tuple[str, ...]:
-    if brokers is None:
-        return ()
-    ids = tuple(one.strip() for one in brokers.split(","))
-    for one in ids:
-        if not (one.isascii() and one.isdigit()):
-            raise CommandError(f'--brokers "{brokers}": "{one}" is no broker id', "write ids such as 1,2,3")
-    return tuple(str(int(one)) for one in ids)
-
-
 def _print(tree: RackTree, made: Placement, most: int) -> None:
     screen = console()
     rows = table("#partition", "leader", "followers")
@@ -135,7 +125,7 @@ def _print(tree: RackTree, made: Placement, most: int) -> None:
     _print_balance(screen, tree, made.partitions)
     verdict = judge(tree, made)
     if verdict.compliant:
-        screen.print("all partitions are compliant", style="green")
+        screen.print("all partitions are compliant" if len(made) > 1 else "the partition is compliant", style="green")
     else:
         screen.print(f"{plural(verdict.non_compliant, 'partition')} out of compliance", style="bold red")
 

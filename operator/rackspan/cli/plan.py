@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from rackspan.cli import options, plan_for_kafka, plan_for_people
-from rackspan.cli.errors import CommandError, ExitCode, tell
+from rackspan.cli.errors import CommandError, ExitCode, ending_with, tell
 from rackspan.cli.output import Format, emit
 from rackspan.cli.plan_document import document
 from rackspan.cli.progress import step
@@ -73,20 +73,19 @@ def plan(
 
     The plan states its lower bound, so that a reviewer sees that it cannot be done with less. Nothing is executed.
     """
-    topology = Topology(levels, missing_rack_policy, drain_broker or (), drain_rack or ())
+    topology = Topology.of(levels, missing_rack_policy, drain_broker, drain_rack)
     source = Source(snapshot, bootstrap_server, command_config, log_dirs)
-    found = source.read_topics("to plan", topology.drain_brokers)
-    _refuse_silent_brokers(found, topology)
+    found = source.read_topics("to plan")
+    _refuse_silent_brokers(source, found, topology)
     chosen = _chosen(found, topic)
     request = Request(
         topology.tree(found), found.partitions, chosen, _wishes(found, chosen, replication_factor, partitions)
     )
     with step("planning"):
         made = rebalance(request) if rebalance_too else make_plan(request)
-    _print(made, found, output, show_all=show_all)
-    if not made.feasible:
+    with ending_with(ExitCode.FINE if made.feasible else ExitCode.BAD_INPUT):
         _tell(made.problems)
-        raise typer.Exit(ExitCode.BAD_INPUT)
+        _print(made, found, output, show_all=show_all)
 
 
 def _print(made: Plan, found: Snapshot, output: PlanFormat, *, show_all: bool) -> None:
@@ -110,13 +109,13 @@ def _tell(problems: Sequence[Problem]) -> None:
         tell(f"and {len(problems) - _SENTENCES} more like that", "-o json lists them all")
 
 
-def _refuse_silent_brokers(found: Snapshot, topology: Topology) -> None:
+def _refuse_silent_brokers(source: Source, found: Snapshot, topology: Topology) -> None:
     """Refuse a live broker's absence: to plan it away while it restarts would copy all it holds."""
     silent = set(found.unknown_brokers).difference(topology.drain_brokers)
     if silent:
         broker = min(silent)
         raise CommandError(
-            f"broker {broker} holds replicas and did not answer",
+            f"broker {broker} holds replicas and {source.lacks_brokers}",
             f"wait until it is back, or pass --drain-broker {broker} if it is gone for good",
         )
 

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from rackspan.cli.output import console, size, table
 from rackspan.core.planning import Change, Plan, State
-from rackspan.core.words import plural
+from rackspan.core.words import be, every, plural
 
 _ROWS = 20
 _MARKDOWN_ROWS = 500
@@ -52,9 +52,8 @@ def print_markdown(plan: Plan, *, show_all: bool) -> None:
 def _wrong(plan: Plan) -> str:
     before, after = plan.before, plan.after
     if not before.non_compliant and not after.non_compliant:
-        return f"all {plural(after.partitions, 'partition')} are compliant"
-    are = "is" if before.non_compliant == 1 else "are"
-    wrong = f"{before.non_compliant:,} of {plural(before.partitions, 'partition')} {are} out of compliance"
+        return f"{every(after.partitions, 'partition')} compliant"
+    wrong = f"{before.non_compliant:,} of {plural(before.partitions, 'partition')} {be(before.non_compliant)} out of compliance"
     if before.non_compliant == after.non_compliant:
         return f"{wrong} and {'stays' if before.non_compliant == 1 else 'stay'} so"
     return f"{wrong} now, {after.non_compliant:,} afterwards"

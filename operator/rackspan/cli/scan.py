@@ -11,7 +11,7 @@ import typer
 from msgspec import to_builtins
 
 from rackspan.cli import options
-from rackspan.cli.errors import CommandError, ExitCode, tell, warn
+from rackspan.cli.errors import CommandError, ExitCode, ending_with, tell, warn
 from rackspan.cli.output import Format, console, emit
 from rackspan.cli.report import page_of, write
 from rackspan.cli.scan_for_people import print_scan
@@ -158,12 +158,11 @@ def scan(
         for sentence in document.warnings:
             warn(f"{document.cluster}: {sentence}")
     _write(found, report, page)
-    _print(found, output)
     code = _exit_code(found)
     if code is ExitCode.OUT_OF_COMPLIANCE and exit_zero:
         code = ExitCode.FINE
-    if code is not ExitCode.FINE:
-        raise typer.Exit(code)
+    with ending_with(code):
+        _print(found, output)
 
 
 def _need_spark() -> None:

@@ -46,7 +46,8 @@ def _print(topology: ObjectKey, status: ComplianceReportStatus) -> None:
         raise typer.Exit(ExitCode.BAD_INPUT)
     screen.print(
         f"{topology}: {plural(counted.topics or 0, 'topic')}, {plural(counted.partitions or 0, 'partition')}, "
-        f"{plural(counted.findings or 0, 'finding')}, {counted.non_compliant or 0:,} partitions out of compliance"
+        f"{plural(counted.findings or 0, 'finding')}, "
+        f"{plural(counted.non_compliant or 0, 'partition')} out of compliance"
     )
     if status.changes is not None and status.changes.since is not None:
         screen.print(f"{status.changes.new:,} new and {status.changes.cleared:,} cleared since {status.changes.since}")

@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import Self
 
 import numpy as np
 
@@ -13,8 +14,10 @@ from rackspan.core.compliance import BROKER_LEVEL
 from rackspan.core.placement import InfeasibleError, MissingRackError
 from rackspan.core.snapshot import Snapshot, tree_of
 from rackspan.core.topology import IntArray, RackPathError, RackTree, TopologyError, domain_name, parse_rack
+from rackspan.core.words import every
 
 _NEAR = 3
+_MOST_ID, _ID_DIGITS = 2**31 - 1, 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,17 @@ class Topology:
     missing_racks: MissingRackPolicy = MissingRackPolicy.FAIL
     drain_brokers: Sequence[int] = ()
     drain_racks: Sequence[str] = ()
+
+    @classmethod
+    def of(
+        cls,
+        levels: str,
+        missing_racks: MissingRackPolicy,
+        drain_brokers: Sequence[str] | None,
+        drain_racks: Sequence[str] | None,
+    ) -> Self:
+        """Read the options. Raises CommandError for a broker id that is none."""
+        return cls(levels, missing_racks, broker_ids("--drain-broker", drain_brokers or ()), drain_racks or ())
 
     def tree(self, snapshot: Snapshot) -> RackTree:
         """Do as `tree_with_gaps` does; refuse brokers without a rack where others have one."""
@@ -49,7 +63,7 @@ class Topology:
         except (RackPathError, TopologyError) as error:
             raise CommandError(str(error), "name as many --levels as the longest rack id has steps") from error
         if not tree.capacity:
-            raise CommandError(f"all {len(tree)} brokers are drained, none is left to hold replicas", "leave some")
+            raise CommandError(f"{every(len(tree), 'broker')} drained, none is left to hold replicas", "leave some")
         return tree
 
     def _drained(self, snapshot: Snapshot, tree: RackTree) -> set[int]:
@@ -77,6 +91,17 @@ def level_names(levels: str) -> tuple[str, ...]:
         if name == BROKER_LEVEL:
             raise CommandError(f'--levels "{levels}": "{BROKER_LEVEL}" is always the last level, leave it out')
     return names
+
+
+def broker_ids(option: str, given: Sequence[str]) -> tuple[int, ...]:
+    """Ids from texts such as `1,2,3`. Raises CommandError."""
+    ids: list[int] = []
+    for text in given:
+        for one in (part.strip() for part in text.split(",")):
+            if not (one.isascii() and one.isdigit()) or len(one) > _ID_DIGITS or int(one) > _MOST_ID:
+                raise CommandError(f'{option} "{text}": "{one}" is no broker id', "write ids such as 1,2,3")
+            ids.append(int(one))
+    return tuple(ids)
 
 
 def brokers_below(tree: RackTree, path: str, option: str) -> tuple[int, ...]:

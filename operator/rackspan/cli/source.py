@@ -1,6 +1,6 @@
 """Where a command's cluster comes from: a snapshot file, or a live cluster."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from rackspan.snapshots import SnapshotError, read_log_dirs, read_snapshot, with
 from rackspan.snapshots.reading import STDIN, shown_name
 
 Advance = Callable[[int, int], None]
+_NAMED = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,19 +33,24 @@ class Source:
         """The file or the servers, as sentences begin."""
         return self.bootstrap_server or shown_name(self.snapshot or "")
 
-    def read(self, gone: Collection[int] = ()) -> Snapshot:
-        """Read the file, in which partitions may name brokers in `gone`, or ask the cluster. Raises CommandError."""
+    @property
+    def lacks_brokers(self) -> str:
+        """What is said of brokers that hold replicas and are not there."""
+        return "did not answer" if self.live else "is not among the brokers"
+
+    def read(self) -> Snapshot:
+        """Read the file, or ask the cluster. Raises CommandError."""
         self._refuse_contradictions()
         try:
             with step(f"reading {self.name}") as progress:
-                found = self._taken(progress.advance) if self.live else self._read(gone, progress.advance)
+                found = self._taken(progress.advance) if self.live else self._read(progress.advance)
                 return found if self.log_dirs is None else with_sizes(found, read_log_dirs(self.log_dirs))
         except SnapshotError as error:
             raise CommandError(str(error)) from error
 
-    def read_topics(self, purpose: str, gone: Collection[int] = ()) -> Snapshot:
+    def read_topics(self, purpose: str) -> Snapshot:
         """Do the same for a purpose that needs topics, such as `to check`."""
-        found = self.read(gone)
+        found = self.read()
         if not len(found.partitions):
             raise CommandError(f"{self.name}: holds no topics, so there is nothing {purpose}")
         return found
@@ -61,8 +67,15 @@ class Source:
         if self.snapshot == STDIN and self.log_dirs == STDIN:
             raise CommandError("--snapshot and --log-dirs cannot both be standard input")
 
-    def _read(self, gone: Collection[int], advance: Advance) -> Snapshot:
-        return read_snapshot(self.snapshot or "", gone, advance)
+    def _read(self, advance: Advance) -> Snapshot:
+        found = read_snapshot(self.snapshot or "", advance)
+        absent = found.unknown_brokers
+        if absent:
+            brokers = f"brokers {', '.join(map(str, absent[:_NAMED]))}" if len(absent) > 1 else f"broker {absent[0]}"
+            more = f" and {len(absent) - _NAMED} more" if len(absent) > _NAMED else ""
+            verbs = "hold replicas and are" if len(absent) > 1 else "holds replicas and is"
+            warn(f"{self.name}: {brokers}{more} {verbs} not among the brokers")
+        return found
 
     def _taken(self, advance: Advance) -> Snapshot:
         # Only these lines need Kafka's client, which takes longer to import than most commands run.

@@ -15,7 +15,7 @@ from rackspan.cli.selection import Topology, brokers_below, topics_matching
 from rackspan.cli.source import Source
 from rackspan.core.outage import DomainOutage, Outage, min_insync_replicas, outage_of, outages
 from rackspan.core.topology import RackTree, domain_name, parse_rack
-from rackspan.core.words import plural
+from rackspan.core.words import be, plural
 
 EPILOG = options.epilog(
     "$ rackspan what-if --snapshot prod.json --levels region,zone,rack",
@@ -38,7 +38,6 @@ def what_if(
     topic: options.Topic = None,
     levels: options.Levels = "",
     missing_rack_policy: options.MissingRacks = options.MissingRackPolicy.FAIL,
-    drain_broker: options.DrainBroker = None,
     output: options.Output = Format.TABLE,
     show_all: options.ShowAll = False,
 ) -> None:
@@ -47,8 +46,7 @@ def what_if(
     Offline: no replica in sync is left. Not writable: fewer than min.insync.replicas are left, those offline included.
     Last replica: exactly one in sync is left. Bytes to copy: what lies there, should it never come back.
     """
-    gone = drain_broker or []
-    found = Source(snapshot, bootstrap_server, command_config, log_dirs).read_topics("to lose", gone)
+    found = Source(snapshot, bootstrap_server, command_config, log_dirs).read_topics("to lose")
     tree = Topology(levels, missing_rack_policy).tree(found)
     partitions = found.partitions
     if topic is not None:
@@ -99,7 +97,7 @@ def _row(row: DomainOutage) -> dict[str, Any]:
 def _print(partitions: int, now: Outage, rows: list[DomainOutage], most: int) -> None:
     screen = console()
     screen.print(
-        f"{plural(partitions, 'partition')}; without a loss {now.offline:,} are offline, {now.not_writable:,} not "
+        f"{plural(partitions, 'partition')}; without a loss {now.offline:,} {be(now.offline)} offline, {now.not_writable:,} not "
         f"writable, {now.last_replica:,} on their last replica"
     )
     levels = [list(level) for _, level in groupby(rows, key=lambda row: row.level)]

@@ -9,6 +9,16 @@ def plural(number: int, noun: str, many: str | None = None) -> str:
     return f"{number:,} {noun if number == 1 else many or f'{noun}s'}"
 
 
+def be(number: int) -> str:
+    """`is` of one, `are` of any other number."""
+    return "is" if number == 1 else "are"
+
+
+def every(number: int, noun: str) -> str:
+    """`all 4 partitions are`, `the one partition is`: what sentences about everything begin with."""
+    return f"the one {noun} is" if number == 1 else f"all {plural(number, noun)} are"
+
+
 def size(number: float | None, unknown: str = "unknown") -> str:
     """Bytes in binary units; `unknown` where nobody knows."""
     if number is None:

@@ -49,6 +49,8 @@ _TLS_WORDS = (
     ),
     ("PLAINTEXT broker listener", "the port does not speak TLS"),
 )
+_HTTP_AS_SIZE = f"response size {int.from_bytes(b'HTTP')}"
+"""An answer of Kafka begins with its size; this is what the first letters of a web server's amount to."""
 _WHERE_AND_WHEN = re.compile(r"^\S+/(?:bootstrap|\d+): |Connect to \S+ failed: |\s*\(after \d+ms in state .*\)$")
 """What differs from one attempt to the next: kept, it would make every attempt look like news."""
 
@@ -82,6 +84,8 @@ def why_not_connected(error: KafkaError) -> Failure | None:
 def nobody_there(servers: str, error: KafkaError) -> Failure:
     """Every connection failed; `error` is the latest."""
     why = _WHERE_AND_WHEN.sub("", error.str())
+    if _HTTP_AS_SIZE in why:
+        why = "it answers in HTTP, so this is no port of Kafka"
     return Failure(Reason.KAFKA_UNREACHABLE, f"no broker of {servers} can be reached: {why}", Remedy.RETRY)
 
 

@@ -22,6 +22,7 @@ from rackspan.api.compliancereport import (
 from rackspan.api.conditions import COMPLIANT, READY, ConditionStatus, set_condition
 from rackspan.api.reasons import Reason
 from rackspan.core.scanning.rules import Severity
+from rackspan.core.words import be, every, plural
 from rackspan.reports.document import State
 
 if TYPE_CHECKING:
@@ -68,13 +69,16 @@ def compliance_status(
     conditions.set(READY, ConditionStatus.TRUE, Reason.SCAN_COMPLETED, _sentence(document))
     broken = summary.non_compliant or 0
     if broken:
-        share = f"{broken} of {summary.partitions} partitions are not spread as asked"
+        share = f"{broken:,} of {plural(summary.partitions or 0, 'partition')} {be(broken)} not spread as asked"
         conditions.set(
-            COMPLIANT, ConditionStatus.FALSE, Reason.NOT_COMPLIANT, f"{share}; {summary.moves} moves mend it"
+            COMPLIANT,
+            ConditionStatus.FALSE,
+            Reason.NOT_COMPLIANT,
+            f"{share}; {plural(summary.moves or 0, 'move')} would mend it",
         )
     else:
-        every = f"all {summary.partitions} partitions are spread as asked"
-        conditions.set(COMPLIANT, ConditionStatus.TRUE, Reason.COMPLIANT, every)
+        spread = f"{every(summary.partitions or 0, 'partition')} spread as asked"
+        conditions.set(COMPLIANT, ConditionStatus.TRUE, Reason.COMPLIANT, spread)
     return ComplianceReportStatus(
         observed_generation=generation,
         scan_time=_time(document.started_at),
@@ -141,7 +145,10 @@ def _summary(summary: DocumentSummary, trend: list[Day]) -> ReportSummary:
 
 def _sentence(document: ScanDocument) -> str:
     summary = document.summary
-    found = f"{summary.partitions} partitions of {summary.topics} topics judged, {summary.findings} findings"
+    found = (
+        f"{plural(summary.partitions, 'partition')} of {plural(summary.topics, 'topic')} judged, "
+        f"{plural(summary.findings, 'finding')}"
+    )
     listed = [f"{summary.by_severity[one]} {one}" for one in Severity if summary.by_severity.get(one)]
     return f"{found} ({', '.join(listed)})" if listed else found
 

@@ -6,12 +6,12 @@ file of millions of partitions costs the memory of its text and its columns, not
 something is wrong; plain Python then says what, in the one row where it is.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from operator import attrgetter
 
 import numpy as np
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from rackspan.core.snapshot import NONE, BoolArray, BrokerIds, Partitions
 from rackspan.core.topology import IntArray
@@ -22,11 +22,15 @@ _number, _replicas, _isr = attrgetter("partition"), attrgetter("replicas"), attr
 _leader, _size_bytes = attrgetter("leader"), attrgetter("size_bytes")
 
 
-def columns(first: int, topics: Sequence[TopicDocument], known: Collection[int]) -> Partitions:
+MOST_REPLICAS = 256
+"""Of one partition: a list far longer than all others would make every row as long."""
+
+
+def columns(first: int, topics: Sequence[TopicDocument]) -> Partitions:
     """
     Check the partitions of `topics`, of which the first is `$.topics[first]`, and give them as columns.
 
-    `known` are the broker ids that replicas may name. The columns' `names` are left empty. Raises MisplacedError.
+    The columns' `names` are left empty. Raises MisplacedError.
     """
     counts = np.fromiter((len(topic.partitions) for topic in topics), dtype=np.int64, count=len(topics))
     if not counts.all():
@@ -40,18 +44,18 @@ def columns(first: int, topics: Sequence[TopicDocument], known: Collection[int])
         if wrong.any():
             row = int(np.argmax(wrong))
             at = int(topic[row])
-            _explain(f"$.topics[{first + at}].partitions[{row - int(starts[at])}]", rows[row], known)
+            _explain(f"$.topics[{first + at}].partitions[{row - int(starts[at])}]", rows[row])
 
     replica_lists = list(map(_replicas, rows))
     isr_lists = list(map(_isr, rows))
     if UNSET in isr_lists:
         isr_lists = [row.replicas if row.isr is UNSET else row.isr for row in rows]
     sizes, isr_sizes = _lengths(replica_lists), _lengths(isr_lists)
-    explain((sizes == 0) | (sizes > len(known)) | (isr_sizes > sizes))
+    explain((sizes == 0) | (sizes > MOST_REPLICAS) | (isr_sizes > sizes))
     replicas, isr = _padded(replica_lists, sizes), _padded(isr_lists, isr_sizes)
     in_sync, strangers = _matched(replicas, isr)
     leader = _leaders(rows)
-    explain(_repeated(replicas) | _unknown(replicas, known) | strangers | _repeated(isr) | _not_among(leader, replicas))
+    explain(_repeated(replicas) | strangers | _repeated(isr) | _not_among(leader, replicas))
     number = np.fromiter(map(_number, rows), dtype=np.int64, count=len(rows))
     order = _in_order(first, topics, topic, number, starts)
     found = Partitions((), topic + first, number, replicas, in_sync, leader, _sizes(rows))
@@ -92,12 +96,12 @@ def _leaders(rows: Sequence[PartitionDocument]) -> IntArray:
 def _sizes(rows: Sequence[PartitionDocument]) -> IntArray:
     try:
         return np.fromiter(map(_size_bytes, rows), dtype=np.int64, count=len(rows))
-    except TypeError:
+    except TypeError:  # some are null, or left out
         return np.fromiter((_or_none(row.size_bytes) for row in rows), dtype=np.int64, count=len(rows))
 
 
-def _or_none(value: int | None) -> int:
-    return NONE if value is None else value
+def _or_none(value: int | UnsetType | None) -> int:
+    return NONE if value is None or value is UNSET else value
 
 
 def _repeated(brokers: BrokerIds) -> BoolArray:
@@ -106,28 +110,22 @@ def _repeated(brokers: BrokerIds) -> BoolArray:
     return found
 
 
-def _unknown(replicas: BrokerIds, known: Collection[int]) -> BoolArray:
-    found: BoolArray = np.logical_or.reduce(np.isin(replicas, [NONE, *known], invert=True), axis=1)
-    return found
-
-
 def _not_among(leader: IntArray, replicas: BrokerIds) -> BoolArray:
     found: BoolArray = (leader != NONE) & ~(replicas == leader[:, None]).any(axis=1)
     return found
 
 
-def _explain(path: str, row: PartitionDocument, known: Collection[int]) -> None:
+def _explain(path: str, row: PartitionDocument) -> None:
     if not row.replicas:
         raise MisplacedError(f"{path}.replicas", "is empty; a partition has at least one replica")
+    if len(row.replicas) > MOST_REPLICAS:
+        raise MisplacedError(
+            f"{path}.replicas",
+            f"names {len(row.replicas):,} brokers; a partition has at most {MOST_REPLICAS:,} replicas",
+        )
     for at, broker in enumerate(row.replicas):
         if broker in row.replicas[:at]:
             raise MisplacedError(f"{path}.replicas[{at}]", f"broker {broker} is listed twice")
-        if broker not in known:
-            raise MisplacedError(
-                f"{path}.replicas[{at}]",
-                f"broker {broker} is not among the brokers; list it, or pass --drain-broker {broker} "
-                "if it is gone for good",
-            )
     isr = [] if row.isr is UNSET else row.isr
     for at, broker in enumerate(isr):
         if broker in isr[:at]:

@@ -3,7 +3,7 @@
 import gc
 import re
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
-from msgspec import DecodeError
+from msgspec import UNSET, DecodeError
 from msgspec.json import Decoder
 
 from rackspan.core.snapshot import NONE, KnownBroker, Partitions, Snapshot
 from rackspan.core.topology import RackPathError, parse_rack
 from rackspan.snapshots.columns import columns
 from rackspan.snapshots.errors import MisplacedError, SnapshotError, sentence_of, shown
+from rackspan.snapshots.keys import refuse_repeated_keys, refuse_repeated_keys_of_topic
 from rackspan.snapshots.schema import BrokerDocument, ConfigValue, SnapshotDocument, TopicDocument
 
 T = TypeVar("T")
@@ -35,13 +36,13 @@ _document = Decoder(SnapshotDocument).decode
 _topic = Decoder(TopicDocument).decode
 
 
-def read_snapshot(file: Path | str, gone: Collection[int] = (), advance: Advance | None = None) -> Snapshot:
+def read_snapshot(file: Path | str, advance: Advance | None = None) -> Snapshot:
     """
     Read a snapshot file; `-` is standard input.
 
-    Partitions may name brokers in `gone` without these being listed. Raises SnapshotError.
+    Partitions may name brokers that are not listed: these were down at that moment. Raises SnapshotError.
     """
-    return parse_snapshot(read_bytes(file), shown_name(file), gone, advance)
+    return parse_snapshot(read_bytes(file), shown_name(file), advance)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ def read_outline(file: Path | str) -> Outline:
     text = _usable(read_bytes(file), name)
     try:
         document = _decoded(partial(_document, text), "$", len(text))
-        return Outline(document.cluster_id, tuple(_brokers(document.brokers)), len(document.topics))
+        return Outline(document.cluster_id or None, tuple(_brokers(document.brokers)), len(document.topics))
     except (MisplacedError, _BadTextError) as error:
         raise SnapshotError(f"{name}: {error}") from None
 
@@ -82,14 +83,12 @@ def read_bytes(file: Path | str) -> bytes:
         raise SnapshotError(f"{shown_name(file)}: cannot be read: {why}") from None
 
 
-def parse_snapshot(
-    text: bytes, name: str = "snapshot", gone: Collection[int] = (), advance: Advance | None = None
-) -> Snapshot:
+def parse_snapshot(text: bytes, name: str = "snapshot", advance: Advance | None = None) -> Snapshot:
     """Read a snapshot from its text; `name` begins every sentence. Raises SnapshotError."""
     usable = _usable(text, name)
     try:
         with _without_collector():
-            return _parsed(usable, gone, advance or (lambda _done, _all: None))
+            return _parsed(usable, advance or (lambda _done, _all: None))
     except (MisplacedError, _BadTextError) as error:
         raise SnapshotError(f"{name}: {error}") from None
 
@@ -108,10 +107,10 @@ class _BadTextError(Exception):
     pass
 
 
-def _parsed(text: bytes, gone: Collection[int], advance: Advance) -> Snapshot:
+def _parsed(text: bytes, advance: Advance) -> Snapshot:
     document = _decoded(partial(_document, text), "$", len(text))
     brokers = tuple(_brokers(document.brokers))
-    known = frozenset(broker.id for broker in brokers).union(gone)
+    refuse_repeated_keys(document, text)
     names: list[str] = []
     configs: list[Mapping[str, str]] = []
     parts: list[Partitions] = []
@@ -121,6 +120,7 @@ def _parsed(text: bytes, gone: Collection[int], advance: Advance) -> Snapshot:
     for at, raw in enumerate(document.topics):
         path = f"$.topics[{at}]"
         topic = _decoded(partial(_topic, raw), path, len(text))
+        refuse_repeated_keys_of_topic(topic, raw, path)
         if _NAME.fullmatch(topic.name) is None or topic.name in (".", ".."):
             raise MisplacedError(f"{path}.name", f'"{shown(topic.name)}" is no name that Kafka gives a topic')
         if seen.setdefault(topic.name, at) != at:
@@ -128,14 +128,14 @@ def _parsed(text: bytes, gone: Collection[int], advance: Advance) -> Snapshot:
                 f"{path}.name", f'topic "{topic.name}" is listed twice, first at $.topics[{seen[topic.name]}]'
             )
         names.append(topic.name)
-        configs.append(_config(topic.config, f"{path}.config"))
+        configs.append({} if topic.config is UNSET else _config(topic.config, f"{path}.config"))
         batch.append(topic)
         pending += len(topic.partitions)
         if pending >= _BATCH or at + 1 == total:
-            parts.append(columns(at + 1 - len(batch), batch, known))
+            parts.append(columns(at + 1 - len(batch), batch))
             batch, pending = [], 0
             advance(at + 1, total)
-    return Snapshot(document.cluster_id, brokers, _joined(tuple(names), parts), tuple(configs))
+    return Snapshot(document.cluster_id or None, brokers, _joined(tuple(names), parts), tuple(configs))
 
 
 def _decoded(decode: Callable[[], T], path: str, size: int) -> T:
@@ -154,12 +154,13 @@ def _brokers(documents: list[BrokerDocument]) -> Iterator[KnownBroker]:
             raise MisplacedError(
                 f"$.brokers[{at}].id", f"broker {broker.id} is listed twice, first at $.brokers[{seen[broker.id]}]"
             )
-        if broker.rack is not None:
+        rack = None if broker.rack is UNSET else broker.rack
+        if rack is not None:
             try:
-                parse_rack(broker.rack)
+                parse_rack(rack)
             except RackPathError as error:
                 raise MisplacedError(f"$.brokers[{at}].rack", str(error)) from None
-        yield KnownBroker(broker.id, broker.rack)
+        yield KnownBroker(broker.id, rack)
 
 
 def _config(config: Mapping[str, ConfigValue], path: str) -> Mapping[str, str]:

@@ -14,7 +14,7 @@ class BrokerDocument(Struct, forbid_unknown_fields=True, gc=False):
     """A broker; null and no `rack` both mean that it has none."""
 
     id: BrokerId
-    rack: str | None = None
+    rack: str | UnsetType | None = UNSET
 
 
 class PartitionDocument(Struct, forbid_unknown_fields=True, rename="camel", gc=False):
@@ -24,7 +24,7 @@ class PartitionDocument(Struct, forbid_unknown_fields=True, rename="camel", gc=F
     replicas: list[BrokerId]
     isr: list[BrokerId] | UnsetType = UNSET
     leader: BrokerId | UnsetType | None = UNSET
-    size_bytes: Bytes | None = None
+    size_bytes: Bytes | UnsetType | None = UNSET
 
 
 class TopicDocument(Struct, forbid_unknown_fields=True, gc=False):
@@ -32,7 +32,7 @@ class TopicDocument(Struct, forbid_unknown_fields=True, gc=False):
 
     name: str
     partitions: list[PartitionDocument]
-    config: dict[str, ConfigValue] = {}
+    config: dict[str, ConfigValue] | UnsetType = UNSET
 
 
 class SnapshotDocument(Struct, forbid_unknown_fields=True, rename="camel"):
@@ -40,4 +40,4 @@ class SnapshotDocument(Struct, forbid_unknown_fields=True, rename="camel"):
 
     brokers: list[BrokerDocument]
     topics: list[Raw]
-    cluster_id: str | None = None
+    cluster_id: str | UnsetType | None = UNSET

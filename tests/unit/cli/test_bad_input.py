@@ -86,12 +86,17 @@ FILES = {
         one(partition(0, 0, 3, 0)),
         "prod.json: $.topics[0].partitions[0].replicas[2]: broker 0 is listed twice",
     ),
-    "a broker that is not there": (
-        one(partition(0, 0, 7)),
-        (
-            "prod.json: $.topics[0].partitions[0].replicas[1]: broker 7 is not among the brokers; list it, or pass "
-            "--drain-broker 7 if it is gone for good"
-        ),
+    "more replicas than there can be": (
+        one(partition(0, *range(300))),
+        "prod.json: $.topics[0].partitions[0].replicas: names 300 brokers; a partition has at most 256 replicas",
+    ),
+    "a key twice": (
+        json.dumps(FINE).replace('"replicas": [2, 5]', '"replicas": [2, 5], "replicas": [0, 1]'),
+        'prod.json: $.topics[1]: the key "replicas" is given twice in one object',
+    ),
+    "a key of a broker twice": (
+        json.dumps(FINE).replace('"id": 2', '"id": 2, "id": 6'),
+        'prod.json: $: the key "id" is given twice in one object',
     ),
     "an ISR that is no replica": (
         one(partition(0, 0, 3, isr=[0, 1])),
@@ -272,6 +277,22 @@ def test_the_documentation_has_every_sentence_about_a_file(sentence):
             '--brokers "1,x": "x" is no broker id',
             "write ids such as 1,2,3",
         ),
+        *(
+            (
+                FINE,
+                [command, "--drain-broker", text],
+                f'--drain-broker "{text}": "{wrong}" is no broker id',
+                "write ids such as 1,2,3",
+            )
+            for command in ("check", "plan")
+            for text, wrong in (
+                ("one", "one"),
+                ("1,", ""),
+                ("-1", "-1"),
+                ("0,4294967296", "4294967296"),
+                ("1-3", "1-3"),
+            )
+        ),
         (
             FINE,
             ["place", "--partitions", 3, "--replication-factor", 2, "--brokers", "1,99"],
@@ -305,6 +326,20 @@ def test_what_cannot_be_is_refused_with_a_sentence_and_what_to_do(
     ("arguments", "sentence", "hint"),
     [
         (["check"], "the cluster is missing", "pass --snapshot FILE, or --bootstrap-server HOST:PORT"),
+        *(
+            (["check", "--bootstrap-server", text], f'--bootstrap-server "{text}": {wrong}', "write HOST:PORT")
+            for text, wrong in (
+                ("", "a server is empty"),
+                ("kafka:9092,", "a server is empty"),
+                ("http://kafka:9092", '"http://kafka:9092" is a URL'),
+                ("kafka", '"kafka" has no port'),
+                (":9092", '"" is no host name'),
+                ("kafka:99999", '"99999" is no port from 1 to 65535'),
+                ("kafka:0", '"0" is no port from 1 to 65535'),
+                ("kafka:abc", '"abc" is no port from 1 to 65535'),
+                ("ka fka:9092", '"ka fka" is no host name'),
+            )
+        ),
         (["check", "--snapshot", "nowhere.json"], "nowhere.json: there is no such file", ""),
         (["check", "--snapshot", "."], ".: is a directory, not a file", ""),
         (["chekc"], "No such command 'chekc'. Did you mean 'check'?", "see rackspan --help"),

@@ -4,7 +4,7 @@ import json
 
 import pytest
 import yaml
-from tests.command import cluster, topic
+from tests.command import RACKS, cluster, topic
 
 LEVELS = ("--levels", "region,zone,rack")
 KIP_36 = {0: "rack1", 1: "rack3", 2: "rack3", 3: "rack2", 4: "rack2", 5: "rack1"}
@@ -157,6 +157,29 @@ def test_a_broker_that_is_gone_may_be_named_when_it_is_drained(rackspan, snapsho
     ran = rackspan("check", "--snapshot", snapshot(cluster(topic("a", [0, 9]))), "--drain-broker", 9, "-o", "json")
     assert ran.code == 1
     assert [(one["domain"], one["reason"]) for one in ran.json["findings"]] == [("9", "BrokerUnknown")]
+
+
+def test_a_snapshot_taken_with_a_broker_down_is_checked_and_the_broker_not_planned_away(rackspan, snapshot):
+    file = snapshot(
+        cluster(topic("a", [0, 3], [1, 4]), racks={broker: RACKS[broker] for broker in RACKS if broker != 4})
+    )
+    ran = rackspan("check", "--snapshot", file, "-o", "json")
+    assert ran.code == 1
+    assert ran.err == "warning: prod.json: broker 4 holds replicas and is not among the brokers\n"
+    assert {(one["partition"], one["reason"], one["broker"]) for one in ran.json["findings"]} >= {
+        (1, "BrokerUnknown", 4)
+    }
+    assert rackspan("what-if", "--snapshot", file).code == 0
+    refused = rackspan("plan", "--snapshot", file)
+    assert (refused.code, refused.out) == (2, "")
+    assert refused.error == "broker 4 holds replicas and is not among the brokers"
+    assert refused.hint == "wait until it is back, or pass --drain-broker 4 if it is gone for good"
+
+
+def test_several_brokers_are_drained_with_commas_or_one_by_one(rackspan, prod):
+    commas = rackspan("plan", "--snapshot", prod, "--drain-broker", "1, 4", "-o", "json").json
+    assert commas["moves"]
+    assert commas == rackspan("plan", "--snapshot", prod, "--drain-broker", 1, "--drain-broker", 4, "-o", "json").json
 
 
 def test_brokers_without_racks_are_judged_when_that_is_asked_for(rackspan, snapshot):

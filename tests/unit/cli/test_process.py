@@ -1,12 +1,17 @@
 """The installed programs, as processes of their own."""
 
 import json
+import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
-from tests.command import cluster, topic
+from dev.paths import REPOSITORY
+from tests.command import RACKS, cluster, topic
+
+from rackspan.cli.completion import main
 
 BIN = Path(sys.executable).parent
 DOCUMENT = cluster(*(topic(f"topic-{at}", *([0, 1, 2],) * 100) for at in range(100)))
@@ -28,15 +33,69 @@ def test_a_result_is_alone_on_standard_output():
     assert (done.returncode, done.stderr) == (1, "")
 
 
-@pytest.mark.parametrize("form", ["table", "json"])
-def test_a_reader_that_stops_early_is_no_error(tmp_path, form):
-    (tmp_path / "prod.json").write_text(json.dumps(DOCUMENT))
-    command = [BIN / "rackspan", "check", "--snapshot", tmp_path / "prod.json", "--all", "-o", form]
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["check", "--all", "-o", "table"], 1),
+        (["check", "-o", "json"], 1),
+        (["what-if", "--all", "-o", "json"], 0),
+        (["plan", "-o", "json", "--replication-factor", "topic-1=7"], 2),
+    ],
+)
+def test_a_reader_that_stops_early_is_no_error_and_changes_no_verdict(tmp_path, arguments, code):
+    document = cluster(*DOCUMENT["topics"], racks=RACKS | dict.fromkeys(range(6, 3000), "/ap/ap-1a/r1"))
+    (tmp_path / "prod.json").write_text(json.dumps(document if arguments[0] == "what-if" else DOCUMENT))
+    command = [BIN / "rackspan", *arguments, "--snapshot", tmp_path / "prod.json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline()
         process.stdout.close()
-        assert process.stderr.read() == ""
-        assert process.wait(30) == 0
+        told = process.stderr.read()
+        assert "topic-1: replicationFactor 7" in told if code == 2 else not told
+        assert process.wait(30) == code
+
+
+@pytest.mark.parametrize(
+    "arguments", [["check", "--snapshot", "-"], ["check", "--snapshot", "-", "-o", "json"], ["--help"]]
+)
+def test_a_result_that_cannot_be_written_is_told_and_no_defect(arguments):
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [BIN / "rackspan", *arguments],
+            check=False,
+            input=json.dumps(DOCUMENT),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert (done.returncode, done.stderr) == (74, "error: the result cannot be written: No space left on device\n")
+
+
+def test_a_closed_standard_output_is_told():
+    command = f"{shlex.quote(str(BIN / 'rackspan'))} check --snapshot - >&-"
+    done = subprocess.run(command, shell=True, check=False, input="", capture_output=True, text=True)
+    assert done.returncode == 74
+    assert done.stderr.startswith("error: standard output is closed\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "offered", "directive"),
+    [
+        (["pl"], ["plan", "place"], ":4"),
+        (["plan", "--dr"], ["--drain-broker", "--drain-rack"], ":4"),
+        (["plan", "-o", "ma"], ["markdown"], ":4"),
+        (["plan", "--command-config", ""], [], ":0"),
+    ],
+)
+def test_kubectl_is_answered_what_a_word_may_become(words, offered, directive):
+    command = [sys.executable, "-c", "from rackspan.cli.completion import main; main()", *words]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    *lines, last = done.stdout.splitlines()
+    assert ([line.partition("\t")[0] for line in lines], last, done.stderr) == (offered, directive, "")
+
+
+def test_the_answer_to_kubectl_is_installed_under_the_name_that_kubectl_asks_for():
+    scripts = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["scripts"]
+    assert scripts["kubectl_complete-rackspan"] == f"{main.__module__}:{main.__name__}"
 
 
 def test_only_what_a_command_needs_is_imported():

@@ -60,16 +60,40 @@ def test_a_place_is_right_in_a_later_batch(monkeypatch):
     monkeypatch.setattr("rackspan.snapshots.reading._BATCH", 2)
     fine = {"partition": 0, "replicas": [3]}
     topics = [topic(f"t{at}", fine) for at in range(5)]
-    bad = topic("bad", fine, {"partition": 1, "replicas": [7, 4]})
-    with pytest.raises(SnapshotError, match=r"^f: \$\.topics\[5\]\.partitions\[1\]\.replicas\[1\]: broker 4 is not"):
+    bad = topic("bad", fine, {"partition": 1, "replicas": [7, 7]})
+    with pytest.raises(SnapshotError, match=r"^f: \$\.topics\[5\]\.partitions\[1\]\.replicas\[1\]: broker 7 is listed"):
         parse_snapshot(document(*topics, bad), "f")
 
 
-def test_brokers_that_are_gone_may_be_named():
+def test_brokers_that_were_down_are_known_by_their_replicas():
     text = document(topic("a", {"partition": 0, "replicas": [3, 99]}))
-    assert parse_snapshot(text, gone=[99]).unknown_brokers == (99,)
-    with pytest.raises(SnapshotError, match="broker 99 is not among the brokers"):
-        parse_snapshot(text)
+    assert parse_snapshot(text).unknown_brokers == (99,)
+
+
+@pytest.mark.parametrize(
+    ("once", "twice", "sentence"),
+    [
+        ('"id": 7', '"id": 7, "id": 7', r'f: \$: the key "id"'),
+        ('"clusterId": "one"', '"clusterId": "a", "clusterId": "one"', r'f: \$: the key "clusterId"'),
+        ('"partition": 1', '"partition": 0, "partition": 1', r'f: \$\.topics\[0\]: the key "partition"'),
+        ('"isr": [5, 7]', '"isr": [5], "isr": [5, 7]', r'f: \$\.topics\[0\]: the key "isr"'),
+        ('"leader": null', '"leader": 3, "leader": null', r'f: \$\.topics\[1\]: the key "leader"'),
+        ('{"x": true}', '{"x": true, "\\u0078": "a:b"}', r'f: \$\.topics\[1\]: the key "x"'),
+    ],
+)
+def test_a_key_that_is_given_twice_is_refused_with_its_name(once, twice, sentence):
+    text = MIXED.decode()
+    assert text.count(once) == 1
+    with pytest.raises(SnapshotError, match=rf"^{sentence} is given twice in one object$"):
+        parse_snapshot(text.replace(once, twice).encode(), "f")
+
+
+def test_colons_in_strings_are_no_keys():
+    brokers = [{"id": 3, "rack": "/a:b"}]
+    text = json.dumps(
+        {"brokers": brokers, "topics": [topic("a", {"partition": 0, "replicas": [3]}, config={"u:v": "w:x"})]}
+    )
+    assert parse_snapshot(text.replace("w:x", "w\\u003ax").encode()).configs == ({"u:v": "w:x"},)
 
 
 def test_a_byte_order_mark_does_no_harm(tmp_path):
@@ -95,9 +119,9 @@ def test_names_of_files_are_printed_without_control_characters():
     assert shown_name("a\x1b[31m\n.json").isprintable()
 
 
-def test_a_list_far_longer_than_there_are_brokers_costs_no_memory():
+def test_a_list_far_longer_than_all_others_costs_no_memory():
     long = list(range(100_000))
-    with pytest.raises(SnapshotError, match=r"\.replicas\[0\]: broker 0 is not among the brokers"):
+    with pytest.raises(SnapshotError, match=r"\.replicas: names 100,000 brokers; a partition has at most 256 replicas"):
         parse_snapshot(document(topic("a", *({"partition": at, "replicas": long if at else [3]} for at in range(2)))))
 
 

@@ -46,6 +46,7 @@ from rackspan.core.placement.model import ClusterView, InfeasibleError, Placemen
 from rackspan.core.placement.requests import checked_tree, refuse_impossible_spread, refuse_missing_racks
 from rackspan.core.placement.seeds import scrambled
 from rackspan.core.topology import IntArray, RackPath, RackTree, domain_name
+from rackspan.core.words import be, plural
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -133,7 +134,8 @@ def _windows(tree: RackTree, size: int) -> Windows:
     online = tree.without_offline()
     if online.capacity < size:
         raise InfeasibleError(
-            f"{size} replicas need {size} brokers that are online, there are {online.capacity}",
+            f"{plural(size, 'replica')} {'needs' if size == 1 else 'need'} {plural(size, 'broker')} that {be(size)} online, "
+            f"there {be(online.capacity)} {online.capacity}",
             f"bring {size - online.capacity} more back",
         )
     return fair_windows(online, size)

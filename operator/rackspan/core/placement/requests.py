@@ -3,14 +3,15 @@
 from rackspan.core.fairness import fair_windows
 from rackspan.core.placement.model import InfeasibleError, MissingRackError, PlacementSpec, Unsatisfiable
 from rackspan.core.topology import RackTree, TopologyError, domain_name
-from rackspan.core.words import plural
+from rackspan.core.words import be, plural
 
 
 def checked_tree(spec: PlacementSpec, tree: RackTree) -> RackTree:
     """Give the tree with the eligibility that `spec` leaves. Raises InfeasibleError where its numbers cannot be met."""
     if spec.partitions < len(spec.current):
         raise InfeasibleError(
-            f"the topic has {len(spec.current)} partitions and {spec.partitions} are asked for; Kafka removes none",
+            f"the topic has {plural(len(spec.current), 'partition')} and {spec.partitions} {be(spec.partitions)} asked for; "
+            "Kafka removes none",
             f"raise partitions to {len(spec.current)}",
         )
     if spec.replication_factor < 1:
@@ -24,8 +25,8 @@ def checked_tree(spec: PlacementSpec, tree: RackTree) -> RackTree:
     if spec.replication_factor > room:
         lacking = spec.replication_factor - room
         raise InfeasibleError(
-            f"replicationFactor {spec.replication_factor} needs {spec.replication_factor} eligible brokers, "
-            f"there {'are' if room != 1 else 'is'} {room}",
+            f"replicationFactor {spec.replication_factor} needs "
+            f"{plural(spec.replication_factor, 'eligible broker')}, there {be(room)} {room}",
             f"{f'lower it to {room} or ' if room else ''}{f'drain {lacking} fewer or ' if taken >= lacking else ''}"
             f"add {plural(lacking, 'broker')}",
         )
@@ -60,7 +61,7 @@ def refuse_impossible_spread(tree: RackTree, spec: PlacementSpec) -> None:
             where = domain_name(level.paths[smallest])
             lacking = _lacking(capacities, held, wish.max_skew)
             raise InfeasibleError(
-                f"{held} replicas in {domain_name(above.paths[domain])} cannot be spread over level {wish.level} with "
+                f"{plural(held, 'replica')} in {domain_name(above.paths[domain])} cannot be spread over level {wish.level} with "
                 f"maxSkew {wish.max_skew}: {where} has "
                 f"{plural(int(level.capacity[smallest]), 'eligible broker')}",
                 f"{lacking}, raise maxSkew to {max(split) - min(split)}, or set whenUnsatisfiable: Best".replace(

@@ -28,6 +28,7 @@ from rackspan.core.placement.model import ClusterView, InfeasibleError, Placemen
 from rackspan.core.placement.multilevel import continued
 from rackspan.core.placement.requests import checked_tree
 from rackspan.core.topology import IntArray, RackTree
+from rackspan.core.words import be, plural
 
 
 class Simple:
@@ -71,7 +72,8 @@ def refuse_too_few(online: int, size: int) -> None:
     """Raise InfeasibleError where fewer brokers than replicas are eligible and online."""
     if online < size:
         raise InfeasibleError(
-            f"{size} replicas need {size} brokers that are online, there are {online}",
+            f"{plural(size, 'replica')} {'needs' if size == 1 else 'need'} {plural(size, 'broker')} that {be(size)} online, "
+            f"there {be(online)} {online}",
             f"bring {size - online} more back",
         )
 

@@ -12,6 +12,7 @@ from rackspan.core.planning.plan import Change
 from rackspan.core.planning.request import Problem, Wish
 from rackspan.core.snapshot import NONE
 from rackspan.core.topology import RackTree
+from rackspan.core.words import plural
 
 
 def assign(draft: Draft) -> None:
@@ -38,7 +39,8 @@ def assign(draft: Draft) -> None:
 def _misfit(tree: RackTree, topic: str, wanted: tuple[tuple[int, ...], ...], partitions: int) -> Problem | None:
     """Say why an assignment cannot be taken as it is."""
     if len(wanted) < partitions:
-        reason = f"its assignment has {len(wanted)} partitions, the topic has {partitions}, and Kafka removes none"
+        has = plural(len(wanted), "partition")
+        reason = f"its assignment has {has}, the topic has {partitions}, and Kafka removes none"
         return Problem((topic,), reason, f"assign {partitions - len(wanted)} more")
     known = {broker.id for broker in tree.brokers}
     for number, replicas in enumerate(wanted):
