@@ -86,7 +86,7 @@ def test_a_placer_s_defect_is_its_topic_s_alone(with_placers, topics):
         "the placer 'Raises' failed: KeyError: 'nothing here'"
     )
     assert message(with_placers.until_stalled("toofew", "PlacerFailed")) == (
-        "the placer 'TooFew' gave 1 partitions, 3 were asked for"
+        "the placer 'TooFew' gave 1 partition, 3 were asked for"
     )
     with_placers.until_stalled("twice", "KafkaRefused")
     for number in range(3):

@@ -134,10 +134,8 @@ def _print(checked: _Checked, most: int) -> None:
         _print_totals(screen, checked.examined)
         _print_partitions(screen, checked, most)
     else:
-        screen.print(
-            f"{plural(len(checked.partitions), 'partition')}: {'it is' if len(checked.partitions) == 1 else 'all are'} compliant",
-            style="green",
-        )
+        number = len(checked.partitions)
+        screen.print(f"{plural(number, 'partition')}: {'it is' if number == 1 else 'all are'} compliant", style="green")
     _print_others(screen, checked, most)
 
 

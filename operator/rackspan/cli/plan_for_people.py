@@ -53,7 +53,8 @@ def _wrong(plan: Plan) -> str:
     before, after = plan.before, plan.after
     if not before.non_compliant and not after.non_compliant:
         return f"{every(after.partitions, 'partition')} compliant"
-    wrong = f"{before.non_compliant:,} of {plural(before.partitions, 'partition')} {be(before.non_compliant)} out of compliance"
+    some = before.non_compliant
+    wrong = f"{some:,} of {plural(before.partitions, 'partition')} {be(some)} out of compliance"
     if before.non_compliant == after.non_compliant:
         return f"{wrong} and {'stays' if before.non_compliant == 1 else 'stay'} so"
     return f"{wrong} now, {after.non_compliant:,} afterwards"

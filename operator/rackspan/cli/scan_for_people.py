@@ -26,8 +26,9 @@ def print_scan(screen: Console, document: ScanDocument) -> None:
     if counted.findings:
         by_severity = ", ".join(f"{number:,} {severity}" for severity, number in counted.by_severity.items())
         screen.print(
-            f"{plural(counted.findings, 'finding')} ({by_severity}); {plural(counted.non_compliant, 'partition')} out of "
-            f"compliance, {plural(counted.moves, 'move')} would mend them",
+            f"{plural(counted.findings, 'finding')} ({by_severity}); "
+            f"{plural(counted.non_compliant, 'partition')} out of compliance, "
+            f"{plural(counted.moves, 'move')} would mend them",
             style="bold red" if counted.non_compliant or counted.offline else "yellow",
         )
     else:

@@ -97,8 +97,8 @@ def _row(row: DomainOutage) -> dict[str, Any]:
 def _print(partitions: int, now: Outage, rows: list[DomainOutage], most: int) -> None:
     screen = console()
     screen.print(
-        f"{plural(partitions, 'partition')}; without a loss {now.offline:,} {be(now.offline)} offline, {now.not_writable:,} not "
-        f"writable, {now.last_replica:,} on their last replica"
+        f"{plural(partitions, 'partition')}; without a loss {now.offline:,} {be(now.offline)} offline, "
+        f"{now.not_writable:,} not writable, {now.last_replica:,} on their last replica"
     )
     levels = [list(level) for _, level in groupby(rows, key=lambda row: row.level)]
     screen.print(losses(row for level in levels for row in level[:most]))

@@ -14,6 +14,7 @@ from rackspan.api.conditions import (
     find_condition,
 )
 from rackspan.api.reasons import Reason
+from rackspan.core.words import plural
 from rackspan.reconcile.ports import Announcement
 
 if TYPE_CHECKING:
@@ -59,7 +60,9 @@ def _done(about: ObjectRef, outcome: Outcome) -> Iterator[Announcement]:
         )
     if decision.grow is not None:
         yield Announcement(
-            about, Reason.PARTITIONS_ADDED, f"topic {topic.topic_name}: grow to {decision.grow.total} partitions"
+            about,
+            Reason.PARTITIONS_ADDED,
+            f"topic {topic.topic_name}: grow to {plural(decision.grow.total, 'partition')}",
         )
     if decision.configure is not None:
         drift = topic.status.observed_generation == topic.meta.generation

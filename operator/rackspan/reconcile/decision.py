@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rackspan.api.kafkatopic import OnTopicLoss
 from rackspan.api.reasons import Reason
+from rackspan.core.words import plural
 from rackspan.reconcile.batches import MAX_PARTITIONS_AT_ONCE
 from rackspan.reconcile.configs import differing
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
@@ -42,9 +43,10 @@ class Decision:
         """What there is to do, for people."""
         steps = []
         if self.create is not None:
-            steps.append(f"create {self.create.partitions} partitions of {self.create.replication_factor} replicas")
+            replicas = plural(self.create.replication_factor, "replica")
+            steps.append(f"create {plural(self.create.partitions, 'partition')} of {replicas}")
         if self.grow is not None:
-            steps.append(f"grow to {self.grow.total} partitions")
+            steps.append(f"grow to {plural(self.grow.total, 'partition')}")
         if self.configure is not None:
             steps.append("set " + ", ".join(f"{key}={value}" for key, value in sorted(self.configure.set.items())))
         return "; ".join(steps)
@@ -106,7 +108,7 @@ def _growth(topic: KafkaTopic, seen: TopicSeen, scene: Scene) -> tuple[NewPartit
     if spec.partitions < have:
         return None, Failure(
             Reason.PARTITIONS_CANNOT_SHRINK,
-            f"topic {topic.topic_name} has {have} partitions and Kafka cannot remove any: "
+            f"topic {topic.topic_name} has {plural(have, 'partition')} and Kafka cannot remove any: "
             f"set spec.partitions to {have} or more",
             Remedy.SPEC,
         )

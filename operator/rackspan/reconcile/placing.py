@@ -18,6 +18,7 @@ from rackspan.core.placement import (
     seed_for,
 )
 from rackspan.core.topology import RackTree, parse_rack
+from rackspan.core.words import plural
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def _placed(name: str, placer: Placer, request: PlacementSpec, scene: Scene) -> 
     if rows is not None and len(rows) != request.partitions:
         raise _failure(
             Reason.PLACER_FAILED,
-            f"the placer {name!r} gave {len(rows)} partitions, {request.partitions} were asked for",
+            f"the placer {name!r} gave {plural(len(rows), 'partition')}, {request.partitions} were asked for",
         )
     return rows
 

@@ -24,6 +24,7 @@ from rackspan.api.plans import MAX_PLAN_SAMPLES, PlannedTopic, TopologyPlanStatu
 from rackspan.api.racktopology import BrokerCount, BrokerStatus, LevelCount, RackSource, TopicCounts, domain_summary
 from rackspan.api.reasons import Reason
 from rackspan.core.topology import format_rack
+from rackspan.core.words import plural
 from rackspan.reconcile.failures import Failure, Remedy
 from rackspan.reconcile.scene import Scene
 
@@ -103,7 +104,7 @@ def topology_status(topology: RackTopology, situation: Situation, now: datetime)
         conditions.set(RACKS_IN_SYNC, *_in_sync(racks))
     if problem is None:
         brokers = len(racks.rows) if racks else 0
-        conditions.set(READY, _TRUE, Reason.IN_SYNC, f"{brokers} brokers, {status.domain_summary}")
+        conditions.set(READY, _TRUE, Reason.IN_SYNC, f"{plural(brokers, 'broker')}, {status.domain_summary}")
     else:
         conditions.set(READY, _FALSE, problem.reason, problem.message)
     conditions.abnormal(problem)

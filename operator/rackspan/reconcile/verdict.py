@@ -33,7 +33,7 @@ from rackspan.api.plans import MAX_PLAN_SAMPLES, PartitionChange, TopicPlanStatu
 from rackspan.api.reasons import Reason
 from rackspan.core import compliance as core
 from rackspan.core.topology import RackPath, domain_name
-from rackspan.core.words import plural
+from rackspan.core.words import be, every, plural
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.placing import against_assignment, judged, placer_name
 
@@ -189,13 +189,14 @@ def _verdict(found: core.Compliance, scene: Scene) -> _Told:
     if found.non_compliant:
         first = found.sample(1)[0]
         message = (
-            f"{found.non_compliant} of {found.partitions} partitions are not spread as asked; "
-            f"{found.moves} replicas would have to move; partition {first.partition}: {_sentence(first)}"
+            f"{found.non_compliant} of {plural(found.partitions, 'partition')} {be(found.non_compliant)} not spread as "
+            f"asked; {plural(found.moves, 'replica')} would have to move; "
+            f"partition {first.partition}: {_sentence(first)}"
         )
         return _Told(_FALSE, Reason.NOT_COMPLIANT, f"{message}; {unknown}" if unknown else message)
     if unknown:
         return _Told(_UNKNOWN, Reason.MISSING_RACKS, unknown)
-    return _Told(_TRUE, Reason.COMPLIANT, f"all {found.partitions} partitions are spread as asked")
+    return _Told(_TRUE, Reason.COMPLIANT, f"{every(found.partitions, 'partition')} spread as asked")
 
 
 def _sentence(finding: core.Finding) -> str:
@@ -228,8 +229,9 @@ def _judge_explicit(spec: KafkaTopicSpec, seen: TopicSeen) -> _Judgement:
         _Told(
             _FALSE,
             Reason.ASSIGNMENT_DIFFERS,
-            f"{len(found.different)} of {len(seen.replicas)} partitions differ from the assignment; "
-            f"{found.moves} replicas would have to move; partition {samples[0].partition}: {samples[0].reason}",
+            f"{len(found.different)} of {plural(len(seen.replicas), 'partition')} "
+            f"differ{'s' * (len(found.different) == 1)} from the assignment; {plural(found.moves, 'replica')} "
+            f"would have to move; partition {samples[0].partition}: {samples[0].reason}",
         ),
     )
 
@@ -241,7 +243,11 @@ def _ready(outcome: Outcome, seen: TopicSeen, judgement: _Judgement) -> _Told:
     if outcome.topic.meta.is_paused and not outcome.waiting.idle:
         return _Told(_FALSE, Reason.PAUSED, f"paused; waiting for the annotation to go: {outcome.waiting.summary}")
     if len(seen.replicas) < spec.partitions or not outcome.settled:
-        return _Told(_FALSE, Reason.UPDATING, f"{len(seen.replicas)} of {spec.partitions} partitions are there")
+        return _Told(
+            _FALSE,
+            Reason.UPDATING,
+            f"{len(seen.replicas)} of {plural(spec.partitions, 'partition')} {be(len(seen.replicas))} there",
+        )
     lacks = _lacks(spec, seen, judgement)
     if outcome.plan is not None and not outcome.plan.empty:
         return _pending(outcome.plan, lacks)
@@ -251,7 +257,9 @@ def _ready(outcome: Outcome, seen: TopicSeen, judgement: _Judgement) -> _Told:
     warning = ""
     if size > 1 and min_insync == size:
         warning = f"; min.insync.replicas is {size} as well, so one replica that lags stops acks=all writes"
-    return _Told(_TRUE, Reason.IN_SYNC, f"{len(seen.replicas)} partitions of {size} replicas are as asked{warning}")
+    partitions = plural(len(seen.replicas), "partition")
+    told = f"{partitions} of {plural(size, 'replica')} {be(len(seen.replicas))} as asked{warning}"
+    return _Told(_TRUE, Reason.IN_SYNC, told)
 
 
 def _lacks(spec: KafkaTopicSpec, seen: TopicSeen, judgement: _Judgement) -> _Told | None:
@@ -261,7 +269,8 @@ def _lacks(spec: KafkaTopicSpec, seen: TopicSeen, judgement: _Judgement) -> _Tol
         return _Told(
             _FALSE,
             Reason.REPLICATION_FACTOR_DIFFERS,
-            f"{len(other)} of {len(seen.replicas)} partitions have {_range(other)} replicas, the spec says "
+            f"{len(other)} of {plural(len(seen.replicas), 'partition')} {'has' if len(other) == 1 else 'have'} "
+            f"{_range(other)} {'replica' if set(other) == {1} else 'replicas'}, the spec says "
             f"{spec.replication_factor}",
         )
     if judgement.told.status != _TRUE:

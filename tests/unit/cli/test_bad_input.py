@@ -174,7 +174,7 @@ def test_the_documentation_has_every_sentence_about_a_file(sentence):
         (
             FINE,
             ["plan", "--partitions", "orders=1"],
-            "topic orders: the topic has 2 partitions and 1 are asked for; Kafka removes none",
+            "topic orders: the topic has 2 partitions and 1 is asked for; Kafka removes none",
             "raise partitions to 2",
         ),
         *(

@@ -162,7 +162,7 @@ def test_raising_the_replication_factor_fills_the_brokers_evenly():
         ({"leaders": (("dc3",),)}, "preferred for leaders (/dc3)", "prefer a domain that has one"),
         (
             {"partitions": 1, "current": ((0, 3), (1, 3))},
-            "the topic has 2 partitions and 1 are asked for",
+            "the topic has 2 partitions and 1 is asked for",
             "raise partitions to 2",
         ),
     ],

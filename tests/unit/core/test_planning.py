@@ -111,14 +111,14 @@ def test_rebalancing_fills_new_brokers_to_their_share_and_no_further():
             Wish(partitions=1),
             Problem(
                 ("orders",),
-                "the topic has 2 partitions and 1 are asked for; Kafka removes none",
+                "the topic has 2 partitions and 1 is asked for; Kafka removes none",
                 "raise partitions to 2",
             ),
         ),
         (
             Wish(assignment=((0, 1, 2),)),
             Problem(
-                ("orders",), "its assignment has 1 partitions, the topic has 2, and Kafka removes none", "assign 1 more"
+                ("orders",), "its assignment has 1 partition, the topic has 2, and Kafka removes none", "assign 1 more"
             ),
         ),
         (

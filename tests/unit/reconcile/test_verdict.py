@@ -205,7 +205,7 @@ def test_what_is_unknown_spoils_only_what_depends_on_it():
     assert told(mixed, "Compliant") == ("False", "NotCompliant")
     assert (mixed.compliance.partitions, mixed.compliance.non_compliant) == (2, 1)
     assert sentence(mixed, "Compliant") == (
-        "1 of 2 partitions are not spread as asked; 1 replicas would have to move; partition 2: zone /z0 holds 1 too "
+        "1 of 2 partitions is not spread as asked; 1 replica would have to move; partition 2: zone /z0 holds 1 too "
         "many; 1 partition cannot be judged: no rack is known of brokers 6"
     )
 

@@ -134,7 +134,7 @@ def _windows(tree: RackTree, size: int) -> Windows:
     online = tree.without_offline()
     if online.capacity < size:
         raise InfeasibleError(
-            f"{plural(size, 'replica')} {'needs' if size == 1 else 'need'} {plural(size, 'broker')} that {be(size)} online, "
+            f"{plural(size, 'replica')} need{'s' * (size == 1)} {plural(size, 'broker')} that {be(size)} online, "
             f"there {be(online.capacity)} {online.capacity}",
             f"bring {size - online.capacity} more back",
         )

@@ -10,8 +10,8 @@ def checked_tree(spec: PlacementSpec, tree: RackTree) -> RackTree:
     """Give the tree with the eligibility that `spec` leaves. Raises InfeasibleError where its numbers cannot be met."""
     if spec.partitions < len(spec.current):
         raise InfeasibleError(
-            f"the topic has {plural(len(spec.current), 'partition')} and {spec.partitions} {be(spec.partitions)} asked for; "
-            "Kafka removes none",
+            f"the topic has {plural(len(spec.current), 'partition')} and {spec.partitions} {be(spec.partitions)} asked "
+            "for; Kafka removes none",
             f"raise partitions to {len(spec.current)}",
         )
     if spec.replication_factor < 1:
@@ -61,8 +61,8 @@ def refuse_impossible_spread(tree: RackTree, spec: PlacementSpec) -> None:
             where = domain_name(level.paths[smallest])
             lacking = _lacking(capacities, held, wish.max_skew)
             raise InfeasibleError(
-                f"{plural(held, 'replica')} in {domain_name(above.paths[domain])} cannot be spread over level {wish.level} with "
-                f"maxSkew {wish.max_skew}: {where} has "
+                f"{plural(held, 'replica')} in {domain_name(above.paths[domain])} cannot be spread over level "
+                f"{wish.level} with maxSkew {wish.max_skew}: {where} has "
                 f"{plural(int(level.capacity[smallest]), 'eligible broker')}",
                 f"{lacking}, raise maxSkew to {max(split) - min(split)}, or set whenUnsatisfiable: Best".replace(
                     "{where}", where

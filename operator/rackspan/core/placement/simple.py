@@ -72,7 +72,7 @@ def refuse_too_few(online: int, size: int) -> None:
     """Raise InfeasibleError where fewer brokers than replicas are eligible and online."""
     if online < size:
         raise InfeasibleError(
-            f"{plural(size, 'replica')} {'needs' if size == 1 else 'need'} {plural(size, 'broker')} that {be(size)} online, "
+            f"{plural(size, 'replica')} need{'s' * (size == 1)} {plural(size, 'broker')} that {be(size)} online, "
             f"there {be(online)} {online}",
             f"bring {size - online} more back",
         )
