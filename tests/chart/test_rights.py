@@ -126,3 +126,14 @@ def test_the_clusters_own_roles_reach_rackspans_kinds(wide, plane, role, readabl
         "delete": writable,
     }.items():
         eventually(lambda: allowed(verb) == set(plurals), f"{role} to {verb} {plurals}")  # noqa: B023
+    for plural in KINDS:  # whose a topic is stands in its object's status
+        with pytest.raises(KubectlError):
+            plane.kubectl(
+                "auth",
+                "can-i",
+                "patch",
+                f"{plural}.rackspan.dev",
+                "--subresource=status",
+                f"--as={user}",
+                f"--namespace={SHOP}",
+            )

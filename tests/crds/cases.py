@@ -608,6 +608,32 @@ TOPOLOGY_CASES = [
             {"allowedNamespaces": {"from": "All", "selector": {"matchLabels": {"team": "shop"}}}},
         ],
     ),
+    _topology(
+        "spec.allowedNamespaces",
+        "allowedNamespaces has topicPrefixes, which bind other namespaces only, and from is Same. Widen from, or "
+        "remove them.",
+        accepted=[{"allowedNamespaces": {"from": "All", "topicPrefixes": ["$(namespace)."]}}],
+        rejected=[{"allowedNamespaces": {"topicPrefixes": ["$(namespace)."]}}],
+    ),
+    _topology(
+        "spec.allowedNamespaces.topicPrefixes[]",
+        "An entry of topicPrefixes consists of the characters of a topic name, and may hold $(namespace) once, "
+        "followed by a dot or an underscore, so that namespace shop does not get the names of namespace shop-2.",
+        accepted=[
+            {"allowedNamespaces": {"from": "All", "topicPrefixes": [prefix]}}
+            for prefix in ("$(namespace).", "x-$(namespace)_y-", "orders", "__internal", "a.b_c-")
+        ],
+        rejected=[
+            {"allowedNamespaces": {"from": "All", "topicPrefixes": [prefix]}}
+            for prefix in ("$(namespace)", "$(namespace)-", "$(name).", "a*", "a b", "$(namespace).$(namespace).", "ü")
+        ],
+    ),
+    _topology(
+        "spec.internalTopics[]",
+        "An entry of internalTopics is the full name of a topic.",
+        accepted=[{"internalTopics": ["__consumer_offsets"]}, {"internalTopics": []}],
+        rejected=[{"internalTopics": ["__*"]}, {"internalTopics": ["a/b"]}],
+    ),
     *_selector_cases(
         "spec.allowedNamespaces.selector",
         lambda selector: {"allowedNamespaces": {"from": "Selector", "selector": selector}},

@@ -74,7 +74,13 @@ FULL_TOPOLOGY: JsonObject = {
         "rackAliases": {"use1-az1": "/us-east-1/use1-az1", "use1-az2": "us-east-1/use1-az2"},
         "drainBrokers": [3, 5],
         "drainRacks": ["/eu/eu-1a"],
-        "allowedNamespaces": {"from": "Selector", "selector": {"matchLabels": {"team": "shop"}}},
+        "allowedNamespaces": {
+            "from": "Selector",
+            "selector": {"matchLabels": {"team": "shop"}},
+            "topicPrefixes": ["$(namespace).", "shared-"],
+        },
+        "adoption": "Allowed",
+        "internalTopics": ["__consumer_offsets"],
         "defaults": {
             "placer": "Striped",
             "durability": {"minDomains": {"zone": 2}, "tolerate": {"zone": 1}},

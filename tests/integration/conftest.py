@@ -73,7 +73,7 @@ def _open_topology(api_client, crds, kubectl, kafka):
     """A RackTopology that the run's tests share: open to all namespaces, and nobody changes it."""
     with broker_namespace(api_client, kubectl, f"shared-{secrets.token_hex(4)}") as namespace:
         objects = Objects(api_client, namespace)
-        objects.create_topology(kafka.bootstrap(), allowedNamespaces={"from": "All"})
+        objects.create_topology(kafka.bootstrap(), allowedNamespaces={"from": "All"}, adoption="Allowed")
         yield objects
 
 

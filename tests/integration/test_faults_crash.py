@@ -11,9 +11,10 @@ BURST = 200
 pytestmark = pytest.mark.timeout(240)
 
 
-def test_killed_in_the_middle_of_a_burst(shop, topics, operator):
+def test_killed_in_the_middle_of_a_burst(topology, topics, operator):
+    topology.change_topology(adoption="Never")  # what it made before is not somebody else's to it afterwards
     names = [f"topic-{number}" for number in range(BURST)]
-    ours = {shop.kafka_name(name) for name in names}
+    ours = {topology.kafka_name(name) for name in names}
 
     def in_kafka():
         return ours & topics.admin.list_topics(timeout=30).topics.keys()
@@ -24,7 +25,7 @@ def test_killed_in_the_middle_of_a_burst(shop, topics, operator):
         for number, name in enumerate(names):
             if number == BURST // 2:  # so that the other half is left, however fast the operator is
                 killed.wait(60)
-            shop.create_topic(name)
+            topology.create_topic(name)
 
     with ThreadPoolExecutor(1) as background:
         bursting = background.submit(burst)
@@ -36,10 +37,11 @@ def test_killed_in_the_middle_of_a_burst(shop, topics, operator):
     assert len(made_before) < BURST, "it was killed too late to be in the middle"
 
     operator.start()
-    until(lambda: all(_is_ready(topic) for topic in shop.topics()), 90, "all topics to be Ready")
-    found = {topic["spec"]["topicName"]: topic["status"]["topicId"] for topic in shop.topics()}
+    until(lambda: all(_is_ready(topic) for topic in topology.topics()), 90, "all topics to be Ready")
+    found = {topic["spec"]["topicName"]: topic["status"]["topicId"] for topic in topology.topics()}
     assert found.keys() == ours, "none is lost"
     assert found == {name: topics.id(name) for name in ours}, "each object is about the topic that is there"
+    assert not any("adopted" in topic["status"] for topic in topology.topics()), "and made it"
     assert {name: found[name] for name in made_before} == made_before, "none was made twice"
     assert all(len(topics.replicas(name)) == 3 for name in ours)
 

@@ -122,7 +122,8 @@ def test_of_two_objects_for_one_topic_the_older_decides_until_it_goes(shop, topi
     until(a_second_after(shop.topic("orders")), what="another creation timestamp")
     other.create_topic("claim", topicName=name, config={"retention.ms": 70_000})
     loser = other.until_stalled("claim", "TopicConflict")
-    assert f"KafkaTopic {shop.namespace}/orders is older" in message(loser, "Stalled")
+    assert "a KafkaTopic of another namespace already stands for topic" in message(loser, "Stalled")
+    assert shop.namespace not in message(loser, "Stalled").replace(name, "")
     topics.until_config(name, {"retention.ms": "60000"})
     assert condition(shop.topic("orders"), "Ready")["status"] == "True"
     topic_id = topics.id(name)
@@ -253,3 +254,57 @@ def test_an_object_that_never_had_a_topic_goes_without_one(shop, topics):
     except TimeoutError:  # the operator adopted it first, which is as well
         pytest.fail("the object does not go")
     assert topic_id
+
+
+# -- what a topology lets a namespace have ---------------------------------------------------------------------------
+
+
+def test_names_are_bounded_and_internal_topics_are_refused(topology, topics, namespace_factory, promise):
+    stranger = topology.elsewhere(namespace_factory())
+    topology.change_topology(allowedNamespaces={"from": "All", "topicPrefixes": ["$(namespace).", "shared-"]})
+    stranger.create_topic("orders")
+    stranger.until_ready("orders")
+    taken = topology.kafka_name("orders")
+    stranger.create_topic("claim", topicName=taken)
+    refused = stranger.until_stalled("claim", "TopicNameNotAllowed")
+    assert f"{stranger.namespace}., shared-" in message(refused)
+    promise.kept_by(refused)
+    internal = f"__{topology.namespace}"
+    for objects in (stranger, topology):
+        objects.create_topic("internal", topicName=internal)
+        promise.kept_by(objects.until_stalled("internal", "InternalTopic"))
+    assert not topics.exists(taken)
+    assert not topics.exists(internal)
+    topology.change_topology(internalTopics=[internal])
+    topology.until_ready("internal")
+    stranger.until_stalled("internal", "TopicNameNotAllowed")
+    topology.create_topic("orders")
+    topology.until_ready("orders")
+
+
+def test_only_the_topology_s_namespace_adopts_unless_the_topology_consents(
+    topology, topics, namespace_factory, promise
+):
+    stranger = topology.elsewhere(namespace_factory())
+    topology.change_topology(allowedNamespaces={"from": "All"})
+    name = topology.kafka_name("orders")
+    topic_id = topics.create(name, ((0, 3, 2), (3, 1, 2), (5, 2, 0)), config={"retention.ms": "5000"})
+    stranger.create_topic("claim", topicName=name, config={"retention.ms": 60_000}, deletionPolicy="Delete")
+    promise.kept_by(stranger.until_stalled("claim", "AdoptionNotAllowed"))
+    stranger.annotate_topic("claim", {"rackspan.dev/adopt-topic-id": topic_id})
+    stranger.until_stalled("claim", "AdoptionNotAllowed")
+    assert topics.config(name) == {"retention.ms": "5000"}
+    topology.change_topology(adoption="Allowed")
+    adopted = stranger.until_ready("claim")
+    assert adopted["status"]["adopted"] is True
+    topics.until_config(name, {"retention.ms": "60000"})
+    topology.change_topology(adoption="Never")
+    stranger.create_topic("new", topicName=f"{name}.new")
+    assert "adopted" not in stranger.until_ready("new")["status"], "what it made is its own"
+    stranger.until_ready("claim")
+    stranger.delete("KafkaTopic", "claim")
+    stranger.until_gone("KafkaTopic", "claim")
+    assert topics.id(name) == topic_id
+    assert f"rackspan.dev/confirm-delete={topic_id}" in stranger.until_event("claim", "Released").message
+    topology.create_topic("orders")
+    topology.until_stalled("orders", "AdoptionNotAllowed")

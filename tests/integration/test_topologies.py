@@ -302,5 +302,5 @@ def test_an_object_that_may_not_use_the_topology_keeps_nobody_from_a_topic(topol
     topology.create_topic("orders")
     topology.until_ready("orders")
     topology.change_topology(allowedNamespaces={"from": "All"})
-    stranger.until_ready("squatter")
-    topology.until_stalled("orders", "TopicConflict")
+    stranger.until_stalled("squatter", "TopicConflict")
+    topology.until_ready("orders")

@@ -7,7 +7,7 @@ from typing import Any, Final, Self
 
 from rackspan.api._codec import StatusCodec, decode
 from rackspan.api.conditions import Condition
-from rackspan.api.labels import ADOPT_TOPIC_ID
+from rackspan.api.labels import ADOPT_TOPIC_ID, CONFIRM_DELETE
 from rackspan.api.meta import Meta, ObjectKey
 from rackspan.api.plans import TopicPlanStatus
 from rackspan.api.policies import DurabilitySpec, ReassignmentSpec
@@ -145,12 +145,16 @@ class PlacementStatus:
 class KafkaTopicStatus(StatusCodec):
     """What the operator saw and did.
 
-    Build the next one with `dataclasses.replace`, and compare the two with `==` before writing.
+    Build the next one with `dataclasses.replace`, and compare the two with `==` before writing. `adopted` tells that
+    the topic was not made for this object, `creating` that the operator was about to make it: what appears then is no
+    adoption.
     """
 
     observed_generation: int | None = None
     topic_name: str | None = None
     topic_id: str | None = None
+    adopted: bool | None = None
+    creating: bool | None = None
     cluster_id: str | None = None
     partitions: int | None = None
     replication_factor: int | None = None
@@ -198,3 +202,8 @@ class KafkaTopic:
     def adopt_topic_id(self) -> str | None:
         """The id of a recreated topic that a person told this object to own."""
         return self.meta.annotations.get(ADOPT_TOPIC_ID)
+
+    @property
+    def confirm_delete(self) -> str | None:
+        """The id of an adopted topic that a person told this object to delete in the end."""
+        return self.meta.annotations.get(CONFIRM_DELETE)

@@ -15,6 +15,9 @@ PAUSED: Final = f"{GROUP}/paused"
 ADOPT_TOPIC_ID: Final = f"{GROUP}/adopt-topic-id"
 """Annotation: the id of a topic that somebody else recreated, and that this object shall own from now on."""
 
+CONFIRM_DELETE: Final = f"{GROUP}/confirm-delete"
+"""Annotation: the id of a topic that was adopted, and that deletionPolicy Delete shall delete all the same."""
+
 RACK: Final = f"{GROUP}/rack"
 """Annotation on broker pods: the rack of their node. For people to see, never read back."""
 

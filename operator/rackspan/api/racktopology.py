@@ -18,6 +18,10 @@ PLURAL: Final = "racktopologies"
 
 MAX_BROKER_SAMPLES: Final = 100
 """Broker ids that fit into a status's lists of drift and of missing racks."""
+NAMESPACE_VARIABLE: Final = "$(namespace)"
+"""Stands for a KafkaTopic's namespace in `topicPrefixes`."""
+INTERNAL_PREFIX: Final = "__"
+"""How the names of Kafka's internal topics begin, and by custom those of other tools."""
 DEFAULT_HISTORY_PATH: Final = "/var/lib/rackspan"
 """Where a scan's history volume is mounted unless the spec says otherwise."""
 
@@ -58,6 +62,14 @@ class NamespacesFrom(StrEnum):
     SAME = "Same"
     ALL = "All"
     SELECTOR = "Selector"
+
+
+class Adoption(StrEnum):
+    """Whose KafkaTopics may take over a topic that is in Kafka already: the topology's namespace's, all, or none."""
+
+    OWN = "Own"
+    ALLOWED = "Allowed"
+    NEVER = "Never"
 
 
 class ScanEngine(StrEnum):
@@ -191,10 +203,15 @@ class BrokerPodsSpec:
 
 @dataclass(frozen=True, slots=True)
 class AllowedNamespaces:
-    """Which namespaces' KafkaTopics may use a topology."""
+    """Which namespaces' KafkaTopics may use a topology, and how those of other namespaces may call their topics.
+
+    A topic's name begins with one of `topic_prefixes`, in which `$(namespace)` stands for its object's namespace. None
+    is for any name.
+    """
 
     from_: NamespacesFrom = NamespacesFrom.SAME
     selector: LabelSelector | None = None
+    topic_prefixes: tuple[str, ...] | None = None
 
     def admits(self, namespace: str, labels: Mapping[str, str], *, own: str) -> bool:
         """Whether topics of a namespace with these labels may use a topology of the namespace `own`."""
@@ -207,6 +224,12 @@ class AllowedNamespaces:
                 return self.selector is not None and self.selector.matches(labels)
             case NamespacesFrom.SAME:
                 return False
+
+    def prefixes(self, namespace: str) -> tuple[str, ...] | None:
+        """How topics of another namespace than the topology's begin; None where they are called as they like."""
+        if self.topic_prefixes is None:
+            return None
+        return tuple(prefix.replace(NAMESPACE_VARIABLE, namespace) for prefix in self.topic_prefixes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +300,7 @@ class RackTopologySpec:
     """How to reach the Kafka cluster, and where its brokers' racks come from.
 
     `levels` are top first. `rack_aliases` maps the flat ids that Kafka reports to rack paths. `drain_racks` are rack
-    paths.
+    paths. `internal_topics` are the internal topics that KafkaTopics may be about.
     """
 
     kafka: KafkaSpec
@@ -289,6 +312,8 @@ class RackTopologySpec:
     drain_brokers: tuple[int, ...] = ()
     drain_racks: tuple[str, ...] = ()
     allowed_namespaces: AllowedNamespaces = AllowedNamespaces()
+    adoption: Adoption = Adoption.OWN
+    internal_topics: tuple[str, ...] = ()
     defaults: TopicDefaults = TopicDefaults()
     compliance: ComplianceScanSpec | None = None
 

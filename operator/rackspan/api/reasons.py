@@ -69,6 +69,10 @@ class Reason(StrEnum):
     TOPOLOGY_NOT_READY = "TopologyNotReady"  # The RackTopology has a problem of its own, and its conditions tell which.
     NAMESPACE_NOT_ALLOWED = "NamespaceNotAllowed"  # The RackTopology's allowedNamespaces leave this namespace out.
 
+    TOPIC_NAME_NOT_ALLOWED = "TopicNameNotAllowed"  # The RackTopology gives this namespace other names for its topics.
+    INTERNAL_TOPIC = "InternalTopic"  # The topic is Kafka's or a tool's own, and internalTopics does not list it.
+    ADOPTION_NOT_ALLOWED = "AdoptionNotAllowed"  # The topic was there already, and this namespace may not take it over.
+
     # The racks are not known well enough to place anything.
     MISSING_RACKS = "MissingRacks"  # Some brokers have a rack and some have not.
     DUPLICATE_BROKER_ID = "DuplicateBrokerId"  # Two pods claim one broker id.

@@ -355,6 +355,7 @@ def _topic(answer: Future[Any]) -> TopicSeen | Failure | None:
         # librdkafka prints ids in plain base64, Kafka's own tools in its URL-safe alphabet: people compare the two.
         str(found.topic_id).translate(_URL_SAFE),
         tuple(tuple(node.id for node in partition.replicas) for partition in partitions),
+        bool(found.is_internal),
     )
 
 

@@ -13,6 +13,7 @@ from rackspan.kube.cluster import KubeCluster
 from rackspan.kube.events import EventQueue
 from rackspan.kube.paths import NAMESPACES, NODES, PODS, TOPICS, TOPOLOGIES
 from rackspan.kube.rest import NotFoundError, Rest, connect
+from rackspan.reconcile.access import Applicant, refusal
 from rackspan.reconcile.credentials import read_credentials
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reports.groups import HostFacts
@@ -82,9 +83,9 @@ async def _topics(rest: Rest, topology: RackTopology, warnings: list[str]) -> As
             metadata = item["metadata"]
             warnings.append(f"KafkaTopic {metadata['namespace']}/{metadata['name']} cannot be read: {error}")
             continue
-        if topic.topology == topology.key and topology.spec.allowed_namespaces.admits(
-            topic.meta.namespace, labels.get(topic.meta.namespace, {}), own=topology.meta.namespace
-        ):
+        if topic.topology != topology.key:
+            continue
+        if refusal(Applicant(topic, topology, labels.get(topic.meta.namespace, {}))) is None:
             yield topic
 
 

@@ -52,6 +52,8 @@ def _done(about: ObjectRef, outcome: Outcome) -> Iterator[Announcement]:
     decision, topic = outcome.decision, outcome.topic
     if decision.create is not None:
         yield Announcement(about, Reason.CREATED, f"topic {topic.topic_name}: {decision.summary}")
+    elif topic.status.creating and outcome.seen is not None and not outcome.guarded:
+        yield Announcement(about, Reason.CREATED, f"topic {topic.topic_name} ({outcome.seen.topic_id}) was made")
     elif topic.status.topic_id is None and outcome.seen is not None and not outcome.guarded:
         yield Announcement(
             about,

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rackspan.api.kafkatopic import OnTopicLoss
+from rackspan.api.kafkatopic import DeletionPolicy, OnTopicLoss
+from rackspan.api.labels import ADOPT_TOPIC_ID
 from rackspan.api.reasons import Reason
 from rackspan.core.words import plural
+from rackspan.reconcile.access import adoption_refused, internal, may_adopt
 from rackspan.reconcile.batches import MAX_PARTITIONS_AT_ONCE
 from rackspan.reconcile.configs import differing
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
@@ -64,6 +66,18 @@ def decide(topic: KafkaTopic, seen: TopicSeen | None, own: Mapping[str, str], sc
     return Decision(grow=grow, configure=configure, problem=grow_problem or config_problem)
 
 
+def has_to_claim(topic: KafkaTopic, scene: Scene) -> bool:
+    """Whether it has to be recorded that the topic will be made, before it is.
+
+    Otherwise it would look, after a crash in between, as if it had been there before: it could not be taken over, or
+    not be deleted with its object.
+    """
+    if topic.status.creating:
+        return False
+    adopts = may_adopt(topic.meta.namespace, scene.topology.namespace, scene.spec.adoption)
+    return not adopts or topic.spec.deletion_policy == DeletionPolicy.DELETE
+
+
 def foreign(topic: KafkaTopic, seen: TopicSeen | None, scene: Scene) -> Failure | None:
     """Why Kafka's topic of this name is not the one that this object is about, if it is not."""
     known_id, known_cluster = topic.status.topic_id, topic.status.cluster_id
@@ -74,22 +88,28 @@ def foreign(topic: KafkaTopic, seen: TopicSeen | None, scene: Scene) -> Failure 
             f"the topology now leads to {scene.cluster_id}",
             Remedy.SPEC,
         )
+    if seen is not None and seen.internal and topic.topic_name not in scene.spec.internal_topics:
+        return internal(topic.topic_name, scene.topology)
     if not known_id:
-        return None
+        made_for_it = seen is None or topic.status.creating
+        return None if made_for_it else adoption_refused(topic, scene.topology, scene.spec.adoption)
     if seen is None:
         lost = f"topic {topic.topic_name} ({known_id}) was deleted in Kafka"
         if topic.spec.on_topic_loss == OnTopicLoss.RECREATE:
             return Failure(Reason.TOPIC_VANISHED, f"{lost}; an empty one takes its place", Remedy.RETRY)
         return Failure(Reason.TOPIC_VANISHED, f"{lost}; set onTopicLoss: Recreate to make an empty one", Remedy.SPEC)
-    if seen.topic_id not in (known_id, topic.adopt_topic_id):
-        return Failure(
-            Reason.TOPIC_ID_MISMATCH,
-            f"topic {topic.topic_name} was recreated by someone else: it is {seen.topic_id}, "
-            f"this object is about {known_id}; "
-            f"annotate rackspan.dev/adopt-topic-id={seen.topic_id} to accept it",
-            Remedy.SPEC,
-        )
-    return None
+    if seen.topic_id == known_id:
+        return None
+    refused = adoption_refused(topic, scene.topology, scene.spec.adoption)
+    if seen.topic_id == topic.adopt_topic_id:
+        return refused
+    helps = refused.message if refused else f"annotate {ADOPT_TOPIC_ID}={seen.topic_id} to accept it"
+    return Failure(
+        Reason.TOPIC_ID_MISMATCH,
+        f"topic {topic.topic_name} was recreated by someone else: it is {seen.topic_id}, "
+        f"this object is about {known_id}; {helps}",
+        Remedy.SPEC,
+    )
 
 
 def _creation(topic: KafkaTopic, scene: Scene) -> Decision:

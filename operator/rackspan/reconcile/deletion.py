@@ -7,7 +7,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from rackspan.api.kafkatopic import DeletionPolicy
-from rackspan.api.labels import FINALIZER
+from rackspan.api.labels import CONFIRM_DELETE, FINALIZER
 
 if TYPE_CHECKING:
     from rackspan.api.kafkatopic import KafkaTopic
@@ -54,6 +54,11 @@ def finalizers_for(topic: KafkaTopic) -> tuple[str, ...] | None:
     return None if has_finalizer(topic) else (*topic.meta.finalizers, FINALIZER)
 
 
+def is_confirmed(topic: KafkaTopic, topic_id: str) -> bool:
+    """Whether a person has named the id of a topic that was adopted, and that the object's end shall delete."""
+    return topic.confirm_delete == topic_id
+
+
 def has_finalizer(topic: KafkaTopic) -> bool:
     """Whether the object cannot go before we let it."""
     return FINALIZER in topic.meta.finalizers
@@ -77,6 +82,12 @@ def retained(topic: KafkaTopic, refusal: Failure | None) -> Farewell | None:
         )
     if refusal is not None:
         return Farewell(Step.RELEASE, f"topic {topic.topic_name} is kept in Kafka: {refusal.message}")
+    if topic.status.adopted and not is_confirmed(topic, topic.status.topic_id):
+        return Farewell(
+            Step.RELEASE,
+            f"topic {topic.topic_name} is kept in Kafka: it was there before this object, and no annotation "
+            f"{CONFIRM_DELETE}={topic.status.topic_id} says to delete it",
+        )
     if topic.meta.is_paused:
         return Farewell(Step.HOLD, "paused: nothing is deleted before the annotation rackspan.dev/paused is gone")
     return None

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from rackspan.api.conditions import READY, find_condition
 from rackspan.api.racktopology import MissingRackPolicy
+from rackspan.api.reasons import Reason
 from rackspan.core.placement import Spread, Unsatisfiable
 from rackspan.core.scanning import BrokerTruth, Expectation, Expectations, Truth
 from rackspan.core.topology import format_rack, parse_rack
+from rackspan.reconcile.access import Applicant, owner
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,13 +25,22 @@ if TYPE_CHECKING:
 def expectations_of(topology: RackTopology, topics: Iterable[KafkaTopic]) -> Expectations:
     """What the topics that go through a topology should be like, and those without an object."""
     defaults = topology.spec.defaults.durability
-    oldest = sorted(
-        (topic for topic in topics if topic.topology == topology.key and not topic.meta.is_deleting),
-        key=lambda topic: (topic.meta.creation_timestamp or datetime.max.replace(tzinfo=UTC), topic.meta.uid),
-        reverse=True,  # the oldest of two for one topic comes last, and decides
-    )
-    of_topic = {topic.topic_name: expectation_of(topic.spec, defaults) for topic in oldest}
+    claims: defaultdict[str, list[Applicant]] = defaultdict(list)
+    for topic in topics:
+        if topic.topology == topology.key and not topic.meta.is_deleting:
+            claims[topic.topic_name].append(Applicant(topic, topology, {}))
+    of_topic = {
+        name: expectation_of(decides.spec, defaults)
+        for name, rivals in claims.items()
+        if (decides := owner(rivals)) is not None and not _is_turned_away(decides)
+    }
     return Expectations(of_topic, _with(Expectation(), defaults), managed=True)
+
+
+def _is_turned_away(topic: KafkaTopic) -> bool:
+    """Whether the operator has told the object that the topic is not its own: then it is like any without an object."""
+    ready = find_condition(topic.status.conditions, READY)
+    return ready is not None and ready.reason in (Reason.ADOPTION_NOT_ALLOWED, Reason.INTERNAL_TOPIC)
 
 
 def expectation_of(spec: KafkaTopicSpec, defaults: DurabilitySpec) -> Expectation:

@@ -43,6 +43,8 @@ class TopicSeen:
     name: str
     topic_id: str
     replicas: tuple[tuple[int, ...], ...]
+    internal: bool = False
+    """Whether Kafka says that it is one of its own, such as __consumer_offsets."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,16 @@ import asyncio
 import logging
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rackspan.api.conditions import COMPLIANT, READY, STALLED, ConditionStatus, find_condition, is_true
 from rackspan.api.kafkatopic import KIND
 from rackspan.api.reasons import Reason
 from rackspan.metrics import QUEUE_DEPTH, RECONCILE_SECONDS, RECONCILED, count_error
-from rackspan.reconcile.access import not_allowed, owner, rival
+from rackspan.reconcile.access import Applicant, owner, refusal, rival
 from rackspan.reconcile.announce import announcements
+from rackspan.reconcile.decision import Decision, has_to_claim
 from rackspan.reconcile.deletion import Step, finalizers_for
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.goodbye import Goodbye, held_back
@@ -42,7 +44,15 @@ _PATIENCE_SECONDS = 0.6
 """How long a batch may grow while topics keep coming: each call costs brokers more than a topic in it does."""
 _SUSPICION_SECONDS = 3.0
 """How long what should be there must be missing before that is told: brokers learn of a topic one after the other."""
-_TURNED_AWAY = frozenset({Reason.TOPOLOGY_NOT_FOUND, Reason.NAMESPACE_NOT_ALLOWED, Reason.TOPIC_CONFLICT})
+_TURNED_AWAY = frozenset(
+    {
+        Reason.TOPOLOGY_NOT_FOUND,
+        Reason.NAMESPACE_NOT_ALLOWED,
+        Reason.TOPIC_NAME_NOT_ALLOWED,
+        Reason.INTERNAL_TOPIC,
+        Reason.TOPIC_CONFLICT,
+    }
+)
 """Reasons that no longer hold for a topic that a topology has admitted."""
 
 
@@ -121,18 +131,22 @@ class TopicLoop:
             await self._bring_to_spec(admitted, scene, admin, self._lookout.epoch)
 
     def _refusal(self, topic: KafkaTopic) -> Failure | None:
-        return self._not_allowed(topic) or rival(topic, self._owner(topic))
+        applicant = self._applicant(topic)
+        if applicant is None:
+            return None  # the scene says that there is no topology
+        return refusal(applicant) or rival(topic, self._owner(topic))
 
-    def _not_allowed(self, topic: KafkaTopic) -> Failure | None:
+    def _applicant(self, topic: KafkaTopic) -> Applicant | None:
         inventory = self._tools.inventory
         topology = inventory.topologies.get(topic.topology)
         if topology is None:
-            return None  # the scene says so
-        return not_allowed(topic, topology, inventory.namespaces.get(topic.meta.namespace, {}))
+            return None
+        return Applicant(topic, topology, inventory.namespaces.get(topic.meta.namespace, {}))
 
     def _owner(self, topic: KafkaTopic) -> KafkaTopic | None:
-        """Who decides about the topic. An object that may not use its topology keeps nobody from doing so."""
-        return owner(claim for claim in self._tools.inventory.claims(topic) if self._not_allowed(claim) is None)
+        """Who decides about the topic. An object that its topology does not admit keeps nobody from doing so."""
+        claims = map(self._applicant, self._tools.inventory.claims(topic))
+        return owner(claim for claim in claims if claim is not None and refusal(claim) is None)
 
     # --- while the topology is not fit to act on ---------------------------------------------------------------------
 
@@ -157,9 +171,28 @@ class TopicLoop:
 
     async def _bring_to_spec(self, topics: Sequence[KafkaTopic], scene: Scene, admin: KafkaAdmin, epoch: int) -> None:
         ready = await asyncio.gather(*(self._with_finalizer(topic) for topic in topics))
-        outcomes = await reconcile_topics([topic for topic in ready if topic is not None], scene, admin)
+        topics = [topic for topic in ready if topic is not None]
+        outcomes = await reconcile_topics(topics, scene, admin, partial(self._claim, scene))
         await self._plan(outcomes, scene)
         await asyncio.gather(*(self._close(outcome, scene, epoch) for outcome in outcomes))
+
+    async def _claim(self, scene: Scene, outcomes: Sequence[Outcome]) -> None:
+        """Record which topics are about to be made, wherever it would matter after a crash whose they are."""
+        await asyncio.gather(*(self._record(outcome) for outcome in outcomes if has_to_claim(outcome.topic, scene)))
+
+    async def _record(self, outcome: Outcome) -> None:
+        topic = outcome.topic
+        status = replace(topic.status, creating=True)
+        try:
+            written = await self._tools.statuses.write(_ref(topic), topic.status.to_dict(), status.to_dict())
+        except FailureError as error:
+            outcome.failures.append(error.failure)
+            written = None
+        known = self._tools.inventory.put_answer(written) if written is not None else None
+        if known is None:
+            outcome.decision = Decision()  # it is gone, or nothing can be recorded now: nothing is made
+        else:
+            outcome.topic, outcome.new_claim = replace(topic, status=status), True
 
     async def _plan(self, outcomes: Sequence[Outcome], scene: Scene) -> None:
         seen = [

@@ -29,11 +29,13 @@ from rackspan.api.kafkatopic import (
     Finding,
     PlacementStatus,
 )
+from rackspan.api.labels import CONFIRM_DELETE
 from rackspan.api.plans import MAX_PLAN_SAMPLES, PartitionChange, TopicPlanStatus
 from rackspan.api.reasons import Reason
 from rackspan.core import compliance as core
 from rackspan.core.topology import RackPath, domain_name
 from rackspan.core.words import be, every, plural
+from rackspan.reconcile.deletion import deletes, is_confirmed
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.placing import against_assignment, judged, placer_name
 
@@ -72,10 +74,10 @@ def conclude(outcome: Outcome, scene: Scene, now: datetime) -> KafkaTopicStatus:
     """The status after a pass over a topic that Kafka was asked about."""
     topic, seen, problem = outcome.topic, outcome.seen, outcome.problem
     if seen is None or outcome.guarded:
-        status = failed(topic, problem or _not_there_yet(outcome), now)
+        status = replace(failed(topic, problem or _not_there_yet(outcome), now), creating=outcome.creating or None)
         if outcome.decision.foreign is not None:
             status = _without_facts(topic, status, outcome.decision.foreign, now)
-        return replace(status, topic_id=None) if _is_to_be_recreated(outcome) else status
+        return replace(status, topic_id=None, adopted=None) if _is_to_be_recreated(outcome) else status
     judgement = _judge(topic, seen, scene, outcome.plan)
     ready = _ready(outcome, seen, judgement)
     status = replace(
@@ -83,6 +85,8 @@ def conclude(outcome: Outcome, scene: Scene, now: datetime) -> KafkaTopicStatus:
         observed_generation=topic.meta.generation,
         topic_name=topic.topic_name,
         topic_id=seen.topic_id,
+        adopted=_is_adopted(outcome, seen) or None,
+        creating=None,
         cluster_id=scene.cluster_id,
         partitions=len(seen.replicas),
         replication_factor=min(map(len, seen.replicas), default=0),
@@ -132,6 +136,13 @@ def _without_facts(topic: KafkaTopic, status: KafkaTopicStatus, lost: Failure, n
         plan=None,
         conditions=_set(topic, status.conditions, COMPLIANT, _Told(_UNKNOWN, lost.reason, lost.message), now),
     )
+
+
+def _is_adopted(outcome: Outcome, seen: TopicSeen) -> bool:
+    """Whether the topic was there before the object had one."""
+    if outcome.topic.status.topic_id == seen.topic_id:
+        return bool(outcome.topic.status.adopted)
+    return not outcome.creating
 
 
 def _is_to_be_recreated(outcome: Outcome) -> bool:
@@ -257,6 +268,12 @@ def _ready(outcome: Outcome, seen: TopicSeen, judgement: _Judgement) -> _Told:
     warning = ""
     if size > 1 and min_insync == size:
         warning = f"; min.insync.replicas is {size} as well, so one replica that lags stops acks=all writes"
+    topic = outcome.topic
+    if deletes(topic) and _is_adopted(outcome, seen) and not is_confirmed(topic, seen.topic_id):
+        warning += (
+            "; the topic was adopted, so deletionPolicy Delete does not apply to it without the annotation "
+            f"{CONFIRM_DELETE}={seen.topic_id}"
+        )
     partitions = plural(len(seen.replicas), "partition")
     told = f"{partitions} of {plural(size, 'replica')} {be(len(seen.replicas))} as asked{warning}"
     return _Told(_TRUE, Reason.IN_SYNC, told)

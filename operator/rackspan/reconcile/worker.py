@@ -7,11 +7,12 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from rackspan.api.reasons import Reason
 from rackspan.metrics import BATCH_TOPICS, count_error
 from rackspan.reconcile.batches import batches, config_records, partition_records, topic_records
 from rackspan.reconcile.configs import differing
 from rackspan.reconcile.decision import Decision, decide
-from rackspan.reconcile.failures import Failure, FailureError
+from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.placing import MIN_ISR
 from rackspan.reconcile.ports import TopicConfigSeen
 
@@ -53,6 +54,8 @@ class Outcome:
     failures: list[Failure] = field(default_factory=list)
     settled: bool = True
     """False where Kafka has taken the change but does not show it yet."""
+    new_claim: bool = False
+    """Whether it was only in this pass that the status came to say that the topic is about to be made."""
 
     @property
     def problem(self) -> Failure | None:
@@ -72,13 +75,36 @@ class Outcome:
         return self.config is None or (seen.topic_id == known.topic_id and len(seen.replicas) < (known.partitions or 0))
 
     @property
+    def creating(self) -> bool:
+        """Whether a topic that shows up later is one that was made for the object, as far as can be known.
+
+        Unknown is what became of a call without an answer. A refusal is clear, but for one: a topic that is there
+        already may have been made by an earlier call of ours.
+        """
+        if self.decision.create is None:
+            return bool(self.topic.status.creating)
+        if not self.failures:
+            return True
+        failure = self.failures[0]
+        unclear = failure.reason == Reason.KAFKA_UNREACHABLE
+        return unclear or (failure.remedy is Remedy.RETRY and bool(self.topic.status.creating) and not self.new_claim)
+
+    @property
     def guarded(self) -> bool:
         """Whether Kafka's topic of this name is not the one that the object is about."""
         return self.decision.foreign is not None
 
 
-async def reconcile_topics(topics: Sequence[KafkaTopic], scene: Scene, admin: KafkaAdmin) -> list[Outcome]:
-    """Bring Kafka to what the objects ask for. Raises FailureError only where Kafka answered for none of them."""
+async def reconcile_topics(
+    topics: Sequence[KafkaTopic],
+    scene: Scene,
+    admin: KafkaAdmin,
+    claim: Callable[[Sequence[Outcome]], Awaitable[None]] | None = None,
+) -> list[Outcome]:
+    """Bring Kafka to what the objects ask for. Raises FailureError only where Kafka answered for none of them.
+
+    `claim` is called before topics are created, to record that they will be; it may take creations back.
+    """
     outcomes = {topic.key: Outcome(topic) for topic in topics}
     await _see_topics(outcomes.values(), admin)
     await _see_configs(outcomes.values(), admin)
@@ -92,6 +118,8 @@ async def reconcile_topics(topics: Sequence[KafkaTopic], scene: Scene, admin: Ka
         else:
             outcome.decision = decision
             _count(decision, scene)
+    if claim is not None:
+        await _claim(claim, [outcome for outcome in outcomes.values() if outcome.decision.create is not None], scene)
     changed = [outcome for outcome in outcomes.values() if not outcome.decision.idle]
     await _act(changed, scene, admin)
     await _observe_changes(changed, scene, admin)
@@ -119,6 +147,16 @@ def _count(decision: Decision, scene: Scene) -> None:
     for change in (decision.create, decision.grow):
         if change is not None and change.assignment is not None:
             scene.load.add(change.assignment)
+
+
+async def _claim(
+    claim: Callable[[Sequence[Outcome]], Awaitable[None]], outcomes: Sequence[Outcome], scene: Scene
+) -> None:
+    planned = [outcome.decision.create for outcome in outcomes]
+    await claim(outcomes)
+    for outcome, create in zip(outcomes, planned, strict=True):
+        if outcome.decision.create is None and create is not None and create.assignment is not None:
+            scene.load.remove(create.assignment)
 
 
 async def _act(outcomes: Sequence[Outcome], scene: Scene, admin: KafkaAdmin) -> None:

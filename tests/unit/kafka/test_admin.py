@@ -114,7 +114,7 @@ def _topics(admin):
 
 
 def described(name, topic_id):
-    return SimpleNamespace(name=name, topic_id=topic_id, partitions=[])
+    return SimpleNamespace(name=name, topic_id=topic_id, partitions=[], is_internal=False)
 
 
 def test_a_lost_connection_says_nothing_about_any_topic(monkeypatch):

@@ -96,7 +96,8 @@ def scene(racks: Mapping[int, str | None] | None = None, *, placers: Mapping[str
     """A topology that is fit to act on; its brokers are those that `racks` names, all of them online."""
     racks = SIX if racks is None else racks
     depth = max((rack or "").count("/") for rack in racks.values())
-    prod = topology(**{"levels": [{"name": level} for level in (LEVELS if depth > 1 else ("zone",))], **spec})
+    levels = [{"name": level} for level in (LEVELS if depth > 1 else ("zone",))]
+    prod = topology(**{"levels": levels, "adoption": "Allowed", **spec})
     brokers = [BrokerSeen(broker, f"kafka-{broker}:9092", rack) for broker, rack in racks.items()]
     view = rack_view(prod, {}, [], brokers)
     return Scene(prod.key, prod.spec, CLUSTER, view, BrokerLoad(LoadSeen({}, {}, 0)), placers, 1)

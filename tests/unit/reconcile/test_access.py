@@ -1,9 +1,9 @@
 """Who may use a topology, and which of several objects decides about one topic."""
 
 import pytest
-from tests.unit.reconcile.scenes import topic, topology
+from tests.unit.reconcile.scenes import known, topic, topology
 
-from rackspan.reconcile.access import not_allowed, owner, rival
+from rackspan.reconcile.access import Applicant, owner, refusal, rival
 from rackspan.reconcile.inventory import Inventory
 
 SHOP = {"from": "Selector", "selector": {"matchLabels": {"team": "shop"}}}
@@ -22,28 +22,87 @@ SHOP = {"from": "Selector", "selector": {"matchLabels": {"team": "shop"}}}
     ],
 )
 def test_a_topology_is_open_to_the_namespaces_it_names(rule, namespace, labels, allowed):
-    refusal = not_allowed(topic(namespace=namespace), topology(allowedNamespaces=rule), labels)
-    assert (refusal is None) == allowed
-    if refusal:
-        assert refusal.reason == "NamespaceNotAllowed"
-        assert f"topology kafka/prod is not open to namespace {namespace}" in refusal.message
+    refused = refusal(Applicant(topic(namespace=namespace), topology(allowedNamespaces=rule), labels))
+    assert (refused is None) == allowed
+    if refused:
+        assert refused.reason == "NamespaceNotAllowed"
+        assert f"topology kafka/prod is not open to namespace {namespace}" in refused.message
+
+
+@pytest.mark.parametrize(
+    ("prefixes", "name", "reason"),
+    [
+        (None, "orders", None),
+        (["$(namespace)."], "shop.orders", None),
+        (["$(namespace)."], "shop2.orders", "TopicNameNotAllowed"),
+        (["$(namespace)."], "orders", "TopicNameNotAllowed"),
+        (["eu.", "x-$(namespace)_"], "x-shop_orders", None),
+        (["eu.", "x-$(namespace)_"], "eu.orders", None),
+        (["eu.", "x-$(namespace)_"], "$(namespace).orders", "TopicNameNotAllowed"),
+    ],
+)
+def test_prefixes_bind_other_namespaces_and_not_the_topology_s_own(prefixes, name, reason):
+    rule = {"from": "All"} | ({} if prefixes is None else {"topicPrefixes": prefixes})
+    where = topology(allowedNamespaces=rule)
+    refused = refusal(Applicant(topic("t", topicName=name), where, {}))
+    assert (refused and refused.reason) == reason
+    assert refusal(Applicant(topic("t", topicName=name, namespace="kafka"), where, {})) is None
+
+
+@pytest.mark.parametrize(
+    ("prefixes", "listed", "own", "other"),
+    [
+        (None, [], "InternalTopic", "InternalTopic"),
+        (None, ["__consumer_offsets"], None, "TopicNameNotAllowed"),
+        (["_"], ["__consumer_offsets"], None, "TopicNameNotAllowed"),
+        (["__consumer_"], ["__consumer_offsets"], None, None),
+        (["__consumer_"], ["__consumer_"], "InternalTopic", "InternalTopic"),
+    ],
+)
+def test_internal_topics_are_for_those_that_are_named(prefixes, listed, own, other):
+    rule = {"from": "All"} | ({} if prefixes is None else {"topicPrefixes": prefixes})
+    where = topology(allowedNamespaces=rule, internalTopics=listed)
+    for namespace, reason in (("kafka", own), ("shop", other)):
+        refused = refusal(Applicant(topic("t", topicName="__consumer_offsets", namespace=namespace), where, {}))
+        assert (refused and refused.reason) == reason
+
+
+def decides(*claims, **spec):
+    where = topology(allowedNamespaces={"from": "All"}, **spec)
+    first, again = (owner(Applicant(claim, where, {}) for claim in order) for order in (claims, claims[::-1]))
+    assert first is again
+    return first
 
 
 def test_the_older_object_decides_and_of_two_of_one_second_always_the_same():
     older, younger = topic("a", created="2026-01-01T00:00:00Z"), topic("b", created="2026-01-01T00:00:01Z")
     twin = topic("c", created="2026-01-01T00:00:00Z", uid="0")
-    assert owner([younger, older]) == owner([older, younger]) == older
-    assert owner([older, twin]) == owner([twin, older]) == twin
-    assert owner([]) is None
+    assert decides(younger, older) is older
+    assert decides(older, twin) is twin
+    assert decides() is None
+
+
+def test_what_has_the_topic_keeps_it_and_what_may_adopt_it_comes_before_who_named_it_first():
+    early, late = topic("a"), topic("b", created="2026-01-02T00:00:00Z", namespace="kafka")
+    assert decides(early, late) is late
+    assert decides(early, late, adoption="Allowed") is early
+    holder = topic("c", created="2026-01-03T00:00:00Z", status=known())
+    assert decides(early, late, holder) is holder
 
 
 def test_the_one_that_does_not_decide_is_told_which_does():
     older, younger = topic("a"), topic("b", topicName="a")
     assert rival(older, older) is None
     assert rival(older, None) is None
-    refusal = rival(younger, older)
-    assert refusal.reason == "TopicConflict"
-    assert "KafkaTopic shop/a is older and already stands for topic a" in refusal.message
+    refused = rival(younger, older)
+    assert refused.reason == "TopicConflict"
+    assert "KafkaTopic shop/a already stands for topic a" in refused.message
+
+
+def test_strangers_are_not_told_each_other_s_names():
+    other = topic("secret", topicName="a", namespace="bank")
+    assert "a KafkaTopic of another namespace already stands for topic a" in rival(topic("a"), other).message
+    assert "KafkaTopic bank/secret" in rival(topic("a", namespace="kafka"), other).message
 
 
 def test_claims_go_by_kafka_cluster_and_not_by_topology():

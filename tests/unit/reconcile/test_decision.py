@@ -1,12 +1,14 @@
 """What is done about one topic follows from the object, what Kafka holds and the scene, and moves nothing."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.reconcile.scenes import EVEN, SIX, known, scene, seen, topic
 
 from rackspan.reconcile.batches import MAX_PARTITIONS_AT_ONCE
-from rackspan.reconcile.decision import decide, foreign
+from rackspan.reconcile.decision import decide, foreign, has_to_claim
 
 FAIR = ((0, 3, 2), (3, 1, 2), (4, 2, 0))
 
@@ -125,3 +127,54 @@ def test_nothing_is_done_to_a_topic_that_is_not_the_object_s(wanted, found, reas
 def test_a_lost_topic_is_made_again_only_where_that_was_asked_for():
     assert foreign(topic(status=known()), None, scene()).remedy == "spec"
     assert foreign(topic(status=known(), **RECREATE), None, scene()).remedy == "retry"
+
+
+# -- whose it is -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("adoption", "namespace", "adopts"),
+    [
+        ("Own", "kafka", True),
+        ("Own", "shop", False),
+        ("Allowed", "shop", True),
+        ("Never", "shop", False),
+        ("Never", "kafka", False),
+    ],
+)
+def test_adoption_takes_the_topology_s_consent(adoption, namespace, adopts):
+    where, there = scene(adoption=adoption), seen(*FAIR, topic_id="id-9")
+    annotated = {"rackspan.dev/adopt-topic-id": "id-9"}
+    for claim in (
+        topic(namespace=namespace),
+        topic(namespace=namespace, annotations=annotated),
+        topic(namespace=namespace, annotations=annotated, status=known("id-1")),
+    ):
+        found = decide(claim, there, {}, where).foreign
+        assert (found and found.reason) == (None if adopts else "AdoptionNotAllowed")
+    recreated = decide(topic(namespace=namespace, status=known("id-1")), there, {}, where).foreign
+    assert recreated.reason == "TopicIdMismatch"
+    assert ("annotate rackspan.dev/adopt-topic-id=id-9" in recreated.message) == adopts
+
+
+def test_what_an_object_has_already_or_was_about_to_make_is_no_adoption():
+    never = scene(adoption="Never")
+    assert decide(topic(status=known()), seen(*FAIR), {}, never).foreign is None
+    assert decide(topic(status={"creating": True}), seen(*FAIR), {}, never).foreign is None
+    assert decide(topic(), None, {}, never).create is not None
+
+
+def test_a_topic_that_kafka_calls_internal_is_left_alone_unless_it_is_listed():
+    internal = replace(seen(*FAIR), internal=True)
+    assert decide(topic(), internal, {}, scene()).foreign.reason == "InternalTopic"
+    assert decide(topic(), internal, {}, scene(internalTopics=["orders"])).foreign is None
+
+
+@pytest.mark.parametrize(
+    ("adoption", "policy", "claims"),
+    [("Allowed", "Retain", False), ("Allowed", "Delete", True), ("Own", "Retain", True), ("Never", "Retain", True)],
+)
+def test_a_creation_is_recorded_before_where_it_would_look_like_an_adoption_after_a_crash(adoption, policy, claims):
+    where = scene(adoption=adoption)
+    assert has_to_claim(topic(deletionPolicy=policy), where) == claims
+    assert not has_to_claim(topic(deletionPolicy=policy, status={"creating": True}), where)

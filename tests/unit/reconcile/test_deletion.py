@@ -68,3 +68,14 @@ def test_in_another_cluster_nothing_is_deleted_and_the_object_waits(found):
     words = farewell(topic(status={**known(), "clusterId": "kafka-0"}), found, scene())
     assert words.step is Step.HOLD
     assert "belongs to Kafka cluster kafka-0, the topology now leads to kafka-1" in words.message
+
+
+@pytest.mark.parametrize(("confirmed", "kept"), [(None, True), ("id-1", False), ("id-2", True), ("", True)])
+def test_what_was_adopted_is_deleted_only_when_its_id_is_confirmed(confirmed, kept):
+    annotations = {} if confirmed is None else {"rackspan.dev/confirm-delete": confirmed}
+    adopted = topic(deletionPolicy="Delete", status=known(adopted=True), annotations=annotations)
+    words = retained(adopted, None)
+    assert (words is not None) == kept
+    if words:
+        assert words.step is Step.RELEASE
+        assert "rackspan.dev/confirm-delete=id-1" in words.message

@@ -17,7 +17,7 @@ from rackspan.core.compliance import judge
 from rackspan.reconcile.decision import Decision, decide
 from rackspan.reconcile.failures import Failure, Remedy
 from rackspan.reconcile.plans import Plans
-from rackspan.reconcile.ports import ConfigChange, NewPartitions, TopicConfigSeen
+from rackspan.reconcile.ports import ConfigChange, NewPartitions, NewTopic, TopicConfigSeen
 from rackspan.reconcile.verdict import conclude, failed
 from rackspan.reconcile.worker import Outcome
 
@@ -321,3 +321,43 @@ def test_ready_is_true_only_where_all_is_as_asked(rows):
     status = concluded(outcome(topic(partitions=len(rows)), rows))
     as_asked = judge(scene(EVEN).racks.tree, rows).compliant and all(len(found) == 3 for found in rows)
     assert told(status, "Ready")[0] == str(as_asked)
+
+
+# -- whose it is -------------------------------------------------------------------------------------------------------
+
+CREATION = Decision(create=NewTopic("orders", 3, 3, FAIR, {}))
+REFUSED = Failure(Reason.INVALID_CONFIG, "Kafka says INVALID_CONFIG", Remedy.SPEC)
+EXISTS = Failure(Reason.KAFKA_REFUSED, "Kafka says TOPIC_ALREADY_EXISTS", Remedy.RETRY)
+BEGUN = {"creating": True}
+
+
+def test_a_topic_that_was_there_is_recorded_as_adopted_and_one_that_was_made_is_not():
+    adopted = concluded(outcome(topic()))
+    assert adopted.adopted
+    assert concluded(outcome(topic(status=adopted.to_dict()))).adopted, "for good"
+    assert concluded(outcome(topic(status=known("another-id")))).adopted, "also by the annotation"
+    for made in (outcome(topic(), decision=CREATION), outcome(topic(status=BEGUN)), outcome(topic(status=known()))):
+        status = concluded(made)
+        assert (status.adopted, status.creating) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("status", "failures", "new_claim", "creating"),
+    [
+        ({}, [], False, True),
+        ({}, [AWAY], False, True),
+        (BEGUN, [REFUSED], True, None),
+        (BEGUN, [EXISTS], True, None),
+        (BEGUN, [EXISTS], False, True),
+    ],
+    ids=["not shown yet", "no answer", "refused", "somebody was quicker", "it may be ours"],
+)
+def test_what_may_have_been_made_is_remembered(status, failures, new_claim, creating):
+    unseen = Outcome(topic(status=status), decision=CREATION, failures=failures, new_claim=new_claim)
+    assert concluded(unseen).creating is creating
+
+
+def test_that_delete_does_not_apply_to_what_was_adopted_is_told():
+    assert "rackspan.dev/confirm-delete=id-1" in sentence(concluded(outcome(topic(deletionPolicy="Delete"))))
+    confirmed = topic(deletionPolicy="Delete", annotations={"rackspan.dev/confirm-delete": "id-1"})
+    assert "confirm-delete" not in sentence(concluded(outcome(confirmed)))

@@ -5,6 +5,7 @@ from tests.unit.reconcile.memory import MemoryKafka
 from tests.unit.reconcile.scenes import known, scene, topic
 
 from rackspan.api.reasons import Reason
+from rackspan.reconcile.decision import Decision
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.worker import reconcile_topics
 
@@ -141,3 +142,17 @@ async def test_a_broker_that_has_not_heard_of_new_partitions_yet_is_not_believed
     found = await outcomes([grown], admin)
     assert found["a"].is_half_seen
     assert admin.made("create_partitions") == []
+
+
+async def test_what_cannot_be_recorded_is_not_made_and_weighs_on_nothing():
+    admin, where = kafka(), scene()
+
+    async def claim(outcomes):
+        assert admin.made("create_topics") == []
+        for outcome in outcomes:
+            if outcome.topic.topic_name == "a":
+                outcome.decision = Decision()
+
+    await reconcile_topics([topic("a"), topic("b")], where, admin, claim)
+    assert admin.made("create_topics") == [["b"]]
+    assert where.load.replicas.total() == 9
