@@ -21,4 +21,5 @@ async def namespace_gone(event: kopf.RawEvent, memo: Memo, **_: Any) -> None:
     if event["type"] == "DELETED":
         memo.controller.namespace_gone(event["object"])
     elif event["type"] is None:
+        memo.controller.namespace_seen(event["object"], listed=True)
         memo.controller.relisted()

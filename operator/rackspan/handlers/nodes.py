@@ -21,4 +21,5 @@ async def node_gone(event: kopf.RawEvent, memo: Memo, **_: Any) -> None:
     if event["type"] == "DELETED":
         memo.controller.node_gone(event["object"])
     elif event["type"] is None:
+        memo.controller.node_seen(event["object"], listed=True)
         memo.controller.relisted()

@@ -21,4 +21,5 @@ async def pod_gone(event: kopf.RawEvent, memo: Memo, **_: Any) -> None:
     if event["type"] == "DELETED":
         memo.controller.pod_gone(event["object"])
     elif event["type"] is None:
+        memo.controller.pod_seen(event["object"], listed=True)
         memo.controller.relisted()

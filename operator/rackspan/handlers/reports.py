@@ -16,7 +16,8 @@ async def report_event(event: kopf.RawEvent, memo: Memo, **_: Any) -> None:
     """Listed, added, changed or deleted."""
     if event["type"] == "DELETED":
         memo.controller.report_gone(event["object"])
-        return
-    if event["type"] is None:
+    elif event["type"] is None:
+        memo.controller.report_seen(event["object"], listed=True)
         memo.controller.relisted()
-    memo.controller.report_seen(event["object"])
+    else:
+        memo.controller.report_seen(event["object"])

@@ -22,7 +22,7 @@ async def topology_event(event: kopf.RawEvent, memo: Memo, **_: Any) -> None:
     """Listed, added, changed or deleted."""
     if event["type"] == "DELETED":
         memo.controller.topology_gone(event["object"])
-        return
-    if event["type"] is None:
-        memo.controller.relisted()
-    memo.controller.topology_seen(event["object"])
+    elif event["type"] is None:
+        memo.controller.topology_relisted(event["object"])
+    else:
+        memo.controller.topology_seen(event["object"])

@@ -12,6 +12,7 @@ from rackspan.api.reasons import Reason
 from rackspan.kube.paths import NAMESPACES, NODES, OWN, PODS, REPORTS, SECRETS, TOPICS, TOPOLOGIES
 from rackspan.kube.rest import ConflictError, NotFoundError, Rest
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.identities import key_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -74,17 +75,20 @@ class KubeCluster:
         served = {item["kind"] for item in found["resources"]}
         return tuple(kind for kind in _OWN if kind not in served)
 
-    async def list_keys(self, kind: str) -> Collection[ObjectKey]:
+    async def uids(self, kind: str) -> Mapping[ObjectKey, str]:
         """Which objects of a kind there are now; metadata only. An object of no namespace has an empty one."""
         resource = _LISTED[kind]
         watched = () if kind in _NOT_IN_NAMESPACES else self._namespaces or ()
-        keys: set[ObjectKey] = set()
+        found: dict[ObjectKey, str] = {}
         for path in [resource.within(namespace) for namespace in watched] or [resource.everywhere()]:
-            keys |= {
-                ObjectKey(item["metadata"].get("namespace", ""), item["metadata"]["name"])
-                for item in await self._items(path)
-            }
-        return keys
+            for item in await self._items(path):
+                found[key_of(item)] = item["metadata"]["uid"]
+        return found
+
+    async def find(self, kind: str, key: ObjectKey) -> JsonObject | None:
+        """One object as it is now, by the right to list; None where it is gone."""
+        found = (await self._rest.get("find", _LISTED[kind].only(key))).get("items") or ()
+        return next(iter(found), None)
 
     async def _items(self, path: ApiPath) -> list[JsonObject]:
         try:

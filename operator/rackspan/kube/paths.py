@@ -53,6 +53,11 @@ class Resource:
         whole = f"{self.within(key.namespace)}/{_name(key.name)}"
         return ApiPath(f"{whole}/{part}" if part else whole)
 
+    def only(self, key: ObjectKey) -> ApiPath:
+        """A list of one of them at most, for who may list and not get. Raises FailureError for what is no name."""
+        path = self.within(key.namespace) if key.namespace else self.everywhere()
+        return with_query(path, {"fieldSelector": f"metadata.name={_name(key.name)}"})
+
 
 OWN: Final = ApiPath(f"/apis/{GROUP}/{VERSION}")
 """What the API server serves of Rackspan."""

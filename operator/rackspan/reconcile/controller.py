@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rackspan.api import compliancereport, kafkatopic, racktopology
 from rackspan.api.compliancereport import ComplianceReport
 from rackspan.api.errors import SpecError
 from rackspan.api.labels import SCAN_NOW
-from rackspan.api.meta import ObjectKey
 from rackspan.metrics import forget_report, forget_topology
 from rackspan.reconcile.cluster import ClusterReconciler
 from rackspan.reconcile.deletion import has_finalizer
 from rackspan.reconcile.failures import FailureError
+from rackspan.reconcile.identities import key_of
 from rackspan.reconcile.scans.decision import fingerprint
 from rackspan.reconcile.scans.loop import ScanLoop, ScanTools
+from rackspan.reconcile.sweep import Route, sweep
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from rackspan.api.kafkatopic import KafkaTopic
+    from rackspan.api.meta import ObjectKey
     from rackspan.reconcile.inventory import Inventory
     from rackspan.reconcile.tools import Tools
+
+POD: Final = "Pod"
+NODE: Final = "Node"
+NAMESPACE: Final = "Namespace"
 
 _log = logging.getLogger("rackspan.reconcile")
 _SWEEP_SECONDS = 300.0
@@ -89,26 +95,24 @@ class Controller:
 
     # --- KafkaTopics -------------------------------------------------------------------------------------------------
 
-    def topic_listed(self, body: Mapping[str, Any]) -> None:
+    def topic_listed(self, body: Mapping[str, Any], *, listed: bool = False) -> None:
         """Known before anything is decided."""
-        self._put_topic(self.inventory.put_topic, body)
+        if self.inventory.identities.admit(kafkatopic.KIND, body, listed=listed):
+            try:
+                self.inventory.put_topic(body)
+            except SpecError as error:
+                _log.error("KafkaTopic %s cannot be read: %s", key_of(body), error)
 
     def topic_relisted(self, body: Mapping[str, Any]) -> None:
         """Listed, at the start or after an outage."""
-        self._put_topic(self.inventory.put_listed_topic, body)
+        self.topic_listed(body, listed=True)
         self.relisted()
-        self._topic_known(_key(body))
+        self._topic_known(key_of(body))
 
     def topic_seen(self, body: Mapping[str, Any]) -> None:
         """Added or changed."""
-        self._put_topic(self.inventory.put_topic, body)
-        self._topic_known(_key(body))
-
-    def _put_topic(self, put: Callable[[Mapping[str, Any]], KafkaTopic], body: Mapping[str, Any]) -> None:
-        try:
-            put(body)
-        except SpecError as error:
-            _log.error("KafkaTopic %s cannot be read: %s", _key(body), error)
+        self.topic_listed(body)
+        self._topic_known(key_of(body))
 
     def _topic_known(self, key: ObjectKey) -> None:
         topic = self.inventory.topics.get(key)
@@ -123,9 +127,8 @@ class Controller:
 
     def topic_gone(self, body: Mapping[str, Any]) -> None:
         """Deleted. An object of the same name that was made since is another one."""
-        known = self.inventory.topics.get(_key(body))
-        if known is None or known.meta.uid == body["metadata"].get("uid", known.meta.uid):
-            self._forget_topic(_key(body))
+        if self.inventory.identities.bury(kafkatopic.KIND, body):
+            self._forget_topic(key_of(body))
 
     def _forget_topic(self, key: ObjectKey) -> None:
         self._shapes.pop(key, None)
@@ -146,17 +149,24 @@ class Controller:
 
     # --- RackTopologies ----------------------------------------------------------------------------------------------
 
-    def topology_listed(self, body: Mapping[str, Any]) -> None:
+    def topology_listed(self, body: Mapping[str, Any], *, listed: bool = False) -> None:
         """Known before anything is decided."""
-        try:
-            self.inventory.put_topology(body)
-        except SpecError as error:
-            _log.error("RackTopology %s cannot be read: %s", _key(body), error)
+        if self.inventory.identities.admit(racktopology.KIND, body, listed=listed):
+            try:
+                self.inventory.put_topology(body)
+            except SpecError as error:
+                _log.error("RackTopology %s cannot be read: %s", key_of(body), error)
+
+    def topology_relisted(self, body: Mapping[str, Any]) -> None:
+        """Listed, at the start or after an outage."""
+        self.topology_listed(body, listed=True)
+        self.relisted()
+        self.topology_seen(body)
 
     def topology_seen(self, body: Mapping[str, Any]) -> None:
         """Added or changed."""
         self.topology_listed(body)
-        topology = self.inventory.topologies.get(_key(body))
+        topology = self.inventory.topologies.get(key_of(body))
         if topology is None:
             return
         shape = (topology.meta.uid, topology.meta.generation)
@@ -171,7 +181,9 @@ class Controller:
 
     def topology_gone(self, body: Mapping[str, Any]) -> None:
         """Deleted. Its topics are told; Kafka is left alone."""
-        key = _key(body)
+        if not self.inventory.identities.bury(racktopology.KIND, body):
+            return
+        key = key_of(body)
         self.inventory.drop_topology(key)
         self._generations.pop(key, None)
         self._scan_shapes.pop(key, None)
@@ -182,12 +194,14 @@ class Controller:
 
     # --- ComplianceReports -------------------------------------------------------------------------------------------
 
-    def report_seen(self, body: Mapping[str, Any]) -> None:
+    def report_seen(self, body: Mapping[str, Any], *, listed: bool = False) -> None:
         """Listed, added or changed. Only the report that has its topology's name counts: the scan writes no other."""
+        if not self.inventory.identities.admit(compliancereport.KIND, body, listed=listed):
+            return
         try:
             report = ComplianceReport.from_object(body)
         except SpecError as error:
-            _log.error("ComplianceReport %s cannot be read: %s", _key(body), error)
+            _log.error("ComplianceReport %s cannot be read: %s", key_of(body), error)
             return
         if report.key == report.topology and self.inventory.reports.get(report.key) != report.status:
             self.inventory.reports[report.key] = report.status
@@ -195,8 +209,11 @@ class Controller:
 
     def report_gone(self, body: Mapping[str, Any]) -> None:
         """Deleted."""
-        if self.inventory.reports.pop(_key(body), None) is not None:
-            forget_report(str(_key(body)))
+        if (
+            self.inventory.identities.bury(compliancereport.KIND, body)
+            and self.inventory.reports.pop(key_of(body), None) is not None
+        ):
+            forget_report(str(key_of(body)))
 
     def _scans_changed(self, key: ObjectKey) -> None:
         if key in self._loops:
@@ -204,36 +221,39 @@ class Controller:
 
     # --- what topologies are made of ---------------------------------------------------------------------------------
 
-    def node_seen(self, body: Mapping[str, Any]) -> None:
+    def node_seen(self, body: Mapping[str, Any], *, listed: bool = False) -> None:
         """Added or changed."""
-        if self.inventory.put_node(body):
+        if self.inventory.identities.admit(NODE, body, listed=listed) and self.inventory.put_node(body):
             self._look_everywhere()
 
     def node_gone(self, body: Mapping[str, Any]) -> None:
         """Deleted."""
-        self.inventory.nodes.pop(body["metadata"]["name"], None)
-        self._look_everywhere()
+        if self.inventory.identities.bury(NODE, body):
+            self.inventory.nodes.pop(body["metadata"]["name"], None)
+            self._look_everywhere()
 
-    def pod_seen(self, body: Mapping[str, Any]) -> None:
+    def pod_seen(self, body: Mapping[str, Any], *, listed: bool = False) -> None:
         """Added or changed."""
-        key = _key(body)
+        key = key_of(body)
         before = self.inventory.pods.get(key)
-        if self.inventory.put_pod(body):
+        if self.inventory.identities.admit(POD, body, listed=listed) and self.inventory.put_pod(body):
             self._look_for_pod(before, self.inventory.pods.get(key))
 
     def pod_gone(self, body: Mapping[str, Any]) -> None:
         """Deleted."""
-        self._look_for_pod(self.inventory.pods.pop(_key(body), None))
+        if self.inventory.identities.bury(POD, body):
+            self._look_for_pod(self.inventory.pods.pop(key_of(body), None))
 
-    def namespace_seen(self, body: Mapping[str, Any]) -> None:
+    def namespace_seen(self, body: Mapping[str, Any], *, listed: bool = False) -> None:
         """Added or changed."""
-        if self.inventory.put_namespace(body):
+        if self.inventory.identities.admit(NAMESPACE, body, listed=listed) and self.inventory.put_namespace(body):
             name = body["metadata"]["name"]
             self._wake([topic for topic in self.inventory.topics.values() if topic.meta.namespace == name])
 
     def namespace_gone(self, body: Mapping[str, Any]) -> None:
         """Deleted, and all that was in it."""
-        self.inventory.namespaces.pop(body["metadata"]["name"], None)
+        if self.inventory.identities.bury(NAMESPACE, body):
+            self.inventory.namespaces.pop(body["metadata"]["name"], None)
 
     def _look_everywhere(self) -> None:
         for loop, _ in self._loops.values():
@@ -271,6 +291,10 @@ class Controller:
         """Objects were listed anew, as after an outage: what was deleted meanwhile, no watch tells."""
         self._relisted.set()
 
+    async def sweep(self) -> None:
+        """Forget objects that the API server does not have. Raises FailureError."""
+        await sweep(self.inventory.identities, self._tools.kube, self._routes)
+
     async def _sweep(self) -> None:
         while True:
             try:
@@ -281,32 +305,23 @@ class Controller:
                 await asyncio.sleep(_RELIST_SECONDS)
                 self._relisted.clear()
             try:
-                await self._drop_what_is_gone()
+                await self.sweep()
             except FailureError as error:
                 _log.warning("the sweep waits for the API server: %s", error)
                 self._relisted.set()
             except Exception:
                 _log.exception("the sweep goes on at its next turn")
 
-    async def _drop_what_is_gone(self) -> None:
-        """Forget objects that the API server does not have. Raises FailureError."""
-        inventory = self.inventory
-        known = (
-            (kafkatopic.KIND, inventory.topics, self.topic_gone),
-            (racktopology.KIND, inventory.topologies, self.topology_gone),
-            (compliancereport.KIND, inventory.reports, self.report_gone),
-            ("Pod", inventory.pods, self.pod_gone),
-            ("Node", {ObjectKey("", name): None for name in inventory.nodes}, self.node_gone),
-            ("Namespace", {ObjectKey("", name): None for name in inventory.namespaces}, self.namespace_gone),
-        )
-        for kind, objects, forget in known:
-            before = set(objects)  # what is made while the list is on its way is not in it
-            for key in before - set(await self._tools.kube.list_keys(kind)):
-                forget({"metadata": {"namespace": key.namespace, "name": key.name}})
-
-
-def _key(body: Mapping[str, Any]) -> ObjectKey:
-    return ObjectKey(body["metadata"]["namespace"], body["metadata"]["name"])
+    @property
+    def _routes(self) -> Mapping[str, Route]:
+        return {
+            kafkatopic.KIND: Route(self.topic_seen, self.topic_gone),
+            racktopology.KIND: Route(self.topology_seen, self.topology_gone),
+            compliancereport.KIND: Route(self.report_seen, self.report_gone),
+            POD: Route(self.pod_seen, self.pod_gone),
+            NODE: Route(self.node_seen, self.node_gone),
+            NAMESPACE: Route(self.namespace_seen, self.namespace_gone),
+        }
 
 
 class _Shape(NamedTuple):

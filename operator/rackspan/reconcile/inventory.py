@@ -6,24 +6,30 @@ The only mutable picture of Kubernetes in the operator. It belongs to the event 
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from rackspan.api import kafkatopic, racktopology
+from rackspan.api.errors import SpecError
 from rackspan.api.kafkatopic import KafkaTopic
 from rackspan.api.meta import ObjectKey
 from rackspan.api.racktopology import RackTopology
+from rackspan.reconcile.identities import Identities, key_of
 from rackspan.reconcile.racks import PodFacts
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from rackspan.api.compliancereport import ComplianceReportStatus
     from rackspan.reconcile.scans.outcome import ScanFacts
 
+T = TypeVar("T", KafkaTopic, RackTopology)
+
 
 class Inventory:
-    """Objects by key. `put_*` and `drop_*` are idempotent."""
+    """Objects by key. `identities` tells what is news before it is put here; `put_*` and `drop_*` are idempotent."""
 
     def __init__(self) -> None:
+        self.identities = Identities()
         self.nodes: dict[str, Mapping[str, str]] = {}
         self.pods: dict[ObjectKey, PodFacts] = {}
         self.namespaces: dict[str, Mapping[str, str]] = {}
@@ -66,40 +72,18 @@ class Inventory:
         return self._clusters.get(key) or (topology.status.cluster_id if topology else None)
 
     def put_topic(self, body: Mapping[str, Any]) -> KafkaTopic:
-        """Remember a KafkaTopic as it was told, unless something newer is known; what is known now. Raises SpecError.
-
-        Every change is told more than once (by index, by event, by the answer to a write) and in any order: an answer
-        that is overtaken by the event of a later deletion must not bring back the time before it.
-        """
-        known = self._known_topic(body)
-        if known is not None and not _is_older(known.meta.resource_version, _version(body)):
-            return known
-        return self.keep_topic(KafkaTopic.from_object(body))
+        """Remember a KafkaTopic. Raises SpecError; an object that cannot be read takes its predecessor's place."""
+        return self.keep_topic(self._read(KafkaTopic, body, self.topics, self.drop_topic))
 
     def put_answer(self, body: Mapping[str, Any]) -> KafkaTopic | None:
-        """Remember what the answer to a write says of a KafkaTopic; None where that object is gone by now."""
-        known = self._known_topic(body)
-        if known is None or known.meta.uid != body["metadata"]["uid"]:
-            return None
-        return self.put_topic(body)
-
-    def put_listed_topic(self, body: Mapping[str, Any]) -> KafkaTopic:
-        """Remember a KafkaTopic as a new list shows it. Raises SpecError.
-
-        A list is where a watch starts, so it counts even when it shows less than is known: the API server's data may
-        have been restored from a backup, and what a slow one misses follows as events.
-        """
-        known = self._known_topic(body)
-        if known is not None and known.meta.resource_version == _version(body):
-            return known
-        return self.keep_topic(KafkaTopic.from_object(body))
-
-    def _known_topic(self, body: Mapping[str, Any]) -> KafkaTopic | None:
-        metadata = body["metadata"]
-        return self.topics.get(ObjectKey(metadata["namespace"], metadata["name"]))
+        """Remember what the answer to a write says of a KafkaTopic; what is known then, None where it is gone."""
+        if self.identities.admit_answer(kafkatopic.KIND, body):
+            return self.put_topic(body)
+        known = self.topics.get(key_of(body))
+        return known if known is not None and known.meta.uid == body["metadata"]["uid"] else None
 
     def keep_topic(self, topic: KafkaTopic) -> KafkaTopic:
-        """Remember a KafkaTopic."""
+        """Remember a KafkaTopic, read already."""
         self.drop_topic(topic.key)
         self.topics[topic.key] = topic
         self._topics_of[topic.topology].add(topic.key)
@@ -115,21 +99,26 @@ class Inventory:
         return topic
 
     def put_topology(self, body: Mapping[str, Any]) -> RackTopology:
-        """Remember a RackTopology as the API server last showed it."""
-        topology = RackTopology.from_object(body)
+        """Remember a RackTopology. Raises SpecError; an object that cannot be read takes its predecessor's place."""
+        topology = self._read(RackTopology, body, self.topologies, self.drop_topology)
         self.topologies[topology.key] = topology
         return topology
 
     def put_topology_answer(self, body: Mapping[str, Any]) -> None:
         """Remember what the answer to a write says of a RackTopology, unless that is gone by now or newer is known."""
-        metadata = body["metadata"]
-        known = self.topologies.get(ObjectKey(metadata["namespace"], metadata["name"]))
-        if (
-            known is not None
-            and known.meta.uid == metadata["uid"]
-            and _is_older(known.meta.resource_version, _version(body))
-        ):
+        if self.identities.admit_answer(racktopology.KIND, body):
             self.put_topology(body)
+
+    def _read(
+        self, kind: type[T], body: Mapping[str, Any], known: Mapping[ObjectKey, T], drop: Callable[[ObjectKey], object]
+    ) -> T:
+        try:
+            return kind.from_object(body)
+        except SpecError:
+            before = known.get(key_of(body))
+            if before is not None and before.meta.uid != body["metadata"].get("uid"):
+                drop(before.key)
+            raise
 
     def drop_topology(self, key: ObjectKey) -> None:
         """Forget a RackTopology."""
@@ -167,17 +156,6 @@ class Inventory:
         changed = self.namespaces.get(name) != labels
         self.namespaces[name] = labels
         return changed
-
-
-def _version(body: Mapping[str, Any]) -> str:
-    return str(body["metadata"].get("resourceVersion", ""))
-
-
-def _is_older(version: str, other: str) -> bool:
-    """Resource versions of one kind compare as integers (KEP-5504); another API server's are taken as they come."""
-    if version.isdecimal() and other.isdecimal():
-        return int(version) < int(other)
-    return version != other
 
 
 def _discard(index: dict[Any, set[ObjectKey]], at: Any, key: ObjectKey) -> None:

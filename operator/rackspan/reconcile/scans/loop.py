@@ -277,7 +277,7 @@ class ScanLoop:
         ripe = {key for key, since in self._orphans.items() if loop_time - since >= _ORPHAN_SECONDS}
         if not ripe:
             return
-        there = await self._tools.kube.list_keys(racktopology.KIND)
+        there = await self._tools.kube.uids(racktopology.KIND)
         for run in ours:
             replaced = run.topology in self._tools.inventory.topologies
             if run.topology in ripe and run.topology_uid not in known and (replaced or run.topology not in there):

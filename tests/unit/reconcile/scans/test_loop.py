@@ -50,13 +50,13 @@ class MemoryRuns:
 @dataclass
 class MemoryKube:
     announced: list = field(default_factory=list)
-    keys: set = field(default_factory=set)
+    there: dict = field(default_factory=dict)
 
     def announce(self, announcement):
         self.announced.append(announcement)
 
-    async def list_keys(self, kind):
-        return self.keys
+    async def uids(self, kind):
+        return self.there
 
 
 class World:
@@ -170,10 +170,10 @@ async def test_scans_of_a_topology_that_is_gone_go_too(world, monkeypatch):
     await world.loop.turn()
     assert world.runs.objects, "it may only not be listed yet"
     monkeypatch.setattr(loops, "_ORPHAN_SECONDS", 0)
-    world.kube.keys = {ObjectKey("kafka", "prod")}
+    world.kube.there = {ObjectKey("kafka", "prod"): "uid-1"}
     await world.loop.turn()
     assert world.runs.objects, "the API server still has it"
-    world.kube.keys = set()
+    world.kube.there = {}
     await world.loop.turn()
     assert world.runs.objects == {}
 

@@ -1,4 +1,4 @@
-"""Statuses on the real API server. The operator leaves ComplianceReports alone, so nobody else writes here."""
+"""The kube room on the real API server. The operator leaves ComplianceReports alone, so nobody else writes here."""
 
 import pytest
 from kubernetes import client
@@ -49,3 +49,12 @@ async def test_another_object_of_the_same_name_keeps_its_status(rest, report):
     )
     found = await rest.get("get", REPORTS.named(report.key))
     assert "status" not in found
+
+
+async def test_an_object_is_found_by_kind_and_name_and_told_by_its_uid(rest, report):
+    kube = KubeCluster(rest, EventQueue(rest))
+    assert (await kube.uids("ComplianceReport"))[report.key] == report.uid
+    assert (await kube.find("ComplianceReport", report.key))["metadata"]["uid"] == report.uid
+    assert await kube.find("ComplianceReport", ObjectKey(report.key.namespace, "none")) is None
+    own = ObjectKey("", report.key.namespace)
+    assert (await kube.find("Namespace", own))["metadata"]["uid"] == (await kube.uids("Namespace"))[own]

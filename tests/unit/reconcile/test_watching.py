@@ -1,0 +1,296 @@
+"""Whatever the order of events, restarts of watches and sweeps: in the end the objects known are those that there are.
+
+The model is an API server and kopf's watch of it: events of one object come in order, those of different objects, also
+of two that had one name after the other, in any; a watch that breaks loses what was on its way and lists anew; data may
+be restored from a backup, which takes versions back.
+"""
+
+import asyncio
+import copy
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+
+from rackspan.api.meta import ObjectKey
+from rackspan.reconcile.controller import Controller
+from rackspan.reconcile.identities import key_of
+from rackspan.reconcile.inventory import Inventory
+from rackspan.reconcile.scans.loop import ScanTools
+from rackspan.reconcile.scans.setup import ScanSetup
+
+SPECS = {
+    "KafkaTopic": {"topologyRef": {"name": "prod"}, "partitions": 1, "replicationFactor": 1},
+    "RackTopology": {"kafka": {"bootstrapServers": "kafka:9092"}, "levels": [{"name": "zone"}]},
+    "ComplianceReport": {"topologyRef": {"name": "a"}},
+    "Pod": {},
+    "Node": {},
+    "Namespace": {},
+}
+NAMES = ("a", "b")
+kinds = st.sampled_from(sorted(SPECS))
+names = st.sampled_from(NAMES)
+
+
+class Silent:
+    """The loop of a topology, which nobody runs here."""
+
+    def __getattr__(self, _):
+        return lambda *_: None
+
+
+class Quiet(Controller):
+    """Routes, and keeps what it is told; reconciles nothing."""
+
+    def _loop(self, key):
+        return Silent()
+
+
+class ApiServer:
+    """Objects by kind and key, and the events that nobody has been handed yet, by uid."""
+
+    def __init__(self):
+        self.version = 0
+        self.made = 0
+        self.objects = {kind: {} for kind in SPECS}
+        self.events = {}
+        self.hook = lambda: None
+
+    def put(self, kind, name, *, anew):
+        self.version += 1
+        key = ObjectKey("" if kind in ("Node", "Namespace") else "shop", name)
+        before = self.objects[kind].get(key)
+        if before is not None and anew:
+            self.delete(kind, key)
+            before = None
+        self.made += before is None
+        uid = before["metadata"]["uid"] if before else f"uid-{self.made}"
+        metadata = {"name": name, "uid": uid, "resourceVersion": str(self.version), "generation": self.version}
+        metadata["labels"] = {"version": str(self.version)}
+        if key.namespace:
+            metadata["namespace"] = key.namespace
+        body = {"metadata": metadata, "spec": SPECS[kind], "status": {}}
+        if kind == "ComplianceReport":
+            body["spec"] = {"topologyRef": {"name": name}}
+        self.objects[kind][key] = body
+        self._tell(kind, "MODIFIED" if before else "ADDED", body)
+
+    def delete(self, kind, key):
+        body = self.objects[kind].pop(key, None)
+        if body is not None:
+            self.version += 1
+            last = copy.deepcopy(body)
+            last["metadata"]["resourceVersion"] = str(self.version)
+            self._tell(kind, "DELETED", last)
+
+    def _tell(self, kind, what, body):
+        self.events.setdefault(body["metadata"]["uid"], []).append((kind, what, body))
+
+    def relist(self):
+        """The watches break and begin anew: what was on its way is lost."""
+        self.events = {}
+        for kind, objects in self.objects.items():
+            for body in objects.values():
+                self._tell(kind, None, body)
+
+    async def uids(self, kind):
+        found = {key: body["metadata"]["uid"] for key, body in self.objects[kind].items()}
+        self.hook()
+        return found
+
+    async def find(self, kind, key):
+        found = self.objects[kind].get(key)
+        self.hook()
+        return found
+
+
+class Watching(RuleBasedStateMachine):
+    def __init__(self):
+        super().__init__()
+        self.server = ApiServer()
+        self.backup = None
+        self.start()
+
+    def start(self):
+        self.inventory = Inventory()
+        tools = SimpleNamespace(inventory=self.inventory, kube=self.server)  # all that routing and sweeping need
+        self.controller = Quiet(tools, ScanTools(self.inventory, self.server, None, ScanSetup()), 300)
+
+    @rule(kind=kinds, name=names, anew=st.booleans())
+    def made_or_changed(self, kind, name, anew):
+        self.server.put(kind, name, anew=anew)
+
+    @rule(kind=kinds, name=names)
+    def deleted(self, kind, name):
+        self.server.delete(kind, ObjectKey("" if kind in ("Node", "Namespace") else "shop", name))
+
+    @precondition(lambda self: self.server.events)
+    @rule(data=st.data())
+    def told(self, data):
+        self.deliver(data.draw(st.sampled_from(sorted(self.server.events))))
+
+    @rule()
+    def watches_break(self):
+        self.server.relist()
+
+    @rule()
+    def operator_restarts(self):
+        self.start()
+        self.server.relist()
+
+    @rule()
+    def backed_up(self):
+        self.backup = copy.deepcopy((self.server.version, self.server.objects))
+
+    @precondition(lambda self: self.backup)
+    @rule()
+    def restored_from_backup(self):
+        self.server.version, self.server.objects = copy.deepcopy(self.backup)
+        self.server.relist()
+
+    @rule(data=st.data(), kind=kinds, name=names)
+    def swept_while_things_happen(self, data, kind, name):
+        def meanwhile():
+            match data.draw(st.sampled_from(["nothing", "told", "deleted", "made anew"])):
+                case "told" if self.server.events:
+                    self.deliver(data.draw(st.sampled_from(sorted(self.server.events))))
+                case "deleted":
+                    self.deleted(kind, name)
+                case "made anew":
+                    self.server.put(kind, name, anew=True)
+
+        self.server.hook = meanwhile
+        try:
+            asyncio.run(self.controller.sweep())
+        finally:
+            self.server.hook = lambda: None
+
+    def teardown(self):
+        while self.server.events:
+            self.deliver(min(self.server.events))
+        asyncio.run(self.controller.sweep())
+        for kind, objects in self.server.objects.items():
+            there = {key: body["metadata"] for key, body in objects.items()}
+            assert self.inventory.identities.uids(kind) == {key: meta["uid"] for key, meta in there.items()}, kind
+            assert self.known(kind) == {key: meta["resourceVersion"] for key, meta in there.items()}, kind
+
+    def known(self, kind):
+        """The versions in which the objects are known."""
+        match kind:
+            case "KafkaTopic":
+                return {key: topic.meta.resource_version for key, topic in self.inventory.topics.items()}
+            case "RackTopology":
+                return {key: topology.meta.resource_version for key, topology in self.inventory.topologies.items()}
+            case "Pod":
+                return {key: pod.labels["version"] for key, pod in self.inventory.pods.items()}
+            case "Node":
+                return {ObjectKey("", name): labels["version"] for name, labels in self.inventory.nodes.items()}
+            case "Namespace":
+                return {ObjectKey("", name): labels["version"] for name, labels in self.inventory.namespaces.items()}
+            case "ComplianceReport":
+                return {
+                    key: self.server.objects[kind][key]["metadata"]["resourceVersion"] for key in self.inventory.reports
+                }
+
+    def deliver(self, uid):
+        """As the handlers do: the index first, then the event."""
+        queue = self.server.events[uid]
+        kind, what, body = queue.pop(0)
+        if not queue:
+            del self.server.events[uid]
+        routes, listed = self.controller, what is None
+        match kind, what:
+            case "KafkaTopic", "DELETED":
+                routes.topic_gone(body)
+            case "KafkaTopic", _:
+                routes.topic_listed(body)
+                (routes.topic_relisted if listed else routes.topic_seen)(body)
+            case "RackTopology", "DELETED":
+                routes.topology_gone(body)
+            case "RackTopology", _:
+                routes.topology_listed(body)
+                (routes.topology_relisted if listed else routes.topology_seen)(body)
+            case "ComplianceReport", "DELETED":
+                routes.report_gone(body)
+            case "ComplianceReport", _:
+                routes.report_seen(body, listed=listed)
+            case _, "DELETED":
+                getattr(routes, f"{kind.lower()}_gone")(body)
+            case _:
+                see = getattr(routes, f"{kind.lower()}_seen")
+                see(body)
+                if listed:
+                    see(body, listed=True)
+
+
+Watching.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None, derandomize=True)
+TestWatching = Watching.TestCase
+
+
+def test_a_live_object_outlives_the_late_news_of_its_predecessors_end():
+    machine = Watching()
+    for name in NAMES:
+        for kind in SPECS:
+            machine.server.put(kind, name, anew=False)
+            machine.server.put(kind, name, anew=True)
+    for uid in sorted(machine.server.events, reverse=True):
+        while uid in machine.server.events:
+            machine.deliver(uid)
+    for kind, objects in machine.server.objects.items():
+        assert machine.known(kind).keys() == objects.keys()
+
+
+@pytest.mark.parametrize("kind", sorted(SPECS))
+def test_what_is_made_anew_while_a_list_is_on_its_way_is_not_swept_away(kind):
+    machine = Watching()
+    machine.server.put(kind, "a", anew=False)
+    machine.deliver(min(machine.server.events))
+    (key,) = machine.server.objects[kind]
+    machine.server.delete(kind, key)
+
+    def made_anew():
+        if not machine.server.objects[kind]:
+            machine.server.put(kind, "a", anew=True)
+            for uid in sorted(machine.server.events, reverse=True):
+                machine.deliver(uid)
+
+    machine.server.hook = made_anew
+    asyncio.run(machine.controller.sweep())
+    assert machine.known(kind).keys() == {key_of(body) for body in machine.server.objects[kind].values()}
+
+
+@pytest.mark.parametrize("kind", sorted(SPECS))
+def test_what_ends_while_it_is_read_is_not_brought_back(kind):
+    machine = Watching()
+    server = machine.server
+    server.put(kind, "a", anew=False)
+    machine.deliver(min(server.events))
+    server.put(kind, "a", anew=True)
+    (key,) = server.objects[kind]
+
+    def gone_once_it_was_read():
+        if server.objects[kind] and not machine.inventory.identities.knows(kind, key):
+            server.delete(kind, key)
+            while server.events:
+                machine.deliver(min(server.events))
+
+    server.hook = gone_once_it_was_read
+    asyncio.run(machine.controller.sweep())
+    assert machine.known(kind) == {}
+
+
+@pytest.mark.parametrize("kind", sorted(SPECS))
+def test_what_a_backup_brings_back_is_learnt(kind):
+    machine = Watching()
+    server = machine.server
+    server.put(kind, "a", anew=False)
+    machine.backed_up()
+    server.put(kind, "a", anew=True)
+    server.relist()
+    machine.deliver(min(server.events))
+    machine.restored_from_backup()
+    machine.deliver(min(server.events))
+    asyncio.run(machine.controller.sweep())
+    assert machine.inventory.identities.uids(kind) == dict.fromkeys(server.objects[kind], "uid-1")
