@@ -27,10 +27,9 @@ class KubeScanRuns:
         self._rest = rest
         self._namespace = namespace
 
-    async def runs(self, *, applications: bool) -> Sequence[Run]:
-        """All scans that there are. Where there is no Kubeflow operator, there are no SparkApplications."""
-        kinds = [RunKind.JOB, RunKind.SPARK_APPLICATION] if applications else [RunKind.JOB]
-        return [run for kind in kinds for run in await self._list(kind)]
+    async def runs(self, kind: RunKind) -> Sequence[Run]:
+        """All scans that there are of a kind. Where there is no Kubeflow operator, there are no SparkApplications."""
+        return await self._list(kind)
 
     async def start(self, body: JsonObject) -> bool:
         """Create what scans; False where one of that name is there already. Raises FailureError."""

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rackspan.api.meta import ObjectKey
     from rackspan.api.racktopology import KafkaSpec
     from rackspan.reconcile.failures import Failure
-    from rackspan.reconcile.scans.runs import Run
+    from rackspan.reconcile.scans.runs import Run, RunKind
 
 JsonObject: TypeAlias = dict[str, Any]
 
@@ -153,7 +153,7 @@ class Announcement:
 class ScanRuns(Protocol):
     """The namespace where scans run. Raises FailureError."""
 
-    async def runs(self, *, applications: bool) -> Sequence[Run]: ...
+    async def runs(self, kind: RunKind) -> Sequence[Run]: ...
     async def start(self, body: JsonObject) -> bool: ...
     async def delete(self, run: Run) -> None: ...
 

@@ -76,6 +76,7 @@ class ScanLoop:
         self._runs: Sequence[Run] = ()
         self._has_listed = False
         self._applications = False
+        self._unlisted: Failure | None = None
         self._wake = asyncio.Event()
 
     def wake(self) -> None:
@@ -113,7 +114,7 @@ class ScanLoop:
         for topology in topologies:
             known = inventory.topologies.get(topology.key)  # it may change or go while the API server answers
             if known is not None:
-                pauses.append(await self._look(known, turns))
+                pauses.append(await self._look_safely(known, turns))
         return min(pauses)
 
     def _next(self, topologies: Sequence[RackTopology]) -> frozenset[ObjectKey]:
@@ -121,8 +122,12 @@ class ScanLoop:
         setup, now = self._tools.setup, self._tools.clock()
         due = {}
         for topology in topologies:
-            decision = self._decision(topology, now)
-            if decision.start is not None and self._trouble(topology, decision) is None:
+            try:
+                decision = self._decision(topology, now)
+                fits = decision.start is not None and self._trouble(topology, decision) is None
+            except Exception:  # noqa: S112 - told when this topology is looked at
+                continue
+            if fits:
                 since = self._due_since.get(topology.key, now)
                 trusted, replaces = setup.trusts(topology.key.namespace), bool(decision.replaced)
                 due[topology.key] = Waiting(topology.key, since, trusted=trusted, replaces=replaces)
@@ -138,6 +143,19 @@ class ScanLoop:
 
     def _runs_of(self, topology: RackTopology) -> list[Run]:
         return [run for run in self._runs if run.topology_uid == topology.meta.uid]
+
+    async def _look_safely(self, topology: RackTopology, turns: frozenset[ObjectKey]) -> float:
+        """A defect that one topology meets with holds up no other."""
+        try:
+            return await self._look(topology, turns)
+        except FailureError:
+            raise
+        except Exception as error:
+            metrics.ERRORS.labels(Remedy.RETRY, Reason.UNEXPECTED_ERROR).inc()
+            _log.exception("topology %s: unexpected error about its scans", topology.key)
+            trouble = Failure(Reason.UNEXPECTED_ERROR, f"{type(error).__name__}, see the operator's log", Remedy.RETRY)
+            self._keep(topology, replace(self._facts(topology), trouble=trouble))
+            return _RETRY_SECONDS
 
     async def _look(self, topology: RackTopology, turns: frozenset[ObjectKey]) -> float:
         """Decide and act about one topology, of which `turns` may start a scan; how many seconds it can wait then."""
@@ -183,8 +201,10 @@ class ScanLoop:
 
     def _trouble(self, topology: RackTopology, decision: ScanDecision) -> Failure | None:
         """Told as soon as scans are asked for, not only when the first one is due."""
-        asked = topology.spec.compliance is not None or decision.start is not None
-        return self._tools.setup.trouble(topology) if asked else None
+        if topology.spec.compliance is None and decision.start is None:
+            return None
+        unlisted = self._unlisted if _spec(topology).engine is ScanEngine.SPARK_APPLICATION else None
+        return self._tools.setup.trouble(topology) or unlisted
 
     def _change(self, topology: RackTopology, now: datetime) -> Change | None:
         """What the topology is like, and since when it has been like that."""
@@ -262,9 +282,22 @@ class ScanLoop:
 
     async def _list(self) -> None:
         if self._tools.runs is not None:
-            known = any(run.kind is RunKind.SPARK_APPLICATION for run in self._runs)
-            self._runs = await self._tools.runs.runs(applications=self._applications or known)
+            self._runs = [*await self._tools.runs.runs(RunKind.JOB), *await self._spark_applications(self._tools.runs)]
         self._has_listed = True
+
+    async def _spark_applications(self, port: ScanRuns) -> Sequence[Run]:
+        """Those that there are, else those that were seen last: without them only their own topologies wait."""
+        self._unlisted = None
+        known = [run for run in self._runs if run.kind is RunKind.SPARK_APPLICATION]
+        if not self._applications and not known:
+            return known
+        try:
+            return await port.runs(RunKind.SPARK_APPLICATION)
+        except FailureError as error:
+            metrics.ERRORS.labels(error.failure.remedy, error.failure.reason).inc()
+            words = f"SparkApplications cannot be listed (scan.sparkApplications of the chart): {error.failure.message}"
+            self._unlisted = Failure(Reason.SCAN_NOT_STARTED, words, error.failure.remedy)
+            return known
 
     async def _delete_orphans(self) -> None:
         """What scans a topology that is no more goes after it; owner references cannot cross namespaces."""

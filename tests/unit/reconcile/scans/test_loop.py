@@ -27,11 +27,14 @@ class MemoryRuns:
     clock: object
     objects: dict = field(default_factory=dict)
     refusing: set = field(default_factory=set)
+    unlisted: set = field(default_factory=set)
     lists: int = 0
 
-    async def runs(self, *, applications):
+    async def runs(self, kind):
         self.lists += 1
-        return [read_run(RunKind(body["kind"]), body) for body in self.objects.values()]
+        if kind in self.unlisted:
+            raise FailureError(REFUSED)
+        return [read_run(kind, body) for body in self.objects.values() if body["kind"] == kind]
 
     async def start(self, body):
         if body["metadata"]["labels"]["rackspan.dev/topology-namespace"] in self.refusing:
@@ -126,6 +129,44 @@ async def test_a_topology_that_is_refused_holds_back_no_other(world):
     assert world.facts().trouble is None
 
 
+async def test_an_engine_that_is_off_stops_no_scans_of_other_topologies(world):
+    world.runs.unlisted = {RunKind.SPARK_APPLICATION}
+    world.topology(request="a", engine="SparkApplication")
+    world.topology("shop", request="a")
+    await world.loop.turn()
+    assert [body["kind"] for body in world.runs.objects.values()] == ["Job"]
+    assert world.facts().trouble.reason == Reason.SCAN_NOT_STARTED
+    assert "scan.sparkApplications" in world.facts().trouble.message
+    assert world.facts("shop").trouble is None
+    world.runs.unlisted = set()
+    await world.loop.turn()
+    assert {body["kind"] for body in world.runs.objects.values()} == {"Job", "SparkApplication"}
+
+
+async def test_a_spark_application_that_cannot_be_seen_for_a_while_is_not_taken_to_be_gone(world):
+    world.topology(request="a", engine="SparkApplication")
+    await world.loop.turn()
+    world.runs.unlisted = {RunKind.SPARK_APPLICATION}
+    await world.loop.turn()
+    assert world.facts().last.state == "Running"
+
+
+async def test_a_defect_that_one_topology_meets_with_holds_up_no_other(world, monkeypatch):
+    decide = loops.decide
+
+    def broken(topology, *rest):
+        if topology.key.namespace == "kafka":
+            raise RuntimeError("a defect")
+        return decide(topology, *rest)
+
+    monkeypatch.setattr(loops, "decide", broken)
+    world.topology(request="a")
+    world.topology("shop", request="a")
+    await world.loop.turn()
+    assert len(world.runs.objects) == 1
+    assert world.facts().trouble.reason == Reason.UNEXPECTED_ERROR
+
+
 async def test_scans_beyond_what_may_run_wait_their_turn(world):
     world.setup = ScanSetup("rackspan", "rackspan-scan:1", max_running=1)
     world.restart()
@@ -212,9 +253,9 @@ async def test_a_topology_that_goes_while_scans_are_listed_is_not_scanned(world)
     world.topology(request="a")
     listed = world.runs.runs
 
-    async def meanwhile(*, applications):
+    async def meanwhile(kind):
         world.inventory.drop_topology(ObjectKey("kafka", "prod"))
-        return await listed(applications=applications)
+        return await listed(kind)
 
     world.runs.runs = meanwhile
     await world.loop.turn()
