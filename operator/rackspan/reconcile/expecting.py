@@ -23,16 +23,20 @@ if TYPE_CHECKING:
 
 
 def expectations_of(topology: RackTopology, topics: Iterable[KafkaTopic]) -> Expectations:
-    """What the topics that go through a topology should be like, and those without an object."""
+    """
+    What the topics that go through a topology should be like, and those without an object.
+
+    `topics` are those that may use it. Of several for one topic the same one decides as for the operator.
+    """
     defaults = topology.spec.defaults.durability
     claims: defaultdict[str, list[Applicant]] = defaultdict(list)
     for topic in topics:
-        if topic.topology == topology.key and not topic.meta.is_deleting:
+        if topic.topology == topology.key:
             claims[topic.topic_name].append(Applicant(topic, topology, {}))
     of_topic = {
         name: expectation_of(decides.spec, defaults)
         for name, rivals in claims.items()
-        if (decides := owner(rivals)) is not None and not _is_turned_away(decides)
+        if (decides := owner(rivals)) is not None and not decides.meta.is_deleting and not _is_turned_away(decides)
     }
     return Expectations(of_topic, _with(Expectation(), defaults), managed=True)
 

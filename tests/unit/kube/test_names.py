@@ -20,6 +20,7 @@ from rackspan.kube.rest import Rest
 from rackspan.kube.scan_runs import KubeScanRuns
 from rackspan.reconcile.failures import FailureError, Remedy
 from rackspan.reconcile.ports import Announcement, ObjectRef
+from rackspan.reconcile.scans.runs import RunKind
 
 HOSTILE = [
     "",
@@ -117,7 +118,8 @@ async def test_an_event_is_posted_in_a_namespace_only(rest, api, name):
 
 @pytest.mark.parametrize("name", HOSTILE, ids=_ids)
 async def test_scans_are_started_and_deleted_by_name_only(rest, api, name):
-    await _refused(KubeScanRuns(rest, name).runs(applications=True))
+    for kind in RunKind:
+        await _refused(KubeScanRuns(rest, name).runs(kind))
     await _refused(KubeScanRuns(rest, name).start({"kind": "Job", "metadata": {"name": "scan"}}))
     await _refused(KubeScanRuns(rest, "scans").delete(run(name)))
     assert api.asked == []

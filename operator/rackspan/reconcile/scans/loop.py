@@ -151,7 +151,7 @@ class ScanLoop:
         except FailureError:
             raise
         except Exception as error:
-            metrics.ERRORS.labels(Remedy.RETRY, Reason.UNEXPECTED_ERROR).inc()
+            metrics.count_error(str(topology.key), Remedy.RETRY, Reason.UNEXPECTED_ERROR)
             _log.exception("topology %s: unexpected error about its scans", topology.key)
             trouble = Failure(Reason.UNEXPECTED_ERROR, f"{type(error).__name__}, see the operator's log", Remedy.RETRY)
             self._keep(topology, replace(self._facts(topology), trouble=trouble))
@@ -294,7 +294,7 @@ class ScanLoop:
         try:
             return await port.runs(RunKind.SPARK_APPLICATION)
         except FailureError as error:
-            metrics.ERRORS.labels(error.failure.remedy, error.failure.reason).inc()
+            metrics.count_error("", error.failure.remedy, error.failure.reason)
             words = f"SparkApplications cannot be listed (scan.sparkApplications of the chart): {error.failure.message}"
             self._unlisted = Failure(Reason.SCAN_NOT_STARTED, words, error.failure.remedy)
             return known
