@@ -58,3 +58,9 @@ async def test_an_object_is_found_by_kind_and_name_and_told_by_its_uid(rest, rep
     assert await kube.find("ComplianceReport", ObjectKey(report.key.namespace, "none")) is None
     own = ObjectKey("", report.key.namespace)
     assert (await kube.find("Namespace", own))["metadata"]["uid"] == (await kube.uids("Namespace"))[own]
+
+
+async def test_the_operator_has_a_name_of_its_own_among_field_managers(rest, report):
+    written = await KubeCluster(rest, EventQueue(rest)).replace_status(report, {"scanId": "one"})
+    managers = {entry["manager"] for entry in written["metadata"]["managedFields"] if entry.get("subresource")}
+    assert managers == {"rackspan"}

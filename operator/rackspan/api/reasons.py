@@ -87,5 +87,6 @@ class Reason(StrEnum):
     TLS_FAILED = "TlsFailed"  # No encrypted connection comes about: certificates, names or versions do not fit.
     KAFKA_UNREACHABLE = "KafkaUnreachable"  # No broker answers.
     API_SERVER_UNREACHABLE = "ApiServerUnreachable"  # The Kubernetes API does not take a request now.
+    API_SERVER_REFUSED = "ApiServerRefused"  # The Kubernetes API takes a request for wrong; the message quotes why.
     NOT_AUTHORIZED = "NotAuthorized"  # Kafka's ACLs do not let the operator do it.
     UNEXPECTED_ERROR = "UnexpectedError"  # A defect of the operator. Its log has more.

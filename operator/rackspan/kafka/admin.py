@@ -264,6 +264,8 @@ class ConfluentAdmin:
 
     async def close(self) -> None:
         """Let go of threads and sockets; calls under way end with a failure."""
+        if self._closed.is_set():
+            return
         self._closed.set()
         self._pool.shutdown(wait=False, cancel_futures=True)
         threading.Thread(target=self._let_go, name="kafka-close", daemon=True).start()
@@ -323,7 +325,7 @@ class ConfluentAdmin:
                 raise FailureError(_given_up()) from None  # it waited for a thread when the client was closed
             raise
         except Exception as error:
-            raise FailureError(failure_of(error)) from error
+            raise FailureError(_given_up() if self._closed.is_set() else failure_of(error)) from error
         finally:
             KAFKA_SECONDS.labels(operation).observe(time.perf_counter() - started)
 

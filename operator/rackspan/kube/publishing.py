@@ -34,7 +34,7 @@ async def publish_scan(document: ScanDocument, topology: ObjectKey, kubeconfig: 
 
     Raises FailureError where the API server does not take the report, and NotFoundError without such a topology.
     """
-    rest = Rest(await connect(kubeconfig))
+    rest = Rest(await connect(kubeconfig, _MANAGER))
     try:
         await publish(rest, document, topology)
     finally:

@@ -47,7 +47,7 @@ async def read_topology(key: ObjectKey, kubeconfig: Path | None = None) -> Topol
 
     Raises FailureError: no such topology, the API server is away, a Secret is missing, or rights are.
     """
-    rest = Rest(await connect(kubeconfig))
+    rest = Rest(await connect(kubeconfig, "rackspan-scan"))
     try:
         return await read_over(rest, key)
     finally:

@@ -41,7 +41,7 @@ async def request_scan(
 
     Raises FailureError: no such topology, no right to annotate it, or the operator did not get to it in time.
     """
-    rest = Rest(await connect(kubeconfig))
+    rest = Rest(await connect(kubeconfig, "rackspan-cli"))
     try:
         return await asyncio.wait_for(follow(rest, key, tell), patience)
     except NotFoundError as error:

@@ -5,7 +5,10 @@ The generated API classes build and validate a model per call; a status patch a 
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
+import math
 import time
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -30,15 +33,29 @@ config: Any = _config  # its functions are not annotated
 _TIMEOUT_SECONDS = 30
 _NOT_FOUND = 404
 _CONFLICT = 409
+_GONE = 410
 _UNPROCESSABLE = 422
+_BUSY = 429
+_SERVER_ERROR = 500
 _TEST_FAILED = "the server rejected our request due to an error in our request"
 """All that the API server says of a JSON patch whose test fails; what it finds invalid, it names."""
 _DENIED = (401, 403)
+_WEBHOOK = "admission webhook"
+"""What the API server says first where it hands on the refusal of somebody's webhook."""
 _PAGE = 500
+_LISTS = 3
+"""How often a list is begun that expires before its last page is read."""
+_BUSY_TRIES = 4
+_BUSY_SECONDS = 1.0
+_BUSY_MOST_SECONDS = 10.0
 
 
-async def connect(kubeconfig: Path | None) -> client.ApiClient:
-    """A client for the kubeconfig that is named, else the Pod's service account, else the default kubeconfig."""
+async def connect(kubeconfig: Path | None, manager: str = "rackspan") -> client.ApiClient:
+    """
+    A client for the kubeconfig that is named, else the Pod's service account, else the default kubeconfig.
+
+    `manager` is who the API server notes for the fields that are written.
+    """
     settings = client.Configuration()
     settings.connection_pool_maxsize = 32
     if kubeconfig is not None:
@@ -51,7 +68,9 @@ async def connect(kubeconfig: Path | None) -> client.ApiClient:
     # The proxy is found once. Left to aiohttp, each request would look for it, and for a netrc file, in a thread.
     settings.client_session_kwargs = {"trust_env": False}
     settings.proxy = settings.proxy or _proxy(settings.host)
-    return client.ApiClient(settings)
+    api = client.ApiClient(settings)
+    api.user_agent = manager  # of which the API server makes the field manager
+    return api
 
 
 def _proxy(url: str) -> str | None:
@@ -66,6 +85,10 @@ class NotFoundError(Exception):
 
 class ConflictError(Exception):
     """The object is not the one that was meant: another uid, or another resource version."""
+
+
+class ExpiredError(FailureError):
+    """A list is older than what the API server remembers."""
 
 
 class Rest:
@@ -86,7 +109,15 @@ class Rest:
         query: Mapping[str, str] = MappingProxyType({}),
         accept: str = "application/json",
     ) -> list[dict[str, Any]]:
-        """Read all objects of a list, page by page."""
+        """Read all objects of a list, page by page; from the first one again where the list expires meanwhile."""
+        for _ in range(_LISTS - 1):
+            with contextlib.suppress(ExpiredError):
+                return await self._pages(operation, path, query, accept)
+        return await self._pages(operation, path, query, accept)
+
+    async def _pages(
+        self, operation: str, path: ApiPath, query: Mapping[str, str], accept: str
+    ) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []
         token = ""
         while True:
@@ -141,13 +172,33 @@ class Rest:
         body: Mapping[str, Any] | Sequence[Any] | None,
         headers: dict[str, str],
     ) -> dict[str, Any]:
+        response, text = await self._ask(operation, method, path, body, headers)
+        for _ in range(_BUSY_TRIES - 1):
+            if response.status != _BUSY:
+                break
+            await _pause(_busy_seconds(response.headers.get("Retry-After", "")))
+            response, text = await self._ask(operation, method, path, body, headers)
+        if 200 <= response.status < 300:  # noqa: PLR2004
+            answer: dict[str, Any] = json.loads(text)
+            return answer
+        raise _error(method, path, response.status, text)
+
+    async def _ask(
+        self,
+        operation: str,
+        method: str,
+        path: ApiPath,
+        body: Mapping[str, Any] | Sequence[Any] | None,
+        headers: dict[str, str],
+    ) -> tuple[Any, bytes]:
+        """One request: the response, and its body."""
         started = time.perf_counter()
         try:
             request = await self._api.param_serialize(
                 method, path, header_params=headers, body=body, auth_settings=["BearerToken"]
             )
             response = await self._api.call_api(*request, _request_timeout=_TIMEOUT_SECONDS)
-            text = await response.read()
+            return response, await response.read()
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise FailureError(
                 Failure(
@@ -156,22 +207,37 @@ class Rest:
             ) from error
         finally:
             KUBE_SECONDS.labels(operation).observe(time.perf_counter() - started)
-        if 200 <= response.status < 300:  # noqa: PLR2004
-            answer: dict[str, Any] = json.loads(text)
-            return answer
-        raise _error(method, path, response.status, text)
+
+
+async def _pause(seconds: float) -> None:
+    await asyncio.sleep(seconds)
+
+
+def _busy_seconds(after: str) -> float:
+    """How long to leave a busy API server alone: what it says, within reason."""
+    try:
+        seconds = float(after[:20])
+    except ValueError:  # it does not say, or it gives a date
+        return _BUSY_SECONDS
+    return min(seconds, _BUSY_MOST_SECONDS) if math.isfinite(seconds) and seconds > 0 else _BUSY_SECONDS
 
 
 def _error(method: str, path: str, status: int, text: bytes) -> Exception:
     try:
         message = json.loads(text).get("message", "")
-    except ValueError:
+    except (ValueError, AttributeError):
         message = text[:200].decode(errors="replace")
     if status == _NOT_FOUND:
         return NotFoundError(message)
     if status == _CONFLICT or (status == _UNPROCESSABLE and message == _TEST_FAILED):
         return ConflictError(message)
     what = f"{method} {path}: {status} {message}"
-    if status in _DENIED:
+    if status == _GONE:
+        return ExpiredError(Failure(Reason.API_SERVER_UNREACHABLE, what, Remedy.RETRY))
+    if status in _DENIED and not message.startswith(_WEBHOOK):
         return FailureError(Failure(Reason.NOT_AUTHORIZED, what, Remedy.ACCESS))
-    return FailureError(Failure(Reason.API_SERVER_UNREACHABLE, what, Remedy.RETRY))
+    if status == _BUSY or status >= _SERVER_ERROR:
+        return FailureError(Failure(Reason.API_SERVER_UNREACHABLE, what, Remedy.RETRY))
+    # What is invalid stays so until an object changes. All else somebody else has to mend: a webhook, or a definition.
+    remedy = Remedy.SPEC if status == _UNPROCESSABLE else Remedy.ACCESS
+    return FailureError(Failure(Reason.API_SERVER_REFUSED, what, remedy))

@@ -177,3 +177,15 @@ def test_a_closed_client_waits_for_no_garbage_collection():
         assert {id(one) for one in gc.get_objects() if isinstance(one, AdminClient)} <= before
     finally:
         gc.enable()
+
+
+def test_a_call_after_the_client_was_closed_is_given_up(monkeypatch):
+    """As where a batch goes on with a client that another look at Kafka has given up meanwhile."""
+
+    async def closed(admin):
+        await admin.close()
+        return await admin.load()
+
+    with pytest.raises(FailureError) as caught:
+        asked(Brokers(TOPICS), monkeypatch, closed)
+    assert caught.value.failure.message == "the connection was given up"

@@ -1,0 +1,99 @@
+"""What the API server's answers mean to the operator."""
+
+import pytest
+from tests.unit.kube.recording import Answer, RecordingApi
+
+from rackspan.api.reasons import Reason
+from rackspan.kube import rest as rest_module
+from rackspan.kube.paths import TOPICS
+from rackspan.kube.rest import ConflictError, NotFoundError, Rest
+from rackspan.reconcile.failures import FailureError, Remedy
+
+
+def _says(message):
+    return {"kind": "Status", "message": message}
+
+
+async def _failure(*answers, call="get"):
+    api = _answering(*answers)
+    with pytest.raises(FailureError) as caught:
+        await getattr(Rest(api), call)("get", TOPICS.everywhere())
+    return caught.value.failure
+
+
+def _answering(*answers):
+    left = list(answers)
+    return RecordingApi(lambda _, __: left.pop(0) if len(left) > 1 else left[0])
+
+
+@pytest.fixture
+def pauses(monkeypatch):
+    """The seconds that are waited for, which pass at once."""
+    waited = []
+
+    async def pause(seconds):
+        waited.append(seconds)
+
+    monkeypatch.setattr(rest_module, "_pause", pause)
+    return waited
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "reason", "remedy"),
+    [
+        (400, "the body is no JSON", Reason.API_SERVER_REFUSED, Remedy.ACCESS),
+        (405, "no such verb", Reason.API_SERVER_REFUSED, Remedy.ACCESS),
+        (413, "too large", Reason.API_SERVER_REFUSED, Remedy.ACCESS),
+        (422, "Job is invalid: spec.a: no", Reason.API_SERVER_REFUSED, Remedy.SPEC),
+        (401, "Unauthorized", Reason.NOT_AUTHORIZED, Remedy.ACCESS),
+        (403, 'jobs is forbidden: User "x" cannot create', Reason.NOT_AUTHORIZED, Remedy.ACCESS),
+        (403, 'admission webhook "w" denied the request: no', Reason.API_SERVER_REFUSED, Remedy.ACCESS),
+        (500, "etcd is away", Reason.API_SERVER_UNREACHABLE, Remedy.RETRY),
+        (503, "not yet", Reason.API_SERVER_UNREACHABLE, Remedy.RETRY),
+    ],
+)
+async def test_an_answer_says_who_can_mend_it(status, message, reason, remedy):
+    failure = await _failure(Answer(status, _says(message)))
+    assert (failure.reason, failure.remedy) == (reason, remedy)
+    assert failure.message == f"GET /apis/rackspan.dev/v1alpha1/kafkatopics: {status} {message}"
+
+
+@pytest.mark.parametrize(("status", "error"), [(404, NotFoundError), (409, ConflictError)])
+async def test_what_is_not_there_is_no_failure(status, error):
+    with pytest.raises(error):
+        await Rest(_answering(Answer(status, _says("no")))).get("get", TOPICS.everywhere())
+
+
+async def test_a_busy_api_server_is_asked_again_when_it_says(pauses):
+    busy = Answer(429, _says("too many requests"), {"Retry-After": "3"})
+    api = _answering(busy, Answer(429, b"busy"), Answer(body={"items": []}))
+    assert await Rest(api).get("list", TOPICS.everywhere()) == {"items": []}
+    assert len(api.asked) == 3
+    assert pauses == [3.0, 1.0]
+
+
+@pytest.mark.parametrize("after", ["3600", "-1", "nan", "Wed, 21 Oct 2026 07:28:00 GMT", "9" * 5_000])
+async def test_nobody_waits_for_longer_than_makes_sense(pauses, after):
+    failure = await _failure(Answer(429, _says("too many requests"), {"Retry-After": after}))
+    assert (failure.reason, failure.remedy) == (Reason.API_SERVER_UNREACHABLE, Remedy.RETRY)
+    assert all(0 < seconds <= 10 for seconds in pauses)
+    assert sum(pauses) <= 30
+
+
+async def test_a_list_that_has_expired_is_read_anew():
+    def item(name):
+        return {"metadata": {"name": name}}
+
+    api = _answering(
+        Answer(body={"items": [item("a")], "metadata": {"continue": "x"}}),
+        Answer(410, _says("the provided continue parameter is too old")),
+        Answer(body={"items": [item("b")], "metadata": {"continue": "y"}}),
+        Answer(body={"items": [item("c")]}),
+    )
+    assert await Rest(api).items("list", TOPICS.everywhere()) == [item("b"), item("c")]
+    assert ["continue" in path for _, path in api.asked] == [False, True, False, True]
+
+
+async def test_a_list_that_always_expires_is_given_up():
+    failure = await _failure(Answer(410, _says("too old")), call="items")
+    assert (failure.reason, failure.remedy) == (Reason.API_SERVER_UNREACHABLE, Remedy.RETRY)
