@@ -51,6 +51,11 @@ MOVES_NEEDED = Gauge(
     "Replicas that would have to move for the KafkaTopic objects to comply; absent while Kafka cannot be asked",
     ["topology"],
 )
+DRAIN_REPLICAS_LEFT = Gauge(
+    "rackspan_drain_replicas_left",
+    "Replicas, of any topic, on what is to be emptied; absent while that is not known",
+    ["topology", "domain"],
+)
 QUEUE_DEPTH = Gauge("rackspan_queue_depth", "KafkaTopic objects waiting to be reconciled", ["topology"])
 BATCH_TOPICS = Histogram(
     "rackspan_batch_topics",
@@ -131,7 +136,7 @@ _OF_REPORTS = (
     SCAN_SECONDS,
 )
 _OF_SCANS = (SCAN_SUCCESS, SCAN_RUNNING, SCAN_NEXT, SCAN_MISSED, SCANS_STARTED, SCANS_ENDED)
-_FROM_KAFKA = (DRIFTED_BROKERS, RACKLESS_BROKERS, NON_COMPLIANT_TOPICS, MOVES_NEEDED)
+_FROM_KAFKA = (DRIFTED_BROKERS, RACKLESS_BROKERS, NON_COMPLIANT_TOPICS, MOVES_NEEDED, DRAIN_REPLICAS_LEFT)
 _OF_TOPOLOGIES = (CONNECTED, READY, LAST_PASS, BROKERS, TOPICS, QUEUE_DEPTH, RECONCILED, _ERRORS, *_FROM_KAFKA)
 
 

@@ -17,6 +17,7 @@ COMPLIANT: Final = "Compliant"
 CONNECTED: Final = "Connected"
 RACKS_IN_SYNC: Final = "RacksInSync"
 SCANNED: Final = "Scanned"
+DRAINED: Final = "Drained"
 
 MAX_MESSAGE: Final = 32768
 """Characters that the API server takes in a message."""

@@ -16,6 +16,10 @@ from rackspan.api.references import LabelSelector
 KIND: Final = "RackTopology"
 PLURAL: Final = "racktopologies"
 
+MAX_DRAINS: Final = 100
+"""Drains that fit into a status."""
+MAX_DRAIN_SAMPLES: Final = 5
+"""Topics that are named for each reason why something is left."""
 MAX_BROKER_SAMPLES: Final = 100
 """Broker ids that fit into a status's lists of drift and of missing racks."""
 NAMESPACE_VARIABLE: Final = "$(namespace)"
@@ -335,6 +339,49 @@ class BrokerStatus:
     reported_rack: str | None = None
     online: bool | None = None
     drift: bool | None = None
+    draining: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DrainReplicas:
+    """Replicas that are left, in all and by whose topics they are of: each is counted once.
+
+    `explicit` topics have a KafkaTopic whose assignment names a broker that is drained; `internal` ones are Kafka's
+    own, without a KafkaTopic.
+    """
+
+    total: int
+    managed: int = 0
+    explicit: int = 0
+    unmanaged: int = 0
+    internal: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DrainBlock:
+    """One reason why replicas are left, the topics that it holds for, and the first of them by name."""
+
+    reason: str
+    topics: int
+    replicas: int
+    samples: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DrainStatus:
+    """One entry of drainBrokers or drainRacks: a broker id, or a domain such as /eu/eu-1a.
+
+    `drained` is None where that is not known. `replicas` and `blocks` are as of `observed_at`.
+    """
+
+    target: str
+    reason: str
+    message: str
+    brokers: int = 0
+    drained: bool | None = None
+    replicas: DrainReplicas | None = None
+    blocks: tuple[DrainBlock, ...] = ()
+    observed_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -406,7 +453,7 @@ class ScansStatus:
 class RackTopologyStatus(StatusCodec):
     """What the operator saw. Build the next one with `dataclasses.replace`, and compare with `==` before writing.
 
-    `domain_summary` is `domains` in one line, for `kubectl get`.
+    `domain_summary` and `drain_summary` are `domains` and `drains` in one line, for `kubectl get`.
     """
 
     observed_generation: int | None = None
@@ -417,6 +464,8 @@ class RackTopologyStatus(StatusCodec):
     domains: tuple[LevelCount, ...] = ()
     drift: BrokerCount | None = None
     missing_racks: BrokerCount | None = None
+    drains: tuple[DrainStatus, ...] = ()
+    drain_summary: str | None = None
     topics: TopicCounts | None = None
     plan: TopologyPlanStatus | None = None
     last_scan: LastScan | None = None

@@ -42,7 +42,15 @@ class Reason(StrEnum):
     PLAN_PENDING = "PlanPending"  # There is a plan that would bring it to the spec, and nobody has carried it out.
     NOT_COMPLIANT = "NotCompliant"  # Some partitions' replicas are not spread as asked.
     REPLICATION_FACTOR_DIFFERS = "ReplicationFactorDiffers"  # Partitions have more or fewer replicas than asked.
+    HOLDS_UP_DRAIN = "HoldsUpDrain"  # The explicit assignment names brokers that the topology is to drain.
     ASSIGNMENT_DIFFERS = "AssignmentDiffers"  # Replicas are not where the explicit assignment puts them.
+
+    # Brokers or racks are to be emptied.
+    DRAINED = "Drained"  # Kafka shows no replica there.
+    DRAINING = "Draining"  # Replicas are left there; status.drains tells whose, and what they wait for.
+    UNKNOWN_RACK = "UnknownRack"  # No broker stands in a domain of that name.
+    EXPLICIT_ASSIGNMENT = "ExplicitAssignment"  # The topic's own assignment keeps replicas there.
+    NOT_MANAGED = "NotManaged"  # No KafkaTopic declares the topic, so nothing plans for it.
 
     # The spec asks for what cannot be. No retry until it, or what it refers to, changes.
     INVALID_SPEC = "InvalidSpec"  # A field cannot be read.
@@ -70,7 +78,7 @@ class Reason(StrEnum):
     NAMESPACE_NOT_ALLOWED = "NamespaceNotAllowed"  # The RackTopology's allowedNamespaces leave this namespace out.
 
     TOPIC_NAME_NOT_ALLOWED = "TopicNameNotAllowed"  # The RackTopology gives this namespace other names for its topics.
-    INTERNAL_TOPIC = "InternalTopic"  # The topic is Kafka's or a tool's own, and internalTopics does not list it.
+    INTERNAL_TOPIC = "InternalTopic"  # It is Kafka's or a tool's own: not listed in internalTopics, or not declared.
     ADOPTION_NOT_ALLOWED = "AdoptionNotAllowed"  # The topic was there already, and this namespace may not take it over.
 
     # The racks are not known well enough to place anything.

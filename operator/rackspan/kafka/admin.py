@@ -12,6 +12,7 @@ import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor, wait
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
@@ -30,7 +31,7 @@ from rackspan.kafka.errors import (
 )
 from rackspan.metrics import KAFKA_SECONDS
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.ports import BrokerSeen, ClusterSeen, LoadSeen, TopicConfigSeen, TopicSeen
+from rackspan.reconcile.ports import BrokerSeen, ClusterSeen, HeldSeen, LoadSeen, TopicConfigSeen, TopicSeen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -144,6 +145,20 @@ class ConfluentAdmin:
                     replicas.update(partition.replicas)
                     leaders.update(partition.replicas[:1])
             return LoadSeen(replicas, leaders, len(topics))
+
+        return await self._run("list_topics", call)
+
+    async def held(self, brokers: Collection[int]) -> HeldSeen:
+        """What some brokers hold, down or not, from one Metadata call; the time is that of the question."""
+
+        def call() -> HeldSeen:
+            at = datetime.now(UTC).replace(microsecond=0)
+            found: dict[int, Counter[str]] = {broker: Counter() for broker in brokers}
+            for name, topic in self._metadata().items():
+                for partition in topic.partitions.values():
+                    for broker in found.keys() & set(partition.replicas):
+                        found[broker][name] += 1
+            return HeldSeen(at, found)
 
         return await self._run("list_topics", call)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rackspan.api.conditions import (
     COMPLIANT,
     CONNECTED,
+    DRAINED,
     RACKS_IN_SYNC,
     SCANNED,
     STALLED,
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from rackspan.reconcile.ports import ObjectRef
     from rackspan.reconcile.worker import Outcome
 
-_GOOD_WHEN_TRUE = (COMPLIANT, CONNECTED, RACKS_IN_SYNC, SCANNED)
+_GOOD_WHEN_TRUE = (COMPLIANT, CONNECTED, RACKS_IN_SYNC, SCANNED, DRAINED)
 
 
 def announcements(
@@ -41,7 +42,7 @@ def announcements(
         if now is None or (was is not None and was.status == now.status):
             continue
         if now.status == ConditionStatus.FALSE:
-            yield Announcement(about, now.reason, now.message, warning=True)
+            yield Announcement(about, now.reason, now.message, warning=now.reason != Reason.DRAINING)
         elif now.status == ConditionStatus.TRUE and was is not None:
             yield Announcement(about, now.reason, now.message)
 

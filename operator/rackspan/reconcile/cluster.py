@@ -14,7 +14,7 @@ from rackspan.metrics import forget_topology
 from rackspan.reconcile.announce import announcements
 from rackspan.reconcile.failures import Failure, FailureError
 from rackspan.reconcile.lookout import Lookout
-from rackspan.reconcile.measuring import measure, measure_look
+from rackspan.reconcile.measuring import measure, measure_drains, measure_look
 from rackspan.reconcile.ports import ObjectRef
 from rackspan.reconcile.scans.outcome import with_scans
 from rackspan.reconcile.scene import Scene
@@ -110,7 +110,7 @@ class ClusterReconciler:
     async def _write_status(self) -> None:
         inventory, scene = self._tools.inventory, self._lookout.scene
         topics = [inventory.topics[key] for key in inventory.topics_of(self._key) if key in inventory.topics]
-        situation = Situation(scene, self._lookout.racks, topics)
+        situation = Situation(scene, self._lookout.racks, topics, self._lookout.held)
         topology = inventory.topologies.get(self._key)
         if topology is None:
             forget_topology(str(self._key))
@@ -120,6 +120,7 @@ class ClusterReconciler:
         now = datetime.now(UTC)
         status = topology_status(topology, situation, now)
         measure(str(self._key), situation, ready=is_true(status.conditions, READY))
+        measure_drains(str(self._key), status)
         status = with_scans(topology, status, inventory.scans.get(self._key), now)
         ref = ObjectRef(KIND, topology.key, topology.meta.uid)
         written = await self._tools.statuses.write(ref, topology.status.to_dict(), status.to_dict())

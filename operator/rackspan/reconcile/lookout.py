@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rackspan.api.meta import ObjectKey
     from rackspan.api.racktopology import RackTopology
     from rackspan.core.topology import RackPath
-    from rackspan.reconcile.ports import ClusterSeen, KafkaAdmin
+    from rackspan.reconcile.ports import ClusterSeen, HeldSeen, KafkaAdmin
     from rackspan.reconcile.racks import RackView
     from rackspan.reconcile.tools import Tools
 
@@ -26,6 +26,8 @@ _log = logging.getLogger("rackspan.reconcile")
 
 _POLL_SECONDS = 5.0
 """How often each cluster, not each topic, is asked for its brokers."""
+_DRAIN_SECONDS = 15.0
+"""How old a count of what is left on a drained broker may be: each is a Metadata call over all topics."""
 _DEBOUNCE_SECONDS = 0.2
 """A rollout or a relabelled zone is many events."""
 _RETRY_FIRST_SECONDS = 1.0
@@ -44,6 +46,9 @@ class Lookout:
         self._key = key
         self._tools = tools
         self._session = Session(tools.kafka, tools.kube)
+        self.held: HeldSeen | None = None
+        """What Kafka last said of the brokers that are to be drained."""
+        self._held_asked = float("-inf")
         self._load: BrokerLoad | None = None
         self._min_insync: int | None = None
         self._places: dict[int, RackPath] = {}
@@ -125,6 +130,7 @@ class Lookout:
         self._places = last_seen(self._places, topology.status, self._load.holders)
         self.racks = rack_view(topology, inventory.nodes, inventory.pods.values(), seen.brokers, self._places)
         self._places |= self.racks.places
+        await self._look_at_drains(admin, topology)
         return Scene(
             self._key,
             topology.spec,
@@ -134,6 +140,18 @@ class Lookout:
             self._tools.placers,
             self._min_insync,
         )
+
+    async def _look_at_drains(self, admin: KafkaAdmin, topology: RackTopology) -> None:
+        """Count anew what is left on brokers that are to be emptied: people take away what is said to be empty."""
+        racks = self.racks.rows if self.racks else ()
+        drained = {row.id for row in racks if row.draining}.union(topology.spec.drain_brokers)
+        now = asyncio.get_running_loop().time()
+        fresh = now - self._held_asked < min(_DRAIN_SECONDS, self._tools.resync_seconds)
+        if not drained:
+            self.held = None
+        elif self.held is None or self.held.replicas.keys() != drained or not fresh:
+            self.held = await admin.held(drained)
+            self._held_asked = now
 
     async def _ask(self, topology: RackTopology, *, fresh_secrets: bool) -> tuple[KafkaAdmin, ClusterSeen]:
         """Who is there. A client that gets no answer gives way to a new one before Kafka is said to be away."""

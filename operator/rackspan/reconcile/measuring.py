@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from rackspan import metrics
-from rackspan.api.conditions import COMPLIANT, READY, STALLED, ConditionStatus, find_condition, is_true
+from rackspan.api.conditions import COMPLIANT, DRAINED, READY, STALLED, ConditionStatus, find_condition, is_true
 from rackspan.reconcile.scene import Scene
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from prometheus_client import Gauge
 
     from rackspan.api.kafkatopic import KafkaTopic
+    from rackspan.api.racktopology import RackTopologyStatus
     from rackspan.reconcile.failures import Failure
     from rackspan.reconcile.racks import BrokerRow
     from rackspan.reconcile.situation import Situation
@@ -48,6 +49,17 @@ def measure(topology: str, situation: Situation, *, ready: bool) -> None:
     metrics.NON_COMPLIANT_TOPICS.labels(topology).set(situation.counts.non_compliant)
     moves = (topic.status.compliance.moves for topic in situation.topics if topic.status.compliance)
     metrics.MOVES_NEEDED.labels(topology).set(sum(number or 0 for number in moves))
+
+
+def measure_drains(topology: str, status: RackTopologyStatus) -> None:
+    """Set the gauge of what is left to drain; there is none where that is not known."""
+    metrics.DRAIN_REPLICAS_LEFT.remove_by_labels({"topology": topology})
+    condition = find_condition(status.conditions, DRAINED)
+    if condition is None or condition.status == ConditionStatus.UNKNOWN:
+        return
+    for drain in status.drains:
+        if drain.replicas is not None:
+            metrics.DRAIN_REPLICAS_LEFT.labels(topology, drain.target).set(drain.replicas.total)
 
 
 def topic_state(topic: KafkaTopic) -> str:

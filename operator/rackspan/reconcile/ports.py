@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
+    from datetime import datetime
 
     from rackspan.api.meta import ObjectKey
     from rackspan.api.racktopology import KafkaSpec
@@ -65,6 +66,14 @@ class LoadSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldSeen:
+    """What brokers held at a moment: replicas by topic, of every topic that Kafka shows, for each broker asked for."""
+
+    at: datetime
+    replicas: Mapping[int, Mapping[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
 class NewTopic:
     """A topic to create. `assignment` is None where the placer leaves the choice to Kafka."""
 
@@ -101,6 +110,7 @@ class KafkaAdmin(Protocol):
 
     async def cluster(self) -> ClusterSeen: ...
     async def load(self) -> LoadSeen: ...
+    async def held(self, brokers: Collection[int]) -> HeldSeen: ...
     async def default_min_insync(self, brokers: Sequence[int]) -> int | None: ...
     async def topics(self, names: Collection[str]) -> Mapping[str, TopicSeen | Failure | None]: ...
     async def configs(self, names: Collection[str]) -> Mapping[str, TopicConfigSeen]: ...

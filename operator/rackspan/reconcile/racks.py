@@ -54,6 +54,11 @@ class BrokerRow:
     problem: Failure | None = None
     """Why the rack is not known."""
 
+    @property
+    def draining(self) -> bool:
+        """Whether the topology says that it shall hold nothing."""
+        return not self.eligible
+
 
 @dataclass(frozen=True)
 class RackView:

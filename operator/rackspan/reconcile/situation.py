@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from rackspan.api.conditions import (
     COMPLIANT,
     CONNECTED,
+    DRAINED,
     RACKS_IN_SYNC,
     READY,
     RECONCILING,
@@ -25,6 +26,7 @@ from rackspan.api.racktopology import BrokerCount, BrokerStatus, LevelCount, Rac
 from rackspan.api.reasons import Reason
 from rackspan.core.topology import format_rack
 from rackspan.core.words import plural
+from rackspan.reconcile import drains
 from rackspan.reconcile.failures import Failure, Remedy
 from rackspan.reconcile.scene import Scene
 
@@ -34,9 +36,11 @@ if TYPE_CHECKING:
 
     from rackspan.api.kafkatopic import KafkaTopic
     from rackspan.api.racktopology import RackTopology, RackTopologyStatus
+    from rackspan.reconcile.ports import HeldSeen
     from rackspan.reconcile.racks import BrokerRow, RackView
 
 _TRUE, _FALSE, _UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
+_NOT_LOOKED_AT = Failure(Reason.WAITING, "the spec has changed, and Kafka has not been asked since", Remedy.RETRY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,8 @@ class Situation:
     scene: Scene | Failure
     racks: RackView | None
     topics: Sequence[KafkaTopic]
+    held: HeldSeen | None = None
+    """What Kafka says of the brokers that are to be drained."""
 
     @property
     def counts(self) -> TopicCounts:
@@ -108,6 +114,7 @@ def topology_status(topology: RackTopology, situation: Situation, now: datetime)
     else:
         conditions.set(READY, _FALSE, problem.reason, problem.message)
     conditions.abnormal(problem)
+    status = _with_drains(topology, status, situation, conditions)
     return replace(
         status,
         observed_generation=topology.meta.generation,
@@ -115,6 +122,23 @@ def topology_status(topology: RackTopology, situation: Situation, now: datetime)
         plan=situation.plan,
         conditions=conditions.all,
     )
+
+
+def _with_drains(
+    topology: RackTopology, status: RackTopologyStatus, situation: Situation, conditions: _Conditions
+) -> RackTopologyStatus:
+    """While Kafka is away the last counts stay, with their time, and it is not known whether anything is drained."""
+    if not topology.spec.drain_brokers and not topology.spec.drain_racks:
+        conditions.remove(DRAINED)
+        return replace(status, drains=(), drain_summary=None)
+    scene = situation.scene
+    if isinstance(scene, Failure) or scene.spec != topology.spec:
+        why = scene if isinstance(scene, Failure) else _NOT_LOOKED_AT
+        conditions.set(DRAINED, _UNKNOWN, why.reason, why.message)
+        return replace(status, drain_summary="unknown")
+    found = drains.drains_of(scene, situation.held, situation.topics)
+    conditions.set(DRAINED, *drains.told(found))
+    return replace(status, drains=drains.kept(found), drain_summary=drains.summary(found))
 
 
 class _Conditions:
@@ -128,13 +152,16 @@ class _Conditions:
     def set(self, kind: str, status: ConditionStatus, reason: Reason, message: str) -> None:
         self.all = set_condition(self.all, kind, status, reason, message, generation=self._generation, now=self._now)
 
+    def remove(self, kind: str) -> None:
+        self.all = remove_condition(self.all, kind)
+
     def abnormal(self, problem: Failure | None) -> None:
         retrying = problem is not None and problem.remedy is Remedy.RETRY
         for kind, on in ((RECONCILING, retrying), (STALLED, problem is not None and not retrying)):
             if on and problem is not None:
                 self.set(kind, _TRUE, problem.reason, problem.message)
             else:
-                self.all = remove_condition(self.all, kind)
+                self.remove(kind)
 
 
 def _problem(topology: RackTopology, scene: Scene | Failure, racks: RackView | None) -> Failure | None:
@@ -213,6 +240,7 @@ def _broker(row: BrokerRow) -> BrokerStatus:
         reported_rack=row.reported_rack,
         online=row.online,
         drift=row.drift,
+        draining=row.draining or None,
     )
 
 

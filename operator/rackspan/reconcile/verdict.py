@@ -168,7 +168,7 @@ def _not_there_yet(outcome: Outcome) -> Failure:
 def _judge(topic: KafkaTopic, seen: TopicSeen, scene: Scene, plan: TopicPlan | None) -> _Judgement:
     spec = topic.spec
     if spec.placement.assignment:
-        return _judge_explicit(spec, seen)
+        return _judge_explicit(spec, seen, scene)
     try:
         found = judged(spec, seen.replicas, scene)
     except FailureError as error:
@@ -222,7 +222,7 @@ def _sentence(finding: core.Finding) -> str:
             return f"broker {finding.domain} is listed twice"
 
 
-def _judge_explicit(spec: KafkaTopicSpec, seen: TopicSeen) -> _Judgement:
+def _judge_explicit(spec: KafkaTopicSpec, seen: TopicSeen, scene: Scene) -> _Judgement:
     found = against_assignment(spec.placement.assignment, seen.replicas)
     samples = tuple(
         Finding(
@@ -233,6 +233,10 @@ def _judge_explicit(spec: KafkaTopicSpec, seen: TopicSeen) -> _Judgement:
         for index in found.different[:MAX_SAMPLES]
     )
     compliance = ComplianceStatus(len(seen.replicas), len(found.different), found.moves, samples)
+    drained = {row.id for row in scene.racks.rows if row.draining}
+    kept = [(index, row) for index, row in enumerate(spec.placement.assignment) if not drained.isdisjoint(row)]
+    if kept:
+        return _holding_up(compliance, kept, drained, {*found.different})
     if not found.different:
         return _Judgement(compliance, _Told(_TRUE, Reason.COMPLIANT, "replicas are where the assignment puts them"))
     return _Judgement(
@@ -244,6 +248,27 @@ def _judge_explicit(spec: KafkaTopicSpec, seen: TopicSeen) -> _Judgement:
             f"differ{'s' * (len(found.different) == 1)} from the assignment; {plural(found.moves, 'replica')} "
             f"would have to move; partition {samples[0].partition}: {samples[0].reason}",
         ),
+    )
+
+
+def _holding_up(
+    compliance: ComplianceStatus, kept: Sequence[tuple[int, Sequence[int]]], drained: set[int], different: set[int]
+) -> _Judgement:
+    """The verdict on an assignment that keeps replicas where the topology wants none."""
+    brokers = sorted({broker for _, row in kept for broker in row} & drained)
+    samples = [
+        Finding(index, f"the assignment {_ids(row)} names a broker that is to be drained") for index, row in kept
+    ]
+    told = _Told(
+        _FALSE,
+        Reason.HOLDS_UP_DRAIN,
+        f"the assignment keeps {plural(sum(broker in drained for _, row in kept for broker in row), 'replica')} on "
+        f"brokers that the topology is to drain ({', '.join(map(str, brokers[:_MAX_NAMED]))}): "
+        "change spec.placement.assignment, or end the drain",
+    )
+    wrong = different | {index for index, _ in kept if index < compliance.partitions}
+    return _Judgement(
+        replace(compliance, non_compliant=len(wrong), samples=(*samples, *compliance.samples)[:MAX_SAMPLES]), told
     )
 
 

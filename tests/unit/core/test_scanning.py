@@ -132,6 +132,18 @@ def test_an_assignment_overrides_the_spread():
     assert found.moves_of.tolist() == [0, 1]
 
 
+def test_an_assignment_to_a_drained_broker_holds_up_the_drain():
+    rows = partitions(([1, 2, 3],), ([3, 5, 6],))
+    wish = Expectation(assignment=((1, 2, 3), (3, 5, 6)))
+    drained = truth(b1={"draining": True})
+    assert told(drained, rows, wish) == [(Rule.REPLICA_ON_DRAINED_BROKER, 0, 1, 0, 0)]
+    found = examine(drained, rows, np.array([1]), Expectations({"orders": wish}))
+    assert found.broken.tolist() == [True, False]
+    (facts,) = found.findings.facts(rows.names, drained.tree)
+    assert message(facts) == "broker 1 is drained, and the explicit assignment keeps a replica there"
+    assert fix(facts) == "take broker 1 off the topic's explicit assignment"
+
+
 def test_topics_without_an_object_are_told_of_where_there_are_objects():
     rows = partitions(([1, 3, 5],), ([2, 4, 6], None, None, 1), names=("orders", "__consumer_offsets"))
     assert told(truth(), rows) == []

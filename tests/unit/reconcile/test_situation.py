@@ -8,7 +8,7 @@ from tests.unit.reconcile.scenes import CLUSTER, LEVELS, NOON, SIX, scene, topic
 from rackspan.api.conditions import find_condition
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.failures import Failure, Remedy
-from rackspan.reconcile.ports import BrokerSeen
+from rackspan.reconcile.ports import BrokerSeen, HeldSeen
 from rackspan.reconcile.racks import PodFacts, rack_view
 from rackspan.reconcile.situation import Situation, topology_status
 
@@ -143,6 +143,43 @@ def test_a_level_that_no_broker_rack_reaches_is_told():
     status = status_of(where)
     assert told(status, "Ready") == ("False", "EmptyLevel")
     assert "no broker has a rack: each broker.rack ends above it" in find_condition(status.conditions, "Ready").message
+
+
+def asking_for(spec):
+    return replace(topology(), spec=scene(**spec).spec)
+
+
+def drained(left, spec, now=NOON, about=None, where=None):
+    where = where or scene(**spec)
+    held = left if left is None else HeldSeen(NOON, {0: left})
+    about = about or asking_for(spec)
+    return topology_status(
+        about, Situation(where, scene().racks if isinstance(where, Failure) else where.racks, (), held), now
+    )
+
+
+def test_a_drain_is_a_condition_while_it_is_asked_for():
+    spec = {"drainBrokers": [0]}
+    busy = drained({"t": 2}, spec)
+    assert told(busy, "Drained") == ("False", "Draining")
+    assert told(busy, "Ready") == ("True", "InSync")
+    assert busy.drain_summary == "0 of 1 drained, 2 replicas left"
+    assert [broker.draining for broker in busy.brokers] == [True, *[None] * 5]
+    about = replace(asking_for(spec), status=busy)
+    assert told(drained({}, spec, about=about), "Drained") == ("True", "Drained")
+    ended = status_of(scene(), about=replace(topology(), status=busy))
+    assert told(ended, "Drained") is ended.drain_summary is None
+    assert ended.drains == ()
+
+
+def test_nothing_is_drained_while_kafka_is_away_or_the_spec_is_newer_than_the_answer():
+    spec = {"drainBrokers": [0]}
+    before = drained({}, spec)
+    about = replace(asking_for(spec), status=before)
+    away = drained({}, spec, LATER, about, AWAY)
+    assert told(away, "Drained") == ("Unknown", "KafkaUnreachable")
+    assert away.drains == before.drains, "with the time at which they were seen"
+    assert told(drained({}, spec, LATER, about, scene()), "Drained") == ("Unknown", "Waiting")
 
 
 def test_looking_again_changes_nothing():

@@ -190,6 +190,18 @@ def test_a_difference_to_an_assignment_is_told():
     assert "partition 0: replicas are [1, 0], the assignment says [0, 1]" in sentence(status)
 
 
+def test_an_assignment_to_a_broker_that_is_to_be_drained_says_that_it_holds_that_up():
+    wanted = topic(partitions=2, replicationFactor=2, placement={"assignment": [[0, 1], [1, 2]]})
+    status = concluded(outcome(wanted, ((0, 1), (1, 2))), scene(EVEN, drainBrokers=[0]))
+    assert told(status, "Compliant") == told(status, "Ready") == ("False", "HoldsUpDrain")
+    assert (status.compliance.non_compliant, status.compliance.moves) == (1, 0)
+    assert status.compliance.samples[0].partition == 0
+    assert sentence(status) == (
+        "the assignment keeps 1 replica on brokers that the topology is to drain (0): "
+        "change spec.placement.assignment, or end the drain"
+    )
+
+
 def test_what_cannot_be_judged_is_unknown():
     status = concluded(outcome(topic(), ((0, 1, 6), *FAIR[1:])), scene({**EVEN, 6: None}))
     assert told(status, "Compliant") == ("Unknown", "MissingRacks")

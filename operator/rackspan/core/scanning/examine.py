@@ -117,7 +117,7 @@ def _replication_factor(partitions: Partitions, expectation: Expectation) -> Fin
 
 def _compliance(truth: Truth, partitions: Partitions, expectation: Expectation) -> tuple[Compliance, Findings]:
     if expectation.assignment:
-        return _against_assignment(partitions, expectation.assignment)
+        return _against_assignment(truth, partitions, expectation.assignment)
     tree = truth.tree.selected(expectation.include, expectation.exclude)
     verdict = judge(tree, partitions.replicas, expectation.spread)
     return verdict, _spread(truth, partitions, verdict)
@@ -148,17 +148,30 @@ def _spread(truth: Truth, partitions: Partitions, verdict: Compliance) -> Findin
     )
 
 
-def _against_assignment(partitions: Partitions, assignment: Sequence[Sequence[int]]) -> tuple[Compliance, Findings]:
-    broken, moves = np.zeros(len(partitions), dtype=bool), np.zeros(len(partitions), dtype=np.int64)
+def _against_assignment(
+    truth: Truth, partitions: Partitions, assignment: Sequence[Sequence[int]]
+) -> tuple[Compliance, Findings]:
+    """Hold replicas against an explicit assignment, and that one against the brokers that shall hold nothing."""
+    different, moves = np.zeros(len(partitions), dtype=bool), np.zeros(len(partitions), dtype=np.int64)
+    kept = []
     for at, (number, row) in enumerate(zip(partitions.number.tolist(), partitions.replicas.tolist(), strict=True)):
         if number < len(assignment):
             held = [broker for broker in row if broker != NONE]
-            broken[at] = held != list(assignment[number])
+            different[at] = held != list(assignment[number])
             moves[at] = len(set(assignment[number]) - set(held))
-    wrong = np.flatnonzero(broken)
+            kept += [(at, broker) for broker in assignment[number] if broker in truth.drained]
+    wrong = np.flatnonzero(different)
     reason = np.full(len(wrong), _DIFFERS, dtype=np.int64)
-    found = _rows_about(Rule.NOT_COMPLIANT, partitions, wrong, moves=moves[wrong], reason=reason)
-    return Compliance(broken, moves, {}, np.zeros(len(partitions), dtype=bool)), found
+    rows, brokers = np.array(kept, dtype=np.int64).reshape(-1, 2).T
+    found = [
+        _rows_about(Rule.NOT_COMPLIANT, partitions, wrong, moves=moves[wrong], reason=reason),
+        _rows_about(
+            Rule.REPLICA_ON_DRAINED_BROKER, partitions, rows, broker=brokers, reason=np.full_like(rows, _DIFFERS)
+        ),
+    ]
+    broken = different.copy()
+    broken[rows] = True
+    return Compliance(broken, moves, {}, np.zeros(len(partitions), dtype=bool)), Findings.joined(found)
 
 
 def _insync(

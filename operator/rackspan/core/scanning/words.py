@@ -59,6 +59,8 @@ def message(facts: Facts) -> str:
     """What is wrong, without the topic and the partition, which are told beside it."""
     if facts.rule is Rule.UNDER_REPLICATED and facts.broker is not None:
         return f"broker {facts.broker} lags"
+    if facts.rule is Rule.REPLICA_ON_DRAINED_BROKER and facts.reason == ASSIGNMENT_DIFFERS:
+        return f"broker {facts.broker} is drained, and the explicit assignment keeps a replica there"
     text = _COMPLIANCE[facts.reason or ""] if facts.rule is Rule.NOT_COMPLIANT else _MESSAGES[facts.rule]
     return _filled(text, facts)
 
@@ -67,6 +69,8 @@ def fix(facts: Facts) -> str:
     """What would mend it."""
     if facts.rule is Rule.UNDER_REPLICATED and facts.broker is not None:
         return f"bring back, or relieve, broker {facts.broker}"
+    if facts.rule is Rule.REPLICA_ON_DRAINED_BROKER and facts.reason == ASSIGNMENT_DIFFERS:
+        return f"take broker {facts.broker} off the topic's explicit assignment"
     if facts.rule is Rule.NOT_COMPLIANT and not facts.moves:
         return "rackspan plan: another order of the same replicas, nothing to copy"
     return _filled(_FIXES[facts.rule], facts)

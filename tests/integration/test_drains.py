@@ -1,0 +1,104 @@
+"""Emptying brokers and racks by the runbook of docs/operations.md: nothing is called empty that is not."""
+
+import json
+
+import pytest
+from dev.kafka_cluster import KafkaCluster
+from tests.integration.support import Topics, condition
+
+REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture(scope="module")
+def own_kafka(processes, kafka_distribution):
+    """Three brokers in two zones, on which nobody else has topics."""
+    cluster = KafkaCluster.start(
+        processes.directory / "drained-kafka", processes, kafka_distribution, ["/a", "/b", "/b"]
+    )
+    yield cluster
+    cluster.destroy()
+
+
+def _drained(objects, status, reason):
+    return objects.until_topology("Drained", status, reason)
+
+
+def _drain(topology, target):
+    return next(drain for drain in topology["status"]["drains"] if drain["target"] == target)
+
+
+@pytest.fixture
+def fleet(objects, own_kafka, operator):
+    """A topic of every kind, all of them on broker 0."""
+    topics = Topics(own_kafka.admin())
+    objects.create_topology(own_kafka.bootstrap(), rackSource="Broker", brokers=None, levels=[{"name": "zone"}])
+    objects.until_topology()
+    one = {"partitions": 1, "replicationFactor": 1}
+    for name in ("planned", "stuck", "fixed", "bare"):
+        topics.create(objects.kafka_name(name), [[0]])
+    topics.create("__internal", [[0]])
+    objects.create_topic("planned", **one)
+    objects.create_topic("stuck", placement={"brokers": {"include": ["0"]}}, **one)
+    objects.create_topic("fixed", placement={"assignment": [[0]]}, **one)
+    for name in ("planned", "stuck", "fixed"):
+        objects.until_ready(name)
+    return objects
+
+
+def test_a_drain_is_over_when_kafka_shows_nothing_and_not_before(
+    fleet, own_kafka, operator, kubectl, promise, tmp_path
+):
+    fleet.change_topology(drainBrokers=[77])
+    promise.kept_by(_drained(fleet, "False", "UnknownBroker"), "Drained")
+    fleet.change_topology(drainBrokers=None, drainRacks=["/eu"])
+    promise.kept_by(_drained(fleet, "False", "UnknownRack"), "Drained")
+
+    fleet.change_topology(drainRacks=["/a"], drainBrokers=[0])
+    left = {"total": 5, "managed": 2, "explicit": 1, "unmanaged": 1, "internal": 1}
+    waits = ["ExplicitAssignment", "Infeasible", "InternalTopic", "NotManaged", "PlanPending"]
+
+    def all_told(found):
+        blocks = [block["reason"] for drain in found["status"].get("drains", ()) for block in drain.get("blocks", ())]
+        return blocks == 2 * waits
+
+    told = fleet.until("RackTopology", "kafka", all_told, "to tell what each replica waits for")
+    for target in ("0", "/a"):
+        assert _drain(told, target)["replicas"] == left
+        assert _drain(told, target)["observedAt"]
+    assert condition(told, "Drained")["reason"] == "Draining"
+    assert told["status"]["brokers"][0]["draining"] is True
+    assert "draining" not in told["status"]["brokers"][1]
+    shown = kubectl("get", "racktopology", "kafka", f"--namespace={fleet.namespace}")
+    assert "0 of 2 drained, 10 replicas left" in shown
+    holding = fleet.until_not_ready("fixed", "HoldsUpDrain")
+    assert condition(holding, "Compliant")["status"] == "False"
+    label = f"{fleet.namespace}/kafka"
+    assert operator.metric("rackspan_drain_replicas_left", topology=label, domain="/a") == 5
+
+    fleet.change_topic("fixed", placement={"assignment": [[2]]})
+    fleet.change_topic("stuck", placement=None)
+    for name in ("fixed", "stuck", "planned"):
+        fleet.until_not_ready(name, "PlanPending")
+    names = [fleet.kafka_name(name) for name in ("planned", "stuck", "fixed", "bare")]
+    _move(own_kafka, tmp_path, [*names[:2], *names[3:]])
+    told = fleet.until(
+        "RackTopology", "kafka", lambda found: _drain(found, "0").get("replicas", {}).get("total") == 2, "to count down"
+    )
+    assert condition(told, "Drained")["status"] == "False", "an explicit one and an internal one are left"
+    _move(own_kafka, tmp_path, [names[2], "__internal"])
+    kubectl("wait", f"--namespace={fleet.namespace}", "--for=condition=Drained", "racktopology/kafka", "--timeout=30s")
+    done = fleet.topology()
+    assert [drain["drained"] for drain in done["status"]["drains"]] == [True, True]
+    assert operator.metric("rackspan_drain_replicas_left", topology=label) == 0
+    fleet.change_topology(drainRacks=None, drainBrokers=None)
+    fleet.until("RackTopology", "kafka", lambda found: condition(found, "Drained") is None, "to be done with draining")
+
+
+def _move(kafka, folder, names):
+    """Move single partitions to broker 2, as a person does."""
+    file = folder / "moves.json"
+    rows = [{"topic": name, "partition": 0, "replicas": [2]} for name in names]
+    file.write_text(json.dumps({"version": 1, "partitions": rows}))
+    kafka.tool(REASSIGN, "--reassignment-json-file", str(file), "--execute")
