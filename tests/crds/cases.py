@@ -629,6 +629,12 @@ TOPOLOGY_CASES = [
         ],
     ),
     _topology(
+        "spec.sharedWith[]",
+        "An entry of sharedWith is a namespace's name, which consists of lower-case letters, digits and inner hyphens.",
+        accepted=[{"sharedWith": ["bank", "team-2"]}],
+        rejected=[{"sharedWith": ["Bank"]}, {"sharedWith": ["bank/prod"]}, {"sharedWith": ["-a"]}],
+    ),
+    _topology(
         "spec.internalTopics[]",
         "An entry of internalTopics is the full name of a topic.",
         accepted=[{"internalTopics": ["__consumer_offsets"]}, {"internalTopics": []}],

@@ -81,6 +81,7 @@ FULL_TOPOLOGY: JsonObject = {
         },
         "adoption": "Allowed",
         "internalTopics": ["__consumer_offsets"],
+        "sharedWith": ["bank"],
         "defaults": {
             "placer": "Striped",
             "durability": {"minDomains": {"zone": 2}, "tolerate": {"zone": 1}},

@@ -1,7 +1,8 @@
 """Whose topic it is: adoption, pause, two objects for one topic, and what happens when objects go."""
 
 import pytest
-from tests.integration.support import a_second_after, condition, message, until
+from dev.nodes import LEVELS
+from tests.integration.support import Objects, a_second_after, condition, message, until
 
 # -- adoption --------------------------------------------------------------------------------------------------------
 
@@ -146,19 +147,24 @@ def test_an_object_that_lost_deletes_nothing(shop, topics):
     assert topics.exists(name)
 
 
-def test_two_topologies_of_one_kafka_do_not_share_a_topic(topology, shop, topics):
-    """Each namespace with a topology of its own is the default way to share a cluster."""
-    name = shop.kafka_name("orders")
-    shop.create_topic("orders", config={"retention.ms": 60_000})
-    shop.until_ready("orders")
-    until(a_second_after(shop.topic("orders")), what="another creation timestamp")
-    topology.create_topic("claim", topicName=name, config={"retention.ms": 70_000}, deletionPolicy="Delete")
-    loser = topology.until_stalled("claim", "TopicConflict")
-    assert f"{shop.namespace}/orders" in message(loser, "Stalled")
-    topics.until_config(name, {"retention.ms": "60000"})
-    topology.delete("KafkaTopic", "claim")
-    topology.until_gone("KafkaTopic", "claim")
-    assert topics.exists(name)
+def test_a_stranger_s_topology_keeps_nobody_from_a_topic_unless_both_say_that_they_share_the_cluster(
+    topology, topics, kafka, namespace_factory
+):
+    stranger = Objects(topology.api, namespace_factory())
+    levels = [{"name": name} for name in LEVELS]
+    stranger.create_topology(kafka.bootstrap(), levels=levels, rackSource="Broker", brokers=None)
+    stranger.until_topology()
+    name = topology.kafka_name("orders")
+    stranger.create_topic("claim", topicName=name)
+    older = stranger.until_ready("claim")
+    until(a_second_after(older), what="another creation timestamp")
+    topology.create_topic("orders")
+    topology.until_ready("orders")
+    topology.change_topology(sharedWith=[stranger.namespace])
+    stranger.change_topology(sharedWith=[topology.namespace])
+    told = message(topology.until_stalled("orders", "TopicConflict"))
+    assert stranger.namespace not in told
+    assert "claim" not in told
 
 
 # -- deletion --------------------------------------------------------------------------------------------------------

@@ -304,7 +304,8 @@ class RackTopologySpec:
     """How to reach the Kafka cluster, and where its brokers' racks come from.
 
     `levels` are top first. `rack_aliases` maps the flat ids that Kafka reports to rack paths. `drain_racks` are rack
-    paths. `internal_topics` are the internal topics that KafkaTopics may be about.
+    paths. `internal_topics` are the internal topics that KafkaTopics may be about. `shared_with` are namespaces that
+    have RackTopologies for the same Kafka cluster.
     """
 
     kafka: KafkaSpec
@@ -318,6 +319,7 @@ class RackTopologySpec:
     allowed_namespaces: AllowedNamespaces = AllowedNamespaces()
     adoption: Adoption = Adoption.OWN
     internal_topics: tuple[str, ...] = ()
+    shared_with: tuple[str, ...] = ()
     defaults: TopicDefaults = TopicDefaults()
     compliance: ComplianceScanSpec | None = None
 

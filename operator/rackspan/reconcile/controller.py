@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from rackspan.api.kafkatopic import KafkaTopic
     from rackspan.api.meta import ObjectKey
+    from rackspan.api.racktopology import RackTopology
     from rackspan.reconcile.inventory import Inventory
     from rackspan.reconcile.tools import Tools
 
@@ -174,10 +175,17 @@ class Controller:
         if self._generations.get(topology.key) != shape:
             self._generations[topology.key] = shape
             loop.look_again()
+            self._wake_namesakes(topology)
         scanned = (*shape, topology.meta.annotations.get(SCAN_NOW), fingerprint(topology))
         if self._scan_shapes.get(topology.key) != scanned:
             self._scan_shapes[topology.key] = scanned
             self._scans.wake()
+
+    def _wake_namesakes(self, topology: RackTopology) -> None:
+        """Objects of topologies that it shares its cluster with may have come to stand for one topic with its own."""
+        if topology.spec.shared_with:
+            topics = map(self.inventory.topics.get, self.inventory.topics_of(topology.key))
+            self._wake([topic for topic in topics if topic is not None])
 
     def topology_gone(self, body: Mapping[str, Any]) -> None:
         """Deleted. Its topics are told; Kafka is left alone."""

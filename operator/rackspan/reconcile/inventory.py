@@ -53,14 +53,25 @@ class Inventory:
         return [topic for topic in found if topic.topology == topology]
 
     def claims(self, topic: KafkaTopic) -> Collection[KafkaTopic]:
-        """All objects, this one among them, for one topic of one Kafka cluster, through whichever topology they go."""
-        cluster = self._cluster_of(topic.topology)
+        """All objects, this one among them, for one topic of one Kafka cluster, as far as their topologies share it."""
         found = (self.topics[key] for key in self._claims.get(topic.topic_name, ()))
-        return [
-            claim
-            for claim in found
-            if claim.topology == topic.topology or (cluster and self._cluster_of(claim.topology) == cluster)
-        ]
+        return [claim for claim in found if self._share(topic.topology, claim.topology)]
+
+    def _share(self, one: ObjectKey, other: ObjectKey) -> bool:
+        """Whether two topologies lead to one Kafka cluster, and trust each other's namespaces to say so.
+
+        A cluster's id is what a server says of itself, and no secret: a stranger's proves nothing.
+        """
+        if one == other:
+            return True
+        cluster = self._cluster_of(one)
+        if not cluster or self._cluster_of(other) != cluster:
+            return False
+        return self._trusts(one, other.namespace) and self._trusts(other, one.namespace)
+
+    def _trusts(self, key: ObjectKey, namespace: str) -> bool:
+        topology = self.topologies.get(key)
+        return key.namespace == namespace or (topology is not None and namespace in topology.spec.shared_with)
 
     def leads_to(self, topology: ObjectKey, cluster_id: str) -> None:
         """Remember which Kafka cluster answers behind a topology."""

@@ -1,5 +1,7 @@
 """Who may use a topology, and which of several objects decides about one topic."""
 
+from dataclasses import replace
+
 import pytest
 from tests.unit.reconcile.scenes import known, topic, topology
 
@@ -105,17 +107,29 @@ def test_strangers_are_not_told_each_other_s_names():
     assert "KafkaTopic bank/secret" in rival(topic("a", namespace="kafka"), other).message
 
 
-def test_claims_go_by_kafka_cluster_and_not_by_topology():
+def rivals(*, ours=(), theirs=(), cluster="kafka-1", where="bank"):
+    """How many objects there are for a topic that is named through two topologies, as either of them sees it."""
     inventory = Inventory()
+    for namespace, name, trusted, leads_to in (("kafka", "prod", ours, "kafka-1"), (where, "copy", theirs, cluster)):
+        shown = topology(namespace=namespace, sharedWith=list(trusted))
+        known_as = replace(shown, meta=replace(shown.meta, name=name))
+        inventory.topologies[known_as.key] = known_as
+        if leads_to:
+            inventory.leads_to(known_as.key, leads_to)
     one = inventory.keep_topic(topic("one", topicName="orders"))
-    two = inventory.keep_topic(topic("two", topicName="orders", topologyRef={"namespace": "bank", "name": "prod"}))
+    two = inventory.keep_topic(topic("two", topicName="orders", topologyRef={"namespace": where, "name": "copy"}))
     other = inventory.keep_topic(topic("three", topicName="payments"))
-    assert [claim.key for claim in inventory.claims(one)] == [one.key]
-    inventory.leads_to(one.topology, "kafka-1")
-    inventory.leads_to(two.topology, "kafka-2")
-    assert [claim.key for claim in inventory.claims(one)] == [one.key]
-    inventory.leads_to(two.topology, "kafka-1")
-    assert {claim.key for claim in inventory.claims(one)} == {one.key, two.key}
+    assert [claim.key for claim in inventory.claims(other)] == [other.key]
+    found = len(inventory.claims(one))
+    assert len(inventory.claims(two)) == found, "it goes both ways"
     inventory.drop_topic(two.key)
     assert [claim.key for claim in inventory.claims(one)] == [one.key]
-    assert [claim.key for claim in inventory.claims(other)] == [other.key]
+    return found
+
+
+def test_topologies_of_one_cluster_share_topics_where_both_say_so_or_one_namespace_has_both():
+    assert rivals(ours=["bank"], theirs=["kafka"]) == 2
+    assert rivals(where="kafka") == 2
+    assert rivals() == rivals(ours=["bank"]) == rivals(theirs=["kafka"]) == 1
+    assert rivals(ours=["bank"], theirs=["kafka"], cluster="kafka-2") == 1
+    assert rivals(ours=["bank"], theirs=["kafka"], cluster=None) == 1
