@@ -18,7 +18,7 @@ def namespaced(secret):
         ("patch", "rackspan.dev", "racktopologies/status", "*"),
         *((verb, "", "pods", "*") for verb in ("list", "watch")),
         ("get", "", "secrets", secret),
-        ("create", "", "events", "*"),
+        *((verb, "", "events", "*") for verb in ("create", "patch")),
     }
 
 

@@ -89,7 +89,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
   verbs: [get]
 - apiGroups: [""]
   resources: [events]
-  verbs: [create]
+  verbs: [create, patch]
 {{- end }}
 
 {{/* What a scan does where RackTopologies are. */}}

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import logging
+import time
 from typing import TYPE_CHECKING, Any
 
 from rackspan.api.labels import GROUP, VERSION
+from rackspan.api.meta import ObjectKey
 from rackspan.api.times import timestamp
 from rackspan.kube.paths import EVENTS
 from rackspan.kube.rest import ConflictError, NotFoundError, Rest
+from rackspan.kube.series import Correlator
 from rackspan.metrics import EVENTS_DROPPED
 from rackspan.reconcile.failures import FailureError
 
@@ -28,6 +31,7 @@ class EventQueue:
     def __init__(self, rest: Rest) -> None:
         self._rest = rest
         self._queue: asyncio.Queue[Announcement] = asyncio.Queue(_MOST_WAITING)
+        self._correlator = Correlator()
 
     def put(self, announcement: Announcement) -> None:
         """Post it when there is time."""
@@ -41,8 +45,7 @@ class EventQueue:
         while True:
             announcement = await self._queue.get()
             try:
-                path = EVENTS.within(announcement.about.key.namespace)
-                await self._rest.post("create_event", path, _event(announcement))
+                await self._post(announcement)
             except (FailureError, NotFoundError, ConflictError) as error:
                 EVENTS_DROPPED.inc()
                 _log.warning("an Event could not be posted: %s", error)
@@ -50,10 +53,30 @@ class EventQueue:
                 EVENTS_DROPPED.inc()
                 _log.exception("an Event could not be posted")
 
+    async def _post(self, announcement: Announcement) -> None:
+        key, now = announcement.about.key, time.monotonic()
+        series = self._correlator.series(announcement, now)
+        known = self._correlator.last(series, now)
+        if known is not None:
+            again = {"count": known.count + 1, "lastTimestamp": _now(), "message": series.message[:_MESSAGE_LIMIT]}
+            try:
+                await self._rest.merge("patch_event", EVENTS.named(ObjectKey(key.namespace, known.name)), again)
+            except NotFoundError:
+                self._correlator.forget(series)
+            else:
+                self._correlator.posted(series, known.name, now)
+                return
+        made = await self._rest.post("create_event", EVENTS.within(key.namespace), _event(announcement, series.message))
+        self._correlator.posted(series, made["metadata"]["name"], now)
 
-def _event(announcement: Announcement) -> dict[str, Any]:
+
+def _now() -> str:
+    return timestamp(dt.datetime.now(dt.UTC))
+
+
+def _event(announcement: Announcement, message: str) -> dict[str, Any]:
     about = announcement.about
-    now = timestamp(dt.datetime.now(dt.UTC))
+    now = _now()
     return {
         "apiVersion": "v1",
         "kind": "Event",
@@ -67,7 +90,7 @@ def _event(announcement: Announcement) -> dict[str, Any]:
         },
         "type": "Warning" if announcement.warning else "Normal",
         "reason": announcement.reason,
-        "message": announcement.message[:_MESSAGE_LIMIT],
+        "message": message[:_MESSAGE_LIMIT],
         "source": {"component": "rackspan"},
         "reportingComponent": "rackspan.dev/operator",
         "firstTimestamp": now,

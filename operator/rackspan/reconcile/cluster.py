@@ -47,8 +47,12 @@ class ClusterReconciler:
         self._news = asyncio.Event()
 
     def look_again(self) -> None:
-        """The topology, a node or a broker pod changed."""
+        """The topology changed."""
         self._lookout.wake()
+
+    def places_changed(self) -> None:
+        """A node or a broker pod changed."""
+        self._lookout.places_changed()
 
     def topics_changed(self, keys: Iterable[ObjectKey]) -> None:
         """These KafkaTopics changed, or what they depend on did."""

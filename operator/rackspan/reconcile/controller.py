@@ -265,7 +265,7 @@ class Controller:
 
     def _look_everywhere(self) -> None:
         for loop, _ in self._loops.values():
-            loop.look_again()
+            loop.places_changed()
 
     def _look_for_pod(self, *pods: Any) -> None:
         for key, (loop, _) in self._loops.items():
@@ -279,7 +279,7 @@ class Controller:
                 and source.pod_selector.matches(pod.labels)
                 for pod in pods
             ):
-                loop.look_again()
+                loop.places_changed()
 
     # --- loops -------------------------------------------------------------------------------------------------------
 

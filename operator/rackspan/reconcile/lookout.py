@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from rackspan.api.reasons import Reason
 from rackspan.metrics import count_error
+from rackspan.reconcile.damping import Damping
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.racks import last_seen, rack_view
 from rackspan.reconcile.scene import BrokerLoad, Scene
 from rackspan.reconcile.session import Session
-from rackspan.reconcile.wake import woken
+from rackspan.reconcile.wake import happened
 
 if TYPE_CHECKING:
     from rackspan.api.meta import ObjectKey
@@ -29,7 +30,7 @@ _POLL_SECONDS = 5.0
 _DRAIN_SECONDS = 15.0
 """How old a count of what is left on a drained broker may be: each is a Metadata call over all topics."""
 _DEBOUNCE_SECONDS = 0.2
-"""A rollout or a relabelled zone is many events."""
+"""What is applied together arrives as several events."""
 _RETRY_FIRST_SECONDS = 1.0
 _RETRY_MAX_SECONDS = 15.0
 
@@ -57,6 +58,8 @@ class Lookout:
         self._resynced = float("-inf")
         self._failures = 0
         self._wake = asyncio.Event()
+        self._moved = asyncio.Event()
+        self._damping = Damping()
 
     @property
     def admin(self) -> KafkaAdmin | None:
@@ -64,15 +67,25 @@ class Lookout:
         return self._session.admin
 
     def wake(self) -> None:
-        """The topology, a node or a broker pod changed, or Kafka failed a call."""
+        """The topology changed, or Kafka failed a call."""
         self._wake.set()
+
+    def places_changed(self) -> None:
+        """A node or a broker pod changed. Where these go on changing, they are looked at ever less often."""
+        self._moved.set()
 
     async def wait(self) -> None:
         """Until there is a reason to look again."""
         pause = min(_POLL_SECONDS, self._tools.resync_seconds)
         if isinstance(self.scene, Failure):
             pause = min(_RETRY_MAX_SECONDS, _RETRY_FIRST_SECONDS * 2 ** min(self._failures, 5))
-        await woken(self._wake, pause, _DEBOUNCE_SECONDS)
+        if await happened(pause, self._wake, self._moved):
+            if not self._wake.is_set():
+                await happened(self._damping.delay(asyncio.get_running_loop().time()), self._wake)
+            if self._wake.is_set():
+                await asyncio.sleep(_DEBOUNCE_SECONDS)
+        self._wake.clear()
+        self._moved.clear()
 
     async def look(self) -> bool:
         """Observe anew. True where every topic has to be looked at: something changed, or it is time for a resync."""

@@ -13,3 +13,14 @@ async def woken(wake: asyncio.Event, pause: float, debounce: float) -> None:
     except TimeoutError:
         pass
     wake.clear()
+
+
+async def happened(seconds: float, *events: asyncio.Event) -> bool:
+    """Wait until any of these is set, so many seconds at most; whether one is."""
+    waiting = [asyncio.ensure_future(event.wait()) for event in events]
+    try:
+        done, _ = await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in waiting:
+            task.cancel()
+    return bool(done)

@@ -1,0 +1,96 @@
+"""What is said again is counted on the Event that said it first, so that what flaps does not flood a namespace."""
+
+import itertools
+
+import pytest
+from tests.unit.kube.recording import Answer, RecordingApi
+
+from rackspan.api.meta import ObjectKey
+from rackspan.kube.events import EventQueue
+from rackspan.kube.rest import Rest
+from rackspan.kube.series import COMBINED, MOST_REMEMBERED, MOST_SENTENCES, SERIES_SECONDS, Correlator
+from rackspan.reconcile.ports import Announcement, ObjectRef
+
+ORDERS = ObjectRef("KafkaTopic", ObjectKey("shop", "orders"), "uid-1")
+
+
+def said(message="Compliant", about=ORDERS, reason="NotCompliant"):
+    return Announcement(about, reason, message, warning=True)
+
+
+@pytest.fixture
+def api():
+    """Names what is created `orders.1`, `orders.2`, …; what is in `gone` is not there any more."""
+    numbers = itertools.count(1)
+    api = RecordingApi()
+    api.gone = set()
+
+    def answer(method, path):
+        if method == "POST":
+            return Answer(201, {"metadata": {"name": f"orders.{next(numbers)}"}})
+        return Answer(404, {"message": "gone"}) if path.rpartition("/")[2] in api.gone else Answer()
+
+    api.answer = answer
+    return api
+
+
+async def post(api, queue, *announcements):
+    sent = len(api.sent)
+    for announcement in announcements:
+        await queue._post(announcement)
+    return list(zip([method for method, _ in api.asked[sent:]], api.sent[sent:], strict=True))
+
+
+async def test_what_is_said_again_is_counted(api):
+    posted = await post(api, EventQueue(Rest(api)), said("a"), said("b"), said("a"), said("a"))
+    assert [method for method, _ in posted] == ["POST", "POST", "PATCH", "PATCH"]
+    assert [body["count"] for _, body in posted] == [1, 1, 2, 3]
+    assert api.asked[-1][1] == "/api/v1/namespaces/shop/events/orders.1"
+
+
+async def test_many_sentences_with_one_reason_share_an_event(api):
+    queue = EventQueue(Rest(api))
+    posted = await post(api, queue, *(said(str(number)) for number in range(50)))
+    assert [method for method, _ in posted] == ["POST"] * (MOST_SENTENCES + 1) + ["PATCH"] * (49 - MOST_SENTENCES)
+    assert posted[-1][1]["message"] == f"{COMBINED}49"
+    assert posted[-1][1]["count"] == 50 - MOST_SENTENCES
+
+
+async def test_an_event_that_is_gone_is_made_anew(api):
+    queue = EventQueue(Rest(api))
+    await post(api, queue, said())
+    api.gone.add("orders.1")
+    posted = await post(api, queue, said())
+    assert [method for method, _ in posted] == ["PATCH", "POST"]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        said(about=ObjectRef("KafkaTopic", ObjectKey("shop", "orders"), "uid-2")),
+        said(reason="Compliant"),
+        said("something else"),
+    ],
+)
+def test_another_object_another_reason_and_another_sentence_are_other_events(other):
+    correlator = Correlator()
+    correlator.posted(correlator.series(said(), 0), "orders.1", 0)
+    assert correlator.last(correlator.series(other, 1), 1) is None
+
+
+def test_after_ten_minutes_it_is_news_again():
+    correlator = Correlator()
+    for number in range(MOST_SENTENCES):
+        correlator.posted(correlator.series(said(str(number)), 0), f"orders.{number}", 0)
+    assert correlator.series(said("x"), SERIES_SECONDS).message == f"{COMBINED}x"
+    later = correlator.series(said("x"), SERIES_SECONDS + 1)
+    assert later.message == "x"
+    assert correlator.last(correlator.series(said("1"), SERIES_SECONDS + 1), SERIES_SECONDS + 1) is None
+
+
+def test_it_remembers_a_bounded_number_of_objects():
+    correlator = Correlator()
+    for number in range(3 * MOST_REMEMBERED):
+        about = ObjectRef("KafkaTopic", ObjectKey("shop", str(number)), str(number))
+        correlator.posted(correlator.series(said(about=about), 0), "a", 0)
+    assert len(correlator._posted) == len(correlator._sentences) == MOST_REMEMBERED
