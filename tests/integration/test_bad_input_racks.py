@@ -62,6 +62,20 @@ def test_two_pods_with_one_broker_id(topology, core, promise):
     topology.until_topology()
 
 
+def test_a_pod_with_a_number_that_no_broker_can_have(topology, core, promise):
+    create_broker_pod(core, topology.namespace, "kafka-99999999999999999999", _node(topology, SIX_BROKERS[5]))
+    told = topology.until(
+        "RackTopology",
+        "kafka",
+        lambda seen: "passed over" in condition(seen, "Ready")["message"],
+        "to tell of the pod",
+    )
+    promise.kept_by(told, "Ready")
+    topology.create_topic("after")
+    topology.until_ready("after")
+    delete_broker_pod(core, topology.namespace, "kafka-99999999999999999999")
+
+
 def test_a_node_that_is_deleted(topology, core, promise):
     topology.create_topic("before")
     before = topology.until_ready("before")

@@ -8,10 +8,10 @@ the difference is drift: `broker.rack` can only be changed by restarting the bro
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rackspan.api.racktopology import BrokerIdFrom, MissingRackPolicy, RackSource
 from rackspan.api.reasons import Reason
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
     from rackspan.api.racktopology import BrokerIdSpec, RackTopology, RackTopologySpec, RackTopologyStatus
     from rackspan.reconcile.ports import BrokerSeen
+
+_MOST: Final = 2**31 - 1
+"""The highest number that a broker can have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,8 @@ class RackView:
     levels: tuple[str, ...]
     rows: tuple[BrokerRow, ...]
     ignore_missing: bool
+    passed_over: tuple[str, ...] = field(default=(), compare=False)
+    """Pods that claim a number which no broker can have."""
 
     @cached_property
     def tree(self) -> RackTree:
@@ -121,7 +126,7 @@ def rack_view(
     spec = topology.spec
     away = {broker: path for broker, path in away.items() if len(path) <= len(spec.levels)}
     seen = {broker.id: broker for broker in brokers}
-    pods_by_id = _pods_by_broker(topology, pods) if spec.rack_source == RackSource.NODES else {}
+    pods_by_id, passed_over = _pods_by_broker(topology, pods if spec.rack_source == RackSource.NODES else ())
     rows = []
     for broker_id in sorted(seen.keys() | pods_by_id.keys() | away.keys()):
         broker = seen.get(broker_id)
@@ -148,7 +153,8 @@ def rack_view(
                 problem=found if isinstance(found, Failure) else None,
             )
         )
-    return RackView(spec.level_names, tuple(rows), spec.missing_rack_policy == MissingRackPolicy.IGNORE)
+    ignore_missing = spec.missing_rack_policy == MissingRackPolicy.IGNORE
+    return RackView(spec.level_names, tuple(rows), ignore_missing, tuple(sorted(passed_over)))
 
 
 def last_seen(
@@ -162,24 +168,35 @@ def last_seen(
     return {broker: path for broker, path in (told | dict(places)).items() if broker in holders}
 
 
-def _pods_by_broker(topology: RackTopology, pods: Iterable[PodFacts]) -> dict[int, list[PodFacts]]:
+def _pods_by_broker(
+    topology: RackTopology, pods: Iterable[PodFacts]
+) -> tuple[Mapping[int, list[PodFacts]], Collection[str]]:
+    """The pods of each broker, and the names of those that claim a number which no broker can have."""
+    passed_over: list[str] = []
     found: defaultdict[int, list[PodFacts]] = defaultdict(list)
     source = topology.spec.brokers
     if source is None:
-        return found
+        return found, passed_over
     for pod in pods:
         if pod.namespace != topology.broker_namespace or not source.pod_selector.matches(pod.labels):
             continue
         broker_id = broker_id_of(source.broker_id, pod)
-        if broker_id is not None:
+        if broker_id is None:
+            continue
+        if 0 <= broker_id <= _MOST:
             found[broker_id].append(pod)
+        else:
+            passed_over.append(pod.name)
     for claimants in found.values():
         claimants.sort(key=lambda pod: pod.name)
-    return found
+    return found, passed_over
 
 
 def broker_id_of(source: BrokerIdSpec, pod: PodFacts) -> int | None:
-    """The broker id that a pod stands for; None where the pod does not say (it is no broker)."""
+    """The broker id that a pod stands for, which may be one that no broker can have; None where the pod does not say.
+
+    A pod's owner writes the text: it may have more digits than Python takes for a number.
+    """
     match source.from_:
         case BrokerIdFrom.LABEL:
             text = pod.labels.get(source.key or "")
@@ -187,7 +204,10 @@ def broker_id_of(source: BrokerIdSpec, pod: PodFacts) -> int | None:
             text = pod.annotations.get(source.key or "")
         case BrokerIdFrom.NAME_SUFFIX:
             text = pod.name.rpartition("-")[2]
-    return int(text) + source.offset if text and text.isascii() and text.isdigit() else None
+    if not text or not text.isascii() or not text.isdigit():
+        return None
+    digits = text.lstrip("0") or "0"
+    return int(digits) + source.offset if len(digits) <= len(str(_MOST)) else _MOST + 1
 
 
 def _rack_from_node(

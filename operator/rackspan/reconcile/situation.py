@@ -110,7 +110,8 @@ def topology_status(topology: RackTopology, situation: Situation, now: datetime)
         conditions.set(RACKS_IN_SYNC, *_in_sync(racks))
     if problem is None:
         brokers = len(racks.rows) if racks else 0
-        conditions.set(READY, _TRUE, Reason.IN_SYNC, f"{plural(brokers, 'broker')}, {status.domain_summary}")
+        message = f"{plural(brokers, 'broker')}, {status.domain_summary}{_passed_over(racks)}"
+        conditions.set(READY, _TRUE, Reason.IN_SYNC, message)
     else:
         conditions.set(READY, _FALSE, problem.reason, problem.message)
     conditions.abnormal(problem)
@@ -219,15 +220,25 @@ def _connected(scene: Scene | Failure) -> tuple[ConditionStatus, Reason, str]:
 def _in_sync(racks: RackView) -> tuple[ConditionStatus, Reason, str]:
     drifted = racks.drifted
     if not drifted:
-        return _TRUE, Reason.RACKS_IN_SYNC, "every broker reports the rack that its node has"
+        message = f"every broker reports the rack that its node has{_passed_over(racks)}"
+        return _TRUE, Reason.RACKS_IN_SYNC, message
     row = drifted[0]
     here = format_rack(row.rack) if row.rack else "nowhere"
     message = (
         f"{len(drifted)} of {len(racks.rows)} brokers report another rack than their nodes have: "
         f"broker {row.id} reports {row.reported_rack or 'none'} and runs in {here}; "
-        "broker.rack changes only when a broker is restarted"
+        f"broker.rack changes only when a broker is restarted{_passed_over(racks)}"
     )
     return _FALSE, Reason.RACK_DRIFT, message
+
+
+def _passed_over(racks: RackView | None) -> str:
+    """Which pods count for nothing, as the end of a sentence; nothing where all count."""
+    if racks is None or not racks.passed_over:
+        return ""
+    first, *others = racks.passed_over
+    who = f"{first} and {plural(len(others), 'other')} are" if others else f"{first} is"
+    return f"; pod {who} passed over, because no broker can have {'their numbers' if others else 'its number'}"
 
 
 def _broker(row: BrokerRow) -> BrokerStatus:

@@ -127,6 +127,30 @@ def test_a_pod_without_a_number_at_its_end_is_no_broker(name):
     assert broker_id_of(BrokerIdSpec(), pod(name)) is None
 
 
+@pytest.mark.parametrize(
+    ("source", "facts"),
+    [
+        (BrokerIdSpec(), pod("kafka-99999999999999999999")),
+        (BrokerIdSpec(), pod("kafka-2147483648")),
+        (BrokerIdSpec(offset=1), pod("kafka-2147483647")),
+        (BrokerIdSpec(offset=-1), pod("kafka-0")),
+        (BrokerIdSpec("Annotation", "id"), pod(annotations={"id": "9" * 5_000})),
+    ],
+)
+def test_a_number_that_no_broker_can_have_is_passed_over_and_told(source, facts):
+    of_pods = {"podSelector": {"matchLabels": {"app": "kafka"}}, "brokerId": {"from": source.from_}}
+    of_pods["brokerId"] |= {"offset": source.offset, **({"key": source.key} if source.key else {})}
+    good = pod("good", "n0", annotations={"id": "1"}) if source.key else pod(f"good-{1 - source.offset}", "n0")
+    view = rack_view(of_nodes(brokers=of_pods), {"n0": node("eu")}, [facts, good], [broker(1)])
+    assert [row.rack for row in view.rows] == [("eu",)]
+    assert view.passed_over == (facts.name,)
+
+
+def test_zeros_in_front_make_no_other_number():
+    assert broker_id_of(BrokerIdSpec(), pod("kafka-" + "0" * 5_000 + "7")) == 7
+    assert broker_id_of(BrokerIdSpec(), pod("kafka-2147483647")) == 2**31 - 1
+
+
 def test_racks_can_come_from_kafka_and_an_alias_is_no_drift():
     flat = topology(rackAliases={"use1-az1": "/us-east-1/use1-az1"})
     row = only_row(flat, brokers=[broker(rack="use1-az1")])

@@ -107,6 +107,19 @@ def test_two_pods_with_one_broker_id_are_told():
     assert status.brokers[0].pod == "a-0, b-0"
 
 
+def test_a_pod_whose_number_no_broker_can_have_is_told_and_stops_nothing():
+    about = topology(
+        rackSource="Nodes", levels=[{"name": "region", "nodeLabel": "region"}], brokers={"podSelector": {}}
+    )
+    pods = [PodFacts("kafka", name, {}, {}, "n0") for name in ("kafka-0", "kafka-99999999999999999999")]
+    racks = rack_view(about, {"n0": {"region": "eu"}}, pods, [BrokerSeen(0, "h", "/eu")])
+    status = status_of(replace(scene(), racks=racks), about=about)
+    assert told(status, "Ready") == ("True", "InSync")
+    sentence = "pod kafka-99999999999999999999 is passed over, because no broker can have its number"
+    assert find_condition(status.conditions, "Ready").message.endswith(sentence)
+    assert find_condition(status.conditions, "RacksInSync").message.endswith(sentence)
+
+
 def test_drift_is_told_and_does_not_stop_anything():
     levels = [{"name": name, "nodeLabel": name} for name in ("region", "zone", "rack")]
     about = topology(rackSource="Nodes", levels=levels, brokers={"podSelector": {}})
