@@ -11,6 +11,7 @@ from tests.chart.conftest import SHOP
 from tests.chart.helm import CHART, HelmError, only
 
 from rackspan.reconcile.scans.allowance import Allowance, ScanLimits
+from rackspan.reconcile.scans.bodies import SELECTOR
 
 EVERYTHING = {
     "image": {
@@ -39,6 +40,11 @@ EVERYTHING = {
         "sparkOnKubernetes": True,
         "sparkApplications": True,
         "pod": {"nodeSelector": {"scans": "yes"}},
+    },
+    "networkPolicy": {
+        "metricsFrom": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}],
+        "egress": [{"ports": [{"port": 443}]}],
+        "scanEgress": [{"ports": [{"port": 9092}]}],
     },
     "resources": {"limits": {"cpu": "2", "memory": "1Gi"}},
     "probes": {"liveness": {"periodSeconds": 60}},
@@ -118,6 +124,31 @@ def test_all_values_reach_the_deployment(offline_helm):
         assert pod["spec"][key] == EVERYTHING[key]
     assert pod["metadata"]["labels"].items() >= {("team", "data")}
     assert pod["metadata"]["annotations"]["example.com/note"] == "operator"
+
+
+def policies(objects):
+    return {item["metadata"]["name"]: item["spec"] for item in objects if item["kind"] == "NetworkPolicy"}
+
+
+def test_only_metrics_of_the_operator_can_be_reached(offline_helm):
+    objects = offline_helm.objects()
+    (spec,) = policies(objects).values()
+    (container,) = only(objects, "Deployment")["spec"]["template"]["spec"]["containers"]
+    (rule,) = spec["ingress"]
+    assert [one["port"] for one in rule["ports"]] == [one["containerPort"] for one in container["ports"]]
+    assert spec["podSelector"] == only(objects, "Deployment")["spec"]["selector"]
+    assert policies(offline_helm.objects({"networkPolicy": {"enabled": False}})) == {}
+
+
+def test_only_sparks_pods_reach_each_other(offline_helm):
+    spec = policies(offline_helm.objects(EVERYTHING))["rackspan-scans"]
+    (rule,) = spec["ingress"]
+    (source,) = rule["from"]
+    assert source["podSelector"] == spec["podSelector"]
+    chosen = {f"{key}={value}" for key, value in spec["podSelector"]["matchLabels"].items()}
+    assert chosen >= set(SELECTOR.split(",")), "what the operator puts on scans and their executors"
+    assert [one["port"] for one in rule["ports"]] == [7078, 7079]
+    assert {"to": [{"podSelector": spec["podSelector"]}]} in spec["egress"]
 
 
 def test_one_operator_at_a_time(offline_helm):

@@ -51,6 +51,21 @@ _NO_CLAIMS: Final = {
 }
 """Spark never makes a claim here, so it needs no right to delete any: the history lies on one."""
 _TMP_MOUNT: Final = {"name": "tmp", "mountPath": "/tmp"}  # noqa: S108 - an emptyDir of the pod's own
+CLOSED_SPARK: Final = {
+    "spark.authenticate": "true",
+    "spark.network.crypto.enabled": "true",
+    "spark.network.crypto.authEngineVersion": "2",
+    "spark.network.crypto.cipher": "AES/GCM/NoPadding",
+    "spark.network.crypto.saslFallback": "false",
+    "spark.io.encryption.enabled": "true",
+    "spark.io.encryption.keySizeBits": "256",
+}
+"""
+Driver and executors prove to each other that they have the run's secret, and encrypt what they send and write.
+
+On Kubernetes the driver makes a secret for each run and gives it to the pods of its executors, in both modes
+(https://spark.apache.org/docs/latest/security.html#kubernetes).
+"""
 _SPARK_FILES = "/var/data/rackspan-spark"
 """Where executors keep what does not fit into their memory."""
 _TEMPLATES = "/etc/rackspan"
@@ -197,7 +212,10 @@ def _application(topology: RackTopology, spec: ComplianceScanSpec, start: ScanSt
             "arguments": arguments(topology, spec, start, None),
             "restartPolicy": _restarts(spec),
             "sparkConf": {
+                **CLOSED_SPARK,
                 **_NO_CLAIMS,
+                "spark.driver.port": str(_DRIVER_PORT),
+                "spark.blockManager.port": str(_BLOCK_PORT),
                 **_spark_files("driver", setup),
                 **_spark_files("executor", setup),
                 **spec.spark_conf,
@@ -245,9 +263,9 @@ def _client_mode(
     executors = spec.executors or ExecutorsSpec()
     conf = {
         "spark.driver.host": "$(POD_IP)",
-        "spark.driver.bindAddress": "0.0.0.0",  # noqa: S104 - of the pod, whose executors have to reach it
+        "spark.driver.bindAddress": "$(POD_IP)",
         "spark.driver.port": str(_DRIVER_PORT),
-        "spark.driver.blockManager.port": str(_BLOCK_PORT),
+        "spark.blockManager.port": str(_BLOCK_PORT),
         "spark.kubernetes.namespace": setup.namespace or "",
         "spark.kubernetes.container.image": spec.image or setup.image or "",
         "spark.kubernetes.container.image.pullPolicy": setup.pull_policy,
@@ -259,6 +277,7 @@ def _client_mode(
         "spark.executor.memory": executors.memory,
         "spark.kubernetes.executor.deleteOnTermination": "true",
         "spark.kubernetes.executor.podTemplateFile": f"{_TEMPLATES}/{_EXECUTOR_TEMPLATE}",
+        **CLOSED_SPARK,
         **_NO_CLAIMS,
         **_spark_files("executor", setup),
     }

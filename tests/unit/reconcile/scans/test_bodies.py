@@ -224,6 +224,20 @@ def test_what_an_untrusted_scan_does_not_ask_for_is_bounded_too(asked, got):
     assert container(body(bounded, **compliance))["resources"] == got
 
 
+@pytest.mark.parametrize("engine", ["SparkOnKubernetes", "SparkApplication"])
+def test_driver_and_executors_talk_to_nobody_else(engine):
+    made = body(engine=engine)
+    settings = made["spec"]["sparkConf"] if engine == "SparkApplication" else spark_settings(made)
+    assert settings["spark.authenticate"] == settings["spark.network.crypto.enabled"] == "true"
+    assert settings["spark.network.crypto.saslFallback"] == "false"
+    assert not [key for key in settings if "secret" in key], "Spark makes one for each run"
+    assert "0.0.0.0" not in settings.values()
+    ports = (settings["spark.driver.port"], settings["spark.blockManager.port"])
+    assert ports == ("7078", "7079"), "those that the chart's NetworkPolicy lets in"
+    off = {"sparkConf": {"spark.authenticate": "false"}}
+    assert "sparkConf" in SETUP.trouble(topology(engine=engine, **off)).message
+
+
 def test_what_executors_write_is_bounded():
     volume = "spark.kubernetes.executor.volumes.emptyDir.spark-local-dir-1.options.sizeLimit"
     assert spark_settings(body(engine="SparkOnKubernetes"))[volume] == "10Gi"
