@@ -383,7 +383,8 @@ def _config(answer: Future[Any]) -> TopicConfigSeen | None:
     entries = answer.result()
     min_insync = entries.get("min.insync.replicas")
     return TopicConfigSeen(
-        own={key: entry.value for key, entry in entries.items() if entry.source == own},
+        # A key that Kafka no longer knows has no value; to whoever wants one there it is as good as not set.
+        own={key: entry.value for key, entry in entries.items() if entry.source == own and entry.value is not None},
         min_insync=int(min_insync.value) if min_insync and min_insync.value else None,
     )
 

@@ -12,12 +12,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+_LONGEST_NUMBER = 400
+"""Of characters: more than a double has, and fewer than Python refuses to read."""
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
-def differing(wanted: Mapping[str, str], own: Mapping[str, str]) -> Mapping[str, str]:
+def differing(wanted: Mapping[str, str], own: Mapping[str, str | None]) -> Mapping[str, str]:
     """What of `wanted` is not in force yet; `own` are the configs that are set on the topic itself."""
-    return {key: value for key, value in wanted.items() if key not in own or not same_value(value, own[key])}
+    return {
+        key: value for key, value in wanted.items() if (there := own.get(key)) is None or not same_value(value, there)
+    }
 
 
 def same_value(one: str, other: str) -> bool:
@@ -32,6 +36,6 @@ def _items(text: str) -> list[str | float]:
 def _item(text: str) -> str | float:
     if text.lower() in ("true", "false"):
         return text.lower()
-    if not _NUMBER.fullmatch(text):
+    if len(text) > _LONGEST_NUMBER or not _NUMBER.fullmatch(text):
         return text
     return int(text) if text.lstrip("+-").isdigit() else float(text)

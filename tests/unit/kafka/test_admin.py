@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, ConfigSource
 
 from rackspan.kafka import admin as admin_module
 from rackspan.kafka.admin import ConfluentAdmin
@@ -40,7 +40,7 @@ class Brokers:
 
     def describe_configs(self, resources, request_timeout):
         (resource,) = resources
-        self.asked.append(int(resource.name))
+        self.asked.append(int(resource.name) if resource.name.isdigit() else resource.name)
         return {resource: self._future()}
 
     def describe_topics(self, names, request_timeout):
@@ -177,6 +177,17 @@ def test_a_closed_client_waits_for_no_garbage_collection():
         assert {id(one) for one in gc.get_objects() if isinstance(one, AdminClient)} <= before
     finally:
         gc.enable()
+
+
+def test_a_config_that_kafka_answers_with_null_is_none(monkeypatch):
+    def entry(value):
+        return SimpleNamespace(value=value, source=ConfigSource.DYNAMIC_TOPIC_CONFIG.value)
+
+    configs = {"retention.ms": entry("1"), "gone.key": entry(None), "min.insync.replicas": entry(None)}
+    brokers = Brokers(configs)
+    found = asked(brokers, monkeypatch, lambda admin: admin.configs(["orders"]))
+    assert found["orders"].own == {"retention.ms": "1"}
+    assert found["orders"].min_insync is None
 
 
 def test_a_call_after_the_client_was_closed_is_given_up(monkeypatch):

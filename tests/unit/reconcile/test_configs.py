@@ -51,6 +51,17 @@ def test_it_is_an_equivalence_of_any_texts(one, other):
     assert same_value(one, other) == same_value(other, one)
 
 
+@pytest.mark.parametrize("digits", [4_000, 5_000, 50_000])
+def test_a_number_of_any_length_is_compared(digits):
+    assert same_value("1" * digits, "1" * digits)
+    assert not same_value("1" * digits, "1" * (digits - 1) + "2")
+
+
+def test_a_key_without_a_value_differs():
+    """Kafka answers with null for a key that it no longer knows."""
+    assert differing({"retention.ms": "1"}, {"retention.ms": None}) == {"retention.ms": "1"}
+
+
 def test_only_what_is_not_in_force_differs():
     own = {"retention.ms": "60000", "preallocate": "true", "segment.bytes": "1"}
     wanted = {"retention.ms": "70000", "preallocate": "TRUE", "cleanup.policy": "compact"}
