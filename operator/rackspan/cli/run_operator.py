@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rackspan.logs import escape_lines
 from rackspan.reconcile.scans.allowance import Allowance
 from rackspan.reconcile.scans.setup import DEFAULT_APPLICATION, ScanSetup
 from rackspan.settings import Settings
@@ -134,6 +135,8 @@ def operator(
         quiet=log_level is LogLevel.WARNING,
         log_format=kopf.LogFormat.JSON if log_format is LogFormat.JSON else kopf.LogFormat.FULL,
     )
+    if log_format is LogFormat.TEXT:
+        escape_lines()
     logging.getLogger("kopf.objects").setLevel(logging.WARNING)
     asyncio.run(
         run(
