@@ -56,6 +56,9 @@ DRAIN_REPLICAS_LEFT = Gauge(
     "Replicas, of any topic, on what is to be emptied; absent while that is not known",
     ["topology", "domain"],
 )
+DELETIONS_HELD = Gauge(
+    "rackspan_deletions_held", "Topics whose deletion waits for a person to confirm it", ["topology"]
+)
 QUEUE_DEPTH = Gauge("rackspan_queue_depth", "KafkaTopic objects waiting to be reconciled", ["topology"])
 BATCH_TOPICS = Histogram(
     "rackspan_batch_topics",
@@ -137,7 +140,18 @@ _OF_REPORTS = (
 )
 _OF_SCANS = (SCAN_SUCCESS, SCAN_RUNNING, SCAN_NEXT, SCAN_MISSED, SCANS_STARTED, SCANS_ENDED)
 _FROM_KAFKA = (DRIFTED_BROKERS, RACKLESS_BROKERS, NON_COMPLIANT_TOPICS, MOVES_NEEDED, DRAIN_REPLICAS_LEFT)
-_OF_TOPOLOGIES = (CONNECTED, READY, LAST_PASS, BROKERS, TOPICS, QUEUE_DEPTH, RECONCILED, _ERRORS, *_FROM_KAFKA)
+_OF_TOPOLOGIES = (
+    CONNECTED,
+    READY,
+    LAST_PASS,
+    BROKERS,
+    TOPICS,
+    DELETIONS_HELD,
+    QUEUE_DEPTH,
+    RECONCILED,
+    _ERRORS,
+    *_FROM_KAFKA,
+)
 
 
 def count_error(topology: str, remedy: str, reason: str) -> None:

@@ -1,6 +1,7 @@
 """The real operator, with the settings and the rights that the chart gives it."""
 
 import json
+import secrets
 import sys
 import urllib.request
 from pathlib import Path
@@ -40,6 +41,27 @@ def topic(name, topology, namespace, **metadata):
             "deletionPolicy": "Delete",
         },
     }
+
+
+def held(kubectl, topology, namespace):
+    """The name of a KafkaTopic whose deletion waits; None where the operator wrote its status over ours."""
+    name = f"{topology}-held-{secrets.token_hex(3)}"
+    kubectl.apply(topic(name, topology, namespace))
+    kubectl("wait", "--for=condition=Ready=False", f"kafkatopic/{name}", "--timeout=60s")
+    had = json.dumps({"status": {"topicId": "one-of-ours", "clusterId": "the-one"}})
+    kubectl("patch", "kafkatopic", name, "--subresource=status", "--type=merge", f"--patch={had}")
+    kubectl(
+        "patch", "kafkatopic", name, "--type=merge", '--patch={"metadata": {"finalizers": ["rackspan.dev/finalizer"]}}'
+    )
+    kubectl("delete", "kafkatopic", name, "--wait=false")
+
+    def told():
+        found = kubectl("get", "kafkatopic", name, "--ignore-not-found", "--output=json")
+        conditions = json.loads(found)["status"]["conditions"] if found else ()
+        return not found or any(condition["reason"] == "DeletionBlocked" for condition in conditions)
+
+    eventually(told, "the deletion to be seen")
+    return name if kubectl("get", "kafkatopic", name, "--ignore-not-found", "--output=name") else None
 
 
 def fetch(port, path):
@@ -85,6 +107,11 @@ def test_it_does_its_work_with_the_charts_rights_and_uses_each_of_them(operator,
     assert (ready["status"], ready["reason"]) == ("False", "TopologyNotReady")
     connected = eventually(lambda: condition("racktopologies", name, "Connected"), "the topology's status")
     assert connected["status"] == "False"
+
+    # One that had a topic waits for Kafka, once it is known that not its whole namespace or kind is being deleted.
+    waits = eventually(lambda: held(kubectl, name, watched), "a deletion that waits")
+    kubectl("patch", "kafkatopic", waits, "--type=merge", '--patch={"spec": {"deletionPolicy": "Retain"}}')
+    kubectl("wait", "--for=delete", f"kafkatopic/{waits}", "--timeout=60s")
 
     # An object that never had a topic in Kafka is let go of, although Kafka cannot be asked.
     kubectl("delete", "kafkatopic", f"{name}-gone", "--timeout=60s")

@@ -6,13 +6,20 @@ from dev.waiting import eventually
 from tests.chart.conftest import SCANNED, SECRET, SHOP
 
 KINDS = ("kafkatopics", "racktopologies", "compliancereports")
-CLUSTER = {(verb, "", resource, "*") for verb in ("list", "watch") for resource in ("nodes", "namespaces")}
+CLUSTER = {
+    *((verb, "", resource, "*") for verb in ("list", "watch") for resource in ("nodes", "namespaces")),
+    ("get", "", "namespaces", "*"),
+    *(
+        ("get", "apiextensions.k8s.io", "customresourcedefinitions", f"{plural}.rackspan.dev")
+        for plural in ("kafkatopics", "racktopologies")
+    ),
+}
 
 
 def namespaced(secret):
     return {
         *((verb, "rackspan.dev", "kafkatopics", "*") for verb in ("list", "watch", "patch")),
-        *((verb, "rackspan.dev", "racktopologies", "*") for verb in ("list", "watch")),
+        *((verb, "rackspan.dev", "racktopologies", "*") for verb in ("list", "watch", "patch")),
         *((verb, "rackspan.dev", "compliancereports", "*") for verb in ("list", "watch")),
         ("patch", "rackspan.dev", "kafkatopics/status", "*"),
         ("patch", "rackspan.dev", "racktopologies/status", "*"),

@@ -45,7 +45,7 @@ def namespace_factory(kubectl):
 
     yield factory
     for name in made:
-        kubectl("delete", "namespace", name, "--wait=false")
+        kubectl("delete", "namespace", name, "--wait=false", "--ignore-not-found")
 
 
 @pytest.fixture

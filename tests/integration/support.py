@@ -231,6 +231,7 @@ class Objects:
                 "kafka": {"bootstrapServers": bootstrap},
                 "levels": [{"name": level, "nodeLabel": label} for level, label in LEVELS.items()],
                 "brokers": {"podSelector": {"matchLabels": BROKER_LABELS}},
+                "maxDeletionsPerMinute": 1000,  # the run's tests share topologies, and delete many topics
                 **spec,
             },
         }

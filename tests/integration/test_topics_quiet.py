@@ -126,7 +126,7 @@ def test_objects_carry_nothing_of_the_framework(all_states):
         metadata = item["metadata"]
         expected = {"rackspan.dev/paused"} if metadata["name"] == "paused" else set()
         assert set(metadata.get("annotations", {})) == expected
-        assert metadata.get("finalizers", []) == (["rackspan.dev/finalizer"] if item["kind"] == "KafkaTopic" else [])
+        assert metadata.get("finalizers", []) == ["rackspan.dev/finalizer"]
 
 
 def test_it_says_how_many_topics_are_in_which_state(all_states, operator):

@@ -70,10 +70,10 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{/* What the operator does in the namespaces that it watches; docs/install.md says why it needs each. */}}
 {{- define "rackspan.namespacedRules" -}}
 - apiGroups: [rackspan.dev]
-  resources: [kafkatopics]
+  resources: [kafkatopics, racktopologies]
   verbs: [list, watch, patch]
 - apiGroups: [rackspan.dev]
-  resources: [racktopologies, compliancereports]
+  resources: [compliancereports]
   verbs: [list, watch]
 - apiGroups: [rackspan.dev]
   resources: [kafkatopics/status, racktopologies/status]

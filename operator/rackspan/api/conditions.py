@@ -18,6 +18,7 @@ CONNECTED: Final = "Connected"
 RACKS_IN_SYNC: Final = "RacksInSync"
 SCANNED: Final = "Scanned"
 DRAINED: Final = "Drained"
+DELETIONS_HELD: Final = "DeletionsHeld"
 
 MAX_MESSAGE: Final = 32768
 """Characters that the API server takes in a message."""

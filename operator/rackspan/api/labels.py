@@ -7,7 +7,9 @@ VERSION: Final = "v1alpha1"
 API_VERSION: Final = f"{GROUP}/{VERSION}"
 
 FINALIZER: Final = f"{GROUP}/finalizer"
-"""On every KafkaTopic that the operator manages: it has the last word on what becomes of the topic in Kafka."""
+"""On every KafkaTopic that the operator manages: it has the last word on what becomes of the topic in Kafka.
+
+And on every RackTopology, the way to these topics."""
 
 PAUSED: Final = f"{GROUP}/paused"
 """Annotation: "true" leaves the topic alone, whatever its spec says."""
@@ -17,6 +19,9 @@ ADOPT_TOPIC_ID: Final = f"{GROUP}/adopt-topic-id"
 
 CONFIRM_DELETE: Final = f"{GROUP}/confirm-delete"
 """Annotation: the id of a topic that was adopted, and that deletionPolicy Delete shall delete all the same."""
+
+CONFIRM_DELETIONS: Final = f"{GROUP}/confirm-deletions"
+"""Annotation on RackTopologies: how many deletions wait, by which a person says yes to them. Taken off once read."""
 
 RACK: Final = f"{GROUP}/rack"
 """Annotation on broker pods: the rack of their node. For people to see, never read back."""

@@ -321,6 +321,7 @@ class RackTopologySpec:
     internal_topics: tuple[str, ...] = ()
     shared_with: tuple[str, ...] = ()
     defaults: TopicDefaults = TopicDefaults()
+    max_deletions_per_minute: int = 10
     compliance: ComplianceScanSpec | None = None
 
     @property
@@ -452,6 +453,22 @@ class ScansStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class RecentDeletions:
+    """How many topics went whose objects somebody asked to delete in one second."""
+
+    at: datetime
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionsStatus:
+    """Deletions that wait for a person, and those of the last minute that did not have to."""
+
+    waiting: int = 0
+    recent: tuple[RecentDeletions, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class RackTopologyStatus(StatusCodec):
     """What the operator saw. Build the next one with `dataclasses.replace`, and compare with `==` before writing.
 
@@ -472,6 +489,7 @@ class RackTopologyStatus(StatusCodec):
     plan: TopologyPlanStatus | None = None
     last_scan: LastScan | None = None
     scans: ScansStatus | None = None
+    deletions: DeletionsStatus | None = None
     conditions: tuple[Condition, ...] = ()
 
 

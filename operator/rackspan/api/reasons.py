@@ -70,7 +70,10 @@ class Reason(StrEnum):
     TOPIC_VANISHED = "TopicVanished"  # Somebody else deleted the topic, and onTopicLoss is Stall.
     TOPIC_ID_MISMATCH = "TopicIdMismatch"  # Somebody else recreated the topic: same name, other id.
     CLUSTER_ID_MISMATCH = "ClusterIdMismatch"  # Another Kafka cluster answers than the one that is meant.
+    DELETION_HELD = "DeletionHeld"  # Too many deletions at once, or a namespace's end: a person has to confirm them.
     DELETION_BLOCKED = "DeletionBlocked"  # The topic cannot be deleted safely now, so the object waits.
+
+    TOPOLOGY_IN_USE = "TopologyInUse"  # KafkaTopics with deletionPolicy Delete need the RackTopology, so it goes last.
 
     # The topology is not there for the topic.
     TOPOLOGY_NOT_FOUND = "TopologyNotFound"  # There is no such RackTopology.

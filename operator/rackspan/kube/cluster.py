@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from rackspan.api import compliancereport, kafkatopic, racktopology
+from rackspan.api.labels import GROUP
 from rackspan.api.meta import ObjectKey
 from rackspan.api.reasons import Reason
-from rackspan.kube.paths import NAMESPACES, NODES, OWN, PODS, REPORTS, SECRETS, TOPICS, TOPOLOGIES
+from rackspan.kube.paths import DEFINITIONS, NAMESPACES, NODES, OWN, PODS, REPORTS, SECRETS, TOPICS, TOPOLOGIES
 from rackspan.kube.rest import ConflictError, NotFoundError, Rest
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.identities import key_of
+from rackspan.reconcile.ports import Terminating
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
 _METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _OWN = {kafkatopic.KIND: TOPICS, racktopology.KIND: TOPOLOGIES, compliancereport.KIND: REPORTS}
 _LISTED = {**_OWN, "Pod": PODS, "Node": NODES, "Namespace": NAMESPACES}
+_ONES_METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 _NOT_IN_NAMESPACES = frozenset({"Node", "Namespace"})
 
 
@@ -51,6 +56,34 @@ class KubeCluster:
             return await self._rest.merge("patch_finalizers", _OWN[ref.kind].named(ref.key), body)
         except (NotFoundError, ConflictError):
             return None
+
+    async def remove_annotation(self, ref: ObjectRef, name: str, version: str) -> JsonObject | None:
+        """Take one annotation off the object as it was at `version`; None where it changed or is gone."""
+        body = {"metadata": {"uid": ref.uid, "resourceVersion": version, "annotations": {name: None}}}
+        try:
+            return await self._rest.merge("patch_annotations", _OWN[ref.kind].named(ref.key), body)
+        except (NotFoundError, ConflictError):
+            return None
+
+    async def terminating(self, namespaces: Collection[str]) -> Terminating:
+        """Which of our definitions that deletions depend on, and of these namespaces, are being deleted."""
+        names = tuple(f"{plural}.{GROUP}" for plural in (kafkatopic.PLURAL, racktopology.PLURAL))
+        definitions = await asyncio.gather(*(self._ends(DEFINITIONS.alone(name)) for name in names))
+        spaces = tuple(namespaces)
+        ends = await asyncio.gather(*(self._ends(NAMESPACES.alone(name)) for name in spaces))
+        return Terminating(
+            tuple(name for name, end in zip(names, definitions, strict=True) if end is not None),
+            {name: end for name, end in zip(spaces, ends, strict=True) if end is not None},
+        )
+
+    async def _ends(self, path: ApiPath) -> datetime | None:
+        """Since when the object is being deleted; None where it is not."""
+        try:
+            found = await self._rest.get("get_metadata", path, accept=_ONES_METADATA)
+        except NotFoundError:
+            return datetime.min.replace(tzinfo=UTC)
+        since = found["metadata"].get("deletionTimestamp")
+        return None if since is None else datetime.fromisoformat(since)
 
     async def secret(self, namespace: str, name: str) -> Mapping[str, bytes]:
         """One Secret's data. Raises FailureError when it is not there, not readable or not base64."""

@@ -48,6 +48,10 @@ class Resource:
         """Those of one namespace. Raises FailureError for what is no namespace's name."""
         return ApiPath(f"{self.root}/namespaces/{_namespace(namespace)}/{self.plural}")
 
+    def alone(self, name: str) -> ApiPath:
+        """One of them that is in no namespace. Raises FailureError for what is no name."""
+        return ApiPath(f"{self.root}/{self.plural}/{_name(name)}")
+
     def named(self, key: ObjectKey, part: str = "") -> ApiPath:
         """One of them, or a part of it such as `status`. Raises FailureError for what is no name."""
         whole = f"{self.within(key.namespace)}/{_name(key.name)}"
@@ -69,6 +73,7 @@ EVENTS: Final = Resource("/api/v1", "events")
 PODS: Final = Resource("/api/v1", "pods")
 NODES: Final = Resource("/api/v1", "nodes")
 NAMESPACES: Final = Resource("/api/v1", "namespaces")
+DEFINITIONS: Final = Resource("/apis/apiextensions.k8s.io/v1", "customresourcedefinitions")
 JOBS: Final = Resource("/apis/batch/v1", "jobs")
 SPARK_APPLICATIONS: Final = Resource("/apis/sparkoperator.k8s.io/v1beta2", "sparkapplications")
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rackspan.api.conditions import (
     COMPLIANT,
     CONNECTED,
+    DELETIONS_HELD,
     DRAINED,
     RACKS_IN_SYNC,
     SCANNED,
@@ -37,6 +38,9 @@ def announcements(
     stalled = find_condition(after, STALLED)
     if stalled is not None and _changed(before, stalled):
         yield Announcement(about, stalled.reason, stalled.message, warning=True)
+    waits = find_condition(after, DELETIONS_HELD)
+    if waits is not None and find_condition(before, DELETIONS_HELD) is None:
+        yield Announcement(about, waits.reason, waits.message, warning=True)
     for kind in _GOOD_WHEN_TRUE:
         was, now = find_condition(before, kind), find_condition(after, kind)
         if now is None or (was is not None and was.status == now.status):

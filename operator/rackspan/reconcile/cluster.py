@@ -13,6 +13,7 @@ from rackspan.api.reasons import Reason
 from rackspan.metrics import forget_topology
 from rackspan.reconcile.announce import announcements
 from rackspan.reconcile.failures import Failure, FailureError
+from rackspan.reconcile.last import GoesLast
 from rackspan.reconcile.lookout import Lookout
 from rackspan.reconcile.measuring import measure, measure_drains, measure_look
 from rackspan.reconcile.ports import ObjectRef
@@ -43,8 +44,10 @@ class ClusterReconciler:
         self._key = key
         self._tools = tools
         self._lookout = Lookout(key, tools)
-        self._topics = TopicLoop(key, self._lookout, tools)
+        self._topics = TopicLoop(key, self._lookout, tools, self._write_status)
+        self._goes_last = GoesLast(key, tools, self._topics.users)
         self._news = asyncio.Event()
+        self._writing = asyncio.Lock()
 
     def look_again(self) -> None:
         """The topology changed."""
@@ -57,6 +60,12 @@ class ClusterReconciler:
     def topics_changed(self, keys: Iterable[ObjectKey]) -> None:
         """These KafkaTopics changed, or what they depend on did."""
         self._topics.add(keys)
+
+    def deletions_confirmed(self) -> None:
+        """Somebody confirmed deletions on the RackTopology."""
+        inventory = self._tools.inventory
+        keys = inventory.topics_of(self._key)
+        self._topics.add(key for key in keys if inventory.topics[key].meta.is_deleting)
 
     def topic_gone(self, key: ObjectKey) -> None:
         """This KafkaTopic is no more."""
@@ -85,6 +94,7 @@ class ClusterReconciler:
 
     async def _look(self) -> None:
         while True:
+            await self._goes_last.tend()  # before there is a scene, so before any topic is made through it
             if await self._lookout.look():
                 topics = self._tools.inventory.topics_of(self._key)
                 self._topics.add(sorted(topics))  # where a topic goes depends on those before it
@@ -102,6 +112,7 @@ class ClusterReconciler:
         while True:
             await self._news.wait()
             self._news.clear()
+            await self._goes_last.tend()
             try:
                 await self._write_status()
             except FailureError:
@@ -112,9 +123,22 @@ class ClusterReconciler:
             await asyncio.sleep(_STATUS_SECONDS)
 
     async def _write_status(self) -> None:
+        async with self._writing:
+            await self._write_latest_status()
+
+    async def _write_latest_status(self) -> None:
         inventory, scene = self._tools.inventory, self._lookout.scene
         topics = [inventory.topics[key] for key in inventory.topics_of(self._key) if key in inventory.topics]
-        situation = Situation(scene, self._lookout.racks, topics, self._lookout.held)
+        deletions, waiting = self._topics.deletions()
+        situation = Situation(
+            scene,
+            self._lookout.racks,
+            topics,
+            self._lookout.held,
+            deletions,
+            tuple(waiting),
+            self._goes_last.problem,
+        )
         topology = inventory.topologies.get(self._key)
         if topology is None:
             forget_topology(str(self._key))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from rackspan.api import compliancereport, kafkatopic, racktopology
 from rackspan.api.compliancereport import ComplianceReport
 from rackspan.api.errors import SpecError
-from rackspan.api.labels import SCAN_NOW
+from rackspan.api.labels import CONFIRM_DELETIONS, SCAN_NOW
 from rackspan.metrics import forget_report, forget_topology
 from rackspan.reconcile.cluster import ClusterReconciler
 from rackspan.reconcile.deletion import has_finalizer
@@ -48,7 +48,7 @@ class Controller:
         self._stall_seconds = stall_seconds
         self._loops: dict[ObjectKey, tuple[ClusterReconciler, asyncio.Task[None]]] = {}
         self._shapes: dict[ObjectKey, _Shape] = {}
-        self._generations: dict[ObjectKey, tuple[str, int]] = {}
+        self._generations: dict[ObjectKey, tuple[str, int, bool]] = {}
         self._started = False
         self._scans = ScanLoop(scans, self._scans_changed)
         self._scan_shapes: dict[ObjectKey, object] = {}
@@ -170,12 +170,14 @@ class Controller:
         topology = self.inventory.topologies.get(key_of(body))
         if topology is None:
             return
-        shape = (topology.meta.uid, topology.meta.generation)
+        shape = (topology.meta.uid, topology.meta.generation, topology.meta.is_deleting)
         loop = self._loop(topology.key)
         if self._generations.get(topology.key) != shape:
             self._generations[topology.key] = shape
             loop.look_again()
             self._wake_namesakes(topology)
+        if CONFIRM_DELETIONS in topology.meta.annotations:
+            loop.deletions_confirmed()
         scanned = (*shape, topology.meta.annotations.get(SCAN_NOW), fingerprint(topology))
         if self._scan_shapes.get(topology.key) != scanned:
             self._scan_shapes[topology.key] = scanned
@@ -343,4 +345,4 @@ def _shape(topic: KafkaTopic) -> _Shape:
     """The status is not part of it: the operator's own writes wake nobody."""
     meta = topic.meta
     wish = meta.uid, meta.generation, meta.deletion_timestamp, tuple(sorted(meta.annotations.items()))
-    return _Shape(wish, has_finalizer(topic))
+    return _Shape(wish, has_finalizer(meta))

@@ -3,57 +3,175 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from rackspan.api import racktopology
 from rackspan.api.kafkatopic import KIND
+from rackspan.api.labels import CONFIRM_DELETIONS
 from rackspan.api.reasons import Reason
 from rackspan.metrics import BATCH_TOPICS, count_error
 from rackspan.reconcile.batches import batches
-from rackspan.reconcile.deletion import Farewell, Step, farewell, has_finalizer, retained
+from rackspan.reconcile.deletion import (
+    Farewell,
+    Step,
+    confirmation,
+    farewell,
+    guarded,
+    has_finalizer,
+    held,
+    out_of_patience,
+    retained,
+    takes_topic_along,
+)
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.ports import Announcement, ObjectRef
+from rackspan.reconcile.gate import Gate
+from rackspan.reconcile.ports import Announcement, ObjectRef, Terminating
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
     from rackspan.api.kafkatopic import KafkaTopic
     from rackspan.api.meta import ObjectKey
-    from rackspan.reconcile.finalizers import Finalizers
-    from rackspan.reconcile.ports import Cluster, KafkaAdmin
+    from rackspan.api.racktopology import DeletionsStatus, RackTopology
+    from rackspan.reconcile.ports import KafkaAdmin
     from rackspan.reconcile.scene import Scene
+    from rackspan.reconcile.tools import Tools
 
+_log = logging.getLogger("rackspan.reconcile")
 _LAG_SECONDS = 0.5
 """Kafka's client deletes by name, and a broker that is behind shows the topic that had the name before."""
 
 
 class Goodbye:
-    """The objects of one topology that are being deleted, a batch at a time."""
+    """The objects of one topology that are being deleted, a batch at a time.
 
-    def __init__(self, kube: Cluster, finalizers: Finalizers) -> None:
-        self._kube = kube
-        self._finalizers = finalizers
+    `refusal` tells why an object is not let near its topic, if it is not; `record` writes the RackTopology's status.
+    """
+
+    def __init__(
+        self,
+        topology: ObjectKey,
+        tools: Tools,
+        refusal: Callable[[KafkaTopic], Failure | None],
+        record: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._topology = topology
+        self._inventory = tools.inventory
+        self._kube = tools.kube
+        self._finalizers = tools.finalizers
+        self._refusal = refusal
+        self._record = record
+        self._gate = Gate()
+        self._around = Terminating()
+
+    def review(self) -> tuple[DeletionsStatus | None, Collection[ObjectKey]]:
+        """What there is to tell of deletions, and which objects wait for a person."""
+        topology = self._inventory.topologies.get(self._topology)
+        if topology is None:
+            return None, ()
+        self._look_around(topology)
+        return self._gate.status, self._gate.waiting.keys()
+
+    def users(self) -> Collection[KafkaTopic]:
+        """The objects that would take their topics along, and that are let near them."""
+        found = (self._inventory.topics[key] for key in self._inventory.topics_of(self._topology))
+        return [topic for topic in found if takes_topic_along(topic) and self._refusal(topic) is None]
 
     async def let_go(
-        self,
-        leaving: Sequence[tuple[KafkaTopic, Failure | None]],
-        scene: Scene | Failure,
-        admin: KafkaAdmin | None,
+        self, leaving: Sequence[KafkaTopic], scene: Scene | Failure, admin: KafkaAdmin | None
     ) -> Mapping[ObjectKey, Farewell]:
-        """Delete and release; what has to be tried again, with the reason why.
+        """Delete and release; what has to be tried again, with the reason why."""
+        ours = [topic for topic in leaving if has_finalizer(topic.meta)]  # nothing else depends on us
+        words = {topic.key: known for topic in ours if (known := retained(topic, self._refusal(topic))) is not None}
+        words |= await self._guard([topic for topic in ours if topic.key not in words])
+        words |= await self._ask_kafka([topic for topic in ours if topic.key not in words], scene, admin)
+        now = datetime.now(UTC)
+        words = {topic.key: out_of_patience(topic, words[topic.key], self._around, now) for topic in ours}
+        again = await asyncio.gather(*(self._release(topic, words[topic.key]) for topic in ours))
+        return {topic.key: word for topic, word in zip(ours, again, strict=True) if word is not None}
 
-        Each object comes with why it is not let near its topic, if it is not.
-        """
-        words: dict[ObjectKey, Farewell] = {}
-        asked: list[KafkaTopic] = []
-        held = [(topic, refusal) for topic, refusal in leaving if has_finalizer(topic)]  # nothing else depends on us
-        for topic, refusal in held:
-            if (known := retained(topic, refusal)) is not None:
-                words[topic.key] = known
-            else:
-                asked.append(topic)
-        words |= await self._ask_kafka(asked, scene, admin)
-        again = await asyncio.gather(*(self._release(topic, words[topic.key]) for topic, _ in held))
-        return {topic.key: word for (topic, _), word in zip(held, again, strict=True) if word is not None}
+    # --- who may be deleted ------------------------------------------------------------------------------------------
+
+    async def _guard(self, topics: Sequence[KafkaTopic]) -> dict[ObjectKey, Farewell]:
+        """Those that Kafka is not even asked about, and why."""
+        if not topics:
+            return {}
+        namespaces = {topic.meta.namespace for topic in topics}
+        try:
+            seen = await self._kube.terminating(namespaces)
+        except FailureError as error:
+            why = f"it cannot be told whether more than this object is being deleted: {error.failure.message}"
+            return {topic.key: Farewell(Step.HOLD, why) for topic in topics}
+        living = {name: since for name, since in self._around.namespaces.items() if name not in namespaces}
+        self._around = Terminating(seen.definitions, {**living, **seen.namespaces})
+        topology = self._inventory.topologies.get(self._topology)
+        words = {topic.key: known for topic in topics if (known := guarded(topic, topology, seen)) is not None}
+        if topology is None or len(words) == len(topics):
+            return words
+        self._look_around(topology)
+        await self._hear(topology)
+        return words | self._held(topics, topology)
+
+    def _held(self, topics: Iterable[KafkaTopic], topology: RackTopology) -> dict[ObjectKey, Farewell]:
+        gate = self._gate
+        return {
+            topic.key: known
+            for topic in topics
+            if (
+                known := held(
+                    topic,
+                    topology,
+                    self._around,
+                    confirmed=gate.is_confirmed(topic),
+                    waits=topic.key in gate.waiting,
+                )
+            )
+            is not None
+        }
+
+    def _look_around(self, topology: RackTopology) -> None:
+        """Let the gate see all objects that would take their topics along, not only those of a batch."""
+        found = [self._inventory.topics[key] for key in self._inventory.topics_of(self._topology)]
+        # A namespace that ends has objects that are being deleted. One without may be another one of that name.
+        ends = {topic.meta.namespace for topic in found if topic.meta.is_deleting} & self._around.namespaces.keys()
+        topics = [
+            topic
+            for topic in found
+            if (topic.meta.is_deleting or topic.meta.namespace in ends)
+            and takes_topic_along(topic)
+            and self._refusal(topic) is None
+        ]
+        self._gate.remember(topology.status.deletions)
+        self._gate.review(
+            [topic for topic in topics if topic.meta.is_deleting],
+            [topic for topic in topics if topic.meta.namespace in ends],
+            topology.spec.max_deletions_per_minute,
+        )
+
+    async def _hear(self, topology: RackTopology) -> None:
+        """Open the gate to those whose number somebody confirmed. What was read is taken away: it counts once."""
+        said, count = confirmation(topology), len(self._gate.waiting)
+        if said is None or not count:
+            return
+        about = ObjectRef(racktopology.KIND, topology.key, topology.meta.uid)
+        fits = said == str(count)
+        try:
+            written = await self._kube.remove_annotation(about, CONFIRM_DELETIONS, topology.meta.resource_version)
+        except FailureError as error:
+            _log.warning("topology %s: a confirmation waits for the API server: %s", self._topology, error)
+            return
+        if written is None:
+            return  # it changed meanwhile: its event is on the way
+        self._inventory.put_topology_answer(written)
+        if not fits:
+            message = f"{CONFIRM_DELETIONS} does not name the {count} deletions that wait: none was carried out"
+            self._kube.announce(Announcement(about, Reason.DELETION_HELD, message, warning=True))
+        elif len(self._gate.waiting) == count:
+            self._gate.confirm()
+
+    # --- what Kafka says ---------------------------------------------------------------------------------------------
 
     async def _ask_kafka(
         self, topics: Sequence[KafkaTopic], scene: Scene | Failure, admin: KafkaAdmin | None
@@ -78,17 +196,29 @@ class Goodbye:
                 again, sizes = await _compare(going, scene, admin)
                 words |= again
                 going = [topic for topic in going if words[topic.key].step is Step.DELETE]
+                words |= self._at_last(going)
+                going = [topic for topic in going if words[topic.key].step is Step.DELETE]
+                self._gate.going(going)
+                await self._record()  # before, so that a restart does not let as many go once more
                 words |= await _delete(going, sizes, admin)
         except FailureError as error:
             return {topic.key: Farewell(Step.HOLD, error.failure.message) for topic in topics}
         return words
+
+    def _at_last(self, topics: Sequence[KafkaTopic]) -> Mapping[ObjectKey, Farewell]:
+        """Those that have to wait after all: meanwhile many more may have been asked for."""
+        topology = self._inventory.topologies.get(self._topology)
+        if topology is None:
+            return {topic.key: Farewell(Step.HOLD, "its RackTopology went a moment ago") for topic in topics}
+        self._look_around(topology)
+        return self._held(topics, topology)
 
     async def _release(self, topic: KafkaTopic, words: Farewell) -> Farewell | None:
         """What has to be tried again, if anything."""
         if words.step is Step.HOLD:
             return words
         try:
-            written = await self._finalizers.take_off(topic)
+            written = await self._finalizers.take_off(KIND, topic.meta)
         except FailureError as error:
             count_error(str(topic.topology), error.failure.remedy, error.failure.reason)
             return Farewell(Step.AGAIN, error.failure.message)
@@ -102,7 +232,7 @@ class Goodbye:
 
 def held_back(words: Farewell) -> Failure:
     """What is told while an object waits."""
-    return Failure(Reason.DELETION_BLOCKED, words.message, Remedy.ACCESS)
+    return Failure(words.reason, words.message, Remedy.ACCESS)
 
 
 async def _compare(

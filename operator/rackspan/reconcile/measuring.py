@@ -35,6 +35,7 @@ def measure(topology: str, situation: Situation, *, ready: bool) -> None:
     """Set the gauges of one topology; `ready` is its condition."""
     scene = situation.scene
     metrics.READY.labels(topology).set(ready)
+    metrics.DELETIONS_HELD.labels(topology).set(len(situation.waiting))
     known = isinstance(scene, Scene)
     rows = scene.racks.rows if isinstance(scene, Scene) else situation.racks.rows if situation.racks else ()
     brokers = Counter(_broker_state(row) if known else "unknown" for row in rows)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from rackspan.api.conditions import (
     COMPLIANT,
     CONNECTED,
+    DELETIONS_HELD,
     DRAINED,
     RACKS_IN_SYNC,
     READY,
@@ -27,6 +28,7 @@ from rackspan.api.reasons import Reason
 from rackspan.core.topology import format_rack
 from rackspan.core.words import plural
 from rackspan.reconcile import drains
+from rackspan.reconcile.deletion import how_to_confirm
 from rackspan.reconcile.failures import Failure, Remedy
 from rackspan.reconcile.scene import Scene
 
@@ -35,7 +37,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rackspan.api.kafkatopic import KafkaTopic
-    from rackspan.api.racktopology import RackTopology, RackTopologyStatus
+    from rackspan.api.meta import ObjectKey
+    from rackspan.api.racktopology import DeletionsStatus, RackTopology, RackTopologyStatus
     from rackspan.reconcile.ports import HeldSeen
     from rackspan.reconcile.racks import BrokerRow, RackView
 
@@ -52,6 +55,11 @@ class Situation:
     topics: Sequence[KafkaTopic]
     held: HeldSeen | None = None
     """What Kafka says of the brokers that are to be drained."""
+    deletions: DeletionsStatus | None = None
+    waiting: Sequence[ObjectKey] = ()
+    """KafkaTopics whose deletion waits for a person."""
+    going: Failure | None = None
+    """Why the RackTopology is still there although somebody deleted it."""
 
     @property
     def counts(self) -> TopicCounts:
@@ -104,7 +112,7 @@ def topology_status(topology: RackTopology, situation: Situation, now: datetime)
             missing_racks=BrokerCount.of(tuple(row.id for row in racks.missing)),
         )
     conditions = _Conditions(topology, status.conditions, now)
-    problem = _problem(topology, scene, racks)
+    problem = _problem(topology, scene, racks) or situation.going
     conditions.set(CONNECTED, *_connected(scene))
     if racks is not None:
         conditions.set(RACKS_IN_SYNC, *_in_sync(racks))
@@ -116,11 +124,15 @@ def topology_status(topology: RackTopology, situation: Situation, now: datetime)
         conditions.set(READY, _FALSE, problem.reason, problem.message)
     conditions.abnormal(problem)
     status = _with_drains(topology, status, situation, conditions)
+    conditions.present(
+        DELETIONS_HELD, Reason.DELETION_HELD, how_to_confirm(topology, situation.waiting) if situation.waiting else None
+    )
     return replace(
         status,
         observed_generation=topology.meta.generation,
         topics=situation.counts,
         plan=situation.plan,
+        deletions=situation.deletions,
         conditions=conditions.all,
     )
 
@@ -155,6 +167,13 @@ class _Conditions:
 
     def remove(self, kind: str) -> None:
         self.all = remove_condition(self.all, kind)
+
+    def present(self, kind: str, reason: Reason, message: str | None) -> None:
+        """True with a message, and absent without one."""
+        if message is None:
+            self.all = remove_condition(self.all, kind)
+        else:
+            self.set(kind, _TRUE, reason, message)
 
     def abnormal(self, problem: Failure | None) -> None:
         retrying = problem is not None and problem.remedy is Remedy.RETRY

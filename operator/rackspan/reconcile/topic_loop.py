@@ -26,10 +26,11 @@ from rackspan.reconcile.verdict import conclude, failed
 from rackspan.reconcile.worker import reconcile_topics
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 
     from rackspan.api.kafkatopic import KafkaTopic, KafkaTopicStatus
     from rackspan.api.meta import ObjectKey
+    from rackspan.api.racktopology import DeletionsStatus
     from rackspan.reconcile.lookout import Lookout
     from rackspan.reconcile.ports import KafkaAdmin
     from rackspan.reconcile.scene import Scene
@@ -59,7 +60,9 @@ _TURNED_AWAY = frozenset(
 class TopicLoop:
     """Several workers may run `work` side by side; the queue keeps one object from being worked on twice at once."""
 
-    def __init__(self, topology: ObjectKey, lookout: Lookout, tools: Tools) -> None:
+    def __init__(
+        self, topology: ObjectKey, lookout: Lookout, tools: Tools, record: Callable[[], Awaitable[None]]
+    ) -> None:
         self._topology = topology
         self._lookout = lookout
         self._tools = tools
@@ -67,7 +70,7 @@ class TopicLoop:
         self._suspects: dict[tuple[ObjectKey, Reason], float] = {}
         self._settled: dict[ObjectKey, int] = {}
         self._plans = Plans()
-        self._goodbye = Goodbye(tools.kube, tools.finalizers)
+        self._goodbye = Goodbye(topology, tools, self._refusal, record)
 
     def add(self, keys: Iterable[ObjectKey]) -> None:
         """Look at these topics soon."""
@@ -134,7 +137,14 @@ class TopicLoop:
         applicant = self._applicant(topic)
         if applicant is None:
             return None  # the scene says that there is no topology
-        return refusal(applicant) or rival(topic, self._owner(topic))
+        return refusal(applicant) or self._too_late(topic) or rival(topic, self._owner(topic))
+
+    def _too_late(self, topic: KafkaTopic) -> Failure | None:
+        """A topology that goes lets nothing new hold it up."""
+        topology = self._tools.inventory.topologies.get(topic.topology)
+        if topology is None or not topology.meta.is_deleting or topic.status.topic_id is not None:
+            return None
+        return Failure(Reason.TOPOLOGY_NOT_FOUND, f"RackTopology {topic.topology} is being deleted", Remedy.SPEC)
 
     def _applicant(self, topic: KafkaTopic) -> Applicant | None:
         inventory = self._tools.inventory
@@ -204,9 +214,9 @@ class TopicLoop:
 
     async def _with_finalizer(self, topic: KafkaTopic) -> KafkaTopic | None:
         """The topic with the finalizers it should have, before anything is made that they guard."""
-        if finalizers_for(topic) is None:
+        if finalizers_for(topic.meta) is None:
             return topic
-        written = await self._tools.finalizers.put_on(topic)
+        written = await self._tools.finalizers.put_on(KIND, topic.meta)
         if written is None:
             self._queue.add_after(topic.key, _SUSPICION_SECONDS)  # it changed meanwhile: its event is on the way
             return None
@@ -274,9 +284,16 @@ class TopicLoop:
 
     # --- goodbye -----------------------------------------------------------------------------------------------------
 
+    def deletions(self) -> tuple[DeletionsStatus | None, Collection[ObjectKey]]:
+        """What there is to tell of deletions, and which objects wait for a person."""
+        return self._goodbye.review()
+
+    def users(self) -> Collection[KafkaTopic]:
+        """The objects whose end would be the end of their topics."""
+        return self._goodbye.users()
+
     async def _let_go(self, topics: Sequence[KafkaTopic]) -> None:
-        leaving = [(topic, self._refusal(topic)) for topic in topics]
-        again = await self._goodbye.let_go(leaving, self._lookout.scene, self._lookout.admin)
+        again = await self._goodbye.let_go(topics, self._lookout.scene, self._lookout.admin)
         held = [(topic, again[topic.key]) for topic in topics if topic.key in again]
         await asyncio.gather(
             *(

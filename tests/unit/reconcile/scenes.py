@@ -30,11 +30,24 @@ EVEN = {broker: f"/z{broker % 3}" for broker in range(6)}
 PLACERS = MappingProxyType({"MultiLevel": MultiLevel(), "Simple": Simple()})
 
 
-def topology(*, namespace: str = "kafka", status: Mapping[str, Any] | None = None, **spec: Any) -> RackTopology:
+def topology(
+    *,
+    namespace: str = "kafka",
+    status: Mapping[str, Any] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    **spec: Any,
+) -> RackTopology:
     """A RackTopology over three levels whose racks come from Kafka, unless `spec` says otherwise."""
     return RackTopology.from_object(
         {
-            "metadata": {"namespace": namespace, "name": "prod", "uid": "rt-1", "generation": 1},
+            "metadata": {
+                "namespace": namespace,
+                "name": "prod",
+                "uid": "rt-1",
+                "generation": 1,
+                "resourceVersion": "1",
+                "annotations": dict(annotations or {}),
+            },
             "spec": {
                 "kafka": {"bootstrapServers": "kafka:9092"},
                 "levels": [{"name": level} for level in LEVELS],
@@ -56,6 +69,7 @@ def topic(
     created: str = "2026-01-01T00:00:00Z",
     uid: str | None = None,
     generation: int = 1,
+    deleted: str | None = None,
     **spec: Any,
 ) -> KafkaTopic:
     """A KafkaTopic of three partitions with three replicas, unless `spec` says otherwise."""
@@ -68,6 +82,7 @@ def topic(
                 "generation": generation,
                 "resourceVersion": "1",
                 "creationTimestamp": created,
+                **({"deletionTimestamp": deleted} if deleted else {}),
                 "annotations": dict(annotations or {}),
                 "finalizers": list(finalizers),
             },

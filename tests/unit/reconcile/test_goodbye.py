@@ -1,36 +1,61 @@
 """Carrying out deletions: what goes is what was compared, in few calls, and one object holds back no other."""
 
+from datetime import UTC, datetime
+from types import SimpleNamespace
+
 import pytest
 from tests.unit.reconcile.memory import MemoryKafka
-from tests.unit.reconcile.scenes import known, scene, topic
+from tests.unit.reconcile.scenes import NOON, known, scene, topic, topology
 
-from rackspan.api.labels import FINALIZER
+from rackspan.api.labels import CONFIRM_DELETIONS, FINALIZER
 from rackspan.api.reasons import Reason
 from rackspan.reconcile import goodbye
 from rackspan.reconcile.deletion import Step
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.finalizers import Finalizers
+from rackspan.reconcile.inventory import Inventory
+from rackspan.reconcile.ports import Terminating
+
+LONG = "2026-01-01T00:00:00Z"
 
 BUSY = Failure(Reason.KAFKA_REFUSED, "the controller is busy", Remedy.RETRY)
 AWAY = Failure(Reason.API_SERVER_UNREACHABLE, "nobody answers", Remedy.RETRY)
 
 
 def leaving(name="orders", **spec):
-    return topic(name, deletionPolicy="Delete", status=known(f"id-of-{name}"), finalizers=[FINALIZER], **spec)
+    spec = {"deleted": "2026-01-31T12:00:00Z", "status": known(f"id-of-{name}"), **spec}
+    return topic(name, deletionPolicy="Delete", finalizers=[FINALIZER], **spec)
+
+
+def burst(count):
+    return [leaving(f"orders-{number}") for number in range(count)]
 
 
 class MemoryKube:
     """Takes finalizers away, unless the object `changed` or the API server fails for it."""
 
-    def __init__(self, *, changed=False, failing=()):
+    def __init__(self, *, changed=False, failing=(), around=None):
         self.changed = changed
         self.failing = failing
+        self.around = around or Terminating()
         self.announced = []
+        self.removed = []
 
     async def set_finalizers(self, ref, finalizers, version):
         if ref.key.name in self.failing:
             raise FailureError(AWAY)
         return None if self.changed else {"metadata": {"finalizers": list(finalizers)}}
+
+    async def terminating(self, namespaces):
+        if isinstance(self.around, Failure):
+            raise FailureError(self.around)
+        return self.around
+
+    async def remove_annotation(self, ref, name, version):
+        self.removed.append(name)
+        return {
+            "metadata": {"namespace": ref.key.namespace, "name": ref.key.name, "uid": ref.uid, "resourceVersion": "0"}
+        }
 
     def announce(self, announcement):
         self.announced.append(announcement.reason)
@@ -53,9 +78,37 @@ def many():
     return topics, MemoryKafka({one.topic_name: ((0, 3, 2),) * 3 for one in topics})
 
 
-async def let_go(kube, kafka, *topics, refusal=None):
-    farewells = goodbye.Goodbye(kube, Finalizers(kube))
-    return await farewells.let_go([(one, refusal) for one in topics], scene(), kafka)
+class House:
+    """One topology, its objects and who says goodbye to them."""
+
+    def __init__(self, kube, kafka, *topics, refusal=None, prod=None):
+        self.inventory = Inventory()
+        self.kube, self.kafka, self.topics = kube, kafka, topics
+        self.recorded = []
+        prod = topology(maxDeletionsPerMinute=1000) if prod is None else prod
+        self.annotate(prod)
+        for one in topics:
+            self.inventory.keep_topic(one)
+        tools = SimpleNamespace(inventory=self.inventory, kube=kube, finalizers=Finalizers(kube))
+        self.goodbye = goodbye.Goodbye(prod.key, tools, lambda _: refusal, self.record)
+
+    def annotate(self, prod):
+        self.inventory.topologies[prod.key] = prod
+
+    async def record(self):
+        status, _ = self.goodbye.review()
+        self.recorded.append((status, len(self.kafka.made("delete_topics"))))
+
+    async def let_go(self, *topics):
+        return await self.goodbye.let_go(topics or self.topics, scene(), self.kafka)
+
+
+async def let_go(kube, kafka, *topics, refusal=None, prod=None):
+    return await House(kube, kafka, *topics, refusal=refusal, prod=prod).let_go()
+
+
+def held_by(again):
+    return {words.reason for words in again.values()}
 
 
 async def test_the_topic_goes_and_then_the_object(kafka):
@@ -128,3 +181,114 @@ async def test_while_kafka_is_away_all_wait_and_are_told(kafka):
     kafka.broken["describe_topics"] = Failure(Reason.KAFKA_UNREACHABLE, "no broker answers", Remedy.RETRY)
     (words,) = (await let_go(MemoryKube(), kafka, leaving())).values()
     assert (words.step, words.message) == (Step.HOLD, "no broker answers")
+
+
+# -- who has to be asked first ---------------------------------------------------------------------------------------
+
+
+def all_of(topics):
+    return MemoryKafka({one.topic_name: ((0, 3, 2),) * 3 for one in topics})
+
+
+async def test_ten_may_go_and_eleven_wait_for_a_person():
+    for count, gone in ((10, 10), (11, 0)):
+        topics = burst(count)
+        kafka = all_of(topics)
+        again = await let_go(MemoryKube(), kafka, *topics, prod=topology())
+        assert len(kafka.replicas) == count - gone
+        assert len(again) == count - gone
+
+
+async def test_what_a_person_confirms_goes_and_the_word_counts_once():
+    topics, more = burst(11), leaving("more")
+    kube, kafka = MemoryKube(), all_of([*topics, more])
+    house = House(kube, kafka, *topics, prod=topology())
+    assert held_by(await house.let_go()) == {Reason.DELETION_HELD}
+    assert house.goodbye.review()[0].waiting == 11
+    house.annotate(topology(annotations={CONFIRM_DELETIONS: "12"}))
+    assert len(await house.let_go()) == 11, "another number"
+    assert kube.removed == [CONFIRM_DELETIONS]
+    assert kube.announced == [Reason.DELETION_HELD]
+    house.annotate(topology(annotations={CONFIRM_DELETIONS: "11"}))
+    assert await house.let_go() == {}
+    assert list(kafka.replicas) == ["more"]
+    assert kube.removed == [CONFIRM_DELETIONS] * 2
+
+
+async def test_to_spare_one_of_eleven_does_not_delete_the_ten_others():
+    topics = burst(11)
+    kafka = all_of(topics)
+    house = House(MemoryKube(), kafka, *topics, prod=topology())
+    await house.let_go()
+    house.inventory.drop_topic(topics[0].key)
+    assert held_by(await house.let_go(*topics[1:])) == {Reason.DELETION_HELD}
+    assert len(kafka.replicas) == 11
+
+
+async def test_a_restart_forgets_neither_who_waits_nor_who_went():
+    told = [{"type": "Stalled", "status": "True", "reason": "DeletionHeld", "message": "", "lastTransitionTime": LONG}]
+    waited = leaving(status=known("id-of-orders", conditions=told))
+    kafka = all_of([waited])
+    assert held_by(await let_go(MemoryKube(), kafka, waited, prod=topology())) == {Reason.DELETION_HELD}
+    went = {"deletions": {"waiting": 0, "recent": [{"at": "2026-01-31T11:59:30Z", "count": 10}]}}
+    assert held_by(await let_go(MemoryKube(), kafka, leaving(), prod=topology(status=went))) == {Reason.DELETION_HELD}
+    assert "orders" in kafka.replicas
+
+
+async def test_what_goes_is_recorded_before_it_is_gone(kafka):
+    house = House(MemoryKube(), kafka, leaving(), prod=topology())
+    await house.let_go()
+    ((status, calls),) = house.recorded
+    assert [recent.count for recent in status.recent] == [1]
+    assert calls == 0
+
+
+async def test_many_that_were_asked_for_while_the_first_was_compared_keep_that_one_too():
+    first, *others = burst(11)
+    kafka = all_of([first])
+    house = House(MemoryKube(), kafka, first, prod=topology())
+    describe = kafka.topics
+
+    async def topics(names):
+        for one in others:
+            house.inventory.keep_topic(one)
+        return await describe(names)
+
+    kafka.topics = topics
+    assert held_by(await house.let_go()) == {Reason.DELETION_HELD}
+    assert list(kafka.replicas) == ["orders-0"]
+
+
+async def test_where_the_api_server_does_not_tell_what_else_ends_nothing_is_deleted(kafka):
+    (words,) = (await let_go(MemoryKube(around=AWAY), kafka, leaving())).values()
+    assert words.step is Step.HOLD
+    assert "nobody answers" in words.message
+    assert "orders" in kafka.replicas
+
+
+async def test_a_definition_that_ends_takes_objects_along_and_no_topic(kafka):
+    kube = MemoryKube(around=Terminating(definitions=("kafkatopics.rackspan.dev",)))
+    assert await let_go(kube, kafka, leaving()) == {}
+    assert kube.announced == ["Released"]
+    assert "orders" in kafka.replicas
+
+
+async def test_the_end_of_a_namespace_waits_even_for_one_topic_and_counts_those_whose_turn_comes():
+    living = topic("later", deletionPolicy="Delete", status=known("id-of-later"), finalizers=[FINALIZER])
+    kube = MemoryKube(around=Terminating(namespaces={"shop": datetime.now(UTC)}))
+    kafka = all_of([leaving(), living])
+    house = House(kube, kafka, leaving(), living, prod=topology())
+    assert held_by(await house.let_go(leaving())) == {Reason.DELETION_HELD}
+    assert house.goodbye.review()[0].waiting == 2
+    house.annotate(topology(annotations={CONFIRM_DELETIONS: "2"}))
+    assert await house.let_go(leaving()) == {}
+    assert list(kafka.replicas) == ["later"]
+    house.inventory.keep_topic(leaving("later"))
+    assert await house.let_go(leaving("later")) == {}
+    assert kafka.replicas == {}
+
+
+async def test_a_namespace_that_ended_long_ago_is_let_go_and_the_topic_is_kept(kafka):
+    kube = MemoryKube(around=Terminating(namespaces={"shop": NOON}))
+    assert await let_go(kube, kafka, leaving()) == {}
+    assert "orders" in kafka.replicas

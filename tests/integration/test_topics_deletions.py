@@ -1,0 +1,116 @@
+"""Data is kept in every doubt: many deletions at once, the end of a namespace, and what ends with the definitions."""
+
+import pytest
+from tests.integration.support import Objects, condition, message, until
+
+CONFIRM = "rackspan.dev/confirm-deletions"
+
+
+def by_hand(objects, bootstrap, **spec):
+    """A topology whose racks come from Kafka, so that its namespace holds nothing but Rackspan's objects."""
+    levels = [{"name": name} for name in ("region", "zone", "rack")]
+    objects.create_topology(
+        bootstrap, rackSource="Broker", brokers=None, levels=levels, maxDeletionsPerMinute=10, **spec
+    )
+    objects.until_topology()
+
+
+@pytest.fixture
+def estate(objects, kafka, operator) -> Objects:
+    """A namespace with a topology that asks before the eleventh deletion of a minute."""
+    by_hand(objects, kafka.bootstrap(), allowedNamespaces={"from": "All"})
+    return objects
+
+
+def doomed(objects, count):
+    names = [f"orders-{number}" for number in range(count)]
+    for name in names:
+        objects.create_topic(name, partitions=1, deletionPolicy="Delete")
+    for name in names:
+        objects.until_ready(name)
+    return names
+
+
+def waiting(objects, count):
+    """The topology once it says that so many deletions wait."""
+
+    def says(found):
+        held = condition(found, "DeletionsHeld")
+        return held is not None and f"{CONFIRM}={count}. " in held["message"]
+
+    return objects.until("RackTopology", "kafka", says, f"to say that {count} deletions wait")
+
+
+def in_kafka(objects, topics, names):
+    return len(topics.existing([objects.kafka_name(name) for name in names]))
+
+
+def test_many_deletions_at_once_wait_for_a_person(estate, topics, operator):
+    names = doomed(estate, 12)
+    operator.stop()  # so that all are there at its next look
+    for name in names:
+        estate.delete("KafkaTopic", name)
+    operator.start()
+    held = waiting(estate, 12)
+    assert condition(held, "Ready")["status"] == "True"
+    assert held["status"]["deletions"] == {"waiting": 12, "recent": []}
+    label = {"topology": f"{estate.namespace}/kafka"}
+    until(lambda: operator.metric("rackspan_deletions_held", **label) == 12, what="the metric")
+    topic = estate.until_stalled("orders-3", "DeletionHeld")
+    assert "goes once somebody confirms it on RackTopology" in message(topic, "Stalled")
+    assert estate.until_event("kafka", "DeletionHeld")
+
+    estate.change_topic("orders-0", deletionPolicy="Retain")
+    estate.until_gone("KafkaTopic", "orders-0")
+    waiting(estate, 11)
+    operator.stop()
+    operator.start()
+    until(lambda: operator.metric("rackspan_topics_reconciled_total", **label) >= 11, what="a look at all")
+    waiting(estate, 11)
+    assert in_kafka(estate, topics, names) == 12
+
+    estate.patch("RackTopology", "kafka", {"metadata": {"annotations": {CONFIRM: "12"}}})
+    estate.until("RackTopology", "kafka", lambda found: not found["metadata"].get("annotations"), "to be read")
+    assert in_kafka(estate, topics, names) == 12
+    estate.patch("RackTopology", "kafka", {"metadata": {"annotations": {CONFIRM: "11"}}})
+    until(lambda: not estate.topics(), what="all objects to be gone")
+    until(lambda: in_kafka(estate, topics, names) == 1, what="all but one topic to be gone")
+    estate.until_condition("RackTopology", "kafka", "DeletionsHeld", None)
+    assert not estate.topology()["metadata"].get("annotations"), "the word counts once"
+
+
+def test_a_namespace_with_its_topology_ends_and_the_topics_stay(
+    namespace_factory, api_client, kafka, topics, operator, kubectl
+):
+    objects = Objects(api_client, namespace_factory())
+    by_hand(objects, kafka.bootstrap())
+    names = doomed(objects, 2)
+    kubectl("delete", "namespace", objects.namespace, "--timeout=60s")
+    assert in_kafka(objects, topics, names) == 2
+
+
+def test_the_end_of_a_namespace_waits_for_a_word_where_the_topology_lives_on(
+    estate, namespace_factory, topics, kubectl
+):
+    team = estate.elsewhere(namespace_factory())
+    names = doomed(team, 2)
+    kubectl("delete", "namespace", team.namespace, "--wait=false")
+    held = waiting(estate, 2)
+    assert f"{team.namespace}/orders-0, {team.namespace}/orders-1" in message(held, "DeletionsHeld")
+    assert in_kafka(team, topics, names) == 2
+    estate.patch("RackTopology", "kafka", {"metadata": {"annotations": {CONFIRM: "2"}}})
+    kubectl("wait", "--for=delete", f"namespace/{team.namespace}", "--timeout=60s")
+    until(lambda: in_kafka(team, topics, names) == 0, what="the topics to be gone")
+
+
+def test_a_topology_in_use_goes_last(estate, topics):
+    (name,) = doomed(estate, 1)
+    estate.delete("RackTopology", "kafka")
+    told = estate.until_topology("Stalled", "True", "TopologyInUse")
+    assert "1 KafkaTopic has deletionPolicy Delete" in message(told, "Stalled")
+    estate.create_topic("late", deletionPolicy="Delete")
+    assert "is being deleted" in message(estate.until_not_ready("late", "TopologyNotFound"))
+    estate.delete("KafkaTopic", name)
+    estate.until_gone("KafkaTopic", name)
+    estate.until_gone("RackTopology", "kafka")
+    until(lambda: in_kafka(estate, topics, [name]) == 0, what="the topic to be gone")
