@@ -25,17 +25,21 @@ from rackspan.reconcile.controller import Controller
 from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.finalizers import Finalizers
 from rackspan.reconcile.inventory import Inventory
+from rackspan.reconcile.release import release
 from rackspan.reconcile.scans.loop import ScanTools
 from rackspan.reconcile.statuses import StatusWriter
 from rackspan.reconcile.tools import Tools
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
     from rackspan.settings import Settings
 
 HANDLERS = (lifecycle, namespaces, nodes, pods, reports, topics, topologies)
 """Importing them has registered their decorators with kopf."""
 
 _log = logging.getLogger("rackspan")
+_NOT_FOUND = 404
 _SERVED_SECONDS = 2.0
 """How often it is asked whether our definitions are there."""
 
@@ -49,6 +53,59 @@ async def run(settings: Settings) -> None:
     rest = Rest(await connect(settings.kubeconfig))
     events = EventQueue(rest)
     kube = KubeCluster(rest, events, settings.namespaces)
+    vitals = _Vitals()
+    health = HealthServer(vitals, settings.listen_host, settings.listen_port)
+    await health.start()
+    _log.info("metrics and probes on port %d", health.port)
+    stop = asyncio.Event()
+    poster = asyncio.create_task(events.run(), name="events")
+    try:
+        while await _until_served(kube, stop, vitals) and await _lost(settings, kube, rest, vitals, stop):
+            _log.warning("the API server serves Rackspan's kinds no more: nothing is reconciled until it does")
+    finally:
+        poster.cancel()
+        await health.stop()
+        await rest.close()
+
+
+class _Vitals:
+    """What probes ask: the controller, or which definitions it waits for."""
+
+    def __init__(self) -> None:
+        self.controller: Controller | None = None
+        self.missing: Collection[str] = ()
+
+    def alive(self) -> Mapping[str, object]:
+        return self.controller.alive() if self.controller else {"ok": True}
+
+    def ready(self) -> Mapping[str, object]:
+        return self.controller.ready() if self.controller else {"ok": False, "missing": list(self.missing)}
+
+
+async def _lost(settings: Settings, kube: KubeCluster, rest: Rest, vitals: _Vitals, stop: asyncio.Event) -> bool:
+    """Reconcile until told to stop; True where it ended because the API server does not serve our kinds any more."""
+    controller = _controller(settings, kube, rest)
+    vitals.controller = controller
+    try:
+        await kopf.operator(
+            memo=Memo(controller),
+            standalone=True,
+            clusterwide=not settings.namespaces,
+            namespaces=settings.namespaces,
+            stop_flag=stop,
+        )
+    except Exception as error:
+        if getattr(error, "status", None) != _NOT_FOUND:  # kopf keeps its classes of errors to itself
+            raise
+        await _pause(stop)  # what is served and what is said to be served may differ for a moment
+        return True
+    finally:
+        vitals.controller = None
+        await controller.stop()
+    return False
+
+
+def _controller(settings: Settings, kube: KubeCluster, rest: Rest) -> Controller:
     tools = Tools(
         inventory=Inventory(),
         kube=kube,
@@ -66,38 +123,31 @@ async def run(settings: Settings) -> None:
         setup=setup,
         namespaces=settings.namespaces,
     )
-    controller = Controller(tools, scans, settings.stall_seconds)
-    health = HealthServer(controller, settings.listen_host, settings.listen_port)
-    await health.start()
-    _log.info("metrics and probes on port %d", health.port)
-    stop = asyncio.Event()
+    return Controller(tools, scans, settings.stall_seconds)
+
+
+async def _until_served(kube: KubeCluster, stop: asyncio.Event, vitals: _Vitals) -> bool:
+    """Wait for our kinds: kopf looks once for what the API server serves, and stays deaf to what comes later.
+
+    A definition that is being deleted waits for its objects, which wait for us: they are let go, and topics stay. False
+    where it is time to stop.
+    """
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    poster = asyncio.create_task(events.run(), name="events")
-    try:
-        await _until_served(kube, stop)
-        await kopf.operator(
-            memo=Memo(controller),
-            standalone=True,
-            clusterwide=not settings.namespaces,
-            namespaces=settings.namespaces,
-            stop_flag=stop,
-        )
-    finally:
-        poster.cancel()
-        await health.stop()
-        await rest.close()
-
-
-async def _until_served(kube: KubeCluster, stop: asyncio.Event) -> None:
-    """Wait for our kinds: kopf looks once for what the API server serves, and stays deaf to what comes later."""
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)  # kopf takes them over while it runs
     while not stop.is_set():
         try:
-            missing = await kube.unserved()
-            if not missing:
-                return
-            _log.warning("the API server does not serve %s: apply Rackspan's crds", ", ".join(missing))
+            vitals.missing = await kube.unserved()
+            if not vitals.missing:
+                return True
+            _log.warning("the API server does not serve %s: apply Rackspan's crds", ", ".join(vitals.missing))
+            if (await kube.terminating(())).definitions:
+                await release(kube, leaving_only=True)
         except FailureError as error:
             _log.warning("waiting for the API server: %s", error)
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(stop.wait(), _SERVED_SECONDS)
+        await _pause(stop)
+    return False
+
+
+async def _pause(stop: asyncio.Event) -> None:
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(stop.wait(), _SERVED_SECONDS)

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from rackspan.api import compliancereport, kafkatopic, racktopology
-from rackspan.api.labels import GROUP
-from rackspan.api.meta import ObjectKey
+from rackspan.api.labels import FINALIZER, GROUP
+from rackspan.api.meta import Meta, ObjectKey
 from rackspan.api.reasons import Reason
 from rackspan.kube.paths import DEFINITIONS, NAMESPACES, NODES, OWN, PODS, REPORTS, SECRETS, TOPICS, TOPOLOGIES
 from rackspan.kube.rest import ConflictError, NotFoundError, Rest
@@ -107,6 +107,17 @@ class KubeCluster:
             return tuple(_OWN)
         served = {item["kind"] for item in found["resources"]}
         return tuple(kind for kind in _OWN if kind not in served)
+
+    async def guarded(self, kind: str) -> Collection[Meta]:
+        """The objects of a kind that carry our finalizer; none where the kind is not served. Metadata only."""
+        found: list[Meta] = []
+        for path in [_OWN[kind].within(name) for name in self._namespaces or ()] or [_OWN[kind].everywhere()]:
+            try:
+                items = await self._rest.items("list_metadata", path, accept=_METADATA_ONLY)
+            except NotFoundError:
+                continue
+            found += (Meta.from_object(item) for item in items)
+        return [meta for meta in found if FINALIZER in meta.finalizers]
 
     async def uids(self, kind: str) -> Mapping[ObjectKey, str]:
         """Which objects of a kind there are now; metadata only. An object of no namespace has an empty one."""

@@ -1,0 +1,49 @@
+"""Somebody deletes the definitions of Rackspan's kinds while it runs."""
+
+import pytest
+from dev.paths import REPOSITORY
+from tests.integration.support import Objects, until
+
+CRDS = REPOSITORY / "crds"
+
+
+@pytest.fixture
+def place(control_plane_factory, operator_factory):
+    """A control plane of the test's own with the definitions, and an operator there."""
+    plane = control_plane_factory()
+    define(plane.kubectl)
+    operator = operator_factory(kubeconfig=plane.kubeconfig)
+    plane.kubectl("create", "namespace", "team")
+    with plane.api_client() as api:
+        yield plane.kubectl, operator, Objects(api, "team")
+
+
+def define(kubectl):
+    kubectl.apply(CRDS, arguments=["--server-side", "--force-conflicts"])
+    kubectl("wait", "--for=condition=Established", "--timeout=60s", f"--filename={CRDS}")
+
+
+def populate(objects, bootstrap, topic):
+    levels = [{"name": name} for name in ("region", "zone", "rack")]
+    objects.create_topology(bootstrap, rackSource="Broker", brokers=None, levels=levels)
+    objects.create_topic("orders", topicName=topic, partitions=1, deletionPolicy="Delete")
+    objects.until_ready("orders")
+
+
+def test_topics_stay_and_the_operator_goes_on_when_they_are_back(place, kafka, topics, namespace):
+    kubectl, operator, objects = place
+    name = f"{namespace}.orders"
+    populate(objects, kafka.bootstrap(), name)
+    topic_id, process = topics.id(name), operator.pid
+
+    kubectl("delete", f"--filename={CRDS}", "--timeout=60s")
+    until(lambda: operator.get("/readyz")[0] == 503, what="the operator to be not ready")
+    assert operator.get("/healthz")[0] == 200
+    assert topics.id(name) == topic_id
+
+    define(kubectl)
+    until(lambda: operator.get("/readyz")[0] == 200, what="the operator to be ready")
+    populate(objects, kafka.bootstrap(), name)
+    assert objects.topic("orders")["status"]["topicId"] == topic_id == topics.id(name)
+    assert operator.pid == process
+    assert "nothing is reconciled until it does" in operator.output
