@@ -18,12 +18,11 @@ bounds it.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
-from rackspan.core.fairness import fair_windows
+from rackspan.core.nearest_durable import nearest_replication_factor
 from rackspan.core.placement.model import Placement
 from rackspan.core.topology import IntArray, RackTree
 from rackspan.core.words import plural
@@ -212,48 +211,7 @@ def _padded(rows: Placement) -> npt.NDArray[np.integer]:
 
 def _smallest_change(tree: RackTree, durability: Durability, size: int, otherwise: str) -> str:
     """Name the nearest replication factor with which every fair placement meets the wishes, if there is one."""
-    for step in range(1, max(size, tree.capacity)):
-        for other, verb in ((size + step, "raise"), (size - step, "lower")):
-            if 1 <= other <= tree.capacity and _achievable(tree, durability, other):
-                return f"{otherwise}, or {verb} replicationFactor to {other}"
-    return otherwise
-
-
-def _achievable(tree: RackTree, durability: Durability, size: int) -> bool:
-    least = [1 + _fullest(tree, size, level, domains - 1) for level, domains in durability.min_domains.items()]
-    most = [size - _fullest(tree, size, level, domains) for level, domains in durability.tolerate.items()]
-    return max(least, default=1) <= min(most, default=size)
-
-
-def _fullest(tree: RackTree, size: int, name: str, domains: int) -> int:
-    """Most replicas of one partition that so many domains of a level can hold together in a fair placement."""
-    windows = fair_windows(tree, size)
-    depth = tree.levels.index(name) + 1
-    # Per domain: by the replicas it holds, the most that 0, 1, 2 … of the level's domains below it can hold.
-    tables = [
-        {held: [0] + [held] * domains for held in (low, high)}
-        for low, high in zip(windows.low[depth].tolist(), windows.high[depth].tolist(), strict=True)
-    ]
-    for at in range(depth - 1, -1, -1):
-        bounds = [*tree.nodes[at].first_child.tolist(), len(tables)]
-        tables = [
-            _merged(tables[start:stop], {low, high}, domains)
-            for (start, stop), low, high in zip(
-                pairwise(bounds), windows.low[at].tolist(), windows.high[at].tolist(), strict=True
-            )
-        ]
-    fullest: int = tables[0][size][domains]
-    return fullest
-
-
-def _merged(children: list[dict[int, list[int]]], held: set[int], domains: int) -> dict[int, list[int]]:
-    best: dict[int, list[int]] = {0: [0] * (domains + 1)}
-    for table in children:
-        grown: dict[int, list[int]] = {}
-        for total, sums in best.items():
-            for part, more in table.items():
-                reached = grown.setdefault(total + part, [0] * (domains + 1))
-                for picked in range(domains + 1):
-                    reached[picked] = max(reached[picked], *(sums[picked - k] + more[k] for k in range(picked + 1)))
-        best = {total: sums for total, sums in grown.items() if total <= max(held)}
-    return {total: best[total] for total in held}
+    other = nearest_replication_factor(tree, size, durability.min_domains, durability.tolerate)
+    if other is None:
+        return otherwise
+    return f"{otherwise}, or {'raise' if other > size else 'lower'} replicationFactor to {other}"

@@ -25,6 +25,7 @@ IntArray = npt.NDArray[np.int64]
 
 UNNAMED = "<unnamed>"
 _LARGEST_DENSE_ID = 1 << 20
+_MAX_DIGITS = 10  # of a broker id, which is an int32
 _T = TypeVar("_T", bound=np.generic)
 
 
@@ -195,15 +196,16 @@ class RackTree:
         `/eu/*/r1`; a path names everything below it. Raises RackPathError for a malformed path.
         """
         if pattern.isascii() and pattern.isdigit():
-            wanted = int(pattern)
+            wanted = int(pattern) if len(pattern) <= _MAX_DIGITS else None
             return tuple(broker.id for broker in self.brokers if broker.id == wanted)
         steps = parse_rack(pattern)
+        globs = [step.replace("[", "[[]") for step in steps]  # a bracket is a bracket, no class of characters
         return tuple(
             broker.id
             for broker in self.brokers
             if broker.rack is not None
             and len(broker.rack) >= len(steps)
-            and all(fnmatchcase(name, step) for name, step in zip(broker.rack, steps, strict=False))
+            and all(fnmatchcase(name, step) for name, step in zip(broker.rack, globs, strict=False))
         )
 
     def selected(self, include: Sequence[str], exclude: Sequence[str]) -> "RackTree":

@@ -115,6 +115,23 @@ def test_patterns_name_brokers_by_id_or_by_rack(pattern, brokers):
     assert cluster("region zone rack", racks).matches(pattern) == brokers
 
 
+@pytest.mark.parametrize(
+    ("pattern", "brokers"),
+    [
+        ("/dc/r[1]", (2,)),
+        ("/dc/r[2]", ()),
+        ("/dc/r[!2]", ()),
+        ("/dc/r[?]", (2,)),
+        ("/dc/[*", (3,)),
+        ("/dc/*]", (2,)),
+        ("1" * 5_000, ()),
+    ],
+)
+def test_only_stars_and_question_marks_stand_for_other_characters(pattern, brokers):
+    racks = {0: "/dc/r1", 1: "/dc/r2", 2: "/dc/r[1]", 3: "/dc/[x"}
+    assert cluster("zone rack", racks).matches(pattern) == brokers
+
+
 def test_positions_of_ids_far_apart_are_found():
     tree = RackTree(("zone",), (Broker(1, ("b",)), Broker(2_000_000_000, ("a",))))
     assert tree.positions([1, 2_000_000_000, 5, -1]).tolist() == [1, 0, -1, -1]
