@@ -41,7 +41,7 @@ def test_an_adopted_topic_that_is_not_compliant_is_told_of_and_not_moved(shop, t
         (3, (2, 1, 0)),
     ]
     assert message(topic).startswith(
-        f"plan {plan['hash']} copies 3 replicas of 3 partitions, and no plan copies fewer: "
+        f"plan {plan['hash']} copies 3 replicas of 3 partitions, and no plan copies fewer; not executed yet: "
         "3 of 4 partitions are not spread as asked"
     )
     assert condition(topic, "Stalled") is None, "the operator is done: it is the placement that is not as asked"

@@ -1,10 +1,12 @@
 """What a status says about the plan that would bring topics to what is asked: the certificate, and a few samples."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Final
 
 MAX_PLAN_SAMPLES: Final = 5
-"""Samples of a plan that fit into a status. `rackspan plan` prints all of it."""
+"""Samples of a plan that fit into a status. `rackspan plan --topology` prints all of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,3 +52,9 @@ class TopologyPlanStatus:
     partitions: int
     bytes: int | None = None
     samples: tuple[PlannedTopic, ...] = ()
+
+
+def topology_hash(hashes: Mapping[str, str]) -> str:
+    """The hash of a topology's plan, from those of its topics' plans by `namespace/name`; there is one at least."""
+    digest = sha256(repr(sorted(hashes.items())).encode()).hexdigest()
+    return digest[: len(next(iter(hashes.values())))]

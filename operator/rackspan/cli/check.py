@@ -15,6 +15,7 @@ from rackspan.cli.output import Format, console, emit, table
 from rackspan.cli.progress import step
 from rackspan.cli.selection import Topology, topics_matching
 from rackspan.cli.source import Source
+from rackspan.cli.topology import LiveTopology, refuse_others
 from rackspan.core.compliance import BROKER_LEVEL
 from rackspan.core.outage import min_insync_replicas
 from rackspan.core.scanning import Expectations, Findings, Rule, Severity, Truth, examine, examine_brokers, truth_in
@@ -28,6 +29,7 @@ from rackspan.core.words import be, plural
 EPILOG = options.epilog(
     "$ rackspan check --snapshot prod.json --levels region,zone,rack",
     "$ rackspan check --bootstrap-server kafka:9092 --command-config client.properties --topic 'payments.*'",
+    "$ rackspan check --topology kafka/prod",
     "$ rackspan check --snapshot prod.json -o json | jq '.findings[] | select(.level == \"zone\")'",
 )
 _COMPLIANCE = frozenset({Rule.NOT_COMPLIANT, Rule.REPLICA_ON_DRAINED_BROKER})
@@ -58,6 +60,8 @@ def check(
     snapshot: options.SnapshotFile = None,
     bootstrap_server: options.BootstrapServer = None,
     command_config: options.CommandConfig = None,
+    topology: options.TopologyName = None,
+    kubeconfig: options.Kubeconfig = None,
     topic: options.Topic = None,
     levels: options.Levels = "",
     missing_rack_policy: options.MissingRacks = options.MissingRackPolicy.FAIL,
@@ -71,14 +75,27 @@ def check(
     A drained broker, and one that is gone, may hold none. The exit code is 1 when a partition is out of compliance, or
     something is as bad. `rackspan scan` finds the same in clusters of any size, and keeps a history.
     """
-    topology = Topology.of(levels, missing_rack_policy, drain_broker, drain_rack)
-    found = Source(snapshot, bootstrap_server, command_config).read_topics("to check")
-    tree = topology.tree(found)
+    if topology is None:
+        selected = Topology.of(levels, missing_rack_policy, drain_broker, drain_rack)
+        found = Source(snapshot, bootstrap_server, command_config).read_topics("to check")
+        truth, expected = truth_in(selected.tree(found), found), Expectations()
+    else:
+        refuse_others(
+            snapshot=snapshot,
+            bootstrap_server=bootstrap_server,
+            command_config=command_config,
+            levels=levels,
+            missing_rack_policy=missing_rack_policy is not options.MissingRackPolicy.FAIL,
+            drain_broker=drain_broker,
+            drain_rack=drain_rack,
+        )
+        live = LiveTopology.at(topology, kubeconfig)
+        found, truth, expected = live.snapshot(), live.truth, live.expectations
     partitions = found.partitions
     if topic is not None:
         partitions = partitions.rows(np.isin(partitions.topic, topics_matching(found, topic)))
     with step(f"judging {plural(len(partitions), 'partition')}"):
-        checked = _checked(found, truth_in(tree, found), partitions)
+        checked = _checked(found, truth, partitions, expected)
     with ending_with(ExitCode.OUT_OF_COMPLIANCE if checked.alarming else ExitCode.FINE):
         if output is Format.TABLE:
             _print(checked, most=len(partitions) + len(checked.findings) if show_all else ROWS)
@@ -86,8 +103,8 @@ def check(
             emit({"summary": _summary(checked), "findings": _documents(checked)}, output)
 
 
-def _checked(snapshot: Snapshot, truth: Truth, partitions: Partitions) -> _Checked:
-    examined = examine(truth, partitions, min_insync_replicas(snapshot.configs), Expectations())
+def _checked(snapshot: Snapshot, truth: Truth, partitions: Partitions, expected: Expectations) -> _Checked:
+    examined = examine(truth, partitions, min_insync_replicas(snapshot.configs), expected)
     findings = Findings.joined([examined.findings, examine_brokers(truth)])
     order = np.lexsort((findings.partition, findings.topic, findings.rule, findings.severity))
     return _Checked(snapshot.cluster_id or "", truth, partitions, examined, findings.rows(order))

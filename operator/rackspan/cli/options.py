@@ -71,6 +71,25 @@ CommandConfig = Annotated[
         help="Client properties for the live cluster, as Kafka's own tools take them (TLS, SASL).",
     ),
 ]
+TopologyName = Annotated[
+    str | None,
+    typer.Option(
+        "--topology",
+        metavar="NAMESPACE/NAME",
+        rich_help_panel=_CLUSTER,
+        help="A RackTopology instead: live Kafka, with racks from the nodes and wishes from KafkaTopics.",
+    ),
+]
+Kubeconfig = Annotated[
+    Path | None,
+    typer.Option(
+        envvar="RACKSPAN_KUBECONFIG",
+        exists=True,
+        dir_okay=False,
+        rich_help_panel=_CLUSTER,
+        help="For --topology. Default: the Pod's service account, else KUBECONFIG, else ~/.kube/config.",
+    ),
+]
 LogDirs = Annotated[
     str | None,
     typer.Option(

@@ -2,23 +2,26 @@
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from rackspan.cli import options, plan_for_kafka, plan_for_people
-from rackspan.cli.errors import CommandError, ExitCode, ending_with, tell
+from rackspan.cli.errors import CommandError, ExitCode, ending_with, note, tell
 from rackspan.cli.output import Format, emit
-from rackspan.cli.plan_document import document
+from rackspan.cli.plan_document import document, topology_document
 from rackspan.cli.progress import step
 from rackspan.cli.selection import Topology, nearest, topics_matching
 from rackspan.cli.source import Source
+from rackspan.cli.topology import LiveTopology, differences, refuse_others
 from rackspan.core.planning import Plan, Problem, Request, Wish, rebalance
 from rackspan.core.planning import plan as make_plan
-from rackspan.core.snapshot import Snapshot
+from rackspan.core.snapshot import Partitions, Snapshot
+from rackspan.core.words import plural
 
 EPILOG = options.epilog(
     "$ rackspan plan --snapshot prod.json",
+    "$ rackspan plan --topology kafka/prod -o markdown",
     "$ rackspan plan --snapshot prod.json --drain-broker 12 --drain-rack /eu/eu-1a/r7 -o markdown",
     "$ rackspan plan --snapshot prod.json --topic 'payments.*' --replication-factor payments=4",
     "$ rackspan plan --snapshot prod.json --partitions payments=24 -o json",
@@ -44,6 +47,8 @@ def plan(
     bootstrap_server: options.BootstrapServer = None,
     command_config: options.CommandConfig = None,
     log_dirs: options.LogDirs = None,
+    topology: options.TopologyName = None,
+    kubeconfig: options.Kubeconfig = None,
     topic: options.Topic = None,
     replication_factor: Annotated[
         list[str] | None, typer.Option(metavar="TOPIC=R", help="Replicas a topic shall have; repeat it for several.")
@@ -71,35 +76,69 @@ def plan(
 ) -> None:
     """Plan the fewest moves that bring every topic into compliance, off drained brokers and to what is wished.
 
-    The plan states its lower bound, so that a reviewer sees that it cannot be done with less. Nothing is executed.
+    With --topology it is the plan that the operator tells of in the status, with the same hash. The plan states its
+    lower bound, so that a reviewer sees that it cannot be done with less. Nothing is executed.
     """
-    topology = Topology.of(levels, missing_rack_policy, drain_broker, drain_rack)
+    if topology is not None:
+        refuse_others(
+            snapshot=snapshot,
+            bootstrap_server=bootstrap_server,
+            command_config=command_config,
+            log_dirs=log_dirs,
+            topic=topic,
+            replication_factor=replication_factor,
+            partitions=partitions,
+            rebalance=rebalance_too,
+            levels=levels,
+            missing_rack_policy=missing_rack_policy is not options.MissingRackPolicy.FAIL,
+            drain_broker=drain_broker,
+            drain_rack=drain_rack,
+        )
+        _plan_topology(LiveTopology.at(topology, kubeconfig), output, show_all=show_all)
+        return
+    selected = Topology.of(levels, missing_rack_policy, drain_broker, drain_rack)
     source = Source(snapshot, bootstrap_server, command_config, log_dirs)
     found = source.read_topics("to plan")
-    _refuse_silent_brokers(source, found, topology)
+    _refuse_silent_brokers(source, found, selected)
     chosen = _chosen(found, topic)
     request = Request(
-        topology.tree(found), found.partitions, chosen, _wishes(found, chosen, replication_factor, partitions)
+        selected.tree(found), found.partitions, chosen, _wishes(found, chosen, replication_factor, partitions)
     )
     with step("planning"):
         made = rebalance(request) if rebalance_too else make_plan(request)
     with ending_with(ExitCode.FINE if made.feasible else ExitCode.BAD_INPUT):
         _tell(made.problems)
-        _print(made, found, output, show_all=show_all)
+        _print(made, found.partitions, output, show_all=show_all)
 
 
-def _print(made: Plan, found: Snapshot, output: PlanFormat, *, show_all: bool) -> None:
+def _plan_topology(live: LiveTopology, output: PlanFormat, *, show_all: bool) -> None:
+    """Print the operator's plan of a topology."""
+    made = live.plan()
+    others = differences(made)
+    for key, why in list(others.items())[:_SENTENCES]:
+        note(f"KafkaTopic {key}: {why}")
+    if len(others) > _SENTENCES:
+        note(f"and {plural(len(others) - _SENTENCES, 'more KafkaTopic')} like that; -o json lists them all")
+    with ending_with(ExitCode.FINE if made.whole.feasible else ExitCode.BAD_INPUT):
+        _tell(made.whole.problems)
+        extra = topology_document(live.stands.scene.topology, made, others)
+        _print(made.whole, made.request.partitions, output, extra, show_all=show_all)
+
+
+def _print(
+    made: Plan, partitions: Partitions, output: PlanFormat, extra: Mapping[str, Any] | None = None, *, show_all: bool
+) -> None:
     match output:
         case PlanFormat.TABLE:
             plan_for_people.print_table(made, show_all=show_all)
         case PlanFormat.MARKDOWN:
             plan_for_people.print_markdown(made, show_all=show_all)
         case PlanFormat.REASSIGNMENT if made.feasible:
-            plan_for_kafka.print_reassignment(made, found.partitions)
+            plan_for_kafka.print_reassignment(made, partitions)
         case PlanFormat.REASSIGNMENT:
             pass  # half of what was asked for is not to be executed by mistake
         case _:
-            emit(document(made), Format(output.value))
+            emit({**(extra or {}), **document(made)}, Format(output.value))
 
 
 def _tell(problems: Sequence[Problem]) -> None:

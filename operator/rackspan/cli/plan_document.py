@@ -1,8 +1,13 @@
 """A plan as a document for programs."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from rackspan.core.planning import Plan, State
+
+if TYPE_CHECKING:
+    from rackspan.api.meta import ObjectKey
+    from rackspan.reconcile.standing import TopologyPlan
 
 
 def document(plan: Plan) -> dict[str, Any]:
@@ -27,6 +32,25 @@ def document(plan: Plan) -> dict[str, Any]:
         for one in plan.changes
     ]
     return {**certificate, **({"problems": problems} if problems else {}), "partitions": changes}
+
+
+def topology_document(key: "ObjectKey", made: "TopologyPlan", others: Mapping[str, str]) -> dict[str, Any]:
+    """Give what the JSON of a topology's plan begins with: its topics' plans, and where the operator's is another."""
+    topics = []
+    for topic, part in sorted(made.parts.items()):
+        told = made.topics[topic].status.plan
+        if not part.empty or told is not None:
+            topics.append(
+                {
+                    "topic": str(topic),
+                    "topicName": made.topics[topic].topic_name,
+                    "hash": made.hash_of(topic),
+                    "moves": part.moves,
+                    "operatorHash": told.hash if told else None,
+                    "difference": others.get(str(topic)),
+                }
+            )
+    return {"topology": str(key), "topics": topics}
 
 
 def _state(state: State) -> dict[str, Any]:

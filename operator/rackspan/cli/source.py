@@ -44,7 +44,7 @@ class Source:
         try:
             with step(f"reading {self.name}") as progress:
                 found = self._taken(progress.advance) if self.live else self._read(progress.advance)
-                return found if self.log_dirs is None else with_sizes(found, read_log_dirs(self.log_dirs))
+                return sized(found, self.log_dirs)
         except SnapshotError as error:
             raise CommandError(str(error)) from error
 
@@ -93,3 +93,11 @@ class Source:
         for sentence in live.warnings:
             warn(sentence)
         return live.snapshot
+
+
+def sized(found: Snapshot, log_dirs: str | None) -> Snapshot:
+    """Give the snapshot with the sizes of `--log-dirs`, if that was given. Raises CommandError."""
+    try:
+        return found if log_dirs is None else with_sizes(found, read_log_dirs(log_dirs))
+    except SnapshotError as error:
+        raise CommandError(str(error)) from error

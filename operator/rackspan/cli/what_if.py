@@ -12,7 +12,8 @@ from rackspan.cli.losses import losses, mildness
 from rackspan.cli.output import Format, console, emit
 from rackspan.cli.progress import step
 from rackspan.cli.selection import Topology, brokers_below, topics_matching
-from rackspan.cli.source import Source
+from rackspan.cli.source import Source, sized
+from rackspan.cli.topology import LiveTopology, refuse_others
 from rackspan.core.outage import DomainOutage, Outage, min_insync_replicas, outage_of, outages
 from rackspan.core.topology import RackTree, domain_name, parse_rack
 from rackspan.core.words import be, plural
@@ -20,6 +21,7 @@ from rackspan.core.words import be, plural
 EPILOG = options.epilog(
     "$ rackspan what-if --snapshot prod.json --levels region,zone,rack",
     "$ rackspan what-if --snapshot prod.json --lose /eu/eu-1a --lose /eu/eu-1b",
+    "$ rackspan what-if --topology kafka/prod --lose /eu/eu-1a",
     "$ rackspan what-if --bootstrap-server kafka:9092 -o json | jq '.losses[] | select(.offline > 0)'",
 )
 _ROWS = 10
@@ -31,6 +33,8 @@ def what_if(
     bootstrap_server: options.BootstrapServer = None,
     command_config: options.CommandConfig = None,
     log_dirs: options.LogDirs = None,
+    topology: options.TopologyName = None,
+    kubeconfig: options.Kubeconfig = None,
     lose: Annotated[
         list[str] | None,
         typer.Option(metavar="PATH", help="Only this rack path; several are lost together. Default: each on its own."),
@@ -46,8 +50,19 @@ def what_if(
     Offline: no replica in sync is left. Not writable: fewer than min.insync.replicas are left, those offline included.
     Last replica: exactly one in sync is left. Bytes to copy: what lies there, should it never come back.
     """
-    found = Source(snapshot, bootstrap_server, command_config, log_dirs).read_topics("to lose")
-    tree = Topology(levels, missing_rack_policy).tree(found)
+    if topology is None:
+        found = Source(snapshot, bootstrap_server, command_config, log_dirs).read_topics("to lose")
+        tree = Topology(levels, missing_rack_policy).tree(found)
+    else:
+        refuse_others(
+            snapshot=snapshot,
+            bootstrap_server=bootstrap_server,
+            command_config=command_config,
+            levels=levels,
+            missing_rack_policy=missing_rack_policy is not options.MissingRackPolicy.FAIL,
+        )
+        live = LiveTopology.at(topology, kubeconfig)
+        tree, found = live.tree, sized(live.snapshot(), log_dirs)
     partitions = found.partitions
     if topic is not None:
         partitions = partitions.rows(np.isin(partitions.topic, topics_matching(found, topic)))

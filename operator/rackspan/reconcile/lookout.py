@@ -141,8 +141,12 @@ class Lookout:
             self._min_insync = self._min_insync if min_insync is None else min_insync
         # A pod that is lost is gone before Kafka misses its broker: what was known of it must outlast that moment.
         self._places = last_seen(self._places, topology.status, self._load.holders)
+        before = self.racks
         self.racks = rack_view(topology, inventory.nodes, inventory.pods.values(), seen.brokers, self._places)
         self._places |= self.racks.places
+        if before is not None and before != self.racks:
+            # All plans are made anew now: from what lies on the brokers, as anybody else would who asks Kafka.
+            self._load = BrokerLoad(await admin.load())
         await self._look_at_drains(admin, topology)
         return Scene(
             self._key,

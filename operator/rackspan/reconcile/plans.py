@@ -55,7 +55,7 @@ class Plans:
             if anew:
                 for topic in anew:
                     self.forget(topic.key)
-                made = await asyncio.to_thread(_made, anew, wanted, scene, self._pending())
+                made = await asyncio.to_thread(_made, anew, wanted, scene, self._pending(scene))
                 for topic in anew:
                     if topic.topic_name in made:
                         self._known[topic.key] = wanted[topic.key], made[topic.topic_name]
@@ -69,8 +69,16 @@ class Plans:
         known = self._known.get(key)
         return known is not None and known[0] == basis
 
-    def _pending(self) -> list[TopicPlan]:
-        return [plan for _, plan in self._known.values() if not plan.empty]
+    def _pending(self, scene: Scene) -> list[TopicPlan]:
+        """Plans that wait. Those made for other brokers, or brokers elsewhere, will be made anew."""
+        return [plan for basis, plan in self._known.values() if not plan.empty and basis.tree == scene.racks.tree]
+
+
+def request_of(seen: Sequence[tuple[KafkaTopic, TopicSeen]], scene: Scene) -> tuple[Request, Sequence[KafkaTopic]]:
+    """What is asked of the planner where no plan waits yet, and the topics of which something can be said."""
+    wanted = {topic.key: basis for topic, found in seen if (basis := _basis(topic, found, scene)) is not None}
+    topics = [topic for topic, _ in seen if topic.key in wanted]
+    return _request(topics, wanted, scene, ()), topics
 
 
 def _basis(topic: KafkaTopic, seen: TopicSeen, scene: Scene) -> _Basis | None:
@@ -96,6 +104,15 @@ def _basis(topic: KafkaTopic, seen: TopicSeen, scene: Scene) -> _Basis | None:
 def _made(
     topics: Sequence[KafkaTopic], wanted: Mapping[ObjectKey, _Basis], scene: Scene, pending: Iterable[TopicPlan]
 ) -> Mapping[str, TopicPlan]:
+    try:
+        return plan_topics(_request(topics, wanted, scene, pending))
+    except MissingRackError:
+        return {}
+
+
+def _request(
+    topics: Sequence[KafkaTopic], wanted: Mapping[ObjectKey, _Basis], scene: Scene, pending: Iterable[TopicPlan]
+) -> Request:
     names = [topic.topic_name for topic in topics]
     lines = [
         (at, number, row, row, None, None)
@@ -112,13 +129,9 @@ def _made(
     for _, _, row, *_ in lines:
         replicas.subtract(row)
         leaders.subtract(row[:1])
-    request = Request(
+    return Request(
         scene.racks.tree,
         table(names, lines),
         wishes={topic.topic_name: wanted[topic.key].wish for topic in topics},
         elsewhere=Elsewhere(+replicas, +leaders),
     )
-    try:
-        return plan_topics(request)
-    except MissingRackError:
-        return {}

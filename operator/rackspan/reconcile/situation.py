@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from rackspan.api.conditions import (
@@ -22,7 +21,7 @@ from rackspan.api.conditions import (
     remove_condition,
     set_condition,
 )
-from rackspan.api.plans import MAX_PLAN_SAMPLES, PlannedTopic, TopologyPlanStatus
+from rackspan.api.plans import MAX_PLAN_SAMPLES, PlannedTopic, TopologyPlanStatus, topology_hash
 from rackspan.api.racktopology import BrokerCount, BrokerStatus, LevelCount, RackSource, TopicCounts, domain_summary
 from rackspan.api.reasons import Reason
 from rackspan.core.topology import format_rack
@@ -82,9 +81,8 @@ class Situation:
             return None
         plans = [plan for _, plan in planned]
         sizes = [plan.bytes for plan in plans if plan.bytes is not None]
-        digest = sha256(repr(sorted((key, plan.hash) for key, plan in planned)).encode()).hexdigest()
         return TopologyPlanStatus(
-            hash=digest[: len(plans[0].hash)],
+            hash=topology_hash({key: plan.hash for key, plan in planned}),
             topics=len(plans),
             moves=sum(plan.moves for plan in plans),
             lower_bound=sum(plan.lower_bound for plan in plans),
@@ -105,7 +103,7 @@ def topology_status(topology: RackTopology, situation: Situation, now: datetime)
         status = replace(
             status,
             broker_count=len(racks.rows),
-            brokers=tuple(_broker(row) for row in racks.rows),
+            brokers=tuple(broker_status(row) for row in racks.rows),
             domains=domains,
             domain_summary=domain_summary(domains),
             drift=BrokerCount.of(tuple(row.id for row in racks.drifted)),
@@ -260,7 +258,8 @@ def _passed_over(racks: RackView | None) -> str:
     return f"; pod {who} passed over, because no broker can have {'their numbers' if others else 'its number'}"
 
 
-def _broker(row: BrokerRow) -> BrokerStatus:
+def broker_status(row: BrokerRow) -> BrokerStatus:
+    """One broker as a status tells it."""
     return BrokerStatus(
         id=row.id,
         host=row.host,

@@ -323,7 +323,7 @@ def _lacks(spec: KafkaTopicSpec, seen: TopicSeen, judgement: _Judgement) -> _Tol
 def _pending(plan: TopicPlan, lacks: _Told | None) -> _Told:
     """That there is a plan, and what it costs."""
     why = lacks.message if lacks is not None else "leaders are not in the domains preferred for them"
-    return _Told(_FALSE, Reason.PLAN_PENDING, f"plan {plan.hash} {_cost(plan)}: {why}")
+    return _Told(_FALSE, Reason.PLAN_PENDING, f"plan {plan.hash} {_cost(plan)}; not executed yet: {why}")
 
 
 def _without_plan(plan: TopicPlan | None, lacks: _Told) -> _Told:

@@ -340,6 +340,27 @@ def test_what_cannot_be_is_refused_with_a_sentence_and_what_to_do(
                 ("ka fka:9092", '"ka fka" is no host name'),
             )
         ),
+        *(
+            ([command, "--topology", text], f'--topology "{text}" is not NAMESPACE/NAME', "")
+            for command in ("plan", "check", "what-if")
+            for text in ("", "prod", "a/b/c", "/prod")
+        ),
+        *(
+            (
+                [*command, "--topology", "kafka/prod"],
+                f"{command[1]} is not for --topology",
+                "the RackTopology and its KafkaTopics say it",
+            )
+            for command in (
+                ["plan", "--snapshot", "prod.json"],
+                ["plan", "--drain-broker", "1"],
+                ["plan", "--rebalance"],
+                ["plan", "--topic", "orders"],
+                ["check", "--levels", "zone"],
+                ["check", "--bootstrap-server", "kafka:9092"],
+                ["what-if", "--missing-rack-policy", "ignore"],
+            )
+        ),
         (["check", "--snapshot", "nowhere.json"], "nowhere.json: there is no such file", ""),
         (["check", "--snapshot", "."], ".: is a directory, not a file", ""),
         (["chekc"], "No such command 'chekc'. Did you mean 'check'?", "see rackspan --help"),

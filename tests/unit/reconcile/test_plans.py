@@ -4,7 +4,9 @@ from collections import Counter
 
 from tests.unit.reconcile.scenes import EVEN, scene, seen, topic
 
+from rackspan.api.plans import topology_hash
 from rackspan.reconcile.plans import Plans
+from rackspan.reconcile.standing import Standing, plan_of
 
 CROWDED = ((0, 3, 1), (1, 4, 2))  # of EVEN: two replicas in one zone
 
@@ -56,3 +58,29 @@ async def test_the_same_topics_get_the_same_plans_from_an_operator_that_has_just
 async def test_a_topic_on_a_broker_whose_rack_is_not_known_has_no_plan():
     one = topic("one", partitions=1)
     assert await Plans().of([(one, seen((0, 1, 6)))], scene({**EVEN, 6: None})) == {}
+
+
+async def test_plans_for_brokers_that_are_elsewhere_by_now_do_not_count_for_new_ones():
+    one, other = topic("one", partitions=2), topic("other", partitions=2)
+    plans, moved = Plans(), scene({**EVEN, 3: "/z1"})
+    await plans.of([(other, seen(*CROWDED, name="other"))], scene(EVEN))
+    afterwards = await plans.of([(one, seen(*CROWDED, name="one"))], moved)
+    assert afterwards == await Plans().of([(one, seen(*CROWDED, name="one"))], moved)
+
+
+async def test_who_looks_from_outside_comes_to_the_plans_of_the_operator():
+    found = [(topic(f"t{number}", partitions=2), seen(*CROWDED, name=f"t{number}")) for number in range(5)]
+    made = plan_of(Standing(scene(EVEN), tuple(found)))
+    inside = await Plans().of(found[::-1], scene(EVEN))
+    assert made.parts == inside
+    assert made.whole.hash == topology_hash({str(key): part.hash for key, part in inside.items()})
+    assert set(made.whole.changes) == {change for part in inside.values() for change in part.changes}
+    assert made.differing == sorted(inside), "no status tells of a plan yet"
+
+
+async def test_a_topic_of_which_nothing_can_be_said_is_named_from_outside_too():
+    one = topic("one", partitions=1, placement={"spread": [{"level": "planet"}]})
+    fine = topic("fine", partitions=2)
+    found = ((fine, seen(*CROWDED, name="fine")), (one, seen((0, 1, 2), name="one")))
+    made = plan_of(Standing(scene(EVEN), found))
+    assert (made.unplanned, list(made.parts)) == ((one.key,), [fine.key])

@@ -119,7 +119,7 @@ async def test_a_pending_plan_is_told_with_its_certificate():
     assert told(status, "Ready") == ("False", "PlanPending")
     assert told(status, "Compliant") == ("False", "NotCompliant")
     assert sentence(status).startswith(
-        f"plan {found.plan.hash} copies 2 replicas of 2 partitions, and no plan copies fewer: "
+        f"plan {found.plan.hash} copies 2 replicas of 2 partitions, and no plan copies fewer; not executed yet: "
         "2 of 3 partitions are not spread as asked"
     )
     plan = status.plan
@@ -142,19 +142,23 @@ async def test_a_plan_that_only_reorders_is_told():
 async def test_a_plan_that_only_takes_replicas_away_says_so():
     found = outcome(topic(replicationFactor=2))
     found.plan = await planned(found)
-    assert sentence(concluded(found)).startswith(f"plan {found.plan.hash} copies nothing and removes 3 replicas: ")
+    assert sentence(concluded(found)).startswith(
+        f"plan {found.plan.hash} copies nothing and removes 3 replicas; not executed yet: "
+    )
 
 
 async def test_a_plan_tells_all_that_it_does():
     found = outcome(topic(replicationFactor=2, placement={"leaders": ["/z0"]}), ((0, 1, 2), (1, 0), (0, 3)))
     found.plan = await planned(found)
     assert (found.plan.moves, found.plan.removals, found.plan.reorders) == (1, 1, 1)
-    assert "copies 1 replica of 3 partitions and removes 1 replica, and no plan copies fewer: " in sentence(
-        concluded(found)
+    assert (
+        "copies 1 replica of 3 partitions and removes 1 replica, and no plan copies fewer; not executed yet: "
+        in sentence(concluded(found))
     )
     fair = outcome(topic(partitions=2, replicationFactor=2, placement={"leaders": ["/z0"]}), ((0, 1, 2), (1, 0)))
     fair.plan = await planned(fair)
-    assert "copies nothing, removes 1 replica and reorders those of 1 partition: " in sentence(concluded(fair))
+    told = sentence(concluded(fair))
+    assert "copies nothing, removes 1 replica and reorders those of 1 partition; not executed yet: " in told
 
 
 async def test_that_there_can_be_no_plan_is_told_with_the_smallest_change():

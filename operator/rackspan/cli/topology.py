@@ -1,0 +1,163 @@
+"""`--topology`: a cluster as the operator sees it, by a RackTopology, its KafkaTopics, nodes and pods, and Kafka."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rackspan.api.meta import ObjectKey
+from rackspan.cli.errors import CommandError, ExitCode, warn
+from rackspan.cli.progress import step
+from rackspan.cli.selection import refused
+from rackspan.core.placement import MissingRackError
+from rackspan.core.scanning import Expectations, Truth
+from rackspan.core.snapshot import Snapshot
+from rackspan.core.topology import RackTree
+
+if TYPE_CHECKING:
+    from rackspan.kube.picture import Picture
+    from rackspan.reconcile.ports import KafkaAdmin
+    from rackspan.reconcile.standing import Standing, TopologyPlan
+
+
+def topology_key(text: str) -> ObjectKey:
+    """Read `NAMESPACE/NAME`. Raises CommandError."""
+    namespace, slash, name = text.partition("/")
+    if not slash or not namespace or not name or "/" in name:
+        raise CommandError(f'--topology "{text}" is not NAMESPACE/NAME')
+    return ObjectKey(namespace, name)
+
+
+def refuse_others(**given: object) -> None:
+    """Raise CommandError for options that a RackTopology and its KafkaTopics say themselves."""
+    for name, value in given.items():
+        if value:
+            option = f"--{name.replace('_', '-')}"
+            raise CommandError(f"{option} is not for --topology", "the RackTopology and its KafkaTopics say it")
+
+
+@dataclass(frozen=True, slots=True)
+class LiveTopology:
+    """A topology that has been looked at."""
+
+    picture: "Picture"
+    stands: "Standing"
+
+    @classmethod
+    def at(cls, text: str, kubeconfig: Path | None) -> "LiveTopology":
+        """Look at it. Raises CommandError."""
+        # Only these lines need the clients, which take longer to import than most commands run.
+        from rackspan.kafka.admin import ConfluentConnector  # noqa: PLC0415
+        from rackspan.kube.picture import read_picture  # noqa: PLC0415
+        from rackspan.placers import load_placers  # noqa: PLC0415
+        from rackspan.reconcile.failures import FailureError  # noqa: PLC0415
+        from rackspan.reconcile.standing import standing  # noqa: PLC0415
+
+        key = topology_key(text)
+
+        async def looked() -> LiveTopology:
+            picture = await read_picture(key, kubeconfig)
+            seen = picture.seen
+            admin: KafkaAdmin = await ConfluentConnector().connect(seen.topology.spec.kafka, seen.credentials)
+            try:
+                return cls(
+                    picture, await standing(seen.topology, seen.topics, picture.inventory, admin, load_placers())
+                )
+            finally:
+                await admin.close()
+
+        try:
+            with step(f"reading RackTopology {key}"):
+                found = asyncio.run(looked())
+        except FailureError as error:
+            raise _told(error) from error
+        for sentence in found.picture.seen.warnings:
+            if not sentence.startswith("racks of consumers"):
+                warn(sentence)
+        return found
+
+    @property
+    def tree(self) -> RackTree:
+        """Where the brokers run. Raises CommandError where some have a rack and some have not."""
+        tree = self.stands.scene.racks.tree
+        if tree.missing_racks:
+            raise _named(MissingRackError(tree.missing_racks))
+        return tree
+
+    @property
+    def truth(self) -> Truth:
+        """The same, for judging; whoever has no rack is told there."""
+        from rackspan.reconcile.expecting import truth_of_topology  # noqa: PLC0415
+        from rackspan.reconcile.standing import as_it_stands  # noqa: PLC0415
+
+        return truth_of_topology(as_it_stands(self.picture.seen.topology, self.stands))
+
+    @property
+    def expectations(self) -> Expectations:
+        """What the KafkaTopics ask for."""
+        from rackspan.reconcile.expecting import expectations_of  # noqa: PLC0415
+
+        return expectations_of(self.picture.seen.topology, self.picture.seen.topics)
+
+    def snapshot(self) -> Snapshot:
+        """All that lies in Kafka now. Raises CommandError."""
+        from rackspan.kafka.config import client_properties  # noqa: PLC0415
+        from rackspan.kafka.snapshot import take_snapshot  # noqa: PLC0415
+        from rackspan.reconcile.failures import FailureError  # noqa: PLC0415
+
+        seen = self.picture.seen
+        kafka = seen.topology.spec.kafka
+        properties = {name: str(value) for name, value in client_properties(kafka, seen.credentials).items()}
+        try:
+            with step(f"reading {kafka.bootstrap_servers}"):
+                live = take_snapshot(kafka.bootstrap_servers, properties)
+        except FailureError as error:
+            raise _told(error) from error
+        for sentence in live.warnings:
+            warn(sentence)
+        if not len(live.snapshot.partitions):
+            raise CommandError(f"{kafka.bootstrap_servers}: holds no topics")
+        return live.snapshot
+
+    def plan(self) -> "TopologyPlan":
+        """Make the operator's plan. Raises CommandError."""
+        from rackspan.reconcile.standing import plan_of  # noqa: PLC0415
+
+        try:
+            with step("planning"):
+                made = plan_of(self.stands)
+        except MissingRackError as error:
+            raise _named(error) from error
+        for key in made.unplanned:
+            warn(f"KafkaTopic {key}: nothing can be planned: a rack or a level that it needs is not known")
+        return made
+
+
+def differences(made: "TopologyPlan") -> Mapping[str, str]:
+    """What the operator's plans are where they are others, by topic, and why."""
+    told = {}
+    for key in made.differing:
+        known = made.topics[key].status.plan
+        if known is None:
+            told[str(key)] = "the operator has told of no plan yet"
+        else:
+            told[str(key)] = (
+                f"the operator's plan is {known.hash}: it was made when something else lay on the brokers, and is kept "
+                "while the topic, its spec and the brokers are the same"
+            )
+    return told
+
+
+def _named(error: MissingRackError) -> CommandError:
+    told = refused(error)
+    return CommandError(str(told), "give it a rack, or set missingRackPolicy: Ignore in the RackTopology")
+
+
+def _told(error: Exception) -> CommandError:
+    from rackspan.api.reasons import Reason  # noqa: PLC0415
+
+    failure = getattr(error, "failure", None)
+    reason = getattr(failure, "reason", None)
+    away = (Reason.KAFKA_UNREACHABLE, Reason.AUTHENTICATION_FAILED, Reason.TLS_FAILED, Reason.API_SERVER_UNREACHABLE)
+    return CommandError(str(error), code=ExitCode.KAFKA if reason in away else ExitCode.BAD_INPUT)

@@ -1,0 +1,49 @@
+"""Reads what the operator decides a topology's plan by: its objects, and where the pods of its brokers run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rackspan.api.reasons import Reason
+from rackspan.kube.paths import NODES, PODS
+from rackspan.kube.reading import TopologySeen, read_over
+from rackspan.kube.rest import NotFoundError, Rest, config, connect
+from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.inventory import Inventory
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rackspan.api.meta import ObjectKey
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A topology with its topics and connection, and the nodes and pods as the operator keeps them."""
+
+    seen: TopologySeen
+    inventory: Inventory
+
+
+async def read_picture(key: ObjectKey, kubeconfig: Path | None = None) -> Picture:
+    """Read over a connection of its own: the kubeconfig's, else the pod's service account.
+
+    Raises FailureError: no such topology, the API server is away, a Secret is missing, or rights are.
+    """
+    try:
+        rest = Rest(await connect(kubeconfig))
+    except config.ConfigException as error:
+        raise FailureError(Failure(Reason.NOT_AUTHORIZED, f"no usable kubeconfig: {error}", Remedy.ACCESS)) from error
+    try:
+        seen = await read_over(rest, key)
+        inventory = Inventory()
+        for node in await rest.items("list_nodes", NODES.everywhere()):
+            inventory.put_node(node)
+        for pod in await rest.items("list_pods", PODS.within(seen.topology.broker_namespace)):
+            inventory.put_pod(pod)
+    except NotFoundError as error:
+        raise FailureError(Failure(Reason.NOT_AUTHORIZED, f"the API server lacks {error}", Remedy.ACCESS)) from error
+    finally:
+        await rest.close()
+    return Picture(seen, inventory)

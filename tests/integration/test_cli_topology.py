@@ -1,0 +1,87 @@
+"""`--topology`: what the operator sees and plans, had outside of it."""
+
+import itertools
+import re
+
+import pytest
+from dev.nodes import LEVELS, ZONE_LABEL, relabel_node
+from kubernetes import client
+from tests.integration.support import until
+from tests.integration.test_cli import rackspan
+
+from rackspan.api.plans import topology_hash
+
+LISTS = {"orders": [[3, 0, 2], [2, 3, 1], [0, 4, 2]], "payments": [[1, 2, 3], [4, 0, 2]]}
+"""Broker 3 alone holds what /us has of some; of six, 0 to 2 are in /eu and 3 to 5 in /us."""
+
+
+@pytest.fixture
+def adopted(topology, topics):
+    """KafkaTopics of topics that lie as they should, and an explicit one that nobody else would place so."""
+    for name, lists in LISTS.items():
+        topics.create(topology.kafka_name(name), lists)
+        topology.create_topic(name, partitions=len(lists))
+    topology.create_topic("own", partitions=1, placement={"assignment": [[0, 1, 2]]})
+    for name in (*LISTS, "own"):
+        topology.until_ready(name)
+    return topology
+
+
+def test_the_operators_plan_is_had_outside_of_it_with_its_hash_and_its_lists(adopted, api_client, control_plane):
+    core, zones = client.CoreV1Api(api_client), itertools.count()
+    cluster = ("--topology", f"{adopted.namespace}/kafka", "--kubeconfig", control_plane.kubeconfig)
+    assert rackspan("plan", *cluster, "-o", "json").json["topics"] == []
+    known: set[str] = set()
+
+    def told():
+        """What the statuses say of plans, once those are of this label and in the sum."""
+        plans = {name: adopted.topic(name)["status"].get("plan") for name in LISTS}
+        whole = adopted.topology()["status"].get("plan")
+        if not whole or not all(plans.values()) or known.intersection(plan["hash"] for plan in plans.values()):
+            return None
+        hashes = {f"{adopted.namespace}/{name}": plan["hash"] for name, plan in plans.items()}
+        return (whole, plans) if whole["hash"] == topology_hash(hashes) else None
+
+    def the_same():
+        """Relabels, until nothing that another test leaves behind came or went between two looks at Kafka."""
+        zone = f"eu-2{'abcdefghijklmnopqrstuvwxyz'[next(zones)]}"
+        relabel_node(core, f"{adopted.namespace}-node-3", {LEVELS["region"]: "eu", ZONE_LABEL: zone})
+        whole, plans = until(told, what="a plan of both topics")
+        known.update(plan["hash"] for plan in plans.values())
+        ran = rackspan("plan", *cluster, "-o", "json")
+        return (zone, whole, plans, ran) if ran.json["hash"] == whole["hash"] else None
+
+    zone, whole, plans, ran = until(the_same, 120, "the same plan inside and outside of the operator")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.json["topology"] == f"{adopted.namespace}/kafka"
+    assert {one["topic"]: one["hash"] for one in ran.json["topics"]} == {
+        f"{adopted.namespace}/{name}": plan["hash"] for name, plan in plans.items()
+    }
+    for field in ("moves", "lowerBound", "reorders"):
+        assert ran.json[field] == whole[field]
+    changes = {
+        (adopted.kafka_name(name), one["partition"]): (one["from"], one["replicas"])
+        for name, plan in plans.items()
+        for one in plan["samples"]
+    }
+    assert {
+        (one["topic"], one["partition"]): (one["from"], one["replicas"]) for one in ran.json["partitions"]
+    } == changes
+
+    moves = rackspan("plan", *cluster, "-o", "reassignment").json["partitions"]
+    assert {(one["topic"], one["partition"]): one["replicas"] for one in moves} == {
+        where: lists[1] for where, lists in changes.items()
+    }
+    assert f"(plan {whole['hash']})" in rackspan("plan", *cluster).out
+    ours = ("--topic", re.escape(adopted.namespace) + ".*")
+    checked = rackspan("check", *cluster, *ours, "-o", "json")
+    assert checked.code == 1
+    compliance = [adopted.topic(name)["status"]["compliance"] for name in (*LISTS, "own")]
+    assert checked.json["summary"]["nonCompliant"] == sum(one["nonCompliant"] for one in compliance)
+    lost = rackspan("what-if", *cluster, *ours, "-o", "json").json["losses"]
+    assert f"/eu/{zone}" in {row["domain"] for row in lost if row["level"] == "zone"}
+
+
+def test_a_topology_that_is_not_there_is_told(control_plane, crds):
+    ran = rackspan("plan", "--topology", "nowhere/kafka", "--kubeconfig", control_plane.kubeconfig)
+    assert (ran.code, ran.error) == (2, "there is no RackTopology nowhere/kafka")
