@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from rackspan.api.reasons import Reason
+from rackspan.api.reasons import Reason
 
 
 class Remedy(StrEnum):
@@ -30,6 +28,10 @@ class Failure:
     reason: Reason
     message: str
     remedy: Remedy
+
+
+UNEXPECTED = Failure(Reason.UNEXPECTED_ERROR, "unexpected error; the operator's log has more", Remedy.RETRY)
+"""A defect of Rackspan, or of what is plugged into it."""
 
 
 class FailureError(Exception):

@@ -25,7 +25,7 @@ from rackspan.reconcile.deletion import (
     retained,
     takes_topic_along,
 )
-from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.failures import UNEXPECTED, Failure, FailureError, Remedy
 from rackspan.reconcile.gate import Gate
 from rackspan.reconcile.ports import Announcement, ObjectRef, Terminating
 
@@ -221,7 +221,10 @@ class Goodbye:
             written = await self._finalizers.take_off(KIND, topic.meta)
         except FailureError as error:
             count_error(str(topic.topology), error.failure.remedy, error.failure.reason)
-            return Farewell(Step.AGAIN, error.failure.message)
+            return Farewell(Step.HOLD, error.failure.message)
+        except Exception:
+            _log.exception("KafkaTopic %s: unexpected error", topic.key)
+            return Farewell(Step.HOLD, UNEXPECTED.message)
         if written is None:
             return Farewell(Step.AGAIN, "the object changed while it was being let go")
         about = ObjectRef(KIND, topic.key, topic.meta.uid)

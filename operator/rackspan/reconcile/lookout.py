@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rackspan.api.reasons import Reason
 from rackspan.metrics import count_error
 from rackspan.reconcile.damping import Damping
-from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.failures import UNEXPECTED, Failure, FailureError, Remedy
 from rackspan.reconcile.racks import last_seen, rack_view
 from rackspan.reconcile.scene import BrokerLoad, Scene
 from rackspan.reconcile.session import Session
@@ -98,9 +98,7 @@ class Lookout:
             await self._missed(error.failure)
         except Exception:
             _log.exception("topology %s: unexpected error", self._key)
-            await self._missed(
-                Failure(Reason.UNEXPECTED_ERROR, "unexpected error; the operator's log has more", Remedy.RETRY)
-            )
+            await self._missed(UNEXPECTED)
         else:
             self._failures = 0
             self._resynced = now if resync else self._resynced

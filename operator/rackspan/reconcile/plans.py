@@ -7,6 +7,7 @@ that they do not all choose the emptiest broker. A plan that is under review doe
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from rackspan.reconcile.ports import TopicSeen
     from rackspan.reconcile.scene import Scene
 
+_log = logging.getLogger("rackspan.reconcile")
 Replicas = tuple[tuple[int, ...], ...]
 
 
@@ -50,12 +52,14 @@ class Plans:
     async def of(self, seen: Sequence[tuple[KafkaTopic, TopicSeen]], scene: Scene) -> Mapping[ObjectKey, TopicPlan]:
         """Plans for topics as Kafka holds them, empty where nothing is to be done; none where that cannot be said."""
         async with self._turn:
-            wanted = {topic.key: basis for topic, found in seen if (basis := _basis(topic, found, scene)) is not None}
+            wanted = {
+                topic.key: basis for topic, found in seen if (basis := _basis_safely(topic, found, scene)) is not None
+            }
             anew = [topic for topic, _ in seen if topic.key in wanted and not self._holds(topic.key, wanted[topic.key])]
             if anew:
                 for topic in anew:
                     self.forget(topic.key)
-                made = await asyncio.to_thread(_made, anew, wanted, scene, self._pending(scene))
+                made = await asyncio.to_thread(_made_safely, anew, wanted, scene, self._pending(scene))
                 for topic in anew:
                     if topic.topic_name in made:
                         self._known[topic.key] = wanted[topic.key], made[topic.topic_name]
@@ -81,6 +85,14 @@ def request_of(seen: Sequence[tuple[KafkaTopic, TopicSeen]], scene: Scene) -> tu
     return _request(topics, wanted, scene, ()), topics
 
 
+def _basis_safely(topic: KafkaTopic, seen: TopicSeen, scene: Scene) -> _Basis | None:
+    try:
+        return _basis(topic, seen, scene)
+    except Exception:
+        _log.exception("KafkaTopic %s: no plan, for an unexpected error", topic.key)
+        return None
+
+
 def _basis(topic: KafkaTopic, seen: TopicSeen, scene: Scene) -> _Basis | None:
     """None where nothing can be said: a level or a rack is not known."""
     unknown = {row.id for row in scene.racks.missing}
@@ -99,6 +111,22 @@ def _basis(topic: KafkaTopic, seen: TopicSeen, scene: Scene) -> _Basis | None:
     except FailureError:
         return None
     return _Basis(scene.racks.tree, wish, seen.replicas)
+
+
+def _made_safely(
+    topics: Sequence[KafkaTopic], wanted: Mapping[ObjectKey, _Basis], scene: Scene, pending: Sequence[TopicPlan]
+) -> Mapping[str, TopicPlan]:
+    """An unexpected error over one topic leaves that one without a plan, and no other."""
+    try:
+        return _made(topics, wanted, scene, pending)
+    except Exception:
+        if len(topics) == 1:
+            _log.exception("KafkaTopic %s: no plan, for an unexpected error", topics[0].key)
+            return {}
+    middle = len(topics) // 2
+    first = _made_safely(topics[:middle], wanted, scene, pending)
+    second = _made_safely(topics[middle:], wanted, scene, [*pending, *first.values()])
+    return {**first, **second}
 
 
 def _made(

@@ -7,7 +7,7 @@ import logging
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from rackspan.api.conditions import COMPLIANT, READY, STALLED, ConditionStatus, find_condition, is_true
 from rackspan.api.kafkatopic import KIND
@@ -17,7 +17,7 @@ from rackspan.reconcile.access import Applicant, owner, refusal, rival
 from rackspan.reconcile.announce import announcements
 from rackspan.reconcile.decision import Decision, has_to_claim
 from rackspan.reconcile.deletion import Step, finalizers_for
-from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.failures import UNEXPECTED, Failure, FailureError, Remedy
 from rackspan.reconcile.goodbye import Goodbye, held_back
 from rackspan.reconcile.plans import Plans
 from rackspan.reconcile.ports import ObjectRef
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from rackspan.reconcile.tools import Tools
     from rackspan.reconcile.worker import Outcome
 
+R = TypeVar("R")
 _log = logging.getLogger("rackspan.reconcile")
 
 _BATCH = 500
@@ -119,19 +120,40 @@ class TopicLoop:
         refusals = {topic.key: failure for topic in staying if (failure := self._refusal(topic)) is not None}
         for key in refusals:
             self._settled.pop(key, None)  # should it be admitted again, its status has to be concluded anew
-        await asyncio.gather(
-            *(
-                self._tell(topic, failed(topic, refusals[topic.key], _now()))
-                for topic in staying
-                if topic.key in refusals
-            )
-        )
+        refused = [topic for topic in staying if topic.key in refusals]
+        await self._each(refused, lambda topic: self._tell(topic, failed(topic, refusals[topic.key], _now())))
         admitted = [topic for topic in staying if topic.key not in refusals]
         scene, admin = self._lookout.scene, self._lookout.admin
         if isinstance(scene, Failure) or admin is None:
             await self._wait(admitted, scene)
         elif admitted:
             await self._bring_to_spec(admitted, scene, admin, self._lookout.epoch)
+
+    async def _each(self, topics: Iterable[KafkaTopic], act: Callable[[KafkaTopic], Awaitable[R]]) -> list[R | None]:
+        """What `act` gives for each topic, side by side; None where it failed, which is told and is no other's.
+
+        All have ended when this returns, so that nothing is under way for a key that is handed out again.
+        """
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self._alone(topic, act)) for topic in topics]
+        return [task.result() for task in tasks]
+
+    async def _alone(self, topic: KafkaTopic, act: Callable[[KafkaTopic], Awaitable[R]]) -> R | None:
+        try:
+            return await act(topic)
+        except FailureError as error:
+            failure = error.failure
+        except Exception:
+            _log.exception("KafkaTopic %s: unexpected error", topic.key)
+            failure = UNEXPECTED
+        count_error(str(self._topology), failure.remedy, failure.reason)
+        self._queue.retry(topic.key)
+        self._settled.pop(topic.key, None)
+        try:
+            await self._tell(topic, failed(topic, failure, _now()))
+        except Exception:
+            _log.exception("KafkaTopic %s: unexpected error over its status", topic.key)
+        return None
 
     def _refusal(self, topic: KafkaTopic) -> Failure | None:
         applicant = self._applicant(topic)
@@ -175,16 +197,19 @@ class TopicLoop:
             # Applied together, topics often arrive a moment before their topology: no reason to cry wolf.
             if (not self._is_only_suspected(topic.key, scene.reason) if lost else not _is_judged(topic))
         ]
-        await asyncio.gather(*(self._tell(topic, failed(topic, told, _now())) for topic in chosen))
+        await self._each(chosen, lambda topic: self._tell(topic, failed(topic, told, _now())))
 
     # --- while it is -------------------------------------------------------------------------------------------------
 
     async def _bring_to_spec(self, topics: Sequence[KafkaTopic], scene: Scene, admin: KafkaAdmin, epoch: int) -> None:
-        ready = await asyncio.gather(*(self._with_finalizer(topic) for topic in topics))
+        ready = await self._each(topics, self._with_finalizer)
         topics = [topic for topic in ready if topic is not None]
         outcomes = await reconcile_topics(topics, scene, admin, partial(self._claim, scene))
         await self._plan(outcomes, scene)
-        await asyncio.gather(*(self._close(outcome, scene, epoch) for outcome in outcomes))
+        by_key = {outcome.topic.key: outcome for outcome in outcomes}
+        await self._each(
+            [outcome.topic for outcome in outcomes], lambda topic: self._close(by_key[topic.key], scene, epoch)
+        )
 
     async def _claim(self, scene: Scene, outcomes: Sequence[Outcome]) -> None:
         """Record which topics are about to be made, wherever it would matter after a crash whose they are."""
@@ -197,6 +222,10 @@ class TopicLoop:
             written = await self._tools.statuses.write(_ref(topic), topic.status.to_dict(), status.to_dict())
         except FailureError as error:
             outcome.failures.append(error.failure)
+            written = None
+        except Exception:
+            _log.exception("KafkaTopic %s: unexpected error", topic.key)
+            outcome.failures.append(UNEXPECTED)
             written = None
         known = self._tools.inventory.put_answer(written) if written is not None else None
         if known is None:
@@ -294,15 +323,9 @@ class TopicLoop:
 
     async def _let_go(self, topics: Sequence[KafkaTopic]) -> None:
         again = await self._goodbye.let_go(topics, self._lookout.scene, self._lookout.admin)
-        held = [(topic, again[topic.key]) for topic in topics if topic.key in again]
-        await asyncio.gather(
-            *(
-                self._tell(topic, failed(topic, held_back(words), _now()))
-                for topic, words in held
-                if words.step is Step.HOLD
-            )
-        )
-        self._retry(topic.key for topic, _ in held)
+        held = [topic for topic in topics if topic.key in again and again[topic.key].step is Step.HOLD]
+        await self._each(held, lambda topic: self._tell(topic, failed(topic, held_back(again[topic.key]), _now())))
+        self._retry(again)
 
 
 def _fingerprint(outcome: Outcome) -> int:

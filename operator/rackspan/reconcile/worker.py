@@ -12,7 +12,7 @@ from rackspan.metrics import BATCH_TOPICS, count_error
 from rackspan.reconcile.batches import batches, config_records, partition_records, topic_records
 from rackspan.reconcile.configs import differing
 from rackspan.reconcile.decision import Decision, decide
-from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.failures import UNEXPECTED, Failure, FailureError, Remedy
 from rackspan.reconcile.placing import MIN_ISR
 from rackspan.reconcile.ports import TopicConfigSeen
 
@@ -111,8 +111,7 @@ async def reconcile_topics(
     for outcome in outcomes.values():
         if outcome.failures or outcome.is_half_seen:
             continue
-        own = outcome.config.own if outcome.config else {}
-        decision = decide(outcome.topic, outcome.seen, own, scene)
+        decision = _decided(outcome, scene)
         if outcome.topic.meta.is_paused:
             outcome.waiting, outcome.decision = decision, Decision(problem=decision.problem, foreign=decision.foreign)
         else:
@@ -124,6 +123,15 @@ async def reconcile_topics(
     await _act(changed, scene, admin)
     await _observe_changes(changed, scene, admin)
     return list(outcomes.values())
+
+
+def _decided(outcome: Outcome, scene: Scene) -> Decision:
+    own = outcome.config.own if outcome.config else {}
+    try:
+        return decide(outcome.topic, outcome.seen, own, scene)
+    except Exception:
+        _log.exception("KafkaTopic %s: unexpected error", outcome.topic.key)
+        return Decision(problem=UNEXPECTED)
 
 
 async def _see_topics(outcomes: Iterable[Outcome], admin: KafkaAdmin) -> None:

@@ -173,7 +173,7 @@ async def test_a_topic_that_kafka_does_not_let_go_of_holds_back_no_other(many):
 async def test_an_object_that_the_api_server_does_not_release_holds_back_no_other(many):
     topics, kafka = many
     again = await let_go(MemoryKube(failing={"orders-7"}), kafka, *topics)
-    assert {key.name: words.step for key, words in again.items()} == {"orders-7": Step.AGAIN}
+    assert {key.name: words.step for key, words in again.items()} == {"orders-7": Step.HOLD}
     assert kafka.replicas == {}
 
 

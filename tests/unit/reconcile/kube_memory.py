@@ -1,0 +1,47 @@
+"""An API server in memory behind the port `Cluster`: it refuses what a test tells it to, and remembers the rest."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.ports import Announcement
+
+REFUSED = FailureError(Failure("ApiServerUnreachable", "a policy says no", Remedy.RETRY))
+
+
+@dataclass
+class MemoryCluster:
+    """`refusing` maps an operation and an object's name to the error that the caller gets."""
+
+    refusing: dict[tuple[str, str], Exception] = field(default_factory=dict)
+    statuses: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Per name, the status as it was written last."""
+    finalizers: dict[str, list[str]] = field(default_factory=dict)
+    announced: list[Announcement] = field(default_factory=list)
+
+    async def replace_status(self, ref, status):
+        self._called("replace_status", ref.key.name)
+        self.statuses[ref.key.name] = status
+
+    async def set_finalizers(self, ref, finalizers, version):
+        self._called("set_finalizers", ref.key.name)
+        self.finalizers[ref.key.name] = list(finalizers)
+
+    async def secret(self, namespace, name):
+        return {}
+
+    async def list_keys(self, kind):
+        return ()
+
+    def announce(self, announcement):
+        self.announced.append(announcement)
+
+    def condition(self, name, type_):
+        """The condition of that type, or None."""
+        found = self.statuses.get(name, {}).get("conditions", ())
+        return next((condition for condition in found if condition["type"] == type_), None)
+
+    def _called(self, operation, name):
+        error = self.refusing.get((operation, name))
+        if error is not None:
+            raise error
