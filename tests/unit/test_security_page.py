@@ -1,0 +1,25 @@
+"""docs/security.md names the test that stops what is tried: each of them is there."""
+
+import ast
+import re
+
+import pytest
+from dev.paths import REPOSITORY
+
+PAGE = (REPOSITORY / "docs" / "security.md").read_text()
+NAMED = sorted(set(re.findall(r"`(tests/[\w/.]+\.py)(?:::(test_\w+))?`", PAGE)))
+
+
+@pytest.mark.parametrize(("file", "test"), NAMED, ids=lambda part: part)
+def test_every_test_that_the_page_names_is_there(file, test):
+    tree = ast.parse((REPOSITORY / file).read_text())
+    functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+    assert any(name.startswith("test_") for name in functions)
+    assert not test or test in functions
+
+
+def test_every_row_of_what_is_tried_names_a_test():
+    tried = PAGE.partition("## What is tried")[2].partition("## What is left")[0]
+    rows = [line for line in tried.splitlines() if line.startswith("| ") and not line.startswith("| what is tried")]
+    assert len(rows) > 20
+    assert [row for row in rows if "`tests/" not in row] == []
