@@ -70,14 +70,15 @@ def test_topologies_are_listed_for_somebody_on_call(kubectl, api_server, namespa
             "domainSummary": "2 region, 5 zone",
             "drift": {"count": 1, "brokers": [4]},
             "drainSummary": "0 of 1 drained",
+            "offline": {"count": 2, "brokers": [1, 7]},
             "topics": {"total": 12, "ready": 10, "nonCompliant": 2, "stalled": 0},
             "plan": {"hash": "1f", "topics": 2, "moves": 7, "lowerBound": 7, "reorders": 0, "partitions": 7},
             "conditions": [_condition("Ready", "True", "Connected")],
         },
     )
     head, row = _table(kubectl.in_namespace(namespace)("get", "rt"))
-    assert " ".join(head) == "NAME BROKERS DOMAINS DRIFT DRAINS TOPICS NONCOMPLIANT MOVES READY REASON AGE"
-    assert " ".join(row[:-1]) == "prod 9 2 region, 5 zone 1 0 of 1 drained 12 2 7 True Connected"
+    assert " ".join(head) == "NAME BROKERS OFFLINE DOMAINS DRIFT DRAINS TOPICS NONCOMPLIANT MOVES READY REASON AGE"
+    assert " ".join(row[:-1]) == "prod 9 2 2 region, 5 zone 1 0 of 1 drained 12 2 7 True Connected"
 
 
 def test_topics_are_listed_for_somebody_on_call(kubectl, api_server, namespace):

@@ -162,6 +162,15 @@ class Operator:
             return False
 
 
+def samples_of(operator: Operator, label: str) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
+    """What a scrape tells of one topology, and of the operator itself, without histograms."""
+    return {
+        name: {labels: value for labels, value in found.items() if dict(labels).get("topology", label) == label}
+        for name, found in operator.metrics().items()
+        if name.startswith("rackspan_") and not name.endswith(("_bucket", "_sum", "_count"))
+    }
+
+
 @contextmanager
 def private_operators(shared: Operator) -> Iterator[Callable[..., Operator]]:
     """Gives a factory of operators that end with the context: `factory("--namespace=x", environment={...})`.

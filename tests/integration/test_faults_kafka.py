@@ -4,7 +4,8 @@ import pytest
 from dev.kafka_cluster import KafkaCluster
 from dev.nodes import create_broker_pod, create_sites, delete_broker_pod, delete_node, sites
 from kubernetes import client
-from tests.integration.support import Topics, condition, message, until
+from tests.alerting import lasting, refuted
+from tests.integration.support import Topics, condition, message, samples_of, until
 
 FOUR = sites("/eu/eu-1a/r1", "/eu/eu-1b/r1", "/us/us-1a/r1", "/us/us-1b/r1")
 
@@ -33,6 +34,22 @@ def _online(topology):
     return [broker["id"] for broker in topology["status"]["brokers"] if broker.get("online")]
 
 
+def _is_told(objects, operator, kubectl, promtool):
+    """That broker 3 is away, in every place where somebody looks."""
+    topology, label = objects.topology(), f"{objects.namespace}/kafka"
+    found = condition(topology, "BrokersOnline")
+    assert (found["status"], found["reason"]) == ("False", "BrokerOffline")
+    assert "3 of 4 brokers online (broker 3 offline)" in found["message"]
+    assert topology["status"]["offline"] == {"count": 1, "brokers": [3]}
+    assert condition(topology, "Ready")["reason"] == "BrokerOffline"
+    heads, row = kubectl("get", "racktopology", "kafka", f"--namespace={objects.namespace}").splitlines()
+    assert "OFFLINE" in heads
+    assert "BrokerOffline" in row
+    until(lambda: operator.metric("rackspan_brokers", topology=label, state="offline") == 1, what="the metric")
+    found = samples_of(operator, label)
+    assert refuted(promtool, lasting(found, 30, *found), {30: ["RackspanBrokerOffline"]}) == ""
+
+
 def _topologies(objects, kafka):
     """Names of so many topologies of one cluster that clients of some will ask broker 3."""
     names = [f"kafka-{number}" for number in range(8)]
@@ -44,11 +61,12 @@ def _topologies(objects, kafka):
 
 
 @pytest.mark.parametrize("source", ["Nodes", "Broker"])
-def test_a_broker_that_is_down(source, objects, own_kafka, four_sites, operator, promise):
+def test_a_broker_that_is_down(source, objects, own_kafka, four_sites, operator, promise, promtool, kubectl):
     objects.create_topology(own_kafka.bootstrap(), rackSource=source)
     objects.create_topic("before", replicationFactor=4)
-    before = objects.until_ready("before")
-    objects.until_topology()
+    objects.create_topic("led", replicationFactor=4, partitions=4, placement={"leaders": ["/us"]})
+    before, led = objects.until_ready("before"), objects.until_ready("led")
+    objects.until_topology("BrokersOnline")
 
     own_kafka.stop_broker(3)
     delete_broker_pod(client.CoreV1Api(objects.api), objects.namespace, FOUR[3].pod)  # as when its node is drained
@@ -63,6 +81,9 @@ def test_a_broker_that_is_down(source, objects, own_kafka, four_sites, operator,
         assert {broker for row in now_there for broker in row} == {0, 1, 2}
         now = objects.topic("before")
         assert now["status"] == before["status"], "its replicas are where they were"
+        operator.after_passes(2)
+        assert objects.topic("led")["status"] == led["status"], "a leader that is away stays where it should be"
+        _is_told(objects, operator, kubectl, promtool)
         objects.create_topic("too-many", replicationFactor=4)
         promise.kept_by(objects.until_stalled("too-many", "Infeasible"))
     finally:

@@ -2,20 +2,11 @@
 
 from dev.nodes import SIX_BROKERS
 from tests.alerting import lasting, refuted
-from tests.integration.support import until
+from tests.integration.support import samples_of, until
 
 NOBODY = "127.0.0.1:1"
 CONNECTED = "rackspan_topology_connected"
 LAST_PASS = "rackspan_last_successful_pass_timestamp_seconds"
-
-
-def samples_of(operator, label):
-    """What a scrape tells of one topology, and of the operator itself."""
-    return {
-        name: {labels: value for labels, value in found.items() if dict(labels).get("topology", label) == label}
-        for name, found in operator.metrics().items()
-        if name.startswith("rackspan_") and not name.endswith(("_bucket", "_sum", "_count"))
-    }
 
 
 def by_state(operator, name, label):

@@ -44,6 +44,7 @@ def test_the_status_tells_where_brokers_run(topology, kafka, namespace):
         "Ready": "True",
         "Connected": "True",
         "RacksInSync": "True",
+        "BrokersOnline": "True",
     }
 
 

@@ -485,6 +485,7 @@ class RackTopologyStatus(StatusCodec):
     missing_racks: BrokerCount | None = None
     drains: tuple[DrainStatus, ...] = ()
     drain_summary: str | None = None
+    offline: BrokerCount | None = None
     topics: TopicCounts | None = None
     plan: TopologyPlanStatus | None = None
     last_scan: LastScan | None = None

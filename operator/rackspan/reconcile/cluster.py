@@ -11,6 +11,7 @@ from rackspan.api.conditions import READY, is_true
 from rackspan.api.racktopology import KIND
 from rackspan.api.reasons import Reason
 from rackspan.metrics import forget_topology
+from rackspan.reconcile.absence import Absence, told_of
 from rackspan.reconcile.announce import announcements
 from rackspan.reconcile.failures import Failure, FailureError
 from rackspan.reconcile.last import GoesLast
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rackspan.api.meta import ObjectKey
+    from rackspan.api.racktopology import RackTopologyStatus
     from rackspan.reconcile.tools import Tools
 
 _log = logging.getLogger("rackspan.reconcile")
@@ -48,6 +50,7 @@ class ClusterReconciler:
         self._goes_last = GoesLast(key, tools, self._topics.users)
         self._news = asyncio.Event()
         self._writing = asyncio.Lock()
+        self._absence: Absence | None = None
 
     def look_again(self) -> None:
         """The topology changed."""
@@ -156,6 +159,15 @@ class ClusterReconciler:
             inventory.put_topology_answer(written)
             for announcement in announcements(ref, topology.status.conditions, status.conditions):
                 self._tools.kube.announce(announcement)
+        if isinstance(scene, Scene):
+            self._tell_of_brokers(ref, topology.status, situation, now)
+
+    def _tell_of_brokers(self, ref: ObjectRef, before: RackTopologyStatus, situation: Situation, now: datetime) -> None:
+        if self._absence is None:
+            self._absence = Absence(told_of(before, now))
+        loop_time = asyncio.get_running_loop().time()
+        for announcement in self._absence.news(ref, situation.online, situation.offline, loop_time):
+            self._tools.kube.announce(announcement)
 
     def _passed(self) -> None:
         self.last_pass = asyncio.get_running_loop().time()

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from rackspan.api.kafkatopic import KafkaTopic
     from rackspan.api.racktopology import RackTopologyStatus
     from rackspan.reconcile.failures import Failure
-    from rackspan.reconcile.racks import BrokerRow
     from rackspan.reconcile.situation import Situation
 
 BROKER_STATES = ("online", "offline", "unknown")
@@ -37,8 +36,8 @@ def measure(topology: str, situation: Situation, *, ready: bool) -> None:
     metrics.READY.labels(topology).set(ready)
     metrics.DELETIONS_HELD.labels(topology).set(len(situation.waiting))
     known = isinstance(scene, Scene)
-    rows = scene.racks.rows if isinstance(scene, Scene) else situation.racks.rows if situation.racks else ()
-    brokers = Counter(_broker_state(row) if known else "unknown" for row in rows)
+    rows = situation.racks.rows if situation.racks else ()
+    brokers = {"online": len(situation.online), "offline": len(situation.offline)} if known else {"unknown": len(rows)}
     topics = Counter(topic_state(topic) if known else "unknown" for topic in situation.topics)
     _set(metrics.BROKERS, topology, BROKER_STATES, brokers)
     _set(metrics.TOPICS, topology, TOPIC_STATES, topics)
@@ -74,10 +73,6 @@ def topic_state(topic: KafkaTopic) -> str:
     if ready.status == ConditionStatus.TRUE:
         return "ready"
     return "unknown" if compliant is not None and compliant.status == ConditionStatus.UNKNOWN else "pending"
-
-
-def _broker_state(row: BrokerRow) -> str:
-    return "online" if row.online else "offline"
 
 
 def _set(gauge: Gauge, topology: str, states: tuple[str, ...], counts: Mapping[str, int]) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rackspan.api.conditions import (
+    BROKERS_ONLINE,
     COMPLIANT,
     CONNECTED,
     DELETIONS_HELD,
@@ -27,6 +28,7 @@ from rackspan.api.reasons import Reason
 from rackspan.core.topology import format_rack
 from rackspan.core.words import plural
 from rackspan.reconcile import drains
+from rackspan.reconcile.absence import named
 from rackspan.reconcile.deletion import how_to_confirm
 from rackspan.reconcile.failures import Failure, Remedy
 from rackspan.reconcile.scene import Scene
@@ -71,6 +73,20 @@ class Situation:
         )
 
     @property
+    def offline(self) -> tuple[int, ...]:
+        """Brokers that are away: known by a pod, from before, or only by the replicas that lie on them."""
+        rows = self.racks.rows if self.racks else ()
+        away = {row.id for row in rows if not row.online}
+        if isinstance(self.scene, Scene):
+            away |= set(self.scene.load.holders) - {row.id for row in rows}
+        return tuple(sorted(away))
+
+    @property
+    def online(self) -> tuple[int, ...]:
+        """Brokers that were there when Kafka was last asked."""
+        return tuple(row.id for row in self.racks.rows if row.online) if self.racks else ()
+
+    @property
     def plan(self) -> TopologyPlanStatus | None:
         """The topics' plans in sums; None where no topic has one."""
         planned = sorted(
@@ -108,16 +124,18 @@ def topology_status(topology: RackTopology, situation: Situation, now: datetime)
             domain_summary=domain_summary(domains),
             drift=BrokerCount.of(tuple(row.id for row in racks.drifted)),
             missing_racks=BrokerCount.of(tuple(row.id for row in racks.missing)),
+            offline=BrokerCount.of(situation.offline),
         )
     conditions = _Conditions(topology, status.conditions, now)
     problem = _problem(topology, scene, racks) or situation.going
     conditions.set(CONNECTED, *_connected(scene))
     if racks is not None:
         conditions.set(RACKS_IN_SYNC, *_in_sync(racks))
+    conditions.set(BROKERS_ONLINE, *_online(situation))
     if problem is None:
-        brokers = len(racks.rows) if racks else 0
-        message = f"{plural(brokers, 'broker')}, {status.domain_summary}{_passed_over(racks)}"
-        conditions.set(READY, _TRUE, Reason.IN_SYNC, message)
+        why = Reason.BROKER_OFFLINE if situation.offline else Reason.IN_SYNC
+        message = f"{_there(situation)}, {status.domain_summary}{_passed_over(racks)}"
+        conditions.set(READY, _TRUE, why, message)
     else:
         conditions.set(READY, _FALSE, problem.reason, problem.message)
     conditions.abnormal(problem)
@@ -232,6 +250,28 @@ def _connected(scene: Scene | Failure) -> tuple[ConditionStatus, Reason, str]:
     if isinstance(scene, Scene):
         return _TRUE, Reason.CONNECTED, f"Kafka cluster {scene.cluster_id}"
     return _FALSE, scene.reason, scene.message
+
+
+def _there(situation: Situation) -> str:
+    """How many brokers there are, and which of them are away."""
+    online, offline = situation.online, situation.offline
+    if not offline:
+        return plural(len(online), "broker")
+    return f"{len(online)} of {plural(len(online) + len(offline), 'broker')} online ({named(offline)} offline)"
+
+
+def _online(situation: Situation) -> tuple[ConditionStatus, Reason, str]:
+    """A detail, which no summary takes for a failure: brokers come back, and a rolling restart is no fault."""
+    scene, offline = situation.scene, situation.offline
+    if not isinstance(scene, Scene):
+        return _UNKNOWN, scene.reason, "Kafka cannot be asked which brokers are online"
+    if offline:
+        return (
+            _FALSE,
+            Reason.BROKER_OFFLINE,
+            f"{_there(situation)}; what lies there stays there, and new topics go elsewhere",
+        )
+    return _TRUE, Reason.BROKERS_ONLINE, "every broker that is known is online"
 
 
 def _in_sync(racks: RackView) -> tuple[ConditionStatus, Reason, str]:

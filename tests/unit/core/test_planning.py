@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from tests.unit.core.clusters import cluster
 
 from rackspan.core.placement import MissingRackError
 from rackspan.core.planning import Problem, Request, Wish, plan, rebalance
@@ -76,6 +77,28 @@ def test_preferred_leaders_take_over_without_a_move():
     made = plan(Request(tree_of(SIX), topics(orders=[(0, 1, 2), (5, 3, 4)]), wishes=wishes))
     assert changed(made) == {("orders", 0): (2, 0, 1)}
     assert (made.moves, made.reorders) == (0, 1)
+
+
+def while_offline(offline, rows, racks=None):
+    """The plan for one topic that dc3 should lead."""
+    tree = cluster("dc rack", racks or {broker.id: broker.rack for broker in SIX}, offline=offline)
+    return plan(Request(tree, topics(orders=rows), wishes={"orders": Wish(leaders=(("dc3",),))}))
+
+
+@pytest.mark.parametrize("offline", [{2}, {5}, {2, 5}, {0}, {0, 1, 2, 3, 4, 5}])
+def test_a_broker_that_is_offline_is_no_reason_for_a_plan(offline):
+    made = while_offline(offline, [(2, 0, 1), (5, 3, 4), (2, 5, 1, 0)])
+    assert made.empty
+    assert made.problems == ()
+
+
+def test_a_plan_for_leaders_is_the_same_while_a_broker_is_offline():
+    assert changed(while_offline({2}, [(0, 1, 2), (5, 3, 4)])) == {("orders", 0): (2, 0, 1)}
+
+
+def test_of_two_that_should_lead_the_one_that_is_online_takes_over():
+    racks = {0: "/dc3/r1", 1: "/dc3/r2", 2: "/dc1/r1", 3: "/dc1/r2"}
+    assert changed(while_offline({0}, [(2, 0, 1, 3)], racks))[("orders", 0)][0] == 1
 
 
 def test_bytes_are_those_of_the_replicas_that_are_copied():

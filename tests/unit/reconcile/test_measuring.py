@@ -56,7 +56,7 @@ def known():
 
 
 def test_states_exclude_each_other_and_add_up():
-    measure(NAME, Situation(known(), None, TOPICS), ready=True)
+    measure(NAME, Situation(known(), known().racks, TOPICS), ready=True)
     assert told("rackspan_topics") == {"ready": 1, "stalled": 1, "pending": 1, "unknown": 2}
     assert told("rackspan_brokers") == {"online": 5, "offline": 1, "unknown": 0}
     assert told("rackspan_non_compliant_topics") == {None: 1}
@@ -66,7 +66,7 @@ def test_states_exclude_each_other_and_add_up():
 
 
 def test_while_kafka_is_away_nothing_is_told_that_nobody_knows():
-    measure(NAME, Situation(known(), None, TOPICS), ready=True)
+    measure(NAME, Situation(known(), known().racks, TOPICS), ready=True)
     measure(NAME, Situation(AWAY, known().racks, TOPICS), ready=False)
     assert told("rackspan_topics") == {"ready": 0, "stalled": 0, "pending": 0, "unknown": 5}
     assert told("rackspan_brokers") == {"online": 0, "offline": 0, "unknown": 6}
@@ -90,7 +90,7 @@ def test_a_look_that_failed_is_no_successful_pass():
 
 def test_all_of_a_topology_goes_with_it():
     measure_look(NAME, scene())
-    measure(NAME, Situation(known(), None, TOPICS), ready=True)
+    measure(NAME, Situation(known(), known().racks, TOPICS), ready=True)
     metrics.count_error(NAME, "retry", "KafkaUnreachable")
     metrics.RECONCILED.labels(NAME).inc()
     metrics.SCANS_STARTED.labels(NAME, "Schedule").inc()

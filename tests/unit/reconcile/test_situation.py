@@ -8,8 +8,9 @@ from tests.unit.reconcile.scenes import CLUSTER, LEVELS, NOON, SIX, scene, topic
 from rackspan.api.conditions import find_condition
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.failures import Failure, Remedy
-from rackspan.reconcile.ports import BrokerSeen, HeldSeen
+from rackspan.reconcile.ports import BrokerSeen, HeldSeen, LoadSeen
 from rackspan.reconcile.racks import PodFacts, rack_view
+from rackspan.reconcile.scene import BrokerLoad
 from rackspan.reconcile.situation import Situation, topology_status
 
 LATER = NOON + timedelta(minutes=1)
@@ -193,6 +194,35 @@ def test_nothing_is_drained_while_kafka_is_away_or_the_spec_is_newer_than_the_an
     assert told(away, "Drained") == ("Unknown", "KafkaUnreachable")
     assert away.drains == before.drains, "with the time at which they were seen"
     assert told(drained({}, spec, LATER, about, scene()), "Drained") == ("Unknown", "Waiting")
+
+
+def without(*away, holders=()):
+    """The scene while these brokers are down; `holders` are known only by the replicas on them."""
+    where = scene()
+    rows = tuple(replace(row, online=row.id not in away) for row in where.racks.rows)
+    load = BrokerLoad(LoadSeen(dict.fromkeys(holders, 1), {}, 1))
+    return replace(where, racks=replace(where.racks, rows=rows), load=load)
+
+
+def test_a_broker_that_is_away_is_told_and_stops_nothing():
+    status = status_of(without(3, holders=[3, 7]))
+    assert told(status, "BrokersOnline") == ("False", "BrokerOffline")
+    assert told(status, "Ready") == ("True", "BrokerOffline"), "a summary that is true, and no failure"
+    assert told(status, "Stalled") is told(status, "Reconciling") is None
+    sentence = "5 of 7 brokers online (brokers 3, 7 offline)"
+    assert sentence in find_condition(status.conditions, "BrokersOnline").message
+    assert sentence in find_condition(status.conditions, "Ready").message
+    assert (status.offline.count, status.offline.brokers) == (2, (3, 7))
+    back = status_of(scene(), about=replace(topology(), status=status), now=LATER)
+    assert told(back, "BrokersOnline") == ("True", "BrokersOnline")
+    assert told(back, "Ready") == ("True", "InSync")
+    assert back.offline.count == 0
+
+
+def test_while_kafka_is_away_nobody_knows_which_brokers_are_online():
+    before = status_of(without(3))
+    status = status_of(AWAY, about=replace(topology(), status=before), now=LATER)
+    assert told(status, "BrokersOnline") == ("Unknown", "KafkaUnreachable")
 
 
 def test_looking_again_changes_nothing():

@@ -147,19 +147,38 @@ def preferred_brokers(tree: RackTree, leaders: tuple[RackPath, ...]) -> BoolArra
 
     Raises InfeasibleError where none of those preferred can lead.
     """
-    able = tree.eligible & tree.online
-    if not leaders:
-        return able
-    named = np.zeros(len(tree), dtype=bool)
-    for path in leaders:
-        named[tree.positions(tree.matches(domain_name(path)))] = True
-    if not (named & able).any():
+    named = _named(tree, leaders) & tree.eligible & tree.online
+    if leaders and not named.any():
         domains = ", ".join(map(domain_name, leaders))
         raise InfeasibleError(
             f"no broker that is eligible and online is in the domains preferred for leaders ({domains})",
             "prefer a domain that has one",
         )
-    return named & able
+    return named
+
+
+def lasting_leaders(tree: RackTree, leaders: tuple[RackPath, ...]) -> BoolArray:
+    """
+    Brokers that should lead, shape (brokers,), those included that are offline now: they come back.
+
+    Raises InfeasibleError where none of those preferred is eligible.
+    """
+    named = _named(tree, leaders) & tree.eligible
+    if leaders and not named.any():
+        domains = ", ".join(map(domain_name, leaders))
+        raise InfeasibleError(
+            f"no broker that is eligible is in the domains preferred for leaders ({domains})",
+            "prefer a domain that has one",
+        )
+    return named
+
+
+def _named(tree: RackTree, leaders: tuple[RackPath, ...]) -> BoolArray:
+    """The brokers of these domains; all where there are none."""
+    named = np.full(len(tree), not leaders)
+    for path in leaders:
+        named[tree.positions(tree.matches(domain_name(path)))] = True
+    return named
 
 
 def _preferred_domains(tree: RackTree, leaders: tuple[RackPath, ...]) -> list[tuple[int, int]]:

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rackspan.core.placement.model import InfeasibleError, PlacementSpec
-from rackspan.core.placement.multilevel import preferred_brokers
+from rackspan.core.placement.multilevel import lasting_leaders
 from rackspan.core.placement.requests import checked_tree, refuse_impossible_spread
 from rackspan.core.planning.request import Problem, Request, Wish
 from rackspan.core.snapshot import Partitions
@@ -20,7 +20,7 @@ class Group:
     Partitions under the same rules, as row numbers.
 
     `tree` says which brokers are eligible for them; `spec` has their replication factor, spread and preferred leaders;
-    `preferred` (brokers,) are the brokers that should lead.
+    `preferred` (brokers,) are the brokers that should lead, whether they are online now or not.
     """
 
     tree: RackTree
@@ -39,7 +39,7 @@ def grouped(request: Request, table: Partitions, chosen: npt.NDArray[np.bool_]) 
         try:
             tree = checked_tree(spec, request.tree)
             refuse_impossible_spread(tree, spec)
-            preferred = preferred_brokers(tree, spec.leaders)
+            preferred = lasting_leaders(tree, spec.leaders)
         except InfeasibleError as error:
             topics = tuple(table.names[topic] for topic in np.unique(table.topic[rows]).tolist())
             problems.append(Problem(topics, error.reason, error.smallest_change))

@@ -151,10 +151,13 @@ def led(
     """
     The rows with their leader first: the one of now, else one that lies there already, else any.
 
+    Of those that should lead, one that is online; where none is, one that will lead when it is back.
     Another one than that only where it makes the leaders per broker more even.
     """
     preferred = np.array([np.append(task.preferred, [False]) for task in tasks])  # the last is what -1 finds
-    allowed = preferred[rule[:, None], placed]
+    wanted = preferred[rule[:, None], placed]
+    allowed = wanted & np.append(tree.online, [False])[placed]
+    allowed |= ~allowed.any(axis=1, keepdims=True) & wanted
     allowed |= ~allowed.any(axis=1, keepdims=True) & (placed >= 0)
     stays = allowed & np.logical_or.reduce([placed == column[:, None] for column in current.T], initial=False)
     leads = stays & (placed == current[:, :1]) if current.shape[1] else stays
