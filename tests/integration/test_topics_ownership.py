@@ -95,6 +95,23 @@ def test_a_paused_topic_is_left_alone_and_what_waits_is_told(shop, topics):
     topics.until_config(name, {"retention.ms": "70000"})
 
 
+def test_a_pause_that_cannot_be_read_leaves_the_topic_alone_and_says_what_to_write(shop, topics, kubectl, promise):
+    shop.create_topic("orders", config={"retention.ms": 60_000})
+    shop.until_ready("orders")
+    shop.annotate_topic("orders", {"rackspan.dev/paused": "until monday"})
+    promise.kept_by(shop.until_stalled("orders", "InvalidAnnotation"))
+    shop.until_event("orders", "InvalidAnnotation")
+    shop.change_topic("orders", config={"retention.ms": 70_000})
+    shop.until("KafkaTopic", "orders", lambda found: found["status"]["observedGeneration"] == 2)
+    topics.until_config(shop.kafka_name("orders"), {"retention.ms": "60000"})
+    shop.annotate_topic("orders", {"rackspan.dev/paused": "off"})
+    shop.until_ready("orders")
+    topics.until_config(shop.kafka_name("orders"), {"retention.ms": "70000"})
+    shop.annotate_topic("orders", {"rackspan.dev/paused": "yes"})
+    shop.until_condition("KafkaTopic", "orders", "Ready", "True", "Paused")
+    assert "Paused" in kubectl("get", "rst", "orders", f"--namespace={shop.namespace}")
+
+
 def test_a_topic_that_is_paused_from_the_start_is_created_when_it_is_resumed(shop, topics):
     shop.create_topic("orders", annotations=PAUSED)
     shop.until_not_ready("orders", "Paused")

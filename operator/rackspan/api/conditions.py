@@ -18,6 +18,7 @@ CONNECTED: Final = "Connected"
 RACKS_IN_SYNC: Final = "RacksInSync"
 BROKERS_ONLINE: Final = "BrokersOnline"
 SCANNED: Final = "Scanned"
+PAUSED: Final = "Paused"
 DRAINED: Final = "Drained"
 DELETIONS_HELD: Final = "DeletionsHeld"
 

@@ -12,7 +12,7 @@ FINALIZER: Final = f"{GROUP}/finalizer"
 And on every RackTopology, the way to these topics."""
 
 PAUSED: Final = f"{GROUP}/paused"
-"""Annotation: "true" leaves the topic alone, whatever its spec says."""
+"""Annotation: "true", or what else means yes, leaves the topic alone, whatever its spec says."""
 
 ADOPT_TOPIC_ID: Final = f"{GROUP}/adopt-topic-id"
 """Annotation: the id of a topic that somebody else recreated, and that this object shall own from now on."""

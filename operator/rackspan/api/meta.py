@@ -8,6 +8,11 @@ from typing import NamedTuple, Self
 from rackspan.api._codec import decode
 from rackspan.api.labels import PAUSED
 
+_YES = frozenset({"true", "yes", "on", "1", "y", "t", ""})
+"""What people write in YAML; `kubectl annotate rst orders rackspan.dev/paused=` leaves it empty."""
+_NO = frozenset({"false", "no", "off", "0", "n", "f"})
+_MAX_SHOWN = 40
+
 
 class ObjectKey(NamedTuple):
     """Names an object of a kind that is known from the context. Written as `namespace/name`."""
@@ -55,5 +60,22 @@ class Meta:
 
     @property
     def is_paused(self) -> bool:
-        """Whether the annotation `rackspan.dev/paused` asks to leave everything alone."""
-        return self.annotations.get(PAUSED, "").lower() == "true"
+        """Whether the annotation `rackspan.dev/paused` asks to leave everything alone. In doubt it does."""
+        value = self.annotations.get(PAUSED)
+        return value is not None and _plain(value) not in _NO
+
+    @property
+    def unclear_pause(self) -> str | None:
+        """What is wrong with that annotation where it says neither yes nor no, in a sentence."""
+        value = self.annotations.get(PAUSED)
+        if value is None or _plain(value) in _YES | _NO:
+            return None
+        shown = value if len(value) <= _MAX_SHOWN else f"{value[:_MAX_SHOWN]}..."
+        return (
+            f"the annotation {PAUSED} is {shown!a}, which is neither yes nor no: write true to leave the topic alone, "
+            "or false; until then it is left alone"
+        )
+
+
+def _plain(value: str) -> str:
+    return value.strip().lower()

@@ -55,6 +55,7 @@ class Reason(StrEnum):
 
     # The spec asks for what cannot be. No retry until it, or what it refers to, changes.
     INVALID_SPEC = "InvalidSpec"  # A field cannot be read.
+    INVALID_ANNOTATION = "InvalidAnnotation"  # An annotation says nothing that is understood, or has no effect there.
     UNKNOWN_PLACER = "UnknownPlacer"  # No placer of that name is installed.
     PLACER_FAILED = "PlacerFailed"  # The placer has a defect, which the message quotes.
     UNKNOWN_LEVEL = "UnknownLevel"  # The topology has no level of that name.

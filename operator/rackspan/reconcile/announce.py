@@ -9,6 +9,7 @@ from rackspan.api.conditions import (
     CONNECTED,
     DELETIONS_HELD,
     DRAINED,
+    PAUSED,
     RACKS_IN_SYNC,
     SCANNED,
     STALLED,
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from rackspan.reconcile.ports import ObjectRef
     from rackspan.reconcile.worker import Outcome
 
-_GOOD_WHEN_TRUE = (COMPLIANT, CONNECTED, RACKS_IN_SYNC, SCANNED, DRAINED)
+_GOOD_WHEN_TRUE = (COMPLIANT, CONNECTED, RACKS_IN_SYNC, SCANNED, DRAINED, PAUSED)
 
 
 def announcements(

@@ -132,7 +132,8 @@ def held(
             f"namespace {topic.meta.namespace} is being deleted, and RackTopology {topology.key} with it",
         )
     if topic.meta.is_paused:
-        return Farewell(Step.HOLD, "paused: nothing is deleted before the annotation rackspan.dev/paused is gone")
+        why = topic.meta.unclear_pause or "paused: nothing is deleted before the annotation rackspan.dev/paused is gone"
+        return Farewell(Step.HOLD, why)
     if waits:
         why = f"namespace {topic.meta.namespace} is being deleted" if ends else "many deletions were asked for at once"
         return Farewell(

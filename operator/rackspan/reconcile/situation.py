@@ -11,6 +11,7 @@ from rackspan.api.conditions import (
     CONNECTED,
     DELETIONS_HELD,
     DRAINED,
+    PAUSED,
     RACKS_IN_SYNC,
     READY,
     RECONCILING,
@@ -43,6 +44,10 @@ if TYPE_CHECKING:
     from rackspan.reconcile.ports import HeldSeen
     from rackspan.reconcile.racks import BrokerRow, RackView
 
+_NO_PAUSE = (
+    "the annotation rackspan.dev/paused pauses nothing here: put it on KafkaTopics, or scale the operator to zero to "
+    "stop everything"
+)
 _TRUE, _FALSE, _UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
 _NOT_LOOKED_AT = Failure(Reason.WAITING, "the spec has changed, and Kafka has not been asked since", Remedy.RETRY)
 
@@ -132,6 +137,10 @@ def topology_status(topology: RackTopology, situation: Situation, now: datetime)
     if racks is not None:
         conditions.set(RACKS_IN_SYNC, *_in_sync(racks))
     conditions.set(BROKERS_ONLINE, *_online(situation))
+    if topology.meta.is_paused:
+        conditions.set(PAUSED, _FALSE, Reason.INVALID_ANNOTATION, _NO_PAUSE)
+    else:
+        conditions.all = remove_condition(conditions.all, PAUSED)
     if problem is None:
         why = Reason.BROKER_OFFLINE if situation.offline else Reason.IN_SYNC
         message = f"{_there(situation)}, {status.domain_summary}{_passed_over(racks)}"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from rackspan.api.conditions import (
     COMPLIANT,
+    PAUSED,
     READY,
     RECONCILING,
     STALLED,
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
     from rackspan.reconcile.scene import Scene
     from rackspan.reconcile.worker import Outcome
 
-PAUSED = "Paused"
 _MAX_NAMED = 10
 """Brokers that a message names."""
 _TRUE, _FALSE, _UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
@@ -79,7 +79,7 @@ def conclude(outcome: Outcome, scene: Scene, now: datetime) -> KafkaTopicStatus:
             status = _without_facts(topic, status, outcome.decision.foreign, now)
         return replace(status, topic_id=None, adopted=None) if _is_to_be_recreated(outcome) else status
     judgement = _judge(topic, seen, scene, outcome.plan)
-    ready = _ready(outcome, seen, judgement)
+    ready = _with_pause(topic, _ready(outcome, seen, judgement))
     status = replace(
         topic.status,
         observed_generation=topic.meta.generation,
@@ -98,7 +98,7 @@ def conclude(outcome: Outcome, scene: Scene, now: datetime) -> KafkaTopicStatus:
     )
     conditions = _set(topic, status.conditions, READY, ready, now)
     conditions = _set(topic, conditions, COMPLIANT, judgement.told, now)
-    conditions = _abnormal(topic, conditions, problem if not topic.meta.is_paused else None, now)
+    conditions = _abnormal(topic, conditions, problem if not topic.meta.is_paused else _unclear(topic), now)
     if not outcome.settled:
         waits = _Told(_TRUE, Reason.UPDATING, "Kafka has taken the change and does not show it yet")
         conditions = _set(topic, conditions, RECONCILING, waits, now)
@@ -160,6 +160,9 @@ def _is_to_be_recreated(outcome: Outcome) -> bool:
 
 
 def _not_there_yet(outcome: Outcome) -> Failure:
+    unclear = _unclear(outcome.topic)
+    if unclear is not None:
+        return unclear
     if outcome.topic.meta.is_paused:
         return Failure(Reason.PAUSED, "paused: the topic is not created before the annotation is gone", Remedy.RETRY)
     return Failure(Reason.CREATING, "Kafka has taken the creation and does not show the topic yet", Remedy.RETRY)
@@ -304,6 +307,17 @@ def _ready(outcome: Outcome, seen: TopicSeen, judgement: _Judgement) -> _Told:
     return _Told(_TRUE, Reason.IN_SYNC, told)
 
 
+def _with_pause(topic: KafkaTopic, ready: _Told) -> _Told:
+    """That the topic is paused is seen first, whatever else there is to say."""
+    unclear = _unclear(topic)
+    if unclear is not None:
+        return _Told(_FALSE, unclear.reason, unclear.message)
+    if not topic.meta.is_paused or ready.reason == Reason.PAUSED:
+        return ready
+    what = ready.message if ready.status == _TRUE else f"{ready.reason}: {ready.message}"
+    return _Told(ready.status, Reason.PAUSED, f"paused; {what}")
+
+
 def _lacks(spec: KafkaTopicSpec, seen: TopicSeen, judgement: _Judgement) -> _Told | None:
     """What only moving replicas can change."""
     other = [len(row) for row in seen.replicas if len(row) != spec.replication_factor]
@@ -383,10 +397,18 @@ def _stalls(problem: Failure) -> bool:
     return problem.remedy is not Remedy.RETRY
 
 
+def _unclear(topic: KafkaTopic) -> Failure | None:
+    """A pause that says neither yes nor no: the topic is left alone, and somebody has to say what is meant."""
+    message = topic.meta.unclear_pause
+    return Failure(Reason.INVALID_ANNOTATION, message, Remedy.SPEC) if message is not None else None
+
+
 def _paused(topic: KafkaTopic, conditions: tuple[Condition, ...], now: datetime) -> tuple[Condition, ...]:
     if not topic.meta.is_paused:
         return remove_condition(conditions, PAUSED)
+    unclear = _unclear(topic)
     told = _Told(_TRUE, Reason.PAUSED, "the annotation rackspan.dev/paused leaves the topic alone")
+    told = replace(told, reason=unclear.reason, message=unclear.message) if unclear is not None else told
     return _set(topic, conditions, PAUSED, told, now)
 
 

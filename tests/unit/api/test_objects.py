@@ -83,10 +83,32 @@ def test_an_object_that_somebody_deletes_says_so():
     assert _topic(deletionTimestamp="2026-01-31T12:00:00Z").meta.is_deleting
 
 
-@pytest.mark.parametrize(("value", "paused"), [("true", True), ("True", True), ("false", False), ("", False)])
-def test_a_pause_is_asked_for_with_an_annotation(value, paused):
-    assert _topic(annotations={"rackspan.dev/paused": value}).meta.is_paused is paused
+@pytest.mark.parametrize("value", ["true", "True", "TRUE", "yes", "Yes", "on", "1", "y", "t", "", " true "])
+def test_what_people_write_for_yes_pauses(value):
+    meta = _topic(annotations={"rackspan.dev/paused": value}).meta
+    assert meta.is_paused
+    assert meta.unclear_pause is None
+
+
+@pytest.mark.parametrize("value", ["false", "False", "no", "NO", "off", "0", "n", "f"])
+def test_what_people_write_for_no_does_not(value):
+    meta = _topic(annotations={"rackspan.dev/paused": value}).meta
+    assert not meta.is_paused
+    assert meta.unclear_pause is None
     assert not _topic().meta.is_paused
+
+
+@pytest.mark.parametrize("value", ["maybe", "2", "tru", "null", "until monday", "a\nb\x1b[31m"])
+def test_what_is_neither_pauses_and_is_told(value):
+    meta = _topic(annotations={"rackspan.dev/paused": value}).meta
+    assert meta.is_paused
+    assert meta.unclear_pause is not None
+    assert meta.unclear_pause.isprintable()
+    assert "write true" in meta.unclear_pause
+
+
+def test_a_long_pause_is_cut():
+    assert len(_topic(annotations={"rackspan.dev/paused": "x" * 250_000}).meta.unclear_pause) < 300
 
 
 def test_the_smallest_topic():

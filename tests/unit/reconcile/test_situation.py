@@ -225,6 +225,15 @@ def test_while_kafka_is_away_nobody_knows_which_brokers_are_online():
     assert told(status, "BrokersOnline") == ("Unknown", "KafkaUnreachable")
 
 
+def test_a_pause_of_a_topology_says_that_it_pauses_nothing():
+    about = topology()
+    about = replace(about, meta=replace(about.meta, annotations={"rackspan.dev/paused": "true"}))
+    status = status_of(scene(), about=about)
+    assert told(status, "Paused") == ("False", "InvalidAnnotation")
+    assert told(status, "Ready") == ("True", "InSync")
+    assert told(status_of(scene(), about=replace(topology(), status=status)), "Paused") is None
+
+
 def test_looking_again_changes_nothing():
     first = status_of(scene())
     assert status_of(scene(), about=replace(topology(), status=first), now=LATER) == first

@@ -295,7 +295,29 @@ def test_when_nothing_can_be_said_the_last_good_facts_stay():
 def test_a_paused_topic_without_anything_to_do_stays_ready():
     status = concluded(outcome(topic(annotations=PAUSED)))
     assert told(status, "Paused") == ("True", "Paused")
-    assert told(status, "Ready") == ("True", "InSync")
+    assert told(status, "Ready") == ("True", "Paused")
+    assert sentence(status) == "paused; 3 partitions of 3 replicas are as asked"
+
+
+def test_a_paused_topic_is_seen_to_be_paused_whatever_else_there_is_to_say():
+    refused = Failure(Reason.INVALID_CONFIG, "no such key", Remedy.SPEC)
+    status = concluded(outcome(topic(annotations=PAUSED), failures=[refused]))
+    assert told(status, "Ready") == ("False", "Paused")
+    assert sentence(status) == "paused; InvalidConfig: no such key"
+    assert told(status, "Stalled") is None
+
+
+def test_a_pause_that_cannot_be_read_is_a_pause_and_waits_for_somebody():
+    unclear = {"rackspan.dev/paused": "until monday"}
+    for found in (outcome(topic(annotations=unclear)), Outcome(topic(annotations=unclear))):
+        status = concluded(found)
+        assert told(status, "Ready") == ("False", "InvalidAnnotation")
+        assert told(status, "Stalled") == ("True", "InvalidAnnotation")
+        assert told(status, "Paused") == ("True", "InvalidAnnotation")
+        assert "is 'until monday'" in sentence(status)
+        cleared = concluded(outcome(replace(topic(), status=status)))
+        assert told(cleared, "Ready") == ("True", "InSync")
+        assert told(cleared, "Stalled") is told(cleared, "Paused") is None
 
 
 def test_a_paused_topic_tells_what_waits():
