@@ -44,8 +44,19 @@ class Helm:
         return self("template", release, CHART, f"--namespace={namespace}", values=values or {})
 
     def objects(self, values: Values | None = None, **options: str) -> list[dict[str, Any]]:
-        """The same, parsed."""
+        """What is installed, parsed."""
+        return [found for found in self._parsed(values, options) if not _is_hook(found)]
+
+    def hooks(self, values: Values | None = None, **options: str) -> list[dict[str, Any]]:
+        """What is there only while something is done to the release, parsed."""
+        return [found for found in self._parsed(values, options) if _is_hook(found)]
+
+    def _parsed(self, values: Values | None, options: Mapping[str, str]) -> list[dict[str, Any]]:
         return [found for found in yaml.safe_load_all(self.render(values, **options)) if found]
+
+
+def _is_hook(found: dict[str, Any]) -> bool:
+    return "helm.sh/hook" in found["metadata"].get("annotations", {})
 
 
 def only(objects: list[dict[str, Any]], kind: str) -> dict[str, Any]:

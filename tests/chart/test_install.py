@@ -1,9 +1,12 @@
 """Install, upgrade, uninstall: what helm does to a cluster that holds KafkaTopics."""
 
+import json
 import os
 import re
 import shutil
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import yaml
@@ -62,7 +65,7 @@ def test_the_definitions_are_upgraded_and_outlive_the_release(fresh, older_chart
     helm("upgrade", "rackspan", CHART, *place)
     assert columns(definition()) == columns(ours)
 
-    helm("uninstall", "rackspan", *place[:1])
+    helm("uninstall", "rackspan", "--no-hooks", *place[:1])
     with pytest.raises(KubectlError, match="NotFound"):
         kubectl("get", "deployment", "rackspan", *place[:1])
     with pytest.raises(KubectlError, match="NotFound"):
@@ -71,7 +74,7 @@ def test_the_definitions_are_upgraded_and_outlive_the_release(fresh, older_chart
 
     # Back again under its name, and under another one only when told to take over.
     helm("install", "rackspan", CHART, *place)
-    helm("uninstall", "rackspan", *place[:1])
+    helm("uninstall", "rackspan", "--no-hooks", *place[:1])
     with pytest.raises(HelmError, match="invalid ownership metadata"):
         helm("install", "other", CHART, *place)
     helm("install", "other", CHART, *place, "--take-ownership")
@@ -104,27 +107,68 @@ def test_documented_manifests_are_accepted(plane, wide):
     assert printed.count("(server dry run)") == 4
 
 
-def loops():
-    """The shell loops over KafkaTopics, in the order in which the document has them."""
-    return re.findall(r"^```shell\n(kubectl get kafkatopics.*?)^```$", DOCUMENT, re.DOTALL | re.MULTILINE)
-
-
-def test_documented_ways_to_let_go_of_topics(plane, wide):
-    retain, force = loops()
+def test_documented_way_to_free_what_hangs(plane, wide):
+    (force,) = re.findall(r"^```shell\n(for kind in .*?)^```$", DOCUMENT, re.DOTALL | re.MULTILINE)
     kubectl = plane.kubectl.in_namespace("elsewhere")
-    for name in ("kept", "hanging"):
-        metadata = {"name": name, "namespace": "elsewhere", "finalizers": ["rackspan.dev/finalizer"]}
-        kubectl.apply({**TOPIC, "metadata": metadata, "spec": {**TOPIC["spec"], "deletionPolicy": "Delete"}})
+    for name in ("living", "hanging"):
+        kubectl.apply(guarded(name, "elsewhere"))
     kubectl("delete", "kafkatopic", "hanging", "--wait=false")
-
-    def follow(commands):
-        environment = {**os.environ, **kubectl.environment(), "PATH": f"{kubectl.binary.parent}:{os.environ['PATH']}"}
-        subprocess.run(["sh", "-ec", commands], env=environment, check=True, timeout=60)
-
-    follow(retain)
-    assert kubectl.json("get", "kafkatopic", "kept")["spec"]["deletionPolicy"] == "Retain"
-    follow(force)
+    environment = {**os.environ, **kubectl.environment(), "PATH": f"{kubectl.binary.parent}:{os.environ['PATH']}"}
+    subprocess.run(["sh", "-ec", force], env=environment, check=True, timeout=60)
     kubectl("wait", "--for=delete", "kafkatopic/hanging", "--timeout=30s")
-    assert kubectl.json("get", "kafkatopic", "kept")["metadata"]["finalizers"] == ["rackspan.dev/finalizer"]
-    kubectl("patch", "kafkatopic", "kept", "--type=merge", '--patch={"metadata": {"finalizers": null}}')
-    kubectl("delete", "kafkatopic", "kept")
+    assert kubectl.json("get", "kafkatopic", "living")["metadata"]["finalizers"] == [FINALIZER]
+    kubectl("patch", "kafkatopic", "living", "--type=merge", '--patch={"metadata": {"finalizers": null}}')
+    kubectl("delete", "kafkatopic", "living")
+
+
+FINALIZER = "rackspan.dev/finalizer"
+
+
+def guarded(name, namespace):
+    metadata = {"name": name, "namespace": namespace, "finalizers": [FINALIZER]}
+    return {**TOPIC, "metadata": metadata, "spec": {**TOPIC["spec"], "deletionPolicy": "Delete"}}
+
+
+def test_no_object_waits_for_an_operator_that_was_uninstalled(plane, wide, tmp_path):
+    """No kubelet runs here, so the test does what one would: it runs the hook's Job as the release's account."""
+    namespace, release = "rackspan-leaving", "leaving"
+    kubectl = plane.kubectl.in_namespace(namespace)
+    left = plane.kubectl.in_namespace("left")
+    plane.kubectl("create", "namespace", "left")
+    values = {"fullnameOverride": release, "watchNamespaces": ["left"], "crds": {"install": False}}
+    plane.helm("install", release, CHART, f"--namespace={namespace}", "--create-namespace", values=values)
+    for name in ("living", "going"):
+        left.apply(guarded(name, "left"))
+    left("delete", "kafkatopic", "going", "--wait=false")
+    plane.cluster.kubeconfig_for_service_account(namespace, release, tmp_path / "kubeconfig")
+
+    command = [plane.helm.binary, "uninstall", release, f"--namespace={namespace}"]
+    helm = subprocess.Popen([*command, f"--kubeconfig={plane.helm.kubeconfig}"])
+
+    def pods():
+        found = kubectl.json("get", "pods", f"--selector=batch.kubernetes.io/job-name={release}-release")["items"]
+        return found or None
+
+    (pod,) = eventually(pods, "the Job's pod")
+    (container,) = pod["spec"]["containers"]
+    assert pod["spec"]["serviceAccountName"] == release
+    environment = {entry["name"]: entry.get("value", "") for entry in container["env"]}
+    done = subprocess.run(
+        [Path(sys.executable).with_name("rackspan"), *container["args"]],
+        env={**os.environ, **environment, "RACKSPAN_KUBECONFIG": str(tmp_path / "kubeconfig")},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.stdout == "released 2 KafkaTopics and 0 RackTopologies; nothing was deleted in Kafka\n", done.stderr
+    assert kubectl.json("get", "deployment", release)["spec"]["replicas"] == 0
+    ended = json.dumps({"status": {"phase": "Succeeded"}})
+    kubectl("patch", "pod", pod["metadata"]["name"], "--subresource=status", "--type=merge", f"--patch={ended}")
+    assert helm.wait(120) == 0
+
+    left("wait", "--for=delete", "kafkatopic/going", "--timeout=30s")
+    assert "finalizers" not in left.json("get", "kafkatopic", "living")["metadata"]
+    for kind in ("job", "role", "rolebinding", "deployment"):
+        assert kubectl("get", kind, "--output=name") == "", "neither the release nor the hook leaves anything"
+    plane.kubectl("delete", "namespace", "left", "--timeout=60s")

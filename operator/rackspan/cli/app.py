@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from rackspan.cli import check, place, plan, report, run_operator, scan, snapshot, what_if
+from rackspan.cli import check, place, plan, release, report, run_operator, scan, snapshot, what_if
 from rackspan.cli.errors import OneLineErrors
 
 app = typer.Typer(
@@ -41,4 +41,5 @@ app.command(epilog=what_if.EPILOG)(what_if.what_if)
 app.command(epilog=place.EPILOG)(place.place)
 app.command(epilog=scan.EPILOG)(scan.scan)
 app.add_typer(report.app)
+app.command(epilog=release.EPILOG)(release.release)
 app.command(epilog=run_operator.EPILOG)(run_operator.operator)

@@ -1,0 +1,91 @@
+"""`rackspan release`: lets Rackspan's objects go without an operator, before it is uninstalled or after."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rackspan.api import racktopology
+from rackspan.cli.errors import CommandError
+from rackspan.core.words import plural
+
+EPILOG = (
+    "Examples:\n\n$ rackspan release\n\n$ rackspan release --operator rackspan/rackspan\n\n$ rackspan release -n shop"
+)
+_SETTLE_SECONDS = 5.0
+"""How long nothing may come back before all is said to be released: an operator may just be ending."""
+_PATIENCE_SECONDS = 240.0
+_MANY = {racktopology.KIND: "RackTopologies"}
+
+
+def release(
+    kubeconfig: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="RACKSPAN_KUBECONFIG",
+            exists=True,
+            dir_okay=False,
+            help="Default: the Pod's service account, else KUBECONFIG, else ~/.kube/config.",
+        ),
+    ] = None,
+    namespace: Annotated[
+        list[str] | None,
+        typer.Option("--namespace", "-n", envvar="RACKSPAN_NAMESPACES", help="Only these (repeat it). Default: all."),
+    ] = None,
+    operator: Annotated[
+        str | None,
+        typer.Option(help="NAMESPACE/NAME of the operator's Deployment: scale it to zero first."),
+    ] = None,
+) -> None:
+    """Take the finalizer off KafkaTopics and RackTopologies, so that they can go without an operator.
+
+    Nothing is deleted, neither in Kubernetes nor in Kafka. A running operator puts the finalizer back.
+    """
+    deployment = _deployment(operator) if operator else None
+    counts = asyncio.run(_release(kubeconfig, tuple(namespace or ()), deployment))
+    told = " and ".join(plural(number, kind, _MANY.get(kind)) for kind, number in counts.items())
+    print(f"released {told}; nothing was deleted in Kafka")
+
+
+def _deployment(text: str) -> tuple[str, str]:
+    namespace, _, name = text.partition("/")
+    if not namespace or not name:
+        raise typer.BadParameter("must be NAMESPACE/NAME", param_hint="--operator")
+    return namespace, name
+
+
+async def _release(
+    kubeconfig: Path | None, namespaces: tuple[str, ...], deployment: tuple[str, str] | None
+) -> dict[str, int]:
+    from rackspan.api.meta import ObjectKey  # noqa: PLC0415 - the client takes long to import
+    from rackspan.kube.cluster import KubeCluster  # noqa: PLC0415
+    from rackspan.kube.deployments import scale_to_zero  # noqa: PLC0415
+    from rackspan.kube.events import EventQueue  # noqa: PLC0415
+    from rackspan.kube.rest import Rest, connect  # noqa: PLC0415
+    from rackspan.reconcile.failures import FailureError  # noqa: PLC0415
+    from rackspan.reconcile.release import KINDS, release  # noqa: PLC0415
+
+    rest = Rest(await connect(kubeconfig))
+    kube = KubeCluster(rest, EventQueue(rest), namespaces)
+    counts = dict.fromkeys(KINDS, 0)
+    try:
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            if deployment is not None:
+                await scale_to_zero(rest, ObjectKey(*deployment))
+            while True:
+                found = await release(kube, leaving_only=False)
+                counts = {kind: counts[kind] + number for kind, number in found.items()}
+                await asyncio.sleep(_SETTLE_SECONDS)
+                if not [meta for kind in KINDS for meta in await kube.guarded(kind)]:
+                    return counts
+    except FailureError as error:
+        raise CommandError(error.failure.message) from error
+    except TimeoutError as error:
+        raise CommandError(
+            "objects get their finalizer back: an operator is running", "scale it to zero, or use --operator"
+        ) from error
+    finally:
+        await rest.close()

@@ -1,0 +1,27 @@
+"""The operator's own Deployment, as far as uninstalling needs it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from rackspan.kube.paths import DEPLOYMENTS
+from rackspan.kube.rest import NotFoundError
+
+if TYPE_CHECKING:
+    from rackspan.api.meta import ObjectKey
+    from rackspan.kube.rest import Rest
+
+_PAUSE_SECONDS = 1.0
+
+
+async def scale_to_zero(rest: Rest, key: ObjectKey) -> None:
+    """End the Deployment's Pods, and wait until none is left; nothing where there is no Deployment."""
+    path = DEPLOYMENTS.named(key, "scale")
+    try:
+        found = await rest.merge("patch_scale", path, {"spec": {"replicas": 0}})
+        while found.get("status", {}).get("replicas", 0):
+            await asyncio.sleep(_PAUSE_SECONDS)
+            found = await rest.get("get_scale", path)
+    except NotFoundError:
+        return
