@@ -13,7 +13,7 @@ from dev.nodes import (
     relabel_node,
 )
 from kubernetes import client
-from tests.integration.support import condition
+from tests.integration.support import Objects, condition
 
 
 @pytest.fixture
@@ -74,6 +74,24 @@ def test_a_pod_with_a_number_that_no_broker_can_have(topology, core, promise):
     topology.create_topic("after")
     topology.until_ready("after")
     delete_broker_pod(core, topology.namespace, "kafka-99999999999999999999")
+
+
+def test_pods_of_a_namespace_that_does_not_share_them(
+    objects, kafka, broker_sites, core, kubectl, namespace_factory, operator, promise
+):
+    stranger = Objects(objects.api, namespace_factory())
+    selector = {"namespace": objects.namespace, "podSelector": {"matchLabels": {"app": "kafka"}}}
+    stranger.create_topology(kafka.bootstrap(), brokers=selector, missingRackPolicy="Ignore")
+    told = stranger.until_topology("Stalled", "True", "BrokerPodsNotShared")
+    promise.kept_by(told)
+    assert objects.namespace not in str(told["status"]["brokers"]), "neither its pods nor its nodes are told"
+    create_broker_pod(core, objects.namespace, "kafka-77", _node(objects, SIX_BROKERS[5]))
+    kubectl("label", "namespace", objects.namespace, f"rackspan.dev/broker-pods-for={stranger.namespace}")
+    told = stranger.until_topology()
+    assert [row["pod"] for row in told["status"]["brokers"]] == [f"kafka-{number}" for number in range(6)]
+    kubectl("label", "namespace", objects.namespace, "rackspan.dev/broker-pods-for-")
+    stranger.until_topology("Stalled", "True", "BrokerPodsNotShared")
+    delete_broker_pod(core, objects.namespace, "kafka-77")
 
 
 def test_a_node_that_is_deleted(topology, core, promise):

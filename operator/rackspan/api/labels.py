@@ -29,6 +29,9 @@ RACK: Final = f"{GROUP}/rack"
 PUBLISH_RACKS: Final = f"{GROUP}/publish-racks"
 """Label on namespaces: the RackTopology whose racks are published there for client pods."""
 
+BROKER_PODS_FOR: Final = f"{GROUP}/broker-pods-for"
+"""Label on namespaces: the namespace whose RackTopologies may look for their brokers among the pods here."""
+
 SCAN_NOW: Final = f"{GROUP}/scan-now"
 """Annotation on RackTopologies: each new value of it starts a compliance scan."""
 

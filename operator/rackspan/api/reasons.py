@@ -87,6 +87,7 @@ class Reason(StrEnum):
     ADOPTION_NOT_ALLOWED = "AdoptionNotAllowed"  # The topic was there already, and this namespace may not take it over.
 
     # The racks are not known well enough to place anything.
+    BROKER_PODS_NOT_SHARED = "BrokerPodsNotShared"  # The namespace of the brokers' pods does not consent to be read.
     MISSING_RACKS = "MissingRacks"  # Some brokers have a rack and some have not.
     DUPLICATE_BROKER_ID = "DuplicateBrokerId"  # Two pods claim one broker id.
     NO_BROKERS = "NoBrokers"  # No broker was found.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rackspan.api.reasons import Reason
-from rackspan.kube.paths import NODES, PODS
+from rackspan.kube.paths import NAMESPACES, NODES, PODS
 from rackspan.kube.reading import TopologySeen, read_over
 from rackspan.kube.rest import NotFoundError, Rest, config, connect
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
@@ -40,6 +40,8 @@ async def read_picture(key: ObjectKey, kubeconfig: Path | None = None) -> Pictur
         inventory = Inventory()
         for node in await rest.items("list_nodes", NODES.everywhere()):
             inventory.put_node(node)
+        for namespace in await rest.items("list_namespaces", NAMESPACES.everywhere()):
+            inventory.put_namespace(namespace)
         for pod in await rest.items("list_pods", PODS.within(seen.topology.broker_namespace)):
             inventory.put_pod(pod)
     except NotFoundError as error:

@@ -259,11 +259,19 @@ class Controller:
         if self.inventory.identities.admit(NAMESPACE, body, listed=listed) and self.inventory.put_namespace(body):
             name = body["metadata"]["name"]
             self._wake([topic for topic in self.inventory.topics.values() if topic.meta.namespace == name])
+            self._look_for_brokers_of(name)
 
     def namespace_gone(self, body: Mapping[str, Any]) -> None:
         """Deleted, and all that was in it."""
         if self.inventory.identities.bury(NAMESPACE, body):
             self.inventory.namespaces.pop(body["metadata"]["name"], None)
+
+    def _look_for_brokers_of(self, namespace: str) -> None:
+        """A namespace has another mind about who may look at its pods, perhaps."""
+        for key, (loop, _) in self._loops.items():
+            topology = self.inventory.topologies.get(key)
+            if topology is not None and topology.broker_namespace == namespace != topology.meta.namespace:
+                loop.look_again()
 
     def _look_everywhere(self) -> None:
         for loop, _ in self._loops.values():

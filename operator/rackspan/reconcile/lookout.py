@@ -140,7 +140,15 @@ class Lookout:
         # A pod that is lost is gone before Kafka misses its broker: what was known of it must outlast that moment.
         self._places = last_seen(self._places, topology.status, self._load.holders)
         before = self.racks
-        self.racks = rack_view(topology, inventory.nodes, inventory.pods.values(), seen.brokers, self._places)
+        self.racks = rack_view(
+            topology,
+            inventory.nodes,
+            inventory.pods.values(),
+            seen.brokers,
+            self._places,
+            held=self._load.holders,
+            consent=inventory.namespaces.get(topology.broker_namespace, {}),
+        )
         self._places |= self.racks.places
         if before is not None and before != self.racks:
             # All plans are made anew now: from what lies on the brokers, as anybody else would who asks Kafka.

@@ -13,6 +13,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from rackspan.api.labels import BROKER_PODS_FOR
 from rackspan.api.racktopology import BrokerIdFrom, MissingRackPolicy, RackSource
 from rackspan.api.reasons import Reason
 from rackspan.core.topology import Broker, RackPath, RackPathError, RackTree, format_rack, parse_rack
@@ -117,16 +118,28 @@ def rack_view(
     pods: Iterable[PodFacts],
     brokers: Iterable[BrokerSeen],
     away: Mapping[int, RackPath] = MappingProxyType({}),
+    *,
+    held: Collection[int] = (),
+    consent: Mapping[str, str] = MappingProxyType({}),
 ) -> RackView:
     """The brokers that Kafka or the pods know of, and where each runs.
 
     `nodes` maps a node's name to its labels. `away` tells where brokers that may be down were last seen: Kafka lists
     only those that are up, and the pod of one that is being moved has no node. Their replicas are no worse for it.
+
+    `consent` are the labels of the namespace of the brokers' pods. Where that is not the topology's own, nothing of its
+    pods is told unless it consents, and nothing of those that Kafka does not know: it knows the brokers that are up,
+    and of others the ids that hold replicas (`held`).
     """
     spec = topology.spec
     away = {broker: path for broker, path in away.items() if len(path) <= len(spec.levels)}
     seen = {broker.id: broker for broker in brokers}
-    pods_by_id, passed_over = _pods_by_broker(topology, pods if spec.rack_source == RackSource.NODES else ())
+    from_nodes = spec.rack_source == RackSource.NODES
+    refused = not_shared(topology, consent) if from_nodes else None
+    pods_by_id, passed_over = _pods_by_broker(topology, pods if from_nodes and refused is None else ())
+    if topology.broker_namespace != topology.meta.namespace:
+        pods_by_id = {id_: found for id_, found in pods_by_id.items() if id_ in seen or id_ in away or id_ in held}
+        passed_over = []
     rows = []
     for broker_id in sorted(seen.keys() | pods_by_id.keys() | away.keys()):
         broker = seen.get(broker_id)
@@ -134,7 +147,7 @@ def rack_view(
         pod = claimants[0] if len(claimants) == 1 else None
         node = pod.node if pod else None
         reported = _rack_from_broker(spec, broker)
-        found = _rack_from_node(spec, claimants, nodes) if spec.rack_source == RackSource.NODES else reported
+        found = (refused or _rack_from_node(spec, claimants, nodes)) if from_nodes else reported
         if isinstance(found, Failure) and broker is None:
             found = away.get(broker_id, found)
         rack = None if isinstance(found, Failure) else found
@@ -153,8 +166,24 @@ def rack_view(
                 problem=found if isinstance(found, Failure) else None,
             )
         )
-    ignore_missing = spec.missing_rack_policy == MissingRackPolicy.IGNORE
-    return RackView(spec.level_names, tuple(rows), ignore_missing, tuple(sorted(passed_over)))
+    ignore = spec.missing_rack_policy == MissingRackPolicy.IGNORE and refused is None
+    return RackView(spec.level_names, tuple(rows), ignore, tuple(sorted(passed_over)))
+
+
+def not_shared(topology: RackTopology, consent: Mapping[str, str]) -> Failure | None:
+    """Why a topology may not look for its brokers among the pods of another namespace; None where it may.
+
+    Else whoever may write a RackTopology could read pods and nodes that he may not see.
+    """
+    own, where = topology.meta.namespace, topology.broker_namespace
+    if where == own or consent.get(BROKER_PODS_FOR) == own:
+        return None
+    return Failure(
+        Reason.BROKER_PODS_NOT_SHARED,
+        f"namespace {where} does not let topologies of namespace {own} look at its pods: label it "
+        f"{BROKER_PODS_FOR}={own}",
+        Remedy.SPEC,
+    )
 
 
 def last_seen(

@@ -221,6 +221,9 @@ def _problem(topology: RackTopology, scene: Scene | Failure, racks: RackView | N
             f"pods {', '.join(row.pods)} all claim broker id {row.id}; its rack is not known before one is left",
             Remedy.SPEC,
         )
+    refused = next((row.problem for row in racks.missing if _is_not_shared(row)), None)
+    if refused is not None:
+        return refused
     if racks.missing and not racks.ignore_missing:
         row = next((row for row in racks.missing if _is_invalid(row)), racks.missing[0])
         why = row.problem.message if row.problem else "its rack is not known"
@@ -249,6 +252,10 @@ def _empty_level(topology: RackTopology, racks: RackView) -> Failure | None:
         f"no broker has a {level.name}: {why}; mend spec.levels or the labels, or remove the level",
         Remedy.SPEC,
     )
+
+
+def _is_not_shared(row: BrokerRow) -> bool:
+    return row.problem is not None and row.problem.reason == Reason.BROKER_PODS_NOT_SHARED
 
 
 def _is_invalid(row: BrokerRow) -> bool:

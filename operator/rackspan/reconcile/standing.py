@@ -89,7 +89,15 @@ async def standing(
         )
     load = BrokerLoad(await admin.load())
     away = last_seen({}, topology.status, load.holders)
-    racks = rack_view(topology, inventory.nodes, inventory.pods.values(), cluster.brokers, away)
+    racks = rack_view(
+        topology,
+        inventory.nodes,
+        inventory.pods.values(),
+        cluster.brokers,
+        away,
+        held=load.holders,
+        consent=inventory.namespaces.get(topology.broker_namespace, {}),
+    )
     scene = Scene(topology.key, topology.spec, cluster.cluster_id, racks, load, placers)
     by_name = {topic.topic_name: topic for topic in topics if _is_the_objects_own(topic)}
     held = await admin.topics(by_name) if by_name else {}

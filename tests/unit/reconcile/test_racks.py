@@ -102,8 +102,6 @@ def test_two_pods_that_claim_one_broker_are_duplicates():
 def test_pods_elsewhere_and_of_other_labels_are_no_brokers():
     pods = [pod(namespace="other"), PodFacts("kafka", "web-0", {"app": "web"}, {}, "n0"), pod("kafka-tools")]
     assert rack_view(of_nodes(), {"n0": node("eu")}, pods, []).rows == ()
-    elsewhere = of_nodes(brokers={"namespace": "other", "podSelector": {}})
-    assert only_row(elsewhere, {"n0": node("eu")}, pods[:1]).pods == ("kafka-0",)
 
 
 @pytest.mark.parametrize(
@@ -224,3 +222,28 @@ def test_this_run_s_knowledge_counts_more_than_the_status_and_a_broker_without_r
     rows = [{"id": 1, "rack": "/us/us-1a/r1"}, {"id": 2, "rack": "/us/us-1a/r2"}, {"id": 3, "rack": None}]
     status = topology(status={"brokers": [{**row, "online": True} for row in rows]}).status
     assert last_seen(PLACES, status, {1, 2, 3}) == {1: ("eu", "eu-1b", "r1"), 2: ("us", "us-1a", "r2")}
+
+
+# -- pods of another namespace -----------------------------------------------------------------------------------------
+
+ELSEWHERE = of_nodes(brokers={"namespace": "other", "podSelector": {}}, missingRackPolicy="Ignore")
+THERE = [pod(f"kafka-{number}", namespace="other") for number in range(3)]
+NODES = {"n0": node("eu", "eu-1a", "r1")}
+
+
+@pytest.mark.parametrize("labels", [{}, {"rackspan.dev/broker-pods-for": "another"}])
+def test_nothing_is_told_of_pods_whose_namespace_does_not_consent(labels):
+    view = rack_view(ELSEWHERE, NODES, THERE, [broker()], held={1}, consent=labels)
+    (row,) = view.rows
+    assert (row.pods, row.node, row.rack) == ((), None, None)
+    assert row.problem.reason == "BrokerPodsNotShared"
+    assert "label it rackspan.dev/broker-pods-for=kafka" in row.problem.message
+    assert not view.ignore_missing, "nothing is placed without racks because of it"
+
+
+def test_of_pods_elsewhere_only_those_of_kafka_s_brokers_are_told():
+    consent = {"rackspan.dev/broker-pods-for": "kafka"}
+    view = rack_view(ELSEWHERE, NODES, THERE, [broker()], held={1}, consent=consent)
+    assert [(row.id, row.pods) for row in view.rows] == [(0, ("kafka-0",)), (1, ("kafka-1",))]
+    away = rack_view(ELSEWHERE, NODES, THERE, [broker()], PLACES, consent=consent)
+    assert [(row.id, row.pods) for row in away.rows] == [(0, ("kafka-0",)), (1, ("kafka-1",))]
