@@ -331,3 +331,27 @@ def test_only_the_topology_s_namespace_adopts_unless_the_topology_consents(
     assert f"rackspan.dev/confirm-delete={topic_id}" in stranger.until_event("claim", "Released").message
     topology.create_topic("orders")
     topology.until_stalled("orders", "AdoptionNotAllowed")
+
+
+# -- who did what ----------------------------------------------------------------------------------------------------
+
+
+def test_every_topic_that_is_made_or_deleted_leaves_one_line_that_says_who_asked(shop, operator):
+    names = [f"topic-{number}" for number in range(12)]
+    made = {shop.kafka_name(name): shop.create_topic(name, deletionPolicy="Delete") for name in names}
+    for name in names:
+        shop.until_ready(name)
+    for name in names:
+        shop.delete("KafkaTopic", name)
+    for name in names:
+        shop.until_gone("KafkaTopic", name)
+    trail = [line["audit"] for line in operator.log if line.get("audit", {}).get("topic") in made]
+    assert sorted((entry["topic"], entry["operation"], entry["answer"]) for entry in trail) == sorted(
+        (topic, operation, "ok") for topic in made for operation in ("CreateTopic", "DeleteTopic")
+    )
+    for entry in trail:
+        metadata = made[entry["topic"]]["metadata"]
+        assert {key: entry["object"][key] for key in ("namespace", "name", "uid")} == {
+            key: metadata[key] for key in ("namespace", "name", "uid")
+        }
+        assert entry["manager"] == metadata["managedFields"][0]["manager"]

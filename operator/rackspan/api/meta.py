@@ -1,7 +1,7 @@
 """What every Kubernetes object has: its key and its metadata."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import NamedTuple, Self
 
@@ -42,11 +42,14 @@ class Meta:
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     finalizers: tuple[str, ...] = ()
+    manager: str = ""
+    """Who wrote the spec last, as the API server recorded it: the name of a program, such as `kubectl-edit`."""
 
     @classmethod
     def from_object(cls, obj: Mapping[str, object]) -> Self:
         """The metadata of a Kubernetes object. Raises SpecError."""
-        return decode(cls, obj.get("metadata", {}), "metadata")
+        metadata = obj.get("metadata", {})
+        return replace(decode(cls, metadata, "metadata"), manager=_manager(metadata))
 
     @property
     def key(self) -> ObjectKey:
@@ -79,3 +82,14 @@ class Meta:
 
 def _plain(value: str) -> str:
     return value.strip().lower()
+
+
+def _manager(metadata: object) -> str:
+    """The manager of the latest entry of `managedFields` that is about the spec; empty where there is none."""
+    entries = metadata.get("managedFields") if isinstance(metadata, Mapping) else None
+    latest: Mapping[str, object] = max(
+        (entry for entry in entries or () if "f:spec" in (entry.get("fieldsV1") or {})),
+        key=lambda entry: str(entry.get("time", "")),
+        default={},
+    )
+    return str(latest.get("manager", ""))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rackspan.logs import escape_lines
+from rackspan.reconcile.audit import LOGGER as AUDIT
 from rackspan.reconcile.scans.allowance import Allowance
 from rackspan.reconcile.scans.setup import DEFAULT_APPLICATION, ScanSetup
 from rackspan.settings import Settings
@@ -138,6 +139,7 @@ def operator(
     if log_format is LogFormat.TEXT:
         escape_lines()
     logging.getLogger("kopf.objects").setLevel(logging.WARNING)
+    logging.getLogger(AUDIT).setLevel(logging.INFO)  # whatever else is silenced
     asyncio.run(
         run(
             Settings(

@@ -12,6 +12,7 @@ from rackspan.api.kafkatopic import KIND
 from rackspan.api.labels import CONFIRM_DELETIONS
 from rackspan.api.reasons import Reason
 from rackspan.metrics import BATCH_TOPICS, count_error
+from rackspan.reconcile import audit
 from rackspan.reconcile.batches import batches
 from rackspan.reconcile.deletion import (
     Farewell,
@@ -269,6 +270,7 @@ async def _delete(
             refused = dict.fromkeys(ids, error.failure)
         for topic in batch:
             failure = refused[topic.topic_name]
+            audit.deleted(topic, failure)
             if failure is not None:
                 count_error(str(topic.topology), failure.remedy, failure.reason)
                 kept[topic.key] = Farewell(Step.HOLD, failure.message)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from rackspan.api.reasons import Reason
 from rackspan.metrics import BATCH_TOPICS, count_error
+from rackspan.reconcile import audit
 from rackspan.reconcile.batches import batches, config_records, partition_records, topic_records
 from rackspan.reconcile.configs import differing
 from rackspan.reconcile.decision import Decision, decide
@@ -179,6 +180,12 @@ async def _act(outcomes: Sequence[Outcome], scene: Scene, admin: KafkaAdmin) -> 
         if one.assignment is not None and (one.name in not_created or one.name in not_grown):
             scene.load.remove(one.assignment)
     by_name = {outcome.topic.topic_name: outcome for outcome in outcomes}
+    for create in creations:
+        audit.created(by_name[create.name].topic, create, not_created.get(create.name))
+    for grow in growths:
+        audit.grown(by_name[grow.name].topic, grow, not_grown.get(grow.name))
+    for change in changes:
+        audit.configured(by_name[change.name].topic, change, not_set.get(change.name))
     for refused in (not_created, not_grown, not_set):
         for name, failure in refused.items():
             by_name[name].failures.append(failure)

@@ -320,3 +320,16 @@ def test_a_report():
     report = ComplianceReport.from_object(changed(REPORT, {"metadata": {"namespace": "kafka"}}))
     assert report.key == ObjectKey("kafka", "prod")
     assert report.topology == ObjectKey("kafka", "prod")
+
+
+def test_the_manager_is_who_wrote_the_spec_last():
+    fields = [
+        {"manager": "argocd", "time": "2026-01-01T00:00:00Z", "fieldsV1": {"f:spec": {"f:partitions": {}}}},
+        {"manager": "kubectl-edit", "time": "2026-01-02T00:00:00Z", "fieldsV1": {"f:spec": {}, "f:metadata": {}}},
+        {"manager": "rackspan", "time": "2026-01-03T00:00:00Z", "fieldsV1": {"f:status": {}}},
+        {"manager": "kubectl-annotate", "time": "2026-01-03T00:00:00Z", "fieldsV1": {"f:metadata": {}}},
+    ]
+    assert (
+        KafkaTopic.from_object(changed(TOPIC, {"metadata": {"managedFields": fields}})).meta.manager == "kubectl-edit"
+    )
+    assert KafkaTopic.from_object(TOPIC).meta.manager == ""
