@@ -11,6 +11,7 @@ from rackspan.api.conditions import (
     DRAINED,
     PAUSED,
     RACKS_IN_SYNC,
+    READY,
     SCANNED,
     STALLED,
     ConditionStatus,
@@ -28,6 +29,18 @@ if TYPE_CHECKING:
     from rackspan.reconcile.worker import Outcome
 
 _GOOD_WHEN_TRUE = (COMPLIANT, CONNECTED, RACKS_IN_SYNC, SCANNED, DRAINED, PAUSED)
+
+
+_CONFIGS_IN_PLACE = frozenset(
+    {
+        Reason.IN_SYNC,
+        Reason.PLAN_PENDING,
+        Reason.NOT_COMPLIANT,
+        Reason.REPLICATION_FACTOR_DIFFERS,
+        Reason.ASSIGNMENT_DIFFERS,
+    }
+)
+"""Reasons to be Ready or not of a topic that lacks nothing but moves, at most."""
 
 
 def announcements(
@@ -73,10 +86,22 @@ def _done(about: ObjectRef, outcome: Outcome) -> Iterator[Announcement]:
             f"topic {topic.topic_name}: grow to {plural(decision.grow.total, 'partition')}",
         )
     if decision.configure is not None:
-        drift = topic.status.observed_generation == topic.meta.generation
         what = ", ".join(f"{key}={value}" for key, value in sorted(decision.configure.set.items()))
-        why = "changed in Kafka, put back" if drift else "set"
+        why = "changed in Kafka, put back" if _was_as_asked(outcome) else "set"
         yield Announcement(about, Reason.CONFIG_UPDATED, f"topic {topic.topic_name}: {why}: {what}")
+
+
+def _was_as_asked(outcome: Outcome) -> bool:
+    """Whether this very topic had all the configs of this very spec: then somebody else has changed them since."""
+    topic, seen = outcome.topic, outcome.seen
+    ready = find_condition(topic.status.conditions, READY)
+    return (
+        seen is not None
+        and seen.topic_id == topic.status.topic_id
+        and ready is not None
+        and ready.observed_generation == topic.meta.generation
+        and ready.reason in _CONFIGS_IN_PLACE
+    )
 
 
 def _changed(before: Sequence[Condition], condition: Condition) -> bool:

@@ -5,6 +5,7 @@ from datetime import timedelta
 from tests.unit.reconcile.scenes import NOON, known, seen, topic
 
 from rackspan.api.conditions import ConditionStatus, set_condition
+from rackspan.api.kafkatopic import KafkaTopicStatus
 from rackspan.api.meta import ObjectKey
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.announce import announcements
@@ -61,14 +62,20 @@ def test_what_was_done_is_told():
 
 
 def test_a_config_that_drifted_is_told_apart_from_one_that_was_asked_for():
-    def message(generation):
-        wanted = topic(status=known(observedGeneration=1), generation=generation)
+    def message(generation=1, reason=Reason.IN_SYNC, topic_id="id-1"):
+        ready = condition("Ready", "True" if reason == Reason.IN_SYNC else "False", reason)
+        status = {**known(topic_id), "conditions": KafkaTopicStatus(conditions=ready).to_dict()["conditions"]}
+        wanted = topic(status=status, generation=generation)
         outcome = Outcome(wanted, seen(*ROWS), decision=Decision(configure=CONFIGURE))
-        (event,) = announcements(REF, (), (), outcome)
+        *_, event = announcements(REF, (), (), outcome)
         return event.message
 
-    assert message(2) == "topic orders: set: a=1, b=2"
-    assert message(1) == "topic orders: changed in Kafka, put back: a=1, b=2"
+    asked_for, drifted = "topic orders: set: a=1, b=2", "topic orders: changed in Kafka, put back: a=1, b=2"
+    assert message() == message(reason=Reason.PLAN_PENDING) == drifted
+    assert message(generation=2) == asked_for
+    assert message(topic_id=None) == message(topic_id="id-2") == asked_for, "it was not this object's before"
+    for reason in (Reason.TOPOLOGY_NOT_READY, Reason.PAUSED, Reason.INVALID_CONFIG, Reason.ADOPTION_NOT_ALLOWED):
+        assert message(reason=reason) == asked_for, "it had not been set before"
 
 
 def test_what_kafka_refused_was_not_done():
