@@ -45,6 +45,7 @@ class ReportSummary:
     moves: int | None = None
     findings: int | None = None
     violation_minutes: int | None = None
+    unread_topics: int | None = None
     by_severity: Mapping[str, int] = field(default_factory=dict)
     by_rule: Mapping[str, int] = field(default_factory=dict)
 

@@ -30,6 +30,7 @@ class Reason(StrEnum):
     # A compliance scan could not be started, or could not judge the cluster. The next one is started all the same.
     SCAN_FAILED = "ScanFailed"  # The last scan failed, and the message tells why.
     SCAN_TIMED_OUT = "ScanTimedOut"  # The last scan took longer than activeDeadlineSeconds, and was ended.
+    SCAN_INCOMPLETE = "ScanIncomplete"  # Some topics could not be read; the others are spread as asked.
     SCAN_MISSED = "ScanMissed"  # A scheduled scan was not started within startingDeadlineSeconds.
     SCAN_NOT_STARTED = "ScanNotStarted"  # The API server does not let the operator start a scan.
     SCAN_NOT_SET_UP = "ScanNotSetUp"  # The operator does not know which image scans, or where scans run.

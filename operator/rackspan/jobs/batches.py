@@ -1,6 +1,6 @@
 """Between Arrow record batches and the core's columns."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from rackspan.core.scanning import Findings, Portion, Truth
 from rackspan.core.scanning.findings import REASONS, RULES, SEVERITIES
 from rackspan.core.snapshot import NONE, Partitions
 from rackspan.core.topology import IntArray
-from rackspan.jobs.schemas import FINDING, HOLDING, JUDGED, PARTITIONS, TOPIC, UNFAIR
+from rackspan.jobs.schemas import FINDING, HOLDING, JUDGED, PARTITIONS, TOPIC, UNFAIR, UNREAD
 
 _LARGEST_BATCH = 1 << 16
 
@@ -30,8 +30,22 @@ def partition_batches(partitions: Partitions, min_insync: IntArray) -> Iterator[
             pa.array(some.leader.astype(np.int32)),
             pa.array(some.size_bytes),
             pa.array(min_insync[some.topic].astype(np.int32)),
+            pa.nulls(len(some), pa.string()),
         ]
         yield pa.RecordBatch.from_arrays(columns, schema=PARTITIONS)
+
+
+def unread_batches(unread: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
+    """Give topics that could not be read, and why, as a source's batches."""
+    columns = {"topic": pa.array(list(unread), pa.string()), "unread": pa.array(list(unread.values()), pa.string())}
+    arrays = [columns.get(field.name, pa.nulls(len(unread), field.type)) for field in PARTITIONS]
+    yield pa.RecordBatch.from_arrays(arrays, schema=PARTITIONS)
+
+
+def unread_topics(table: pa.Table) -> Iterator[pa.RecordBatch]:
+    """Give rows of PARTITIONS that stand for topics that could not be read as rows of JUDGED."""
+    columns = {"topic": _whole(table, "topic"), "reason": _whole(table, "unread")}
+    yield _batch(UNREAD, len(table), columns)
 
 
 def partitions_of(table: pa.Table) -> tuple[Partitions, IntArray]:
@@ -122,6 +136,10 @@ def _batch(kind: str, count: int, columns: dict[str, pa.Array]) -> pa.RecordBatc
 def _words(codes: IntArray, words: tuple[str, ...]) -> pa.Array:
     indices = pa.array(codes.astype(np.int32), mask=codes == NONE)
     return pa.DictionaryArray.from_arrays(indices, pa.array(words, pa.string())).cast(pa.string())
+
+
+def _whole(table: pa.Table, column: str) -> pa.Array:
+    return pa.concat_arrays(table.column(column).chunks) if len(table) else pa.array([], pa.string())
 
 
 def _or_null(numbers: IntArray) -> pa.Array:

@@ -13,6 +13,7 @@ from rackspan.core.scanning.findings import Facts
 from rackspan.core.scanning.rules import Rule, Severity
 from rackspan.core.scanning.words import fix, message, shown_id
 from rackspan.core.topology import domain_name
+from rackspan.core.words import be, plural
 from rackspan.reports.document import (
     MAX_TOPICS,
     BrokerRow,
@@ -25,6 +26,7 @@ from rackspan.reports.document import (
 )
 
 Row = Mapping[str, Any]
+_UNREAD_NAMES, _UNREAD_REASONS, _UNREAD_WORDS = 5, 3, 200
 
 
 def timestamp(when: datetime | None) -> str | None:
@@ -66,8 +68,22 @@ def _finding(row: Row) -> FindingRow:
     )
 
 
-def summary(topics: pa.Table, counted: Iterable[Row], unfair: Iterable[Row], truth: Truth) -> Summary:
-    """Count. `topics` are all of them, with and without findings; `counted` are findings by rule and severity."""
+def unread_words(unread: Mapping[str, str]) -> list[str]:
+    """Topics that could not be read, each with why, as a sentence."""
+    if not unread:
+        return []
+    named = ", ".join(sorted(unread)[:_UNREAD_NAMES]) + (", …" if len(unread) > _UNREAD_NAMES else "")
+    why = "; ".join(sorted({reason[:_UNREAD_WORDS] for reason in unread.values()})[:_UNREAD_REASONS])
+    count = plural(len(unread), "topic")
+    return [f"{count} could not be read and {be(len(unread))} told as the scan before found it: {named} ({why})"]
+
+
+def summary(topics: pa.Table, counted: Iterable[Row], unfair: Iterable[Row], truth: Truth, unread: int = 0) -> Summary:
+    """
+    Count. `topics` are all of them, with and without findings; `counted` are findings by rule and severity.
+
+    `unread` topics could not be read: those that the scan before told of are among `topics`.
+    """
     by_rule: dict[str, int] = {}
     by_severity: dict[str, int] = {}
     for row in counted:
@@ -89,6 +105,7 @@ def summary(topics: pa.Table, counted: Iterable[Row], unfair: Iterable[Row], tru
         by_rule=dict(sorted(by_rule.items())),
         by_severity={str(one): by_severity[one] for one in Severity if one in by_severity},
         unfair={row["level"]: row["partitions"] for row in unfair},
+        unread_topics=unread,
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from rackspan.core.scanning import Expectations, Truth, portion_of
-from rackspan.jobs.batches import judged_batches, partitions_of
+from rackspan.jobs.batches import judged_batches, partitions_of, unread_topics
 
 _ROWS = 200_000
 """Partitions that are judged at once: enough for numpy to shine, few enough for a worker's memory."""
@@ -29,7 +29,13 @@ def judge_batches(question: Question) -> Callable[[Iterator[pa.RecordBatch]], It
     """Make the function from batches of PARTITIONS to batches of JUDGED."""
 
     def judge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for table in _portions(batches):
+        for every in _portions(batches):
+            is_read = pa.compute.is_null(every.column("unread"))
+            table = every.filter(is_read)
+            if len(table) < len(every):
+                yield from unread_topics(every.filter(pa.compute.invert(is_read)))
+            if not len(table):
+                continue
             partitions, min_insync = partitions_of(table)
             portion = portion_of(question.truth, partitions, min_insync, question.expectations)
             yield from judged_batches(question.cluster, question.truth, partitions.names, portion)

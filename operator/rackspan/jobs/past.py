@@ -1,6 +1,6 @@
 """What the scan before has found, and when it looked."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Final
@@ -48,6 +48,11 @@ class Past:
         history, manifest = self._last
         rows = read_table(self._spark, "findings", history.paths("findings", [manifest]))
         return rows.where(F.col("scan_id") == manifest.newest.scan_id)
+
+    def topics(self, names: Collection[str]) -> pa.Table:
+        """What it said of these topics; of one that was all well it said nothing."""
+        rows = self._rows("topics")
+        return rows.filter(pa.compute.is_in(rows["topic"], pa.array(list(names), pa.string())))
 
     @cached_property
     def violated(self) -> frozenset[str]:

@@ -20,6 +20,11 @@ def with_minutes(topics: pa.Table, violated: frozenset[str], minutes: float) -> 
     return topics.append_column("violation_minutes", spent)
 
 
+def with_unread(topics: pa.Table, before: pa.Table) -> pa.Table:
+    """Topics with those that could not be read, as the scan before has told of them."""
+    return pa.concat_tables([topics, before.select(topics.schema.names).cast(topics.schema)])
+
+
 def topics(scan_id: str, counted: pa.Table) -> pa.Table:
     """Those of which there is something to say. `counted` are all of them, with their minutes."""
     schema = TABLES["topics"]

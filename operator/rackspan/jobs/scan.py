@@ -20,7 +20,7 @@ from rackspan.api.times import timestamp
 from rackspan.core.scanning import examine_brokers
 from rackspan.jobs import documents, records, transforms, trends
 from rackspan.jobs.batches import finding_batches
-from rackspan.jobs.clusters import ScannedCluster
+from rackspan.jobs.clusters import ClusterError, ScannedCluster
 from rackspan.jobs.failures import SPARK_ERRORS, explained
 from rackspan.jobs.frames import rows_of
 from rackspan.jobs.history import History, HistoryError
@@ -87,6 +87,7 @@ class _Seen:
     holdings: list[Mapping[str, Any]]
     summary: Summary
     changes: Changes
+    unread: Mapping[str, str]
 
 
 class _Scan:
@@ -132,15 +133,19 @@ class _Scan:
             judged.count()
         with self._step("counting findings"):
             before = self._hold(self._past.findings())
+            unread = {row["topic"]: row["reason"] for row in rows_of(transforms.unread(judged))}
             found = self._hold(self._found(judged, before))
             counted = rows_of(transforms.counts(found))
             topics = transforms.topics(judged, found).toArrow()
+            if unread and not len(topics):
+                raise ClusterError("TopicsUnreadable", f"no topic could be read: {next(iter(unread.values()))}")
+            topics = records.with_unread(topics, self._past.topics(unread))
             holdings = rows_of(transforms.holdings(judged))
-            summary = documents.summary(topics, counted, rows_of(transforms.unfair(judged)), self._truth)
+            summary = documents.summary(topics, counted, rows_of(transforms.unfair(judged)), self._truth, len(unread))
         with self._step("comparing with the scan before"):
             changes = self._changes(found, before)
             topics = records.with_minutes(topics, self._past.violated, self._minutes)
-        return _Seen(found, topics, holdings, summary, changes)
+        return _Seen(found, topics, holdings, summary, changes, unread)
 
     def _judged(self) -> DataFrame:
         cluster = self._cluster
@@ -153,6 +158,9 @@ class _Scan:
         every = transforms.findings(judged)
         if len(rows):
             every = every.unionByName(self._spark.createDataFrame(rows).select(every.columns))
+        # Nobody looked: what was found of these topics before is neither cleared nor new.
+        kept = transforms.of_topics(before, transforms.unread(judged))
+        every = every.unionByName(kept.select(every.columns))
         return transforms.with_first_seen(every, before, F.lit(self._order.observed_at).cast("timestamp"))
 
     def _changes(self, found: DataFrame, before: DataFrame) -> Changes:
@@ -208,7 +216,7 @@ class _Scan:
             groups=list(self._cluster.groups),
             trend=documents.trend(over_time.days),
             history=history.location if history else None,
-            warnings=list(self._cluster.warnings),
+            warnings=[*self._cluster.warnings, *documents.unread_words(seen.unread)],
             seconds={name: round(seconds, 3) for name, seconds in self._seconds.items()},
         )
 

@@ -20,9 +20,14 @@ PARTITIONS: Final = pa.schema(
         ("leader", pa.int32()),
         ("size_bytes", pa.int64()),
         ("min_insync", pa.int32()),
+        ("unread", pa.string()),
     ]
 )
-"""What a source gives: a row per partition. `leader` and `size_bytes` are -1 where there is none, or none is known."""
+"""
+What a source gives: a row per partition. `leader` and `size_bytes` are -1 where there is none, or none is known.
+
+A topic that could not be read has one row, with nothing but its name and, in `unread`, why.
+"""
 
 FINDING_COLUMNS: Final = [
     ("id", pa.int64()),
@@ -62,6 +67,8 @@ FINDING: Final = "finding"
 TOPIC: Final = "topic"
 HOLDING: Final = "holding"
 UNFAIR: Final = "unfair"
+UNREAD: Final = "unread"
+"""A topic that could not be read; `reason` tells why."""
 
 TABLES: Final = {
     "scans": pa.schema(

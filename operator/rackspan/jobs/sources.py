@@ -18,7 +18,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from rackspan.core.outage import min_insync_replicas
-from rackspan.jobs.batches import partition_batches
+from rackspan.jobs.batches import partition_batches, unread_batches
 from rackspan.jobs.schemas import PARTITIONS, spark_schema
 from rackspan.jobs.synthetic import SyntheticCluster
 from rackspan.snapshots import read_snapshot
@@ -46,7 +46,7 @@ class LiveSource(_Source):
     A live cluster: one Spark partition per slice of topics, and each task asks with a client of its own.
 
     Options: `servers`, `clientSecrets` (JSON of librdkafka's properties), `slices`. A topic that goes while it is read
-    is left out.
+    is left out; one that cannot be read is told.
     """
 
     @classmethod
@@ -76,7 +76,9 @@ class _LiveReader(DataSourceReader):
         from rackspan.kafka.snapshot import take_portion  # noqa: PLC0415
 
         found = take_portion(self._servers, self._properties, partition.value)
-        yield from partition_batches(found.partitions, min_insync_replicas(found.configs))
+        seen = found.snapshot
+        yield from unread_batches(found.unread)
+        yield from partition_batches(seen.partitions, min_insync_replicas(seen.configs))
 
 
 class FileSource(_Source):

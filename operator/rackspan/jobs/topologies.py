@@ -65,4 +65,4 @@ def _read_by(found: GroupsSeen, servers: str, properties: dict[str, str]) -> Sna
     """The topics that somebody reads."""
     members = [member for group in found.groups for member in group.members]
     topics = {topic for member in members for topic in (*member.partitions, *(member.topics or ()))}
-    return take_portion(servers, properties, sorted(topics))
+    return take_portion(servers, properties, sorted(topics)).snapshot

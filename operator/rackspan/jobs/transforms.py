@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from rackspan.core.scanning.rules import SEVERITIES, TOPIC_RULES
-from rackspan.jobs.schemas import FINDING, FINDING_COLUMNS, HOLDING, TOPIC, UNFAIR
+from rackspan.jobs.schemas import FINDING, FINDING_COLUMNS, HOLDING, TOPIC, UNFAIR, UNREAD
 
 _NAMES: Final = [name for name, _ in FINDING_COLUMNS]
 _SUMMED: Final = ("partitions", "replicas", "non_compliant", "moves", "offline", "under_replicated", "bytes")
@@ -51,6 +51,16 @@ def holdings(judged: DataFrame) -> DataFrame:
         .groupBy("level", "domain")
         .agg(F.max("brokers").alias("brokers"), *(F.sum(name).alias(name) for name in _HELD))
     )
+
+
+def unread(judged: DataFrame) -> DataFrame:
+    """Topics that could not be read, and why."""
+    return judged.where(F.col("kind") == UNREAD).select("topic", "reason").orderBy("topic")
+
+
+def of_topics(rows: DataFrame, topics: DataFrame) -> DataFrame:
+    """Rows that are about some topics."""
+    return rows.join(topics.select("topic"), "topic", "left_semi")
 
 
 def unfair(judged: DataFrame) -> DataFrame:

@@ -379,8 +379,12 @@ def _topic(answer: Future[Any]) -> TopicSeen | Failure | None:
 def _config(answer: Future[Any]) -> TopicConfigSeen | None:
     if answer.exception() is not None:
         return None  # the topic went away between two calls: the next pass sees it
+    return config_seen(answer.result())
+
+
+def config_seen(entries: Mapping[str, Any]) -> TopicConfigSeen:
+    """A topic's configuration from the entries of one answer."""
     own = client.ConfigSource.DYNAMIC_TOPIC_CONFIG.value
-    entries = answer.result()
     min_insync = entries.get("min.insync.replicas")
     return TopicConfigSeen(
         # A key that Kafka no longer knows has no value; to whoever wants one there it is as good as not set.

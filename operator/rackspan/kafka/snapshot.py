@@ -11,21 +11,25 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from confluent_kafka import TopicCollection
+from confluent_kafka import admin as _admin
 
 from rackspan.api.racktopology import KafkaSpec
 from rackspan.core.snapshot import KnownBroker, Snapshot, table
 from rackspan.core.words import plural
-from rackspan.kafka.admin import ConfluentAdmin
+from rackspan.kafka.admin import ConfluentAdmin, config_seen
 from rackspan.kafka.command_config import CommandConfigError
 from rackspan.kafka.config import client_properties
+from rackspan.kafka.errors import failure_of, is_unknown_topic
 from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.ports import Credentials
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+    from concurrent.futures import Future
 
     from rackspan.reconcile.ports import ClusterSeen, TopicConfigSeen
 
+client: Any = _admin  # its parameters are not annotated
 T = TypeVar("T")
 _CALL_SECONDS = 60.0
 _CONFIGS_AT_ONCE = 1000
@@ -44,6 +48,14 @@ class LiveSnapshot:
 
     snapshot: Snapshot
     warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LivePortion:
+    """Some topics of a cluster. Of those in `unread`, by their names, Kafka did not say all; the values are why."""
+
+    snapshot: Snapshot
+    unread: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +84,7 @@ def take_outline(servers: str, properties: Mapping[str, str]) -> Outline:
     return _asked(servers, properties, _outlined)
 
 
-def take_portion(servers: str, properties: Mapping[str, str], names: Sequence[str]) -> Snapshot:
+def take_portion(servers: str, properties: Mapping[str, str], names: Sequence[str]) -> LivePortion:
     """Ask for some topics alone, without brokers; those that are gone are left out. Raises as `take_snapshot` does."""
     return _asked(servers, properties, lambda admin: _portion(admin, names))
 
@@ -97,15 +109,26 @@ class _SnapshotAdmin(ConfluentAdmin):
         """Every topic's TopicMetadata by its name."""
         return await self._run("list_topics", self._metadata)
 
-    async def described(self, names: Sequence[str]) -> Mapping[str, Any]:
-        """TopicDescriptions by name; what is gone, or cannot be read, is left out."""
+    async def described(self, names: Sequence[str]) -> tuple[Mapping[str, Any], Mapping[str, str]]:
+        """TopicDescriptions by name, and why others could not be read; what is gone is in neither."""
 
-        def call() -> Mapping[str, Any]:
+        def call() -> tuple[Mapping[str, Any], Mapping[str, str]]:
             answers = self._client.describe_topics(TopicCollection(list(names)), request_timeout=_CALL_SECONDS)
-            answered = self._answers(answers)
-            return {name: answer.result() for name, answer in answered.items() if answer.exception() is None}
+            return _sorted_out(self._answers(answers))
 
         return await self._run("describe_topics", call)
+
+    async def configured(self, names: Sequence[str]) -> tuple[Mapping[str, TopicConfigSeen], Mapping[str, str]]:
+        """Topics' configurations by name, and why others could not be read; what is gone is in neither."""
+
+        def call() -> tuple[Mapping[str, TopicConfigSeen], Mapping[str, str]]:
+            resources = [client.ConfigResource(client.ResourceType.TOPIC, name) for name in names]
+            answers = self._client.describe_configs(resources, request_timeout=_CALL_SECONDS)
+            by_name = {resource.name: answer for resource, answer in self._answers(answers).items()}
+            found, unread = _sorted_out(by_name)
+            return {name: config_seen(entries) for name, entries in found.items()}, unread
+
+        return await self._run("describe_configs", call) if names else ({}, {})
 
 
 async def _answered(admin: _SnapshotAdmin, question: Callable[[_SnapshotAdmin], Coroutine[Any, Any, T]]) -> T:
@@ -131,19 +154,30 @@ async def _outlined(admin: _SnapshotAdmin) -> Outline:
     return Outline(cluster.cluster_id, _brokers(cluster), tuple(names))
 
 
-async def _portion(admin: _SnapshotAdmin, names: Sequence[str]) -> Snapshot:
+def _sorted_out(answers: Mapping[str, Future[Any]]) -> tuple[dict[str, Any], dict[str, str]]:
+    errors = {name: error for name, answer in answers.items() if (error := answer.exception()) is not None}
+    found = {name: answer.result() for name, answer in answers.items() if name not in errors}
+    unread = {name: failure_of(error).message for name, error in errors.items() if not is_unknown_topic(error)}
+    return found, unread
+
+
+async def _portion(admin: _SnapshotAdmin, names: Sequence[str]) -> LivePortion:
     topics: dict[str, Any] = {}
     configs: dict[str, TopicConfigSeen] = {}
+    unread: dict[str, str] = {}
     for start in range(0, len(names), _CONFIGS_AT_ONCE):
-        some = names[start : start + _CONFIGS_AT_ONCE]
-        topics.update(await admin.described(some))
-        configs.update(await admin.configs([name for name in some if name in topics]))
+        described, unseen = await admin.described(names[start : start + _CONFIGS_AT_ONCE])
+        configured, unknown = await admin.configured(list(described))
+        unread |= {**unseen, **unknown}
+        configs |= configured
+        topics |= {name: described[name] for name in configured}
     rows = [
         (at, one.id, _ids(one.replicas), set(_ids(one.isr)), one.leader.id if one.leader else None, None)
         for at, topic in enumerate(topics.values())
         for one in topic.partitions
     ]
-    return Snapshot(None, (), table(tuple(topics), rows), tuple(_config(configs.get(name)) for name in topics))
+    snapshot = Snapshot(None, (), table(tuple(topics), rows), tuple(_config(configs.get(name)) for name in topics))
+    return LivePortion(snapshot, unread)
 
 
 def _ids(nodes: Iterable[Any]) -> list[int]:

@@ -76,6 +76,11 @@ def compliance_status(
             Reason.NOT_COMPLIANT,
             f"{share}; {plural(summary.moves or 0, 'move')} would mend it",
         )
+    elif summary.unread_topics:
+        unread = (
+            f"{plural(summary.unread_topics, 'topic')} could not be read; nothing else is spread otherwise than asked"
+        )
+        conditions.set(COMPLIANT, ConditionStatus.UNKNOWN, Reason.SCAN_INCOMPLETE, unread)
     else:
         spread = f"{every(summary.partitions or 0, 'partition')} spread as asked"
         conditions.set(COMPLIANT, ConditionStatus.TRUE, Reason.COMPLIANT, spread)
@@ -140,6 +145,7 @@ def _summary(summary: DocumentSummary, trend: list[Day]) -> ReportSummary:
         violation_minutes=round(trend[-1].violation_minutes) if trend else None,
         by_severity={severity: summary.by_severity.get(severity, 0) for severity in Severity},
         by_rule=dict(summary.by_rule),
+        unread_topics=summary.unread_topics or None,
     )
 
 
@@ -149,6 +155,8 @@ def _sentence(document: ScanDocument) -> str:
         f"{plural(summary.partitions, 'partition')} of {plural(summary.topics, 'topic')} judged, "
         f"{plural(summary.findings, 'finding')}"
     )
+    if summary.unread_topics:
+        found += f", {plural(summary.unread_topics, 'topic')} not read"
     listed = [f"{summary.by_severity[one]} {one}" for one in Severity if summary.by_severity.get(one)]
     return f"{found} ({', '.join(listed)})" if listed else found
 

@@ -150,7 +150,11 @@ class Day(Struct, frozen=True, rename="camel", gc=False):
 
 
 class Summary(Struct, frozen=True, rename="camel", gc=False):
-    """Counts. `by_rule` and `by_severity` count all findings, whether listed or not."""
+    """
+    Counts. `by_rule` and `by_severity` count all findings, whether listed or not.
+
+    `unread_topics` could not be read: they are told as the scan before found them.
+    """
 
     topics: int = 0
     partitions: int = 0
@@ -166,6 +170,7 @@ class Summary(Struct, frozen=True, rename="camel", gc=False):
     by_rule: dict[str, int] = {}
     by_severity: dict[str, int] = {}
     unfair: dict[str, int] = {}
+    unread_topics: int = 0
 
 
 class Changes(Struct, frozen=True, rename="camel", gc=False):

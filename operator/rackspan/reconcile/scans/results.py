@@ -66,6 +66,7 @@ def measure_report(topology: str, report: ComplianceReportStatus) -> None:
         metrics.SCAN_FAULTY_PARTITIONS.labels(topology, fault).set(count or 0)
     metrics.SCAN_TOPICS.labels(topology).set(summary.topics or 0)
     metrics.SCAN_FAULTY_TOPICS.labels(topology, "non_compliant").set(summary.non_compliant_topics or 0)
+    metrics.SCAN_FAULTY_TOPICS.labels(topology, "unread").set(summary.unread_topics or 0)
     metrics.SCAN_MOVES.labels(topology).set(summary.moves or 0)
     if summary.violation_minutes is not None:
         metrics.SCAN_VIOLATION_SECONDS.labels(topology).set(60 * summary.violation_minutes)

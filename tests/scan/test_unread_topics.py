@@ -1,0 +1,94 @@
+"""Topics that could not be read are told so, and as they were found before: nobody has looked at them since."""
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from tests.command import cluster, topic
+from tests.scan.conftest import NOON
+
+from rackspan.api.compliancereport import ComplianceReportStatus
+from rackspan.api.conditions import find_condition
+from rackspan.core.outage import min_insync_replicas
+from rackspan.jobs.batches import partition_batches, unread_batches
+from rackspan.jobs.clusters import ClusterError, from_file
+from rackspan.jobs.scan import Order, scan_cluster
+from rackspan.jobs.sources import FileSource
+from rackspan.reports.compliance_report import compliance_status
+from rackspan.snapshots import read_snapshot
+
+FAIR, UNFAIR = (0, 2, 3), (0, 1, 2)
+WHY = "Broker: Topic authorization failed"
+
+
+@pytest.fixture
+def scan(spark, history, tmp_path):
+    """Scan these topics, of which Kafka did not tell those of `unread`: `scan("a", topic(…), unread=["orders"])`."""
+
+    class Partly(FileSource):
+        """A snapshot file, and topics that could not be read."""
+
+        @classmethod
+        def name(cls):
+            return "rackspan-partly"
+
+        def reader(self, schema):
+            seen, unread = super().reader(schema), json.loads(self.options["unread"])
+            path = self.options["path"]
+
+            def read(_):
+                from pathlib import Path
+
+                found = read_snapshot(Path(path))
+                yield from unread_batches(unread)
+                yield from partition_batches(found.partitions, min_insync_replicas(found.configs))
+
+            seen.read = read
+            return seen
+
+    spark.dataSource.register(Partly)
+    taken = []
+
+    def look(scan_id, *topics, unread=()):
+        file = tmp_path / "prod.json"
+        file.write_text(json.dumps(cluster(*topics)))
+        options = {"path": str(file), "unread": json.dumps(dict.fromkeys(unread, WHY))}
+        taken.append(scan_id)
+        order = Order(scan_id, NOON + timedelta(hours=len(taken)), history)
+        return scan_cluster(spark, replace(from_file(file), format=Partly.name(), options=options), order, print)
+
+    return look
+
+
+def test_what_is_found_of_a_topic_stays_while_it_cannot_be_read(scan, history):
+    before = scan("a", topic("orders", UNFAIR), topic("payments", UNFAIR))
+    partly = scan("b", topic("payments", FAIR), unread=["orders"])
+    assert (partly.changes.new, partly.changes.cleared) == (0, 1)
+    assert [row.topic for row in partly.changes.cleared_findings] == ["payments"]
+    (kept,) = [row for row in partly.findings if row.topic == "orders"]
+    assert kept == next(row for row in before.findings if row.topic == "orders"), "with the time it was first seen"
+    assert partly.summary.unread_topics == 1
+    assert partly.summary.non_compliant == 1
+    assert [row.name for row in partly.topics] == ["orders"]
+    assert any("1 topic could not be read" in words and "orders" in words and WHY in words for words in partly.warnings)
+    mended = scan("c", topic("orders", FAIR), topic("payments", FAIR))
+    assert (mended.changes.new, mended.changes.cleared) == (0, 1)
+    assert mended.summary.unread_topics == 0
+    (row,) = history.rows("topics", history.manifests("prod"), "c").to_pylist()
+    assert (row["topic"], row["violation_minutes"]) == ("orders", 60), "out of compliance while nobody could look, too"
+
+
+def test_without_having_seen_all_topics_nobody_calls_a_cluster_compliant(scan):
+    document = scan("a", topic("payments", FAIR), unread=["orders"])
+    status = compliance_status(document, ComplianceReportStatus(), generation=1, now=NOON)
+    compliant = find_condition(status.conditions, "Compliant")
+    assert (compliant.status, compliant.reason) == ("Unknown", "ScanIncomplete")
+    assert status.summary.unread_topics == 1
+
+
+def test_a_scan_that_can_read_no_topic_fails_and_clears_nothing(scan, history):
+    scan("a", topic("orders", UNFAIR))
+    with pytest.raises(ClusterError, match=f"no topic could be read: {WHY}"):
+        scan("b", unread=["orders"])
+    assert history.latest("prod").newest.scan_id == "a"
