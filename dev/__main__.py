@@ -20,7 +20,9 @@ def _assets(arguments: argparse.Namespace) -> None:
     kafka_archive.ensure_archive(distribution)
     helm = assets.ensure_helm()
     promtool = assets.ensure_promtool()
-    found = {**kubernetes, "helm": helm, "promtool": promtool, "kafka": distribution.jars[0].parent}
+    kstatus = assets.ensure_kstatus()
+    kafka = distribution.jars[0].parent
+    found = {**kubernetes, "helm": helm, "promtool": promtool, "kstatus": kstatus, "kafka": kafka}
     try:
         found["chromium"] = chromium.ensure_chromium()
     except AssetError as error:  # everything but the tests of a page works without it

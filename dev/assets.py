@@ -5,6 +5,7 @@
 So it is with `promtool`, the part of Prometheus that tests alerts.
 """
 
+import hashlib
 import os
 import re
 import tempfile
@@ -17,6 +18,7 @@ from dev.progress import AssetError, exclusive, need, run, say
 HELM_VERSION = "v3.22.0"
 COREDNS_VERSION = "v1.12.4"
 _WRAPPER_MODULE = REPOSITORY / "dev" / "distributions" / "kubernetes"
+_KSTATUS_MODULE = REPOSITORY / "dev" / "distributions" / "kstatus"
 _PROMTOOL_MODULE = REPOSITORY / "dev" / "distributions" / "promtool"
 _PACKAGES = {
     "etcd": "go.etcd.io/etcd/server/v3",
@@ -129,6 +131,44 @@ def _pinned(module: Path, dependency: str) -> str:
     if pinned is None:
         raise AssetError(f"{module / 'go.mod'} does not pin {dependency}")
     return pinned[1]
+
+
+def find_kstatus() -> Path | None:
+    """The program around kstatus, the library by which others tell whether an object is at rest, if it was built."""
+    return _find_module_program("kstatus", _kstatus_version())
+
+
+def ensure_kstatus() -> Path:
+    """The same, after building it where it is missing."""
+    destination = cache_root() / "kstatus" / _kstatus_version()
+    program = destination / "kstatus"
+    with exclusive(destination / ".lock"):
+        if find_kstatus() is None:
+            with tempfile.TemporaryDirectory(dir=destination) as scratch:
+                run(
+                    [
+                        need("go", "build kstatus"),
+                        "build",
+                        "-v",
+                        "-trimpath",
+                        "-buildvcs=false",
+                        "-o",
+                        f"{scratch}/",
+                        ".",
+                    ],
+                    "building kstatus through Go modules: about half a minute, once per machine",
+                    cwd=_KSTATUS_MODULE,
+                    env={**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly", "GOWORK": "off"},
+                    tally=_is_package,
+                )
+                (Path(scratch) / "kstatus").replace(program)
+    return program
+
+
+def _kstatus_version() -> str:
+    """Its sources are here: another version for every change of them."""
+    sources = sorted(path for path in _KSTATUS_MODULE.iterdir() if path.is_file())
+    return hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()[:12]
 
 
 def _find_module_program(name: str, version: str) -> Path | None:

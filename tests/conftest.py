@@ -45,6 +45,12 @@ def helm():
 
 
 @pytest.fixture(scope="session")
+def kstatus():
+    """Path of the program that tells by kstatus, the library of others, whether objects are at rest."""
+    return _require(assets.find_kstatus(), "kstatus")
+
+
+@pytest.fixture(scope="session")
 def promtool():
     """Path of promtool, which tests Prometheus' alerts."""
     return _require(assets.find_promtool(), "promtool")

@@ -28,6 +28,17 @@ if TYPE_CHECKING:
     from rackspan.reconcile.ports import ObjectRef
     from rackspan.reconcile.worker import Outcome
 
+_TOLD_OTHERWISE = frozenset(
+    {
+        Reason.PLAN_PENDING,
+        Reason.NOT_COMPLIANT,
+        Reason.REPLICATION_FACTOR_DIFFERS,
+        Reason.ASSIGNMENT_DIFFERS,
+        Reason.HOLDS_UP_DRAIN,
+        Reason.PAUSED,
+    }
+)
+"""Reasons for waiting that Compliant announces, or that somebody has just asked for: no Event besides."""
 _GOOD_WHEN_TRUE = (COMPLIANT, CONNECTED, RACKS_IN_SYNC, SCANNED, DRAINED, PAUSED)
 
 
@@ -50,7 +61,7 @@ def announcements(
     if outcome is not None:
         yield from _done(about, outcome)
     stalled = find_condition(after, STALLED)
-    if stalled is not None and _changed(before, stalled):
+    if stalled is not None and stalled.reason not in _TOLD_OTHERWISE and _changed(before, stalled):
         yield Announcement(about, stalled.reason, stalled.message, warning=True)
     waits = find_condition(after, DELETIONS_HELD)
     if waits is not None and find_condition(before, DELETIONS_HELD) is None:

@@ -98,7 +98,8 @@ def conclude(outcome: Outcome, scene: Scene, now: datetime) -> KafkaTopicStatus:
     )
     conditions = _set(topic, status.conditions, READY, ready, now)
     conditions = _set(topic, conditions, COMPLIANT, judgement.told, now)
-    conditions = _abnormal(topic, conditions, problem if not topic.meta.is_paused else _unclear(topic), now)
+    held_up = _unclear(topic) if topic.meta.is_paused else problem
+    conditions = _abnormal(topic, conditions, held_up or _what_it_waits_for(ready), now)
     if not outcome.settled:
         waits = _Told(_TRUE, Reason.UPDATING, "Kafka has taken the change and does not show it yet")
         conditions = _set(topic, conditions, RECONCILING, waits, now)
@@ -164,7 +165,7 @@ def _not_there_yet(outcome: Outcome) -> Failure:
     if unclear is not None:
         return unclear
     if outcome.topic.meta.is_paused:
-        return Failure(Reason.PAUSED, "paused: the topic is not created before the annotation is gone", Remedy.RETRY)
+        return Failure(Reason.PAUSED, "paused: the topic is not created before the annotation is gone", Remedy.SPEC)
     return Failure(Reason.CREATING, "Kafka has taken the creation and does not show the topic yet", Remedy.RETRY)
 
 
@@ -391,6 +392,14 @@ def _abnormal(
         return conditions
     told = _Told(_TRUE, problem.reason, problem.message)
     return _set(topic, conditions, STALLED if _stalls(problem) else RECONCILING, told, now)
+
+
+def _what_it_waits_for(ready: _Told) -> Failure | None:
+    """A topic that is not as asked either goes on by itself or waits for a person: then no pass will change it."""
+    if ready.status == _TRUE:
+        return None
+    goes_on = ready.reason in (Reason.UPDATING, Reason.CREATING)
+    return Failure(ready.reason, ready.message, Remedy.RETRY if goes_on else Remedy.SPEC)
 
 
 def _stalls(problem: Failure) -> bool:

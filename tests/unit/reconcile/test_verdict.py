@@ -72,7 +72,7 @@ def test_what_is_not_spread_as_asked_is_told_with_count_moves_and_samples():
     status = concluded(outcome(topic(), rows))
     assert told(status, "Ready") == ("False", "NotCompliant")
     assert told(status, "Compliant") == ("False", "NotCompliant")
-    assert told(status, "Stalled") is None
+    assert told(status, "Stalled") == ("True", "NotCompliant"), "no pass mends it"
     assert (status.compliance.partitions, status.compliance.non_compliant, status.compliance.moves) == (3, 2, 2)
     assert [(item.partition, item.level, item.domain, item.excess) for item in status.compliance.samples] == [
         (0, "zone", "/z0", 1),
@@ -304,7 +304,7 @@ def test_a_paused_topic_is_seen_to_be_paused_whatever_else_there_is_to_say():
     status = concluded(outcome(topic(annotations=PAUSED), failures=[refused]))
     assert told(status, "Ready") == ("False", "Paused")
     assert sentence(status) == "paused; InvalidConfig: no such key"
-    assert told(status, "Stalled") is None
+    assert told(status, "Stalled") == ("True", "Paused"), "no pass goes on before the pause is over"
 
 
 def test_a_pause_that_cannot_be_read_is_a_pause_and_waits_for_somebody():
@@ -351,6 +351,25 @@ def test_concluding_again_changes_nothing(rows, paused, problem):
 
     first = once(wanted.status, NOON)
     assert once(first, LATER) == first
+
+
+@settings(deadline=None)
+@given(
+    st.lists(row, min_size=1, max_size=6),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([None, AWAY, Failure(Reason.INFEASIBLE, "no", Remedy.SPEC)]),
+)
+def test_what_is_not_ready_either_goes_on_or_waits_for_somebody(rows, paused, settled, problem):
+    wanted = topic(partitions=len(rows), annotations=PAUSED if paused else {})
+    failures = [problem] if problem else []
+    status = concluded(outcome(wanted, rows, failures=failures, settled=settled))
+    abnormal = [kind for kind in ("Reconciling", "Stalled") if told(status, kind) is not None]
+    assert bool(abnormal) == (told(status, "Ready")[0] == "False" or not settled)
+    never_made = concluded(Outcome(wanted))
+    assert [kind for kind in ("Reconciling", "Stalled") if told(never_made, kind)] == [
+        "Stalled" if paused else "Reconciling"
+    ]
 
 
 @settings(deadline=None)
