@@ -166,6 +166,8 @@ def _bare_pods(running: stack.Stack, processes: Processes) -> BarePods:
 
 def _apply(demo: _Demo) -> None:
     terminal = demo.terminal
+    terminal.say("The brokers' pods are in a namespace of their own, which consents to be read by topologies in shop:")
+    terminal.run("kubectl label namespace kafka rackspan.dev/broker-pods-for=shop")
     terminal.run(f"kubectl apply {_IN_SHOP} --filename examples/")
     terminal.say(
         "The samples look for Kafka behind a Service, kafka-bootstrap.kafka:9092. These brokers listen on loopback, so "

@@ -97,6 +97,7 @@ def reader(tmp_path, kubernetes_binaries, kafka_distribution):
             kubectl.apply(REPOSITORY / "crds", arguments=["--server-side"])
             kubectl("wait", "crd", "--all", "--for=condition=Established", "--timeout=60s")
             kubectl("create", "namespace", "shop")
+            kubectl("label", "namespace", "kafka", "rackspan.dev/broker-pods-for=shop")
             shop("apply", f"--filename={REPOSITORY / 'examples'}")
             servers = ",".join(running.kafka.bootstrap().split(",")[:3])
             shop.json("patch", "racktopology", "main", "--type=merge", f"--patch={_servers(servers)}")
