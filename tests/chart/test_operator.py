@@ -122,6 +122,23 @@ def test_it_does_its_work_with_the_charts_rights_and_uses_each_of_them(operator,
 
     assert eventually(events, "an Event about the topology")
 
+    # What is said again is counted on the Event that said it first.
+    kubectl.apply(topic(f"{name}-early", f"{name}-late", watched))
+
+    def turned_away(reason):
+        return lambda: (condition("kafkatopics", f"{name}-early", "Ready") or {}).get("reason") == reason
+
+    def counted():
+        found = [e for e in kubectl.json("get", "events")["items"] if e["involvedObject"]["name"] == f"{name}-early"]
+        return max((e["count"] for e in found), default=0)
+
+    eventually(turned_away("TopologyNotFound"), "the topic to miss its topology")
+    kubectl.apply(topology(f"{name}-late", f"127.0.0.1:{free_ports(1)[0]}", watched))
+    eventually(turned_away("TopologyNotReady"), "the topic to have its topology")
+    kubectl("delete", "racktopology", f"{name}-late", "--timeout=60s")
+    eventually(turned_away("TopologyNotFound"), "the topic to miss its topology again")
+    eventually(lambda: counted() == 2, "the second time to be counted")
+
     if name == "scanning":  # a scan that another one replaces
         jobs = plane.kubectl.in_namespace(release.namespace)
 
