@@ -116,21 +116,27 @@ class Goodbye:
         return words | self._held(topics, topology)
 
     def _held(self, topics: Iterable[KafkaTopic], topology: RackTopology) -> dict[ObjectKey, Farewell]:
-        gate = self._gate
-        return {
-            topic.key: known
-            for topic in topics
-            if (
-                known := held(
-                    topic,
-                    topology,
-                    self._around,
-                    confirmed=gate.is_confirmed(topic),
-                    waits=topic.key in gate.waiting,
-                )
-            )
-            is not None
-        }
+        gate, words = self._gate, {}
+        for topic in topics:
+            now = self._inventory.topics.get(topic.key)
+            if now is None or not self._is_still(topic, now):
+                words[topic.key] = Farewell(Step.AGAIN, "the object changed while it was being let go")
+                continue
+            confirmed, waits = gate.is_confirmed(now), now.key in gate.waiting
+            known = held(now, topology, self._around, confirmed=confirmed, waits=waits)
+            if known is not None:
+                words[topic.key] = known
+        return words
+
+    def _is_still(self, topic: KafkaTopic, now: KafkaTopic) -> bool:
+        """Whether the object, as it is known now, still asks for what the gate judged: it may say Retain by now."""
+        return (
+            now.meta.uid == topic.meta.uid
+            and now.meta.is_deleting
+            and now.status.topic_id == topic.status.topic_id
+            and takes_topic_along(now)
+            and self._refusal(now) is None
+        )
 
     def _look_around(self, topology: RackTopology) -> None:
         """Let the gate see all objects that would take their topics along, not only those of a batch."""
@@ -216,7 +222,7 @@ class Goodbye:
 
     async def _release(self, topic: KafkaTopic, words: Farewell) -> Farewell | None:
         """What has to be tried again, if anything."""
-        if words.step is Step.HOLD:
+        if words.step in (Step.HOLD, Step.AGAIN):
             return words
         try:
             written = await self._finalizers.take_off(KIND, topic.meta)

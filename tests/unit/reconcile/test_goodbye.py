@@ -292,3 +292,22 @@ async def test_a_namespace_that_ended_long_ago_is_let_go_and_the_topic_is_kept(k
     kube = MemoryKube(around=Terminating(namespaces={"shop": NOON}))
     assert await let_go(kube, kafka, leaving()) == {}
     assert "orders" in kafka.replicas
+
+
+@pytest.mark.parametrize("moment", ["terminating", "topics"])
+async def test_a_topic_whose_object_says_retain_at_the_last_moment_is_kept(kafka, moment):
+    """While the API server, or Kafka, was being asked."""
+    kube = MemoryKube()
+    house = House(kube, kafka, leaving(), prod=topology())
+    asked = kube if moment == "terminating" else kafka
+    ask = getattr(asked, moment)
+
+    async def spare(names):
+        spared = topic(deleted="2026-01-31T12:00:00Z", status=known("id-of-orders"), finalizers=[FINALIZER])
+        house.inventory.keep_topic(spared)
+        return await ask(names)
+
+    setattr(asked, moment, spare)
+    (words,) = (await house.let_go(leaving())).values()
+    assert words.step is Step.AGAIN
+    assert "orders" in kafka.replicas
