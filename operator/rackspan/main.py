@@ -16,9 +16,10 @@ from rackspan.handlers import lifecycle, namespaces, nodes, pods, reports, topic
 from rackspan.handlers.memo import Memo
 from rackspan.health import HealthServer
 from rackspan.kafka.admin import ConfluentConnector
+from rackspan.kube.access import Access
 from rackspan.kube.cluster import KubeCluster
 from rackspan.kube.events import EventQueue
-from rackspan.kube.rest import Rest, connect
+from rackspan.kube.rest import Rest, client_of
 from rackspan.kube.scan_runs import KubeScanRuns
 from rackspan.placers import load_placers
 from rackspan.reconcile.controller import Controller
@@ -46,11 +47,11 @@ _SERVED_SECONDS = 2.0
 
 async def run(settings: Settings) -> None:
     """One operator, until it is told to stop (SIGTERM, SIGINT)."""
-    if settings.kubeconfig is not None:
-        os.environ["KUBECONFIG"] = str(settings.kubeconfig)  # kopf reads it from there
     # Without it kopf looks up the name of its user, who has none in a container.
     os.environ.setdefault("POD_ID", socket.gethostname())
-    rest = Rest(await connect(settings.kubeconfig))
+    access = Access(settings.kubeconfig)
+    await access.load()
+    rest = Rest(client_of(access))
     events = EventQueue(rest)
     kube = KubeCluster(rest, events, settings.namespaces)
     vitals = _Vitals()
@@ -60,7 +61,7 @@ async def run(settings: Settings) -> None:
     stop = asyncio.Event()
     poster = asyncio.create_task(events.run(), name="events")
     try:
-        while await _until_served(kube, stop, vitals) and await _lost(settings, kube, rest, vitals, stop):
+        while await _until_served(kube, stop, vitals) and await _lost(settings, access, kube, rest, vitals, stop):
             _log.warning("the API server serves Rackspan's kinds no more: nothing is reconciled until it does")
     finally:
         poster.cancel()
@@ -82,13 +83,16 @@ class _Vitals:
         return self.controller.ready() if self.controller else {"ok": False, "missing": list(self.missing)}
 
 
-async def _lost(settings: Settings, kube: KubeCluster, rest: Rest, vitals: _Vitals, stop: asyncio.Event) -> bool:
+async def _lost(
+    settings: Settings, access: Access, kube: KubeCluster, rest: Rest, vitals: _Vitals, stop: asyncio.Event
+) -> bool:
     """Reconcile until told to stop; True where it ended because the API server does not serve our kinds any more."""
     controller = _controller(settings, kube, rest)
     vitals.controller = controller
+    access.begin()
     try:
         await kopf.operator(
-            memo=Memo(controller),
+            memo=Memo(controller, access),
             standalone=True,
             clusterwide=not settings.namespaces,
             namespaces=settings.namespaces,

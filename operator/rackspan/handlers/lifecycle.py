@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import kopf
@@ -37,6 +38,7 @@ async def stop(memo: Memo, **_: Any) -> None:
 
 
 @kopf.on.login()
-def login(settings: kopf.OperatorSettings, **_: Any) -> kopf.ConnectionInfo | None:
-    """The Pod's service account, else the kubeconfig (KUBECONFIG)."""
-    return kopf.login_with_service_account(settings=settings) or kopf.login_with_kubeconfig(settings=settings)
+async def login(settings: kopf.OperatorSettings, memo: Memo, **_: Any) -> kopf.ConnectionInfo:
+    """As our own requests are; kopf asks at first, and whenever the API server has rejected the answer."""
+    found = asdict(await memo.access.login())
+    return kopf.ConnectionInfo(trust_env=settings.networking.trust_env, **found)

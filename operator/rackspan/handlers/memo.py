@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from rackspan.kube.access import Access
     from rackspan.reconcile.controller import Controller
 
 
 @dataclass(frozen=True, slots=True)
 class Memo:
-    """Copied by kopf per object, so it holds one reference and nothing else."""
+    """Copied by kopf per object, so it holds references and nothing else."""
 
     controller: Controller
+    access: Access

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rackspan.api.reasons import Reason
+from rackspan.kube.access import config
 from rackspan.kube.paths import NAMESPACES, NODES, PODS
 from rackspan.kube.reading import TopologySeen, read_over
-from rackspan.kube.rest import NotFoundError, Rest, config, connect
+from rackspan.kube.rest import NotFoundError, Rest, connect
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.inventory import Inventory
 

@@ -12,14 +12,12 @@ import math
 import time
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 from kubernetes.aio import client
-from kubernetes.aio import config as _config
 
 from rackspan.api.reasons import Reason
+from rackspan.kube.access import Access
 from rackspan.kube.paths import ApiPath, with_query
 from rackspan.metrics import KUBE_SECONDS
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
@@ -28,9 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-config: Any = _config  # its functions are not annotated
-
 _TIMEOUT_SECONDS = 30
+_UNAUTHORIZED = 401
 _NOT_FOUND = 404
 _CONFLICT = 409
 _GONE = 410
@@ -56,27 +53,21 @@ async def connect(kubeconfig: Path | None, manager: str = "rackspan") -> client.
 
     `manager` is who the API server notes for the fields that are written.
     """
-    settings = client.Configuration()
-    settings.connection_pool_maxsize = 32
-    if kubeconfig is not None:
-        await config.load_kube_config(config_file=str(kubeconfig), client_configuration=settings)
-    else:
-        try:
-            config.load_incluster_config(client_configuration=settings)
-        except config.ConfigException:
-            await config.load_kube_config(client_configuration=settings)
-    # The proxy is found once. Left to aiohttp, each request would look for it, and for a netrc file, in a thread.
-    settings.client_session_kwargs = {"trust_env": False}
-    settings.proxy = settings.proxy or _proxy(settings.host)
-    api = client.ApiClient(settings)
-    api.user_agent = manager  # of which the API server makes the field manager
-    return api
+    access = Access(kubeconfig)
+    await access.load()
+    return client_of(access, manager)
 
 
-def _proxy(url: str) -> str | None:
-    """What HTTPS_PROXY and NO_PROXY say about the API server."""
-    host = urlsplit(url).hostname or ""
-    return None if proxy_bypass(host) else getproxies().get("https")
+def client_of(access: Access, manager: str = "rackspan") -> client.ApiClient:
+    """A client that is whom `access` says."""
+    return _Client(access, manager)
+
+
+class _Client(client.ApiClient):
+    def __init__(self, access: Access, manager: str) -> None:
+        super().__init__(access.settings)
+        self.user_agent = manager  # of which the API server makes the field manager
+        self.access = access
 
 
 class NotFoundError(Exception):
@@ -96,6 +87,7 @@ class Rest:
 
     def __init__(self, api: client.ApiClient) -> None:
         self._api: Any = api
+        self._access: Access | None = getattr(api, "access", None)
 
     async def get(self, operation: str, path: ApiPath, *, accept: str = "application/json") -> dict[str, Any]:
         """Read one object or list."""
@@ -172,7 +164,11 @@ class Rest:
         body: Mapping[str, Any] | Sequence[Any] | None,
         headers: dict[str, str],
     ) -> dict[str, Any]:
+        token = self._access.token if self._access is not None else None
         response, text = await self._ask(operation, method, path, body, headers)
+        if response.status == _UNAUTHORIZED and self._access is not None and token is not None:
+            await self._access.renew(rejected=token)
+            response, text = await self._ask(operation, method, path, body, headers)
         for _ in range(_BUSY_TRIES - 1):
             if response.status != _BUSY:
                 break

@@ -1,0 +1,140 @@
+"""Who the operator is to the API server: one answer for kopf's watches and for our own requests.
+
+A kubeconfig can name a program that prints a token (client-go's credential plugins), and a Pod's token is a file that
+the kubelet writes anew. Such tokens are good for minutes or hours. A token that has run out, or that the API server
+refuses, is asked for again once, and both clients have the new one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+from kubernetes.aio import client
+from kubernetes.aio import config as _config
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+config: Any = _config  # its functions are not annotated
+_log = logging.getLogger("rackspan.kube")
+
+_TOKEN: Final = "BearerToken"  # noqa: S105 - where the client keeps it
+_EARLY: Final = timedelta(seconds=1)
+"""How long before its end a token is renewed."""
+_PLUGIN_SECONDS: Final = 60.0
+_PAUSE_SECONDS: Final = 1.0
+"""The least time between two attempts, so that a plugin that fails does not run for each request."""
+_TRIES: Final = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """What another client than ours needs to reach the API server as us."""
+
+    server: str
+    ca_path: str | None
+    insecure: bool
+    scheme: str | None
+    token: str | None
+    certificate_path: str | None
+    private_key_path: str | None
+    proxy_url: str | None
+
+
+class Access:
+    """The kubeconfig that is named, else the Pod's service account, else the default kubeconfig."""
+
+    def __init__(self, kubeconfig: Path | None) -> None:
+        self.settings: Any = client.Configuration()
+        self._kubeconfig = kubeconfig
+        self._ends: datetime | None = None
+        self._asked = float("-inf")
+        self._told: str | None = None
+        """The token that the other client was given last."""
+        self._lock = asyncio.Lock()
+
+    @property
+    def token(self) -> str | None:
+        """The scheme and the token that requests carry; None where certificates do."""
+        found: str | None = self.settings.api_key.get(_TOKEN)
+        return found
+
+    async def load(self) -> None:
+        """Read it for the first time."""
+        self.settings.connection_pool_maxsize = 32
+        await self._load()
+        # The proxy is found once. Left to aiohttp, each request would look for it, and for a netrc file, in a thread.
+        self.settings.client_session_kwargs = {"trust_env": False}
+        self.settings.proxy = self.settings.proxy or _proxy(self.settings.host)
+
+    async def renew(self, rejected: str | None = None) -> None:
+        """See to a token that has not run out, and that is not the one the API server has rejected."""
+        if not self._is_over(rejected):
+            return
+        async with self._lock:
+            now = asyncio.get_running_loop().time()
+            if not self._is_over(rejected) or now < self._asked + _PAUSE_SECONDS:
+                return  # somebody else has seen to it
+            self._asked = now
+            try:
+                await asyncio.wait_for(self._load(), _PLUGIN_SECONDS)
+            except Exception as error:
+                _log.warning("no new token for the API server: %s", error)
+
+    def begin(self) -> None:
+        """The other client starts anew: its first question is no complaint."""
+        self._told = None
+
+    async def login(self) -> Login:
+        """Who to be, for another client. That it asks again means that the API server has rejected the answer."""
+        for _ in range(_TRIES if self._told is not None else 0):
+            await self.renew(rejected=self._told)
+            if self.token != self._told:
+                break
+            await asyncio.sleep(_PAUSE_SECONDS)
+        self._told = self.token
+        scheme, _, token = (self.token or "").rpartition(" ")
+        settings = self.settings
+        return Login(
+            server=settings.host,
+            ca_path=settings.ssl_ca_cert,
+            insecure=not settings.verify_ssl,
+            scheme=scheme.capitalize() or None,
+            token=token or None,
+            certificate_path=settings.cert_file,
+            private_key_path=settings.key_file,
+            proxy_url=settings.proxy,
+        )
+
+    def _is_over(self, rejected: str | None) -> bool:
+        return (rejected is not None and self.token == rejected) or (
+            self._ends is not None and datetime.now(UTC) >= self._ends - _EARLY
+        )
+
+    async def _load(self) -> None:
+        if self._kubeconfig is None:
+            try:
+                config.load_incluster_config(client_configuration=self.settings)
+            except config.ConfigException:
+                _log.debug("no service account here")
+            else:
+                return  # its token is read again every minute
+        which = {} if self._kubeconfig is None else {"config_file": str(self._kubeconfig)}
+        loader = await config.load_kube_config(client_configuration=self.settings, **which)
+        self._ends = getattr(loader, "exec_plugin_expiry", None)
+        self.settings.refresh_api_key_hook = self._before_request
+
+    async def _before_request(self, _: object) -> None:
+        await self.renew()
+
+
+def _proxy(url: str) -> str | None:
+    """What HTTPS_PROXY and NO_PROXY say about the API server."""
+    host = urlsplit(url).hostname or ""
+    return None if proxy_bypass(host) else getproxies().get("https")

@@ -1,0 +1,194 @@
+"""Tokens that a program prints for a kubeconfig, and that run out."""
+
+import base64
+import filecmp
+import sys
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime, timedelta
+
+import kopf
+import pytest
+import yaml
+from aiohttp import web
+from dev.pki import CertificateAuthority
+
+from rackspan.kube import access as access_module
+from rackspan.kube.access import Access
+from rackspan.kube.paths import NODES
+from rackspan.kube.rest import Rest, client_of, connect
+from rackspan.reconcile.failures import FailureError
+
+PLUGIN = """
+import json, pathlib, sys
+state = pathlib.Path(sys.argv[1])
+(state / "runs").open("a").write("x")
+status = {"token": (state / "token").read_text(), "expirationTimestamp": (state / "ends").read_text()}
+print(json.dumps({"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": status}))
+"""
+
+
+@dataclass
+class Issuer:
+    """Prints tokens of which the server takes the latest only."""
+
+    folder: object
+    seen: list = field(default_factory=list)
+
+    def issue(self, token, *, seconds):
+        ends = datetime.now(UTC) + timedelta(seconds=seconds)
+        (self.folder / "token").write_text(token)
+        (self.folder / "ends").write_text(ends.strftime("%Y-%m-%dT%H:%M:%SZ"))
+
+    @property
+    def runs(self):
+        return len((self.folder / "runs").read_text())
+
+    async def answer(self, request):
+        self.seen.append(request.headers.get("Authorization"))
+        if self.seen[-1] != f"Bearer {(self.folder / 'token').read_text()}":
+            return web.json_response({"message": "Unauthorized"}, status=401)
+        return web.json_response({"items": []})
+
+
+@pytest.fixture
+def issuer(tmp_path, monkeypatch):
+    monkeypatch.setattr(access_module, "_PAUSE_SECONDS", 0.0)
+    issuer = Issuer(tmp_path)
+    issuer.issue("first", seconds=3600)
+    return issuer
+
+
+@pytest.fixture
+async def kubeconfig(issuer, tmp_path):
+    app = web.Application()
+    app.router.add_get("/{path:.*}", issuer.answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    port = runner.addresses[0][1]
+    plugin = tmp_path / "plugin.py"
+    plugin.write_text(PLUGIN)
+    user = {
+        "exec": {
+            "apiVersion": "client.authentication.k8s.io/v1",
+            "command": sys.executable,
+            "args": [str(plugin), str(tmp_path)],
+        }
+    }
+    path = tmp_path / "kubeconfig"
+    path.write_text(
+        yaml.safe_dump(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "clusters": [{"name": "here", "cluster": {"server": f"http://127.0.0.1:{port}"}}],
+                "users": [{"name": "me", "user": user}],
+                "contexts": [{"name": "now", "context": {"cluster": "here", "user": "me"}}],
+                "current-context": "now",
+            }
+        )
+    )
+    yield path
+    await runner.cleanup()
+
+
+@pytest.fixture
+async def rest(kubeconfig):
+    rest = Rest(await connect(kubeconfig))
+    yield rest
+    await rest.close()
+
+
+async def test_a_token_that_is_good_is_asked_for_once(rest, issuer):
+    for _ in range(3):
+        await rest.get("list", NODES.everywhere())
+    assert issuer.runs == 1
+
+
+async def test_a_token_that_has_run_out_is_not_used_again(rest, issuer, kubeconfig):
+    issuer.issue("second", seconds=-1)
+    late = Rest(await connect(kubeconfig))
+    issuer.issue("third", seconds=3600)
+    await late.get("list", NODES.everywhere())
+    await late.close()
+    assert issuer.seen == ["Bearer third"]
+
+
+async def test_a_token_that_is_rejected_is_renewed(rest, issuer):
+    await rest.get("list", NODES.everywhere())
+    issuer.issue("second", seconds=3600)
+    await rest.get("list", NODES.everywhere())
+    await rest.get("list", NODES.everywhere())
+    assert issuer.seen == ["Bearer first", "Bearer first", "Bearer second", "Bearer second"]
+    assert issuer.runs == 2
+
+
+async def test_a_token_that_stays_rejected_is_a_failure(rest, issuer):
+    (issuer.folder / "plugin.py").write_text("raise SystemExit(1)")
+    issuer.issue("second", seconds=3600)
+    with pytest.raises(FailureError, match="401"):
+        await rest.get("list", NODES.everywhere())
+
+
+async def test_both_clients_have_the_same_token(issuer, kubeconfig):
+    access = Access(kubeconfig)
+    await access.load()
+    rest = Rest(client_of(access))
+    first = await access.login()
+    assert (first.scheme, first.token) == ("Bearer", "first")
+    issuer.issue("second", seconds=3600)
+    await rest.get("list", NODES.everywhere())  # which was told that the first one is no good any more
+    second = await access.login()
+    await rest.close()
+    assert (second.scheme, second.token) == ("Bearer", "second")
+    assert issuer.runs == 2
+
+
+async def test_who_asks_again_gets_another_token(issuer, kubeconfig):
+    access = Access(kubeconfig)
+    await access.load()
+    assert (await access.login()).token == "first"
+    issuer.issue("second", seconds=3600)
+    assert (await access.login()).token == "second"
+
+
+async def test_who_starts_anew_gets_the_token_that_there_is(issuer, kubeconfig):
+    access = Access(kubeconfig)
+    await access.load()
+    for _ in range(2):
+        access.begin()
+        assert (await access.login()).token == "first"
+    assert issuer.runs == 1
+
+
+async def test_certificates_serve_another_client_too(tmp_path):
+    authority = CertificateAuthority(tmp_path / "pki")
+    mine = authority.client("me", "me")
+
+    def text(path):
+        return base64.b64encode(path.read_bytes()).decode()
+
+    cluster = {"server": "https://127.0.0.1:6443", "certificate-authority-data": text(authority.cert)}
+    user = {"client-certificate-data": text(mine.cert), "client-key-data": text(mine.key)}
+    path = tmp_path / "kubeconfig"
+    path.write_text(
+        yaml.safe_dump(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "clusters": [{"name": "here", "cluster": cluster}],
+                "users": [{"name": "me", "user": user}],
+                "contexts": [{"name": "now", "context": {"cluster": "here", "user": "me"}}],
+                "current-context": "now",
+            }
+        )
+    )
+    access = Access(path)
+    await access.load()
+    info = kopf.ConnectionInfo(**asdict(await access.login()))
+    assert info.as_http_headers() == {}
+    assert info.server == "https://127.0.0.1:6443"
+    (trusted,) = info.as_ssl_context().get_ca_certs()
+    assert "rackspan-dev-ca" in str(trusted["subject"])
+    assert filecmp.cmp(info.certificate_path, mine.cert, shallow=False)
