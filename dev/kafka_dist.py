@@ -100,11 +100,25 @@ def ensure_distribution() -> KafkaDistribution:
                     cwd=Path(scratch),
                     tally=lambda line: "Downloaded from" in line and ".jar" in line,
                 )
+                check_jars(Path(scratch) / "jars")
                 (Path(scratch) / "jars").replace(folder)  # whole or not at all
     found = find_distribution()
     if found is None:
         raise AssetError(f"{folder} holds no jars; delete it and try again")
     return found
+
+
+def check_jars(folder: Path) -> None:
+    """See that a folder holds the jars of dev/distributions/kafka/jars.sha256 and no others. Raises AssetError."""
+    listed = (line.split() for line in (_HERE / "jars.sha256").read_text().splitlines())
+    expected = {name: digest for digest, name in listed}
+    found = {jar.name: hashlib.sha256(jar.read_bytes()).hexdigest() for jar in folder.glob("*.jar")}
+    wrong = sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
+    if wrong:
+        raise AssetError(
+            f"not the jars of {_HERE / 'jars.sha256'}: {', '.join(wrong)}; after a change of pom.xml write that file "
+            "anew with sha256sum, once you know where the jars come from"
+        )
 
 
 def archive_path(distribution: KafkaDistribution) -> Path:
