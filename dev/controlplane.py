@@ -67,6 +67,7 @@ class ControlPlane:
         self.processes = processes
         self._binaries = binaries
         self._pki = directory / "pki"
+        self._etcd_pki = self._pki / "etcd"
         self.kubeconfig = directory / "admin.kubeconfig"
         self.cluster = Cluster(self.kubeconfig, Kubectl(binaries["kubectl"], self.kubeconfig))
         self.kubectl = self.cluster.kubectl
@@ -97,7 +98,7 @@ class ControlPlane:
         plane._write_kubeconfigs(f"https://{address}:{secure}")
         record = {
             "url": f"https://{address}:{secure}",
-            "etcd": f"http://127.0.0.1:{etcd}",
+            "etcd": f"https://127.0.0.1:{etcd}",
             "commands": commands,
             "binaries": {name: str(path) for name, path in binaries.items()},
         }
@@ -191,6 +192,10 @@ class ControlPlane:
         ca.client("scheduler", "system:kube-scheduler")
         ca.client("kubelet-client", "kube-apiserver-kubelet-client", ["system:masters"])
         write_service_account_key(self._pki / "service-account.key")
+        # An authority of its own: whoever may talk to the API server has no business with its database.
+        etcd = CertificateAuthority(self._etcd_pki)
+        etcd.server("etcd")
+        etcd.client("client", "kube-apiserver-etcd-client")
 
     def _write_kubeconfigs(self, url: str) -> None:
         for user in ("admin", "controller-manager", "scheduler"):
@@ -205,9 +210,9 @@ class ControlPlane:
     def _commands(
         self, etcd: int, peer: int, secure: int, apiserver_flags: list[str], address: str, *, kubelets: bool
     ) -> dict[str, list[str]]:
-        pki = self._pki
+        pki, etcd_pki = self._pki, self._etcd_pki
         switched_off = () if kubelets else _NOT_FOR_HAND_MADE_NODES
-        etcd_url, peer_url = f"http://127.0.0.1:{etcd}", f"http://127.0.0.1:{peer}"
+        etcd_url, peer_url = f"https://127.0.0.1:{etcd}", f"https://127.0.0.1:{peer}"
         flags = {
             "etcd": [
                 "--name=dev",
@@ -217,11 +222,24 @@ class ControlPlane:
                 f"--listen-peer-urls={peer_url}",
                 f"--initial-advertise-peer-urls={peer_url}",
                 f"--initial-cluster=dev={peer_url}",
+                *(
+                    f"--{who}{flag}={etcd_pki / file}"
+                    for who in ("", "peer-")
+                    for flag, file in (
+                        ("cert-file", "etcd.crt"),
+                        ("key-file", "etcd.key"),
+                        ("trusted-ca-file", "ca.crt"),
+                    )
+                ),
+                *("--client-cert-auth", "--peer-client-cert-auth"),
                 "--unsafe-no-fsync",
                 "--log-level=warn",
             ],
             "kube-apiserver": [
                 f"--etcd-servers={etcd_url}",
+                f"--etcd-cafile={etcd_pki / 'ca.crt'}",
+                f"--etcd-certfile={etcd_pki / 'client.crt'}",
+                f"--etcd-keyfile={etcd_pki / 'client.key'}",
                 f"--bind-address={address}",
                 f"--advertise-address={address}",
                 # The default one refuses to advertise a loopback address.
@@ -262,17 +280,15 @@ class ControlPlane:
 
     def _probes(self, record: dict[str, str]) -> dict[str, tuple[Callable[[], bool], str]]:
         """Per component, how to see that it works, and what to say when it does not."""
-        trust = ssl.create_default_context(cafile=str(self._pki / "ca.crt"))
-        trust.load_cert_chain(self._pki / "admin.crt", self._pki / "admin.key")
+        trust = _trust(self._pki, "admin")
 
-        def answers(url: str) -> bool:
-            context = trust if url.startswith("https") else None
-            with urllib.request.urlopen(url, timeout=5, context=context) as response:
+        def answers(url: str, trust: ssl.SSLContext = trust) -> bool:
+            with urllib.request.urlopen(url, timeout=5, context=trust) as response:
                 return bool(response.status == 200)
 
         url, etcd = record["url"], record["etcd"]
         return {
-            "etcd": (lambda: answers(f"{etcd}/health"), "etcd to be healthy"),
+            "etcd": (lambda: answers(f"{etcd}/health", _trust(self._etcd_pki, "client")), "etcd to be healthy"),
             "kube-apiserver": (lambda: answers(f"{url}/readyz"), "the API server to be ready"),
             "kube-controller-manager": (
                 lambda: answers(f"{url}/api/v1/namespaces/default/serviceaccounts/default"),
@@ -299,6 +315,13 @@ def _write_kubeconfig(path: Path, server: dict[str, str], user: str, credentials
     path.touch(mode=0o600)
     path.write_text(json.dumps(document, indent=1))  # JSON is YAML
     return path
+
+
+def _trust(pki: Path, name: str) -> ssl.SSLContext:
+    """Trust the authority in `pki`, and come with the certificate of that name."""
+    context = ssl.create_default_context(cafile=str(pki / "ca.crt"))
+    context.load_cert_chain(pki / f"{name}.crt", pki / f"{name}.key")
+    return context
 
 
 def _base64(path: Path) -> str:
