@@ -41,7 +41,7 @@ def test_with_watched_namespaces_the_rights_end_there(narrow):
 
 
 def test_with_scans_the_operator_also_starts_jobs_where_it_runs(scanning):
-    jobs = {(verb, "batch", "jobs", "*") for verb in ("list", "create", "delete")}
+    jobs = {(verb, "batch", "jobs", "*") for verb in ("list", "create", "delete")} | {("list", "", "pods", "*")}
     assert scanning.rights(SCANNED) == CLUSTER | namespaced("*")
     assert scanning.rights(scanning.namespace) == CLUSTER | jobs
 

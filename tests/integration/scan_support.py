@@ -52,6 +52,21 @@ class Scans:
         )
         return found[0]
 
+    def cannot_start(self, job):
+        """What a kubelet tells while it cannot have the image."""
+        pod = self.pod(job)
+        waiting = {"reason": "ImagePullBackOff", "message": "Back-off pulling image"}
+        container = {
+            "name": "scan",
+            "image": IMAGE,
+            "imageID": "",
+            "ready": False,
+            "restartCount": 0,
+            "state": {"waiting": waiting},
+        }
+        status = {"phase": "Pending", "containerStatuses": [container]}
+        self._core.patch_namespaced_pod_status(pod.metadata.name, self.namespace, {"status": status})
+
     def end(self, job, *, exit_code=0):
         """What a kubelet does when the container ends."""
         pod = self.pod(job)

@@ -137,6 +137,14 @@ async def test_a_cluster_that_cannot_be_scanned_is_told_in_the_scans_own_words(s
     assert scanning.metrics()["rackspan_scan_success"][("topology", f"{objects.namespace}/kafka"),] == 0
 
 
+def test_a_scan_whose_pod_does_not_start_says_why(scanning, scans, objects):
+    request_on_creation(objects)
+    (job,) = scans.until_jobs(1)
+    scans.cannot_start(job.metadata.name)
+    told = f"ImagePullBackOff: image {IMAGE}"
+    objects.until("RackTopology", "kafka", lambda obj: told in ((condition(obj, "Scanned") or {}).get("message") or ""))
+
+
 def test_a_replaced_scan_ends(scanning, scans, objects):
     request_on_creation(objects, concurrencyPolicy="Replace")
     (first,) = scans.until_jobs(1)

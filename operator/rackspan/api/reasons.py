@@ -32,7 +32,7 @@ class Reason(StrEnum):
     SCAN_TIMED_OUT = "ScanTimedOut"  # The last scan took longer than activeDeadlineSeconds, and was ended.
     SCAN_INCOMPLETE = "ScanIncomplete"  # Some topics could not be read; the others are spread as asked.
     SCAN_MISSED = "ScanMissed"  # A scheduled scan was not started within startingDeadlineSeconds.
-    SCAN_NOT_STARTED = "ScanNotStarted"  # The API server does not let the operator start a scan.
+    SCAN_NOT_STARTED = "ScanNotStarted"  # The API server does not take a scan, or its pod does not start.
     SCAN_NOT_SET_UP = "ScanNotSetUp"  # The operator does not know which image scans, or where scans run.
     SCAN_NOT_ALLOWED = "ScanNotAllowed"  # The chart does not let this namespace have its scans as the spec asks.
     INVALID_SCHEDULE = "InvalidSchedule"  # The schedule never comes, or there is no such time zone.

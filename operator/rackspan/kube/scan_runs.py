@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING
 
 from rackspan.api.meta import ObjectKey
 from rackspan.api.reasons import Reason
-from rackspan.kube.paths import JOBS, SPARK_APPLICATIONS
+from rackspan.kube.paths import JOBS, PODS, SPARK_APPLICATIONS
 from rackspan.kube.rest import ConflictError, NotFoundError, Rest
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.scans.bodies import SELECTOR
-from rackspan.reconcile.scans.runs import Run, RunKind, read_run
+from rackspan.reconcile.scans.runs import Run, RunKind, read_run, why_unstarted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from typing import Any
 
     from rackspan.reconcile.ports import JsonObject
 
@@ -30,6 +31,17 @@ class KubeScanRuns:
     async def runs(self, kind: RunKind) -> Sequence[Run]:
         """All scans that there are of a kind. Where there is no Kubeflow operator, there are no SparkApplications."""
         return await self._list(kind)
+
+    async def unstarted(self, runs: Sequence[Run]) -> Mapping[str, str]:
+        """Why the pods of these have not started, by the uid of what runs them; others are left out."""
+        pods = await self._rest.items("list_scan_pods", PODS.within(self._namespace), query={"labelSelector": SELECTOR})
+        found: dict[str, str] = {}
+        for run in runs:
+            own = [pod for pod in pods if _job_of(pod) == run.uid]
+            why = why_unstarted(run.kind, own)
+            if why is not None:
+                found[run.uid] = why
+        return found
 
     async def start(self, body: JsonObject) -> bool:
         """Create what scans; False where one of that name is there already. Raises FailureError."""
@@ -59,3 +71,9 @@ class KubeScanRuns:
         except NotFoundError:
             return []
         return [run for item in items if (run := read_run(kind, item)) is not None]
+
+
+def _job_of(pod: Mapping[str, Any]) -> str | None:
+    """The uid of the Job that made a pod."""
+    owners = pod.get("metadata", {}).get("ownerReferences") or ()
+    return next((owner.get("uid") for owner in owners if owner.get("kind") == RunKind.JOB), None)

@@ -22,7 +22,7 @@ from rackspan.reconcile.failures import Failure, Remedy
 from rackspan.reconcile.scans.schedule import Schedule, ScheduleError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from rackspan.api.racktopology import LastScan, RackTopology, ScansStatus
     from rackspan.reconcile.scans.runs import Run
@@ -33,6 +33,8 @@ CLOCK_TOLERANCE: Final = timedelta(minutes=1)
 """How far ahead what was recorded may be before the clock is taken to have been put back."""
 OVERDUE_GRACE: Final = timedelta(seconds=60)
 """How long after activeDeadlineSeconds whatever runs the scan may take to end it before the operator does."""
+POD_START_DEADLINE: Final = timedelta(minutes=10)
+"""How long the pod of a scan may take to start, before the scan is taken to have failed and lets the next one go."""
 MAX_REQUEST: Final = 1024
 """Characters of the annotation's value that are remembered."""
 _MOST_MISSED = 1000
@@ -83,10 +85,11 @@ def decide(
     runs: Sequence[Run],
     now: datetime,
     change: Change | None = None,
+    unstarted: Collection[str] = (),
 ) -> ScanDecision:
-    """Decide about one topology, of which `runs` are all scans that there are."""
+    """Decide about one topology, of which `runs` are all scans that there are; pods of `unstarted` have not started."""
     spec = topology.spec.compliance or ComplianceScanSpec()
-    overdue = tuple(run for run in runs if run.active and now > _ends(run, spec))
+    overdue = tuple(run for run in runs if run.active and (now > _ends(run, spec) or _is_stuck(run, now, unstarted)))
     active = [run for run in runs if run.active and run not in overdue]
     schedule, problem = _schedule(spec)
     memory = _recalled(memory, last, runs, now)
@@ -228,6 +231,10 @@ def _outdated(runs: Sequence[Run], spec: ComplianceScanSpec) -> tuple[Run, ...]:
 
 def _ends(run: Run, spec: ComplianceScanSpec) -> datetime:
     return run.created + timedelta(seconds=spec.active_deadline_seconds) + OVERDUE_GRACE
+
+
+def _is_stuck(run: Run, now: datetime, unstarted: Collection[str]) -> bool:
+    return run.uid in unstarted and now > run.created + POD_START_DEADLINE
 
 
 def _soonest(*moments: datetime | None, later_than: datetime) -> datetime | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from rackspan import metrics
@@ -24,7 +24,7 @@ from rackspan.reconcile.scans.turns import Turns, Waiting
 from rackspan.reconcile.wake import woken
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from rackspan.api.meta import ObjectKey
     from rackspan.api.racktopology import RackTopology
@@ -42,6 +42,8 @@ _IDLE_SECONDS = 60.0
 """How long to sleep at most: a clock that jumps is noticed by then."""
 _RETRY_SECONDS = 15.0
 _DEBOUNCE_SECONDS = 0.2
+_START_GRACE = timedelta(seconds=15)
+"""How long a pod may take to start before it is asked why it has not."""
 _ORPHAN_SECONDS = 60.0
 """How long a topology must be missing before what scans it is deleted, in case it is only not listed yet."""
 
@@ -77,6 +79,7 @@ class ScanLoop:
         self._has_listed = False
         self._applications = False
         self._unlisted: Failure | None = None
+        self._unstarted: Mapping[str, str] = {}
         self._wake = asyncio.Event()
 
     def wake(self) -> None:
@@ -108,6 +111,7 @@ class ScanLoop:
             return _IDLE_SECONDS
         self._applications = any(_spec(topology).engine is ScanEngine.SPARK_APPLICATION for topology in topologies)
         await self._list()
+        await self._ask_for_pods()
         await self._delete_orphans()
         pauses = [_IDLE_SECONDS]
         turns = self._next(topologies)
@@ -139,7 +143,8 @@ class ScanLoop:
 
     def _decision(self, topology: RackTopology, now: datetime) -> ScanDecision:
         facts = self._facts(topology)
-        return decide(topology, facts.memory, facts.last, self._runs_of(topology), now, self._change(topology, now))
+        change = self._change(topology, now)
+        return decide(topology, facts.memory, facts.last, self._runs_of(topology), now, change, self._unstarted)
 
     def _runs_of(self, topology: RackTopology) -> list[Run]:
         return [run for run in self._runs if run.topology_uid == topology.meta.uid]
@@ -180,11 +185,13 @@ class ScanLoop:
             _log.warning("topology %s: %s", topology.key, error)
             trouble = Failure(Reason.SCAN_NOT_STARTED, error.failure.message, error.failure.remedy)
         report = tools.inventory.reports.get(topology.key)
-        last = last_scan(facts.last, runs, decision.overdue, report, now)
+        last = last_scan(facts.last, runs, decision.overdue, report, now, self._unstarted)
         self._count(topology, facts, last)
         memory = self._announce(topology, memory)
         waits_since = self._due_since.get(topology.key) if queued else None
-        self._keep(topology, replace(facts, memory=memory, last=last, trouble=trouble, waits_since=waits_since))
+        why = next((self._unstarted[run.uid] for run in runs if run.uid in self._unstarted), None)
+        told = replace(facts, memory=memory, last=last, trouble=trouble, waits_since=waits_since, unstarted=why)
+        self._keep(topology, told)
         if trouble is not None:
             return _RETRY_SECONDS
         if memory.running or queued:
@@ -284,6 +291,16 @@ class ScanLoop:
         if self._tools.runs is not None:
             self._runs = [*await self._tools.runs.runs(RunKind.JOB), *await self._spark_applications(self._tools.runs)]
         self._has_listed = True
+
+    async def _ask_for_pods(self) -> None:
+        """Why pods of scans have not started, once they should have."""
+        late = self._tools.clock() - _START_GRACE
+        pending = [run for run in self._runs if run.active and run.pending and run.created < late]
+        try:
+            self._unstarted = await self._port.unstarted(pending) if pending else {}
+        except FailureError as error:  # scans go on without it
+            metrics.count_error("", error.failure.remedy, error.failure.reason)
+            self._unstarted = {}
 
     async def _spark_applications(self, port: ScanRuns) -> Sequence[Run]:
         """Those that there are, else those that were seen last: without them only their own topologies wait."""

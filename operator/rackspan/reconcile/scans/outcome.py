@@ -9,10 +9,11 @@ from rackspan.api.conditions import SCANNED, ConditionStatus, find_condition, re
 from rackspan.api.racktopology import LastScan, ScansStatus, ScanState
 from rackspan.api.reasons import Reason
 from rackspan.api.times import timestamp
+from rackspan.reconcile.scans.decision import POD_START_DEADLINE
 from rackspan.reconcile.scans.runs import DEADLINE_EXCEEDED
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from datetime import datetime
 
     from rackspan.api.compliancereport import ComplianceReportStatus
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from rackspan.reconcile.scans.runs import Run
 
 MAX_MESSAGE = 1024
+_ENDED_BY_OPERATOR = (Reason.SCAN_TIMED_OUT, Reason.SCAN_NOT_STARTED)
 _TRUE, _FALSE, _UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
 
 
@@ -29,7 +31,8 @@ class ScanFacts:
     """
     What is known of the scans of one topology. `trouble` is why none can be started.
 
-    `waits_since` is when one became due that waits for scans of other topologies.
+    `waits_since` is when one became due that waits for scans of other topologies. `unstarted` is why the pod of
+    the last scan has not started.
     """
 
     topology_uid: str
@@ -37,6 +40,7 @@ class ScanFacts:
     last: LastScan | None = None
     trouble: Failure | None = None
     waits_since: datetime | None = None
+    unstarted: str | None = None
 
 
 def last_scan(
@@ -45,10 +49,14 @@ def last_scan(
     overdue: Collection[Run],
     report: ComplianceReportStatus | None,
     now: datetime,
+    unstarted: Mapping[str, str] | None = None,
 ) -> LastScan | None:
     """The scan that was started last, from the object that ran it and from what it reported."""
     newest = max(runs, key=lambda run: (run.created, run.name), default=None)
     if newest is not None and (before is None or newest.created >= before.started_at):
+        why = (unstarted or {}).get(newest.uid)
+        if newest in overdue and why is not None:
+            return _never_started(newest, now, why)
         return _told(_ran(newest, overdue, now, before), report)
     if before is not None and before.state is ScanState.RUNNING and not any(run.name == before.scan_id for run in runs):
         gone = replace(
@@ -77,6 +85,19 @@ def with_scans(
         return replace(status, conditions=remove_condition(status.conditions, SCANNED))
     conditions = set_condition(status.conditions, SCANNED, *found, generation=topology.meta.generation, now=now)
     return replace(status, conditions=conditions)
+
+
+def _never_started(run: Run, now: datetime, why: str) -> LastScan:
+    within = f"{POD_START_DEADLINE.total_seconds():.0f} s"
+    return LastScan(
+        run.name,
+        run.trigger,
+        ScanState.FAILED,
+        run.created,
+        finished_at=now.replace(microsecond=0),
+        reason=Reason.SCAN_NOT_STARTED,
+        message=f"its pod did not start within {within}: {why}"[:MAX_MESSAGE],
+    )
 
 
 def _ran(run: Run, overdue: Collection[Run], now: datetime, before: LastScan | None) -> LastScan:
@@ -136,10 +157,11 @@ def _condition(
     if last.state is ScanState.RUNNING:
         before = find_condition(status.conditions, SCANNED)
         since = f"scan {last.scan_id} runs since {timestamp(last.started_at)}"
+        if facts.unstarted is not None:
+            since = f"scan {last.scan_id} is there since {timestamp(last.started_at)}, but {facts.unstarted}"
         return before.status if before else _UNKNOWN, Reason.SCAN_RUNNING, since
     if last.state is ScanState.FAILED:
-        timed_out = last.reason == Reason.SCAN_TIMED_OUT
-        reason = Reason.SCAN_TIMED_OUT if timed_out else Reason.SCAN_FAILED
+        reason = next((one for one in _ENDED_BY_OPERATOR if one == last.reason), Reason.SCAN_FAILED)
         return _FALSE, reason, f"scan {last.scan_id} failed: {last.message}; {following}"
     found = f"{last.findings} findings" if last.findings is not None else "no report of it yet"
     return _TRUE, Reason.SCAN_COMPLETED, f"scan {last.scan_id}: {found}; {following}"

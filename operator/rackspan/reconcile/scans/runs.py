@@ -18,7 +18,7 @@ from rackspan.api.meta import ObjectKey
 from rackspan.api.racktopology import ScanTrigger
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from rackspan.reconcile.ports import JsonObject
 
@@ -58,6 +58,8 @@ class Run:
     reason: str = ""
     message: str = ""
     deleting: bool = False
+    pending: bool = False
+    """Nothing of it runs as far as its object tells: its pod may not have started."""
 
     @property
     def active(self) -> bool:
@@ -87,6 +89,7 @@ def read_run(kind: RunKind, body: Mapping[str, Any]) -> Run | None:
     finished, succeeded, reason, message = (_job if kind is RunKind.JOB else _application)(
         body.get("status") or {}, created
     )
+    status = body.get("status") or {}
     return Run(
         kind,
         metadata["name"],
@@ -101,7 +104,53 @@ def read_run(kind: RunKind, body: Mapping[str, Any]) -> Run | None:
         reason,
         message,
         metadata.get("deletionTimestamp") is not None,
+        finished is None and _PENDING[kind](status),
     )
+
+
+def why_unstarted(kind: RunKind, pods: Sequence[Mapping[str, Any]]) -> str | None:
+    """Why the pods of a scan have not started; None where one has. Steady words: they stand in a condition."""
+    if kind is RunKind.SPARK_APPLICATION:
+        return "the Spark operator has not run it"
+    if not pods:
+        return "it has no pod: a quota or an admission rule may refuse it, see the Events of the Job"
+    reasons = [_why_pod_waits(pod.get("status") or {}) for pod in pods]
+    return None if None in reasons else str(reasons[-1])
+
+
+def _why_pod_waits(status: Mapping[str, Any]) -> str | None:
+    if status.get("phase", "Pending") != "Pending":
+        return None
+    containers = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+    for container in containers:
+        reason = str(((container.get("state") or {}).get("waiting") or {}).get("reason", ""))
+        if reason:
+            image = container.get("image", "")
+            known = _STEADY.get(reason, reason)
+            return _line(f"{known}: image {image}" if known == "ImagePullBackOff" else known)
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "PodScheduled" and condition.get("status") != "True":
+            return _line(f"{condition.get('reason', 'Unschedulable')}: {condition.get('message', '')}")
+    return "its pod is pending"
+
+
+def _line(text: str) -> str:
+    shown = "".join(character if character.isprintable() else " " for character in text)
+    return shown.strip(" :")[:_MAX_WORDS]
+
+
+def _is_pending_job(status: Mapping[str, Any]) -> bool:
+    return not any(status.get(count) for count in ("ready", "failed", "succeeded"))
+
+
+def _is_pending_application(status: Mapping[str, Any]) -> bool:
+    return (status.get("applicationState") or {}).get("state", "") in ("", "NEW", "SUBMITTED")
+
+
+_PENDING = {RunKind.JOB: _is_pending_job, RunKind.SPARK_APPLICATION: _is_pending_application}
+_STEADY = {"ErrImagePull": "ImagePullBackOff"}
+"""Reasons that come and go by turns, by the one that stands for both."""
+_MAX_WORDS = 300
 
 
 def _job(status: JsonObject, created: datetime) -> tuple[datetime | None, bool, str, str]:

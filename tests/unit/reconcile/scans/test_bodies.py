@@ -10,7 +10,7 @@ from rackspan.api.racktopology import ScanTrigger
 from rackspan.reconcile.scans.allowance import Allowance, ScanLimits
 from rackspan.reconcile.scans.bodies import SELECTOR, scan_body
 from rackspan.reconcile.scans.decision import ScanStart
-from rackspan.reconcile.scans.runs import RunKind, read_run
+from rackspan.reconcile.scans.runs import RunKind, read_run, why_unstarted
 from rackspan.reconcile.scans.setup import ScanSetup
 
 SETUP = ScanSetup(namespace="rackspan", image="rackspan-scan:1", service_account="r-scan")
@@ -181,6 +181,39 @@ def test_an_applications_end_is_read_from_its_state(state, finished, succeeded):
     status = {"applicationState": {"state": state, "errorMessage": "no"}, "terminationTime": "2026-01-31T03:05:00Z"}
     run = read_run(RunKind.SPARK_APPLICATION, {**made, "status": status})
     assert (run.finished is not None, run.succeeded) == (finished, succeeded)
+
+
+def waiting(reason):
+    return {"phase": "Pending", "containerStatuses": [{"image": "i:1", "state": {"waiting": {"reason": reason}}}]}
+
+
+@pytest.mark.parametrize(
+    ("statuses", "why"),
+    [
+        ([], "a quota or an admission rule"),
+        ([waiting("ErrImagePull")], "ImagePullBackOff: image i:1"),
+        ([waiting("ImagePullBackOff")], "ImagePullBackOff: image i:1"),
+        ([waiting("CreateContainerConfigError")], "CreateContainerConfigError"),
+        (
+            [
+                {
+                    "phase": "Pending",
+                    "conditions": [
+                        {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3\nnodes"}
+                    ],
+                }
+            ],
+            "Unschedulable: 0/3 nodes",
+        ),
+        ([{}], "its pod is pending"),
+        ([{"phase": "Running"}], None),
+        ([{"phase": "Succeeded"}], None),
+        ([{"phase": "Failed"}, waiting("ErrImagePull")], None),
+    ],
+)
+def test_why_a_pod_does_not_start_is_read_from_its_status(statuses, why):
+    found = why_unstarted(RunKind.JOB, [{"status": status} for status in statuses])
+    assert found == why if why is None else why in found
 
 
 def test_what_is_no_scan_is_passed_over():

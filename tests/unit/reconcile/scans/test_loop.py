@@ -28,6 +28,7 @@ class MemoryRuns:
     objects: dict = field(default_factory=dict)
     refusing: set = field(default_factory=set)
     unlisted: set = field(default_factory=set)
+    stuck: str = ""
     lists: int = 0
 
     async def runs(self, kind):
@@ -35,6 +36,9 @@ class MemoryRuns:
         if kind in self.unlisted:
             raise FailureError(REFUSED)
         return [read_run(kind, body) for body in self.objects.values() if body["kind"] == kind]
+
+    async def unstarted(self, runs):
+        return {run.uid: self.stuck for run in runs} if self.stuck else {}
 
     async def start(self, body):
         if body["metadata"]["labels"]["rackspan.dev/topology-namespace"] in self.refusing:
@@ -240,6 +244,24 @@ async def test_a_stuck_scan_is_ended_by_the_operator_where_nothing_else_ends_it(
     assert world.facts().last.reason == Reason.SCAN_TIMED_OUT
     await world.loop.turn()
     assert world.facts().last.reason == Reason.SCAN_TIMED_OUT
+
+
+async def test_a_scan_whose_pod_does_not_start_is_told_and_lets_the_next_one_go(world):
+    world.topology(request="a")
+    await world.loop.turn()
+    world.runs.stuck = "ImagePullBackOff: image rackspan-scan:1"
+    world.now += timedelta(seconds=20)
+    await world.loop.turn()
+    assert world.facts().unstarted == world.runs.stuck
+    assert world.facts().last.state == "Running"
+    world.now += timedelta(seconds=600)
+    await world.loop.turn()
+    assert world.runs.objects == {}
+    assert world.facts().last.reason == Reason.SCAN_NOT_STARTED
+    assert "within 600 s: ImagePullBackOff" in world.facts().last.message
+    world.topology(request="b")
+    await world.loop.turn()
+    assert len(world.runs.objects) == 1
 
 
 async def test_without_a_namespace_for_scans_that_is_told(world):
