@@ -3,9 +3,11 @@
 import json
 import os
 import signal
+import ssl
 import subprocess
 import sys
 import textwrap
+import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -87,6 +89,16 @@ def test_the_api_server_enforces_rbac(control_plane, kubectl, namespace, tmp_pat
     eventually(lambda: "kube-root-ca.crt" in reader("get", "configmaps"), "the grant", retry_on=KubectlError)
     with pytest.raises(KubectlError, match="is forbidden: User"):
         reader("create", "configmap", "mine")
+
+
+def test_etcd_answers_only_who_comes_with_a_certificate(control_plane):
+    pki = control_plane.kubeconfig.parent / "pki" / "etcd"
+    url = json.loads((control_plane.kubeconfig.parent / "controlplane.json").read_text())["etcd"]
+    trust = ssl.create_default_context(cafile=pki / "ca.crt")
+    with pytest.raises(OSError):
+        urllib.request.urlopen(f"{url}/health", timeout=10, context=trust).read()
+    trust.load_cert_chain(pki / "client.crt", pki / "client.key")
+    assert b"true" in urllib.request.urlopen(f"{url}/health", timeout=10, context=trust).read()
 
 
 def test_garbage_follows_its_owner(kubectl, namespace):
