@@ -24,7 +24,7 @@ from rackspan.reconcile.situation import Situation, topology_status
 from rackspan.reconcile.topic_loop import TopicLoop
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from rackspan.api.meta import ObjectKey
     from rackspan.api.racktopology import RackTopologyStatus
@@ -51,6 +51,8 @@ class ClusterReconciler:
         self._news = asyncio.Event()
         self._writing = asyncio.Lock()
         self._absence: Absence | None = None
+        self._ends: list[asyncio.Task[None]] = []
+        self._finished = False
 
     def look_again(self) -> None:
         """The topology changed."""
@@ -70,6 +72,10 @@ class ClusterReconciler:
         keys = inventory.topics_of(self._key)
         self._topics.add(key for key in keys if inventory.topics[key].meta.is_deleting)
 
+    def topic_found(self, key: ObjectKey) -> None:
+        """Somebody else has written this KafkaTopic's status last."""
+        self._topics.look_anew(key)
+
     def topic_gone(self, key: ObjectKey) -> None:
         """This KafkaTopic is no more."""
         self._topics.drop(key)
@@ -85,15 +91,24 @@ class ClusterReconciler:
         return isinstance(self._lookout.scene, Scene)
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Until cancelled, or, after `finish`, until the batches under way have ended."""
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._look())
-                group.create_task(self._report())
-                for _ in range(_WORKERS):
-                    group.create_task(self._work())
+                self._ends = [
+                    group.create_task(self._look()),
+                    group.create_task(self._report()),
+                    group.create_task(self._work(group)),
+                ]
+                if self._finished:
+                    self.finish()
         finally:
             await self._lookout.close()
+
+    def finish(self) -> None:
+        """The topology is no more: begin nothing, and see through what is under way."""
+        self._finished = True
+        for task in self._ends:
+            task.cancel()
 
     async def _look(self) -> None:
         while True:
@@ -106,10 +121,18 @@ class ClusterReconciler:
             self._passed()
             await self._lookout.wait()
 
-    async def _work(self) -> None:
+    async def _work(self, group: asyncio.TaskGroup) -> None:
+        """A task for each batch, while there is one: what waits costs nothing."""
+        slots = asyncio.Semaphore(_WORKERS)
         while True:
-            await self._topics.work()
-            self._passed()
+            await slots.acquire()
+            keys = await self._topics.take()
+            batch = group.create_task(self._see_through(keys))
+            batch.add_done_callback(lambda _: slots.release())
+
+    async def _see_through(self, keys: Sequence[ObjectKey]) -> None:
+        await self._topics.see_through(keys)
+        self._passed()
 
     async def _report(self) -> None:
         while True:

@@ -17,6 +17,7 @@ from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.identities import key_of
 from rackspan.reconcile.scans.decision import fingerprint
 from rackspan.reconcile.scans.loop import ScanLoop, ScanTools
+from rackspan.reconcile.strays import Strays
 from rackspan.reconcile.sweep import Route, sweep
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ _RELIST_SECONDS = 2.0
 
 
 class Controller:
-    """One loop per RackTopology that exists or that a KafkaTopic names. Belongs to the event loop."""
+    """One loop per RackTopology, and one for all topics without. Belongs to the event loop."""
 
     def __init__(self, tools: Tools, scans: ScanTools, stall_seconds: float) -> None:
         self.inventory: Inventory = tools.inventory
@@ -49,6 +50,9 @@ class Controller:
         self._loops: dict[ObjectKey, tuple[ClusterReconciler, asyncio.Task[None]]] = {}
         self._shapes: dict[ObjectKey, _Shape] = {}
         self._generations: dict[ObjectKey, tuple[str, int, bool]] = {}
+        self._ending: set[ObjectKey] = set()
+        """Loops of topologies that are no more, while their last batches are under way."""
+        self._strays = Strays(tools, self._stray_found)
         self._started = False
         self._scans = ScanLoop(scans, self._scans_changed)
         self._scan_shapes: dict[ObjectKey, object] = {}
@@ -63,10 +67,12 @@ class Controller:
         self._tasks = [
             asyncio.create_task(self._sweep(), name="sweep"),
             asyncio.create_task(self._scans.run(), name="scans"),
+            asyncio.create_task(self._strays.run(), name="strays"),
         ]
 
     async def stop(self) -> None:
         """End all loops; what is under way in Kafka goes on there and is seen at the next start."""
+        self._started = False
         tasks = [task for _, task in self._loops.values()] + self._tasks
         for task in tasks:
             task.cancel()
@@ -79,7 +85,7 @@ class Controller:
         ages = {
             str(key): round(now - loop.last_pass, 1)
             for key, (loop, _) in self._loops.items()
-            if loop.last_pass is not None
+            if loop.last_pass is not None and key not in self._ending
         }
         ended = [str(key) for key, (_, task) in self._loops.items() if task.done()]
         ended += [task.get_name() for task in self._tasks if task.done()]
@@ -91,7 +97,9 @@ class Controller:
 
     def ready(self) -> Mapping[str, object]:
         """For the readiness probe: watches have started."""
-        connected = {str(key): loop.connected for key, (loop, _) in self._loops.items()}
+        connected = {
+            str(key): loop.connected for key, (loop, _) in self._loops.items() if key in self.inventory.topologies
+        }
         return {"ok": self._started, "connected": connected}
 
     # --- KafkaTopics -------------------------------------------------------------------------------------------------
@@ -123,7 +131,6 @@ class Controller:
         self._shapes[topic.key] = shape
         if before is not None and before.wish == shape.wish and (shape.guarded or not before.guarded):
             return  # nothing but the status, or the finalizer, that was just written
-        self._loop(topic.topology)
         self._wake([topic])
 
     def topic_gone(self, body: Mapping[str, Any]) -> None:
@@ -136,10 +143,10 @@ class Controller:
         topic = self.inventory.drop_topic(key)
         if topic is None:
             return
+        self._strays.drop(key)
         if topic.topology in self._loops:
             self._loops[topic.topology][0].topic_gone(key)
         self._wake([topic])
-        self._end_idle(topic.topology)
 
     def _wake(self, topics: Iterable[KafkaTopic]) -> None:
         """These changed or went: they and all that claim the same topics of Kafka are looked at."""
@@ -147,6 +154,14 @@ class Controller:
             for claim in self.inventory.claims(topic):
                 if claim.topology in self._loops:
                     self._loops[claim.topology][0].topics_changed([claim.key])
+                elif claim.topology in self.inventory.topologies:
+                    self._begin(claim.topology)  # its first look is at all of its topics
+                else:
+                    self._strays.add([claim.key])
+
+    def _stray_found(self, topic: KafkaTopic) -> None:
+        if topic.topology in self._loops:
+            self._loops[topic.topology][0].topic_found(topic.key)
 
     # --- RackTopologies ----------------------------------------------------------------------------------------------
 
@@ -171,13 +186,13 @@ class Controller:
         if topology is None:
             return
         shape = (topology.meta.uid, topology.meta.generation, topology.meta.is_deleting)
-        loop = self._loop(topology.key)
+        self._begin(topology.key)
         if self._generations.get(topology.key) != shape:
             self._generations[topology.key] = shape
-            loop.look_again()
+            self._loops[topology.key][0].look_again()
             self._wake_namesakes(topology)
         if CONFIRM_DELETIONS in topology.meta.annotations:
-            loop.deletions_confirmed()
+            self._loops[topology.key][0].deletions_confirmed()
         scanned = (*shape, topology.meta.annotations.get(SCAN_NOW), fingerprint(topology))
         if self._scan_shapes.get(topology.key) != scanned:
             self._scan_shapes[topology.key] = scanned
@@ -198,9 +213,7 @@ class Controller:
         self._generations.pop(key, None)
         self._scan_shapes.pop(key, None)
         self._scans.wake()
-        if key in self._loops:
-            self._loops[key][0].look_again()
-        self._end_idle(key)
+        self._end(key)
 
     # --- ComplianceReports -------------------------------------------------------------------------------------------
 
@@ -293,17 +306,32 @@ class Controller:
 
     # --- loops -------------------------------------------------------------------------------------------------------
 
-    def _loop(self, key: ObjectKey) -> ClusterReconciler:
-        if key not in self._loops:
-            loop = ClusterReconciler(key, self._tools)
-            task = asyncio.create_task(loop.run(), name=f"topology {key}")
-            task.add_done_callback(lambda _: forget_topology(str(key)))
-            self._loops[key] = (loop, task)
-        return self._loops[key][0]
+    def _begin(self, key: ObjectKey) -> None:
+        """Have a loop for this topology. One of an earlier topology of that name comes to its end before."""
+        if key in self._loops:
+            return
+        for topic in self.inventory.topics_of(key):
+            self._strays.drop(topic)
+        loop = ClusterReconciler(key, self._tools)
+        task = asyncio.create_task(loop.run(), name=f"topology {key}")
+        task.add_done_callback(lambda _: self._ended(key))
+        self._loops[key] = (loop, task)
 
-    def _end_idle(self, key: ObjectKey) -> None:
-        if key in self._loops and key not in self.inventory.topologies and not self.inventory.topics_of(key):
-            self._loops.pop(key)[1].cancel()
+    def _end(self, key: ObjectKey) -> None:
+        if key in self._loops and key not in self._ending:
+            self._ending.add(key)
+            self._loops[key][0].finish()
+
+    def _ended(self, key: ObjectKey) -> None:
+        forget_topology(str(key))
+        if key not in self._ending or not self._started:
+            return  # what ends by itself is a defect: the liveness probe tells of it
+        self._ending.discard(key)
+        del self._loops[key]
+        if key in self.inventory.topologies:
+            self._begin(key)
+        else:
+            self._strays.add(sorted(self.inventory.topics_of(key)))
 
     def relisted(self) -> None:
         """Objects were listed anew, as after an outage: what was deleted meanwhile, no watch tells."""

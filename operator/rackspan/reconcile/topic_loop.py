@@ -7,10 +7,11 @@ import logging
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from rackspan.api.conditions import COMPLIANT, READY, STALLED, ConditionStatus, find_condition, is_true
 from rackspan.api.kafkatopic import KIND
+from rackspan.api.meta import ObjectKey
 from rackspan.api.reasons import Reason
 from rackspan.metrics import QUEUE_DEPTH, RECONCILE_SECONDS, RECONCILED, count_error
 from rackspan.reconcile.access import Applicant, owner, refusal, rival
@@ -29,9 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 
     from rackspan.api.kafkatopic import KafkaTopic, KafkaTopicStatus
-    from rackspan.api.meta import ObjectKey
     from rackspan.api.racktopology import DeletionsStatus
-    from rackspan.reconcile.lookout import Lookout
     from rackspan.reconcile.ports import KafkaAdmin
     from rackspan.reconcile.scene import Scene
     from rackspan.reconcile.tools import Tools
@@ -58,25 +57,45 @@ _TURNED_AWAY = frozenset(
 """Reasons that no longer hold for a topic that a topology has admitted."""
 
 
+class Outlook(Protocol):
+    """What is known of a topology, and the client to act through; `wake` has it looked at again."""
+
+    @property
+    def scene(self) -> Scene | Failure: ...  # noqa: D102
+    @property
+    def admin(self) -> KafkaAdmin | None: ...  # noqa: D102
+    @property
+    def epoch(self) -> int: ...  # noqa: D102
+    def wake(self) -> None: ...  # noqa: D102
+
+
 class TopicLoop:
-    """Several workers may run `work` side by side; the queue keeps one object from being worked on twice at once."""
+    """Several batches may be worked on side by side; the queue keeps one object from being worked on twice at once.
+
+    `topology` is None for topics whose topology is not there; they give no series of metrics.
+    """
 
     def __init__(
-        self, topology: ObjectKey, lookout: Lookout, tools: Tools, record: Callable[[], Awaitable[None]]
+        self, topology: ObjectKey | None, lookout: Outlook, tools: Tools, record: Callable[[], Awaitable[None]]
     ) -> None:
-        self._topology = topology
+        self._name = "" if topology is None else str(topology)
         self._lookout = lookout
         self._tools = tools
         self._queue: WorkQueue[ObjectKey] = WorkQueue()
         self._suspects: dict[tuple[ObjectKey, Reason], float] = {}
         self._settled: dict[ObjectKey, int] = {}
         self._plans = Plans()
-        self._goodbye = Goodbye(topology, tools, self._refusal, record)
+        self._goodbye = Goodbye(topology or ObjectKey("", ""), tools, self._refusal, record)
 
     def add(self, keys: Iterable[ObjectKey]) -> None:
         """Look at these topics soon."""
         self._queue.add(keys)
-        QUEUE_DEPTH.labels(str(self._topology)).set(len(self._queue))
+        self._measure_queue()
+
+    def look_anew(self, key: ObjectKey) -> None:
+        """Conclude and write its status again, whatever was written last."""
+        self._settled.pop(key, None)
+        self.add([key])
 
     def drop(self, key: ObjectKey) -> None:
         """This KafkaTopic is no more."""
@@ -85,27 +104,36 @@ class TopicLoop:
         self._plans.forget(key)
         self._trust(key)
 
-    async def work(self) -> None:
-        """Take one batch and see it through; whatever goes wrong, its topics come back later."""
+    async def take(self) -> Sequence[ObjectKey]:
+        """Wait for the next batch. Its keys are nobody else's before `see_through` has ended."""
         keys = await self._queue.take(_BATCH, _LINGER_SECONDS, _PATIENCE_SECONDS)
+        self._measure_queue()
+        return keys
+
+    async def see_through(self, keys: Sequence[ObjectKey]) -> None:
+        """Work on one batch; whatever goes wrong, its topics come back later."""
         if not keys:
             return  # another worker was quicker
-        QUEUE_DEPTH.labels(str(self._topology)).set(len(self._queue))
         try:
             with RECONCILE_SECONDS.time():
                 await self._reconcile(keys)
         except FailureError as error:
-            count_error(str(self._topology), error.failure.remedy, error.failure.reason)
+            count_error(self._name, error.failure.remedy, error.failure.reason)
             self._retry(keys)
             self._lookout.wake()  # is Kafka still there?
         except Exception:
-            count_error(str(self._topology), Remedy.RETRY, Reason.UNEXPECTED_ERROR)
-            _log.exception("topology %s: unexpected error over %d topics", self._topology, len(keys))
+            count_error(self._name, Remedy.RETRY, Reason.UNEXPECTED_ERROR)
+            _log.exception("topology %s: unexpected error over %d topics", self._name, len(keys))
             self._retry(keys)
         else:
-            RECONCILED.labels(str(self._topology)).inc(len(keys))
+            if self._name:
+                RECONCILED.labels(self._name).inc(len(keys))
         finally:
             self._queue.done(keys)
+
+    def _measure_queue(self) -> None:
+        if self._name:
+            QUEUE_DEPTH.labels(self._name).set(len(self._queue))
 
     def _retry(self, keys: Iterable[ObjectKey]) -> None:
         for key in keys:
@@ -146,7 +174,7 @@ class TopicLoop:
         except Exception:
             _log.exception("KafkaTopic %s: unexpected error", topic.key)
             failure = UNEXPECTED
-        count_error(str(self._topology), failure.remedy, failure.reason)
+        count_error(self._name, failure.remedy, failure.reason)
         self._queue.retry(topic.key)
         self._settled.pop(topic.key, None)
         try:
@@ -190,14 +218,16 @@ class TopicLoop:
         if not isinstance(scene, Failure) or scene.reason == Reason.WAITING:
             return
         lost = scene.reason == Reason.TOPOLOGY_NOT_FOUND
-        told = scene if lost else Failure(Reason.TOPOLOGY_NOT_READY, f"{scene.reason}: {scene.message}", Remedy.RETRY)
+        not_ready = Failure(Reason.TOPOLOGY_NOT_READY, f"{scene.reason}: {scene.message}", Remedy.RETRY)
         chosen = [
             topic
             for topic in topics
             # Applied together, topics often arrive a moment before their topology: no reason to cry wolf.
             if (not self._is_only_suspected(topic.key, scene.reason) if lost else not _is_judged(topic))
         ]
-        await self._each(chosen, lambda topic: self._tell(topic, failed(topic, told, _now())))
+        await self._each(
+            chosen, lambda topic: self._tell(topic, failed(topic, not_found(topic) if lost else not_ready, _now()))
+        )
 
     # --- while it is -------------------------------------------------------------------------------------------------
 
@@ -326,6 +356,11 @@ class TopicLoop:
         held = [topic for topic in topics if topic.key in again and again[topic.key].step is Step.HOLD]
         await self._each(held, lambda topic: self._tell(topic, failed(topic, held_back(again[topic.key]), _now())))
         self._retry(again)
+
+
+def not_found(topic: KafkaTopic) -> Failure:
+    """That the topic's RackTopology is not there."""
+    return Failure(Reason.TOPOLOGY_NOT_FOUND, f"there is no RackTopology {topic.topology}", Remedy.SPEC)
 
 
 def _fingerprint(outcome: Outcome) -> int:

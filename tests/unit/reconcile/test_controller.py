@@ -1,0 +1,157 @@
+"""What a topology costs, and a topic without one; and what is left when either has gone."""
+
+import asyncio
+from dataclasses import dataclass
+
+import pytest
+from prometheus_client import REGISTRY
+from tests.unit.reconcile.kube_memory import MemoryCluster
+from tests.unit.reconcile.memory import MemoryKafka
+
+from rackspan.api.labels import FINALIZER
+from rackspan.reconcile import topic_loop
+from rackspan.reconcile.controller import Controller
+from rackspan.reconcile.finalizers import Finalizers
+from rackspan.reconcile.inventory import Inventory
+from rackspan.reconcile.ports import BrokerSeen, ClusterSeen, LoadSeen
+from rackspan.reconcile.scans.loop import ScanTools
+from rackspan.reconcile.scans.setup import ScanSetup
+from rackspan.reconcile.statuses import StatusWriter
+from rackspan.reconcile.tools import Tools
+
+MADE_UP = 200
+
+
+@dataclass
+class WholeKafka(MemoryKafka):
+    """A Kafka of three brokers, and the way to it."""
+
+    async def connect(self, kafka, credentials):
+        return self
+
+    async def cluster(self):
+        return ClusterSeen("kafka-1", tuple(BrokerSeen(number, "h", f"/z{number}") for number in range(3)))
+
+    async def load(self):
+        return LoadSeen({}, {}, 0)
+
+    async def default_min_insync(self, brokers):
+        return 1
+
+    async def close(self):
+        pass
+
+
+@pytest.fixture
+def kube():
+    return MemoryCluster()
+
+
+@pytest.fixture
+async def controller(kube, monkeypatch):
+    monkeypatch.setattr(topic_loop, "_SUSPICION_SECONDS", 0.01)
+    inventory = Inventory()
+    tools = Tools(inventory, kube, WholeKafka(), StatusWriter(kube), Finalizers(kube), {}, 60)
+    controller = Controller(tools, ScanTools(inventory, kube, None, ScanSetup()), 300)
+    controller.start()
+    yield controller
+    await controller.stop()
+
+
+def topic(number, topology="prod"):
+    return {
+        "metadata": {
+            "namespace": "shop",
+            "name": f"topic-{number}",
+            "uid": f"uid-{number}",
+            "generation": 1,
+            "resourceVersion": "1",
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            "finalizers": [FINALIZER],
+        },
+        "spec": {
+            "topologyRef": {"name": topology},
+            "partitions": 1,
+            "replicationFactor": 1,
+            "placement": {"assignment": [[1]]},
+        },
+    }
+
+
+TOPOLOGY = {
+    "metadata": {"namespace": "shop", "name": "prod", "uid": "rt", "generation": 1, "resourceVersion": "1"},
+    "spec": {
+        "kafka": {"bootstrapServers": "kafka:9092"},
+        "levels": [{"name": "zone"}],
+        "rackSource": "Broker",
+    },
+}
+
+
+async def until(condition):
+    async with asyncio.timeout(30):
+        while not condition():  # noqa: ASYNC110 - what is waited for gives no signal
+            await asyncio.sleep(0.01)
+
+
+def series(name):
+    return [
+        sample
+        for family in REGISTRY.collect()
+        for sample in family.samples
+        if name in sample.labels.get("topology", "")
+    ]
+
+
+def reason(kube, number):
+    found = kube.condition(f"topic-{number}", "Ready")
+    return found and found["reason"]
+
+
+async def test_made_up_topologies_cost_no_loop_and_no_series(controller, kube):
+    await asyncio.sleep(0)
+    before = len(asyncio.all_tasks())
+    for number in range(MADE_UP):
+        controller.topic_seen(topic(number, f"made-up-{number}"))
+    assert len(asyncio.all_tasks()) == before
+    await until(lambda: all(reason(kube, number) == "TopologyNotFound" for number in range(MADE_UP)))
+    assert kube.condition("topic-7", "Ready")["message"] == "there is no RackTopology shop/made-up-7"
+    assert series("made-up") == []
+    assert controller.ready()["connected"] == {}
+
+
+async def test_a_topology_that_comes_later_takes_its_topics_over(controller, kube):
+    controller.topic_seen(topic(1))
+    await until(lambda: reason(kube, 1) == "TopologyNotFound")
+    controller.topology_seen(TOPOLOGY)
+    await until(lambda: reason(kube, 1) == "InSync")
+
+
+async def test_what_a_topology_cost_ends_with_it(controller, kube):
+    await asyncio.sleep(0)
+    before = len(asyncio.all_tasks())
+    controller.topology_seen(TOPOLOGY)
+    controller.topic_seen(topic(1))
+    await until(lambda: reason(kube, 1) == "InSync")
+    assert series("shop/prod")
+    controller.topology_gone(TOPOLOGY)
+    await until(lambda: reason(kube, 1) == "TopologyNotFound")
+    await until(lambda: len(asyncio.all_tasks()) == before)
+    assert series("shop/prod") == []
+
+
+async def test_one_that_is_made_anew_begins_when_the_last_has_ended(controller, kube):
+    controller.topology_seen(TOPOLOGY)
+    controller.topology_gone(TOPOLOGY)
+    again = {**TOPOLOGY, "metadata": {**TOPOLOGY["metadata"], "uid": "rt-2", "resourceVersion": "9"}}
+    controller.topology_seen(again)
+    controller.topic_seen(topic(1))
+    await until(lambda: reason(kube, 1) == "InSync")
+
+
+async def test_a_topology_without_work_has_few_tasks(controller):
+    await asyncio.sleep(0)
+    before = len(asyncio.all_tasks())
+    controller.topology_seen(TOPOLOGY)
+    await until(lambda: controller.ready()["connected"] == {"shop/prod": True})
+    assert len(asyncio.all_tasks()) - before <= 5
