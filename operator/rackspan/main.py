@@ -22,6 +22,7 @@ from rackspan.kube.events import EventQueue
 from rackspan.kube.rest import Rest, client_of
 from rackspan.kube.scan_runs import KubeScanRuns
 from rackspan.placers import load_placers
+from rackspan.reconcile.beats import Beats
 from rackspan.reconcile.controller import Controller
 from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.finalizers import Finalizers
@@ -52,9 +53,9 @@ async def run(settings: Settings) -> None:
     access = Access(settings.kubeconfig)
     await access.load()
     rest = Rest(client_of(access))
-    events = EventQueue(rest)
-    kube = KubeCluster(rest, events, settings.namespaces)
     vitals = _Vitals()
+    events = EventQueue(rest, vitals.beats)
+    kube = KubeCluster(rest, events, settings.namespaces)
     health = HealthServer(vitals, settings.listen_host, settings.listen_port)
     await health.start()
     _log.info("metrics and probes on port %d", health.port)
@@ -73,6 +74,7 @@ class _Vitals:
     """What probes ask: the controller, or which definitions it waits for."""
 
     def __init__(self) -> None:
+        self.beats = Beats()
         self.controller: Controller | None = None
         self.missing: Collection[str] = ()
 
@@ -87,7 +89,7 @@ async def _lost(
     settings: Settings, access: Access, kube: KubeCluster, rest: Rest, vitals: _Vitals, stop: asyncio.Event
 ) -> bool:
     """Reconcile until told to stop; True where it ended because the API server does not serve our kinds any more."""
-    controller = _controller(settings, kube, rest)
+    controller = _controller(settings, kube, rest, vitals.beats)
     vitals.controller = controller
     access.begin()
     try:
@@ -109,7 +111,7 @@ async def _lost(
     return False
 
 
-def _controller(settings: Settings, kube: KubeCluster, rest: Rest) -> Controller:
+def _controller(settings: Settings, kube: KubeCluster, rest: Rest, beats: Beats) -> Controller:
     tools = Tools(
         inventory=Inventory(),
         kube=kube,
@@ -118,6 +120,7 @@ def _controller(settings: Settings, kube: KubeCluster, rest: Rest) -> Controller
         finalizers=Finalizers(kube),
         placers=load_placers(),
         resync_seconds=settings.resync_seconds,
+        beats=beats,
     )
     setup = settings.scans
     scans = ScanTools(
@@ -126,6 +129,7 @@ def _controller(settings: Settings, kube: KubeCluster, rest: Rest) -> Controller
         runs=KubeScanRuns(rest, setup.namespace) if setup.namespace else None,
         setup=setup,
         namespaces=settings.namespaces,
+        beats=beats,
     )
     return Controller(tools, scans, settings.stall_seconds)
 

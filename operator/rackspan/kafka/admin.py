@@ -30,6 +30,7 @@ from rackspan.kafka.errors import (
     why_not_connected,
 )
 from rackspan.metrics import KAFKA_SECONDS
+from rackspan.reconcile.beats import progress
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import BrokerSeen, ClusterSeen, HeldSeen, LoadSeen, TopicConfigSeen, TopicSeen
 
@@ -343,6 +344,7 @@ class ConfluentAdmin:
             raise FailureError(_given_up() if self._closed.is_set() else failure_of(error)) from error
         finally:
             KAFKA_SECONDS.labels(operation).observe(time.perf_counter() - started)
+            progress()
 
 
 class _ClientLog:

@@ -15,6 +15,7 @@ from rackspan.kube.paths import EVENTS
 from rackspan.kube.rest import ConflictError, NotFoundError, Rest
 from rackspan.kube.series import Correlator
 from rackspan.metrics import EVENTS_DROPPED
+from rackspan.reconcile.beats import Beats
 from rackspan.reconcile.failures import FailureError
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ _MESSAGE_LIMIT = 1_000
 class EventQueue:
     """A bounded queue: an Event is help for people, so it is dropped (and counted) rather than waited for."""
 
-    def __init__(self, rest: Rest) -> None:
+    def __init__(self, rest: Rest, beats: Beats | None = None) -> None:
+        self._beats = beats or Beats()
         self._rest = rest
         self._queue: asyncio.Queue[Announcement] = asyncio.Queue(_MOST_WAITING)
         self._correlator = Correlator()
@@ -45,7 +47,8 @@ class EventQueue:
         while True:
             announcement = await self._queue.get()
             try:
-                await self._post(announcement)
+                with self._beats.step("events"):
+                    await self._post(announcement)
             except (FailureError, NotFoundError, ConflictError) as error:
                 EVENTS_DROPPED.inc()
                 _log.warning("an Event could not be posted: %s", error)

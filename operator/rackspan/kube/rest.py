@@ -20,6 +20,7 @@ from rackspan.api.reasons import Reason
 from rackspan.kube.access import Access
 from rackspan.kube.paths import ApiPath, with_query
 from rackspan.metrics import KUBE_SECONDS
+from rackspan.reconcile.beats import progress
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 
 if TYPE_CHECKING:
@@ -203,6 +204,7 @@ class Rest:
             ) from error
         finally:
             KUBE_SECONDS.labels(operation).observe(time.perf_counter() - started)
+            progress()
 
 
 async def _pause(seconds: float) -> None:

@@ -13,6 +13,7 @@ from rackspan.api.reasons import Reason
 from rackspan.metrics import forget_topology
 from rackspan.reconcile.absence import Absence, told_of
 from rackspan.reconcile.announce import announcements
+from rackspan.reconcile.beats import progress
 from rackspan.reconcile.failures import Failure, FailureError
 from rackspan.reconcile.last import GoesLast
 from rackspan.reconcile.lookout import Lookout
@@ -112,8 +113,11 @@ class ClusterReconciler:
 
     async def _look(self) -> None:
         while True:
-            await self._goes_last.tend()  # before there is a scene, so before any topic is made through it
-            if await self._lookout.look():
+            with self._tools.beats.step(f"look at {self._key}"):
+                await self._goes_last.tend()  # before there is a scene, so before any topic is made through it
+                progress()
+                everything = await self._lookout.look()
+            if everything:
                 topics = self._tools.inventory.topics_of(self._key)
                 self._topics.add(sorted(topics))  # where a topic goes depends on those before it
             if self._key in self._tools.inventory.topologies:
@@ -131,16 +135,19 @@ class ClusterReconciler:
             batch.add_done_callback(lambda _: slots.release())
 
     async def _see_through(self, keys: Sequence[ObjectKey]) -> None:
-        await self._topics.see_through(keys)
+        with self._tools.beats.step(f"batch of {self._key}"):
+            await self._topics.see_through(keys)
         self._passed()
 
     async def _report(self) -> None:
         while True:
             await self._news.wait()
             self._news.clear()
-            await self._goes_last.tend()
             try:
-                await self._write_status()
+                with self._tools.beats.step(f"status of {self._key}"):
+                    await self._goes_last.tend()
+                    progress()
+                    await self._write_status()
             except FailureError:
                 self._news.set()  # the API server did not take it: again
             except Exception:

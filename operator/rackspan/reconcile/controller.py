@@ -80,7 +80,7 @@ class Controller:
         self._loops.clear()
 
     def alive(self) -> Mapping[str, object]:
-        """For the liveness probe: every loop has turned lately. Kafka being away is no reason to be restarted."""
+        """For the liveness probe: no step has stalled. Kafka being away is no reason to be restarted."""
         now = asyncio.get_running_loop().time()
         ages = {
             str(key): round(now - loop.last_pass, 1)
@@ -89,9 +89,11 @@ class Controller:
         }
         ended = [str(key) for key, (_, task) in self._loops.items() if task.done()]
         ended += [task.get_name() for task in self._tasks if task.done()]
+        stalled = self._tools.beats.stalled(self._stall_seconds)
         return {
-            "ok": not ended and all(age < self._stall_seconds for age in ages.values()),
+            "ok": not ended and not stalled,
             "secondsSinceLastPass": ages,
+            "stalled": stalled,
             "ended": ended,
         }
 
@@ -351,7 +353,8 @@ class Controller:
                 await asyncio.sleep(_RELIST_SECONDS)
                 self._relisted.clear()
             try:
-                await self.sweep()
+                with self._tools.beats.step("sweep"):
+                    await self.sweep()
             except FailureError as error:
                 _log.warning("the sweep waits for the API server: %s", error)
                 self._relisted.set()

@@ -42,6 +42,7 @@ class Strays:
         self._inventory = tools.inventory
         self._topics = TopicLoop(None, Nowhere(), tools, _nothing)
         self._found = found
+        self._beats = tools.beats
 
     def add(self, keys: Iterable[ObjectKey]) -> None:
         """These changed, or their topology went."""
@@ -60,7 +61,8 @@ class Strays:
     async def _work(self) -> None:
         while True:
             keys = await self._topics.take()
-            await self._topics.see_through(keys)
+            with self._beats.step("batch of topics without a topology"):
+                await self._topics.see_through(keys)
             for key in keys:
                 topic = self._inventory.topics.get(key)
                 if topic is not None and topic.topology in self._inventory.topologies:

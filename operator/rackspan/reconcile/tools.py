@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from rackspan.reconcile.beats import Beats
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,3 +28,4 @@ class Tools:
     finalizers: Finalizers
     placers: Mapping[str, Placer]
     resync_seconds: float
+    beats: Beats = field(default_factory=Beats)

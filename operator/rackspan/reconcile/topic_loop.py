@@ -218,16 +218,18 @@ class TopicLoop:
         if not isinstance(scene, Failure) or scene.reason == Reason.WAITING:
             return
         lost = scene.reason == Reason.TOPOLOGY_NOT_FOUND
-        not_ready = Failure(Reason.TOPOLOGY_NOT_READY, f"{scene.reason}: {scene.message}", Remedy.RETRY)
         chosen = [
             topic
             for topic in topics
             # Applied together, topics often arrive a moment before their topology: no reason to cry wolf.
             if (not self._is_only_suspected(topic.key, scene.reason) if lost else not _is_judged(topic))
         ]
-        await self._each(
-            chosen, lambda topic: self._tell(topic, failed(topic, not_found(topic) if lost else not_ready, _now()))
-        )
+        known = scene if lost else Failure(Reason.TOPOLOGY_NOT_READY, f"{scene.reason}: {scene.message}", Remedy.RETRY)
+
+        def told(topic: KafkaTopic) -> Failure:
+            return known if self._name else not_found(topic)
+
+        await self._each(chosen, lambda topic: self._tell(topic, failed(topic, told(topic), _now())))
 
     # --- while it is -------------------------------------------------------------------------------------------------
 

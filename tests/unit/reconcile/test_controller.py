@@ -149,6 +149,20 @@ async def test_one_that_is_made_anew_begins_when_the_last_has_ended(controller, 
     await until(lambda: reason(kube, 1) == "InSync")
 
 
+async def test_a_first_look_that_never_ends_is_told_to_the_liveness_probe(controller, monkeypatch):
+    """Nor does it help that other topologies get on."""
+    clock = [0.0]
+    monkeypatch.setattr(controller._tools.beats, "_clock", lambda: clock[0])
+    wedged = asyncio.Event()
+    monkeypatch.setattr(WholeKafka, "cluster", lambda _: wedged.wait())
+    controller.topology_seen(TOPOLOGY)
+    await until(lambda: "look at shop/prod" in controller._tools.beats.stalled(0))
+    assert controller.alive()["ok"]
+    clock[0] += 301
+    assert controller.alive()["ok"] is False
+    assert list(controller.alive()["stalled"]) == ["look at shop/prod"]
+
+
 async def test_a_topology_without_work_has_few_tasks(controller):
     await asyncio.sleep(0)
     before = len(asyncio.all_tasks())

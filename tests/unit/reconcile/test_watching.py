@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from rackspan.api.meta import ObjectKey
+from rackspan.reconcile.beats import Beats
 from rackspan.reconcile.controller import Controller
 from rackspan.reconcile.identities import key_of
 from rackspan.reconcile.inventory import Inventory
@@ -44,8 +45,11 @@ class Silent:
 class Quiet(Controller):
     """Routes, and keeps what it is told; reconciles nothing."""
 
-    def _loop(self, key):
-        return Silent()
+    def _begin(self, key):
+        self._loops.setdefault(key, (Silent(), None))
+
+    def _end(self, key):
+        self._loops.pop(key, None)
 
 
 class ApiServer:
@@ -115,7 +119,9 @@ class Watching(RuleBasedStateMachine):
 
     def start(self):
         self.inventory = Inventory()
-        tools = SimpleNamespace(inventory=self.inventory, kube=self.server)  # all that routing and sweeping need
+        tools = SimpleNamespace(
+            inventory=self.inventory, kube=self.server, finalizers=None, beats=Beats()
+        )  # all that routing and sweeping need
         self.controller = Quiet(tools, ScanTools(self.inventory, self.server, None, ScanSetup()), 300)
 
     @rule(kind=kinds, name=names, anew=st.booleans())

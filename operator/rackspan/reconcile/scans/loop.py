@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from rackspan.api import kafkatopic, racktopology
 from rackspan.api.labels import SCAN_NOW
 from rackspan.api.racktopology import ComplianceScanSpec, ScanEngine, ScansStatus, ScanState
 from rackspan.api.reasons import Reason
+from rackspan.reconcile.beats import Beats
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import ObjectRef
 from rackspan.reconcile.scans.bodies import scan_body
@@ -59,6 +60,7 @@ class ScanTools:
     namespaces: tuple[str, ...] = ()
     """Those that are watched; empty for all. Scans of topologies elsewhere are another operator's."""
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    beats: Beats = field(default_factory=Beats)
 
 
 class ScanLoop:
@@ -94,7 +96,8 @@ class ScanLoop:
 
     async def _turn_safely(self) -> float:
         try:
-            return await self.turn()
+            with self._tools.beats.step("scans"):
+                return await self.turn()
         except FailureError as error:
             metrics.count_error("", error.failure.remedy, error.failure.reason)
             _log.warning("scans: %s", error)
