@@ -4,10 +4,13 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from tests.unit.core.clusters import cluster
 
-from rackspan.core.placement import MissingRackError
+from rackspan.core.placement import ClusterView, MissingRackError, PlacementSpec
+from rackspan.core.placement.engine.replicas import Replicas
+from rackspan.core.placement.multilevel import MultiLevel
 from rackspan.core.planning import Problem, Request, Wish, plan, rebalance
 from rackspan.core.snapshot import KnownBroker, table, tree_of
 
@@ -42,6 +45,22 @@ def test_a_drained_broker_is_replaced_in_its_own_data_centre_and_its_leader_by_o
 def test_a_leader_that_goes_is_followed_by_a_replica_that_is_there_already(name):
     made = plan(Request(tree_of(SIX, drained={0}), topics(**{name: [(0, 1, 2), (0, 1, 2)]})))
     assert {change.replicas[0] for change in made.changes} == {1, 2}
+
+
+def test_a_third_of_a_fleet_is_drained_without_a_search_for_every_replica(monkeypatch):
+    racks = [f"/d{at % 3}/z{at // 3 % 4}/r{at // 12 % 5}" for at in range(300)]
+    known = [KnownBroker(broker, rack) for broker, rack in enumerate(racks)]
+    rows = MultiLevel().place(PlacementSpec(2_000, 3), ClusterView(tree_of(known))).partitions
+    drained = set(np.random.default_rng(1).choice(300, 90, replace=False).tolist())
+    searched, looked = [], Replicas.handovers
+    monkeypatch.setattr(Replicas, "handovers", lambda *args: searched.append(1) or looked(*args))
+    made = plan(Request(tree_of(known, drained=drained), topics(a=list(map(tuple, rows)))))
+    assert made.moves == made.lower_bound
+    assert len(searched) < 30
+    held = np.bincount(np.array([changed(made).get(("a", at), row) for at, row in enumerate(rows)]).ravel())
+    for centre in range(3):
+        left = [held[broker] for broker in range(centre, 300, 3) if broker not in drained]
+        assert max(left) - min(left) <= 1
 
 
 def test_a_broker_that_is_gone_for_good_is_replaced():
