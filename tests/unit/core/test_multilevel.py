@@ -3,7 +3,7 @@
 import subprocess
 import sys
 from collections import Counter
-from itertools import combinations
+from itertools import combinations, product
 from time import perf_counter
 
 import numpy as np
@@ -21,10 +21,11 @@ from rackspan.core.placement import (
     seed_for,
 )
 from rackspan.core.placement.multilevel import MultiLevel
+from rackspan.core.topology import domain_name
 
 
-def place(tree, partitions, size, replicas=None, leaders=None, **wishes):
-    spec = PlacementSpec(partitions, size, **wishes)
+def place(tree, partitions, size, replicas=None, leaders=None, preferred=(), **wishes):
+    spec = PlacementSpec(partitions, size, leaders=preferred, **wishes)
     return MultiLevel().place(spec, ClusterView(tree, replicas or {}, leaders or {}))
 
 
@@ -97,6 +98,18 @@ def test_preferred_domains_lead_and_share_it_evenly():
     both = MultiLevel().place(PlacementSpec(24, 2, leaders=(("00",), ("01", "10"))), ClusterView(tree))
     assert led(both) == dict.fromkeys(range(6), 4)
     assert judge(tree, both).compliant
+
+
+def test_leaders_are_even_inside_a_preferred_domain_of_any_regular_cluster():
+    uneven = {}
+    for shape in [*product((2, 3, 4), (1, 2, 3, 4, 5)), *product((2, 3), (2, 3), (1, 2, 3))]:
+        tree = grid("dc rack" if len(shape) > 2 else "rack", *shape)
+        for size in range(1, min(len(tree), 7) + 1):
+            for path in {level.paths[0] for level in tree.nodes[1:-1]}:
+                counts = led(place(tree, 600, size, preferred=(path,), seed=1))
+                if spread_of(counts, tree.matches(domain_name(path))) > 1:
+                    uneven[shape, size, path] = counts
+    assert uneven == {}
 
 
 def test_excluded_drained_and_offline_brokers_get_nothing():
