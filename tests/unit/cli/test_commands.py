@@ -248,7 +248,7 @@ def test_bytes_are_unknown_where_no_size_is(rackspan, snapshot):
         (
             {0: "/dc1/r1", 1: "/dc2/r1", 2: "/dc2/r2"},
             ["--partitions", 4, "--replication-factor", 3, "--placer", "Rings", "--start-index", 0],
-            "0,1,2 1,0,2 1,0,2 0,1,2",
+            "0,1,2 1,2,0 2,0,1 0,1,2",
         ),
     ],
     ids=["KIP-36 six brokers", "KIP-36 three brokers", "the article", "KIP-879 repaired"],

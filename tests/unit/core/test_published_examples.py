@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from tests.unit.core.clusters import cluster
+from tests.unit.core.clusters import cluster, grid
 
 from rackspan.core.compliance import judge
 from rackspan.core.durability import Durability, min_insync
@@ -67,7 +67,7 @@ def test_kip_879_three_data_centres_never_share_a_partition(placer):
 def test_kip_879_repaired_no_broker_is_listed_twice_in_an_uneven_tree():
     tree = cluster("dc rack", {0: "/dc1/r1", 1: "/dc2/r1", 2: "/dc2/r2"})
     placement = Rings().place(PlacementSpec(4, 3, start_index=0), ClusterView(tree))
-    assert printed(placement) == "0,1,2 1,0,2 1,0,2 0,1,2"
+    assert printed(placement) == "0,1,2 1,2,0 2,0,1 0,1,2"
 
 
 @pytest.mark.parametrize("brokers", [1, 2, 3, 4])
@@ -75,6 +75,15 @@ def test_kip_879_repaired_all_brokers_lead(brokers):
     racks = {broker: f"/dc{broker % 3}/r{broker // 3}" for broker in range(3 * brokers)}
     placement = Rings().place(PlacementSpec(36 * brokers, 3), ClusterView(cluster("dc rack", racks)))
     assert set(Counter(row[0] for row in placement.partitions)) == set(racks)
+
+
+@pytest.mark.parametrize("widths", [(1, 3), (1, 3, 1), (2, 2, 2), (2, 2, 1), (3, 2, 1, 1), (3, 1, 3, 1)])
+@pytest.mark.parametrize("size", [1, 2, 3, 4])
+def test_kip_879_repaired_leaders_are_even_at_every_level(widths, size):
+    tree = grid(" ".join(f"level-{step}" for step in range(len(widths) - 1)), *widths)
+    size = min(size, len(tree))
+    placement = Rings().place(PlacementSpec(10 * len(tree), size, seed=3), ClusterView(tree))
+    assert Counter(row[0] for row in placement.partitions) == dict.fromkeys(range(len(tree)), 10)
 
 
 @pytest.mark.parametrize(("size", "expected"), [(3, 2), (4, 3)])

@@ -16,27 +16,24 @@ KIP-879 in four steps:
 3. The ring moves on by one each time it was asked.
 4. A broker that is asked takes the replica.
 
-Taken literally this goes wrong three times:
+Taken literally this goes wrong twice:
 
-- When RF is a multiple of the number of children of the root, each partition turns the root's ring by whole turns, so
-  every leader is in the same data centre. Repair: each partition starts its turn of the root one child further on.
+- A ring that is asked as often for each partition as it has children, or a multiple of that, turns by whole turns, and
+  every leader is below the same child; so it goes at any level. Repair: of the replicas of a partition, in the order in
+  which the rings gave them, the one whose broker leads fewest leads, the first of those; the others follow in turn.
 - In an uneven tree a small domain is asked twice for one partition and names the same broker twice. Repair: a ring
   passes over children whose brokers all have a replica of this partition.
-- With the first repair, the root and the rings below can move in step: three data centres of three brokers, RF 3, and
-  each data centre would only ever lead with one of its brokers. Repair: each time the root and its largest child are
-  both back where they began, the root starts one child further on once more.
 
     /dc1/r1: 0   /dc2/r1: 1   /dc2/r2: 2, RF 3             literally   repaired
     partition 0                                              0 1 0      0 1 2
-    partition 1                                              2 0 1      1 0 2
+    partition 1                                              2 0 1      1 2 0
 
 With the second repair the rings deal each partition by a fair split, since a turn gives one replica to each child that
-has a broker free. They do not balance brokers over uneven domains, do not see what lies on brokers already, and
-give leaders to domains, not to brokers, in equal shares.
+has a broker free. They do not balance brokers over uneven domains, and do not see what lies on brokers already. A
+choice of leader is not taken back, so that leaders are nearly, not always quite, as even as they could be.
 """
 
 from itertools import islice
-from math import lcm
 
 import numpy as np
 
@@ -60,7 +57,7 @@ class Rings:
         tree = usable(checked)
         refuse_too_few(len(tree), spec.replication_factor)
         rings = _Rings(tree, spec)
-        rows = (rings.place(partition, spec.replication_factor) for partition in range(spec.partitions))
+        rows = (rings.place(spec.replication_factor) for _ in range(spec.partitions))
         return Placement([*spec.current, *islice(rows, len(spec.current), None)])
 
 
@@ -79,15 +76,15 @@ class _Rings:
             first = drawn if spec.start_index is None else [spec.start_index] * len(rings)
             self._rings.append(rings)
             self._points.append([at % len(ring) for at, ring in zip(first, rings, strict=True)])
-        self._start = self._points[0][0]
-        self._round = lcm(len(self._rings[0][0]), max(self._room[1]))
+        self._led = dict.fromkeys(self._ids, 0)
 
-    def place(self, partition: int, size: int) -> tuple[int, ...]:
+    def place(self, size: int) -> tuple[int, ...]:
         """Replicas of the next partition."""
-        moved_on = partition + partition // self._round  # the first and the third repair
-        self._points[0][0] = (self._start + moved_on) % len(self._rings[0][0])
         taken: list[dict[int, int]] = [{} for _ in self._room]
-        return tuple(self._ids[self._ask(taken)] for _ in range(size))
+        asked = [self._ids[self._ask(taken)] for _ in range(size)]
+        leader = min(range(size), key=lambda at: self._led[asked[at]])  # the first repair
+        self._led[asked[leader]] += 1
+        return (*asked[leader:], *asked[:leader])
 
     def _ask(self, taken: list[dict[int, int]]) -> int:
         domain = 0
