@@ -59,6 +59,9 @@ DRAIN_REPLICAS_LEFT = Gauge(
 DELETIONS_HELD = Gauge(
     "rackspan_deletions_held", "Topics whose deletion waits for a person to confirm it", ["topology"]
 )
+PLACERS_LEFT_BEHIND = Gauge(
+    "rackspan_placers_left_behind", "Calls of placers that are not built in whose time is over and that have not ended"
+)
 QUEUE_DEPTH = Gauge("rackspan_queue_depth", "KafkaTopic objects waiting to be reconciled", ["topology"])
 BATCH_TOPICS = Histogram(
     "rackspan_batch_topics",

@@ -59,6 +59,7 @@ class Reason(StrEnum):
     INVALID_ANNOTATION = "InvalidAnnotation"  # An annotation says nothing that is understood, or has no effect there.
     UNKNOWN_PLACER = "UnknownPlacer"  # No placer of that name is installed.
     PLACER_FAILED = "PlacerFailed"  # The placer has a defect, which the message quotes.
+    TOO_LARGE = "TooLarge"  # Too many replicas to compute with: neither placed nor judged.
     UNKNOWN_LEVEL = "UnknownLevel"  # The topology has no level of that name.
     UNKNOWN_BROKER = "UnknownBroker"  # The cluster has no broker of that id.
     INFEASIBLE = "Infeasible"  # The brokers that there are cannot hold it as asked.
@@ -105,4 +106,5 @@ class Reason(StrEnum):
     API_SERVER_UNREACHABLE = "ApiServerUnreachable"  # The Kubernetes API does not take a request now.
     API_SERVER_REFUSED = "ApiServerRefused"  # The Kubernetes API takes a request for wrong; the message quotes why.
     NOT_AUTHORIZED = "NotAuthorized"  # Kafka's ACLs do not let the operator do it.
+    PLACER_TIMED_OUT = "PlacerTimedOut"  # A placer that is not built in takes too long. Retried with back-off.
     UNEXPECTED_ERROR = "UnexpectedError"  # A defect of the operator. Its log has more.

@@ -11,6 +11,7 @@ from rackspan.api.reasons import Reason
 from rackspan.core.words import plural
 from rackspan.reconcile.access import adoption_refused, internal, may_adopt
 from rackspan.reconcile.batches import MAX_PARTITIONS_AT_ONCE
+from rackspan.reconcile.budget import too_large
 from rackspan.reconcile.configs import differing
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.placing import place, wanted_config
@@ -59,6 +60,9 @@ def decide(topic: KafkaTopic, seen: TopicSeen | None, own: Mapping[str, str], sc
     other = foreign(topic, seen, scene)
     if other is not None:
         return Decision(foreign=other)
+    large = too_large(topic, seen, scene)
+    if large is not None:
+        return Decision(problem=large)
     if seen is None:
         return _creation(topic, scene)
     grow, grow_problem = _growth(topic, seen, scene)

@@ -48,21 +48,22 @@ _LAG_SECONDS = 0.5
 class Goodbye:
     """The objects of one topology that are being deleted, a batch at a time.
 
-    `refusal` tells why an object is not let near its topic, if it is not; `record` writes the RackTopology's status.
+    `refusals` gives what tells why an object is not let near its topic, if it is not; `record` writes the
+    RackTopology's status.
     """
 
     def __init__(
         self,
         topology: ObjectKey,
         tools: Tools,
-        refusal: Callable[[KafkaTopic], Failure | None],
+        refusals: Callable[[], Callable[[KafkaTopic], Failure | None]],
         record: Callable[[], Awaitable[None]],
     ) -> None:
         self._topology = topology
         self._inventory = tools.inventory
         self._kube = tools.kube
         self._finalizers = tools.finalizers
-        self._refusal = refusal
+        self._refusals = refusals
         self._record = record
         self._gate = Gate()
         self._around = Terminating()
@@ -78,14 +79,16 @@ class Goodbye:
     def users(self) -> Collection[KafkaTopic]:
         """The objects that would take their topics along, and that are let near them."""
         found = (self._inventory.topics[key] for key in self._inventory.topics_of(self._topology))
-        return [topic for topic in found if takes_topic_along(topic) and self._refusal(topic) is None]
+        refusal = self._refusals()
+        return [topic for topic in found if takes_topic_along(topic) and refusal(topic) is None]
 
     async def let_go(
         self, leaving: Sequence[KafkaTopic], scene: Scene | Failure, admin: KafkaAdmin | None
     ) -> Mapping[ObjectKey, Farewell]:
         """Delete and release; what has to be tried again, with the reason why."""
         ours = [topic for topic in leaving if has_finalizer(topic.meta)]  # nothing else depends on us
-        words = {topic.key: known for topic in ours if (known := retained(topic, self._refusal(topic))) is not None}
+        refusal = self._refusals()
+        words = {topic.key: known for topic in ours if (known := retained(topic, refusal(topic))) is not None}
         words |= await self._guard([topic for topic in ours if topic.key not in words])
         words |= await self._ask_kafka([topic for topic in ours if topic.key not in words], scene, admin)
         now = datetime.now(UTC)
@@ -116,10 +119,10 @@ class Goodbye:
         return words | self._held(topics, topology)
 
     def _held(self, topics: Iterable[KafkaTopic], topology: RackTopology) -> dict[ObjectKey, Farewell]:
-        gate, words = self._gate, {}
+        gate, refusal, words = self._gate, self._refusals(), {}
         for topic in topics:
             now = self._inventory.topics.get(topic.key)
-            if now is None or not self._is_still(topic, now):
+            if now is None or not _is_still(topic, now, refusal(now)):
                 words[topic.key] = Farewell(Step.AGAIN, "the object changed while it was being let go")
                 continue
             confirmed, waits = gate.is_confirmed(now), now.key in gate.waiting
@@ -128,27 +131,18 @@ class Goodbye:
                 words[topic.key] = known
         return words
 
-    def _is_still(self, topic: KafkaTopic, now: KafkaTopic) -> bool:
-        """Whether the object, as it is known now, still asks for what the gate judged: it may say Retain by now."""
-        return (
-            now.meta.uid == topic.meta.uid
-            and now.meta.is_deleting
-            and now.status.topic_id == topic.status.topic_id
-            and takes_topic_along(now)
-            and self._refusal(now) is None
-        )
-
     def _look_around(self, topology: RackTopology) -> None:
         """Let the gate see all objects that would take their topics along, not only those of a batch."""
         found = [self._inventory.topics[key] for key in self._inventory.topics_of(self._topology)]
         # A namespace that ends has objects that are being deleted. One without may be another one of that name.
         ends = {topic.meta.namespace for topic in found if topic.meta.is_deleting} & self._around.namespaces.keys()
+        refusal = self._refusals()
         topics = [
             topic
             for topic in found
             if (topic.meta.is_deleting or topic.meta.namespace in ends)
             and takes_topic_along(topic)
-            and self._refusal(topic) is None
+            and refusal(topic) is None
         ]
         self._gate.remember(topology.status.deletions)
         self._gate.review(
@@ -238,6 +232,17 @@ class Goodbye:
         reason = "Deleted" if words.step is Step.DELETE else "Released"
         self._kube.announce(Announcement(about, reason, words.message))
         return None
+
+
+def _is_still(topic: KafkaTopic, now: KafkaTopic, refusal: Failure | None) -> bool:
+    """Whether the object, as it is known now, still asks for what the gate judged: it may say Retain by now."""
+    return (
+        now.meta.uid == topic.meta.uid
+        and now.meta.is_deleting
+        and now.status.topic_id == topic.status.topic_id
+        and takes_topic_along(now)
+        and refusal is None
+    )
 
 
 def held_back(words: Farewell) -> Failure:

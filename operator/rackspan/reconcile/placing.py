@@ -37,6 +37,15 @@ def placer_name(spec: KafkaTopicSpec, scene: Scene) -> str:
     return spec.placement.placer or scene.spec.defaults.placer
 
 
+def guest(spec: KafkaTopicSpec, have: int, scene: Scene) -> str | None:
+    """The placer that has to be asked where that is not a built-in one; there are `have` partitions already."""
+    if spec.placement.assignment or spec.partitions <= have:
+        return None
+    name = placer_name(spec, scene)
+    placer = scene.placers.get(name)
+    return None if placer is None or type(placer).__module__.startswith("rackspan.") else name
+
+
 def place(name: str, spec: KafkaTopicSpec, partitions: int, current: Assignment, scene: Scene) -> Assignment | None:
     """Replica lists of all `partitions`, keeping `current`; None where the placer defers to Kafka.
 

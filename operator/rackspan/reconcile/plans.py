@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rackspan.core.placement import MissingRackError
@@ -18,6 +19,7 @@ from rackspan.core.snapshot import table
 from rackspan.core.topology import parse_rack
 from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.placing import spreads
+from rackspan.reconcile.thinking import plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -52,14 +54,11 @@ class Plans:
     async def of(self, seen: Sequence[tuple[KafkaTopic, TopicSeen]], scene: Scene) -> Mapping[ObjectKey, TopicPlan]:
         """Plans for topics as Kafka holds them, empty where nothing is to be done; none where that cannot be said."""
         async with self._turn:
-            wanted = {
-                topic.key: basis for topic, found in seen if (basis := _basis_safely(topic, found, scene)) is not None
-            }
-            anew = [topic for topic, _ in seen if topic.key in wanted and not self._holds(topic.key, wanted[topic.key])]
+            wanted, anew = await plan(partial(self._looked_through, seen, scene))
             if anew:
                 for topic in anew:
                     self.forget(topic.key)
-                made = await asyncio.to_thread(_made_safely, anew, wanted, scene, self._pending(scene))
+                made = await plan(partial(_made_safely, anew, wanted, scene, self._pending(scene)))
                 for topic in anew:
                     if topic.topic_name in made:
                         self._known[topic.key] = wanted[topic.key], made[topic.topic_name]
@@ -69,13 +68,23 @@ class Plans:
         """This KafkaTopic is no more, or is something else now."""
         self._known.pop(key, None)
 
+    def _looked_through(
+        self, seen: Sequence[tuple[KafkaTopic, TopicSeen]], scene: Scene
+    ) -> tuple[Mapping[ObjectKey, _Basis], Sequence[KafkaTopic]]:
+        """What plans would be made from now, and the topics that need one."""
+        wanted = {
+            topic.key: basis for topic, found in seen if (basis := _basis_safely(topic, found, scene)) is not None
+        }
+        anew = [topic for topic, _ in seen if topic.key in wanted and not self._holds(topic.key, wanted[topic.key])]
+        return wanted, anew
+
     def _holds(self, key: ObjectKey, basis: _Basis) -> bool:
         known = self._known.get(key)
         return known is not None and known[0] == basis
 
     def _pending(self, scene: Scene) -> list[TopicPlan]:
         """Plans that wait. Those made for other brokers, or brokers elsewhere, will be made anew."""
-        return [plan for basis, plan in self._known.values() if not plan.empty and basis.tree == scene.racks.tree]
+        return [made for basis, made in self._known.values() if not made.empty and basis.tree == scene.racks.tree]
 
 
 def request_of(seen: Sequence[tuple[KafkaTopic, TopicSeen]], scene: Scene) -> tuple[Request, Sequence[KafkaTopic]]:
@@ -148,8 +157,8 @@ def _request(
         for number, row in enumerate(wanted[topic.key].replicas)
     ]
     replicas, leaders = Counter(scene.load.replicas), Counter(scene.load.leaders)
-    for plan in pending:
-        for change in plan.changes:
+    for waiting in pending:
+        for change in waiting.changes:
             replicas.update(change.replicas)
             replicas.subtract(change.before)
             leaders.update(change.replicas[:1])

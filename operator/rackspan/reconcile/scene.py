@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from rackspan.reconcile.ports import LoadSeen
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -12,7 +15,6 @@ if TYPE_CHECKING:
     from rackspan.api.meta import ObjectKey
     from rackspan.api.racktopology import RackTopologySpec
     from rackspan.core.placement import Placer
-    from rackspan.reconcile.ports import LoadSeen
     from rackspan.reconcile.racks import RackView
 
 
@@ -22,11 +24,17 @@ class BrokerLoad:
     def __init__(self, seen: LoadSeen) -> None:
         self.replicas: Counter[int] = Counter(seen.replicas)
         self.leaders: Counter[int] = Counter(seen.leaders)
+        self.turn = asyncio.Lock()
+        """Held while placements are computed from this load, so that those after them see what they add."""
 
     @property
     def holders(self) -> Collection[int]:
         """Brokers with replicas."""
         return {broker for broker, count in self.replicas.items() if count}
+
+    def copy(self) -> BrokerLoad:
+        """The same load by itself, to compute with in a thread."""
+        return BrokerLoad(LoadSeen(self.replicas, self.leaders, 0))
 
     def add(self, assignment: Iterable[Sequence[int]]) -> None:
         """Count partitions that are about to be created, so that the next topic goes where less lies."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rackspan.reconcile.beats import Beats
+from rackspan.reconcile.thinking import Guests
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,3 +30,4 @@ class Tools:
     placers: Mapping[str, Placer]
     resync_seconds: float
     beats: Beats = field(default_factory=Beats)
+    guests: Guests = field(default_factory=Guests)

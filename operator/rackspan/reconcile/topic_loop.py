@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -16,18 +16,22 @@ from rackspan.api.reasons import Reason
 from rackspan.metrics import QUEUE_DEPTH, RECONCILE_SECONDS, RECONCILED, count_error
 from rackspan.reconcile.access import Applicant, owner, refusal, rival
 from rackspan.reconcile.announce import announcements
+from rackspan.reconcile.batches import batches
+from rackspan.reconcile.budget import PORTION, cost, too_large
 from rackspan.reconcile.decision import Decision, has_to_claim
 from rackspan.reconcile.deletion import Step, finalizers_for
 from rackspan.reconcile.failures import UNEXPECTED, Failure, FailureError, Remedy
 from rackspan.reconcile.goodbye import Goodbye, held_back
+from rackspan.reconcile.placing import guest
 from rackspan.reconcile.plans import Plans
 from rackspan.reconcile.ports import ObjectRef
 from rackspan.reconcile.queue import WorkQueue
+from rackspan.reconcile.thinking import think
 from rackspan.reconcile.verdict import conclude, failed
 from rackspan.reconcile.worker import reconcile_topics
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
     from rackspan.api.kafkatopic import KafkaTopic, KafkaTopicStatus
     from rackspan.api.racktopology import DeletionsStatus
@@ -55,6 +59,14 @@ _TURNED_AWAY = frozenset(
     }
 )
 """Reasons that no longer hold for a topic that a topology has admitted."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Concluded:
+    """The status to write, None where the last one still holds, or why there is none."""
+
+    fingerprint: int
+    status: KafkaTopicStatus | Exception | None
 
 
 class Outlook(Protocol):
@@ -85,7 +97,7 @@ class TopicLoop:
         self._suspects: dict[tuple[ObjectKey, Reason], float] = {}
         self._settled: dict[ObjectKey, int] = {}
         self._plans = Plans()
-        self._goodbye = Goodbye(topology or ObjectKey("", ""), tools, self._refusal, record)
+        self._goodbye = Goodbye(topology or ObjectKey("", ""), tools, self._refusals, record)
 
     def add(self, keys: Iterable[ObjectKey]) -> None:
         """Look at these topics soon."""
@@ -145,7 +157,8 @@ class TopicLoop:
         leaving = [topic for topic in topics if topic.meta.is_deleting]
         staying = [topic for topic in topics if not topic.meta.is_deleting]
         await self._let_go(leaving)
-        refusals = {topic.key: failure for topic in staying if (failure := self._refusal(topic)) is not None}
+        refusal_of = self._refusals()
+        refusals = {topic.key: failure for topic in staying if (failure := refusal_of(topic)) is not None}
         for key in refusals:
             self._settled.pop(key, None)  # should it be admitted again, its status has to be concluded anew
         refused = [topic for topic in staying if topic.key in refusals]
@@ -183,11 +196,26 @@ class TopicLoop:
             _log.exception("KafkaTopic %s: unexpected error over its status", topic.key)
         return None
 
-    def _refusal(self, topic: KafkaTopic) -> Failure | None:
-        applicant = self._applicant(topic)
-        if applicant is None:
-            return None  # the scene says that there is no topology
-        return refusal(applicant) or self._too_late(topic) or rival(topic, self._owner(topic))
+    def _refusals(self) -> Callable[[KafkaTopic], Failure | None]:
+        """What tells why a topic is not looked after, as things are now: to be used before anything changes.
+
+        Who decides about a Kafka topic is found once, however many objects there are for it.
+        """
+        owners: dict[tuple[ObjectKey, str], KafkaTopic | None] = {}
+
+        def refused(topic: KafkaTopic) -> Failure | None:
+            applicant = self._applicant(topic)
+            if applicant is None:
+                return None  # the scene says that there is no topology
+            known = refusal(applicant) or self._too_late(topic)
+            if known is not None:
+                return known
+            about = topic.topology, topic.topic_name
+            if about not in owners:
+                owners[about] = self._owner(topic)
+            return rival(topic, owners[about])
+
+        return refused
 
     def _too_late(self, topic: KafkaTopic) -> Failure | None:
         """A topology that goes lets nothing new hold it up."""
@@ -235,13 +263,34 @@ class TopicLoop:
 
     async def _bring_to_spec(self, topics: Sequence[KafkaTopic], scene: Scene, admin: KafkaAdmin, epoch: int) -> None:
         ready = await self._each(topics, self._with_finalizer)
-        topics = [topic for topic in ready if topic is not None]
-        outcomes = await reconcile_topics(topics, scene, admin, partial(self._claim, scene))
+        with_guest: list[KafkaTopic] = []
+        others: list[KafkaTopic] = []
+        for topic in filter(None, ready):
+            asks = guest(topic.spec, topic.status.partitions or 0, scene) is not None
+            (with_guest if asks else others).append(topic)
+        ends = await asyncio.gather(
+            *(self._pass(some, scene, admin, epoch) for some in (others, with_guest) if some), return_exceptions=True
+        )
+        for error in filter(None, ends):
+            raise error
+
+    async def _pass(self, topics: Sequence[KafkaTopic], scene: Scene, admin: KafkaAdmin, epoch: int) -> None:
+        outcomes = await reconcile_topics(topics, scene, admin, partial(self._claim, scene), self._tools.guests)
         await self._plan(outcomes, scene)
+        concluded = await self._conclude(outcomes, scene, epoch)
         by_key = {outcome.topic.key: outcome for outcome in outcomes}
         await self._each(
-            [outcome.topic for outcome in outcomes], lambda topic: self._close(by_key[topic.key], scene, epoch)
+            [outcome.topic for outcome in outcomes],
+            lambda topic: self._close(by_key[topic.key], concluded[topic.key]),
         )
+
+    async def _conclude(self, outcomes: Sequence[Outcome], scene: Scene, epoch: int) -> Mapping[ObjectKey, _Concluded]:
+        """The statuses, computed off the event loop, a portion at a time so that other topologies get their turn."""
+        found: dict[ObjectKey, _Concluded] = {}
+        for some in batches(outcomes, lambda outcome: cost(outcome.topic, outcome.seen, scene), PORTION):
+            settled = {outcome.topic.key: self._settled.get(outcome.topic.key) for outcome in some}
+            found |= await think(partial(_all_concluded, some, scene, epoch, settled))
+        return found
 
     async def _claim(self, scene: Scene, outcomes: Sequence[Outcome]) -> None:
         """Record which topics are about to be made, wherever it would matter after a crash whose they are."""
@@ -267,7 +316,9 @@ class TopicLoop:
 
     async def _plan(self, outcomes: Sequence[Outcome], scene: Scene) -> None:
         seen = [
-            (outcome.topic, outcome.seen) for outcome in outcomes if outcome.seen is not None and not outcome.guarded
+            (outcome.topic, outcome.seen)
+            for outcome in outcomes
+            if outcome.seen is not None and not outcome.guarded and not too_large(outcome.topic, outcome.seen, scene)
         ]
         plans = await self._plans.of(seen, scene)
         for outcome in outcomes:
@@ -284,7 +335,7 @@ class TopicLoop:
         known = self._tools.inventory.put_answer(written)
         return known if known is not None and not known.meta.is_deleting else None
 
-    async def _close(self, outcome: Outcome, scene: Scene, epoch: int) -> None:
+    async def _close(self, outcome: Outcome, concluded: _Concluded) -> None:
         """Status, Events and, where something is still to come, the next time."""
         topic, problem = outcome.topic, outcome.problem
         if (
@@ -298,10 +349,11 @@ class TopicLoop:
         if outcome.is_half_seen and outcome.decision.idle and not outcome.failures:
             self._queue.retry(topic.key)  # the last status, if there is one, is better than half of one
             return
-        fingerprint = hash((epoch, _fingerprint(outcome)))
-        if self._settled.get(topic.key) == fingerprint and outcome.decision.idle:
+        if isinstance(concluded.status, Exception):
+            raise concluded.status
+        if concluded.status is None:
             return
-        if not await self._tell(topic, conclude(outcome, scene, _now()), outcome):
+        if not await self._tell(topic, concluded.status, outcome):
             return
         if (problem is not None and problem.remedy is not Remedy.SPEC) or not outcome.settled:
             self._queue.retry(topic.key)
@@ -309,7 +361,7 @@ class TopicLoop:
             self._queue.add_after(topic.key, 0)
         else:
             self._queue.forget(topic.key)
-            self._settled[topic.key] = fingerprint
+            self._settled[topic.key] = concluded.fingerprint
 
     def _trust(self, key: ObjectKey) -> None:
         for reason in (Reason.TOPOLOGY_NOT_FOUND, Reason.TOPIC_VANISHED):
@@ -363,6 +415,23 @@ class TopicLoop:
 def not_found(topic: KafkaTopic) -> Failure:
     """That the topic's RackTopology is not there."""
     return Failure(Reason.TOPOLOGY_NOT_FOUND, f"there is no RackTopology {topic.topology}", Remedy.SPEC)
+
+
+def _all_concluded(
+    outcomes: Iterable[Outcome], scene: Scene, epoch: int, settled: Mapping[ObjectKey, int | None]
+) -> dict[ObjectKey, _Concluded]:
+    """A defect over one topic is told with that one alone."""
+    return {outcome.topic.key: _concluded(outcome, scene, epoch, settled[outcome.topic.key]) for outcome in outcomes}
+
+
+def _concluded(outcome: Outcome, scene: Scene, epoch: int, settled: int | None) -> _Concluded:
+    try:
+        fingerprint = hash((epoch, _fingerprint(outcome)))
+        if settled == fingerprint and outcome.decision.idle:
+            return _Concluded(fingerprint, None)
+        return _Concluded(fingerprint, conclude(outcome, scene, _now()))
+    except Exception as error:  # it is told where the status would be written
+        return _Concluded(0, error)
 
 
 def _fingerprint(outcome: Outcome) -> int:

@@ -36,6 +36,7 @@ from rackspan.api.reasons import Reason
 from rackspan.core import compliance as core
 from rackspan.core.topology import RackPath, domain_name
 from rackspan.core.words import be, every, plural
+from rackspan.reconcile.budget import too_large
 from rackspan.reconcile.deletion import deletes, is_confirmed
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.placing import against_assignment, judged, placer_name
@@ -78,7 +79,8 @@ def conclude(outcome: Outcome, scene: Scene, now: datetime) -> KafkaTopicStatus:
         if outcome.decision.foreign is not None:
             status = _without_facts(topic, status, outcome.decision.foreign, now)
         return replace(status, topic_id=None, adopted=None) if _is_to_be_recreated(outcome) else status
-    judgement = _judge(topic, seen, scene, outcome.plan)
+    large = too_large(topic, seen, scene)
+    judgement = _judge(topic, seen, scene, outcome.plan) if large is None else _unjudged(large)
     ready = _with_pause(topic, _ready(outcome, seen, judgement))
     status = replace(
         topic.status,
@@ -93,7 +95,7 @@ def conclude(outcome: Outcome, scene: Scene, now: datetime) -> KafkaTopicStatus:
         min_in_sync_replicas=outcome.config.min_insync if outcome.config else topic.status.min_in_sync_replicas,
         placer=None if topic.spec.placement.assignment else placer_name(topic.spec, scene),
         compliance=judgement.compliance,
-        placement=_where(seen.replicas, scene),
+        placement=_where(seen.replicas, scene) if large is None else None,
         plan=_certificate(outcome.plan),
     )
     conditions = _set(topic, status.conditions, READY, ready, now)
@@ -169,6 +171,10 @@ def _not_there_yet(outcome: Outcome) -> Failure:
     return Failure(Reason.CREATING, "Kafka has taken the creation and does not show the topic yet", Remedy.RETRY)
 
 
+def _unjudged(why: Failure) -> _Judgement:
+    return _Judgement(None, _Told(_UNKNOWN, why.reason, why.message))
+
+
 def _judge(topic: KafkaTopic, seen: TopicSeen, scene: Scene, plan: TopicPlan | None) -> _Judgement:
     spec = topic.spec
     if spec.placement.assignment:
@@ -176,7 +182,7 @@ def _judge(topic: KafkaTopic, seen: TopicSeen, scene: Scene, plan: TopicPlan | N
     try:
         found = judged(spec, seen.replicas, scene)
     except FailureError as error:
-        return _Judgement(None, _Told(_UNKNOWN, error.failure.reason, error.failure.message))
+        return _unjudged(error.failure)
     compliance = ComplianceStatus(
         partitions=found.partitions,
         non_compliant=found.non_compliant,

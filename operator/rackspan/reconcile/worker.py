@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from rackspan.api.reasons import Reason
 from rackspan.metrics import BATCH_TOPICS, count_error
 from rackspan.reconcile import audit
 from rackspan.reconcile.batches import batches, config_records, partition_records, topic_records
+from rackspan.reconcile.budget import PORTION, cost, too_large
 from rackspan.reconcile.configs import differing
-from rackspan.reconcile.decision import Decision, decide
+from rackspan.reconcile.decision import Decision, decide, foreign
 from rackspan.reconcile.failures import UNEXPECTED, Failure, FailureError, Remedy
-from rackspan.reconcile.placing import MIN_ISR
+from rackspan.reconcile.placing import MIN_ISR, guest
 from rackspan.reconcile.ports import TopicConfigSeen
+from rackspan.reconcile.thinking import PLACER_SECONDS, Guests, PlacerBusyError, think
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 
     from rackspan.api.kafkatopic import KafkaTopic
     from rackspan.core.planning import TopicPlan
@@ -101,6 +104,7 @@ async def reconcile_topics(
     scene: Scene,
     admin: KafkaAdmin,
     claim: Callable[[Sequence[Outcome]], Awaitable[None]] | None = None,
+    guests: Guests | None = None,
 ) -> list[Outcome]:
     """Bring Kafka to what the objects ask for. Raises FailureError only where Kafka answered for none of them.
 
@@ -109,21 +113,90 @@ async def reconcile_topics(
     outcomes = {topic.key: Outcome(topic) for topic in topics}
     await _see_topics(outcomes.values(), admin)
     await _see_configs(outcomes.values(), admin)
-    for outcome in outcomes.values():
-        if outcome.failures or outcome.is_half_seen:
-            continue
-        decision = _decided(outcome, scene)
-        if outcome.topic.meta.is_paused:
-            outcome.waiting, outcome.decision = decision, Decision(problem=decision.problem, foreign=decision.foreign)
-        else:
-            outcome.decision = decision
-            _count(decision, scene)
+    fit = [outcome for outcome in outcomes.values() if not outcome.failures and not outcome.is_half_seen]
+    await _decide(fit, scene, guests or Guests())
     if claim is not None:
         await _claim(claim, [outcome for outcome in outcomes.values() if outcome.decision.create is not None], scene)
     changed = [outcome for outcome in outcomes.values() if not outcome.decision.idle]
     await _act(changed, scene, admin)
     await _observe_changes(changed, scene, admin)
     return list(outcomes.values())
+
+
+async def _decide(outcomes: Sequence[Outcome], scene: Scene, guests: Guests) -> None:
+    """Decide about one after the other, each with what those before it will add to the load; off the event loop."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + PLACER_SECONDS
+    for placer, some in _portions(outcomes, scene):
+        if placer is not None:
+            decision = await _asked(placer, some[0], scene, guests) if loop.time() <= deadline else _timed_out(placer)
+            _take(some[0], decision, scene)
+            continue
+        async with scene.load.turn:
+            decisions = await think(partial(_decided_in_turn, some, _apart(scene)))
+            for outcome, decision in zip(some, decisions, strict=True):
+                _take(outcome, decision, scene)
+
+
+def _portions(outcomes: Iterable[Outcome], scene: Scene) -> Iterator[tuple[str | None, Sequence[Outcome]]]:
+    """In the order given: what is decided in one go; by itself, with the placer's name, what needs a guest."""
+    some: list[Outcome] = []
+    total = 0
+    for outcome in outcomes:
+        placer, price = _guest(outcome, scene), cost(outcome.topic, outcome.seen, scene)
+        if some and (placer is not None or total + price > PORTION):
+            yield None, some
+            some, total = [], 0
+        if placer is not None:
+            yield placer, [outcome]
+        else:
+            some.append(outcome)
+            total += price
+    if some:
+        yield None, some
+
+
+def _guest(outcome: Outcome, scene: Scene) -> str | None:
+    topic, seen = outcome.topic, outcome.seen
+    placer = guest(topic.spec, len(seen.replicas) if seen is not None else 0, scene)
+    if placer is None or foreign(topic, seen, scene) is not None or too_large(topic, seen, scene) is not None:
+        return None
+    return placer
+
+
+async def _asked(placer: str, outcome: Outcome, scene: Scene, guests: Guests) -> Decision:
+    try:
+        return await guests.call(placer, partial(_decided, outcome, _apart(scene)))
+    except PlacerBusyError:
+        return _timed_out(placer)
+
+
+def _timed_out(placer: str) -> Decision:
+    message = f"the placer {placer!r} takes longer than {PLACER_SECONDS:g} seconds, for this topic or for another one"
+    return Decision(problem=Failure(Reason.PLACER_TIMED_OUT, message, Remedy.RETRY))
+
+
+def _apart(scene: Scene) -> Scene:
+    """The scene with a load that nobody else changes."""
+    return replace(scene, load=scene.load.copy())
+
+
+def _take(outcome: Outcome, decision: Decision, scene: Scene) -> None:
+    if outcome.topic.meta.is_paused:
+        outcome.waiting, outcome.decision = decision, Decision(problem=decision.problem, foreign=decision.foreign)
+    else:
+        outcome.decision = decision
+        _count(decision, scene)
+
+
+def _decided_in_turn(outcomes: Sequence[Outcome], scene: Scene) -> Sequence[Decision]:
+    decisions = []
+    for outcome in outcomes:
+        decision = _decided(outcome, scene)
+        decisions.append(decision)
+        if not outcome.topic.meta.is_paused:
+            _count(decision, scene)
+    return decisions
 
 
 def _decided(outcome: Outcome, scene: Scene) -> Decision:

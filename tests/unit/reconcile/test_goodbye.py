@@ -90,7 +90,7 @@ class House:
         for one in topics:
             self.inventory.keep_topic(one)
         tools = SimpleNamespace(inventory=self.inventory, kube=kube, finalizers=Finalizers(kube))
-        self.goodbye = goodbye.Goodbye(prod.key, tools, lambda _: refusal, self.record)
+        self.goodbye = goodbye.Goodbye(prod.key, tools, lambda: lambda _: refusal, self.record)
 
     def annotate(self, prod):
         self.inventory.topologies[prod.key] = prod

@@ -1,16 +1,17 @@
 """A batch of objects through the API server: what befalls one of them is not the others' matter."""
 
 import asyncio
+import threading
 from dataclasses import dataclass, field, replace
 
 import pytest
 from tests.unit.reconcile import scenes
 from tests.unit.reconcile.kube_memory import REFUSED, MemoryCluster
 from tests.unit.reconcile.memory import MemoryKafka
-from tests.unit.reconcile.scenes import NOON, scene, topology
+from tests.unit.reconcile.scenes import NOON, PLACERS, scene, topology
 
 from rackspan.api.labels import FINALIZER
-from rackspan.reconcile import topic_loop
+from rackspan.reconcile import thinking, topic_loop
 from rackspan.reconcile.finalizers import Finalizers
 from rackspan.reconcile.inventory import Inventory
 from rackspan.reconcile.scene import Scene
@@ -40,9 +41,9 @@ class World:
 
     def __post_init__(self):
         self.inventory.topologies[topology().key] = topology(allowedNamespaces={"from": "All"})
-        tools = Tools(self.inventory, self.kube, None, StatusWriter(self.kube), Finalizers(self.kube), {}, 60)
+        self.tools = Tools(self.inventory, self.kube, None, StatusWriter(self.kube), Finalizers(self.kube), {}, 60)
         self.lookout = FixedLookout(scene(), self.kafka)
-        self.loop = TopicLoop(topology().key, self.lookout, tools, _recorded)
+        self.loop = TopicLoop(topology().key, self.lookout, self.tools, _recorded)
 
     async def work(self):
         await self.loop.see_through(await self.loop.take())
@@ -129,6 +130,92 @@ async def test_keys_are_free_again_only_when_nothing_is_under_way_for_any_of_the
     assert not working.done()
     answer.set()
     await working
+
+
+class Blocks:
+    """A placer that somebody else wrote: it ends when it is let go."""
+
+    def __init__(self):
+        self.asked = 0
+        self.go = threading.Event()
+
+    def place(self, spec, cluster):
+        self.asked += 1
+        self.go.wait()
+
+
+@pytest.fixture
+def blocks(world):
+    placer = Blocks()
+    world.lookout.scene = scene(placers={**PLACERS, "Blocks": placer})
+    yield placer
+    placer.go.set()
+
+
+async def test_a_placer_that_blocks_holds_up_its_own_topics_only(world, blocks, monkeypatch):
+    monkeypatch.setattr(thinking, "PLACER_SECONDS", 600)
+    world.add(topic("a"), topic("held", placement={"placer": "Blocks"}), topic("z"))
+    working = asyncio.create_task(world.work())
+    while not all(world.kube.condition(name, "Ready") for name in ("a", "z")):  # noqa: ASYNC110  # that it turns is tested
+        await asyncio.sleep(0.001)
+    assert world.kube.condition("a", "Ready")["status"] == world.kube.condition("z", "Ready")["status"] == "True"
+    assert not working.done()
+    blocks.go.set()
+    await working
+    assert "held" in world.kafka.replicas
+
+
+async def test_a_placer_that_takes_too_long_is_left_alone_until_it_has_ended(world, blocks, monkeypatch):
+    monkeypatch.setattr(thinking, "PLACER_SECONDS", 0.01)
+    world.add(*(topic(name, placement={"placer": "Blocks"}) for name in ("held", "other")), topic("z"))
+    await world.work()
+    for name in ("held", "other"):
+        assert world.kube.condition(name, "Ready")["reason"] == "PlacerTimedOut"
+        assert world.kube.condition(name, "Reconciling")["status"] == "True"
+    assert world.kube.condition("z", "Ready")["status"] == "True"
+    assert world.tools.guests.left_behind == {"Blocks"}
+    blocks.go.set()
+    while world.tools.guests.left_behind:  # noqa: ASYNC110  # no event tells it
+        await asyncio.sleep(0.001)
+    assert blocks.asked == 1, "not again while one call has not ended"
+    monkeypatch.setattr(thinking, "PLACER_SECONDS", 600)
+    world.loop.add([topic("held").key])
+    await world.work()
+    assert "held" in world.kafka.replicas
+
+
+async def test_what_kafka_claims_is_not_judged_beyond_a_size(world):
+    world.kafka.replicas["vast"], world.kafka.own["vast"] = ((0, 1, 2),) * 200_000, {}
+    world.add(topic("vast"), topic("z"))
+    await world.work()
+    assert world.kube.condition("vast", "Ready")["reason"] == "TooLarge"
+    assert world.kube.condition("vast", "Compliant")["status"] == "Unknown"
+    assert "600,000 replicas" in world.kube.condition("vast", "Stalled")["message"]
+    assert world.kube.condition("z", "Ready")["status"] == "True"
+
+
+async def test_conclusions_are_drawn_off_the_event_loop(world, monkeypatch):
+    conclude, threads = topic_loop.conclude, set()
+
+    def spied(*arguments):
+        threads.add(threading.current_thread().name.split("_")[0])
+        return conclude(*arguments)
+
+    monkeypatch.setattr(topic_loop, "conclude", spied)
+    world.add(topic("a"), topic("z"))
+    await world.work()
+    assert threads == {"thinking"}, "in a pool of its own: names of hosts are resolved in asyncio's"
+
+
+async def test_who_owns_a_topic_is_found_once_for_all_that_claim_it(world, monkeypatch):
+    looked_for = []
+    claims = world.inventory.claims
+    monkeypatch.setattr(world.inventory, "claims", lambda one: looked_for.append(one.key) or claims(one))
+    world.add(*(topic(f"claim-{number}", topicName="orders") for number in range(100)))
+    await world.work()
+    assert len(looked_for) == 1
+    told = [world.kube.condition(f"claim-{number}", "Ready")["status"] for number in range(100)]
+    assert told.count("True") == 1
 
 
 async def _recorded():
