@@ -132,6 +132,7 @@ class Operator:
                 f"--kubeconfig={stack.plane.kubeconfig}",
                 "--listen-host=127.0.0.1",
                 f"--listen-port={self._port}",
+                "--lease-identity=benchmark",  # started again after a crash, it has its Lease back at once
             ],
             stdout=self._log,
             stderr=subprocess.STDOUT,

@@ -142,6 +142,7 @@ def _operator(demo: _Demo, processes: Processes) -> int:
         *("--listen-host", "127.0.0.1", "--listen-port", str(port), "--log-format", "text"),
         *("--scan-image", "rackspan-scan", "--scan-namespace", "rackspan"),
         *("--scan-trusted-namespace", "shop"),
+        *("--lease-namespace", "rackspan"),
     ]
     shown = [str(program.relative_to(REPOSITORY)) if program.is_relative_to(REPOSITORY) else str(program), *command[1:]]
     terminal.show(" ".join(_short(Path(part)) if part.startswith("/") else part for part in shown) + " &")

@@ -19,21 +19,24 @@ from rackspan.kafka.admin import ConfluentConnector
 from rackspan.kube.access import Access
 from rackspan.kube.cluster import KubeCluster
 from rackspan.kube.events import EventQueue
+from rackspan.kube.leases import KubeLease
 from rackspan.kube.rest import Rest, client_of
 from rackspan.kube.scan_runs import KubeScanRuns
+from rackspan.metrics import LEASE_HELD
 from rackspan.placers import load_placers
 from rackspan.reconcile.beats import Beats
 from rackspan.reconcile.controller import Controller
 from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.finalizers import Finalizers
 from rackspan.reconcile.inventory import Inventory
+from rackspan.reconcile.leadership import Leadership
 from rackspan.reconcile.release import release
 from rackspan.reconcile.scans.loop import ScanTools
 from rackspan.reconcile.statuses import StatusWriter
 from rackspan.reconcile.tools import Tools
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Coroutine, Mapping
 
     from rackspan.settings import Settings
 
@@ -46,35 +49,70 @@ _SERVED_SECONDS = 2.0
 """How often it is asked whether our definitions are there."""
 
 
+class LeaseLostError(Exception):
+    """Another operator holds the Lease."""
+
+
 async def run(settings: Settings) -> None:
-    """One operator, until it is told to stop (SIGTERM, SIGINT)."""
+    """One operator, until it is told to stop (SIGTERM, SIGINT). Raises LeaseLostError where another one takes over."""
     # Without it kopf looks up the name of its user, who has none in a container.
     os.environ.setdefault("POD_ID", socket.gethostname())
     access = Access(settings.kubeconfig)
     await access.load()
     rest = Rest(client_of(access))
-    vitals = _Vitals()
-    events = EventQueue(rest, vitals.beats)
-    kube = KubeCluster(rest, events, settings.namespaces)
+    beats, lease = Beats(), settings.lease
+    leadership = Leadership(KubeLease(rest, lease.key), lease.identity, lease.timing, beats)
+    LEASE_HELD.set_function(lambda: float(leadership.held()))
+    vitals = _Vitals(beats, leadership)
+    events = EventQueue(rest, beats)
+    kube = KubeCluster(rest, events, settings.namespaces, leadership)
     health = HealthServer(vitals, settings.listen_host, settings.listen_port)
     await health.start()
     _log.info("metrics and probes on port %d", health.port)
     stop = asyncio.Event()
     poster = asyncio.create_task(events.run(), name="events")
+    _listen(stop)
     try:
-        while await _until_served(kube, stop, vitals) and await _lost(settings, access, kube, rest, vitals, stop):
-            _log.warning("the API server serves Rackspan's kinds no more: nothing is reconciled until it does")
+        if await leadership.acquire(stop):
+            await _lead(leadership, stop, _reconcile(settings, access, kube, rest, vitals, stop))
     finally:
         poster.cancel()
         await health.stop()
         await rest.close()
 
 
-class _Vitals:
-    """What probes ask: the controller, or which definitions it waits for."""
+async def _lead(leadership: Leadership, stop: asyncio.Event, work: Coroutine[None, None, None]) -> None:
+    """Do the work while the Lease is ours, and let go of it at the end. Raises LeaseLostError."""
 
-    def __init__(self) -> None:
-        self.beats = Beats()
+    def ended(_: object) -> None:
+        stop.set()
+
+    keeper = asyncio.create_task(leadership.keep(), name="lease")
+    keeper.add_done_callback(ended)
+    try:
+        await work
+        if keeper.done():
+            raise LeaseLostError
+    finally:
+        keeper.cancel()
+        await asyncio.gather(keeper, return_exceptions=True)
+        await leadership.release()
+
+
+async def _reconcile(
+    settings: Settings, access: Access, kube: KubeCluster, rest: Rest, vitals: _Vitals, stop: asyncio.Event
+) -> None:
+    """Until told to stop."""
+    while await _until_served(kube, stop, vitals) and await _lost(settings, access, kube, rest, vitals, stop):
+        _log.warning("the API server serves Rackspan's kinds no more: nothing is reconciled until it does")
+
+
+class _Vitals:
+    """What probes ask: the controller, or what it waits for: the Lease, or definitions."""
+
+    def __init__(self, beats: Beats, leadership: Leadership) -> None:
+        self.beats = beats
+        self.leadership = leadership
         self.controller: Controller | None = None
         self.missing: Collection[str] = ()
 
@@ -82,14 +120,16 @@ class _Vitals:
         return self.controller.alive() if self.controller else {"ok": True}
 
     def ready(self) -> Mapping[str, object]:
-        return self.controller.ready() if self.controller else {"ok": False, "missing": list(self.missing)}
+        if self.controller is not None:
+            return self.controller.ready()
+        return {"ok": False, "missing": list(self.missing), "waitingFor": self.leadership.holder}
 
 
 async def _lost(
     settings: Settings, access: Access, kube: KubeCluster, rest: Rest, vitals: _Vitals, stop: asyncio.Event
 ) -> bool:
     """Reconcile until told to stop; True where it ended because the API server does not serve our kinds any more."""
-    controller = _controller(settings, kube, rest, vitals.beats)
+    controller = _controller(settings, kube, rest, vitals)
     vitals.controller = controller
     access.begin()
     try:
@@ -111,11 +151,12 @@ async def _lost(
     return False
 
 
-def _controller(settings: Settings, kube: KubeCluster, rest: Rest, beats: Beats) -> Controller:
+def _controller(settings: Settings, kube: KubeCluster, rest: Rest, vitals: _Vitals) -> Controller:
+    beats, permit = vitals.beats, vitals.leadership
     tools = Tools(
         inventory=Inventory(),
         kube=kube,
-        kafka=ConfluentConnector(),
+        kafka=ConfluentConnector(permit),
         statuses=StatusWriter(kube),
         finalizers=Finalizers(kube),
         placers=load_placers(),
@@ -126,7 +167,7 @@ def _controller(settings: Settings, kube: KubeCluster, rest: Rest, beats: Beats)
     scans = ScanTools(
         inventory=tools.inventory,
         kube=kube,
-        runs=KubeScanRuns(rest, setup.namespace) if setup.namespace else None,
+        runs=KubeScanRuns(rest, setup.namespace, permit) if setup.namespace else None,
         setup=setup,
         namespaces=settings.namespaces,
         beats=beats,
@@ -140,8 +181,7 @@ async def _until_served(kube: KubeCluster, stop: asyncio.Event, vitals: _Vitals)
     A definition that is being deleted waits for its objects, which wait for us: they are let go, and topics stay. False
     where it is time to stop.
     """
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)  # kopf takes them over while it runs
+    _listen(stop)
     while not stop.is_set():
         try:
             vitals.missing = await kube.unserved()
@@ -154,6 +194,12 @@ async def _until_served(kube: KubeCluster, stop: asyncio.Event, vitals: _Vitals)
             _log.warning("waiting for the API server: %s", error)
         await _pause(stop)
     return False
+
+
+def _listen(stop: asyncio.Event) -> None:
+    """Stop at a signal. kopf takes signals over while it runs."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
 
 
 async def _pause(stop: asyncio.Event) -> None:

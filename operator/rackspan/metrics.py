@@ -16,6 +16,7 @@ disable_created_metrics()  # type: ignore[no-untyped-call]  # one more series fo
 BUILD_INFO = Gauge("rackspan_build_info", "1, with what this operator is made of", ["version", "python"])
 BUILD_INFO.labels(version("rackspan"), platform.python_version()).set(1)
 
+LEASE_HELD = Gauge("rackspan_lease_held", "1 while this operator is sure of its Lease and may change anything, else 0")
 CONNECTED = Gauge(
     "rackspan_topology_connected",
     "1 where Kafka answered the last time it was asked and is the cluster that is meant, else 0",

@@ -5,16 +5,29 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from rackspan.reconcile.lease import Timing
 from rackspan.reconcile.scans.setup import ScanSetup
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from rackspan.api.meta import ObjectKey
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseSetup:
+    """The Lease that operators of the same objects share, and as whom this one holds it."""
+
+    identity: str
+    key: ObjectKey
+    timing: Timing = field(default_factory=Timing)
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Times are in seconds."""
 
+    lease: LeaseSetup
     kubeconfig: Path | None = None
     namespaces: tuple[str, ...] = ()
     """Namespaces to watch; empty for all."""

@@ -29,6 +29,14 @@ def namespaced(secret):
     }
 
 
+def lease(release):
+    """What the operator that acts is known by: in the release's namespace only, and by its name."""
+    return {
+        ("create", "coordination.k8s.io", "leases", "*"),
+        *((verb, "coordination.k8s.io", "leases", release.name) for verb in ("get", "patch")),
+    }
+
+
 def test_by_default_the_rights_hold_in_every_namespace(wide):
     for namespace in (SHOP, "elsewhere", "kube-system"):
         assert wide.rights(namespace) == CLUSTER | namespaced("*")
@@ -36,14 +44,15 @@ def test_by_default_the_rights_hold_in_every_namespace(wide):
 
 def test_with_watched_namespaces_the_rights_end_there(narrow):
     assert narrow.rights(SHOP) == CLUSTER | namespaced(SECRET)
-    for namespace in ("elsewhere", "kube-system", narrow.namespace):
+    for namespace in ("elsewhere", "kube-system"):
         assert narrow.rights(namespace) == CLUSTER
+    assert narrow.rights(narrow.namespace) == CLUSTER | lease(narrow)
 
 
 def test_with_scans_the_operator_also_starts_jobs_where_it_runs(scanning):
     jobs = {(verb, "batch", "jobs", "*") for verb in ("list", "create", "delete")} | {("list", "", "pods", "*")}
     assert scanning.rights(SCANNED) == CLUSTER | namespaced("*")
-    assert scanning.rights(scanning.namespace) == CLUSTER | jobs
+    assert scanning.rights(scanning.namespace) == CLUSTER | jobs | lease(scanning)
 
 
 def scans_rights(secret):
@@ -83,6 +92,7 @@ def test_a_scan_may_read_what_it_judges_and_write_its_reports(scanning, tmp_path
         ["delete", "racktopology", "any", "--namespace=shop"],
         ["label", "nodes", "any", "a=b"],
         ["delete", "pods", "any", "--namespace=shop"],
+        ["get", "leases", "--namespace=kube-system"],
         ["label", "namespace", "shop", "a=b"],
         ["get", "configmaps", "--all-namespaces"],
         ["get", "customresourcedefinitions"],

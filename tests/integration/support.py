@@ -78,6 +78,8 @@ class Operator:
             "--listen-host=127.0.0.1",
             "--listen-port=0",
             "--log-format=json",
+            f"--lease-name={self.name}",
+            f"--lease-identity={self.name}",  # started again after a crash, it has its Lease back at once
             *self.flags,
         ]
         self.processes.start(self.name, command, env=dict(self.environment))

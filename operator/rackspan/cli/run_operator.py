@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import logging
+import secrets
+import socket
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rackspan.api.meta import ObjectKey
 from rackspan.logs import escape_lines
 from rackspan.reconcile.audit import LOGGER as AUDIT
+from rackspan.reconcile.lease import LEASE_SECONDS, Timing
 from rackspan.reconcile.scans.allowance import Allowance
 from rackspan.reconcile.scans.setup import DEFAULT_APPLICATION, ScanSetup
-from rackspan.settings import Settings
+from rackspan.settings import LeaseSetup, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,6 +76,34 @@ def operator(
     listen_port: Annotated[
         int, typer.Option(envvar="RACKSPAN_LISTEN_PORT", min=0, max=65535, help="Port of the same; 0 for any.")
     ] = 8080,
+    lease_namespace: Annotated[
+        str | None,
+        typer.Option(
+            envvar="RACKSPAN_LEASE_NAMESPACE", help="Where the Lease is. Default: the Pod's namespace, else default."
+        ),
+    ] = None,
+    lease_name: Annotated[
+        str | None,
+        typer.Option(
+            envvar="RACKSPAN_LEASE_NAME",
+            help="Of operators with the same Lease one acts. Default: rackspan, and what stands for the namespaces.",
+        ),
+    ] = None,
+    lease_identity: Annotated[
+        str | None,
+        typer.Option(
+            envvar="RACKSPAN_LEASE_IDENTITY",
+            help="As whom to hold it; no two at a time may have the same. Default: the host's name, and chance.",
+        ),
+    ] = None,
+    lease_seconds: Annotated[
+        int,
+        typer.Option(
+            envvar="RACKSPAN_LEASE_SECONDS",
+            min=6,
+            help="How long a Lease that is not renewed stays its holder's, who stops changing things after half of it.",
+        ),
+    ] = LEASE_SECONDS,
     scan_image: Annotated[
         str | None, typer.Option(envvar="RACKSPAN_SCAN_IMAGE", help="The image of compliance scans. Default: no scans.")
     ] = None,
@@ -129,7 +162,7 @@ def operator(
     """Run the operator: reconcile RackTopologies and KafkaTopics until stopped."""
     import kopf  # noqa: PLC0415 - other subcommands need neither kopf nor Kafka
 
-    from rackspan.main import run  # noqa: PLC0415
+    from rackspan.main import LeaseLostError, run  # noqa: PLC0415
 
     kopf.configure(
         debug=log_level is LogLevel.DEBUG,
@@ -140,29 +173,41 @@ def operator(
         escape_lines()
     logging.getLogger("kopf.objects").setLevel(logging.WARNING)
     logging.getLogger(AUDIT).setLevel(logging.INFO)  # whatever else is silenced
-    asyncio.run(
-        run(
-            Settings(
-                kubeconfig=kubeconfig,
-                namespaces=tuple(namespace or ()),
-                resync_seconds=resync,
-                listen_host=listen_host,
-                listen_port=listen_port,
-                scans=ScanSetup(
-                    namespace=scan_namespace or _own_namespace(),
-                    image=scan_image,
-                    service_account=scan_service_account,
-                    pull_policy=scan_pull_policy,
-                    application=scan_application,
-                    pod=_pod(scan_pod),
-                    trusted=tuple(scan_trusted_namespace or ()),
-                    allowance=_allowance(scan_allowed_location or (), scan_allowed_claim or (), scan_limits),
-                    max_running=scan_max_running,
-                    tmp_size=scan_tmp_size,
-                ),
-            )
-        )
+    settings = Settings(
+        lease=LeaseSetup(
+            identity=lease_identity or f"{socket.gethostname()}-{secrets.token_hex(4)}",
+            key=ObjectKey(lease_namespace or _own_namespace() or "default", lease_name or _lease_name(namespace or ())),
+            timing=Timing(lease_seconds),
+        ),
+        kubeconfig=kubeconfig,
+        namespaces=tuple(namespace or ()),
+        resync_seconds=resync,
+        listen_host=listen_host,
+        listen_port=listen_port,
+        scans=ScanSetup(
+            namespace=scan_namespace or _own_namespace(),
+            image=scan_image,
+            service_account=scan_service_account,
+            pull_policy=scan_pull_policy,
+            application=scan_application,
+            pod=_pod(scan_pod),
+            trusted=tuple(scan_trusted_namespace or ()),
+            allowance=_allowance(scan_allowed_location or (), scan_allowed_claim or (), scan_limits),
+            max_running=scan_max_running,
+            tmp_size=scan_tmp_size,
+        ),
     )
+    try:
+        asyncio.run(run(settings))
+    except LeaseLostError as error:  # what it knew counts no more: it is started anew
+        raise typer.Exit(1) from error
+
+
+def _lease_name(namespaces: Sequence[str]) -> str:
+    """Operators of other namespaces have another Lease."""
+    if not namespaces:
+        return "rackspan"
+    return f"rackspan-{hashlib.sha256(' '.join(sorted(set(namespaces))).encode()).hexdigest()[:10]}"
 
 
 def _own_namespace() -> str | None:

@@ -32,14 +32,14 @@ from rackspan.kafka.errors import (
 from rackspan.metrics import KAFKA_SECONDS
 from rackspan.reconcile.beats import progress
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.ports import BrokerSeen, ClusterSeen, HeldSeen, LoadSeen, TopicConfigSeen, TopicSeen
+from rackspan.reconcile.ports import BrokerSeen, ClusterSeen, HeldSeen, LoadSeen, TopicConfigSeen, TopicSeen, Unlimited
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from concurrent.futures import Future
 
     from rackspan.api.racktopology import KafkaSpec
-    from rackspan.reconcile.ports import ConfigChange, Credentials, NewPartitions, NewTopic, Outcomes
+    from rackspan.reconcile.ports import ConfigChange, Credentials, NewPartitions, NewTopic, Outcomes, Permit
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -63,11 +63,14 @@ _URL_SAFE = str.maketrans("+/", "-_")
 
 
 class ConfluentConnector:
-    """Makes admin clients; implements `KafkaConnector`."""
+    """Makes admin clients that change nothing without a permit; implements `KafkaConnector`."""
+
+    def __init__(self, permit: Permit | None = None) -> None:
+        self._permit = permit
 
     async def connect(self, kafka: KafkaSpec, credentials: Credentials) -> ConfluentAdmin:
         """A client that has answered once. Raises FailureError with the cause when it does not answer."""
-        admin = ConfluentAdmin(client_properties(kafka, credentials))
+        admin = ConfluentAdmin(client_properties(kafka, credentials), self._permit)
         try:
             await admin.cluster()
         except BaseException:
@@ -79,7 +82,8 @@ class ConfluentConnector:
 class ConfluentAdmin:
     """One Kafka cluster's Admin API; implements `KafkaAdmin`."""
 
-    def __init__(self, properties: Mapping[str, str | int | bool]) -> None:
+    def __init__(self, properties: Mapping[str, str | int | bool], permit: Permit | None = None) -> None:
+        self._permit: Permit = permit or Unlimited()
         self._servers = str(properties["bootstrap.servers"])
         self._heard: KafkaError | None = None
         """The latest trouble with a connection."""
@@ -228,7 +232,9 @@ class ConfluentAdmin:
         """One CreateTopics call. Keep its records below Kafka's 10,000 per operation."""
 
         def call() -> Any:
-            return self._client.create_topics([_new_topic(topic) for topic in topics], request_timeout=_CALL_SECONDS)
+            return self._client.create_topics(
+                [_new_topic(topic) for topic in topics], request_timeout=self._permit.change_seconds
+            )
 
         return await self._act("create_topics", call)
 
@@ -244,7 +250,7 @@ class ConfluentAdmin:
                 )
                 for topic in topics
             ]
-            return self._client.create_partitions(wanted, request_timeout=_CALL_SECONDS)
+            return self._client.create_partitions(wanted, request_timeout=self._permit.change_seconds)
 
         return await self._act("create_partitions", call)
 
@@ -263,7 +269,7 @@ class ConfluentAdmin:
                 )
                 for change in changes
             ]
-            answers = self._client.incremental_alter_configs(resources, request_timeout=_CALL_SECONDS)
+            answers = self._client.incremental_alter_configs(resources, request_timeout=self._permit.change_seconds)
             return {resource.name: answer for resource, answer in answers.items()}
 
         return await self._act("incremental_alter_configs", call)
@@ -272,7 +278,7 @@ class ConfluentAdmin:
         """One DeleteTopics call for topics by name. The caller has compared their ids just before."""
 
         def call() -> Any:
-            return self._client.delete_topics(list(ids), request_timeout=_CALL_SECONDS)
+            return self._client.delete_topics(list(ids), request_timeout=self._permit.change_seconds)
 
         outcomes = await self._act("delete_topics", call)
         self._deleted |= {ids[name] for name, failure in outcomes.items() if failure is None}
@@ -316,7 +322,10 @@ class ConfluentAdmin:
         return topics
 
     async def _act(self, operation: str, call: Callable[[], Any]) -> Outcomes:
+        """A change. Calls wait for threads, so the permit is asked for where the call is sent."""
+
         def collect() -> Outcomes:
+            self._permit.check()
             return {name: _outcome(answer) for name, answer in self._answers(call()).items()}
 
         return await self._run(operation, collect)

@@ -16,14 +16,14 @@ from rackspan.kube.paths import DEFINITIONS, NAMESPACES, NODES, OWN, PODS, REPOR
 from rackspan.kube.rest import ConflictError, NotFoundError, Rest
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.identities import key_of
-from rackspan.reconcile.ports import Terminating
+from rackspan.reconcile.ports import Terminating, Unlimited
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from rackspan.kube.events import EventQueue
     from rackspan.kube.paths import ApiPath
-    from rackspan.reconcile.ports import Announcement, JsonObject, ObjectRef
+    from rackspan.reconcile.ports import Announcement, JsonObject, ObjectRef, Permit
 
 _METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _OWN = {kafkatopic.KIND: TOPICS, racktopology.KIND: TOPOLOGIES, compliancereport.KIND: REPORTS}
@@ -35,13 +35,21 @@ _NOT_IN_NAMESPACES = frozenset({"Node", "Namespace"})
 class KubeCluster:
     """Statuses, finalizers, Secrets by name and Events. `namespaces` is None for all of them."""
 
-    def __init__(self, rest: Rest, events: EventQueue, namespaces: Sequence[str] | None = None) -> None:
+    def __init__(
+        self,
+        rest: Rest,
+        events: EventQueue,
+        namespaces: Sequence[str] | None = None,
+        permit: Permit | None = None,
+    ) -> None:
+        self._permit: Permit = permit or Unlimited()
         self._rest = rest
         self._events = events
         self._namespaces = namespaces
 
     async def replace_status(self, ref: ObjectRef, status: JsonObject) -> JsonObject | None:
         """Make this the whole status; None where this very object (by uid) is gone."""
+        self._permit.check()
         try:
             return await self._rest.replace_status(
                 "replace_status", _OWN[ref.kind].named(ref.key, "status"), ref.uid, status
@@ -51,6 +59,7 @@ class KubeCluster:
 
     async def set_finalizers(self, ref: ObjectRef, finalizers: Sequence[str], version: str) -> JsonObject | None:
         """Replace the finalizers of the object as it was at `version`; None where it changed or is gone."""
+        self._permit.check()
         body = {"metadata": {"uid": ref.uid, "resourceVersion": version, "finalizers": list(finalizers)}}
         try:
             return await self._rest.merge("patch_finalizers", _OWN[ref.kind].named(ref.key), body)
@@ -59,6 +68,7 @@ class KubeCluster:
 
     async def remove_annotation(self, ref: ObjectRef, name: str, version: str) -> JsonObject | None:
         """Take one annotation off the object as it was at `version`; None where it changed or is gone."""
+        self._permit.check()
         body = {"metadata": {"uid": ref.uid, "resourceVersion": version, "annotations": {name: None}}}
         try:
             return await self._rest.merge("patch_annotations", _OWN[ref.kind].named(ref.key), body)

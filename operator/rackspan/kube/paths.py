@@ -75,6 +75,7 @@ NODES: Final = Resource("/api/v1", "nodes")
 NAMESPACES: Final = Resource("/api/v1", "namespaces")
 DEFINITIONS: Final = Resource("/apis/apiextensions.k8s.io/v1", "customresourcedefinitions")
 DEPLOYMENTS: Final = Resource("/apis/apps/v1", "deployments")
+LEASES: Final = Resource("/apis/coordination.k8s.io/v1", "leases")
 JOBS: Final = Resource("/apis/batch/v1", "jobs")
 SPARK_APPLICATIONS: Final = Resource("/apis/sparkoperator.k8s.io/v1beta2", "sparkapplications")
 

@@ -9,6 +9,7 @@ from rackspan.api.reasons import Reason
 from rackspan.kube.paths import JOBS, PODS, SPARK_APPLICATIONS
 from rackspan.kube.rest import ConflictError, NotFoundError, Rest
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.ports import Unlimited
 from rackspan.reconcile.scans.bodies import SELECTOR
 from rackspan.reconcile.scans.runs import Run, RunKind, read_run, why_unstarted
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from rackspan.reconcile.ports import JsonObject
+    from rackspan.reconcile.ports import JsonObject, Permit
 
 _RESOURCES = {RunKind.JOB: JOBS, RunKind.SPARK_APPLICATION: SPARK_APPLICATIONS}
 
@@ -24,7 +25,8 @@ _RESOURCES = {RunKind.JOB: JOBS, RunKind.SPARK_APPLICATION: SPARK_APPLICATIONS}
 class KubeScanRuns:
     """Lists by label, so that nothing else in the namespace is read."""
 
-    def __init__(self, rest: Rest, namespace: str) -> None:
+    def __init__(self, rest: Rest, namespace: str, permit: Permit | None = None) -> None:
+        self._permit: Permit = permit or Unlimited()
         self._rest = rest
         self._namespace = namespace
 
@@ -45,6 +47,7 @@ class KubeScanRuns:
 
     async def start(self, body: JsonObject) -> bool:
         """Create what scans; False where one of that name is there already. Raises FailureError."""
+        self._permit.check()
         kind = RunKind(body["kind"])
         try:
             await self._rest.post("start_scan", _RESOURCES[kind].within(self._namespace), body)
@@ -57,6 +60,7 @@ class KubeScanRuns:
 
     async def delete(self, run: Run) -> None:
         """Delete this very object, and its pods after it."""
+        self._permit.check()
         options = {"propagationPolicy": "Background", "preconditions": {"uid": run.uid}}
         try:
             path = _RESOURCES[run.kind].named(ObjectKey(self._namespace, run.name))

@@ -12,9 +12,41 @@ if TYPE_CHECKING:
     from rackspan.api.meta import Meta, ObjectKey
     from rackspan.api.racktopology import KafkaSpec
     from rackspan.reconcile.failures import Failure
+    from rackspan.reconcile.lease import LeaseRecord
     from rackspan.reconcile.scans.runs import Run, RunKind
 
 JsonObject: TypeAlias = dict[str, Any]
+
+
+# --- the right to act ------------------------------------------------------------------------------------------------
+
+
+class Permit(Protocol):
+    """Asked just before each change, in Kafka or in Kubernetes. Threads may ask."""
+
+    @property
+    def change_seconds(self) -> float:
+        """How long a change may be under way."""
+
+    def check(self) -> None:
+        """Raise FailureError where nothing may be changed."""
+
+
+class Unlimited:
+    """The permit of who needs none: a command that a person gives."""
+
+    change_seconds = 60.0
+
+    def check(self) -> None:
+        """Never refuse."""
+
+
+class LeaseStore(Protocol):
+    """The one Lease that operators share. Raises FailureError."""
+
+    async def read(self) -> LeaseRecord | None: ...
+    async def write(self, record: LeaseRecord, *, taken: bool) -> LeaseRecord | None: ...
+    async def release(self, identity: str) -> None: ...
 
 
 # --- Kafka -----------------------------------------------------------------------------------------------------------

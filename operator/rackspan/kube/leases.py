@@ -1,0 +1,76 @@
+"""`reconcile.ports.LeaseStore` over the Kubernetes API: one Lease of `coordination.k8s.io`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from rackspan.api.reasons import Reason
+from rackspan.kube.paths import LEASES
+from rackspan.kube.rest import ConflictError, NotFoundError, Rest
+from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.lease import LEASE_SECONDS, LeaseRecord
+
+if TYPE_CHECKING:
+    from rackspan.api.meta import ObjectKey
+    from rackspan.reconcile.ports import JsonObject
+
+
+class KubeLease:
+    """Written only as the version that was read: of two who want it, one gets it."""
+
+    def __init__(self, rest: Rest, key: ObjectKey) -> None:
+        self._rest = rest
+        self._key = key
+
+    async def read(self) -> LeaseRecord | None:
+        """What the Lease says; None where there is none. Raises FailureError."""
+        try:
+            return _record(await self._rest.get("get_lease", LEASES.named(self._key)))
+        except NotFoundError:
+            return None
+
+    async def write(self, record: LeaseRecord, *, taken: bool) -> LeaseRecord | None:
+        """Write it in the place of `record.version`; None where somebody was quicker. Raises FailureError."""
+        now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        spec: dict[str, Any] = {
+            "holderIdentity": record.holder,
+            "leaseDurationSeconds": record.seconds,
+            "leaseTransitions": record.transitions,
+            "renewTime": now,
+            **({"acquireTime": now} if taken else {}),
+        }
+        if record.version:
+            return await self._patch(record.version, spec)
+        metadata = {"name": self._key.name, "namespace": self._key.namespace}
+        body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
+        try:
+            return _record(await self._rest.post("create_lease", LEASES.within(self._key.namespace), body))
+        except ConflictError:
+            return None
+        except NotFoundError as error:
+            what = f"the Lease {self._key} cannot be made: {error}"
+            raise FailureError(Failure(Reason.API_SERVER_REFUSED, what, Remedy.ACCESS)) from error
+
+    async def release(self, identity: str) -> None:
+        """Let go of it, where it is this one's. Raises FailureError."""
+        record = await self.read()
+        if record is not None and record.holder == identity:
+            await self._patch(record.version, {"holderIdentity": "", "leaseDurationSeconds": 1})
+
+    async def _patch(self, version: str, spec: dict[str, Any]) -> LeaseRecord | None:
+        body = {"metadata": {"resourceVersion": version}, "spec": spec}
+        try:
+            return _record(await self._rest.merge("patch_lease", LEASES.named(self._key), body))
+        except (ConflictError, NotFoundError):
+            return None
+
+
+def _record(body: JsonObject) -> LeaseRecord:
+    spec = body.get("spec") or {}
+    return LeaseRecord(
+        holder=spec.get("holderIdentity") or "",
+        seconds=spec.get("leaseDurationSeconds") or LEASE_SECONDS,
+        transitions=spec.get("leaseTransitions") or 0,
+        version=body["metadata"]["resourceVersion"],
+    )
