@@ -81,7 +81,7 @@ class Candidate:
         seen, seconds = self.seen, self.timing.lease_seconds
         if seen is None:
             return LeaseRecord(self.identity, seconds, 0)
-        if seen.holder == self.identity:
+        if seen.holder == self.identity and (seen.version or now < self.sure_until):
             return replace(seen, seconds=seconds)
         if seen.holder and now < self.changed_at + seen.seconds:
             return None

@@ -1,0 +1,71 @@
+"""Without a permit nothing is changed in Kafka or in Kubernetes: no request is sent."""
+
+import asyncio
+
+import pytest
+
+from rackspan.api.meta import ObjectKey
+from rackspan.api.reasons import Reason
+from rackspan.kafka import admin as admin_module
+from rackspan.kafka.admin import ConfluentAdmin
+from rackspan.kube.cluster import KubeCluster
+from rackspan.kube.scan_runs import KubeScanRuns
+from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.ports import ConfigChange, NewPartitions, NewTopic, ObjectRef
+from rackspan.reconcile.scans.runs import RunKind
+
+REF = ObjectRef("KafkaTopic", ObjectKey("shop", "orders"), "uid")
+
+
+class Refused:
+    change_seconds = 10.0
+
+    def check(self):
+        raise FailureError(Failure(Reason.LEASE_NOT_HELD, "no", Remedy.RETRY))
+
+
+class Untouched:
+    """A client that nobody may ask anything."""
+
+    def __getattr__(self, name):
+        pytest.fail(f"{name} was called")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda admin: admin.create_topics([NewTopic("a", 1, 1, None, {})]),
+        lambda admin: admin.create_partitions([NewPartitions("a", 2, None)]),
+        lambda admin: admin.alter_configs([ConfigChange("a", {"retention.ms": "1"})]),
+        lambda admin: admin.delete_topics({"a": "id"}),
+    ],
+)
+def test_kafka_is_not_asked_to_change_anything(monkeypatch, change):
+    monkeypatch.setattr(admin_module.client, "AdminClient", lambda _: Untouched())
+
+    async def ask():
+        admin = ConfluentAdmin({"bootstrap.servers": "kafka:9092"}, Refused())
+        try:
+            await change(admin)
+        finally:
+            await admin.close()
+
+    with pytest.raises(FailureError) as error:
+        asyncio.run(ask())
+    assert error.value.failure.reason is Reason.LEASE_NOT_HELD
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda kube, _: kube.replace_status(REF, {}),
+        lambda kube, _: kube.set_finalizers(REF, [], "1"),
+        lambda kube, _: kube.remove_annotation(REF, "a", "1"),
+        lambda _, runs: runs.start({"kind": RunKind.JOB, "metadata": {"name": "scan"}}),
+    ],
+)
+async def test_kubernetes_is_not_asked_to_change_anything(change):
+    kube = KubeCluster(Untouched(), Untouched(), permit=Refused())
+    with pytest.raises(FailureError) as error:
+        await change(kube, KubeScanRuns(Untouched(), "scans", Refused()))
+    assert error.value.failure.reason is Reason.LEASE_NOT_HELD
