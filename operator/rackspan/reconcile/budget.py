@@ -18,6 +18,8 @@ MAX_REPLICAS = 500_000
 """Of one topic: of the largest there can be, 100,000 partitions, five of each."""
 MAX_CELLS = 100_000_000
 """Partitions times brokers: some tables have a column for every broker."""
+MAX_WIDTH = 500
+"""Replicas of one partition, of which nobody has a dozen: a thousand over a thousand brokers take 11 seconds."""
 PORTION = 50_000
 """What is computed in one go, by `cost`: about half a second, so that topologies take turns."""
 
@@ -38,7 +40,10 @@ def too_large(topic: KafkaTopic, seen: TopicSeen | None, scene: Scene) -> Failur
     """Why nothing is computed about the topic; None where it is small enough."""
     partitions, replicas = size(topic, seen)
     brokers = len(scene.racks.rows)
-    if replicas > MAX_REPLICAS:
+    width = max(topic.spec.replication_factor, *map(len, seen.replicas if seen is not None else ()), 0)
+    if width > MAX_WIDTH:
+        found, limit = f"{plural(width, 'replica')} of one partition", f"{MAX_WIDTH:,}"
+    elif replicas > MAX_REPLICAS:
         found, limit = plural(replicas, "replica"), f"{MAX_REPLICAS:,}"
     elif partitions * brokers > MAX_CELLS:
         found, limit = f"{partitions * brokers:,} pairs of a partition and a broker", f"{MAX_CELLS:,}"

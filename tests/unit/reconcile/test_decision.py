@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tests.unit.reconcile.scenes import EVEN, SIX, known, scene, seen, topic
 
 from rackspan.reconcile.batches import MAX_PARTITIONS_AT_ONCE
+from rackspan.reconcile.budget import too_large
 from rackspan.reconcile.decision import decide, foreign, has_to_claim
 
 FAIR = ((0, 3, 2), (3, 1, 2), (4, 2, 0))
@@ -187,3 +188,13 @@ def test_what_is_too_large_is_not_computed():
     assert found.problem.reason == "TooLarge", "the placer, which is not there, is not even looked for"
     assert "1,800,000 replicas" in found.problem.message
     assert "more than the 500,000" in found.problem.message
+
+
+def test_more_replicas_of_a_partition_than_anybody_has_are_not_placed():
+    racks = {broker: f"/z{broker % 3}" for broker in range(1_000)}
+    found = decide(topic(partitions=1, replicationFactor=501), None, {}, scene(racks, placers={}))
+    assert found.problem.reason == "TooLarge"
+    assert "501 replicas of one partition" in found.problem.message
+    claimed = seen(tuple(range(1_000)))
+    found = too_large(topic(partitions=1, replicationFactor=3), claimed, scene(racks, placers={}))
+    assert "1,000 replicas of one partition" in found.message
