@@ -87,8 +87,10 @@ class Controller:
             for key, (loop, _) in self._loops.items()
             if loop.last_pass is not None and key not in self._ending
         }
-        ended = [str(key) for key, (_, task) in self._loops.items() if task.done()]
-        ended += [task.get_name() for task in self._tasks if task.done()]
+        ended: list[str] = []
+        if self._started:  # while it stops, tasks end because they shall
+            ended = [str(key) for key, (_, task) in self._loops.items() if task.done()]
+            ended += [task.get_name() for task in self._tasks if task.done()]
         stalled = self._tools.beats.stalled(self._stall_seconds)
         return {
             "ok": not ended and not stalled,

@@ -169,3 +169,10 @@ async def test_a_topology_without_work_has_few_tasks(controller):
     controller.topology_seen(TOPOLOGY)
     await until(lambda: controller.ready()["connected"] == {"shop/prod": True})
     assert len(asyncio.all_tasks()) - before <= 5
+
+
+async def test_an_operator_that_stops_because_it_shall_is_not_dead(controller):
+    """It waits for its definitions then, and a restart would gain nothing."""
+    controller.topology_seen(TOPOLOGY)
+    await controller.stop()
+    assert controller.alive() == {"ok": True, "secondsSinceLastPass": {}, "stalled": {}, "ended": []}
