@@ -19,6 +19,7 @@ from rackspan.reconcile.scans.decision import fingerprint
 from rackspan.reconcile.scans.loop import ScanLoop, ScanTools
 from rackspan.reconcile.strays import Strays
 from rackspan.reconcile.sweep import Route, sweep
+from rackspan.reconcile.wake import happened
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -347,11 +348,7 @@ class Controller:
 
     async def _sweep(self) -> None:
         while True:
-            try:
-                await asyncio.wait_for(self._relisted.wait(), _SWEEP_SECONDS)
-            except TimeoutError:
-                pass
-            else:
+            if await happened(_SWEEP_SECONDS, self._relisted):
                 await asyncio.sleep(_RELIST_SECONDS)
                 self._relisted.clear()
             try:

@@ -11,6 +11,8 @@ import heapq
 import random
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from rackspan.reconcile.wake import happened
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable
 
@@ -109,10 +111,7 @@ class WorkQueue(Generic[K]):
                 return
             self._changed.clear()
             timeout = self._later[0][0] - loop.time() if self._later else None
-            try:
-                await asyncio.wait_for(self._changed.wait(), timeout)
-            except TimeoutError:
-                continue
+            await happened(timeout, self._changed)
 
     def _wake_due(self) -> None:
         now = asyncio.get_running_loop().time()
