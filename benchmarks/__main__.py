@@ -1,10 +1,11 @@
-"""`python -m benchmarks [placement|plans|scans|topics] [options]`: all of them where none is named."""
+"""`python -m benchmarks [footprint|placement|plans|scans|topics] [options]`: all of them where none is named."""
 
 import subprocess
 import sys
 from pathlib import Path
 
 BENCHMARKS = {
+    "footprint": "benchmarks.footprint",
     "placement": "benchmarks.placement.run",
     "plans": "benchmarks.plans.run",
     "scans": "benchmarks.scans.run",

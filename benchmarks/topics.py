@@ -151,6 +151,11 @@ class Operator:
     def cpu(self) -> float:
         return _cpu(self._ps)
 
+    @property
+    def rss(self) -> int:
+        """Resident memory now, in bytes."""
+        return int(self._ps.memory_info().rss)
+
     def counters(self) -> dict[str, float]:
         text = urllib.request.urlopen(f"http://127.0.0.1:{self._port}/metrics", timeout=10).read().decode()
         return {

@@ -1,0 +1,110 @@
+"""What objects cost the operator that nobody gains by: memory and CPU of the real process, by kind.
+
+A tenant can make these in a namespace of its own, or anybody in the cluster. Each kind is added to what is there
+already, and the figures are scaled to 1,000 objects.
+"""
+
+import argparse
+import asyncio
+import tempfile
+import time
+from pathlib import Path
+
+from benchmarks.machine import describe
+from benchmarks.topics import NAMESPACE, TOPICS_PATH, Operator, Stack, fresh_stack, in_parallel, topic
+
+TOPOLOGIES_PATH = f"/apis/rackspan.dev/v1alpha1/namespaces/{NAMESPACE}/racktopologies"
+NOWHERE = "127.0.0.1:9"
+"""Nobody listens at the port of RFC 863."""
+_CALM_SECONDS = 4.0
+_CALM_CPU = 0.5
+"""CPU seconds within `_CALM_SECONDS` below which the operator has dealt with what came."""
+_PATIENCE_SECONDS = 240.0
+
+
+def stray(number: int) -> tuple[str, dict]:
+    body = topic(f"stray-{number}", 1, 1)
+    body["spec"]["topologyRef"] = {"name": f"made-up-{number}"}
+    return TOPICS_PATH, body
+
+
+def refused(number: int) -> tuple[str, dict]:
+    body = topic(f"refused-{number}", 1, 1)
+    body["spec"]["topicName"] = f"__refused-{number}"
+    return TOPICS_PATH, body
+
+
+def unreachable(number: int) -> tuple[str, dict]:
+    spec = {"kafka": {"bootstrapServers": NOWHERE}, "rackSource": "Broker", "levels": [{"name": "zone"}]}
+    body = {"apiVersion": "rackspan.dev/v1alpha1", "kind": "RackTopology", "spec": spec}
+    return TOPOLOGIES_PATH, {**body, "metadata": {"name": f"unreachable-{number}", "namespace": NAMESPACE}}
+
+
+def pod(number: int) -> tuple[str, dict]:
+    container = {"name": "web", "image": "web:1"}
+    metadata = {"name": f"web-{number}", "labels": {"app": "web", "number": str(number)}}
+    body = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}}
+    return f"/api/v1/namespaces/{NAMESPACE}/pods", body
+
+
+def node(number: int) -> tuple[str, dict]:
+    labels = {"topology.kubernetes.io/zone": f"z{number % 3}", "kubernetes.io/hostname": f"extra-{number}"}
+    return "/api/v1/nodes", {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": f"extra-{number}", "labels": labels},
+    }
+
+
+KINDS = (
+    ("pods that are no brokers", pod, 1_000),
+    ("nodes", node, 1_000),
+    ("KafkaTopics that name no RackTopology", stray, 1_000),
+    ("KafkaTopics that are refused", refused, 1_000),
+    ("RackTopologies that never connect", unreachable, 100),
+)
+
+
+def calm(operator: Operator) -> tuple[float, int, bool]:
+    """CPU seconds and memory once there is no more to do, and whether that came to be in time."""
+    deadline, before = time.monotonic() + _PATIENCE_SECONDS, operator.cpu
+    while True:
+        time.sleep(_CALM_SECONDS)
+        now = operator.cpu
+        if now - before < _CALM_CPU or time.monotonic() > deadline:
+            return now, operator.rss, now - before < _CALM_CPU
+        before = now
+
+
+def rows(stack: Stack, operator: Operator, scale: float) -> None:
+    print("| 1,000 of | made | MiB | CPU seconds until calm | CPU a minute from then on |\n|---|---|---|---|---|")
+    for name, make, usual in KINDS:
+        count = max(1, int(usual * scale))
+        cpu, memory, _ = calm(operator)
+        calls = [("POST", path, body) for path, body in map(make, range(count))]
+        asyncio.run(in_parallel(stack, calls))
+        spent, after, settled = calm(operator)
+        time.sleep(20)
+        idle = (operator.cpu - spent) * 3
+        per = 1_000 / count
+        mib = (after - memory) / (1 << 20) * per
+        until = f"{(spent - cpu) * per:.1f}" if settled else "never calm"
+        print(f"| {name} | {count} | {mib:.1f} | {until} | {idle * per:.1f} |", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks footprint", description=__doc__)
+    parser.add_argument("--scale", type=float, default=1.0, help="make this part of the usual numbers")
+    options = parser.parse_args()
+    print(describe(), end="\n\n")
+    with fresh_stack("256m") as stack, tempfile.TemporaryDirectory() as folder:
+        operator = Operator(stack, Path(folder) / "operator.log")
+        try:
+            operator.until(lambda counters: counters.get("rackspan_topology_connected[bench/bench]") == 1)
+            rows(stack, operator, options.scale)
+        finally:
+            operator.stop()
+
+
+if __name__ == "__main__":
+    main()
