@@ -348,7 +348,8 @@ class Bench:
         writes = sum(
             value
             for name, value in counters.items()
-            if name.startswith("rackspan_kubernetes_request_seconds_count") and "patch" in name
+            if name.startswith("rackspan_kubernetes_request_seconds_count")
+            and ("replace_status" in name or "patch_finalizers" in name)
         )
         print(f"  {what}: {writes:.0f} writes to the API server", file=sys.stderr)
         return Row(
