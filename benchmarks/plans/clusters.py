@@ -33,7 +33,7 @@ def round_robin(*widths: int) -> Callable[[int], tuple[str, ...]]:
     def rack(broker: int) -> str:
         steps = []
         for level, width in enumerate(widths):
-            steps.append(f"{'dzr'[level]}{broker % width}")
+            steps.append(f"{'dzrpu'[level]}{broker % width}")
             broker //= width
         return "/" + "/".join(steps)
 
