@@ -138,6 +138,34 @@ def test_brokers_hold_as_equally_many_replicas_as_the_fewest_moves_allow(case):
     counted()
 
 
+@given(st.data())
+def test_brokers_hold_as_equally_many_where_topics_exclude_different_ones(data):
+    tree, topics = data.draw(clusters(most=3, spoiled=False))
+    wishes = {name: data.draw(exclusions(tree, len(topics[name][0]))) for name in topics}
+    allowed = {name: sites(tree.selected((), wish.exclude)) for name, wish in wishes.items()}
+    request = Request(tree, cluster(topics), wishes=wishes)
+    lying = Counter(b for name, lists in topics.items() for row in lists if _fair(allowed[name], row) for b in row)
+    for make, options, at_rest in (
+        (
+            plan,
+            [oracle.cheapest(allowed[n], r, len(r)) for n in topics for r in topics[n] if not _fair(allowed[n], r)],
+            lying,
+        ),
+        (rebalance, [list(oracle.placements(allowed[n], len(r))) for n in topics for r in topics[n]], Counter()),
+    ):
+        reached = load(tree, after(topics, make(request)))
+        best = oracle.most_even_replicas(options, {broker.id: at_rest[broker.id] for broker in tree.brokers})
+        assert oracle.evenness(reached) == best
+    counted()
+
+
+@st.composite
+def exclusions(draw, tree, size):
+    """A wish that leaves at least `size` brokers."""
+    ids = [str(broker.id) for broker in tree.brokers]
+    return Wish(exclude=tuple(sorted(draw(st.sets(st.sampled_from(ids), max_size=len(ids) - size)))))
+
+
 def _fair(here, row):
     return set(row) <= set(here) and oracle.fair(here, frozenset(row))
 

@@ -138,6 +138,13 @@ def test_rebalancing_fills_new_brokers_to_their_share_and_no_further():
     assert plan(Request(tree_of(grown), topics(orders=lists))).empty
 
 
+def test_a_chain_of_handovers_may_use_a_partition_twice():
+    tree = cluster("region zone", {0: "/a", 1: "/b", 2: "/c", 3: "/a", 4: "/c/a"})
+    lists = {"a": [(4, 0, 1, 3), (3, 0, 2, 1)], "b": [(1, 0, 2, 3), (0, 4, 1, 2)], "c": [(2, 1), (0, 3)]}
+    made = rebalance(Request(tree, topics(**lists), wishes={"a": Wish(exclude=("0",))}))
+    assert made.after.levels[-1].replicas == (4, 4)
+
+
 @pytest.mark.parametrize(
     ("wish", "problem"),
     [

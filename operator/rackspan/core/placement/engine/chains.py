@@ -6,6 +6,11 @@ share the items out form an M-convex set, as they do for leaders and for fair pl
 it can be exactly when no chain of hand-overs leads from a broker to one whose load is lower by two or more. So search
 breadth-first from the most loaded brokers until a broker at least two below is met, and hand over along the way. What
 a fruitless search has reached can never improve again and is put aside; when all is put aside the loads are optimal.
+
+A chain may use one partition twice. That is safe because chains are shortest: were the hand-overs of one partition not
+possible together, it could hand over from an earlier broker of the chain to a later one, and the chain were shorter
+(Frank: "A weighted matroid intersection algorithm", 1981, on paths without shortcuts). So a search goes strictly
+distance by distance.
 """
 
 from collections.abc import Iterator
@@ -19,7 +24,7 @@ from rackspan.core.topology import IntArray
 
 BoolArray = npt.NDArray[np.bool_]
 
-_FIRST_STEP = 16  # brokers searched at once, or all sources; each further step takes twice as many
+_FIRST_STEP = 16  # brokers searched at once, if not all sources; each further step takes twice as many
 _NONE = np.empty(0, dtype=np.int64)
 
 
@@ -62,10 +67,10 @@ class Search:
 
 
 def search(graph: Graph, sources: BoolArray, targets: BoolArray, passable: BoolArray) -> Search:
-    """Search from `sources` over `passable` brokers until some of the `targets` are met."""
+    """Search from `sources` over `passable` brokers until some of the `targets` are met, by the fewest hand-overs."""
     came_by = np.full((2, len(graph.load)), -1)
     reached = sources.copy()
-    queue = np.flatnonzero(sources)
+    queue, farther = np.flatnonzero(sources), _NONE  # brokers at one distance, and at the next one
     step = max(_FIRST_STEP, len(queue))
     while len(queue):
         front = np.zeros_like(reached)
@@ -79,12 +84,18 @@ def search(graph: Graph, sources: BoolArray, targets: BoolArray, passable: BoolA
         met = np.flatnonzero(new & targets)
         if len(met):
             return Search(reached, met, came_by, sources)
-        queue = np.concatenate([queue, np.flatnonzero(new)])
+        farther = np.concatenate([farther, np.flatnonzero(new)])
+        if not len(queue):
+            queue, farther = farther, _NONE
     return Search(reached, _NONE, came_by, sources)
 
 
 def chains(graph: Graph, found: Search, ends: IntArray) -> Iterator[Chain]:
-    """Chains from sources to `ends`, in that order, of which no two share a broker or a partition."""
+    """
+    Chains from sources to `ends`, in that order, of which no two share a broker or a partition.
+
+    The first of the `ends` that the search has met always gets one.
+    """
     brokers: set[int] = set()
     partitions: set[int] = set()
     left = int(np.count_nonzero(found.sources))
@@ -98,7 +109,7 @@ def chains(graph: Graph, found: Search, ends: IntArray) -> Iterator[Chain]:
             steps.append((partition, slot, broker))
             broker = graph.holder(partition, slot)
         touched = {partition for partition, _, _ in steps}
-        if broker in brokers or len(touched) < len(steps) or not partitions.isdisjoint(touched):
+        if broker in brokers or not partitions.isdisjoint(touched):
             continue
         brokers.update((broker, *(taker for _, _, taker in steps)))
         partitions |= touched
@@ -129,9 +140,7 @@ def level(graph: Graph) -> None:
         sources[holding[graph.load[holding] == highest]] = True
         found = search(graph, sources, targets, candidates)
         lowest_first = found.met[np.argsort(graph.load[found.met], kind="stable")]
-        moved = 0
         for chain in chains(graph, found, lowest_first):
             hand_over(graph, chain)
-            moved += 1
-        if not moved:
+        if not len(found.met):
             candidates &= ~found.reached
