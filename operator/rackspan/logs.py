@@ -8,6 +8,8 @@ from __future__ import annotations
 import copy
 import logging
 
+from rackspan.core.words import escaped
+
 
 class OneLineFormatter(logging.Formatter):
     """Another formatter's lines with all characters escaped that are not printed; a traceback keeps its lines."""
@@ -21,13 +23,6 @@ class OneLineFormatter(logging.Formatter):
         record = copy.copy(record)
         record.msg, record.args = escaped(record.getMessage()), None
         return "\n".join(map(escaped, self._inner.format(record).split("\n")))
-
-
-def escaped(text: str) -> str:
-    r"""The text with escapes such as `\x1b`, `\n` and `\u202e` for what is not printed."""
-    if text.isprintable():
-        return text
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
 
 
 def escape_lines() -> None:

@@ -4,7 +4,8 @@ import logging
 
 import pytest
 
-from rackspan.logs import OneLineFormatter, escaped
+from rackspan.core.words import escaped
+from rackspan.logs import OneLineFormatter
 
 
 def _line(message, *args, error=None):

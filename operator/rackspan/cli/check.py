@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from rich.console import Console
+from rich.console import Console, Group
 
 from rackspan.cli import options
 from rackspan.cli.errors import ExitCode, ending_with
@@ -24,6 +24,7 @@ from rackspan.core.scanning.findings import RULES, SEVERITIES, Facts
 from rackspan.core.scanning.rules import ALARMING
 from rackspan.core.scanning.words import fix, message, place, shown_id
 from rackspan.core.snapshot import NONE, Partitions, Snapshot
+from rackspan.core.topology import IntArray
 from rackspan.core.words import be, plural
 
 EPILOG = options.epilog(
@@ -106,8 +107,16 @@ def check(
 def _checked(snapshot: Snapshot, truth: Truth, partitions: Partitions, expected: Expectations) -> _Checked:
     examined = examine(truth, partitions, min_insync_replicas(snapshot.configs), expected)
     findings = Findings.joined([examined.findings, examine_brokers(truth)])
-    order = np.lexsort((findings.partition, findings.topic, findings.rule, findings.severity))
+    topic = np.append(_ranks(partitions), NONE)[findings.topic]
+    order = np.lexsort(
+        (findings.broker, findings.domain, findings.level, findings.partition, topic, findings.rule, findings.severity)
+    )
     return _Checked(snapshot.cluster_id or "", truth, partitions, examined, findings.rows(order))
+
+
+def _ranks(partitions: Partitions) -> IntArray:
+    """Where each topic stands by its name, shape (topics,): a file lists topics in any order."""
+    return np.argsort(np.argsort(np.array(partitions.names)))
 
 
 def _summary(checked: _Checked) -> dict[str, Any]:
@@ -159,7 +168,8 @@ def _print(checked: _Checked, most: int) -> None:
 def _print_partitions(screen: Console, checked: _Checked, most: int) -> None:
     partitions, moves_of = checked.partitions, checked.examined.moves_of
     wrong = np.flatnonzero(checked.examined.broken)
-    worst = wrong[np.argsort(-moves_of[wrong], kind="stable")][:most]
+    by_name = (partitions.number[wrong], _ranks(partitions)[partitions.topic[wrong]])
+    worst = wrong[np.lexsort((*by_name, -moves_of[wrong]))][:most]
     shown = {
         (partitions.names[partitions.topic[row]], int(partitions.number[row])): list[str]() for row in worst.tolist()
     }
@@ -170,7 +180,7 @@ def _print_partitions(screen: Console, checked: _Checked, most: int) -> None:
     rows = table("topic", "#partition", "replicas", "#moves", "what is wrong")
     for row, ((topic, number), said) in zip(worst.tolist(), shown.items(), strict=True):
         replicas = " ".join(str(broker) for broker in partitions.replicas[row].tolist() if broker != NONE)
-        rows.add_row(topic, str(number), replicas, str(moves_of[row]), "\n".join(said))
+        rows.add_row(topic, str(number), replicas, str(moves_of[row]), Group(*said))
     screen.print(rows)
     if len(wrong) > len(worst):
         screen.print(f"… and {plural(len(wrong) - len(worst), 'more partition')} (--all prints them)")

@@ -16,6 +16,8 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from rackspan.core.words import escaped, shown
+
 _UsageError: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 _KUBECTL = "kubectl-"
 _WITH_TRACEBACKS = ("operator",)
@@ -116,19 +118,19 @@ def _print_no_more() -> None:
 
 def tell(message: str, hint: str = "") -> None:
     """Print an error, on one line, and its hint."""
-    print(f"error: {_line(message)}", file=sys.stderr)
+    print(f"error: {shown(message)}", file=sys.stderr)
     if hint:
-        print(f"hint: {_line(hint)}", file=sys.stderr)
+        print(f"hint: {shown(hint)}", file=sys.stderr)
 
 
 def warn(message: str) -> None:
     """Print a warning on one line."""
-    print(f"warning: {_line(message)}", file=sys.stderr)
+    print(f"warning: {shown(message)}", file=sys.stderr)
 
 
 def note(message: str) -> None:
-    """Print what is worth knowing beside the result, on one line."""
-    print(f"note: {_line(message)}", file=sys.stderr)
+    """Print what is worth knowing beside the result, on one line, and whole: it may be a command to run."""
+    print(f"note: {escaped(message)}", file=sys.stderr)
 
 
 def called_as() -> str:
@@ -145,11 +147,7 @@ def _told_usage(error: Any) -> int:
         error.show()
     else:
         path = context.command_path if context is not None else called_as()
-        message = error.format_message().replace("Value error, ", "")  # some versions of typer say so
-        tell(message.rstrip("."), f"see {path} --help")
+        message = " ".join(error.format_message().split())  # it lists on lines of their own what can be chosen
+        tell(message.replace("Value error, ", "").rstrip("."), f"see {path} --help")  # some versions of typer say so
     code: int = error.exit_code
     return code
-
-
-def _line(text: str) -> str:
-    return " ".join(text.split())

@@ -1,5 +1,6 @@
 """How results look: JSON and YAML for programs, tables for people. Only results go to standard output."""
 
+import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
@@ -13,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rackspan.core import words
+from rackspan.core.words import shown
 
 _PIPED_WIDTH = 160
 _encode = Encoder().encode
@@ -33,9 +35,28 @@ def emit(document: Mapping[str, Any], form: Format) -> None:
         plain = {
             key: value if isinstance(value, dict | str | int | None) else list(value) for key, value in document.items()
         }
-        yaml.dump(plain, sys.stdout, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_PIPED_WIDTH)
+        sys.stdout.write(_yaml(plain))
     else:
         sys.stdout.writelines(json_lines(document))
+
+
+def _yaml(plain: Mapping[str, Any]) -> str:
+    for letters in (True, False):
+        text: str = yaml.dump(plain, Dumper=_Dumper, sort_keys=False, allow_unicode=letters, width=_PIPED_WIDTH)
+        if _is_printed(text):
+            break
+    return text
+
+
+def printed_json(text: str) -> str:
+    r"""The same JSON with escapes such as `\u009b` for what is not printed, and a terminal might obey."""
+    if _is_printed(text):
+        return text
+    return "".join(one if _is_printed(one) else json.dumps(one)[1:-1] for one in text)
+
+
+def _is_printed(text: str) -> bool:
+    return text.replace("\n", "").isprintable()
 
 
 def json_lines(document: Mapping[str, Any]) -> Iterator[str]:
@@ -46,13 +67,17 @@ def json_lines(document: Mapping[str, Any]) -> Iterator[str]:
     """
     before = "{"
     for key, value in document.items():
-        yield f"{before}{_encode(key).decode()}: "
+        yield f"{before}{_json(key)}: "
         before = ",\n "
         if _is_plain(value):
-            yield _encode(value).decode()
+            yield _json(value)
         else:
             yield from _array(value)
     yield "}\n"
+
+
+def _json(value: Any) -> str:
+    return printed_json(_encode(value).decode())
 
 
 def _is_plain(value: Any) -> bool:
@@ -62,12 +87,16 @@ def _is_plain(value: Any) -> bool:
 def _array(items: Iterable[Any]) -> Iterator[str]:
     before = "["
     for item in items:
-        yield f"{before}\n  {_encode(item).decode()}"
+        yield f"{before}\n  {_json(item)}"
         before = ","
     yield "\n ]" if before == "," else "[]"
 
 
 class _Screen(Console):
+    def render_str(self, text: str, **style: Any) -> Text:
+        """Escape what is shown, in a cell as well as on a line: clusters, files and arguments choose much of it."""
+        return super().render_str(shown(text), **style)
+
     def on_broken_pipe(self) -> None:
         """Leave it to the command's own handling, where rich would end the process with exit code 1."""
         raise BrokenPipeError

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from rackspan.cli.output import console, size, table
 from rackspan.core.planning import Change, Plan, State
-from rackspan.core.words import be, every, plural
+from rackspan.core.words import be, every, plural, shown
 
 _ROWS = 20
 _MARKDOWN_ROWS = 500
@@ -133,7 +133,7 @@ class _Topic:
 def _markdown(plan: Plan, most: int) -> Iterator[str]:
     yield f"## Kafka reassignment plan `{plan.hash}`\n"
     for problem in plan.problems:
-        yield f"> [!CAUTION]\n> {problem}\n"
+        yield f"> [!CAUTION]\n> {shown(str(problem))}\n"
     yield (
         f"**{_cost(plan)}.** {_wrong(plan)[0].upper()}{_wrong(plan)[1:]}.\n"
         if plan.changes
@@ -148,7 +148,7 @@ def _markdown(plan: Plan, most: int) -> Iterator[str]:
     yield f"| out of compliance | {_change(f'{plan.before.non_compliant:,}', f'{plan.after.non_compliant:,}')} |\n"
     yield "| level | unfair partitions | replicas per domain | leaders per domain |\n|---|---:|---:|---:|"
     for line in _levels(plan.before, plan.after):
-        yield f"| {' | '.join(line)} |"
+        yield f"| {' | '.join(map(shown, line))} |"
     if plan.changes:
         yield ""
         yield from _markdown_topics(plan)

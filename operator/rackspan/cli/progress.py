@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from rackspan.core.words import shown
+
 _PATIENCE_SECONDS = 1.0
 
 
@@ -16,11 +18,11 @@ class Step:
 
     def __init__(self, bar: Progress, description: str) -> None:
         self._bar = bar
-        self._task = bar.add_task(description, total=None)
+        self._task = bar.add_task(shown(description), total=None)
 
     def describe(self, description: str) -> None:
         """Say what is under way."""
-        self._bar.update(self._task, description=description)
+        self._bar.update(self._task, description=shown(description))
 
     def advance(self, done: int, total: int) -> None:
         """Say how far it is."""
@@ -33,7 +35,7 @@ def step(description: str) -> Iterator[Step]:
     console = Console(stderr=True)
     bar = Progress(
         SpinnerColumn(),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TimeElapsedColumn(),
         console=console,

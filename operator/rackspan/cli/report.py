@@ -13,7 +13,7 @@ from msgspec import to_builtins
 
 from rackspan.cli import options
 from rackspan.cli.errors import CommandError, note
-from rackspan.cli.output import Format, emit
+from rackspan.cli.output import Format, emit, printed_json
 from rackspan.reports.document import SCHEMA, ScanDocument, decode, encode
 from rackspan.reports.page import NoPlottingLibraryError, render
 from rackspan.reports.texts import comma_separated, markdown
@@ -172,7 +172,7 @@ def write(path: Path, text: str) -> None:
 def _print(document: ScanDocument, form: Form) -> None:
     match form:
         case Form.JSON:
-            print(encode(document).decode())
+            print(printed_json(encode(document).decode()))
         case Form.YAML:
             emit(to_builtins(document), Format.YAML)
         case Form.MARKDOWN:

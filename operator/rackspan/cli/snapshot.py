@@ -6,7 +6,7 @@ import numpy as np
 from msgspec.json import decode
 
 from rackspan.cli import options
-from rackspan.cli.output import Format, console, count, emit, size, table
+from rackspan.cli.output import Format, console, count, emit, printed_json, size, table
 from rackspan.cli.source import Source
 from rackspan.core.snapshot import NONE, Snapshot
 from rackspan.core.words import plural
@@ -30,7 +30,7 @@ def snapshot(
     """Write a cluster's brokers, racks and partitions as one file, from which all other commands work without Kafka."""
     found = Source(snapshot, bootstrap_server, command_config, log_dirs).read()
     if output is Format.JSON:
-        sys.stdout.writelines(snapshot_lines(found))
+        sys.stdout.writelines(map(printed_json, snapshot_lines(found)))
     elif output is Format.YAML:
         emit(decode("".join(snapshot_lines(found))), output)
     else:

@@ -14,23 +14,25 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from itertools import pairwise
 from typing import TypeVar
+from unicodedata import category
 
 import numpy as np
 import numpy.typing as npt
 
-from rackspan.core.words import plural
+from rackspan.core.words import plural, shown
 
 RackPath = tuple[str, ...]
 IntArray = npt.NDArray[np.int64]
 
 UNNAMED = "<unnamed>"
 _LARGEST_DENSE_ID = 1 << 20
+_LONGEST = 200  # characters of a rack id that are told, should it be none
 _MAX_DIGITS = 10  # of a broker id, which is an int32
 _T = TypeVar("_T", bound=np.generic)
 
 
 class RackPathError(ValueError):
-    """A rack id, or a rack pattern, that is not a path of non-empty steps without white space."""
+    """A rack id, or a rack pattern, that is not a path of non-empty steps of printed characters without white space."""
 
 
 class TopologyError(ValueError):
@@ -43,17 +45,25 @@ def parse_rack(text: str) -> RackPath:
 
     Raises RackPathError, saying which step is wrong and why.
     """
-    body = text.removeprefix("/")
+    body, told = text.removeprefix("/"), shown(text, _LONGEST)
     if not body:
-        raise RackPathError(f'rack id "{text}" is empty: write at least one step, such as "/zone-a"')
+        raise RackPathError(f'rack id "{told}" is empty: write at least one step, such as "/zone-a"')
     steps = tuple(body.split("/"))
     for number, step in enumerate(steps, start=1):
         if not step:
             before = "/" + "/".join(steps[: number - 1])
-            raise RackPathError(f'rack id "{text}": step {number} is empty (after "{before}")')
-        if any(character.isspace() or not character.isprintable() for character in step):
-            raise RackPathError(f'rack id "{text}": step {number} ("{step}") holds white space')
+            raise RackPathError(f'rack id "{told}": step {number} is empty (after "{shown(before, _LONGEST)}")')
+        if " " in step or not step.isprintable():
+            raise RackPathError(f'rack id "{told}": step {number} ("{shown(step, _LONGEST)}") holds {_unfit(step)}')
     return steps
+
+
+def _unfit(step: str) -> str:
+    """What no step may hold, by the first character of that kind."""
+    wrong = next(character for character in step if character == " " or not character.isprintable())
+    if wrong.isspace():
+        return "white space"
+    return "a control character" if category(wrong) == "Cc" else "a character that is not printed"
 
 
 def format_rack(path: RackPath) -> str:

@@ -1,4 +1,4 @@
-"""Numbers as people read them, on the command line, in conditions and on pages alike."""
+"""Numbers and foreign texts as people read them, on the command line, in conditions and on pages alike."""
 
 _KIBI = 1024
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
@@ -27,3 +27,19 @@ def size(number: float | None, unknown: str = "unknown") -> str:
     while value >= _KIBI and unit < len(_UNITS) - 1:
         value, unit = value / _KIBI, unit + 1
     return f"{value:,.0f} B" if unit == 0 else f"{value:,.1f} {_UNITS[unit]}"
+
+
+def escaped(text: str) -> str:
+    r"""The text with escapes such as `\x1b`, `\n` and `\u202e` for what is not printed, and a terminal might obey."""
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+
+
+def shown(text: str, most: int = 1_000) -> str:
+    """Text that others chose as it may be printed: escaped, and without its middle if it is longer than `most`."""
+    printable = escaped(text)
+    if len(printable) <= most:
+        return printable
+    half = most // 2
+    return f"{printable[:half]}…{printable[-half:]}"

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from msgspec import to_builtins
 from msgspec.structs import fields
 
-from rackspan.core.words import plural
+from rackspan.core.words import plural, shown
 from rackspan.reports.document import FindingRow, ScanDocument
 from rackspan.reports.page.verdict import verdict
 from rackspan.reports.page.vocabulary import RULES, where
@@ -70,7 +70,7 @@ def _table(headings: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterat
 
 
 def _plain(text: str) -> str:
-    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+    return _SPECIAL.sub(r"\\\1", shown(" ".join(text.split())))
 
 
 def _cell(value: object) -> object:

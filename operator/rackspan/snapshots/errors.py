@@ -4,6 +4,8 @@ import re
 
 from msgspec import DecodeError
 
+from rackspan.core.words import shown
+
 _AT = re.compile(r"(?P<what>.*?)(?: - at `(?P<path>\$.*)`)?", re.DOTALL)
 _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"Input data was truncated"), "ends too early: the file was cut off after {size} bytes"),
@@ -15,6 +17,7 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"Expected `(.+)`, got `(.+)`"), "expected {kind0}, got {kind1}"),
     (re.compile(r"Number out of range|Integer value out of range"), "the number is out of range"),
 )
+_LONGEST = 80
 _KINDS = {
     "int": "an integer",
     "float": "a fraction",
@@ -38,12 +41,6 @@ class MisplacedError(Exception):
         super().__init__(f"{path}: {sentence}")
 
 
-def shown(text: str, most: int = 80) -> str:
-    """Text from the file as it may be printed: escaped, and not too long."""
-    printable = text if text.isprintable() else text.encode("unicode_escape").decode("ascii")
-    return printable if len(printable) <= most else f"{printable[:most]}…"
-
-
 def sentence_of(error: DecodeError | UnicodeDecodeError | RecursionError, root: str, size: int) -> str:
     """Say what the decoder found wrong below `root`, a path such as `$.topics[3]`, in `size` bytes."""
     if isinstance(error, UnicodeDecodeError):
@@ -57,7 +54,7 @@ def sentence_of(error: DecodeError | UnicodeDecodeError | RecursionError, root: 
         match = rule.fullmatch(what)
         if match is None:
             continue
-        groups = [shown(group) for group in match.groups()]
+        groups = [shown(group, _LONGEST) for group in match.groups()]
         kinds = {f"kind{number}": _kind(group) for number, group in enumerate(groups)}
         text = sentence.format(*groups, size=f"{size:,}", **kinds)
         return text if text.startswith(("ends", "is not JSON")) else f"{at}: {text}"

@@ -12,7 +12,8 @@ from typing import Any
 
 from msgspec import UNSET, Raw
 
-from rackspan.snapshots.errors import MisplacedError, shown
+from rackspan.core.words import shown
+from rackspan.snapshots.errors import MisplacedError
 from rackspan.snapshots.schema import SnapshotDocument, TopicDocument
 
 _COLON = b":"
@@ -57,6 +58,6 @@ def _object(pairs: list[tuple[str, Any]], path: str) -> dict[str, Any]:
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
-                raise MisplacedError(path, f'the key "{shown(key)}" is given twice in one object')
+                raise MisplacedError(path, f'the key "{shown(key, 80)}" is given twice in one object')
             seen.add(key)
     return found

@@ -1,0 +1,130 @@
+"""Whatever a file, a cluster or an argument holds, a terminal is told nothing but text, and not too much of it."""
+
+import json
+from itertools import product
+
+import pytest
+import yaml
+from tests.command import RACKS, cluster, topic
+
+from rackspan.cli.findings import FindingLine, print_findings
+from rackspan.cli.output import console
+
+HOSTILE = "x\x1b[2J\x1b]0;owned\x07\r\n\x9b31m\x85\u202e\u2066\u2028y"
+SHOWN = r"x\x1b[2J\x1b]0;owned\x07\r\n\x9b31m\x85\u202e\u2066\u2028y"
+FINE = cluster(topic("orders", [0, 3], [1, 0]))
+LONGEST = 1_200
+ARGUMENTS = (
+    ("--drain-rack", "{}", "plan"),
+    ("--drain-rack", "/eu/{}", "plan"),
+    ("--drain-broker", "{}", "plan"),
+    ("--drain-broker", "1,{}", "check"),
+    ("--topic", "{}", "check"),
+    ("--topic", "({}", "what-if"),
+    ("--levels", "{}", "check"),
+    ("--levels", "{0},{0}", "check"),
+    ("--lose", "/{}", "what-if"),
+    ("--replication-factor", "{}=3", "plan"),
+    ("--replication-factor", "orders={}", "plan"),
+    ("--partitions", "{}", "plan"),
+    ("--log-dirs", "{}", "plan"),
+    ("--command-config", "{}", "plan"),
+    ("--bootstrap-server", "{}:9092", "check"),
+    ("--missing-rack-policy", "{}", "check"),
+    ("--output", "{}", "check"),
+    ("--{}", "1", "check"),
+)
+
+
+def harmless(text):
+    return all(character.isprintable() or character == "\n" for character in text)
+
+
+@pytest.mark.parametrize(("option", "value", "command"), ARGUMENTS)
+@pytest.mark.parametrize("given", [HOSTILE, "y" * 10_000], ids=["hostile", "long"])
+def test_an_argument_is_told_escaped_and_not_as_a_whole(rackspan, snapshot, option, value, command, given):
+    ran = rackspan(command, "--snapshot", snapshot(FINE), option.format(given), value.format(given))
+    assert (ran.code, ran.out) == (2, "")
+    assert harmless(ran.err)
+    assert all(len(line) < LONGEST for line in ran.err.splitlines())
+    assert ran.err.splitlines()[0].startswith("error: ")
+    assert len(ran.err.splitlines()) <= 2
+    if option == "--topic" and given == HOSTILE:
+        assert SHOWN in ran.error
+
+
+def test_the_end_of_a_long_sentence_is_told_too(rackspan, snapshot):
+    ran = rackspan("check", "--snapshot", snapshot(FINE), "--topic", "y" * 10_000)
+    assert ran.error.startswith('--topic "yyy')
+    assert ran.error.endswith('yyy": matches no topic')
+
+
+@pytest.mark.parametrize(
+    ("rack", "wrong"),
+    [
+        ("/eu/r 1", 'step 2 ("r 1") holds white space'),
+        ("/eu/r\u00a01", r'step 2 ("r\xa01") holds white space'),
+        ("/eu/r\n1", r'step 2 ("r\n1") holds white space'),
+        ("/eu/\x1b[2J", r'step 2 ("\x1b[2J") holds a control character'),
+        ("/eu/\x9b31m", r'step 2 ("\x9b31m") holds a control character'),
+        ("/eu/\u202er1", r'step 2 ("\u202er1") holds a character that is not printed'),
+    ],
+)
+def test_what_is_wrong_with_a_rack_id_is_called_by_its_name(rackspan, snapshot, rack, wrong):
+    ran = rackspan("check", "--snapshot", snapshot(cluster(topic("orders", [0]), racks={0: rack})))
+    shown = rack.encode("unicode_escape").decode()
+    assert ran.error == f'prod.json: $.brokers[0].rack: rack id "{shown}": {wrong}'
+
+
+def test_names_that_kafka_would_not_give_are_told_escaped(rackspan, snapshot):
+    for name in (HOSTILE, "y" * 10_000):
+        ran = rackspan("check", "--snapshot", snapshot(cluster(topic(name, [0]))))
+        assert harmless(ran.err)
+        assert len(ran.error) < LONGEST
+        assert "is no name that Kafka gives a topic" in ran.error
+
+
+@pytest.mark.parametrize(
+    ("command", "form"),
+    [
+        *product(("snapshot", "check", "plan", "what-if"), ("table", "json", "yaml")),
+        ("plan", "markdown"),
+    ],
+)
+def test_no_result_says_anything_to_the_terminal(rackspan, snapshot, command, form):
+    file = snapshot(cluster(topic("orders", [0, 1], [1, 0]), name=HOSTILE))
+    levels = () if command == "snapshot" else ("--levels", f"{HOSTILE},zone,rack")
+    ran = rackspan(command, "--snapshot", file, *levels, "-o", form)
+    assert ran.code in (0, 1)
+    assert harmless(ran.out)
+    if form in ("table", "markdown"):
+        assert SHOWN in "".join(ran.out.split())
+    else:
+        read = json.loads if form == "json" else yaml.safe_load
+        assert HOSTILE in set(_texts(read(ran.out)))
+
+
+def test_letters_of_all_alphabets_stay_as_they_are(rackspan, snapshot):
+    file = snapshot(cluster(topic("orders", [0, 1]), racks=dict(RACKS) | {0: "/eu/Zürich/東京"}))
+    for form in ("table", "json", "yaml"):
+        assert "/eu/Zürich/東京" in rackspan("snapshot", "--snapshot", file, "-o", form).out
+
+
+def test_findings_and_cells_of_tables_are_escaped_and_not_boundless(capsys):
+    long = "y" * 10_000
+    print_findings(console(), [FindingLine("high", HOSTILE, long, HOSTILE, "", HOSTILE)], 1, "")
+    out = capsys.readouterr().out
+    assert harmless(out)
+    assert len(out) < 4 * LONGEST * 2
+
+
+def _texts(value):
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield key
+            yield from _texts(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _texts(inner)
+    else:
+        yield str(value)
