@@ -154,7 +154,7 @@ async def _lost(
 def _controller(settings: Settings, kube: KubeCluster, rest: Rest, vitals: _Vitals) -> Controller:
     beats, permit = vitals.beats, vitals.leadership
     tools = Tools(
-        inventory=Inventory(),
+        inventory=Inventory(settings.topologies_per_namespace),
         kube=kube,
         kafka=ConfluentConnector(permit),
         statuses=StatusWriter(kube),

@@ -33,6 +33,8 @@ class Settings:
     """Namespaces to watch; empty for all."""
     resync_seconds: float = 60.0
     """How often the whole of a Kafka cluster is compared with the objects, so that drift is put back."""
+    topologies_per_namespace: int = 20
+    """RackTopologies of one namespace that are served, the oldest; others cost next to nothing."""
     stall_seconds: float = 300.0
     """How old the last pass may be before the liveness probe fails."""
     listen_host: str = "0.0.0.0"  # noqa: S104 - probes and Prometheus come from outside the Pod

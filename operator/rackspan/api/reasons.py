@@ -82,6 +82,7 @@ class Reason(StrEnum):
     # The topology is not there for the topic.
     TOPOLOGY_NOT_FOUND = "TopologyNotFound"  # There is no such RackTopology.
     TOPOLOGY_NOT_READY = "TopologyNotReady"  # The RackTopology has a problem of its own, and its conditions tell which.
+    TOO_MANY_TOPOLOGIES = "TooManyTopologies"  # The namespace has more RackTopologies than the operator serves.
     NAMESPACE_NOT_ALLOWED = "NamespaceNotAllowed"  # The RackTopology's allowedNamespaces leave this namespace out.
 
     TOPIC_NAME_NOT_ALLOWED = "TopicNameNotAllowed"  # The RackTopology gives this namespace other names for its topics.

@@ -70,6 +70,14 @@ def operator(
             envvar="RACKSPAN_RESYNC_SECONDS", min=1, help="Seconds between comparisons of a whole Kafka cluster."
         ),
     ] = 60.0,
+    topologies_per_namespace: Annotated[
+        int,
+        typer.Option(
+            envvar="RACKSPAN_TOPOLOGIES_PER_NAMESPACE",
+            min=1,
+            help="RackTopologies of one namespace that are served, the oldest: each may connect to Kafka.",
+        ),
+    ] = 20,
     listen_host: Annotated[
         str, typer.Option(envvar="RACKSPAN_LISTEN_HOST", help="Address of /metrics, /healthz and /readyz.")
     ] = "0.0.0.0",  # noqa: S104 - probes and Prometheus come from outside the Pod
@@ -182,6 +190,7 @@ def operator(
         kubeconfig=kubeconfig,
         namespaces=tuple(namespace or ()),
         resync_seconds=resync,
+        topologies_per_namespace=topologies_per_namespace,
         listen_host=listen_host,
         listen_port=listen_port,
         scans=ScanSetup(

@@ -15,6 +15,7 @@ from rackspan.api.meta import ObjectKey
 from rackspan.api.racktopology import RackTopology
 from rackspan.reconcile.identities import Identities, key_of
 from rackspan.reconcile.racks import PodFacts
+from rackspan.reconcile.seniority import Seniority
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -28,8 +29,9 @@ T = TypeVar("T", KafkaTopic, RackTopology)
 class Inventory:
     """Objects by key. `identities` tells what is news before it is put here; `put_*` and `drop_*` are idempotent."""
 
-    def __init__(self) -> None:
+    def __init__(self, topologies_per_namespace: int = 20) -> None:
         self.identities = Identities()
+        self.seniority = Seniority(topologies_per_namespace)
         self.nodes: dict[str, Mapping[str, str]] = {}
         self.pods: dict[ObjectKey, PodFacts] = {}
         self.namespaces: dict[str, Mapping[str, str]] = {}
@@ -113,6 +115,7 @@ class Inventory:
         """Remember a RackTopology. Raises SpecError; an object that cannot be read takes its predecessor's place."""
         topology = self._read(RackTopology, body, self.topologies, self.drop_topology)
         self.topologies[topology.key] = topology
+        self.seniority.put(topology)
         return topology
 
     def put_topology_answer(self, body: Mapping[str, Any]) -> None:
@@ -134,6 +137,7 @@ class Inventory:
     def drop_topology(self, key: ObjectKey) -> None:
         """Forget a RackTopology."""
         self.topologies.pop(key, None)
+        self.seniority.drop(key)
         self._clusters.pop(key, None)
         self.scans.pop(key, None)
 

@@ -128,6 +128,9 @@ class Lookout:
         topology = inventory.topologies.get(self._key)
         if topology is None:
             raise FailureError(Failure(Reason.TOPOLOGY_NOT_FOUND, f"there is no RackTopology {self._key}", Remedy.SPEC))
+        crowded = inventory.seniority.crowded_out(self._key)
+        if crowded is not None:
+            raise FailureError(crowded)
         admin, seen = await self._ask(topology, fresh_secrets=resync or self._failures > 0)
         met = self._met[1] if self._met and self._met[0] == topology.meta.uid else None
         _guard(topology, met or topology.status.cluster_id, seen.cluster_id)

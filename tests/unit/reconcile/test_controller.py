@@ -140,6 +140,31 @@ async def test_what_a_topology_cost_ends_with_it(controller, kube):
     assert series("shop/prod") == []
 
 
+async def test_a_namespace_gets_so_many_connections_and_no_more(controller, kube, monkeypatch):
+    connections = []
+
+    async def connect(self, kafka, credentials):
+        connections.append(kafka.bootstrap_servers)
+        return self
+
+    monkeypatch.setattr(WholeKafka, "connect", connect)
+
+    def numbered(number):
+        meta = {**TOPOLOGY["metadata"], "name": f"t{number:02}", "uid": f"rt-{number:02}"}
+        meta["creationTimestamp"] = f"2026-01-01T00:00:{number:02}Z"
+        kafka = {"bootstrapServers": f"kafka-{number:02}:9092"}
+        return {"metadata": meta, "spec": {**TOPOLOGY["spec"], "kafka": kafka}}
+
+    for number in reversed(range(25)):  # whoever is seen first
+        controller.topology_listed(numbered(number))
+    for number in reversed(range(25)):
+        controller.topology_seen(numbered(number))
+    await until(lambda: sum(controller.ready()["connected"].values()) == 20)
+    await until(lambda: kube.condition("t24", "Stalled"))
+    assert sorted(connections) == [f"kafka-{number:02}:9092" for number in range(20)]
+    assert kube.condition("t24", "Stalled")["reason"] == "TooManyTopologies"
+
+
 async def test_one_that_is_made_anew_begins_when_the_last_has_ended(controller, kube):
     controller.topology_seen(TOPOLOGY)
     controller.topology_gone(TOPOLOGY)

@@ -110,6 +110,8 @@ class ScanLoop:
         """Look at all topologies, act, and say in how many seconds to look again. Raises FailureError."""
         inventory = self._tools.inventory
         topologies = [topology for topology in inventory.topologies.values() if self._concerns(topology)]
+        uids = {topology.meta.uid for topology in topologies}
+        self._changes = {uid: change for uid, change in self._changes.items() if uid in uids}
         if not topologies and not self._runs and self._has_listed:
             return _IDLE_SECONDS
         self._applications = any(_spec(topology).engine is ScanEngine.SPARK_APPLICATION for topology in topologies)
@@ -214,7 +216,8 @@ class ScanLoop:
         if topology.spec.compliance is None and decision.start is None:
             return None
         unlisted = self._unlisted if _spec(topology).engine is ScanEngine.SPARK_APPLICATION else None
-        return self._tools.setup.trouble(topology) or unlisted
+        crowded = self._tools.inventory.seniority.crowded_out(topology.key)
+        return crowded or self._tools.setup.trouble(topology) or unlisted
 
     def _change(self, topology: RackTopology, now: datetime) -> Change | None:
         """What the topology is like, and since when it has been like that."""
@@ -235,6 +238,9 @@ class ScanLoop:
         return ScanFacts(topology.meta.uid, status.scans or ScansStatus(), status.last_scan)
 
     def _keep(self, topology: RackTopology, facts: ScanFacts) -> None:
+        known = self._tools.inventory.topologies.get(topology.key)
+        if known is None or known.meta.uid != topology.meta.uid:
+            return  # it went while the API server answered, and its series with it
         name, memory = str(topology.key), facts.memory
         metrics.SCAN_RUNNING.labels(name).set(memory.running or 0)
         metrics.SCAN_MISSED.labels(name).set(memory.missed or 0)
