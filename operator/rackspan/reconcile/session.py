@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rackspan.reconcile.credentials import read_credentials
 from rackspan.reconcile.failures import FailureError, Remedy
+from rackspan.reconcile.grouped import GroupedAdmin
 
 if TYPE_CHECKING:
     from rackspan.api.racktopology import KafkaSpec, RackTopology
@@ -40,7 +41,7 @@ class Session:
             credentials = known  # the API server is away, which is no reason to leave Kafka
         if self.admin is not None and credentials == known:
             return self.admin
-        admin = await self._kafka.connect(kafka, credentials)
+        admin = GroupedAdmin(await self._kafka.connect(kafka, credentials))
         await self.close()
         self.admin, self._made_of = admin, (kafka, credentials)
         _log.info("topology %s: connected to %s", topology.key, kafka.bootstrap_servers)

@@ -1,6 +1,7 @@
 """The connection to Kafka, while Secrets change and the API server comes and goes."""
 
 import pytest
+from tests.unit.reconcile.memory import MemoryKafka
 from tests.unit.reconcile.scenes import topology
 
 from rackspan.api.reasons import Reason
@@ -13,10 +14,11 @@ AWAY = FailureError(Failure(Reason.API_SERVER_UNREACHABLE, "no answer", Remedy.R
 GONE = FailureError(Failure(Reason.SECRET_NOT_FOUND, "there is no Secret user", Remedy.ACCESS))
 
 
-class World:
+class World(MemoryKafka):
     """An API server with one Secret, and a Kafka: both as connector and as every client that it makes."""
 
     def __init__(self):
+        super().__init__()
         self.password, self.trouble = b"first", None
         self.passwords, self.closed = [], 0
 
