@@ -65,6 +65,47 @@ def test_partners_vary_so_that_the_load_of_a_lost_broker_spreads():
     assert max(heirs.values()) <= 3 * sum(heirs.values()) / 20
 
 
+def pairs_met(placement):
+    rows = np.sort(placement.matrix, axis=1)
+    return len(np.unique(np.concatenate([rows[:, pair] for pair in combinations(range(rows.shape[1]), 2)]), axis=0))
+
+
+# What Kafka 4.3.1's StripedReplicaPlacer reaches in the mean of five placements (benchmarks/placement).
+KAFKAS_PAIRS = [
+    # racks, brokers in each, replication factor, pairs with 10 partitions per broker, and with 100
+    (1, 12, 2, 57.2, 66),
+    (1, 12, 3, 65.2, 66),
+    (3, 4, 2, 35.4, 48),
+    (3, 4, 3, 45.4, 48),
+    (4, 3, 2, 49.2, 54),
+    (4, 3, 3, 51, 54),
+    (1, 100, 2, 912.4, 4298.2),
+    (1, 100, 3, 1675.6, 4866.2),
+    (10, 10, 2, 476.4, 3020.8),
+    (10, 10, 3, 1637, 4453.4),
+    (4, 25, 2, 889.8, 3486.2),
+    (4, 25, 3, 1568, 3735.8),
+]
+
+
+@pytest.mark.parametrize(("racks", "brokers", "size", "few", "many"), KAFKAS_PAIRS)
+def test_as_many_pairs_of_brokers_are_partners_as_in_kafkas_own_placement(racks, brokers, size, few, many):
+    tree = grid("rack", racks, brokers)
+    for partitions, kafkas in ((10 * len(tree), few), (100 * len(tree), many)):
+        met = [pairs_met(place(tree, partitions, size, seed=seed)) for seed in range(20)]
+        assert np.mean(met) >= kafkas
+
+
+@pytest.mark.parametrize("shape", [(2, 2, 3), (3, 2, 2), (2, 3, 4), (3, 3, 1), (2, 2, 2, 2)])
+@pytest.mark.parametrize("size", [2, 3, 4, 5])
+def test_every_pair_that_a_fair_split_allows_meets_in_clusters_of_several_levels(shape, size):
+    tree = grid("a b c"[: 2 * len(shape) - 3], *shape)
+    rows = list(combinations(range(len(tree)), size))
+    fair = [row for row, broken in zip(rows, judge(tree, rows).broken, strict=True) if not broken]
+    possible = {pair for row in fair for pair in combinations(row, 2)}
+    assert pairs_met(place(tree, 100 * len(tree), size, seed=1)) == len(possible)
+
+
 def test_a_new_topic_goes_where_less_lies():
     tree = grid("zone", 3, 2)
     placement = place(tree, 6, 3, replicas={0: 10, 1: 4, 2: 10, 3: 10, 4: 10, 5: 10})

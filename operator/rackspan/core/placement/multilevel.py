@@ -13,19 +13,19 @@ every partition, however full its brokers are. In general racks should be of sim
 CONSTRAINTS No broker holds two replicas of a partition. Brokers that are not eligible hold none, brokers that are
 offline get no new one. A placement that cannot be is refused with the smallest change that would make it possible.
 
-ALGORITHM The fair split leaves each domain a window of at most two sizes per partition. Quotas per domain pour the
-replicas of the whole topic into these windows (`engine.quotas`), dealing turns quotas into partitions one level at a
-time (`engine.deal`), and leaders are an optimal semi-matching (`engine.leaders`). Three data centres of two racks of
-one broker, RF 3, 4 partitions:
+ALGORITHM The fair split leaves each domain a window of at most two sizes per partition. Quotas per broker pour the
+replicas of the whole topic into these windows (`engine.quotas`), dealing turns quotas into partitions (`engine.deal`)
+in orders of the brokers that change from round to round (`engine.orders`), and leaders are an optimal semi-matching
+(`engine.leaders`). Three data centres of two racks of one broker, RF 3, 4 partitions:
 
                         /dc1              /dc2              /dc3
                     /r1     /r2       /r1     /r2       /r1     /r2
     window            0..1 of 1         0..1 of 1         0..1 of 1     one replica in each data centre
     quota (4 each)    2       2         2       2         2       2
-    partition 0      *0               2                        5
-    partition 1               1      *2                4
-    partition 2       0                        3      *4
-    partition 3              *1                3               5        * leads
+    partition 0       0              *2                        5
+    partition 1      *0                       3                5
+    partition 2               1               3      *4
+    partition 3              *1       2                4                * leads
 
 What lies there already and is fair is left alone; what is not is repaired with the fewest moves there are
 (`engine.mend`).
@@ -85,7 +85,7 @@ def _created(tree: RackTree, spec: PlacementSpec, count: int, replicas: IntArray
     seed = spec.seed + len(spec.current)
     windows = _windows(tree, spec.replication_factor)
     if not spec.leaders:
-        return deal(tree, windows, quotas(tree, windows, count, replicas, seed), count, seed)
+        return deal(tree, quotas(tree, windows, count, replicas, seed), count, seed)
     groups = _preferred_domains(tree, spec.leaders)
     share = poured(leaders, preferred_brokers(tree, spec.leaders), count, seed)
     replicas, parts = replicas.copy(), []
@@ -93,7 +93,7 @@ def _created(tree: RackTree, spec: PlacementSpec, count: int, replicas: IntArray
         size = int(share[tree.nodes[depth].of_broker == domain].sum())
         if size:
             inside = requiring(tree, windows, depth, domain)
-            dealt = deal(tree, inside, quotas(tree, inside, size, replicas, seed), size, seed + number)
+            dealt = deal(tree, quotas(tree, inside, size, replicas, seed), size, seed + number)
             replicas += np.bincount(dealt.ravel(), minlength=len(replicas))
             parts.append(dealt)
     order = np.argsort(scrambled(seed, _GROUPS, np.arange(count)), kind="stable")

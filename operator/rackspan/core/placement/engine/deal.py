@@ -1,155 +1,56 @@
 """
-Dealing: from replicas per domain to replicas per partition, exactly, one pass per level.
+Dealing: from replicas per broker to replicas per partition, exactly and for all levels at once.
 
-In a domain, each partition needs a number of its children to take one replica above their least; those numbers differ
-by at most one between partitions, and each child takes at most one per partition. Such a table of zeros and ones with
-given row and column sums always exists, and McNaughton's wrap-around rule writes it down without searching: put the
-partitions that need equally many in a line, and let each child in turn serve as many next partitions as its quota says,
-from the front again when the line ends.
+Lay the replicas of the topic in a line, all of a broker side by side and all of a domain side by side, break the line
+into as many rows as a partition has replicas, and read the columns: each is a partition (McNaughton's wrap-around
+rule, systematic sampling in statistics).
 
-    line 0 1 2 3 of partitions that need two children; quotas a 3, b 3, c 2:
-        0 1 2 | 3 0 1 | 2 3       a serves 0 1 2, b serves 3 0 1, c serves 2 3
+    6 partitions, quotas a 3, b 3 in one rack, c 2, d 4 in another:        0 1 2 3 4 5
+                                                                           a a a b b b
+                                                                           c c d d d d
 
-No child meets itself, since its quota is at most the length of the line. The line is in the order of a hash, another
-one for each domain and each round, so that partner brokers vary and the load of a broker that fails spreads over many.
-Partitions that need one more have a line of their own, in which each child serves in proportion to its quota, as in
-that of the others: who has a domain's only replica of a partition has to lead it where leaders are wanted there.
+What lies side by side and is `q` long meets each of `n` columns `floor(q / n)` or `ceil(q / n)` times. No broker meets
+a column twice, since its quota is at most `n`; and each domain keeps to its window (`rackspan.core.fairness`), which is
+of two sizes at most, since its quota lies between `n` times the one and `n` times the other.
+
+Such neighbours meet the same partners all along. So the line is only used to share the quotas out, again to within one,
+over many small rounds of columns (column `p` belongs to round `p` modulo their number), in which a broker has about one
+replica. Each round is laid out anew, in an order of its own (`engine.orders`).
 """
 
 import numpy as np
-import numpy.typing as npt
 
-from rackspan.core.fairness import Windows
-from rackspan.core.placement.seeds import scrambled
+from rackspan.core.placement.engine.orders import Orders
 from rackspan.core.topology import IntArray, RackTree
 
-_SHORT = 16  # bits; numpy sorts keys of this size by radix, in linear time
-_LINE, _CELL, _TURN = 0x1000, 0x200, 0x100  # purposes of hashes
-
-_Lines = list[tuple[IntArray, IntArray]]  # per round: partitions in line and the children that serve them
+_AT_ONCE = 1 << 16  # replicas: what is worked on stays in the processor's cache
 
 
-def deal(tree: RackTree, windows: Windows, totals: list[IntArray], count: int, seed: int) -> IntArray:
+def deal(tree: RackTree, quota: IntArray, count: int, seed: int) -> IntArray:
     """
-    Deal `totals` (see `quotas`) to `count` partitions.
+    Deal `quota`, replicas of each broker (see `quotas`), to `count` partitions.
 
     Gives depth-first broker positions of shape (replicas, count); no order within a partition is promised.
     """
-    always = np.flatnonzero(windows.low[-1])
-    placed = np.full((int(windows.low[0][0]), count), -1)
-    placed[: len(always)] = always[:, None]
-    cells = placed[len(always) :]  # each is a replica above some domain's least, and sinks from level to level
-    used = 0
-    for depth in range(len(tree.nodes) - 1):
-        above, below = tree.nodes[depth], tree.nodes[depth + 1]
-        if len(above) < len(below) or windows.extras[depth].any():
-            quota = totals[depth + 1] - count * windows.low[depth + 1]
-            used = _sink(cells, used, windows.extras[depth], quota, below.parent, seed + depth)
-    return placed
+    size = int(quota.sum()) // count
+    orders = Orders(tree, seed)
+    order = orders.laid_out(0, np.arange(len(quota))[None, :])[0]
+    line = np.repeat(order.astype(np.int64), quota[order]).reshape(size, count)
+    rounds = count // -(-int(np.count_nonzero(quota)) // size)
+    return _dealt_anew(line, rounds, orders) if rounds > 1 else line
 
 
-def _sink(cells: IntArray, used: int, extras: IntArray, quota: IntArray, parent: IntArray, seed: int) -> int:
-    """Move the first `used` rows of cells down to the children that serve them; start rows where there are extras."""
-    flat = cells[:used].reshape(-1)
-    everyone = np.arange(len(quota))
-    if not extras.any():
-        flat[_line(flat, np.arange(flat.size), len(extras), seed)] = np.repeat(everyone, quota)
-        return used
-    givers = np.flatnonzero(extras).tolist()  # no more domains than replicas per partition
-    bearers = [_bearers(cells[:used], giver) for giver in givers]
-    if used:
-        alone = np.flatnonzero(extras[flat] == 0)
-        served = np.repeat(everyone, np.where(extras[parent] == 0, quota, 0))
-        flat[alone[_line(flat[alone], alone, len(extras), seed)]] = served
-    for giver, (row, bears) in zip(givers, bearers, strict=True):
-        children = np.flatnonzero(parent == giver)
-        children = children[np.argsort(scrambled(seed, _TURN, children), kind="stable")]
-        rounds = int(extras[giver])
-        for lines in _lines(seed, giver, bears, rounds, children, quota[children]):
-            for number, (partitions, served) in enumerate(lines[:rounds]):
-                cells[used + number, partitions] = served
-            for partitions, served in lines[rounds:]:
-                cells[row[partitions], partitions] = served
-        used += rounds
-    return used
-
-
-def _lines(
-    seed: int, giver: int, bears: npt.NDArray[np.bool_], rounds: int, children: IntArray, quota: IntArray
-) -> tuple[_Lines, _Lines]:
-    """
-    Lines of the partitions that bear a cell already, which takes one round more, and of the others.
-
-    Each child serves both kinds in proportion to its quota: where leaders have to be in this domain, a partition with
-    one replica there leaves no choice.
-    """
-    hashes = scrambled(seed, _LINE + giver, np.arange(len(bears)))
-    bearing, bare = np.flatnonzero(bears), np.flatnonzero(~bears)
-    share = _share(quota, len(bearing) * (rounds + 1), len(bearing), len(bare))
-    return (
-        _rounds(seed, giver, bearing, hashes[bearing], np.repeat(children, share), rounds + 1),
-        _rounds(seed, giver, bare, hashes[bare], np.repeat(children, quota - share), rounds),
-    )
-
-
-def _share(quota: IntArray, amount: int, most: int, rest: int) -> IntArray:
-    """Share `amount` of the quotas in proportion, at most `most` of each, such that at most `rest` of each are left."""
-    if not amount:
-        return np.zeros_like(quota)
-    least, most_of = np.maximum(quota - rest, 0), np.minimum(quota, most)
-    wanted = quota * (amount / int(quota.sum()))
-    share: IntArray = np.clip(np.floor(wanted).astype(np.int64), least, most_of)
-    while (lacking := amount - int(share.sum())) != 0:
-        step = 1 if lacking > 0 else -1
-        able = np.flatnonzero(share < most_of if step > 0 else share > least)
-        share[able[np.argsort(step * (share - wanted)[able], kind="stable")][: abs(lacking)]] += step
-    return share
-
-
-def _rounds(
-    seed: int, giver: int, partitions: IntArray, hashes: npt.NDArray[np.uint32], served: IntArray, rounds: int
-) -> _Lines:
-    """
-    Partitions in line and the children that serve them, per round.
-
-    `served` are the children in turn, each as often as its share says.
-
-    Each round has a line of its own, so that any children can meet in a partition. Only a child whose service runs over
-    from one round to the next could meet itself: the next line begins with partitions it has not served.
-    """
-    size = len(partitions)
-    if not size:
-        return [(partitions, partitions)] * rounds
-    line = np.argsort(hashes.astype(np.uint16), kind="stable")
-    lines = [(line, served[:size])]
-    for number in range(1, rounds):
-        before, part = lines[-1], served[number * size : (number + 1) * size]
-        again = scrambled(seed, _LINE + giver, partitions + number * size)
-        line = np.argsort(again.astype(np.uint16), kind="stable")
-        due = int(np.count_nonzero(part == before[1][-1]))
-        if due:
-            met = np.zeros(size, dtype=bool)
-            met[before[0][before[1] == before[1][-1]]] = True
-            first = np.flatnonzero(~met[line])[:due]
-            line = np.concatenate([line[first], np.delete(line, first)])
-        lines.append((line, part))
-    return [(partitions[line], part) for line, part in lines]
-
-
-def _bearers(cells: IntArray, giver: int) -> tuple[IntArray, npt.NDArray[np.bool_]]:
-    """In which row each partition has its cell in a domain (there is at most one), and whether it has any."""
-    if not len(cells):
-        return np.zeros(cells.shape[1], dtype=np.int64), np.zeros(cells.shape[1], dtype=bool)
-    here = cells == giver
-    return here.argmax(axis=0), here.any(axis=0)
-
-
-def _line(domain: IntArray, cells: IntArray, domains: int, seed: int) -> IntArray:
-    """Order of cells by domain, and by hash within each."""
-    hashes = scrambled(seed, _CELL, cells)
-    bits = (domains - 1).bit_length()
-    if bits <= _SHORT // 2:
-        keys = domain.astype(np.uint16) << np.uint16(_SHORT - bits) if bits else np.zeros(len(cells), dtype=np.uint16)
-        return np.argsort(keys | (hashes >> np.uint32(_SHORT + bits)).astype(np.uint16), kind="stable")
-    order = np.argsort(hashes.astype(np.uint16), kind="stable")
-    return order[np.argsort(domain[order].astype(np.uint16 if bits <= _SHORT else np.int64), kind="stable")]
+def _dealt_anew(line: IntArray, rounds: int, orders: Orders) -> IntArray:
+    """Deal each round of columns, `rounds` apart, in an order of its own."""
+    size, count = line.shape
+    columns, longer = divmod(count, rounds)
+    table = np.zeros((size, (columns + (longer > 0)) * rounds), dtype=np.int64)
+    table[:, :count] = line
+    shared = table.reshape(size, -1, rounds)
+    for begin, end, length in ((0, longer, columns + 1), (longer, rounds, columns)):
+        step = max(1, _AT_ONCE // (size * length))
+        for first in range(begin, end, step):
+            some = shared[:, :length, first : min(first + step, end)]
+            laid = orders.laid_out(first + 1, some.reshape(size * length, -1).T)
+            some[:] = laid.reshape(-1, size, length).transpose(1, 2, 0)
+    return np.ascontiguousarray(table[:, :count])

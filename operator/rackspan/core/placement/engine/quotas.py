@@ -20,17 +20,17 @@ from rackspan.core.topology import IntArray, RackTree
 _POUR = 0x700
 
 
-def quotas(tree: RackTree, windows: Windows, count: int, load: IntArray, seed: int) -> list[IntArray]:
+def quotas(tree: RackTree, windows: Windows, count: int, load: IntArray, seed: int) -> IntArray:
     """
-    Replicas for each domain, per level: a list like `tree.nodes`, each of shape (domains,).
+    Replicas for each broker, shape (brokers,); each domain gets between `count * low` and `count * high` of them.
 
     `load` is what lies on each broker already, shape (brokers,), depth-first. `windows` must be feasible.
     """
     least = [count * low for low in windows.low]
     most = [count * high for high in windows.high]
-    totals = [least[0]]
+    totals = least[0]
     for depth in range(len(tree.nodes) - 1):
-        totals.append(_split(tree, depth, totals[-1], least, most, load, seed))
+        totals = _split(tree, depth, totals, least, most, load, seed)
     return totals
 
 

@@ -41,7 +41,7 @@ def spread_out(
     rules = [Rules(task.tree, fair_windows(task.tree, task.size)) for task in tasks]
     goal = loads.replicas.copy()
     for task, rule_of in zip(tasks, rules, strict=True):
-        goal += quotas(task.tree, rule_of.windows, len(task.rows), goal, seed)[-1]
+        goal += quotas(task.tree, rule_of.windows, len(task.rows), goal, seed)
     loads.replicas += np.bincount(placed[rows][placed[rows] >= 0], minlength=len(tree))
     graph = Replicas(rules, rule[rows], placed[rows], before[rows], np.zeros(len(rows), dtype=bool), loads.replicas)
     cost = np.maximum(size_bytes[rows], 0)
