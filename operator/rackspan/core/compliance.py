@@ -18,21 +18,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
-from heapq import merge
 from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
 
 from rackspan.core.fairness import fair_windows
-from rackspan.core.moves import holding, most_kept_by
+from rackspan.core.holdings import Holding, blocks, holdings
+from rackspan.core.moves import most_kept_by
 from rackspan.core.placement.model import Placement, Spread, Unsatisfiable
 from rackspan.core.topology import Broker, IntArray, Level, RackTree, domain_name
 
 BoolArray = npt.NDArray[np.bool_]
 BROKER_LEVEL = "broker"
 _NONE = -1  # beyond the end of a shorter row
-_BLOCK = 1 << 22  # cells of the largest table of partitions and brokers held at once
 _BEYOND_IDS = 1 << 31  # broker ids are of 32 bits
 
 
@@ -95,7 +94,8 @@ class Compliance:
     moves_of: IntArray
     unfair: dict[str, int]
     unknown: BoolArray
-    _details: "tuple[_Detail, ...]" = field(repr=False, default=())
+    _levels: tuple[Level, ...] = field(repr=False, default=())
+    _found: "tuple[IntArray, ...]" = field(repr=False, default=())
 
     @property
     def partitions(self) -> int:
@@ -133,13 +133,22 @@ class Compliance:
 
     def each_finding(self) -> Iterator[Finding]:
         """Give all findings, by partition and level, one after the other."""
-        return merge(*(detail.findings() for detail in self._details), key=lambda finding: finding.partition)
+        levels = self._levels
+        found = self.columns
+        for at in range(len(found.partition)):
+            columns = (found.partition, found.reason, found.level, found.domain, found.excess)
+            partition, reason, level, domain, excess = (int(column[at]) for column in columns)
+            where = (
+                (levels[level].name, domain_name(levels[level].paths[domain]))
+                if level < len(levels)
+                else (BROKER_LEVEL, str(domain))
+            )
+            yield Finding(partition, *where, REASONS[reason], excess)
 
     @property
     def columns(self) -> FindingColumns:
         """All findings in the same order, as arrays."""
-        blocks = [block for detail in self._details for block in detail.columns()]
-        stacked = np.concatenate(blocks, axis=1) if blocks else np.zeros((5, 0), dtype=np.int64)
+        stacked = np.concatenate(self._found, axis=1) if self._found else np.zeros((5, 0), dtype=np.int64)
         return FindingColumns(*stacked[:, np.argsort(stacked[0], kind="stable")])
 
 
@@ -148,7 +157,7 @@ class _Verdicts:
     broken: BoolArray
     moves_of: IntArray
     unfair: dict[str, int]
-    details: "list[_Detail]"
+    found: list[IntArray]  # findings of some kinds and partitions: those of `FindingColumns`, shape (5, findings)
 
 
 def judge(
@@ -180,8 +189,9 @@ def judge(
         _judge_size(readings.least, at, readings.least.positions(known), known, skews, verdicts)
         _judge_size(readings.most, at, readings.most.positions(known), known, skews, doubts)
         unknown |= doubts.broken & ~verdicts.broken
-    verdicts.details.sort(key=lambda detail: int(detail.partitions[0]))
-    return Compliance(verdicts.broken, verdicts.moves_of, verdicts.unfair, unknown, tuple(verdicts.details))
+    return Compliance(
+        verdicts.broken, verdicts.moves_of, verdicts.unfair, unknown, tree.nodes[1:-1], tuple(verdicts.found)
+    )
 
 
 def _no_verdicts(tree: RackTree, count: int) -> _Verdicts:
@@ -249,17 +259,9 @@ def _judge_size(
     verdicts: _Verdicts,
 ) -> None:
     suspects = np.flatnonzero(_suspicious(tree, placed, skews))
-    block = max(1, _BLOCK // max(len(tree), 1))
-    for start in range(0, len(suspects), block):
-        at = suspects[start : start + block]
-        detail = _detail(tree, partitions[at], placed[at], ids[at], skews)
-        broken = detail.broken
-        verdicts.broken[detail.partitions] = broken
-        verdicts.moves_of[detail.partitions] = np.where(broken, detail.moves, 0)
-        for level, flags in zip(tree.levels, detail.unfair, strict=False):
-            verdicts.unfair[level] += int(np.count_nonzero(flags))
-        if broken.any():
-            verdicts.details.append(detail)
+    for block in blocks(len(suspects), placed.shape[1]):
+        at = suspects[block]
+        _look_closer(tree, partitions[at], placed[at], ids[at], skews, verdicts)
 
 
 def _suspicious(tree: RackTree, placed: IntArray, skews: dict[int, tuple[int, bool]]) -> BoolArray:
@@ -267,75 +269,32 @@ def _suspicious(tree: RackTree, placed: IntArray, skews: dict[int, tuple[int, bo
     count, size = placed.shape
     if size > tree.capacity or any(strict for _, strict in skews.values()):
         return np.ones(count, dtype=bool)
-    columns = list(np.ascontiguousarray(placed.T))
     bad = np.zeros(count, dtype=bool)
-    for column in columns:
-        bad |= (column < 0) | ~tree.eligible[column]
-    windows = fair_windows(tree, size)
-    for level, low, high in zip(tree.nodes[1:], windows.low[1:], windows.high[1:], strict=True):
-        domains = [level.of_broker[column] for column in columns]
-        same = np.ones((size, count), dtype=np.int32)
-        first = np.ones((size, count), dtype=bool)
-        for one in range(size):
-            for other in range(one):
-                equal = domains[one] == domains[other]
-                same[one] += equal
-                same[other] += equal
-                first[one] &= ~equal
-        due = np.zeros(count, dtype=np.int64)
-        for at, domain in enumerate(domains):
-            bad |= same[at] > high[domain]
-            if low.any():
-                due += np.where(first[at], np.minimum(same[at], low[domain]), 0)
-        bad |= due < low.sum()
+    for block in blocks(count, size):
+        bad[block] = _outside(tree, placed[block])
     return bad
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Detail:
-    """Partitions of one replication factor, looked at domain by domain."""
-
-    tree: RackTree
-    partitions: IntArray
-    ids: npt.NDArray[np.integer]
-    faults: tuple[tuple[Reason, BoolArray], ...]  # per reason, shape (partitions, replicas)
-    excess: tuple[IntArray, ...]  # per named level, shape (partitions, domains)
-    moves: IntArray
-
-    @property
-    def unfair(self) -> tuple[BoolArray, ...]:
-        return tuple(_any_of(excess > 0) for excess in self.excess)
-
-    @property
-    def broken(self) -> BoolArray:
-        return _any_of(np.column_stack([*(_any_of(fault) for _, fault in self.faults), *self.unfair]))
-
-    def findings(self) -> Iterator[Finding]:
-        for row in np.flatnonzero(self.broken):
-            partition = int(self.partitions[row])
-            for reason, fault in self.faults:
-                for column in np.flatnonzero(fault[row]):
-                    yield Finding(partition, BROKER_LEVEL, str(int(self.ids[row, column])), reason, 1)
-            for level, excess in zip(self.tree.nodes[1:], self.excess, strict=False):
-                for domain in np.flatnonzero(excess[row] > 0):
-                    name = domain_name(level.paths[domain])
-                    yield Finding(partition, level.name, name, Reason.TOO_MANY_REPLICAS, int(excess[row, domain]))
-
-    def columns(self) -> Iterator[IntArray]:
-        """Partition, reason, level, domain and excess, shape (5, findings), of each kind of finding."""
-        broken = self.broken
-        for reason, fault in self.faults:
-            row, column = np.nonzero(fault & broken[:, None])
-            yield self._block(row, REASONS.index(reason), len(self.tree.levels), self.ids[row, column], 1)
-        for level, excess in enumerate(self.excess):
-            row, domain = np.nonzero((excess > 0) & broken[:, None])
-            yield self._block(row, REASONS.index(Reason.TOO_MANY_REPLICAS), level, domain, excess[row, domain])
-
-    def _block(
-        self, row: IntArray, reason: int, level: int, domain: npt.NDArray[np.integer], excess: IntArray | int
-    ) -> IntArray:
-        columns = (self.partitions[row], reason, level, domain, excess)
-        return np.array([np.broadcast_to(column, row.shape) for column in columns], dtype=np.int64)
+def _outside(tree: RackTree, placed: IntArray) -> BoolArray:
+    """The same for some partitions: in the order of brokers, those of a domain stand together."""
+    columns = list(np.ascontiguousarray(np.sort(placed, axis=1).T))
+    bad: BoolArray = columns[0] < 0
+    for column in columns:
+        bad |= ~tree.eligible[column]
+    windows = fair_windows(tree, len(columns))
+    for level, low, high in zip(tree.nodes[1:], windows.low[1:], windows.high[1:], strict=True):
+        forced = bool(low.any())
+        due, nth = np.zeros(len(bad), dtype=np.int64), np.zeros(len(bad), dtype=np.int64)
+        before = np.full(len(bad), -1)
+        for column in columns:
+            domain = level.of_broker[column]
+            nth = np.where(domain == before, nth + 1, 1)
+            bad |= nth > high[domain]
+            if forced:
+                due += nth <= low[domain]
+            before = domain
+        bad |= due < low.sum()
+    return bad
 
 
 def _any_of(flags: BoolArray) -> BoolArray:
@@ -344,51 +303,93 @@ def _any_of(flags: BoolArray) -> BoolArray:
     return found
 
 
-def _most(above: Level, level: Level, held: IntArray, skew: int, *, strict: bool) -> IntArray:
+def _most(above: Level, level: Level, held: IntArray, domain: IntArray, skew: int, *, strict: bool) -> IntArray:
     """
-    Most replicas that each domain may hold of those that the domain above it holds now, shape (partitions, domains).
+    Most replicas that each domain may hold of the `held` ones that the domain above it holds now, shape (domains,).
 
-    `held` replicas are in each. The others beside a domain have to hold at most `skew` fewer, unless they are full.
+    The others beside a domain have to hold at most `skew` fewer, unless they are full.
     """
-    shared = np.add.reduceat(held, above.first_child, axis=1)[:, level.parent]
     most = np.zeros_like(held)
-    for size in range(1, int(shared.max(initial=0)) + 1):
+    for size in range(1, int(held.max(initial=0)) + 1):
         least = max(size - skew, 0)
         beside = np.where(level.capacity > 0, least, 0) if strict else np.minimum(level.capacity, least)
         needed = size + np.add.reduceat(beside, above.first_child)[level.parent] - beside
-        most = np.where(needed <= shared, size, most)
+        most = np.where(needed[domain] <= held, size, most)
     return most
 
 
-def _detail(
+def _excess(
+    above: Level, level: Level, pairs: tuple[Holding, Holding], skew: int, *, strict: bool
+) -> tuple[IntArray, IntArray, IntArray]:
+    """Row, domain and excess wherever the domains of a level hold too many."""
+    upper, lower = pairs
+    full = np.zeros(len(lower), dtype=bool) if strict else lower.count >= level.capacity[lower.domain]
+    some = np.add.reduceat(level.capacity > 0, above.first_child, dtype=np.int64)  # children with any room
+    least = np.where(full, np.iinfo(np.int64).max // 2, lower.count)
+    least = np.minimum.reduceat(least, upper.first) if len(upper) else least
+    among = np.diff(upper.first, append=len(lower))
+    least[some[upper.domain] > among] = 0
+    parent = np.repeat(np.arange(len(upper)), among)
+    unfair = np.flatnonzero(lower.count - least[parent] > skew)
+    held, domain = lower.count[unfair], lower.domain[unfair]
+    most = _most(above, level, upper.count[parent[unfair]], domain, skew, strict=strict)
+    return lower.row[unfair], domain, np.maximum(held - most, 1)
+
+
+def _look_closer(
     tree: RackTree,
     partitions: IntArray,
     placed: IntArray,
     ids: npt.NDArray[np.integer],
     skews: dict[int, tuple[int, bool]],
-) -> _Detail:
-    count, size = placed.shape
+    verdicts: _Verdicts,
+) -> None:
+    """Judge partitions of one replication factor domain by domain."""
+    size, depth = placed.shape[1], len(tree.levels)
     unknown = placed < 0
-    if not len(tree):
-        return _Detail(tree, partitions, ids, ((Reason.BROKER_UNKNOWN, unknown),), (), np.zeros(count, dtype=np.int64))
-    banned = ~unknown & ~tree.eligible[placed]
-    repeated = np.zeros(placed.shape, dtype=bool)
-    for later in range(1, size):
-        repeated[:, later] = _any_of(ids[:, :later] == ids[:, later, None])
-    holds = holding(tree, placed) & tree.eligible
-    excess = []
-    for at, (above, level) in enumerate(zip(tree.nodes[:-2], tree.nodes[1:-1], strict=True), start=1):
-        skew, strict = skews.get(at, (1, False))
-        held = np.add.reduceat(holds, level.first_broker, axis=1, dtype=np.int64)
-        counted = (level.capacity > 0) if strict else (held < level.capacity)
-        least = np.minimum.reduceat(np.where(counted, held, size + 1), above.first_child, axis=1)
-        unfair = held - least[:, level.parent] > skew
-        excess.append(np.where(unfair, np.maximum(held - _most(above, level, held, skew, strict=strict), 1), 0))
-    wanted = min(size, tree.capacity)
-    kept = most_kept_by(tree, wanted, holds, skews)
-    faults = (
-        (Reason.BROKER_UNKNOWN, unknown),
-        (Reason.BROKER_NOT_ELIGIBLE, banned),
-        (Reason.BROKER_REPEATED, repeated),
-    )
-    return _Detail(tree, partitions, ids, faults, tuple(excess), wanted - kept)
+    found = [_faults(Reason.BROKER_UNKNOWN, unknown, ids, depth)]
+    moves = np.zeros(len(partitions), dtype=np.int64)
+    if len(tree):
+        banned = ~unknown & ~tree.eligible[placed]
+        found += [
+            _faults(Reason.BROKER_NOT_ELIGIBLE, banned, ids, depth),
+            _faults(Reason.BROKER_REPEATED, _repeated(ids), ids, depth),
+        ]
+        held = np.where(unknown | banned, _NONE, placed)
+        pairs = holdings(tree, held)
+        for at, name in enumerate(tree.levels):
+            skew, strict = skews.get(at + 1, (1, False))
+            above, level = tree.nodes[at : at + 2]
+            row, domain, excess = _excess(above, level, (pairs[at], pairs[at + 1]), skew, strict=strict)
+            verdicts.unfair[name] += int(np.count_nonzero(np.diff(row, prepend=-1)))
+            found.append(_columns(row, Reason.TOO_MANY_REPLICAS, at, domain, excess))
+        wanted = min(size, tree.capacity)
+        bad = np.unique(np.concatenate([part[0] for part in found]))
+        moves[bad] = wanted - most_kept_by(tree, wanted, held[bad], skews)
+    for part in found:
+        part[0] = partitions[part[0]]
+        verdicts.broken[part[0]] = True
+    verdicts.moves_of[partitions] = moves
+    verdicts.found += [part for part in found if part.size]
+
+
+def _faults(reason: Reason, fault: BoolArray, ids: npt.NDArray[np.integer], level: int) -> IntArray:
+    row, column = np.nonzero(fault)
+    return _columns(row, reason, level, ids[row, column], np.ones(len(row), dtype=np.int64))
+
+
+def _columns(row: IntArray, reason: Reason, level: int, domain: npt.NDArray[np.integer], excess: IntArray) -> IntArray:
+    """Findings as in `FindingColumns`, shape (5, findings)."""
+    same = np.ones(len(row), dtype=np.int64)
+    return np.stack([row, REASONS.index(reason) * same, level * same, domain.astype(np.int64), excess])
+
+
+def _repeated(ids: npt.NDArray[np.integer]) -> BoolArray:
+    """Replicas on brokers that the same partition names further ahead."""
+    order = np.argsort(ids, axis=1, kind="stable")
+    ordered = np.take_along_axis(ids, order, axis=1)
+    again = np.zeros(ids.shape, dtype=bool)
+    again[:, 1:] = ordered[:, 1:] == ordered[:, :-1]
+    repeated = np.empty_like(again)
+    np.put_along_axis(repeated, order, again, axis=1)
+    return repeated

@@ -1,12 +1,14 @@
 """
 The fewest moves, exactly: the most replicas of a partition that a compliant placement can keep.
 
-    kept(broker, n)  = 1 if n = 1 and the broker holds a replica, else 0 kept(domain, n)  = sum over children of
-    kept(c, low(c)) + the sum of the largest gains kept(c, low + 1) - kept(c, low)
+    kept(broker, n)  = 1 if n = 1 and the broker holds a replica, else 0
+    kept(domain, n)  = sum over children of kept(c, low(c))
+                     + the sum of the largest gains kept(c, low + 1) - kept(c, low)
 
 and the fewest moves is `n - kept(root, n)`. Each domain is only ever asked for the two sizes of its window, and going
 from the lower to the higher one gains at most one kept replica. So a yes or a no per domain carries the whole
-recursion, and a level of it is a sum over booleans for all partitions at once:
+recursion, and a level of it is a sum over booleans for all partitions at once. Domains that hold no replica of a
+partition gain nothing, so only those that do are looked at (`rackspan.core.holdings`):
 
     gain(broker) = it holds a replica
     gain(domain) = more children gain than the domain gives away extras when it holds its least
@@ -22,11 +24,11 @@ import numpy as np
 import numpy.typing as npt
 
 from rackspan.core.fairness import Windows, fair_windows
+from rackspan.core.holdings import Holding, blocks, holdings, sums
 from rackspan.core.topology import IntArray, RackTree
 
 BoolArray = npt.NDArray[np.bool_]
 _NEVER = -(1 << 30)
-_BLOCK = 1 << 22  # cells of the largest table of partitions and brokers held at once
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,42 +36,57 @@ class Kept:
     """
     What partitions can keep, and where.
 
-    `count` has the shape (partitions,). `gains[k]` and `able[k]`, of shape (partitions, domains of level k), say
+    `count` and `possible` have the shape (partitions,). `gains[k]` and `able[k]`, of the shape of `holdings[k]`, say
     whether one replica above its least would keep one more replica in a domain, and whether it could hold one more at
-    all.
+    all. Domains that hold none of a partition keep none of it; `elsewhere[k]` (domains of level k,) are able.
     """
 
     count: IntArray
     possible: BoolArray
+    holdings: tuple[Holding, ...]
     gains: tuple[BoolArray, ...]
     able: tuple[BoolArray, ...]
+    elsewhere: tuple[BoolArray, ...]
 
 
-def most_kept(tree: RackTree, windows: Windows, holds: BoolArray, usable: BoolArray | None = None) -> Kept:
+def most_kept(tree: RackTree, windows: Windows, held: IntArray, usable: BoolArray | None = None) -> Kept:
     """
     Most replicas of each partition that a placement within `windows` keeps.
 
-    `holds` and `usable`, shape (partitions, brokers), depth-first: where replicas are, and which brokers may hold one
-    (default: all that are eligible). `possible` is false where the usable brokers do not suffice.
+    `held` (partitions, replicas) are the positions that may be kept, -1 for none; `usable` (brokers,) says which
+    brokers may be given a replica that they do not hold (default: all that are eligible). `possible` is false where
+    these do not suffice.
     """
-    can = np.broadcast_to(tree.eligible, holds.shape) if usable is None else usable
+    new = tree.eligible if usable is None else usable
+    pairs = holdings(tree, held)
+    brokers = pairs[-1].domain
     forced = windows.low[-1] > 0
     flexible = windows.high[-1] > windows.low[-1]
-    possible = can | ~forced
-    able, gain = can & flexible, holds & can & flexible
-    kept = (holds & can & forced).astype(np.int64)
-    gains, ables = [gain], [able]
+    elsewhere, missing = new & flexible, forced & ~new  # of domains that hold nothing
+    able = gain = flexible[brokers]
+    lacks = np.zeros(len(brokers), dtype=bool)
+    kept = forced[brokers].astype(np.int64)
+    gains, ables, others = [gain], [able], [elsewhere]
     for at in range(len(tree.nodes) - 2, -1, -1):
         first, extras = tree.nodes[at].first_child, windows.extras[at]
         flexible = windows.high[at] > windows.low[at]
-        rooms, gainers = (np.add.reduceat(flags, first, axis=1, dtype=np.int64) for flags in (able, gain))
-        kept = np.add.reduceat(kept, first, axis=1) + np.minimum(gainers, extras)
-        possible = np.logical_and.reduceat(possible, first, axis=1) & (rooms >= extras)
-        able = flexible & (rooms > extras)
-        gain = able & (gainers > extras)
+        below, pair = pairs[at + 1].domain, pairs[at]
+        rooms, lacking = sums(elsewhere, first), sums(missing, first)
+        here = rooms[pair.domain] + sums(able.astype(np.int8) - elsewhere[below], pair.first)
+        lacks = lacking[pair.domain] + sums(lacks.astype(np.int8) - missing[below], pair.first) > 0
+        elsewhere, missing = flexible & (rooms > extras), (lacking > 0) | (rooms < extras)
+        extra = extras[pair.domain]
+        gainers = sums(gain, pair.first)
+        kept = sums(kept, pair.first) + np.minimum(gainers, extra)
+        lacks |= here < extra
+        able = flexible[pair.domain] & (here > extra)
+        gain = able & (gainers > extra)
         gains.append(gain)
         ables.append(able)
-    return Kept(kept[:, 0], possible[:, 0], tuple(reversed(gains)), tuple(reversed(ables)))
+        others.append(elsewhere)
+    count, possible = np.zeros(len(held), dtype=np.int64), np.full(len(held), not missing[0])
+    count[pairs[0].row], possible[pairs[0].row] = kept, ~lacks
+    return Kept(count, possible, pairs, *(tuple(reversed(parts)) for parts in (gains, ables, others)))
 
 
 def fewest_moves(tree: RackTree, size: int, placed: IntArray, skews: Mapping[int, tuple[int, bool]]) -> IntArray:
@@ -78,20 +95,8 @@ def fewest_moves(tree: RackTree, size: int, placed: IntArray, skews: Mapping[int
 
     `placed` are positions, shape (partitions, replicas), -1 for brokers that are not there. Gives shape (partitions,).
     """
-    moves = np.full(len(placed), size, dtype=np.int64)
-    block = max(1, _BLOCK // max(len(tree), 1))
-    for start in range(0, len(placed), block):
-        holds = holding(tree, placed[start : start + block]) & tree.eligible
-        moves[start : start + block] -= most_kept_by(tree, size, holds, skews)
-    return moves
-
-
-def holding(tree: RackTree, placed: IntArray) -> BoolArray:
-    """Which brokers hold a replica, shape (partitions, brokers), from positions (partitions, replicas), -1 for none."""
-    holds = np.zeros((len(placed), len(tree)), dtype=bool)
-    row, column = np.nonzero(placed >= 0)
-    holds[row, placed[row, column]] = True
-    return holds
+    held = np.where(np.append(tree.eligible, [False])[placed], placed, -1)
+    return size - most_kept_by(tree, size, held, skews)
 
 
 def loosened(skews: Mapping[int, tuple[int, bool]]) -> bool:
@@ -99,25 +104,37 @@ def loosened(skews: Mapping[int, tuple[int, bool]]) -> bool:
     return any(skew > 1 for skew, _ in skews.values())
 
 
-def most_kept_by(tree: RackTree, size: int, holds: BoolArray, skews: Mapping[int, tuple[int, bool]]) -> IntArray:
-    """Most replicas of each partition that a placement of `size` keeps: by the fair split, or within `skews`."""
-    if loosened(skews):
-        return np.maximum(most_kept_within(tree, size, holds, skews), 0)
-    return most_kept(tree, fair_windows(tree, size), holds).count
+def most_kept_by(tree: RackTree, size: int, held: IntArray, skews: Mapping[int, tuple[int, bool]]) -> IntArray:
+    """
+    Most replicas of each partition that a placement of `size` keeps: by the fair split, or within `skews`.
+
+    `held` (partitions, replicas) are positions of eligible brokers, -1 for none.
+    """
+    kept = np.zeros(len(held), dtype=np.int64)
+    wide = loosened(skews)
+    for rows in blocks(len(held), len(tree.nodes[-2]) * (size + 1) if wide else held.shape[1]):
+        kept[rows] = (
+            np.maximum(most_kept_within(tree, size, held[rows], skews), 0)
+            if wide
+            else most_kept(tree, fair_windows(tree, size), held[rows]).count
+        )
+    return kept
 
 
-def most_kept_within(tree: RackTree, size: int, holds: BoolArray, skews: Mapping[int, tuple[int, bool]]) -> IntArray:
+def most_kept_within(tree: RackTree, size: int, held: IntArray, skews: Mapping[int, tuple[int, bool]]) -> IntArray:
     """
     Most replicas of each partition that a placement of `size` keeps when some levels are loosened.
 
-    `skews` maps the index of a level in `tree.nodes` to the skew its domains' children may have and whether children
-    that are full count too. Gives an array of shape (partitions,), negative where no placement exists.
+    `held` (partitions, replicas) are positions of eligible brokers, -1 for none. `skews` maps the index of a level in
+    `tree.nodes` to the skew its domains' children may have and whether children that are full count too. Gives an array
+    of shape (partitions,), negative where no placement exists.
     """
     sizes = np.arange(size + 1)
-    leaves = tree.nodes[-2]
-    held = np.add.reduceat(holds & tree.eligible, leaves.first_broker, axis=1, dtype=np.int64)
+    leaves, lowest = tree.nodes[-2], holdings(tree, held)[-2]
+    there = np.zeros((len(held), len(leaves)), dtype=np.int64)
+    there[lowest.row, lowest.domain] = lowest.count
     tables = [
-        np.where(sizes <= leaves.capacity[at], np.minimum(sizes, held[:, at, None]), _NEVER)
+        np.where(sizes <= leaves.capacity[at], np.minimum(sizes, there[:, at, None]), _NEVER)
         for at in range(len(leaves))
     ]
     for at in range(len(tree.nodes) - 3, -1, -1):

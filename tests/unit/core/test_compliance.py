@@ -1,8 +1,11 @@
+import tracemalloc
+
 import numpy as np
 import pytest
 from tests.unit.core.clusters import cluster, grid
 
 from rackspan.core.compliance import Finding, Reason, judge
+from rackspan.core.moves import fewest_moves
 from rackspan.core.placement import Placement, Spread, Unsatisfiable
 from rackspan.core.topology import Broker, RackTree, TopologyError
 
@@ -152,3 +155,16 @@ def test_findings_name_the_same_domains_with_a_gap_and_without():
 def test_nothing_is_unknown_where_no_broker_has_a_rack():
     tree = RackTree(("zone",), (Broker(0), Broker(1)))
     assert judge(tree, [(0, 1)]).compliant
+
+
+def test_judging_and_planning_take_memory_for_replicas_and_not_for_all_brokers():
+    tree = RackTree(("zone", "rack"), tuple(Broker(at, (str(at % 3), str(at % 1000))) for at in range(6000)))
+    rows = np.arange(6000).reshape(2000, 3) // 2 * 2
+    used = []
+    for work in (lambda: judge(tree, rows).findings, lambda: fewest_moves(tree, 3, tree.positions(rows), {})):
+        work()  # what is computed once per tree
+        tracemalloc.start()
+        work()
+        used.append(tracemalloc.get_traced_memory()[1] / len(rows))
+        tracemalloc.stop()
+    assert max(used) < 1024  # bytes a partition

@@ -1,21 +1,29 @@
 """
 Repairing: partitions that hold replicas already and are not what they should be, with the fewest moves there are.
 
-`rackspan.core.moves` says, for each partition and domain, whether one replica more there keeps one more of those that
-lie there. Taking children that gain first, from the root down, keeps the most that can be kept; whatever choice
-remains goes to the emptiest. Partitions are taken in small batches so that each sees what the ones before it were
-given.
+`rackspan.core.moves` says, for each partition and domain that holds any of it, whether one replica more there keeps one
+more of those that lie there. Taking children that gain first, from the root down, keeps the most that can be kept.
+Whatever choice remains is drawn by what domains lack: water is poured over what lies in them, and each gets its part.
+That is done for all partitions at once, one level after the other, and looks at no domain that a partition leaves
+alone. What is uneven after that is for `engine.replicas`.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
+import numpy.typing as npt
 
 from rackspan.core.fairness import Windows
-from rackspan.core.moves import Kept, holding, most_kept
+from rackspan.core.holdings import Holding, blocks
+from rackspan.core.moves import Kept, most_kept
+from rackspan.core.placement.engine.draw import drawn, prefix_of
 from rackspan.core.placement.seeds import scrambled
 from rackspan.core.topology import IntArray, RackTree
 
-_TIE = 0x400
-_BLOCK = 1 << 22  # cells of the largest table of partitions and brokers held at once
+BoolArray = npt.NDArray[np.bool_]
+_GAIN, _FREE = 0x400, 0x480  # purposes of hashes
+_POURS = 50  # halvings of the distance in which the water level lies
+_WIDTH = 8  # rows in a block are fewer by this much than replicas looked at in one go
 
 
 def repair(tree: RackTree, windows: Windows, held: IntArray, load: IntArray, seed: int) -> IntArray:
@@ -28,38 +36,170 @@ def repair(tree: RackTree, windows: Windows, held: IntArray, load: IntArray, see
     """
     size = int(windows.low[0][0])
     placed = np.full((len(held), size), -1, dtype=np.int64)
-    block = max(1, _BLOCK // max(len(tree), 1))
-    for start in range(0, len(held), block):
-        holds = holding(tree, held[start : start + block])
-        usable = tree.eligible & (tree.online | holds)
-        kept = most_kept(tree, windows, holds, usable)
-        able = np.flatnonzero(kept.possible)
-        step = max(1, len(tree) // (2 * size))
-        for at in range(0, len(able), step):
-            rows = able[at : at + step]
-            chosen = _descend(tree, windows, kept, rows, load, seed + start)
-            placed[start + rows] = chosen
-            load += np.bincount(chosen.ravel(), minlength=len(load))
+    still = np.bincount(held[held >= 0], minlength=len(tree))  # what lies in partitions that come later
+    for block in blocks(len(held), max(size, held.shape[1]) // _WIDTH):
+        mine = held[block]
+        kept = most_kept(tree, windows, mine, tree.eligible & tree.online)
+        rows = np.flatnonzero(kept.possible)
+        chosen = _Descent(tree, windows, kept, rows, load + still, seed + block.start).brokers()
+        placed[block.start + rows] = chosen
+        load += np.bincount(chosen.ravel(), minlength=len(load))
+        still -= np.bincount(mine[mine >= 0], minlength=len(tree))
     return placed
 
 
-def _descend(tree: RackTree, windows: Windows, kept: Kept, rows: IntArray, load: IntArray, seed: int) -> IntArray:
-    """Choose the brokers of some partitions, from the root down."""
-    more = np.zeros((len(rows), 1), dtype=np.int64)  # 1 where a domain holds one above its least
-    for depth, above in enumerate(tree.nodes[:-1]):
-        below = tree.nodes[depth + 1]
-        gains, able = kept.gains[depth + 1], kept.able[depth + 1]
-        fill = np.add.reduceat(load, below.first_broker) / np.maximum(below.capacity, 1)
-        need = windows.extras[depth] + more
-        more = np.zeros((len(rows), len(below)), dtype=np.int64)
-        at, giver = np.nonzero(need)
-        widths = np.diff(above.first_child, append=len(below))[giver]
-        starts = np.cumsum(widths) - widths
-        pair = np.repeat(np.arange(len(at)), widths)
-        child = np.arange(len(pair)) - starts[pair] + above.first_child[giver][pair]
-        row = rows[at][pair]
-        tie = scrambled(seed, _TIE + depth, row * len(below) + child)
-        order = np.lexsort((tie, fill[child], ~gains[row, child], ~able[row, child], pair))
-        taken = order[np.arange(len(pair)) - starts[pair] < need[at, giver][pair]]
-        more[at[pair[taken]], child[taken]] = 1
-    return np.nonzero(windows.low[-1] + more)[1].reshape(len(rows), -1)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Descent:
+    """The choice of brokers for some `rows`, from the root down; `load` (brokers,) is about what will lie there."""
+
+    tree: RackTree
+    windows: Windows
+    kept: Kept
+    rows: IntArray
+    load: IntArray
+    seed: int
+
+    def brokers(self) -> IntArray:
+        """Positions, shape (rows, replicas)."""
+        more = np.empty((2, 0), dtype=np.int64)  # partition and domain that holds one above its least
+        for depth in range(len(self.tree.nodes) - 1):
+            more = self._children(depth, *self._needs(depth, *more))
+        always = np.flatnonzero(self.windows.low[-1])
+        row, broker = more
+        rest = int(self.windows.low[0][0]) - len(always)
+        chosen = broker[np.argsort(row, kind="stable")].reshape(len(self.rows), rest)
+        return np.concatenate([np.broadcast_to(always, (len(self.rows), len(always))), chosen], axis=1)
+
+    def _needs(self, depth: int, row: IntArray, domain: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+        """Partitions and domains that have to give children replicas above their least, in that order, and how many."""
+        extras = self.windows.extras[depth]
+        always = np.flatnonzero(extras)
+        rows = np.concatenate([np.repeat(self.rows, len(always)), row])
+        domains = np.concatenate([np.tile(always, len(self.rows)), domain])
+        count = np.concatenate([np.tile(extras[always], len(self.rows)), np.ones(len(row), dtype=np.int64)])
+        keys = rows * len(extras) + domains
+        order = np.argsort(keys, kind="stable")
+        keys, count = keys[order], count[order]
+        first = np.flatnonzero(np.diff(keys, prepend=-1))
+        count = np.add.reduceat(count, first) if len(first) else count
+        return keys[first] // len(extras), keys[first] % len(extras), count
+
+    def _children(self, depth: int, row: IntArray, domain: IntArray, need: IntArray) -> IntArray:
+        """Partitions and children that hold one above their least, shape (2, pairs)."""
+        below, pairs = self.tree.nodes[depth + 1], self.kept.holdings[depth + 1]
+        gains, able = self.kept.gains[depth + 1], self.kept.able[depth + 1]
+        first, count = _inside(self.kept.holdings[depth], len(pairs), len(self.tree.nodes[depth]), row, domain)
+        # Children that hold some of the partition already, by who asks.
+        asks = np.repeat(np.arange(len(row)), count)
+        at = np.arange(len(asks)) + np.repeat(first - (np.cumsum(count) - count), count)
+        taken = self._gaining(depth, asks, at, gains[at], need)
+        left = need - np.bincount(asks[taken], minlength=len(row))
+        out = taken | ~able[at]  # what cannot be drawn any more
+        chosen = [np.stack([pairs.row[at[taken]], pairs.domain[at[taken]]])]
+        weight = self._lacks(depth, np.bincount(domain, weights=left, minlength=len(self.tree.nodes[depth])))
+        free = np.flatnonzero(left)
+        barred_by, barred = asks[out], pairs.domain[at[out]]
+        reserve = asks[~out], pairs.domain[at[~out]]
+        turn = 0
+        while len(free):
+            turn += 1
+            child = self._drawn(depth, weight, row[free], domain[free], _lists(free, barred_by, barred, len(row)), turn)
+            missing = np.flatnonzero(child < 0)
+            if len(missing):
+                child[missing] = _first_of(free[missing], *reserve, barred_by * len(below) + barred, len(below))
+            chosen.append(np.stack([row[free], child]))
+            barred_by, barred = np.concatenate([barred_by, free]), np.concatenate([barred, child])
+            left[free] -= 1
+            free = free[left[free] > 0]
+        return np.concatenate(chosen, axis=1)
+
+    def _gaining(
+        self,
+        depth: int,
+        asks: IntArray,
+        at: IntArray,
+        gains: BoolArray,
+        need: IntArray,
+    ) -> BoolArray:
+        """Which children that gain are taken: as many as are needed."""
+        gaining = np.flatnonzero(gains)
+        tie = scrambled(self.seed, _GAIN + depth, at[gaining])
+        order = gaining[np.lexsort((tie, asks[gaining]))]
+        begins = np.searchsorted(asks[order], asks[order])
+        taken = np.zeros(len(asks), dtype=bool)
+        taken[order[np.arange(len(order)) - begins < need[asks[order]]]] = True
+        return taken
+
+    def _lacks(self, depth: int, amount: IntArray) -> IntArray:
+        """What each child lacks below the water level when `amount` is poured into each domain above."""
+        above, below = self.tree.nodes[depth], self.tree.nodes[depth + 1]
+        able = self.kept.elsewhere[depth + 1]
+        held = np.add.reduceat(self.load, below.first_broker).astype(np.float64)
+        room = np.where(able, below.capacity, 0).astype(np.float64)
+        fill = np.where(able, held / np.maximum(below.capacity, 1), np.inf)
+        dry = np.where(np.isfinite(fill), fill, 0.0).min(initial=0.0) * np.ones(len(above))
+        wet = np.maximum(np.where(able, fill, 0.0).max(initial=0.0), 0.0) + amount + 1.0
+        for _ in range(_POURS):
+            middle = (dry + wet) / 2
+            volume = np.maximum(middle[below.parent] * room - np.where(able, held, 0.0), 0.0)
+            fits = np.add.reduceat(volume, above.first_child) <= amount
+            dry, wet = np.where(fits, middle, dry), np.where(fits, wet, middle)
+        lacks: IntArray = np.ceil(np.maximum(wet[below.parent] * room - np.where(able, held, 0.0), 0.0)).astype(
+            np.int64
+        )
+        return lacks
+
+    def _drawn(
+        self, depth: int, weight: IntArray, row: IntArray, domain: IntArray, barred: IntArray, turn: int
+    ) -> IntArray:
+        """A child for each that asks, by weight; any that is able where nothing is left of that; -1 for none."""
+        below = self.tree.nodes[depth + 1]
+        bounds = np.append(self.tree.nodes[depth].first_child, len(below))
+        fraction = _evenly(domain, scrambled(self.seed, _FREE + depth, row * turn))
+        low, high = bounds[domain], bounds[domain + 1]
+        last = barred + 1
+        barred, last = (np.where(barred < 0, low[:, None], edge) for edge in (barred, last))
+        child = drawn(prefix_of(weight), low, high, barred, last, fraction)
+        missing = np.flatnonzero(child < 0)
+        any_able = prefix_of(self.kept.elsewhere[depth + 1].astype(np.int64))
+        child[missing] = drawn(any_able, low[missing], high[missing], barred[missing], last[missing], fraction[missing])
+        return child
+
+
+def _inside(pairs: Holding, below: int, domains: int, row: IntArray, domain: IntArray) -> tuple[IntArray, IntArray]:
+    """Where the pairs below each partition and domain begin, and how many there are."""
+    if not len(pairs):
+        return np.zeros_like(row), np.zeros_like(row)
+    keys, wanted = pairs.row * domains + pairs.domain, row * domains + domain
+    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    there = keys[at] == wanted
+    return np.where(there, pairs.first[at], 0), np.where(there, np.diff(pairs.first, append=below)[at], 0)
+
+
+def _lists(wanted: IntArray, key: IntArray, value: IntArray, keys: int) -> IntArray:
+    """The values of each wanted key, in order, -1 in front of shorter lists; shape (wanted, most values)."""
+    order = np.lexsort((value, key))
+    key, value = key[order], value[order]
+    counts = np.bincount(key, minlength=keys)
+    ends = np.cumsum(counts)[wanted]
+    width = int(counts[wanted].max(initial=0))
+    at = ends[:, None] - np.arange(width, 0, -1)
+    there = np.arange(width, 0, -1) <= counts[wanted][:, None]
+    return np.where(there, np.append(value, [-1])[np.where(there, at, -1)], -1)
+
+
+def _first_of(wanted: IntArray, key: IntArray, value: IntArray, barred: IntArray, values: int) -> IntArray:
+    """The first value of each wanted key that is not barred."""
+    fits = ~np.isin(key * values + value, barred)
+    key, value = key[fits], value[fits]
+    return value[np.searchsorted(key, wanted)]
+
+
+def _evenly(group: IntArray, order: npt.NDArray[np.uint32]) -> npt.NDArray[np.float64]:
+    """Fractions from 0 to 1 that lie evenly in each group, dealt in that order."""
+    by = np.lexsort((order, group))
+    first = np.flatnonzero(np.diff(group[by], prepend=-1))
+    count = np.diff(first, append=len(by))
+    fraction = np.empty(len(by))
+    fraction[by] = (np.arange(len(by)) - np.repeat(first, count) + 0.5) / np.repeat(count, count)
+    return fraction

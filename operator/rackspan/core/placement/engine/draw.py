@@ -1,0 +1,47 @@
+"""
+Drawing one of many by weight, where each who draws must leave some out.
+
+Candidates stand in a line and each has a weight, so that a number below the sum of the weights names one of them. What
+has to be left out are few stretches of the line: their weight is skipped. That takes time in proportion to the
+stretches, however many candidates there are.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from rackspan.core.topology import IntArray
+
+
+def prefix_of(weights: IntArray) -> IntArray:
+    """Sums of the weights ahead of each candidate, and of all of them at last."""
+    return np.concatenate([[0], np.cumsum(weights)])
+
+
+def left_over(prefix: IntArray, low: IntArray, high: IntArray, first: IntArray, last: IntArray) -> IntArray:
+    """Weight from `low` to `high` without the stretches; see `drawn`."""
+    total: IntArray = prefix[high] - prefix[low] - (prefix[last] - prefix[first]).sum(axis=1)
+    return total
+
+
+def drawn(
+    prefix: IntArray,
+    low: IntArray,
+    high: IntArray,
+    first: IntArray,
+    last: IntArray,
+    fraction: npt.NDArray[np.float64],
+) -> IntArray:
+    """
+    Draw for each row one of the candidates from `low` up to but not including `high`, -1 where all have no weight.
+
+    `first` and `last` (rows, stretches) bound the stretches that each row leaves out: apart from each other, in order,
+    between `low` and `high`; empty ones may be anywhere. `fraction` (rows,), from 0 up to 1, says which part of the
+    remaining weight is meant.
+    """
+    total = left_over(prefix, low, high, first, last)
+    mark = prefix[low] + np.minimum((fraction * total).astype(np.int64), np.maximum(total - 1, 0))
+    for at in range(first.shape[1]):
+        begin, end = prefix[first[:, at]], prefix[last[:, at]]
+        mark += np.where(begin <= mark, end - begin, 0)
+    found: IntArray = np.where(total > 0, np.searchsorted(prefix, mark, side="right") - 1, -1)
+    return found
