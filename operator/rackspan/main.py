@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 import signal
@@ -34,6 +33,7 @@ from rackspan.reconcile.release import release
 from rackspan.reconcile.scans.loop import ScanTools
 from rackspan.reconcile.statuses import StatusWriter
 from rackspan.reconcile.tools import Tools
+from rackspan.reconcile.wake import happened
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Coroutine, Mapping
@@ -143,7 +143,7 @@ async def _lost(
     except Exception as error:
         if getattr(error, "status", None) != _NOT_FOUND:  # kopf keeps its classes of errors to itself
             raise
-        await _pause(stop)  # what is served and what is said to be served may differ for a moment
+        await happened(_SERVED_SECONDS, stop)  # what is served and what is said to be served may differ for a moment
         return True
     finally:
         vitals.controller = None
@@ -192,7 +192,7 @@ async def _until_served(kube: KubeCluster, stop: asyncio.Event, vitals: _Vitals)
                 await release(kube, leaving_only=True)
         except FailureError as error:
             _log.warning("waiting for the API server: %s", error)
-        await _pause(stop)
+        await happened(_SERVED_SECONDS, stop)
     return False
 
 
@@ -200,8 +200,3 @@ def _listen(stop: asyncio.Event) -> None:
     """Stop at a signal. kopf takes signals over while it runs."""
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-
-
-async def _pause(stop: asyncio.Event) -> None:
-    with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(stop.wait(), _SERVED_SECONDS)

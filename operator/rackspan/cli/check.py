@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import typer
 from rich.console import Console, Group
 
 from rackspan.cli import options
@@ -58,6 +59,7 @@ class _Checked:
 
 
 def check(
+    context: typer.Context,
     snapshot: options.SnapshotFile = None,
     bootstrap_server: options.BootstrapServer = None,
     command_config: options.CommandConfig = None,
@@ -81,15 +83,7 @@ def check(
         found = Source(snapshot, bootstrap_server, command_config).read_topics("to check")
         truth, expected = truth_in(selected.tree(found), found), Expectations()
     else:
-        refuse_others(
-            snapshot=snapshot,
-            bootstrap_server=bootstrap_server,
-            command_config=command_config,
-            levels=levels,
-            missing_rack_policy=missing_rack_policy is not options.MissingRackPolicy.FAIL,
-            drain_broker=drain_broker,
-            drain_rack=drain_rack,
-        )
+        refuse_others(context)
         live = LiveTopology.at(topology, kubeconfig)
         found, truth, expected = live.snapshot(), live.truth, live.expectations
     partitions = found.partitions

@@ -3,7 +3,7 @@
 import re
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -45,6 +45,11 @@ def _wrong_with(server: str) -> str:
     return f'"{port}" is no port from 1 to {_MOST_PORT}'
 
 
+def _kubeconfig(purpose: str = "", **style: Any) -> Any:
+    default = "Default: the Pod's service account, else KUBECONFIG, else ~/.kube/config."
+    return typer.Option(envvar="RACKSPAN_KUBECONFIG", exists=True, dir_okay=False, help=f"{purpose}{default}", **style)
+
+
 SnapshotFile = Annotated[
     str | None,
     typer.Option(
@@ -80,16 +85,8 @@ TopologyName = Annotated[
         help="A RackTopology instead: live Kafka, with racks from the nodes and wishes from KafkaTopics.",
     ),
 ]
-Kubeconfig = Annotated[
-    Path | None,
-    typer.Option(
-        envvar="RACKSPAN_KUBECONFIG",
-        exists=True,
-        dir_okay=False,
-        rich_help_panel=_CLUSTER,
-        help="For --topology. Default: the Pod's service account, else KUBECONFIG, else ~/.kube/config.",
-    ),
-]
+Kubeconfig = Annotated[Path | None, _kubeconfig("For --topology. ", rich_help_panel=_CLUSTER)]
+OperatorKubeconfig = Annotated[Path | None, _kubeconfig()]
 LogDirs = Annotated[
     str | None,
     typer.Option(

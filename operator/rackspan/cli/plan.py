@@ -43,6 +43,7 @@ class PlanFormat(StrEnum):
 
 
 def plan(
+    context: typer.Context,
     snapshot: options.SnapshotFile = None,
     bootstrap_server: options.BootstrapServer = None,
     command_config: options.CommandConfig = None,
@@ -80,20 +81,7 @@ def plan(
     lower bound, so that a reviewer sees that it cannot be done with less. Nothing is executed.
     """
     if topology is not None:
-        refuse_others(
-            snapshot=snapshot,
-            bootstrap_server=bootstrap_server,
-            command_config=command_config,
-            log_dirs=log_dirs,
-            topic=topic,
-            replication_factor=replication_factor,
-            partitions=partitions,
-            rebalance=rebalance_too,
-            levels=levels,
-            missing_rack_policy=missing_rack_policy is not options.MissingRackPolicy.FAIL,
-            drain_broker=drain_broker,
-            drain_rack=drain_rack,
-        )
+        refuse_others(context, "--log-dirs", "--topic", "--replication-factor", "--partitions", "--rebalance")
         _plan_topology(LiveTopology.at(topology, kubeconfig), output, show_all=show_all)
         return
     selected = Topology.of(levels, missing_rack_policy, drain_broker, drain_rack)

@@ -1,7 +1,5 @@
 """`rackspan release`: lets Rackspan's objects go without an operator, before it is uninstalled or after."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from typing import Annotated
@@ -9,6 +7,7 @@ from typing import Annotated
 import typer
 
 from rackspan.api import racktopology
+from rackspan.cli import options
 from rackspan.cli.errors import CommandError
 from rackspan.core.words import plural
 
@@ -22,15 +21,7 @@ _MANY = {racktopology.KIND: "RackTopologies"}
 
 
 def release(
-    kubeconfig: Annotated[
-        Path | None,
-        typer.Option(
-            envvar="RACKSPAN_KUBECONFIG",
-            exists=True,
-            dir_okay=False,
-            help="Default: the Pod's service account, else KUBECONFIG, else ~/.kube/config.",
-        ),
-    ] = None,
+    kubeconfig: options.OperatorKubeconfig = None,
     namespace: Annotated[
         list[str] | None,
         typer.Option("--namespace", "-n", envvar="RACKSPAN_NAMESPACES", help="Only these (repeat it). Default: all."),

@@ -1,29 +1,26 @@
 """`rackspan operator`: the operator's process."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json
 import logging
 import secrets
 import socket
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from rackspan.api.meta import ObjectKey
+from rackspan.cli import options
 from rackspan.logs import escape_lines
 from rackspan.reconcile.audit import LOGGER as AUDIT
 from rackspan.reconcile.lease import LEASE_SECONDS, Timing
 from rackspan.reconcile.scans.allowance import Allowance
 from rackspan.reconcile.scans.setup import DEFAULT_APPLICATION, ScanSetup
 from rackspan.settings import LeaseSetup, Settings
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 EPILOG = (
     "Examples:\n\n$ rackspan operator\n\n$ rackspan operator --kubeconfig ~/.kube/config --log-format text -n kafka"
@@ -49,15 +46,7 @@ class LogLevel(StrEnum):
 
 
 def operator(
-    kubeconfig: Annotated[
-        Path | None,
-        typer.Option(
-            envvar="RACKSPAN_KUBECONFIG",
-            exists=True,
-            dir_okay=False,
-            help="Default: the Pod's service account, else KUBECONFIG, else ~/.kube/config.",
-        ),
-    ] = None,
+    kubeconfig: options.OperatorKubeconfig = None,
     namespace: Annotated[
         list[str] | None,
         typer.Option(

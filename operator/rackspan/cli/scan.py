@@ -51,16 +51,7 @@ def scan(
             help="A RackTopology: its brokers' racks and its KafkaTopics are what the cluster is held against.",
         ),
     ] = None,
-    kubeconfig: Annotated[
-        Path | None,
-        typer.Option(
-            envvar="RACKSPAN_KUBECONFIG",
-            exists=True,
-            dir_okay=False,
-            rich_help_panel=_CLUSTER,
-            help="For --topology. Default: the Pod's service account, else KUBECONFIG, else ~/.kube/config.",
-        ),
-    ] = None,
+    kubeconfig: options.Kubeconfig = None,
     synthetic: Annotated[
         int | None,
         typer.Option(metavar="PARTITIONS", min=1, rich_help_panel=_CLUSTER, help="Make a cluster up, for load tests."),

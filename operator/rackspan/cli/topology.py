@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import typer
+
 from rackspan.api.meta import ObjectKey
 from rackspan.cli.errors import CommandError, ExitCode, warn
 from rackspan.cli.progress import step
@@ -21,6 +23,18 @@ if TYPE_CHECKING:
     from rackspan.reconcile.standing import Standing, TopologyPlan
 
 
+_SAID = (
+    "--snapshot",
+    "--bootstrap-server",
+    "--command-config",
+    "--levels",
+    "--missing-rack-policy",
+    "--drain-broker",
+    "--drain-rack",
+)
+"""Options of all commands that a RackTopology and its KafkaTopics say themselves."""
+
+
 def topology_key(text: str) -> ObjectKey:
     """Read `NAMESPACE/NAME`. Raises CommandError."""
     namespace, slash, name = text.partition("/")
@@ -29,12 +43,15 @@ def topology_key(text: str) -> ObjectKey:
     return ObjectKey(namespace, name)
 
 
-def refuse_others(**given: object) -> None:
-    """Raise CommandError for options that a RackTopology and its KafkaTopics say themselves."""
-    for name, value in given.items():
-        if value:
-            option = f"--{name.replace('_', '-')}"
-            raise CommandError(f"{option} is not for --topology", "the RackTopology and its KafkaTopics say it")
+def refuse_others(context: typer.Context, *also: str) -> None:
+    """Raise CommandError for options that a RackTopology and its KafkaTopics say themselves, `also` among them."""
+    said = (*_SAID, *also)
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name or "")
+        if parameter.opts[0] in said and source is not None and source.name == "COMMANDLINE":
+            raise CommandError(
+                f"{parameter.opts[0]} is not for --topology", "the RackTopology and its KafkaTopics say it"
+            )
 
 
 @dataclass(frozen=True, slots=True)

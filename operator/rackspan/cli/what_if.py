@@ -29,6 +29,7 @@ _TOGETHER = "together"
 
 
 def what_if(
+    context: typer.Context,
     snapshot: options.SnapshotFile = None,
     bootstrap_server: options.BootstrapServer = None,
     command_config: options.CommandConfig = None,
@@ -54,13 +55,7 @@ def what_if(
         found = Source(snapshot, bootstrap_server, command_config, log_dirs).read_topics("to lose")
         tree = Topology(levels, missing_rack_policy).tree(found)
     else:
-        refuse_others(
-            snapshot=snapshot,
-            bootstrap_server=bootstrap_server,
-            command_config=command_config,
-            levels=levels,
-            missing_rack_policy=missing_rack_policy is not options.MissingRackPolicy.FAIL,
-        )
+        refuse_others(context)
         live = LiveTopology.at(topology, kubeconfig)
         tree, found = live.tree, sized(live.snapshot(), log_dirs)
     partitions = found.partitions

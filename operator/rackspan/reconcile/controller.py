@@ -182,12 +182,15 @@ class Controller:
         """Listed, at the start or after an outage."""
         self.topology_listed(body, listed=True)
         self.relisted()
-        self.topology_seen(body)
+        self._topology_known(key_of(body))
 
     def topology_seen(self, body: Mapping[str, Any]) -> None:
         """Added or changed."""
         self.topology_listed(body)
-        topology = self.inventory.topologies.get(key_of(body))
+        self._topology_known(key_of(body))
+
+    def _topology_known(self, key: ObjectKey) -> None:
+        topology = self.inventory.topologies.get(key)
         if topology is None:
             return
         shape = (topology.meta.uid, topology.meta.generation, topology.meta.is_deleting)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import time
 from typing import TYPE_CHECKING, Final
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.lease import Candidate
+from rackspan.reconcile.wake import happened
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,8 +71,7 @@ class Leadership:
                 _log.info("the Lease is ours, as %s", self._candidate.identity)
                 return True
             self._tell(self.holder and f"waiting for the Lease, which {self.holder!a} holds")
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), self._timing.renew_seconds)
+            await happened(self._timing.renew_seconds, stop)
         return False
 
     async def keep(self) -> None:

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from rackspan.api.conditions import COMPLIANT, READY, STALLED, ConditionStatus, find_condition, is_true
-from rackspan.api.kafkatopic import KIND
+from rackspan.api.kafkatopic import KIND, KafkaTopic
 from rackspan.api.meta import ObjectKey
 from rackspan.api.reasons import Reason
 from rackspan.metrics import QUEUE_DEPTH, RECONCILE_SECONDS, RECONCILED, count_error
@@ -33,7 +33,7 @@ from rackspan.reconcile.worker import reconcile_topics
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
-    from rackspan.api.kafkatopic import KafkaTopic, KafkaTopicStatus
+    from rackspan.api.kafkatopic import KafkaTopicStatus
     from rackspan.api.racktopology import DeletionsStatus
     from rackspan.reconcile.ports import KafkaAdmin
     from rackspan.reconcile.scene import Scene
@@ -180,18 +180,14 @@ class TopicLoop:
         return [task.result() for task in tasks]
 
     async def _alone(self, topic: KafkaTopic, act: Callable[[KafkaTopic], Awaitable[R]]) -> R | None:
-        try:
-            return await act(topic)
-        except FailureError as error:
-            failure = error.failure
-        except Exception:
-            _log.exception("KafkaTopic %s: unexpected error", topic.key)
-            failure = UNEXPECTED
-        count_error(self._name, failure.remedy, failure.reason)
+        found = await _attempted(topic, act)
+        if not isinstance(found, Failure):
+            return found
+        count_error(self._name, found.remedy, found.reason)
         self._queue.retry(topic.key)
         self._settled.pop(topic.key, None)
         try:
-            await self._tell(topic, failed(topic, failure, _now()))
+            await self._tell(topic, failed(topic, found, _now()))
         except Exception:
             _log.exception("KafkaTopic %s: unexpected error over its status", topic.key)
         return None
@@ -297,22 +293,18 @@ class TopicLoop:
         await asyncio.gather(*(self._record(outcome) for outcome in outcomes if has_to_claim(outcome.topic, scene)))
 
     async def _record(self, outcome: Outcome) -> None:
-        topic = outcome.topic
-        status = replace(topic.status, creating=True)
-        try:
-            written = await self._tools.statuses.write(_ref(topic), topic.status.to_dict(), status.to_dict())
-        except FailureError as error:
-            outcome.failures.append(error.failure)
-            written = None
-        except Exception:
-            _log.exception("KafkaTopic %s: unexpected error", topic.key)
-            outcome.failures.append(UNEXPECTED)
-            written = None
-        known = self._tools.inventory.put_answer(written) if written is not None else None
-        if known is None:
-            outcome.decision = Decision()  # it is gone, or nothing can be recorded now: nothing is made
-        else:
-            outcome.topic, outcome.new_claim = replace(topic, status=status), True
+        claimed = replace(outcome.topic, status=replace(outcome.topic.status, creating=True))
+        known = await _attempted(outcome.topic, partial(self._recorded, claimed))
+        if isinstance(known, KafkaTopic):
+            outcome.topic, outcome.new_claim = claimed, True
+            return
+        outcome.decision = Decision()  # it is gone, or nothing can be recorded now: nothing is made
+        if known is not None:
+            outcome.failures.append(known)
+
+    async def _recorded(self, claimed: KafkaTopic, before: KafkaTopic) -> KafkaTopic | None:
+        written = await self._tools.statuses.write(_ref(before), before.status.to_dict(), claimed.status.to_dict())
+        return self._tools.inventory.put_answer(written) if written is not None else None
 
     async def _plan(self, outcomes: Sequence[Outcome], scene: Scene) -> None:
         seen = [
@@ -410,6 +402,17 @@ class TopicLoop:
         held = [topic for topic in topics if topic.key in again and again[topic.key].step is Step.HOLD]
         await self._each(held, lambda topic: self._tell(topic, failed(topic, held_back(again[topic.key]), _now())))
         self._retry(again)
+
+
+async def _attempted(topic: KafkaTopic, act: Callable[[KafkaTopic], Awaitable[R]]) -> R | Failure:
+    """What `act` gives for the topic, or what befell it there."""
+    try:
+        return await act(topic)
+    except FailureError as error:
+        return error.failure
+    except Exception:
+        _log.exception("KafkaTopic %s: unexpected error", topic.key)
+        return UNEXPECTED
 
 
 def not_found(topic: KafkaTopic) -> Failure:

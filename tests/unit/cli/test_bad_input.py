@@ -359,6 +359,8 @@ def test_what_cannot_be_is_refused_with_a_sentence_and_what_to_do(
                 ["check", "--levels", "zone"],
                 ["check", "--bootstrap-server", "kafka:9092"],
                 ["what-if", "--missing-rack-policy", "ignore"],
+                ["what-if", "--missing-rack-policy", "fail"],
+                ["check", "--levels", ""],
             )
         ),
         (["check", "--snapshot", "nowhere.json"], "nowhere.json: there is no such file", ""),

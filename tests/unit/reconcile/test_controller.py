@@ -12,6 +12,7 @@ from rackspan.api.labels import FINALIZER
 from rackspan.reconcile import topic_loop
 from rackspan.reconcile.controller import Controller
 from rackspan.reconcile.finalizers import Finalizers
+from rackspan.reconcile.identities import key_of
 from rackspan.reconcile.inventory import Inventory
 from rackspan.reconcile.ports import BrokerSeen, ClusterSeen, LoadSeen
 from rackspan.reconcile.scans.loop import ScanTools
@@ -201,3 +202,15 @@ async def test_an_operator_that_stops_because_it_shall_is_not_dead(controller):
     controller.topology_seen(TOPOLOGY)
     await controller.stop()
     assert controller.alive() == {"ok": True, "secondsSinceLastPass": {}, "stalled": {}, "ended": []}
+
+
+async def test_a_listed_topology_is_admitted_once(controller, monkeypatch):
+    admitted = []
+    identities = controller.inventory.identities
+    admit = type(identities).admit
+    monkeypatch.setattr(
+        type(identities), "admit", lambda self, *given, **more: admitted.append(given) or admit(self, *given, **more)
+    )
+    controller.topology_relisted(TOPOLOGY)
+    assert len(admitted) == 1
+    assert list(controller.inventory.topologies) == [key_of(TOPOLOGY)]

@@ -197,3 +197,18 @@ async def test_waiting_ends_where_it_is_time_to_stop():
     await asyncio.sleep(0)
     stop.set()
     assert await asyncio.wait_for(waiting, 30) is False
+
+
+async def test_a_cancellation_that_comes_with_the_end_is_not_swallowed():
+    """`asyncio.wait_for` of Python 3.11 swallows it, and whoever is told to end goes on."""
+    server = Server()
+    server.away = True
+    stop = asyncio.Event()
+    waiting = asyncio.create_task(leadership(server, Clock()).acquire(stop))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    stop.set()
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
