@@ -135,11 +135,11 @@ def results(tool: KafkaTool, case: Case, start: Partitions, repeat: int) -> list
     for name, planner in ((PLAN, plan), (REBALANCE, rebalance)):
         made = planner(request)
         after = applied(made, start, case.wanted)
-        due = bound
-        if name == REBALANCE:
-            due = max(bound, moves_to_balance(_held(tree, before), _held(tree, after), tree.eligible))
+        due = made.lower_bound if name == REBALANCE else bound
         result = measured(case, name, due, before, after)
         certify(made, result)
+        if due < max(bound, moves_to_balance(_held(tree, before), _held(tree, after), tree.eligible)):
+            raise BrokenPromiseError(f"{case.name}: its bound of {due:,} is below that of its loads")
         found.append(result)
     return found
 

@@ -10,8 +10,8 @@ partitions at once, mend those that fail (`rackspan.core.placement.engine.mend`)
 lower bound is computed apart from the result, from what each partition could keep at most (`rackspan.core.moves`).
 
 Rebalancing goes on from there: partitions give replicas to brokers that have fewer, as long as that makes the loads
-more even and every split stays fair. Its bound is what brokers lack to reach the floor of their fair share, or have
-above its ceiling.
+more even and every split stays fair. Its bound is that of all plans that end as even
+(`rackspan.core.placement.engine.spread`).
 """
 
 from collections import defaultdict
@@ -22,7 +22,7 @@ import numpy as np
 from rackspan.core.compliance import allowed_skews, judge
 from rackspan.core.moves import fewest_moves
 from rackspan.core.placement.engine.mend import Task, mend
-from rackspan.core.placement.engine.spread import moves_to_balance, spread_out
+from rackspan.core.placement.engine.spread import as_even_as_can_be, moves_to_balance, spread_out
 from rackspan.core.placement.requests import refuse_missing_racks
 from rackspan.core.planning.draft import Draft, trimmed
 from rackspan.core.planning.groups import Group
@@ -132,10 +132,13 @@ def _spread(draft: Draft) -> int:
         tasks.append(Task(group.tree, size, skews, group.preferred, group.rows[fair]))
     if not tasks:
         return 0
-    spread = spread_out(draft.tree, tasks, now, draft.before, draft.table.size_bytes, draft.loads, _SEED)
+    spread, fewest = spread_out(draft.tree, tasks, now, draft.before, draft.table.size_bytes, draft.loads, _SEED)
     rows = np.concatenate([task.rows for task in tasks])
     draft.decide(rows, spread[rows])
-    return moves_to_balance(draft.loads_before.replicas, draft.loads.replicas, draft.tree.eligible)
+    if fewest is not None:
+        return int(np.delete(draft.bound, rows).sum()) + fewest
+    even = all(map(as_even_as_can_be, tasks))
+    return moves_to_balance(draft.loads_before.replicas, draft.loads.replicas, draft.tree.eligible, even=even)
 
 
 def _concluded(draft: Draft, bound: int) -> Plan:

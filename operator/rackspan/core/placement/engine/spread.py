@@ -1,9 +1,11 @@
 """
 Spreading out: moves that compliance does not need, so that replicas and leaders lie as evenly as fair splits allow.
 
-Any replica may go to any broker that its partition's windows allow. The bound on the moves comes from the result: the
-ways to be as even as can be differ by at most one replica per broker, so each broker has to end between its `floor` and
-its `ceiling`, and one move brings one replica to one broker and takes it from one other.
+Any replica may go to any broker that its partition's windows allow. First the loads become as even as can be, and then
+the moves as few as can be for such loads (`engine.cheapest`), with prices that prove it. Where that would take too long
+the bound comes from the loads alone: the ways to be as even as can be differ by at most one replica per broker, so each
+broker has to end between its `floor` and its `ceiling`, and one move brings one replica to one broker and takes it from
+one other.
 """
 
 from collections.abc import Sequence
@@ -12,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from rackspan.core.fairness import fair_windows
+from rackspan.core.moves import loosened
+from rackspan.core.placement.engine.cheapest import LARGEST, Exchanges, fewest_by_prices
 from rackspan.core.placement.engine.mend import Loads, Task, led, with_followers_as_before
 from rackspan.core.placement.engine.quotas import quotas
 from rackspan.core.placement.engine.replicas import Replicas, Rules, even_out
@@ -26,12 +30,13 @@ def spread_out(
     size_bytes: IntArray,
     loads: Loads,
     seed: int,
-) -> IntArray:
+) -> tuple[IntArray, int | None]:
     """
     Even out compliant rows that tasks name, the smallest partitions first.
 
     `placed` (rows, replicas) are positions, the leader first, of which `before` (rows, replicas) lie where they are
-    now. Gives the rows anew; `loads` is kept up to date.
+    now. Gives the rows anew, and the fewest moves of them with which loads are as even, None where that is not known;
+    `loads` is kept up to date.
     """
     rule = np.zeros(len(placed), dtype=np.int64)
     for number, task in enumerate(tasks):
@@ -48,23 +53,52 @@ def spread_out(
     while graph.relieve(cost, goal):
         pass
     even_out(graph, cost)
+    fewest = _cheapened(tasks, rules, rule[rows], graph, before[rows], cost)
     spread = led(tree, tasks, rule[rows], graph.placed, placed[rows], loads.leaders, seed)
     loads.replicas -= np.bincount(spread[spread >= 0], minlength=len(tree))
     loads.add(spread, size_bytes[rows])
     result = placed.copy()
     result[rows] = with_followers_as_before(spread, before[rows], seed)
-    return result
+    return result, fewest
 
 
-def moves_to_balance(before: IntArray, after: IntArray, able: npt.NDArray[np.bool_]) -> int:
+def _cheapened(
+    tasks: Sequence[Task],
+    rules: Sequence[Rules],
+    rule: IntArray,
+    graph: Replicas,
+    before: IntArray,
+    cost: IntArray,
+) -> int | None:
+    """Make the moves as few as can be, and say how many these are, unless that takes too long or cannot be said."""
+    if not all(map(as_even_as_can_be, tasks)) or graph.placed.size * len(graph.load) > LARGEST:
+        return None
+    exchanges = Exchanges(rules, rule, graph.placed, before, cost, graph.load)
+    prices = exchanges.cheapen()
+    held = np.bincount(graph.placed[graph.placed >= 0], minlength=len(prices))
+    return fewest_by_prices(rules, rule, before, held, prices)
+
+
+def as_even_as_can_be(task: Task) -> bool:
+    """Whether fair splits are all that binds these partitions, so that hand-overs make loads as even as can be."""
+    return not loosened(task.skews) and bool((task.tree.online | ~task.tree.eligible).all())
+
+
+def moves_to_balance(before: IntArray, after: IntArray, able: npt.NDArray[np.bool_], *, even: bool = True) -> int:
     """
-    Fewest moves that make loads as even as `after`, which is as even as can be, from `before`, shape (brokers,).
+    A number of moves that no way from `before` to loads as even as `after` goes below, shape (brokers,) each.
 
-    Brokers that are not `able` to hold replicas have to be emptied.
+    Brokers that are not `able` to hold replicas have to be emptied. `even` says that `after` is as even as can be;
+    otherwise loads may change places among brokers in any way.
     """
-    values = np.unique(after[able])
-    floor = np.where(able, after - np.isin(after - 1, values), 0)
-    ceiling = np.where(able, after + np.isin(after + 1, values), 0)
+    if even:
+        values = np.unique(after[able])
+        floor = np.where(able, after - np.isin(after - 1, values), 0)
+        ceiling = np.where(able, after + np.isin(after + 1, values), 0)
+    else:
+        floor, ceiling = np.zeros_like(after), np.zeros_like(after)
+        alike = np.flatnonzero(able)[np.argsort(before[able], kind="stable")]
+        floor[alike] = ceiling[alike] = np.sort(after[able])
     lacking = np.maximum(floor - before, 0).sum()
     surplus = np.maximum(before - ceiling, 0).sum()
-    return int(max(lacking, surplus))
+    return int(max(lacking, surplus + after.sum() - before.sum()))

@@ -1,0 +1,84 @@
+"""What rebalancing promises, by example: the fewest moves for loads as even as can be, and a bound that proves it."""
+
+import numpy as np
+import pytest
+from tests.unit.core.clusters import cluster, grid
+
+from rackspan.core.fairness import fair_windows
+from rackspan.core.placement.engine import cheapest
+from rackspan.core.placement.engine.replicas import Rules
+from rackspan.core.placement.engine.spread import moves_to_balance
+from rackspan.core.placement.model import Spread
+from rackspan.core.planning import Request, Wish, rebalance
+from rackspan.core.snapshot import table
+
+
+def anyhow(brokers, partitions, size, seed):
+    """Replica lists drawn at random."""
+    drawn = np.random.default_rng(seed)
+    return [tuple(drawn.choice(brokers, size, replace=False).tolist()) for _ in range(partitions)]
+
+
+def topics(**lists):
+    names = list(lists)
+    lines = [
+        (at, number, row, row, row[0], None) for at, name in enumerate(names) for number, row in enumerate(lists[name])
+    ]
+    return table(names, lines)
+
+
+@pytest.mark.parametrize("widths", [(30,), (3, 10), (5, 6), (2, 3, 5)])
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_the_fewest_moves_are_taken_and_proven(widths, size):
+    tree = grid(" ".join(["dc", "rack"][: len(widths) - 1]), *widths)
+    lists = {"a": anyhow(24, 60, size, seed=size), "b": anyhow(30, 20, 2, seed=9)}
+    made = rebalance(Request(tree, topics(**lists)))
+    assert made.gap == 0
+
+
+def test_brokers_that_are_drained_and_gone_leave_the_bound_exact():
+    tree = cluster("rack", {at: f"/{at % 3}" for at in range(30)}, drained={4, 5}, offline={4})
+    assert rebalance(Request(tree, topics(a=anyhow(30, 80, 3, seed=1)))).gap == 0
+
+
+def test_beyond_the_largest_size_the_bound_is_that_of_the_loads(monkeypatch):
+    tree, lying = grid("rack", 3, 10), topics(a=anyhow(24, 60, 2, seed=2), b=anyhow(30, 20, 2, seed=9))
+    exact = rebalance(Request(tree, lying))
+    monkeypatch.setattr("rackspan.core.placement.engine.spread.LARGEST", 0)
+    rough = rebalance(Request(tree, lying))
+    assert rough.lower_bound < exact.lower_bound == exact.moves < rough.moves
+    assert rough.after.levels[-1].replicas == exact.after.levels[-1].replicas
+
+
+def test_a_circle_that_cannot_be_done_at_once_is_cut_short(monkeypatch):
+    tree = cluster("rack", {0: "/a", 1: "/b", 2: "/c", 3: "/c"})
+    rules = [Rules(tree, fair_windows(tree, size)) for size in (2, 1)]
+    placed = np.array([[0, 1], [2, -1], [3, -1]])
+    before = np.array([[2, 3], [-1, -1], [-1, -1]])
+    load = np.array([1, 1, 1, 1])
+    graph = cheapest.Exchanges(rules, np.array([0, 1, 1]), placed, before, np.ones(3, dtype=np.int64), load)
+    found = [([0, 2, 1, 3], np.zeros(4, dtype=np.int64))]  # rack c would hold two replicas of the first partition
+    search = cheapest.negative_circle
+    monkeypatch.setattr(cheapest, "negative_circle", lambda costs: found.pop() if found else search(costs))
+    prices = graph.cheapen()
+    assert len({2, 3}.intersection(placed[0].tolist())) == 1
+    assert load.tolist() == [1, 1, 1, 1]
+    assert cheapest.fewest_by_prices(rules, np.array([0, 1, 1]), before, load, prices) == 3
+
+
+def test_replicas_that_a_smaller_replication_factor_takes_away_are_no_moves():
+    tree = grid("rack", 3, 2)
+    lists = [(0, 2, 4), (1, 3, 5), (0, 3, 5), (1, 2, 4)]
+    made = rebalance(Request(tree, topics(a=lists), wishes={"a": Wish(replication_factor=1)}))
+    assert (made.moves, made.lower_bound) == (0, 0)
+
+
+def test_with_a_loosened_spread_loads_may_change_places():
+    before, after = np.array([5, 1, 3]), np.array([1, 5, 3])
+    everyone = np.ones(3, dtype=bool)
+    assert moves_to_balance(before, after, everyone, even=False) == 0
+    assert moves_to_balance(before, np.array([3, 2, 4]), everyone, even=False) == 1
+    tree = grid("rack", 3, 4)
+    wish = Wish(spread=(Spread("rack", 2),))
+    made = rebalance(Request(tree, topics(a=anyhow(12, 30, 4, seed=3)), wishes={"a": wish}))
+    assert made.gap >= 0
