@@ -84,6 +84,14 @@ def test_partitions_to_be_created_are_placed_and_cost_no_move():
     assert made.after.partitions == 3
 
 
+def test_new_partitions_go_where_least_lies_beside_partitions_of_other_sizes():
+    tree = cluster("rack", {broker: f"/r{broker}" for broker in range(4)})
+    lying = topics(a=[(0,)] * 4 + [(1,)] * 4 + [(0, 1)])
+    made = plan(Request(tree, lying, wishes={"a": Wish(partitions=12)}))
+    assert all(set(change.replicas) == {2, 3} for change in made.changes)
+    assert made.after.levels[-1].replicas == (3, 5)
+
+
 def test_an_assignment_is_taken_as_it_is():
     wishes = {"orders": Wish(assignment=((2, 1, 0), (3, 1, 2)))}
     made = plan(Request(tree_of(SIX), topics(orders=[(0, 1, 2), (3, 4, 5)]), wishes=wishes))
@@ -143,6 +151,11 @@ def test_a_chain_of_handovers_may_use_a_partition_twice():
     lists = {"a": [(4, 0, 1, 3), (3, 0, 2, 1)], "b": [(1, 0, 2, 3), (0, 4, 1, 2)], "c": [(2, 1), (0, 3)]}
     made = rebalance(Request(tree, topics(**lists), wishes={"a": Wish(exclude=("0",))}))
     assert made.after.levels[-1].replicas == (4, 4)
+    tree = cluster("region zone", dict(enumerate(["/c", "/c/b", "/c", "/b/b", "/c", "/c", "/b/a", "/c/a"])))
+    lists = {"a": [(6, 5, 2)], "b": [(1, 7), (2, 7)]}
+    after = changed(plan(Request(tree, topics(**lists))))
+    rows = [after.get((name, at), row) for name, rows in lists.items() for at, row in enumerate(rows)]
+    assert sorted(np.bincount(np.concatenate(rows), minlength=8)) == [0, 0, 1, 1, 1, 1, 1, 2]
 
 
 @pytest.mark.parametrize(

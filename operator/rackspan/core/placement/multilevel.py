@@ -71,13 +71,23 @@ def continued(tree: RackTree, spec: PlacementSpec, cluster: ClusterView) -> Plac
     )
     preferred = preferred_brokers(tree, spec.leaders)
     rows = _mended(tree, spec, loads, preferred) if spec.current else []
-    count = spec.partitions - len(spec.current)
-    if not count:
+    if spec.partitions == len(spec.current):
         return Placement(rows)
-    placed = _created(tree, spec, count, loads.replicas, loads.leaders)
-    lead = choose_leaders(tree, placed, _may_lead(preferred, placed), loads.leaders, spec.seed)
-    matrix = tree.ids[_led(placed, lead, spec.seed)]
+    matrix = created(tree, spec, loads)
     return Placement([*rows, *matrix.tolist()] if rows else matrix)
+
+
+def created(tree: RackTree, spec: PlacementSpec, loads: Loads) -> IntArray:
+    """
+    Place the partitions beyond those there are, where least lies; gives broker ids, shape (partitions, replicas).
+
+    Raises InfeasibleError.
+    """
+    preferred = preferred_brokers(tree, spec.leaders)
+    placed = _created(tree, spec, spec.partitions - len(spec.current), loads.replicas, loads.leaders)
+    lead = choose_leaders(tree, placed, _may_lead(preferred, placed), loads.leaders, spec.seed)
+    ids: IntArray = tree.ids[_led(placed, lead, spec.seed)]
+    return ids
 
 
 def _created(tree: RackTree, spec: PlacementSpec, count: int, replicas: IntArray, leaders: IntArray) -> IntArray:

@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from rackspan.core.placement.engine.mend import Loads
-from rackspan.core.placement.model import ClusterView, InfeasibleError, PlacementSpec
-from rackspan.core.placement.multilevel import continued
+from rackspan.core.placement.model import InfeasibleError, PlacementSpec
+from rackspan.core.placement.multilevel import created
 from rackspan.core.placement.requests import checked_tree
 from rackspan.core.placement.seeds import seed_for
 from rackspan.core.planning.draft import Draft
@@ -79,14 +78,6 @@ def _created(draft: Draft, topic: str, wish: Wish, partitions: int) -> list[Chan
     tree = checked_tree(spec, draft.tree)
     if partitions == len(rows):
         return []
-    placement = continued(tree, spec, _view(draft.tree, draft.loads))
-    added = placement.partitions[len(rows) :]
+    added = created(tree, spec, draft.loads)
     draft.loads.add(draft.tree.positions(added), np.full(len(added), NONE))
-    return [Change(topic, number, replicas) for number, replicas in enumerate(added, start=len(rows))]
-
-
-def _view(tree: RackTree, loads: Loads) -> ClusterView:
-    replicas, leaders = (
-        dict(zip(tree.ids.tolist(), load.tolist(), strict=True)) for load in (loads.replicas, loads.leaders)
-    )
-    return ClusterView(tree, replicas, leaders)
+    return [Change(topic, number, tuple(replicas)) for number, replicas in enumerate(added.tolist(), start=len(rows))]

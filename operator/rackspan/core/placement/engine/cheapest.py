@@ -23,14 +23,13 @@ import numpy as np
 import numpy.typing as npt
 
 from rackspan.core.fairness import Windows
-from rackspan.core.moves import holding
+from rackspan.core.holdings import blocks
 from rackspan.core.placement.engine.replicas import Rules
 from rackspan.core.topology import IntArray, RackTree
 
 BoolArray = npt.NDArray[np.bool_]
 LARGEST = 1 << 25
 """Partitions times replicas times brokers up to which this is done."""
-_AT_ONCE = 1 << 18  # hand-overs looked at in one go
 _NEVER = 1 << 20
 _Step = tuple[int, int, int, int]  # partition, column, giver, taker
 
@@ -58,17 +57,16 @@ class Exchanges:
         self._sizes = size_bytes
         self._rule = rule
         self._usable = np.array([one.tree.eligible & one.tree.online for one in rules])
-        self._new = (~holding(tree, before)).astype(np.int8)
-        self._lies = holding(tree, placed)
+        self._new = (~_holding(before, len(tree))).astype(np.int8)
+        self._lies = _holding(placed, len(tree))
         levels = list(enumerate(tree.nodes[1:-1], start=1))
         self._domains = [nodes.of_broker for _, nodes in levels]
         self._low = [np.array([one.windows.low[at] for one in rules]) for at, _ in levels]
         self._high = [np.array([one.windows.high[at] for one in rules]) for at, _ in levels]
         self._held = [np.add.reduceat(self._lies, nodes.first_broker, axis=1, dtype=np.int16) for _, nodes in levels]
         self._counts = np.zeros(3 * len(tree) ** 2, dtype=np.int64)  # by cost, giver and taker
-        step = max(1, _AT_ONCE // max(placed.shape[1] * len(tree), 1))
-        for start in range(0, len(placed), step):
-            rows = np.arange(start, min(start + step, len(placed)))
+        for block in blocks(len(placed), placed.shape[1] * len(tree)):
+            rows = np.arange(block.start, block.stop)
             self._counts += np.bincount(self._arcs(rows), minlength=len(self._counts))
 
     def cheapen(self) -> IntArray:
@@ -223,11 +221,18 @@ def fewest_by_prices(rules: Sequence[Rules], rule: IntArray, before: IntArray, l
     least = int((prices * load).sum())
     for number, one in enumerate(rules):
         rows = np.flatnonzero(rule == number)
-        step = max(1, _AT_ONCE // max(len(load), 1))
-        for start in range(0, len(rows), step):
-            new = ~holding(one.tree, before[rows[start : start + step]])
+        for block in blocks(len(rows), len(load)):
+            new = ~_holding(before[rows[block]], len(load))
             least += int(_least(one.tree, one.windows, new - prices).sum())
     return least
+
+
+def _holding(placed: IntArray, brokers: int) -> BoolArray:
+    """Which brokers hold a replica, shape (partitions, brokers)."""
+    holds = np.zeros((len(placed), brokers), dtype=bool)
+    row, column = np.nonzero(placed >= 0)
+    holds[row, placed[row, column]] = True
+    return holds
 
 
 def _least(tree: RackTree, windows: Windows, cost: IntArray) -> IntArray:
