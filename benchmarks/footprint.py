@@ -61,7 +61,7 @@ KINDS = (
     ("nodes", node, 1_000),
     ("KafkaTopics that name no RackTopology", stray, 1_000),
     ("KafkaTopics that are refused", refused, 1_000),
-    ("RackTopologies that never connect", unreachable, 100),
+    ("RackTopologies that never connect", unreachable, 1_000),
 )
 
 
