@@ -17,6 +17,7 @@ from rackspan.core.placement import (
     Unsatisfiable,
     seed_for,
 )
+from rackspan.core.placement.multilevel import reachable_leaders
 from rackspan.core.topology import RackTree, parse_rack
 from rackspan.core.words import plural
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
@@ -152,6 +153,15 @@ def eligible_tree(spec: KafkaTopicSpec, scene: Scene) -> RackTree:
     tree = scene.racks.tree
     include, exclude = spec.placement.brokers.include, spec.placement.brokers.exclude
     return tree.selected(include, exclude)
+
+
+def leads_elsewhere(spec: KafkaTopicSpec, scene: Scene) -> bool:
+    """Whether all brokers of the domains preferred for leaders are offline, so that those of others lead."""
+    wanted = tuple(parse_rack(domain) for domain in spec.placement.leaders)
+    try:
+        return bool(wanted) and not reachable_leaders(eligible_tree(spec, scene), wanted)
+    except InfeasibleError:
+        return False  # none may lead at all, which is told as such
 
 
 @dataclass(frozen=True, slots=True)

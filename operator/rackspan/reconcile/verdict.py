@@ -39,7 +39,7 @@ from rackspan.core.words import be, every, plural
 from rackspan.reconcile.budget import too_large
 from rackspan.reconcile.deletion import deletes, is_confirmed
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.placing import against_assignment, judged, placer_name
+from rackspan.reconcile.placing import against_assignment, judged, leads_elsewhere, placer_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,7 +81,7 @@ def conclude(outcome: Outcome, scene: Scene, now: datetime) -> KafkaTopicStatus:
         return replace(status, topic_id=None, adopted=None) if _is_to_be_recreated(outcome) else status
     large = too_large(topic, seen, scene)
     judgement = _judge(topic, seen, scene, outcome.plan) if large is None else _unjudged(large)
-    ready = _with_pause(topic, _ready(outcome, seen, judgement))
+    ready = _with_pause(topic, _ready(outcome, seen, judgement, scene))
     status = replace(
         topic.status,
         observed_generation=topic.meta.generation,
@@ -282,7 +282,7 @@ def _holding_up(
     )
 
 
-def _ready(outcome: Outcome, seen: TopicSeen, judgement: _Judgement) -> _Told:
+def _ready(outcome: Outcome, seen: TopicSeen, judgement: _Judgement, scene: Scene) -> _Told:
     spec, problem = outcome.topic.spec, outcome.problem
     if problem is not None:
         return _Told(_FALSE, problem.reason, problem.message)
@@ -303,6 +303,9 @@ def _ready(outcome: Outcome, seen: TopicSeen, judgement: _Judgement) -> _Told:
     warning = ""
     if size > 1 and min_insync == size:
         warning = f"; min.insync.replicas is {size} as well, so one replica that lags stops acks=all writes"
+    if leads_elsewhere(spec, scene):
+        domains = ", ".join(spec.placement.leaders)
+        warning += f"; all brokers of the domains preferred for leaders ({domains}) are offline, so others lead"
     topic = outcome.topic
     if deletes(topic) and _is_adopted(outcome, seen) and not is_confirmed(topic, seen.topic_id):
         warning += (

@@ -173,6 +173,25 @@ def test_a_zone_that_is_gone_does_not_stop_new_topics():
     assert judge(tree, placement).non_compliant == 6
 
 
+def test_others_lead_while_every_preferred_domain_is_offline():
+    tree = cluster("zone", {0: "a", 1: "b", 2: "b", 3: "c", 4: "c"}, offline={0})
+    placement = place(tree, 6, 2, preferred=(("a",),))
+    assert judge(tree.without_offline(), placement).compliant
+    assert set(led(placement)) == {1, 2, 3, 4}
+    assert spread_of(led(placement), (1, 2, 3, 4)) <= 1
+    grown = place(tree, 8, 2, current=((0, 1), (0, 3)), preferred=(("a",),))
+    assert grown.partitions[:2] == ((0, 1), (0, 3)), "what is there stays"
+    assert 0 not in {broker for row in grown.partitions[2:] for broker in row}
+    assert set(led(place(tree, 6, 2, preferred=(("a",), ("b",))))) == {1, 2}, "a preferred one that is there leads"
+
+
+def test_a_preferred_domain_without_a_broker_that_may_hold_anything_is_refused():
+    tree = cluster("zone", {0: "a", 1: "b", 2: "c"}, drained={0})
+    for domain in ("a", "nowhere"):
+        with pytest.raises(InfeasibleError, match=f"no broker that is eligible is in .*/{domain}"):
+            place(tree, 3, 2, preferred=((domain,),))
+
+
 def test_a_repair_that_has_to_wait_for_a_broker_leaves_the_partition_alone():
     tree = cluster("zone", {0: "a", 1: "a", 2: "b"}, offline={2})
     assert place(tree, 1, 2, current=((0, 1),)).partitions == ((0, 1),)

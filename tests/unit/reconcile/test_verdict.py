@@ -418,3 +418,25 @@ def test_that_delete_does_not_apply_to_what_was_adopted_is_told():
     assert "rackspan.dev/confirm-delete=id-1" in sentence(concluded(outcome(topic(deletionPolicy="Delete"))))
     confirmed = topic(deletionPolicy="Delete", annotations={"rackspan.dev/confirm-delete": "id-1"})
     assert "confirm-delete" not in sentence(concluded(outcome(confirmed)))
+
+
+async def test_others_lead_while_the_preferred_domain_is_offline_and_that_is_told():
+    where = scene(EVEN)
+    rows = tuple(replace(row, online=row.rack != ("z0",)) for row in where.racks.rows)
+    offline = replace(where, racks=replace(where.racks, rows=rows))
+    lies = ((1, 2), (2, 4), (5, 1))
+    wanted = topic(replicationFactor=2, placement={"leaders": ["/z0"]}, status=known())
+    plans = await Plans().of([(wanted, seen(*lies))], offline)
+    status = concluded(outcome(wanted, lies, min_insync=1, plan=plans[wanted.key]), offline)
+    assert told(status, "Ready") == ("True", "InSync")
+    words = "; all brokers of the domains preferred for leaders (/z0) are offline, so others lead"
+    assert sentence(status).endswith(words)
+    grown = topic(replicationFactor=2, partitions=5, placement={"leaders": ["/z0"]}, status=known())
+    decision = decide(grown, seen(*lies), {}, offline)
+    assert decision.problem is None
+    assert {broker for row in decision.grow.assignment for broker in row} <= {1, 2, 4, 5}
+    assert words not in sentence(concluded(outcome(wanted, lies, min_insync=1), where))
+    three = topic(placement={"leaders": ["/z0"]}, status=known())
+    lies = ((1, 2, 4), (2, 4, 5), (5, 1, 2))
+    plans = await Plans().of([(three, seen(*lies))], where)
+    assert {change.replicas[0] for change in plans[three.key].changes} <= {0, 3}, "what has to move leads there at last"

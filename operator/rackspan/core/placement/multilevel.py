@@ -32,6 +32,7 @@ What lies there already and is fair is left alone; what is not is repaired with 
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -69,7 +70,7 @@ def continued(tree: RackTree, spec: PlacementSpec, cluster: ClusterView) -> Plac
     loads = Loads(
         _counted(tree, cluster.replicas), _counted(tree, cluster.leaders), np.zeros(len(tree), dtype=np.int64)
     )
-    preferred = preferred_brokers(tree, spec.leaders)
+    preferred = _preferred_brokers(tree, reachable_leaders(tree, spec.leaders))
     rows = _mended(tree, spec, loads, preferred) if spec.current else []
     if spec.partitions == len(spec.current):
         return Placement(rows)
@@ -83,7 +84,8 @@ def created(tree: RackTree, spec: PlacementSpec, loads: Loads) -> IntArray:
 
     Raises InfeasibleError.
     """
-    preferred = preferred_brokers(tree, spec.leaders)
+    spec = replace(spec, leaders=reachable_leaders(tree, spec.leaders))
+    preferred = _preferred_brokers(tree, spec.leaders)
     placed = _created(tree, spec, spec.partitions - len(spec.current), loads.replicas, loads.leaders)
     lead = choose_leaders(tree, placed, _may_lead(preferred, placed), loads.leaders, spec.seed)
     ids: IntArray = tree.ids[_led(placed, lead, spec.seed)]
@@ -97,7 +99,7 @@ def _created(tree: RackTree, spec: PlacementSpec, count: int, replicas: IntArray
     if not spec.leaders:
         return deal(tree, quotas(tree, windows, count, replicas, seed), count, seed)
     groups = _preferred_domains(tree, spec.leaders)
-    share = poured(leaders, preferred_brokers(tree, spec.leaders), count, seed)
+    share = poured(leaders, _preferred_brokers(tree, spec.leaders), count, seed)
     replicas, parts = replicas.copy(), []
     for number, (depth, domain) in enumerate(groups):
         size = int(share[tree.nodes[depth].of_broker == domain].sum())
@@ -151,20 +153,18 @@ def _windows(tree: RackTree, size: int) -> Windows:
     return fair_windows(online, size)
 
 
-def preferred_brokers(tree: RackTree, leaders: tuple[RackPath, ...]) -> BoolArray:
-    """
-    Brokers that should lead, shape (brokers,); all that can where nothing is preferred.
+def _preferred_brokers(tree: RackTree, leaders: tuple[RackPath, ...]) -> BoolArray:
+    """Brokers that should lead, shape (brokers,); all that can where nothing is preferred."""
+    return _named(tree, leaders) & tree.eligible & tree.online
 
-    Raises InfeasibleError where none of those preferred can lead.
+
+def reachable_leaders(tree: RackTree, leaders: tuple[RackPath, ...]) -> tuple[RackPath, ...]:
     """
-    named = _named(tree, leaders) & tree.eligible & tree.online
-    if leaders and not named.any():
-        domains = ", ".join(map(domain_name, leaders))
-        raise InfeasibleError(
-            f"no broker that is eligible and online is in the domains preferred for leaders ({domains})",
-            "prefer a domain that has one",
-        )
-    return named
+    The domains preferred for leaders, or none while all their brokers are offline: until they are back, others lead.
+
+    Raises InfeasibleError where none of their brokers is eligible.
+    """
+    return leaders if (lasting_leaders(tree, leaders) & tree.online).any() else ()
 
 
 def lasting_leaders(tree: RackTree, leaders: tuple[RackPath, ...]) -> BoolArray:
