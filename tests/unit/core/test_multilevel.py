@@ -255,6 +255,15 @@ def test_the_smallest_change_for_a_spread_does_what_it_says():
     assert judge(grown, place(grown, 6, 4, spread=wish), wish).compliant
 
 
+def test_brokers_are_added_where_they_help():
+    tree = cluster("dc", dict(enumerate(["/a"] * 6 + ["/b", "/c"])))
+    with pytest.raises(InfeasibleError) as caught:
+        place(tree, 2, 8, spread=(Spread("dc"),))
+    assert caught.value.smallest_change == (
+        "add 2 brokers in /b and 1 in /c, raise maxSkew to 5, or set whenUnsatisfiable: Best"
+    )
+
+
 def test_best_takes_the_fair_split_where_a_spread_cannot_be_met():
     tree = cluster("dc", {0: "dc1", 1: "dc1", 2: "dc1", 3: "dc2"})
     wish = (Spread("dc", 1, Unsatisfiable.BEST),)

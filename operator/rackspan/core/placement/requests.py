@@ -1,7 +1,9 @@
 """Checking a request before placing: what can be refused with a sentence is refused here, for all placers alike."""
 
-from rackspan.core.fairness import fair_windows
-from rackspan.core.placement.model import InfeasibleError, MissingRackError, PlacementSpec, Unsatisfiable
+from dataclasses import replace
+
+from rackspan.core.placement.model import InfeasibleError, MissingRackError, PlacementSpec
+from rackspan.core.placement.shortfalls import shortfalls, smallest_change
 from rackspan.core.topology import RackTree, TopologyError, domain_name
 from rackspan.core.words import be, plural
 
@@ -19,18 +21,24 @@ def checked_tree(spec: PlacementSpec, tree: RackTree) -> RackTree:
     for pattern in (*spec.include, *spec.exclude):
         if not tree.matches(pattern):
             raise InfeasibleError(f'"{pattern}" names no broker of the cluster', "correct or remove it")
-    taken = len(tree) - tree.capacity
-    tree = tree.selected(spec.include, spec.exclude)
+    every, tree = tree, tree.selected(spec.include, spec.exclude)
     room = tree.capacity
     if spec.replication_factor > room:
         lacking = spec.replication_factor - room
+        taken = _named(every, spec) - room
         raise InfeasibleError(
             f"replicationFactor {spec.replication_factor} needs "
             f"{plural(spec.replication_factor, 'eligible broker')}, there {be(room)} {room}",
             f"{f'lower it to {room} or ' if room else ''}{f'drain {lacking} fewer or ' if taken >= lacking else ''}"
-            f"add {plural(lacking, 'broker')}",
+            f"add {plural(lacking, 'broker')}{' that include and exclude leave' if every != tree else ''}",
         )
     return tree
+
+
+def _named(tree: RackTree, spec: PlacementSpec) -> int:
+    """How many brokers `include` and `exclude` leave, whether they are eligible or not."""
+    every = RackTree(tree.levels, tuple(replace(broker, eligible=True) for broker in tree.brokers))
+    return every.selected(spec.include, spec.exclude).capacity
 
 
 def refuse_missing_racks(tree: RackTree) -> None:
@@ -41,50 +49,18 @@ def refuse_missing_racks(tree: RackTree) -> None:
 
 def refuse_impossible_spread(tree: RackTree, spec: PlacementSpec) -> None:
     """Raise InfeasibleError for a spread to be refused that small domains make impossible, or over an unknown level."""
-    for wish in spec.spread:
-        try:
-            level = tree.level(wish.level)
-        except TopologyError as error:
-            raise InfeasibleError(str(error), "use one of these levels, or add it to the topology") from error
-        if wish.when_unsatisfiable is not Unsatisfiable.REFUSE:
-            continue
-        depth = tree.levels.index(wish.level)
-        above = tree.nodes[depth]
-        windows = fair_windows(tree, spec.replication_factor)
-        for domain, held in enumerate(windows.high[depth].tolist()):
-            children = [at for at in range(len(level)) if level.parent[at] == domain and level.capacity[at] > 0]
-            capacities = [int(level.capacity[at]) for at in children]
-            split = _fair_split(capacities, held)
-            if not split or max(split) - min(split) <= wish.max_skew:
-                continue
-            smallest = children[split.index(min(split))]
-            where = domain_name(level.paths[smallest])
-            lacking = _lacking(capacities, held, wish.max_skew)
-            raise InfeasibleError(
-                f"{plural(held, 'replica')} in {domain_name(above.paths[domain])} cannot be spread over level "
-                f"{wish.level} with maxSkew {wish.max_skew}: {where} has "
-                f"{plural(int(level.capacity[smallest]), 'eligible broker')}",
-                f"{lacking}, raise maxSkew to {max(split) - min(split)}, or set whenUnsatisfiable: Best".replace(
-                    "{where}", where
-                ),
-            )
-
-
-def _fair_split(capacities: list[int], held: int) -> list[int]:
-    split = [0] * len(capacities)
-    for _ in range(held):
-        free = [at for at, capacity in enumerate(capacities) if split[at] < capacity]
-        split[min(free, key=lambda at: (split[at], -capacities[at]))] += 1
-    return split
-
-
-def _lacking(capacities: list[int], held: int, skew: int) -> str:
-    """Say how many brokers the smallest domain lacks."""
-    grown, added = list(capacities), 0
-    at = grown.index(min(grown))
-    while True:
-        grown[at] += 1
-        added += 1
-        split = _fair_split(grown, held)
-        if max(split) - min(split) <= skew or grown[at] >= held:
-            return f"add {plural(added, 'broker')} in {{where}}"
+    try:
+        found = shortfalls(tree, spec.replication_factor, spec.spread)
+    except TopologyError as error:
+        raise InfeasibleError(str(error), "use one of these levels, or add it to the topology") from error
+    if not found:
+        return
+    short, level = found[0], tree.nodes[found[0].depth]
+    least = min(short.capacities)
+    smallest = level.paths[short.children[short.capacities.index(least)]]
+    raise InfeasibleError(
+        f"{plural(short.held, 'replica')} in {domain_name(tree.nodes[short.depth - 1].paths[short.domain])} cannot be "
+        f"spread over level {level.name} with maxSkew {short.wish.max_skew}: {domain_name(smallest)} has "
+        f"{plural(least, 'eligible broker')}",
+        smallest_change(tree, spec.replication_factor, spec.spread),
+    )

@@ -1,0 +1,138 @@
+"""
+Where small domains make a spread impossible, and the smallest change that makes it possible.
+
+A fair split over children of which the smallest is full leaves the others above it. It keeps within a skew when the
+smallest hold `t` and the largest `t + skew` at most, so for each `t` it is known how many brokers are lacking: those
+that lift smaller children to `t`, and then those that make room for what is left. A domain that has grown may be given
+more replicas, and others in it fewer, so what was added is looked at again until nothing is lacking.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from rackspan.core.fairness import fair_windows
+from rackspan.core.placement.model import Spread, Unsatisfiable
+from rackspan.core.topology import Broker, RackPath, RackTree, domain_name
+from rackspan.core.words import plural
+
+_ROUNDS = 32  # of adding brokers and looking again
+
+
+@dataclass(frozen=True, slots=True)
+class Shortfall:
+    """
+    A domain that cannot spread the replicas it is given: `held` of one partition over children of these `capacities`.
+
+    `depth` is the level of the children in `tree.nodes`, `children` their numbers there, `skew` the difference that
+    their fair split has.
+    """
+
+    wish: Spread
+    depth: int
+    domain: int
+    held: int
+    children: tuple[int, ...]
+    capacities: tuple[int, ...]
+    skew: int
+
+
+def shortfalls(tree: RackTree, size: int, spread: Iterable[Spread]) -> list[Shortfall]:
+    """All that makes a spread of `size` replicas impossible where that shall be refused. Raises TopologyError."""
+    found = []
+    windows = fair_windows(tree, size)
+    for wish in spread:
+        level, depth = tree.level(wish.level), tree.levels.index(wish.level) + 1
+        if wish.when_unsatisfiable is not Unsatisfiable.REFUSE:
+            continue
+        for domain, held in enumerate(windows.high[depth - 1].tolist()):
+            children = np.flatnonzero((level.parent == domain) & (level.capacity > 0))
+            capacities = tuple(level.capacity[children].tolist())
+            skew = _skew(capacities, held)
+            if skew > wish.max_skew:
+                found.append(Shortfall(wish, depth, domain, held, tuple(children.tolist()), capacities, skew))
+    return found
+
+
+def smallest_change(tree: RackTree, size: int, spread: Iterable[Spread]) -> str:
+    """Say what would make an impossible spread possible: more brokers, larger skews, or to ask for less."""
+    wishes = tuple(spread)
+    skews: dict[str, int] = {}
+    for short in shortfalls(tree, size, wishes):
+        skews[short.wish.level] = max(short.skew, skews.get(short.wish.level, 0))
+    if len(skews) == 1:
+        changes = [f"raise maxSkew to {max(skews.values())}", "set whenUnsatisfiable: Best"]
+    else:
+        levels = _listed([f"{level} to {skew}" for level, skew in skews.items()])
+        changes = [f"raise maxSkew of {levels}", f"set whenUnsatisfiable: Best for {_listed(list(skews))}"]
+    added = additions(tree, size, wishes)
+    if added:
+        (first, count), *others = added.items()
+        places = [f"{plural(count, 'broker')} in {domain_name(first)}"]
+        places += [f"{number:,} in {domain_name(path)}" for path, number in others]
+        changes.insert(0, f"add {_listed(places)}")
+    return f"{', '.join(changes[:-1])}, or {changes[-1]}"
+
+
+def additions(tree: RackTree, size: int, spread: Iterable[Spread]) -> Mapping[RackPath, int]:
+    """Brokers to be added, by rack, with which a spread is possible; none where that is not found."""
+    wishes, added = tuple(spread), Counter[RackPath]()
+    for _ in range(_ROUNDS):
+        found = shortfalls(tree, size, wishes)
+        if not found:
+            return added
+        highest = min(short.depth for short in found)
+        new = Counter[RackPath]()
+        for short in found:
+            if short.depth == highest:
+                for child, count in zip(short.children, _lacking(short), strict=True):
+                    new.update(_racks(tree, short.depth, child, count))
+        first = max(broker.id for broker in tree.brokers) + 1
+        brokers = (Broker(first + at, rack) for at, rack in enumerate(new.elements()))
+        tree = RackTree(tree.levels, (*tree.brokers, *brokers))
+        added.update(new)
+    return {}
+
+
+def _skew(capacities: tuple[int, ...], held: int) -> int:
+    """The difference between the fullest and the emptiest child in a fair split."""
+    split = [0] * len(capacities)
+    for _ in range(held):
+        free = [at for at, capacity in enumerate(capacities) if split[at] < capacity]
+        split[min(free, key=lambda at: (split[at], -capacities[at]))] += 1
+    return max(split, default=0) - min(split, default=0)
+
+
+def _lacking(short: Shortfall) -> list[int]:
+    """The fewest brokers that children lack, for each of them."""
+    skew = short.wish.max_skew
+    ways = []
+    for least in range(1, short.held + 1):
+        grown = [max(capacity, least) for capacity in short.capacities]
+        left = short.held - sum(min(capacity, least + skew) for capacity in grown)
+        for child in sorted(range(len(grown)), key=grown.__getitem__):
+            more = min(max(least + skew - grown[child], 0), max(left, 0))
+            grown[child] += more
+            left -= more
+        if left <= 0:
+            ways.append([more - capacity for more, capacity in zip(grown, short.capacities, strict=True)])
+    return min(ways, key=sum)
+
+
+def _racks(tree: RackTree, depth: int, domain: int, count: int) -> Iterable[RackPath]:
+    """Racks for `count` more brokers in a domain, always in the smallest domain of each level below."""
+    leaves = tree.nodes[-2]
+    levels = [nodes.of_broker[leaves.first_broker] for nodes in tree.nodes[depth:-1]]
+    sizes = [nodes.capacity.copy() for nodes in tree.nodes[depth:-1]]
+    inside = np.flatnonzero((levels[0] == domain) & (leaves.capacity > 0)).tolist()
+    for _ in range(count):
+        chosen = min(inside, key=lambda leaf: [int(size[of[leaf]]) for of, size in zip(levels, sizes, strict=True)])
+        for of, size in zip(levels, sizes, strict=True):
+            size[of[chosen]] += 1
+        yield tuple(step for step in leaves.paths[chosen] if step)
+
+
+def _listed(words: list[str]) -> str:
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

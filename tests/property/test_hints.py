@@ -1,0 +1,122 @@
+"""What a refusal says would help does help: every change that it names is made, and asked again."""
+
+import re
+from dataclasses import replace
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from tests.property.cases import counted
+from tests.property.strategies import LEVELS, trees
+
+from rackspan.core.placement import ClusterView, InfeasibleError, PlacementSpec
+from rackspan.core.placement.model import Spread, Unsatisfiable
+from rackspan.core.placement.multilevel import MultiLevel
+from rackspan.core.topology import Broker, RackTree, parse_rack
+
+
+def refusal(tree, spec):
+    """Why a request is refused and what would help, or None."""
+    try:
+        MultiLevel().place(spec, ClusterView(tree))
+    except InfeasibleError as error:
+        return error
+    return None
+
+
+def helped(tree, spec, change):
+    """The request once one of the changes is made."""
+    if found := re.fullmatch(r"lower it to (\d+)", change):
+        return tree, replace(spec, replication_factor=int(found[1]))
+    if found := re.fullmatch(r"drain (\d+) fewer", change):
+        return "drain", int(found[1])
+    if found := re.fullmatch(r"add (\d+) brokers?( that include and exclude leave)?", change):
+        return grown(tree, [None if tree.brokers[0].rack is None else tree.brokers[0].rack] * int(found[1])), spec
+    if change.startswith("add "):
+        places = re.findall(r"(\d+)(?: brokers?)? in (/\S+)", change.replace(",", " "))
+        return grown(tree, [parse_rack(path) for count, path in places for _ in range(int(count))]), spec
+    if found := re.fullmatch(r"raise maxSkew to (\d+)", change):
+        skews = {refused_level(tree, spec): int(found[1])}
+    elif change.startswith("raise maxSkew of "):
+        skews = {level: int(skew) for level, skew in re.findall(r"(\w+) to (\d+)", change)}
+    else:
+        levels = re.fullmatch(r"set whenUnsatisfiable: Best(?: for (.*))?", change)[1]
+        named = re.findall("region|zone|rack", levels) if levels else [refused_level(tree, spec)]
+        return tree, respread(spec, {level: {"when_unsatisfiable": Unsatisfiable.BEST} for level in named})
+    return tree, respread(spec, {level: {"max_skew": skew} for level, skew in skews.items()})
+
+
+def respread(spec, changes):
+    return replace(spec, spread=tuple(replace(wish, **changes.get(wish.level, {})) for wish in spec.spread))
+
+
+def refused_level(tree, spec):
+    return re.search(r"over level (\w+) with", refusal(tree, spec).reason)[1]
+
+
+def grown(tree, racks):
+    first = max(broker.id for broker in tree.brokers) + 1
+    return RackTree(tree.levels, (*tree.brokers, *(Broker(first + at, rack) for at, rack in enumerate(racks))))
+
+
+@st.composite
+def lopsided(draw):
+    """Trees whose domains differ much in their number of brokers."""
+    depth = draw(st.integers(1, 3))
+    path = st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=depth).map(tuple)
+    racks = draw(st.dictionaries(path, st.sampled_from([1, 1, 2, 6]), min_size=2, max_size=5))
+    paths = [rack for rack, count in racks.items() for _ in range(count)]
+    drained = draw(st.sets(st.integers(1, len(paths) - 1), max_size=2))
+    brokers = (Broker(at, rack, eligible=at not in drained) for at, rack in enumerate(paths))
+    return RackTree(LEVELS[:depth], tuple(brokers))
+
+
+@given(st.data())
+def test_every_change_that_makes_a_spread_possible_does(data):
+    tree = data.draw(lopsided())
+    size = data.draw(st.integers(min(4, tree.capacity), tree.capacity))
+    levels = data.draw(st.lists(st.sampled_from(tree.levels), min_size=1, unique=True))
+    spec = PlacementSpec(2, size, spread=tuple(Spread(level, data.draw(st.integers(1, 2))) for level in levels))
+    error = refusal(tree, spec)
+    if error is None:
+        return
+    changes = re.split(r", (?=raise|set|or )", error.smallest_change)
+    assert len(changes) == 3
+    for change in changes:
+        assert refusal(*helped(tree, spec, change.removeprefix("or "))) is None, change
+    counted(len(changes))
+
+
+@given(st.data())
+def test_every_change_that_makes_room_for_the_replicas_does(data):
+    tree = data.draw(trees(most=6, spoiled=True))
+    ids = [str(broker.id) for broker in tree.brokers]
+    exclude = tuple(sorted(data.draw(st.sets(st.sampled_from(ids), max_size=len(ids) - 1))))
+    spec = PlacementSpec(2, data.draw(st.integers(tree.capacity, 8)), exclude=exclude)
+    error = refusal(tree, spec)
+    assume(error is not None)
+    for change in re.split(r", | or ", error.smallest_change):
+        made, number = helped(tree, spec, change)
+        if made != "drain":
+            assert refusal(made, number) is None, change
+            continue
+        drained = [broker.id for broker in tree.brokers if not broker.eligible and str(broker.id) not in exclude]
+        back = drained[:number]
+        assert len(back) == number, change
+        brokers = tuple(replace(broker, eligible=broker.eligible or broker.id in back) for broker in tree.brokers)
+        assert refusal(RackTree(tree.levels, brokers), spec) is None, change
+    counted()
+
+
+@given(st.data())
+def test_every_broker_that_shall_come_back_is_needed_and_enough(data):
+    tree = data.draw(trees(most=6))
+    offline = data.draw(st.sets(st.sampled_from([broker.id for broker in tree.brokers]), min_size=1))
+    brokers = tuple(replace(broker, online=broker.id not in offline) for broker in tree.brokers)
+    spec = PlacementSpec(2, data.draw(st.integers(1, len(brokers))))
+    error = refusal(RackTree(tree.levels, brokers), spec)
+    assume(error is not None)
+    number = int(re.fullmatch(r"bring (\d+) more back", error.smallest_change)[1])
+    back = sorted(offline)[:number]
+    online = tuple(replace(broker, online=broker.online or broker.id in back) for broker in brokers)
+    assert refusal(RackTree(tree.levels, online), spec) is None
+    counted()
