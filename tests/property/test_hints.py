@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tests.property.cases import counted
 from tests.property.strategies import LEVELS, trees
 
+from rackspan.core.durability import Durability, DurabilityError, min_insync
 from rackspan.core.placement import ClusterView, InfeasibleError, PlacementSpec
 from rackspan.core.placement.model import Spread, Unsatisfiable
 from rackspan.core.placement.multilevel import MultiLevel
@@ -120,3 +121,39 @@ def test_every_broker_that_shall_come_back_is_needed_and_enough(data):
     online = tuple(replace(broker, online=broker.online or broker.id in back) for broker in brokers)
     assert refusal(RackTree(tree.levels, online), spec) is None
     counted()
+
+
+@given(st.data())
+def test_every_change_that_a_contradiction_of_durability_names_takes_that_contradiction_away(data):
+    tree = data.draw(trees(most=7))
+    size = data.draw(st.integers(1, len(tree)))
+    wish = st.dictionaries(st.sampled_from(tree.levels), st.integers(1, 3), max_size=2)
+    wishes, given_value = Durability(data.draw(wish), data.draw(wish)), data.draw(st.none() | st.integers(1, 4))
+    error = contradiction(tree, size, wishes, given_value)
+    assume(error is not None)
+    for change in error.smallest_change.split(", or "):
+        if found := re.fullmatch(r"(raise|lower) replicationFactor to (\d+)", change):
+            assert contradiction(tree, int(found[2]), wishes, None) is None
+        elif change == "lower one of the two":
+            assert all(one in error.reason for one in ("minDomains", "tolerate"))
+        elif error.reason.startswith("min.insync.replicas"):
+            assert contradiction(tree, size, wishes, int(re.fullmatch(r"(raise|lower) it to (\d+)", change)[2])) is None
+        else:
+            kind, level = re.match(r"(minDomains|tolerate) (\w+):", error.reason).groups()
+            kept = dict(wishes.min_domains if kind == "minDomains" else wishes.tolerate)
+            del kept[level]
+            if change != "remove it":
+                kept[level] = int(re.fullmatch(r"lower it to (\d+)", change)[1])
+            lowered = Durability(kept, {}) if kind == "minDomains" else Durability({}, kept)
+            again = contradiction(tree, size, lowered, None)
+            assert again is None or not again.reason.startswith(f"{kind} {level}:")
+    counted()
+
+
+def contradiction(tree, size, wishes, value):
+    """What is wrong with wishes for a topic of this size, or None."""
+    try:
+        min_insync(tree, MultiLevel().place(PlacementSpec(3, size), ClusterView(tree)), wishes, value)
+    except DurabilityError as error:
+        return error
+    return None
