@@ -104,7 +104,7 @@ class TopicPlan:
 
     @property
     def gap(self) -> int:
-        """Moves above the lower bound: 0 unless balance was asked for."""
+        """Moves above the lower bound: 0, unless balance was asked for of a very large cluster or loosened spreads."""
         return self.moves - self.lower_bound
 
     @property
