@@ -1,4 +1,4 @@
-"""`python -m benchmarks [footprint|placement|plans|scans|topics] [options]`: all of them where none is named."""
+"""`python -m benchmarks [footprint|groups|placement|plans|scans|topics] [options]`: all of them where none is named."""
 
 import subprocess
 import sys
@@ -6,6 +6,7 @@ from pathlib import Path
 
 BENCHMARKS = {
     "footprint": "benchmarks.footprint",
+    "groups": "benchmarks.groups",
     "placement": "benchmarks.placement.run",
     "plans": "benchmarks.plans.run",
     "scans": "benchmarks.scans.run",

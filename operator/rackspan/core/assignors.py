@@ -18,6 +18,11 @@ assignors in the brokers, `uniform` and `range` of KIP-848, ignore racks (KAFKA-
 Members in one domain with one subscription are alike, and so are partitions that lie in the same domains: what is left
 is a small transport problem between kinds, solved by successive shortest paths. The price of a member's next partition
 grows with what the member has, in steps that outweigh all locality, which makes the most even counts the cheapest ones.
+One search serves all members that are equally cheap to reach, so the searches grow with the partitions per member, not
+with the partitions.
+
+Both assign from scratch: what members read now is not looked at, and nothing is said about how many partitions would
+change hands. `cooperative-sticky`, `sticky` and `uniform` keep what they can of it.
 """
 
 from dataclasses import dataclass
@@ -31,6 +36,7 @@ from rackspan.core.topology import IntArray
 BoolArray = npt.NDArray[np.bool_]
 
 _FAR = np.int64(1 << 60)  # the price of what may not be; two of them still fit
+_SOME = 256  # sorts looked at in one go
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,11 +65,17 @@ class Assignment:
 
 
 def assign_evenly(readers: Readers) -> Assignment:
-    """Most even counts of partitions per member, and of those assignments one with the most partitions near."""
+    """
+    Most even counts of partitions per member, and of those assignments one with the most partitions near.
+
+    It is not sticky: what members read now plays no part.
+    """
     first, kind = _alike(np.column_stack([readers.domain, readers.subscribed]))
-    may = readers.subscribed[first][:, readers.topic].T
-    value = _near(readers, readers.domain[first]).astype(np.int64)
-    return _assignment(readers, _dealt(value, may, kind))
+    _, audience = _alike(readers.subscribed.T)
+    one, sort = _alike(np.column_stack([audience[readers.topic], readers.near]))
+    value = _near(readers.near[one], readers.domain[first]).astype(np.int64)
+    may = readers.subscribed[first][:, readers.topic[one]].T
+    return _assignment(readers, _dealt(sort, value, may, kind))
 
 
 def assign_ranges(readers: Readers) -> Assignment:
@@ -73,10 +85,11 @@ def assign_ranges(readers: Readers) -> Assignment:
         rows = np.flatnonzero(np.isin(readers.topic, topics))
         numbers, item = np.unique(readers.number[rows], return_inverse=True)
         first, kind = _alike(readers.domain[members, None])
-        near = _near(readers, readers.domain[members[first]])[rows]
+        near = _near(readers.near[rows], readers.domain[members[first]])
         value = np.zeros((len(numbers), len(first)), dtype=np.int64)
         np.add.at(value, item, near)
-        owner[rows] = members[_dealt(value, np.ones(value.shape, dtype=bool), kind)[item]]
+        one, sort = _alike(value)
+        owner[rows] = members[_dealt(sort, value[one], np.ones((len(one), len(first)), dtype=bool), kind)[item]]
     return _assignment(readers, owner)
 
 
@@ -86,11 +99,11 @@ def _assignment(readers: Readers, owner: IntArray) -> Assignment:
     return Assignment(owner, int(np.count_nonzero(readers.near[known, domain[known]])))
 
 
-def _near(readers: Readers, domain: IntArray) -> BoolArray:
-    """Whether each partition has a replica in each of some domains, none of which need be known, shape (n, domains)."""
-    here = np.zeros((len(readers.near), len(domain)), dtype=bool)
+def _near(near: BoolArray, domain: IntArray) -> BoolArray:
+    """Whether partitions have a replica in each of some domains, none of which need be known, shape (n, domains)."""
+    here = np.zeros((len(near), len(domain)), dtype=bool)
     known = domain >= 0
-    here[:, known] = readers.near[:, domain[known]]
+    here[:, known] = near[:, domain[known]]
     return here
 
 
@@ -111,71 +124,117 @@ def _alike(rows: npt.NDArray[np.generic]) -> tuple[IntArray, IntArray]:
     return first, kind.reshape(-1)
 
 
-def _dealt(value: IntArray, may: BoolArray, kind: IntArray) -> IntArray:
+def _dealt(sort: IntArray, value: IntArray, may: BoolArray, kind: IntArray) -> IntArray:
     """
     Which member gets each item, shape (items,).
 
-    `value` (items, kinds) is what an item is worth to a member of a kind, `may` (items, kinds) whether it may have it,
-    `kind` (members,) the kind of each member.
+    `sort` (items,) and `kind` (members,) say which items and members are alike, `value` (sorts, kinds) what an item is
+    worth to a member, `may` (sorts, kinds) whether it may have it.
     """
-    first, sort = _alike(np.column_stack([value, may]))
-    flow = _flow(np.bincount(sort), value[first], may[first], np.bincount(kind))
-    owner = np.empty(len(value), dtype=np.int64)
-    items = np.argsort(sort, kind="stable")
-    taker = np.repeat(np.tile(np.arange(flow.shape[1]), len(flow)), flow.reshape(-1))
-    for number in range(flow.shape[1]):
-        mine, members = items[taker == number], np.flatnonzero(kind == number)
-        owner[mine] = members[np.arange(len(mine)) % len(members)]
+    size = np.bincount(kind)
+    flow = _Flow(np.bincount(sort), value, may, size).solved()
+    items, members = np.argsort(sort, kind="stable"), np.argsort(kind, kind="stable")
+    taker = np.repeat(np.tile(np.arange(len(size)), len(flow)), flow.reshape(-1))
+    items, taker = items[by_taker := np.argsort(taker, kind="stable")], taker[by_taker]
+    load = flow.sum(axis=0)
+    rank = np.arange(len(items)) - (np.cumsum(load) - load)[taker]
+    owner = np.empty(len(sort), dtype=np.int64)
+    owner[items] = members[(np.cumsum(size) - size)[taker] + rank % size[taker]]
     return owner
 
 
-def _flow(supply: IntArray, value: IntArray, may: BoolArray, size: IntArray) -> IntArray:
+class _Flow:
     """
-    How many items of each sort go to each kind of member, shape (sorts, kinds): the most even, then the most valuable.
+    How many items of each sort go to each kind of member: the most even, then the most valuable.
 
-    Successive shortest paths: an item enters at one kind, which may pass another item on to make room, and so on. Where
-    everybody may have everything, each member gets at least the floor of the mean, which is dealt out without a price.
+    Successive shortest paths: an item enters at one kind, which may pass another item on to make room, and so on. All
+    that can go at the lowest price goes after one search: a shortest path stays one for as long as its steps are there.
+    Where everybody may have everything, each member gets at least the floor of the mean, which has no price.
     """
-    left, total = supply.copy(), int(supply.sum())
-    base = total // int(size.sum()) if may.all() else 0
-    step = 1 + total * int(value.max(initial=0))
-    price = np.where(may, -value, _FAR)
-    flow = np.zeros_like(price)
-    load = np.zeros_like(size)
-    passing = np.full((len(size), len(size)), _FAR)  # the least it costs that one kind hands an item to another
-    passed = np.zeros_like(passing)  # and which sort that is
-    while left.any():
-        waiting = np.flatnonzero(left)
-        entering = price[waiting].min(axis=0)
-        distance, before = _shortest(entering, passing)
-        end = int(np.argmin(distance + step * np.maximum(load // size - base + 1, 0)))
-        free = max(base * int(size[end]) - int(load[end]), 0)
-        room = free or int(size[end] - load[end] % size[end])
-        if before[end] < 0:  # nobody has to pass anything on, so all that are worth as much go at once
-            sorts = waiting[price[waiting, end] == entering[end]]
-            gone = np.clip(room - np.cumsum(left[sorts]) + left[sorts], 0, left[sorts])
-            flow[sorts, end] += gone
-            left[sorts] -= gone
-            load[end] += gone.sum()
-            changed = [end]
-        else:
-            changed = _trail(before, end)
-            hops = [(int(passed[one, other]), one, other) for one, other in pairwise(changed)]
-            enters = int(waiting[np.argmin(price[waiting, changed[0]])])
-            amount = min(room, int(left[enters]), *(int(flow[sort, one]) for sort, one, _ in hops))
-            left[enters] -= amount
-            flow[enters, changed[0]] += amount
-            for sort, one, other in hops:
-                flow[sort, one] -= amount
-                flow[sort, other] += amount
-            load[end] += amount
-        for one in changed:
-            held = np.flatnonzero(flow[:, one])
-            costs = price[held] - price[held, one][:, None]
-            passing[one] = costs.min(axis=0, initial=_FAR)
-            if len(held):
-                passed[one] = held[costs.argmin(axis=0)]
-    return flow
+
+    def __init__(self, supply: IntArray, value: IntArray, may: BoolArray, size: IntArray) -> None:
+        total, most = int(supply.sum()), int(value.max(initial=0))
+        self._left, self._size = supply.copy(), size
+        self._base = total // int(size.sum()) if may.all() else 0
+        self._step = 1 + total * most
+        self._worth = np.ascontiguousarray(np.where(may, value, -1).T)  # (kinds, sorts), -1 is what may not be
+        self._flow = np.zeros_like(self._worth)
+        self._load = np.zeros_like(size)
+        self._best = np.argsort(-self._worth, axis=1, kind="stable")  # sorts that may still enter, from `_next` on
+        self._next = np.zeros_like(size)
+        # How many sorts a kind holds that cost `price - most` to hand over to another kind: (kinds, prices, kinds).
+        self._offers = np.zeros((len(size), 2 * most + 2, len(size)), dtype=np.int32)
+        self._most = most
+
+    def solved(self) -> IntArray:
+        """The flow, shape (sorts, kinds)."""
+        everyone = range(len(self._size))
+        passing = np.full((len(everyone), len(everyone)), _FAR)  # the least it costs that one hands an item to another
+        while self._left.any():
+            entering = np.array([self._entering(kind) for kind in everyone])
+            distance, before = _shortest(entering, passing)
+            cost = distance + self._step * np.maximum(self._load // self._size - self._base + 1, 0)
+            changed: set[int] = set()
+            for end in np.flatnonzero(cost == cost.min()).tolist():
+                trail = _trail(before, end)
+                changed.update(self._send(trail, int(entering[trail[0]]), passing))
+            for kind in changed:
+                offered = self._offers[kind, :-1] > 0
+                passing[kind] = np.where(offered.any(axis=0), offered.argmax(axis=0) - self._most, _FAR)
+        return self._flow.T
+
+    def _entering(self, kind: int) -> int:
+        """The least it costs that an item enters at a kind."""
+        waiting = self._waiting(kind)
+        return -int(self._worth[kind, waiting[0]]) if len(waiting) and self._worth[kind, waiting[0]] >= 0 else int(_FAR)
+
+    def _waiting(self, kind: int) -> IntArray:
+        """Some of the sorts that are worth most to a kind and are left."""
+        while (at := int(self._next[kind])) < len(self._left):
+            some: IntArray = self._best[kind, at : at + _SOME]
+            left = np.flatnonzero(self._left[some])
+            if len(left):
+                self._next[kind] += left[0]
+                return some[left]
+            self._next[kind] += _SOME
+        return self._best[kind, :0]
+
+    def _send(self, trail: list[int], entering: int, passing: IntArray) -> list[int]:
+        """Send what can go along a trail; give the kinds that hold a sort more for it, or one less."""
+        first, end = trail[0], trail[-1]
+        sorts = self._waiting(first)
+        sorts = sorts[self._worth[first, sorts] == -entering]
+        hops = [(one, other, self._passed(one, other, int(passing[one, other]))) for one, other in pairwise(trail)]
+        free = self._base * int(self._size[end]) - int(self._load[end])
+        room = free if free > 0 else int(self._size[end] - self._load[end] % self._size[end])
+        left = self._left[sorts]
+        amount = min(room, int(left.sum()), *(int(self._flow[one, sort]) if sort >= 0 else 0 for one, _, sort in hops))
+        if not amount:
+            return []
+        gone = np.clip(amount - np.cumsum(left) + left, 0, left)
+        self._left[sorts] -= gone
+        self._load[end] += amount
+        for sort, more in zip(sorts[gone > 0].tolist(), gone[gone > 0].tolist(), strict=True):
+            self._hold(first, sort, more)
+        for one, other, sort in hops:
+            self._hold(one, sort, -amount)
+            self._hold(other, sort, amount)
+        return trail
+
+    def _passed(self, one: int, other: int, price: int) -> int:
+        """A sort that one kind holds and can hand to another at this price; -1 where there is none any more."""
+        held = np.flatnonzero(self._flow[one])
+        right = (self._worth[one, held] - self._worth[other, held] == price) & (self._worth[other, held] >= 0)
+        return int(held[right.argmax()]) if right.any() else -1
+
+    def _hold(self, kind: int, sort: int, more: int) -> None:
+        """Give a kind more, or less, of a sort."""
+        held = int(self._flow[kind, sort])
+        self._flow[kind, sort] = held + more
+        if (held > 0) != (held + more > 0):
+            worth = self._worth[:, sort]
+            price = np.where(worth >= 0, worth[kind] - worth + self._most, 2 * self._most + 1)
+            self._offers[kind, price, np.arange(len(worth))] += 1 if more > 0 else -1
 
 
 def _shortest(entering: IntArray, passing: IntArray) -> tuple[IntArray, IntArray]:

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from rackspan.core import assignors
 from rackspan.core.assignors import Readers, assign_evenly, assign_ranges
 
 
@@ -93,3 +94,16 @@ def test_a_group_of_many_members_and_partitions_is_even_and_as_near_as_can_be():
 def test_without_partitions_there_is_nothing_to_assign():
     group = readers(np.zeros((0, 1)), [0])
     assert (assign_evenly(group).near, assign_ranges(group).near) == (0, 0)
+
+
+def test_searches_grow_with_the_partitions_per_member_and_not_with_the_partitions(monkeypatch):
+    chance = np.random.default_rng(3)
+    subscribed = chance.random((60, 30)) < 0.2
+    subscribed[0] |= ~subscribed.any(axis=0)
+    near = np.argsort(chance.random((3_000, 5)), axis=1) < 2
+    group = readers(near, chance.integers(-1, 5, 60), topic=np.arange(3_000) % 30, subscribed=subscribed)
+    searches = []
+    search = assignors._shortest
+    monkeypatch.setattr(assignors, "_shortest", lambda *graph: searches.append(graph) or search(*graph))
+    assign_evenly(group)
+    assert len(searches) < 10 * 3_000 / 60

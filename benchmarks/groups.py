@@ -1,0 +1,59 @@
+"""
+How the time to find the best assignment of a consumer group grows with its partitions.
+
+    .venv/bin/python -m benchmarks groups [--partitions 2500 5000 10000 20000] [--members 300]
+
+Groups are hard on purpose: 30 domains of unequal size, 200 topics of unequal size, RF 3, and members subscribe to one
+topic in twenty, each by chance. Times are CPU time, the median of three.
+"""
+
+import argparse
+import os
+from statistics import median
+from time import process_time
+
+import numpy as np
+
+from benchmarks.machine import describe
+from rackspan.core.assignors import Readers, assign_evenly
+
+DOMAINS, TOPICS, REPLICAS, RUNS = 30, 200, 3, 3
+
+
+def group(members: int, subscriptions: int, partitions: int, without_rack: float) -> Readers:
+    chance = np.random.default_rng(1)
+    subscribed = chance.random((subscriptions, TOPICS)) < 1 / 20
+    subscribed[0] |= ~subscribed.any(axis=0)
+    sizes = np.arange(1, DOMAINS + 1) ** 2
+    domain = chance.choice(DOMAINS, members, p=sizes / sizes.sum())
+    domain[chance.random(members) < without_rack] = -1
+    near = np.argsort(chance.random((partitions, DOMAINS)), axis=1) < REPLICAS
+    topic = np.sort((TOPICS * chance.random(partitions) ** 2).astype(np.int64))
+    return Readers(topic, np.arange(partitions), near, domain, subscribed[np.arange(members) % subscriptions])
+
+
+def seconds(readers: Readers) -> float:
+    times = []
+    for _ in range(RUNS):
+        start = process_time()
+        assign_evenly(readers)
+        times.append(process_time() - start)
+    return median(times)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Best assignments of consumer groups.")
+    parser.add_argument("--partitions", type=int, nargs="+", default=[2500, 5000, 10_000, 20_000])
+    parser.add_argument("--members", type=int, default=300)
+    options = parser.parse_args()
+    print(f"{describe()}, load {os.getloadavg()[0]:.1f}; {options.members} members\n")
+    shapes = [(20, 0.0), (20, 1.0), (options.members, 0.0), (options.members, 0.1)]
+    named = [f"{subscriptions} subscriptions, {lacking:.0%} without rack" for subscriptions, lacking in shapes]
+    print(f"| partitions | {' | '.join(named)} |\n|{'---|' * (len(shapes) + 1)}")
+    for partitions in options.partitions:
+        took = [seconds(group(options.members, number, partitions, lacking)) for number, lacking in shapes]
+        print(f"| {partitions:,} | {' | '.join(f'{time:.1f}' for time in took)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
