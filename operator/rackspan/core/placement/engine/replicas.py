@@ -5,9 +5,12 @@ Two kinds of replicas can change hands. One that has to be copied anyway may go 
 windows allow. One that stays where it lies can only make room for another that would stay as well: the number of moves
 is the same. Partitions that are not anchored, as in rebalancing, give any replica to any broker.
 
-Direct hand-overs come first, many at a time: each replica is offered some brokers that lack replicas, out of the
-largest domain that it can move about in. Chains of hand-overs (`engine.chains`) then make the loads as even as they
-can be.
+Where a replica may go is said without a list of brokers: it can move about in the largest domain above it of which
+every one below may lose a replica, but not into those that have their most, which are few stretches of brokers. So
+which brokers could be given any of some replicas takes time by the replicas, not by replicas times brokers.
+
+Direct hand-overs come first, many at a time: each replica is offered a broker that lacks replicas, out of the largest
+domain that it can move about in. Chains of hand-overs (`engine.chains`) then make the loads as even as they can be.
 """
 
 from collections.abc import Sequence
@@ -18,14 +21,40 @@ import numpy as np
 import numpy.typing as npt
 
 from rackspan.core.fairness import Windows
+from rackspan.core.holdings import blocks
 from rackspan.core.placement.engine.chains import level
+from rackspan.core.placement.engine.draw import drawn, prefix_of
 from rackspan.core.topology import IntArray, RackTree
 
 BoolArray = npt.NDArray[np.bool_]
-_CELLS = 1 << 18  # pairs of a replica and a broker that are looked at in one go
-_OFFERS = 8  # brokers that a replica is offered in a round
+_TURNS = 4  # times that offers of a round are looked at again: others were accepted meanwhile
+_GOLDEN = (5**0.5 - 1) / 2
 _SPARE = 4  # replicas of a broker that are offered beyond twice those it has too many: some find no taker
 _WORTHWHILE = 32  # a further round of direct hand-overs has to bring this part of the last one
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reach:
+    """
+    Where replicas may go: to brokers from `low` up to but not including `high`, shape (replicas,).
+
+    Not to those from `first` up to but not including `last`, shape (replicas, stretches): see `engine.draw`.
+    """
+
+    low: IntArray
+    high: IntArray
+    first: IntArray
+    last: IntArray
+
+    def of(self, some: IntArray) -> "Reach":
+        """Give that of some of the replicas."""
+        return Reach(self.low[some], self.high[some], self.first[some], self.last[some])
+
+    def drawn(self, prefix: IntArray, offset: int, fraction: npt.NDArray[np.float64]) -> IntArray:
+        """Draw a broker for each by weights that begin with broker `offset`, -1 where there is none."""
+        low, high, first, last = (edge - offset for edge in (self.low, self.high, self.first, self.last))
+        found = drawn(prefix, low, high, first, last, fraction)
+        return np.where(found < 0, -1, found + offset)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,8 +89,10 @@ class Replicas:
         self._before = before
         self._anchored = anchored
         trees = [one.tree for one in rules]
-        self._able = np.array([tree.eligible & tree.online for tree in trees])
         self._eligible = np.array([tree.eligible for tree in trees])
+        # Brokers that may be given a replica, and which of these sets holds for each rule.
+        self._able, kind = np.unique(self._eligible & [tree.online for tree in trees], axis=0, return_inverse=True)
+        self._kind: IntArray = kind.ravel()
         # Per named level: the domain of each broker, -1 for none, and the windows by rule.
         self._domains = [np.append(nodes.of_broker, -1) for nodes in trees[0].nodes[1:-1]]
         self._low = [np.array([one.windows.low[at] for one in rules]) for at in range(1, len(trees[0].nodes) - 1)]
@@ -89,12 +120,10 @@ class Replicas:
         found = [self._exchanges(row[~open_to_all], column[~open_to_all], takers)]
         row, column = row[open_to_all], column[open_to_all]
         wanted = takers.copy()
-        start = 0
-        while start < len(row) and wanted.any():
-            step = max(1, _CELLS // int(np.count_nonzero(wanted)))
-            found.append(self._copies(row[start : start + step], column[start : start + step], np.flatnonzero(wanted)))
-            wanted[found[-1][2]] = False
-            start += step
+        for block in blocks(len(row), self.placed.shape[1]):
+            if not wanted.any():
+                break
+            found += self._copies(row[block], column[block], wanted)
         rows, columns, brokers = (np.concatenate(parts) for parts in zip(*found, strict=True))
         return rows, columns, brokers
 
@@ -117,92 +146,115 @@ class Replicas:
         (brokers,), nobody gives below it or takes above it. Each partition hands over once at most.
         """
         aim = np.zeros_like(self.load) if goal is None else goal
-        rows, columns, takers = self._offers(cost, aim, bounded=goal is not None)
-        above = (self.load - aim).tolist()
-        givers = self.placed[rows, columns].tolist()
-        starts = np.flatnonzero(np.diff(rows * self.placed.shape[1] + columns, prepend=-1)).tolist()
-        partitions, slots, options = rows.tolist(), columns.tolist(), takers.tolist()
-        done: set[int] = set()
+        row, column, taker = self._offers(cost, self.load - aim, bounded=goal is not None)
+        first = np.sort(np.unique(row, return_index=True)[1])
+        row, column, taker = row[first], column[first], taker[first]
         count = 0
-        for start, stop in pairwise([*starts, len(partitions)]):
-            partition, giver = partitions[start], givers[start]
-            if partition in done:
-                continue
-            taker = min(options[start:stop], key=above.__getitem__)
-            if goal is None:
-                if above[taker] > above[giver] - 2:
-                    continue
-            elif above[giver] <= 0 or above[taker] >= 0 or self.load[taker] > self.load[giver] - 2:
-                continue
-            self.hand_over(partition, slots[start], taker)
-            done.add(partition)
-            for broker, change in ((giver, -1), (taker, 1)):
-                above[broker] += change
-                self.load[broker] += change
-            count += 1
+        for _ in range(_TURNS):
+            giver = self.placed[row, column]
+            given, taken = _turn(giver), _turn(taker)
+            gives, takes = self.load[giver] - given, self.load[taker] + taken
+            fits = takes <= gives - 2
+            if goal is not None:
+                fits &= (gives > goal[giver]) & (takes < goal[taker])
+            if not fits.any():
+                break
+            self.load -= np.bincount(giver[fits], minlength=len(self.load))
+            self.load += np.bincount(taker[fits], minlength=len(self.load))
+            self.placed[row[fits], column[fits]] = taker[fits]
+            self._kept[row[fits], column[fits]] = (self._before[row[fits]] == taker[fits, None]).any(axis=1)
+            count += int(np.count_nonzero(fits))
+            row, column, taker = row[~fits], column[~fits], taker[~fits]
         return count
 
-    def _offers(self, cost: IntArray | None, aim: IntArray, *, bounded: bool) -> tuple[IntArray, IntArray, IntArray]:
+    def _offers(self, cost: IntArray | None, above: IntArray, *, bounded: bool) -> tuple[IntArray, IntArray, IntArray]:
         """
         Hand-overs that windows allow, those of the most loaded brokers first.
 
         A broker offers what it has above the least loaded that each replica could go to. Brokers are offered as often
-        as they lack replicas.
+        as they lack replicas. `above` (brokers,) is what they have above what they should have.
         """
-        row, column = np.nonzero(np.append(self.holding, [False])[self.placed])
         able: BoolArray = np.logical_or.reduce(self._able)
-        above = self.load - aim
-        level, domain = self._range(row, column)
-        surplus = above[self.placed[row, column]]
-        if not bounded:
-            surplus = surplus - self._lowest(above, able)[level, domain] - 1
-        movable = self._movable(row, column) & (surplus > 0)
-        row, column, surplus = row[movable], column[movable], surplus[movable]
-        level, domain = level[movable], domain[movable]
-        giver = self.placed[row, column]
-        kept = self._kept[row, column]
+        least = 0 if bounded else int(above[able].min(initial=0)) + 1
+        row, column = np.nonzero(np.append(above > least, [False])[self.placed])
+        movable = self._movable(row, column)
+        row, column = row[movable], column[movable]
+        giver, kept = self.placed[row, column], self._kept[row, column]
         keys = (self._tried[row, column], kept, giver, -above[giver])
         order = np.lexsort(keys if cost is None else (cost[row], *keys))
-        order = order[_rank(giver[order]) < 2 * surplus[order] + _SPARE]
-        row, column, level, domain = row[order], column[order], level[order], domain[order]
-        stays = kept[order] & self._anchored[row]
-        found = [self._exchanges(row[stays], column[stays], np.ones(len(self.load), dtype=bool))]
-        at, takers = self._lacking(level[~stays], domain[~stays], above, able, bounded=bounded)
-        found.append(self._fitting(row[~stays][at], column[~stays][at], takers, self._able))
-        rows, columns, brokers = (np.concatenate(parts) for parts in zip(*found, strict=True))
-        turn = np.empty(self.placed.shape, dtype=np.int64)
-        turn[row, column] = np.arange(len(row))
-        order = np.argsort(turn[rows, columns], kind="stable")
+        turn = _rank(giver[order])
+        mean = 0 if bounded else int(above[able].mean())
+        offered = np.flatnonzero(turn < 2 * np.maximum(above[giver[order]] - mean, 0) + _SPARE)
+        order = order[offered[np.argsort(turn[offered], kind="stable")]]  # each giver in turn
+        row, column, kept = row[order], column[order], kept[order]
+        level, domain = self._range(row, column)
+        if not bounded:
+            lowest = self._lowest(above, able)[level, domain]
+            worth = np.flatnonzero(above[self.placed[row, column]] > lowest + 1)
+            row, column, level, domain = (part[worth] for part in (row, column, level, domain))
+            kept = kept[worth]
         self._tried[row, column] += 1
-        return rows[order], columns[order], brokers[order]
+        stays = kept & self._anchored[row]
+        taker = np.full(len(row), -1)
+        taker[stays] = self._exchanged(row[stays], column[stays], above)
+        free = np.flatnonzero(~stays)
+        taker[free] = self._lacking(row[free], column[free], (level[free], domain[free]), above, bounded=bounded)
+        found = taker >= 0
+        return row[found], column[found], taker[found]
+
+    def _exchanged(self, row: IntArray, column: IntArray, above: IntArray) -> IntArray:
+        """For each replica that stays the least loaded broker of those that hold another which could stay instead."""
+        best = np.full(len(row), -1)
+        turn = np.full(self.placed.shape, -1)
+        turn[row, column] = np.arange(len(row))
+        rows, columns, takers = self._exchanges(row, column, np.ones(len(self.load), dtype=bool))
+        order = np.argsort(-above[takers], kind="stable")
+        best[turn[rows[order], columns[order]]] = takers[order]  # the last one counts
+        return best
 
     def _lacking(
-        self, level: IntArray, domain: IntArray, above: IntArray, able: BoolArray, *, bounded: bool
-    ) -> tuple[IntArray, IntArray]:
-        """Offer each replica some brokers of its range, each as often as it lacks replicas: index and broker."""
-        at, takers = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
-        ranges = level * (len(self.load) + 1) + domain
+        self, row: IntArray, column: IntArray, inside: tuple[IntArray, IntArray], above: IntArray, *, bounded: bool
+    ) -> IntArray:
+        """A broker for each replica, out of its range (level and domain), by what brokers lack; -1 where none does."""
+        level, domain = inside
+        reach, kind = self._reach(row, column, inside), self._kind[self._rule[row]]
+        taker = np.full(len(row), -1)
+        ranges = (kind * len(self._bounds) + level) * (len(self.load) + 1) + domain
         order = np.argsort(ranges, kind="stable")
         starts = np.flatnonzero(np.diff(ranges[order], prepend=-1))
         for start, stop in pairwise([*starts.tolist(), len(order)]):
             mine = order[start:stop]
-            first, last = self._span(int(level[mine[0]]), int(domain[mine[0]]))
-            inside = first + np.flatnonzero(able[first:last])
-            water = 0 if bounded else -(-int(above[inside].sum()) // max(len(inside), 1))
-            lacks = np.maximum(water - above[inside], 0)
+            bounds = self._bounds[int(level[mine[0]])]
+            first, last = (int(bounds[domain[mine[0]] + more]) for more in (0, 1))
+            able, lies = self._able[kind[mine[0]], first:last], above[first:last]
+            there = int(np.count_nonzero(able))
+            water = 0 if bounded or not there else -(-int(lies[able].sum()) // there)
+            lacks = np.where(able, np.maximum(water - lies, 0), 0)
             if not lacks.any():
-                lacks = (above[inside] == above[inside].min(initial=0)).astype(np.int64)
-            lacks = np.minimum(lacks, len(mine))
-            slots = np.repeat(inside, lacks)
-            if not len(slots):
-                continue
-            offers = min(_OFFERS, len(slots))
-            steps = np.arange(offers) * (len(slots) // offers)
-            takers.append(slots[(np.arange(len(mine))[:, None] + steps) % len(slots)].ravel())
-            at.append(np.repeat(mine, offers))
-        index, brokers = np.concatenate(at), np.concatenate(takers)
-        order = np.lexsort((brokers, index))
-        return index[order], brokers[order]
+                lacks = (able & (lies == lies[able].min(initial=0))).astype(np.int64)
+            fraction = np.modf(np.arange(len(mine)) * _GOLDEN)[0]  # neighbours far apart: they have one giver
+            taker[mine] = reach.of(mine).drawn(prefix_of(lacks), first, fraction)
+        return taker
+
+    def _reach(self, row: IntArray, column: IntArray, inside: tuple[IntArray, IntArray]) -> Reach:
+        """Where replicas may go that can move about inside those domains (level and domain)."""
+        level, domain = inside
+        giver, rule = self.placed[row, column], self._rule[row]
+        low, high = np.empty(len(row), dtype=np.int64), np.empty(len(row), dtype=np.int64)
+        for at, bounds in enumerate(self._bounds):
+            here = level == at
+            low[here], high[here] = bounds[domain[here]], bounds[domain[here] + 1]
+        lying = np.sort(self.placed[row], axis=1)
+        first, last = lying.copy(), lying + 1
+        for at in range(len(self._domains) - 1, -1, -1):
+            held = self._domains[at][lying]
+            full = _counts(held) >= self._high[at][rule[:, None], held]
+            full &= (held != self._domains[at][giver][:, None]) & (held >= 0) & (level <= at)[:, None]
+            bounds = self._bounds[at + 1]
+            first, last = np.where(full, bounds[held], first), np.where(full, bounds[held + 1], last)
+        out = (first < low[:, None]) | (last > high[:, None])
+        out[:, 1:] |= first[:, 1:] == first[:, :-1]
+        return Reach(low, high, *(np.where(out, low[:, None], edge) for edge in (first, last)))
 
     def _range(self, row: IntArray, column: IntArray) -> tuple[IntArray, IntArray]:
         """The largest domain that each replica can move about in: its level (0 is the root) and number there."""
@@ -221,11 +273,6 @@ class Replicas:
             level[leaves] = at
             domain[leaves] = self._domains[at - 1][giver[leaves]] if at else 0
         return level, domain
-
-    def _span(self, level: int, domain: int) -> tuple[int, int]:
-        """Brokers of a domain: the first, and the one behind the last."""
-        bounds = self._bounds[level]
-        return int(bounds[domain]), int(bounds[domain + 1])
 
     def _lowest(self, above: IntArray, able: BoolArray) -> IntArray:
         """The least of the brokers that are able, for each level and domain; a great deal where there is none."""
@@ -246,20 +293,27 @@ class Replicas:
         old = self._before[row]
         at, which = np.nonzero((old >= 0) & np.append(takers, [False])[old])
         row, column, taker = row[at], column[at], old[at, which]
-        return self._fitting(row, column, taker, self._eligible)
+        return self._fitting(row, column, taker)
 
-    def _copies(self, row: IntArray, column: IntArray, takers: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-        """Replicas that are copied, and brokers that could be given them."""
-        return self._fitting(
-            np.repeat(row, len(takers)), np.repeat(column, len(takers)), np.tile(takers, len(row)), self._able
-        )
+    def _copies(self, row: IntArray, column: IntArray, wanted: BoolArray) -> list[tuple[IntArray, IntArray, IntArray]]:
+        """Replicas that are copied, and one for each of the `wanted` that can be given any; it is wanted no more."""
+        found = []
+        reach, kind = self._reach(row, column, self._range(row, column)), self._kind[self._rule[row]]
+        for number, able in enumerate(self._able):
+            left = np.flatnonzero(kind == number)
+            while len(left) and wanted.any():
+                fraction = (np.arange(len(left)) + 0.5) / len(left)
+                taker = reach.of(left).drawn(prefix_of((able & wanted).astype(np.int64)), 0, fraction)
+                left, taker = left[taker >= 0], taker[taker >= 0]
+                taken, at = np.unique(taker, return_index=True)
+                found.append((row[left[at]], column[left[at]], taken))
+                wanted[taken] = False
+        return found
 
-    def _fitting(
-        self, row: IntArray, column: IntArray, taker: IntArray, able: BoolArray
-    ) -> tuple[IntArray, IntArray, IntArray]:
+    def _fitting(self, row: IntArray, column: IntArray, taker: IntArray) -> tuple[IntArray, IntArray, IntArray]:
         """Those hand-overs after which all windows are kept to."""
         lying = [self.placed[row, at] for at in range(self.placed.shape[1])]
-        fits = able[self._rule[row], taker]
+        fits = self._eligible[self._rule[row], taker]
         for broker in lying:
             fits &= broker != taker
         row, column, taker = row[fits], column[fits], taker[fits]
@@ -289,6 +343,25 @@ def _rank(values: IntArray) -> IntArray:
     """Which of its equals each one is, in order, where equal ones stand together."""
     starts = np.flatnonzero(np.diff(values, prepend=-1))
     return np.arange(len(values)) - np.repeat(starts, np.diff(starts, append=len(values)))
+
+
+def _turn(values: IntArray) -> IntArray:
+    """How many equal ones are ahead of each."""
+    order = np.argsort(values, kind="stable")
+    turn = np.empty_like(order)
+    turn[order] = _rank(values[order])
+    return turn
+
+
+def _counts(ordered: IntArray) -> IntArray:
+    """How often each entry is in its row, where equal ones stand together."""
+    counts = np.ones_like(ordered)
+    for column in range(1, ordered.shape[1]):
+        counts[:, column] += np.where(ordered[:, column] == ordered[:, column - 1], counts[:, column - 1], 0)
+    for column in range(ordered.shape[1] - 2, -1, -1):
+        same = ordered[:, column] == ordered[:, column + 1]
+        counts[:, column] = np.where(same, counts[:, column + 1], counts[:, column])
+    return counts
 
 
 def _any_equal(one: IntArray, other: IntArray) -> BoolArray:
