@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 import pytest
-from tests.unit.core.clusters import cluster
+from tests.unit.core.clusters import cluster, grid
 
 from rackspan.core.placement import ClusterView, MissingRackError, PlacementSpec
 from rackspan.core.placement.engine.replicas import Replicas
@@ -244,3 +244,26 @@ def test_the_hash_tells_brokers_wishes_and_what_lies_there_apart():
         plan(Request(tree_of(SIX), lying, wishes={"orders": Wish(replication_factor=2)})).hash,
     ]
     assert len(set(hashes)) == len(hashes)
+
+
+def test_changes_in_columns_say_what_changes_one_by_one_say():
+    tree = grid("zone", 3, 3)
+    topics = table(
+        ["b", "a"],
+        [(0, at, row, row, row[0], 5) for at, row in enumerate([(0, 1, 2), (3, 0, 6), (0, 3)])]
+        + [(1, at, row, row, row[0], None) for at, row in enumerate([(0, 4, 8), (1, 2, 5), (6, 6, 9)])],
+    )
+    wishes = {"a": Wish(leaders=(("02",),)), "b": Wish(replication_factor=2, partitions=5)}
+    made = plan(Request(tree, topics, wishes=wishes))
+    one_by_one = list(made.changes)
+    assert [(change.topic, change.partition) for change in one_by_one] == sorted(
+        (change.topic, change.partition) for change in one_by_one
+    )
+    assert [made.changes[at] for at in range(len(made.changes))] == one_by_one
+    assert made.changes[1:3] == tuple(one_by_one[1:3]) != made.changes[:2]
+    assert made.changes.copied.tolist() == [change.copied for change in one_by_one]
+    assert made.moves == sum(change.copied for change in one_by_one) > 0
+    assert made.reorders == sum(change.is_reorder for change in one_by_one) > 0
+    assert made.changes.created == sum(not change.before for change in one_by_one) == 2
+    removed = [max(len(change.before) - len(change.replicas), 0) for change in one_by_one]
+    assert made.removals == sum(removed) > 0

@@ -1,11 +1,13 @@
 """Planning: from what lies in a cluster and what is wished of it to the fewest changes, with a certificate."""
 
-from rackspan.core.planning.plan import Change, Extent, Plan, State, TopicPlan
+from rackspan.core.planning.changes import Change, Changes
+from rackspan.core.planning.plan import Extent, Plan, State, TopicPlan
 from rackspan.core.planning.planner import plan, plan_topics, rebalance
 from rackspan.core.planning.request import Elsewhere, Problem, Request, Wish
 
 __all__ = [
     "Change",
+    "Changes",
     "Elsewhere",
     "Extent",
     "Plan",

@@ -12,7 +12,7 @@ from rackspan.core.snapshot import NONE, BoolArray, BrokerIds
 from rackspan.core.topology import IntArray
 
 if TYPE_CHECKING:
-    from rackspan.core.planning.plan import Change
+    from rackspan.core.planning.changes import Change
 
 _NO_WISH = Wish()
 

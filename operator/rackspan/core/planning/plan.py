@@ -1,14 +1,15 @@
 """A plan: what is to change, and the certificate that says how much that costs and that it cannot cost less."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rackspan.core.planning.changes import Changes
 from rackspan.core.planning.request import Problem, Wish
-from rackspan.core.snapshot import Partitions
+from rackspan.core.snapshot import NONE, Partitions
 from rackspan.core.topology import RackTree, domain_name
 
 if TYPE_CHECKING:
@@ -41,27 +42,6 @@ class State:
     levels: tuple[Extent, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One partition and its new replicas, the preferred leader first. `before` is empty for one to be created."""
-
-    topic: str
-    partition: int
-    replicas: tuple[int, ...]
-    before: tuple[int, ...] = ()
-    size_bytes: int | None = None
-
-    @property
-    def copied(self) -> int:
-        """Replicas that have to be copied to a broker that has none; a new partition has nothing to copy."""
-        return len(set(self.replicas).difference(self.before)) if self.before else 0
-
-    @property
-    def is_reorder(self) -> bool:
-        """Whether the same brokers hold it in another order, so that only its preferred leader changes."""
-        return self.replicas != self.before and set(self.replicas) == set(self.before)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicPlan:
     """
@@ -73,7 +53,7 @@ class TopicPlan:
     """
 
     hash: str
-    changes: tuple[Change, ...]
+    changes: Changes
     lower_bound: int
     problems: tuple[Problem, ...] = ()
     moves: int = field(init=False)
@@ -82,20 +62,16 @@ class TopicPlan:
 
     def __post_init__(self) -> None:
         put = object.__setattr__
-        copied = [change.copied for change in self.changes]
-        sizes = [
-            moved * change.size_bytes
-            for moved, change in zip(copied, self.changes, strict=True)
-            if moved and change.size_bytes is not None
-        ]
-        put(self, "moves", sum(copied))
-        put(self, "reorders", sum(change.is_reorder for change in self.changes))
-        put(self, "bytes", sum(sizes) if sizes or not self.moves else None)
+        copied, sizes = self.changes.copied, self.changes.size_bytes
+        moved = (copied > 0) & (sizes != NONE)
+        put(self, "moves", int(copied.sum()))
+        put(self, "reorders", self.changes.reorders)
+        put(self, "bytes", int((copied * sizes)[moved].sum()) if moved.any() or not self.moves else None)
 
     @property
     def removals(self) -> int:
         """By how many replicas partitions shrink; to take one away copies nothing."""
-        return sum(max(len(change.before) - len(change.replicas), 0) for change in self.changes)
+        return self.changes.removals
 
     @property
     def feasible(self) -> bool:
@@ -136,7 +112,7 @@ class Fingerprints:
             rack = "" if broker.rack is None else domain_name(broker.rack)
             _add(self._brokers, broker.id, rack, broker.eligible, broker.online)
 
-    def of(self, looked_at: Partitions, changes: Iterable[Change]) -> str:
+    def of(self, looked_at: Partitions, changes: Changes) -> str:
         """Hash of the changes to some partitions, which are in the order of names and numbers."""
         digest = self._brokers.copy()
         topics, counts = np.unique(looked_at.topic, return_counts=True)
@@ -145,8 +121,7 @@ class Fingerprints:
             _add(digest, name, count, self._wishes.get(name, ""))
         width = int(looked_at.replication_factor.max(initial=0))
         digest.update(looked_at.replicas[:, :width].astype("<i4").tobytes())
-        for change in changes:
-            _add(digest, change.topic, change.partition, change.replicas, change.before)
+        changes.add_to(digest, topics)
         return digest.hexdigest()[:_HASH_DIGITS]
 
 

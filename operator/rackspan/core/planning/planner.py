@@ -14,7 +14,6 @@ more even and every split stays fair. Its bound is that of all plans that end as
 (`rackspan.core.placement.engine.spread`).
 """
 
-from collections import defaultdict
 from collections.abc import Mapping
 
 import numpy as np
@@ -24,13 +23,13 @@ from rackspan.core.moves import fewest_moves
 from rackspan.core.placement.engine.mend import Task, mend
 from rackspan.core.placement.engine.spread import as_even_as_can_be, moves_to_balance, spread_out
 from rackspan.core.placement.requests import refuse_missing_racks
+from rackspan.core.planning.changes import Changes
 from rackspan.core.planning.draft import Draft, trimmed
 from rackspan.core.planning.groups import Group
 from rackspan.core.planning.measuring import states
-from rackspan.core.planning.plan import Change, Fingerprints, Plan, TopicPlan
+from rackspan.core.planning.plan import Fingerprints, Plan, TopicPlan
 from rackspan.core.planning.request import Problem, Request
 from rackspan.core.planning.wishes import assign, create
-from rackspan.core.snapshot import NONE
 from rackspan.core.topology import IntArray
 
 _SEED = 0  # of choices between topics
@@ -64,14 +63,13 @@ def plan_topics(request: Request) -> Mapping[str, TopicPlan]:
     """
     draft = _mended(request)
     create(draft)
-    changes: dict[str, list[Change]] = defaultdict(list)
-    for change in _changes(draft):
-        changes[change.topic].append(change)
+    changes = _changes(draft)
     fingerprints = Fingerprints(draft.tree, request.wishes)
     plans = {}
-    for topic, rows in draft.rows_of.items():
+    for at, topic in enumerate(draft.table.names):
+        rows = draft.rows_of[topic]
         if draft.chosen[rows].any():
-            own = tuple(changes[topic])
+            own = changes.of_topic(at)
             plans[topic] = TopicPlan(
                 hash=fingerprints.of(draft.table.rows(rows), own),
                 changes=own,
@@ -154,24 +152,15 @@ def _concluded(draft: Draft, bound: int) -> Plan:
     )
 
 
-def _changes(draft: Draft) -> tuple[Change, ...]:
+def _changes(draft: Draft) -> Changes:
     """All changes, by topic and partition."""
     table, rows = draft.table, draft.changed
-    changes = [
-        Change(
-            table.names[topic],
-            number,
-            tuple(broker for broker in new if broker != NONE),
-            tuple(broker for broker in old if broker != NONE),
-            None if size == NONE else size,
-        )
-        for topic, number, new, old, size in zip(
-            table.topic[rows].tolist(),
-            table.number[rows].tolist(),
-            draft.replicas[rows].tolist(),
-            table.replicas[rows].tolist(),
-            table.size_bytes[rows].tolist(),
-            strict=True,
-        )
-    ]
-    return tuple(sorted([*changes, *draft.created], key=lambda change: (change.topic, change.partition)))
+    changed = Changes(
+        table.names,
+        table.topic[rows],
+        table.number[rows],
+        draft.replicas[rows],
+        table.replicas[rows],
+        table.size_bytes[rows],
+    )
+    return changed.with_created(draft.created)

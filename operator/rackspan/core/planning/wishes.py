@@ -6,8 +6,8 @@ from rackspan.core.placement.model import InfeasibleError, PlacementSpec
 from rackspan.core.placement.multilevel import created
 from rackspan.core.placement.requests import checked_tree
 from rackspan.core.placement.seeds import seed_for
+from rackspan.core.planning.changes import Change
 from rackspan.core.planning.draft import Draft
-from rackspan.core.planning.plan import Change
 from rackspan.core.planning.request import Problem, Wish
 from rackspan.core.snapshot import NONE
 from rackspan.core.topology import RackTree

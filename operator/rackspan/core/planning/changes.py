@@ -1,0 +1,175 @@
+"""What a plan changes, partition by partition: in columns, as there may be millions."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Self, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from rackspan.core.snapshot import NONE
+from rackspan.core.topology import IntArray
+
+if TYPE_CHECKING:
+    from hashlib import _Hash
+
+_AT_ONCE = 1 << 14  # changes made into objects at once
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One partition and its new replicas, the preferred leader first. `before` is empty for one to be created."""
+
+    topic: str
+    partition: int
+    replicas: tuple[int, ...]
+    before: tuple[int, ...] = ()
+    size_bytes: int | None = None
+
+    @property
+    def copied(self) -> int:
+        """Replicas that have to be copied to a broker that has none; a new partition has nothing to copy."""
+        return len(set(self.replicas).difference(self.before)) if self.before else 0
+
+    @property
+    def is_reorder(self) -> bool:
+        """Whether the same brokers hold it in another order, so that only its preferred leader changes."""
+        return self.replicas != self.before and set(self.replicas) == set(self.before)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Changes(Sequence[Change]):
+    """
+    Changes in the order of topics and partitions; each is made into a `Change` when it is looked at.
+
+    `topic` (n,) is an index into `names`, which are sorted, `number` (n,) the partition's id. `replicas` and `before`
+    (n, replicas) are broker ids, -1 beyond the end, `size_bytes` (n,) is -1 where it is not known.
+    """
+
+    names: tuple[str, ...]
+    topic: IntArray
+    number: IntArray
+    replicas: npt.NDArray[np.integer]
+    before: npt.NDArray[np.integer]
+    size_bytes: IntArray
+
+    def __len__(self) -> int:
+        return len(self.topic)
+
+    def __iter__(self) -> Iterator[Change]:
+        for start in range(0, len(self), _AT_ONCE):
+            some = slice(start, start + _AT_ONCE)
+            columns = (self.topic, self.number, self.replicas, self.before, self.size_bytes)
+            for topic, number, new, old, size in zip(*(column[some].tolist() for column in columns), strict=True):
+                yield Change(
+                    self.names[topic],
+                    number,
+                    tuple(broker for broker in new if broker != NONE),
+                    tuple(broker for broker in old if broker != NONE),
+                    None if size == NONE else size,
+                )
+
+    @overload
+    def __getitem__(self, at: int) -> Change: ...
+    @overload
+    def __getitem__(self, at: slice | IntArray) -> Self: ...
+    def __getitem__(self, at: int | slice | IntArray) -> "Change | Self":
+        if not isinstance(at, int):
+            return self._rows(at)
+        start = range(len(self))[at]
+        return next(iter(self._rows(slice(start, start + 1))))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Changes | tuple):
+            return NotImplemented
+        return len(self) == len(other) and all(one == two for one, two in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(tuple(self))
+
+    def with_created(self, created: Iterable[Change]) -> Self:
+        """Give these and partitions to be created, of topics among `names`."""
+        more = tuple(created)
+        if not more:
+            return self
+        rank = {name: at for at, name in enumerate(self.names)}
+        width = max(self.replicas.shape[1], *(len(change.replicas) for change in more))
+        replicas = np.full((len(self) + len(more), width), NONE, dtype=np.int64)
+        replicas[: len(self), : self.replicas.shape[1]] = self.replicas
+        for at, change in enumerate(more, start=len(self)):
+            replicas[at, : len(change.replicas)] = change.replicas
+        joined = type(self)(
+            self.names,
+            np.concatenate([self.topic, [rank[change.topic] for change in more]]),
+            np.concatenate([self.number, [change.partition for change in more]]),
+            replicas,
+            np.concatenate([self.before, np.full((len(more), self.before.shape[1]), NONE)]),
+            np.concatenate([self.size_bytes, np.full(len(more), NONE)]),
+        )
+        return joined[np.lexsort((joined.number, joined.topic))]
+
+    def of_topic(self, topic: int) -> Self:
+        """Give those of one topic, by its index."""
+        start, stop = np.searchsorted(self.topic, (topic, topic + 1)).tolist()
+        return self._rows(slice(start, stop))
+
+    @property
+    def created(self) -> int:
+        """How many partitions are to be created."""
+        return int(np.count_nonzero(_sizes(self.before) == 0))
+
+    @property
+    def copied(self) -> IntArray:
+        """Replicas that have to be copied, of each, shape (n,); see `Change.copied`."""
+        new = ~_in_row(self.replicas, self.before) & (self.replicas != NONE)
+        return np.where(_sizes(self.before) > 0, new.sum(axis=1), 0)
+
+    @property
+    def reorders(self) -> int:
+        """How many are reorders; see `Change.is_reorder`."""
+        same = (_in_row(self.replicas, self.before) | (self.replicas == NONE)).all(axis=1)
+        same &= (_in_row(self.before, self.replicas) | (self.before == NONE)).all(axis=1)
+        width = max(self.replicas.shape[1], self.before.shape[1])
+        new, old = (
+            np.pad(rows, ((0, 0), (0, width - rows.shape[1])), constant_values=NONE)
+            for rows in (self.replicas, self.before)
+        )
+        return int(np.count_nonzero(same & (new != old).any(axis=1)))
+
+    @property
+    def removals(self) -> int:
+        """By how many replicas partitions shrink; to take one away copies nothing."""
+        return int(np.maximum(_sizes(self.before) - _sizes(self.replicas), 0).sum())
+
+    def add_to(self, digest: "_Hash", topics: IntArray) -> None:
+        """Hash them; a topic is named by its place among `topics`, which are indices in ascending order."""
+        for column in (np.searchsorted(topics, self.topic), self.number):
+            digest.update(column.astype("<i8").tobytes())
+        for rows in (self.replicas, self.before):
+            digest.update(_sizes(rows).astype("<i8").tobytes())
+            digest.update(rows[rows != NONE].astype("<i4").tobytes())
+
+    def _rows(self, some: slice | IntArray) -> Self:
+        return replace(
+            self,
+            topic=self.topic[some],
+            number=self.number[some],
+            replicas=self.replicas[some],
+            before=self.before[some],
+            size_bytes=self.size_bytes[some],
+        )
+
+
+def _sizes(rows: npt.NDArray[np.integer]) -> IntArray:
+    sizes: IntArray = (rows != NONE).sum(axis=1)
+    return sizes
+
+
+def _in_row(rows: npt.NDArray[np.integer], others: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
+    """Which entries are in the same row of `others`."""
+    found = np.zeros(rows.shape, dtype=bool)
+    for column in others.T:
+        found |= rows == column[:, None]
+    return found
