@@ -91,8 +91,10 @@ class Leadership:
         try:
             async with asyncio.timeout(self._timing.answer_seconds):
                 await self._store.release(candidate.identity)
-        except (FailureError, TimeoutError) as error:
+        except FailureError as error:
             _log.warning("the Lease could not be let go of: %s", error)
+        except TimeoutError:
+            _log.warning("the Lease could not be let go of: no answer within %g s", self._timing.answer_seconds)
 
     async def _turn(self) -> None:
         """Look at the Lease, and take or renew it where that is ours to do."""
