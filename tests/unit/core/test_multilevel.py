@@ -147,9 +147,10 @@ def test_leaders_are_even_inside_a_preferred_domain_of_any_regular_cluster():
         tree = grid("dc rack" if len(shape) > 2 else "rack", *shape)
         for size in range(1, min(len(tree), 7) + 1):
             for path in {level.paths[0] for level in tree.nodes[1:-1]}:
-                counts = led(place(tree, 600, size, preferred=(path,), seed=1))
-                if spread_of(counts, tree.matches(domain_name(path))) > 1:
-                    uneven[shape, size, path] = counts
+                for partitions in (7, 12, 600):
+                    counts = led(place(tree, partitions, size, preferred=(path,), seed=1))
+                    if spread_of(counts, tree.matches(domain_name(path))) > 1:
+                        uneven[shape, size, path, partitions] = counts
     assert uneven == {}
 
 

@@ -33,6 +33,7 @@ What lies there already and is fair is left alone; what is not is repaired with 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
 
 import numpy as np
 import numpy.typing as npt
@@ -51,7 +52,9 @@ from rackspan.core.words import be, plural
 
 BoolArray = npt.NDArray[np.bool_]
 
-_ORDER, _GROUPS = 0x500, 0x600  # purposes of hashes
+_GROUPS = 0x600  # purpose of hashes
+_ATTEMPTS, _SMALL = 16, 1 << 10  # small topics are dealt anew while preferred brokers could not lead equally many
+_APART = 1 << 20  # what their seeds differ by
 
 
 class MultiLevel:
@@ -86,13 +89,23 @@ def created(tree: RackTree, spec: PlacementSpec, loads: Loads) -> IntArray:
     """
     spec = replace(spec, leaders=reachable_leaders(tree, spec.leaders))
     preferred = _preferred_brokers(tree, spec.leaders)
-    placed = _created(tree, spec, spec.partitions - len(spec.current), loads.replicas, loads.leaders)
-    lead = choose_leaders(tree, placed, _may_lead(preferred, placed), loads.leaders, spec.seed)
-    ids: IntArray = tree.ids[_led(placed, lead, spec.seed)]
+    count = spec.partitions - len(spec.current)
+    found: list[tuple[int, IntArray]] = []
+    for attempt in range(_ATTEMPTS if spec.leaders and count <= _SMALL else 1):
+        placed = _created(tree, spec, count, loads.replicas, loads.leaders, attempt)
+        lead = choose_leaders(tree, placed, _may_lead(preferred, placed), loads.leaders, spec.seed)
+        led = np.bincount(placed[lead, np.arange(count)], minlength=len(tree))
+        total = (loads.leaders + led)[preferred]
+        found.append((int((total**2).sum()), _led(placed, lead)))
+        if total[led[preferred] > 0].max(initial=0) <= total.min() + 1:
+            break
+    ids: IntArray = tree.ids[min(found, key=itemgetter(0))[1]]
     return ids
 
 
-def _created(tree: RackTree, spec: PlacementSpec, count: int, replicas: IntArray, leaders: IntArray) -> IntArray:
+def _created(
+    tree: RackTree, spec: PlacementSpec, count: int, replicas: IntArray, leaders: IntArray, attempt: int
+) -> IntArray:
     """Positions of new partitions; each gets a replica in one of the preferred domains if there are any."""
     seed = spec.seed + len(spec.current)
     windows = _windows(tree, spec.replication_factor)
@@ -105,7 +118,7 @@ def _created(tree: RackTree, spec: PlacementSpec, count: int, replicas: IntArray
         size = int(share[tree.nodes[depth].of_broker == domain].sum())
         if size:
             inside = requiring(tree, windows, depth, domain)
-            dealt = deal(tree, quotas(tree, inside, size, replicas, seed), size, seed + number)
+            dealt = deal(tree, quotas(tree, inside, size, replicas, seed), size, seed + number + attempt * _APART)
             replicas += np.bincount(dealt.ravel(), minlength=len(replicas))
             parts.append(dealt)
     order = np.argsort(scrambled(seed, _GROUPS, np.arange(count)), kind="stable")
@@ -213,19 +226,18 @@ def _may_lead(preferred: BoolArray, placed: IntArray) -> BoolArray:
     return allowed
 
 
-def _led(placed: IntArray, lead: IntArray, seed: int) -> IntArray:
-    """Leaders first, shape (partitions, replicas); the others in an order that varies, as the next leaders should."""
+def _led(placed: IntArray, lead: IntArray) -> IntArray:
+    """Leaders first, shape (partitions, replicas); the others in turns that vary, as the next leaders should."""
     size, count = placed.shape
-    everyone, flat = np.arange(count), placed.reshape(-1)
+    flat, everyone, turns = placed.reshape(-1), np.arange(count), max(size - 1, 1)
     led = np.empty((count, size), dtype=np.int64)
-    led[:, 0] = flat[lead * count + everyone]
-    turns = max(size - 1, 1)
-    drawn = ((scrambled(seed, _ORDER, everyone) >> np.uint32(16)) * np.uint32(turns)) >> np.uint32(16)
-    case = lead * turns + drawn
-    leader, turn = np.divmod(np.arange(size * turns), turns)
-    for replica in range(1, size):
-        column = (leader + 1 + (turn + replica - 1) % turns) % size
-        led[:, replica] = flat[(column * count)[case] + everyone]
+    led[:, 0] = flat.take(lead * count + everyone)
+    for turn in range(turns):
+        leader, partitions = lead[turn::turns], everyone[turn::turns]
+        for replica in range(1, size):
+            column = leader + (1 + (turn + replica) % turns)
+            column[column >= size] -= size
+            led[turn::turns, replica] = flat.take(column * count + partitions)
     return led
 
 

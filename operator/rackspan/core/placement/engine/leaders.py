@@ -5,7 +5,7 @@ Each partition picks one of its replicas so that the leaders per broker are as e
 (Harvey, Ladner, Lovász, Tamir: "Semi-matchings for bipartite graphs and load balancing", 2006).
 
 1. Greedy in shrinking batches: each partition of a batch takes its least loaded replica. This lands near the optimum.
-2. Chains of hand-overs (`engine.chains`) make it optimal.
+2. Chains of hand-overs (`engine.chains`) make it optimal: first among the last partitions, which as a rule suffices.
 3. A chain between loads that differ by one only swaps the two loads. Such chains even out the domains, top level first.
 """
 
@@ -23,9 +23,12 @@ FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 
 _TIE = 0x300
-_BATCHES = 16  # each batch is a sixteenth of what remains
+_BATCHES = 10  # each batch is a tenth of what remains
+_LAST, _FEW = 8, 1 << 12  # chains are looked for among the last eighth first, if that is more than a few
+_ROWS = 8  # up to so many replicas are compared row by row
 _DOMAIN_PULL = 0.4  # of one leader: steers ties between brokers to the domain with fewer leaders per broker
 _ROUNDING = 1e-9
+_PRIME = 7919
 
 
 def choose_leaders(
@@ -42,8 +45,12 @@ def choose_leaders(
     choice, leaders = (
         _greedy(tree, placed, allowed, load, seed) if first is None else _settled(tree, placed, first, load, seed)
     )
-    led = np.bincount(leaders, minlength=len(load))
-    graph = _Leaders(placed, allowed, choice, leaders, load + led, led)
+    total = load + np.bincount(leaders, minlength=len(load))
+    if first is None and len(choice) > _LAST * _FEW:
+        last = slice(-(len(choice) // _LAST), None)
+        own = np.bincount(leaders[last], minlength=len(load))
+        level_loads(_Leaders(placed[:, last], allowed[:, last], choice[last], leaders[last], total, own))
+    graph = _Leaders(placed, allowed, choice, leaders, total, np.bincount(leaders, minlength=len(load)))
     level_loads(graph)
     if first is None:
         levels = zip(tree.nodes[:-2], tree.nodes[1:-1], strict=True)
@@ -67,25 +74,42 @@ def _greedy(
 ) -> tuple[IntArray, IntArray]:
     """Choose for each partition which replica leads; give the brokers chosen, too."""
     count = placed.shape[1]
-    load = load.copy()
+    load = load.astype(np.float64)
     choice, leaders = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
     levels = [level for level in tree.nodes[1:-1] if len(level) > 1]
+    sizes = [np.diff(level.first_broker, append=len(load)) for level in levels]
     barred = None if allowed.all() else np.where(allowed, 0.0, np.inf)
-    everyone = np.arange(len(load))
-    start = 0
+    ties = scrambled(seed, _TIE, np.arange(2 * len(load))) * (1e-3 / (1 << 32))
+    start = turn = 0
     while start < count:
         stop = start + max(1, (count - start) // _BATCHES)
-        score = load + scrambled(seed, _TIE + start, everyone) * (1e-3 / (1 << 32))
-        for number, level in enumerate(levels):
+        score = load + ties[turn : turn + len(load)]  # another hash for each broker in each batch
+        turn = (turn + _PRIME) % len(load)
+        for number, (level, size) in enumerate(zip(levels, sizes, strict=True)):
             mean = np.add.reduceat(load, level.first_broker) / np.maximum(level.capacity, 1)
-            score += (_DOMAIN_PULL / (1 << 2 * number)) * mean[level.of_broker]
+            score += np.repeat((_DOMAIN_PULL / (1 << 2 * number)) * mean, size)
         batch = placed[:, start:stop]
-        scores = score[batch] if barred is None else score[batch] + barred[:, start:stop]
-        chosen = scores.argmin(axis=0)
-        choice[start:stop] = chosen
-        leaders[start:stop] = batch[chosen, np.arange(stop - start)]
+        choice[start:stop], leaders[start:stop] = _lowest(
+            score, batch, None if barred is None else barred[:, start:stop]
+        )
         load += np.bincount(leaders[start:stop], minlength=len(load))
         start = stop
+    return choice, leaders
+
+
+def _lowest(score: FloatArray, batch: IntArray, barred: FloatArray | None) -> tuple[IntArray, IntArray]:
+    """Which row of each column has the lowest score, and the broker there."""
+    if barred is not None or len(batch) > _ROWS:
+        scores = score[batch] if barred is None else score[batch] + barred
+        chosen: IntArray = scores.argmin(axis=0)
+        return chosen, batch[chosen, np.arange(len(chosen))]
+    leaders, lowest = batch[0], score.take(batch[0])
+    choice = np.zeros(len(leaders), dtype=np.int64)
+    for number, row in enumerate(batch[1:], start=1):
+        scores = score.take(row)
+        lower = scores < lowest
+        choice[lower] = number
+        leaders, lowest = np.where(lower, row, leaders), np.where(lower, scores, lowest)
     return choice, leaders
 
 
