@@ -123,10 +123,11 @@ class _Descent:
     ) -> BoolArray:
         """Which children that gain are taken: as many as are needed."""
         gaining = np.flatnonzero(gains)
-        tie = scrambled(self.seed, _GAIN + depth, at[gaining])
-        order = gaining[np.lexsort((tie, asks[gaining]))]
+        plenty = np.bincount(asks[gaining], minlength=len(need)) > need
+        some = gaining[plenty[asks[gaining]]]  # the others are all taken
+        order = some[np.lexsort((scrambled(self.seed, _GAIN + depth, at[some]), asks[some]))]
         begins = np.searchsorted(asks[order], asks[order])
-        taken = np.zeros(len(asks), dtype=bool)
+        taken = gains & ~plenty[asks]
         taken[order[np.arange(len(order)) - begins < need[asks[order]]]] = True
         return taken
 
@@ -178,7 +179,7 @@ def _inside(pairs: Holding, below: int, domains: int, row: IntArray, domain: Int
 
 def _lists(wanted: IntArray, key: IntArray, value: IntArray, keys: int) -> IntArray:
     """The values of each wanted key, in order, -1 in front of shorter lists; shape (wanted, most values)."""
-    order = np.lexsort((value, key))
+    order = np.argsort(key * (int(value.max(initial=0)) + 1) + value, kind="stable")  # mostly in order already
     key, value = key[order], value[order]
     counts = np.bincount(key, minlength=keys)
     ends = np.cumsum(counts)[wanted]
@@ -197,7 +198,7 @@ def _first_of(wanted: IntArray, key: IntArray, value: IntArray, barred: IntArray
 
 def _evenly(group: IntArray, order: npt.NDArray[np.uint32]) -> npt.NDArray[np.float64]:
     """Fractions from 0 to 1 that lie evenly in each group, dealt in that order."""
-    by = np.lexsort((order, group))
+    by = np.argsort((group << 32) | order)
     first = np.flatnonzero(np.diff(group[by], prepend=-1))
     count = np.diff(first, append=len(by))
     fraction = np.empty(len(by))

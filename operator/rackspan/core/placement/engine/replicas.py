@@ -29,6 +29,7 @@ from rackspan.core.topology import IntArray, RackTree
 BoolArray = npt.NDArray[np.bool_]
 _TURNS = 4  # times that offers of a round are looked at again: others were accepted meanwhile
 _GOLDEN = (5**0.5 - 1) / 2
+_RETRIES = 1 << 15  # offers of a replica that are counted
 _SPARE = 4  # replicas of a broker that are offered beyond twice those it has too many: some find no taker
 _WORTHWHILE = 32  # a further round of direct hand-overs has to bring this part of the last one
 
@@ -138,6 +139,33 @@ class Replicas:
 
     # -----------------------------------------------------------------------------------------------------------------
 
+    def movable(self) -> tuple[IntArray, IntArray]:
+        """Partition and column of the replicas that might change hands."""
+        row, column = np.nonzero(self.placed >= 0)
+        movable = self._movable(row, column)
+        return row[movable], column[movable]
+
+    def drawn(self, row: IntArray, column: IntArray, weights: IntArray, fraction: npt.NDArray[np.float64]) -> IntArray:
+        """Draw a broker by weight (brokers,) for each of these replicas, the best for one that stays."""
+        stays = self._kept[row, column] & self._anchored[row]
+        taker = np.full(len(row), -1)
+        taker[stays] = self._exchanged(row[stays], column[stays], -weights, weights > 0)
+        reach, kind = self._reach(row, column, self._range(row, column)), self._kind[self._rule[row]]
+        for number, able in enumerate(self._able):
+            mine = np.flatnonzero((kind == number) & ~stays)
+            taker[mine] = reach.of(mine).drawn(prefix_of(np.where(able, weights, 0)), 0, fraction[mine])
+        return taker
+
+    def fits(self, row: IntArray, column: IntArray, taker: IntArray) -> BoolArray:
+        """Whether each of these replicas may go to that broker."""
+        rule = self._rule[row]
+        lay = (self._before[row] == taker[:, None]).any(axis=1) & self._choosy[row] & self._eligible[rule, taker]
+        stays = self._kept[row, column] & self._anchored[row]
+        might = np.flatnonzero(np.where(stays, lay, self._able[self._kind[rule], taker]))
+        found = np.zeros(len(row), dtype=bool)
+        found[might[self._within(row[might], column[might], taker[might])]] = True
+        return found
+
     def relieve(self, cost: IntArray | None = None, goal: IntArray | None = None) -> int:
         """
         Hand over directly, most loaded brokers first, wherever that makes loads more even; say how often.
@@ -180,12 +208,12 @@ class Replicas:
         movable = self._movable(row, column)
         row, column = row[movable], column[movable]
         giver, kept = self.placed[row, column], self._kept[row, column]
-        keys = (self._tried[row, column], kept, giver, -above[giver])
-        order = np.lexsort(keys if cost is None else (cost[row], *keys))
+        key = (giver * _RETRIES + np.minimum(self._tried[row, column], _RETRIES - 1)) * 2 + kept
+        order = np.argsort(key, kind="stable") if cost is None else np.lexsort((cost[row], key))
         turn = _rank(giver[order])
         mean = 0 if bounded else int(above[able].mean())
         offered = np.flatnonzero(turn < 2 * np.maximum(above[giver[order]] - mean, 0) + _SPARE)
-        order = order[offered[np.argsort(turn[offered], kind="stable")]]  # each giver in turn
+        order = order[offered[np.lexsort((-above[giver[order[offered]]], turn[offered]))]]  # each giver in turn
         row, column, kept = row[order], column[order], kept[order]
         level, domain = self._range(row, column)
         if not bounded:
@@ -196,20 +224,18 @@ class Replicas:
         self._tried[row, column] += 1
         stays = kept & self._anchored[row]
         taker = np.full(len(row), -1)
-        taker[stays] = self._exchanged(row[stays], column[stays], above)
+        taker[stays] = self._exchanged(row[stays], column[stays], above, np.ones(len(above), dtype=bool))
         free = np.flatnonzero(~stays)
         taker[free] = self._lacking(row[free], column[free], (level[free], domain[free]), above, bounded=bounded)
         found = taker >= 0
         return row[found], column[found], taker[found]
 
-    def _exchanged(self, row: IntArray, column: IntArray, above: IntArray) -> IntArray:
-        """For each replica that stays the least loaded broker of those that hold another which could stay instead."""
+    def _exchanged(self, row: IntArray, column: IntArray, above: IntArray, takers: BoolArray) -> IntArray:
+        """For each replica that stays the least loaded of the takers that hold another which could stay instead."""
         best = np.full(len(row), -1)
-        turn = np.full(self.placed.shape, -1)
-        turn[row, column] = np.arange(len(row))
-        rows, columns, takers = self._exchanges(row, column, np.ones(len(self.load), dtype=bool))
-        order = np.argsort(-above[takers], kind="stable")
-        best[turn[rows[order], columns[order]]] = takers[order]  # the last one counts
+        at, taker = self._could_stay(row, column, takers)
+        order = np.argsort(-above[taker], kind="stable")
+        best[at[order]] = taker[order]  # the last one counts
         return best
 
     def _lacking(
@@ -290,10 +316,17 @@ class Replicas:
 
     def _exchanges(self, row: IntArray, column: IntArray, takers: BoolArray) -> tuple[IntArray, IntArray, IntArray]:
         """Replicas that stay, and brokers that hold another one which could stay instead."""
+        at, taker = self._could_stay(row, column, takers)
+        return row[at], column[at], taker
+
+    def _could_stay(self, row: IntArray, column: IntArray, takers: BoolArray) -> tuple[IntArray, IntArray]:
+        """The same, with replicas as indices."""
         old = self._before[row]
         at, which = np.nonzero((old >= 0) & np.append(takers, [False])[old])
-        row, column, taker = row[at], column[at], old[at, which]
-        return self._fitting(row, column, taker)
+        taker = old[at, which]
+        fits = np.flatnonzero(self._eligible[self._rule[row[at]], taker])
+        fits = fits[self._within(row[at[fits]], column[at[fits]], taker[fits])]
+        return at[fits], taker[fits]
 
     def _copies(self, row: IntArray, column: IntArray, wanted: BoolArray) -> list[tuple[IntArray, IntArray, IntArray]]:
         """Replicas that are copied, and one for each of the `wanted` that can be given any; it is wanted no more."""
@@ -310,14 +343,13 @@ class Replicas:
                 wanted[taken] = False
         return found
 
-    def _fitting(self, row: IntArray, column: IntArray, taker: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-        """Those hand-overs after which all windows are kept to."""
+    def _within(self, row: IntArray, column: IntArray, taker: IntArray) -> IntArray:
+        """Which hand-overs keep to all windows, as indices."""
+        left = np.arange(len(row))
+        for at in range(self.placed.shape[1]):
+            left = left[self.placed[row[left], at] != taker[left]]
+        row, column, taker = row[left], column[left], taker[left]
         lying = [self.placed[row, at] for at in range(self.placed.shape[1])]
-        fits = self._eligible[self._rule[row], taker]
-        for broker in lying:
-            fits &= broker != taker
-        row, column, taker = row[fits], column[fits], taker[fits]
-        lying = [broker[fits] for broker in lying]
         giver, rule = self.placed[row, column], self._rule[row]
         fits = np.ones(len(row), dtype=bool)
         for domains, low, high in zip(self._domains, self._low, self._high, strict=True):
@@ -328,7 +360,7 @@ class Replicas:
                 in_losing += domain == loses
                 in_gaining += domain == gains
             fits &= (loses == gains) | ((in_losing > low[rule, loses]) & (in_gaining < high[rule, gains]))
-        return row[fits], column[fits], taker[fits]
+        return left[fits]
 
 
 def even_out(replicas: Replicas, cost: IntArray | None = None) -> None:

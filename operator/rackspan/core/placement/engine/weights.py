@@ -1,78 +1,172 @@
 """
-Weighing: fewer bytes on the fullest broker, at the cost of nothing else.
+Weighing: fewer bytes on the fullest brokers, at the cost of nothing else.
 
-Two followers of which each could lie where the other does change places, or one goes to a broker with one replica
-fewer: moves, replicas per broker and leaders stay as they are. Repeated for the broker with the most bytes until no
-single exchange helps it. To do better than that is a packing problem, which is hard.
+Of two brokers one holds more bytes than the other. A follower on each that could as well lie on the other changes
+places with it, or one goes to a broker with one replica fewer: moves, replicas per broker and leaders stay as they are.
+In each round many pairs of brokers do that at once, those with the most bytes first, each with a broker that one of its
+replicas drew by the bytes that brokers lack. A round looks at some replicas of a broker, so its cost grows with
+brokers and not with partitions. To do better than that is a packing problem, which is hard.
 """
 
-from itertools import count
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from rackspan.core.placement.engine.replicas import Replicas
+from rackspan.core.placement.seeds import scrambled
 from rackspan.core.topology import IntArray
 
 BoolArray = npt.NDArray[np.bool_]
-_ROUNDS = 1_000
-_PAIRS = 1 << 20  # pairs of replicas weighed against each other at once
+_ROUNDS = 32
+_IDLE = 6  # rounds in a row that may bring nothing
+_SAMPLE = 24  # replicas of a broker that are looked at in a round
+_ASKED = 4  # of them, that draw a broker
+_FULLEST, _DRAWS = 16, 8  # brokers that get a closer look, and how often each of theirs draws
+_PART = 1 << 20  # bytes a broker lacks, as a part of what all lack: small enough to add up
+_PICK = 0xA00
 
 
 def even_bytes(replicas: Replicas, size_bytes: IntArray, load: IntArray) -> None:
     """
-    Lower the bytes of the fullest broker by exchanging followers (all columns but the first).
+    Lower the bytes of the fullest brokers by exchanging followers (all columns but the first).
 
     `size_bytes` (partitions,) are the bytes of one replica, -1 if unknown. `load` (brokers,), in bytes, is kept up to
     date.
     """
     sizes = np.maximum(size_bytes, 0)
-    for turn in count():
-        if turn == _ROUNDS or not _ease(replicas, sizes, load):
+    shelf, idle = _Shelf.of(replicas), 0
+    for turn in range(_ROUNDS):
+        swapped, moved = _round(replicas, shelf, sizes, load, turn)
+        idle = 0 if swapped or moved else idle + 1
+        if idle == _IDLE or not len(shelf.row):
             return
+        if moved:
+            shelf = _Shelf.of(replicas)
 
 
-def _ease(replicas: Replicas, sizes: IntArray, load: IntArray) -> bool:
-    """Take the best exchange for the fullest broker; False where none makes it better."""
-    full = int(np.argmax(load))
-    itself = np.zeros(len(load), dtype=bool)
-    itself[full] = True
-    row, column, taker = _followers(replicas, itself, ~itself)
-    back_row, back_column, _ = _followers(replicas, ~itself, itself)
-    giver = replicas.placed[back_row, back_column]
-    order = np.argsort(giver, kind="stable")
-    back_row, back_column, giver = back_row[order], back_column[order], giver[order]
-    # Every replica that could leave, beside every one that could come from where it would go.
-    first, last = np.searchsorted(giver, taker), np.searchsorted(giver, taker, side="right")
-    heavy = np.argsort(-sizes[row], kind="stable")
-    heavy = heavy[np.cumsum((last - first)[heavy]) <= _PAIRS]
-    pairs = (last - first)[heavy]
-    out = np.repeat(heavy, pairs)
-    back = np.arange(len(out)) - np.repeat(np.cumsum(pairs) - pairs, pairs) + np.repeat(first[heavy], pairs)
-    swap = row[out] != back_row[back]
-    out, back = out[swap], back[swap]
-    alone = np.flatnonzero(replicas.load[taker] == replicas.load[full] - 1)
-    eased = np.concatenate([sizes[row[out]] - sizes[back_row[back]], sizes[row[alone]]])
-    other = np.concatenate([taker[out], taker[alone]])
-    if not len(eased):
-        return False
-    highest = np.maximum(load[full] - eased, load[other] + eased)
-    best = int(np.argmin(highest))
-    if highest[best] >= load[full]:
-        return False
-    leaving = out[best] if best < len(out) else alone[best - len(out)]
-    replicas.hand_over(int(row[leaving]), int(column[leaving]), int(taker[leaving]))
-    if best < len(out):
-        replicas.hand_over(int(back_row[back[best]]), int(back_column[back[best]]), full)
-    else:
-        replicas.load[full] -= 1
-        replicas.load[other[best]] += 1
-    load[full] -= eased[best]
-    load[other[best]] += eased[best]
-    return True
+@dataclass(frozen=True, slots=True, eq=False)
+class _Shelf:
+    """Followers that may lie elsewhere, by broker: row and column of each, and where those of each broker begin."""
+
+    row: IntArray
+    column: IntArray
+    first: IntArray
+
+    @classmethod
+    def of(cls, replicas: Replicas) -> "_Shelf":
+        row, column = replicas.movable()
+        row, column = row[column > 0], column[column > 0]
+        holder = replicas.placed[row, column]
+        order = np.argsort(holder, kind="stable")
+        count = np.bincount(holder, minlength=len(replicas.load))
+        return cls(row[order], column[order], np.concatenate([[0], np.cumsum(count)]))
+
+    def some(self, brokers: IntArray, seed: int) -> IntArray:
+        """Some followers of each broker, as places on the shelf, -1 beyond the last; shape (brokers, at most)."""
+        count = self.first[brokers + 1] - self.first[brokers]
+        width = min(_SAMPLE, int(count.max(initial=0)))
+        start = scrambled(seed, _PICK, brokers) % np.maximum(count, 1)
+        nth = np.arange(width)
+        at = self.first[brokers][:, None] + (start[:, None] + nth) % np.maximum(count, 1)[:, None]
+        places: IntArray = np.where(nth < count[:, None], at, -1)
+        return places
+
+    def swap(self, one: IntArray, other: IntArray) -> None:
+        """Let followers change places."""
+        for part in (self.row, self.column):
+            part[one], part[other] = part[other], part[one]
 
 
-def _followers(replicas: Replicas, givers: BoolArray, takers: BoolArray) -> tuple[IntArray, IntArray, IntArray]:
-    row, column, taker = replicas.handovers(givers, takers)
-    chosen = column > 0
-    return row[chosen], column[chosen], taker[chosen]
+def _round(replicas: Replicas, shelf: _Shelf, sizes: IntArray, load: IntArray, turn: int) -> tuple[int, int]:
+    """Let pairs of brokers exchange what brings them closest together; say how many did, and how many just gave."""
+    giver, taker = _pairs(replicas, shelf, load, turn)
+    if not len(giver):
+        return 0, 0
+    out, out_fits = _towards(replicas, shelf, shelf.some(giver, turn), taker)
+    back, back_fits = _towards(replicas, shelf, shelf.some(taker, turn), giver)
+    # One more in return: nothing at all, where that leaves replicas per broker as even as they are.
+    alone = replicas.load[giver] == replicas.load[taker] + 1
+    back = np.concatenate([back, np.full((len(giver), 1), -1)], axis=1)
+    back_fits = np.concatenate([back_fits, alone[:, None]], axis=1)
+    weight = np.append(sizes[shelf.row], [0])
+    row = np.append(shelf.row, [-1])
+    eased = weight[out][:, :, None] - weight[back][:, None, :]
+    fits = out_fits[:, :, None] & back_fits[:, None, :] & (row[out][:, :, None] != row[back][:, None, :])
+    apart = (load[giver] - load[taker])[:, None, None]
+    better = np.where(fits & (eased > 0) & (eased < apart), np.minimum(eased, apart - eased), 0)
+    better = better.reshape(len(giver), -1)
+    gain = better.max(axis=1, initial=0)
+    pair = _best(giver, taker, gain, load)
+    which, other = np.divmod(better[pair].argmax(axis=1), back.shape[1])
+    leaving, coming = out[pair, which], back[pair, other]
+    pair, leaving, coming = _apart(pair, leaving, coming, row)
+    gives = coming < 0
+    _hand_over(replicas, shelf, leaving, taker[pair])
+    _hand_over(replicas, shelf, coming[~gives], giver[pair[~gives]])
+    change = weight[leaving] - weight[coming]
+    load[giver[pair]] -= change
+    load[taker[pair]] += change
+    replicas.load[giver[pair[gives]]] -= 1
+    replicas.load[taker[pair[gives]]] += 1
+    shelf.swap(leaving[~gives], coming[~gives])
+    moved = int(np.count_nonzero(gives))
+    return len(pair) - moved, moved
+
+
+def _pairs(replicas: Replicas, shelf: _Shelf, load: IntArray, turn: int) -> tuple[IntArray, IntArray]:
+    """
+    Brokers with many bytes, each beside some with fewer that one of its replicas could go to.
+
+    In turn all that are above the mean beside few that are below it, and the fullest ones beside many of the others.
+    """
+    held = np.diff(shelf.first) > 0
+    giver = np.flatnonzero(held & (load > load.mean()))
+    giver = giver[np.argsort(-load[giver], kind="stable")]
+    upto, draws = int(load.mean()), 1
+    if turn % 2:
+        giver, draws = giver[:_FULLEST], _DRAWS
+        upto = int(load.max())
+    lacks = np.maximum(upto - load, 0)
+    lacks[giver] = 0
+    places = shelf.some(giver, turn)[:, :_ASKED]
+    at = np.repeat(places[places >= 0], draws)
+    giver = np.repeat(giver[np.nonzero(places >= 0)[0]], draws)
+    lacks = -(-lacks * _PART // max(int(lacks.max(initial=0)), 1))
+    fraction = scrambled(turn, _PICK, np.arange(len(at))) / (1 << 32)
+    taker = replicas.drawn(shelf.row[at], shelf.column[at], lacks, fraction)
+    pairs = np.unique(np.stack([giver, taker])[:, taker >= 0], axis=1)
+    return pairs[0], pairs[1]
+
+
+def _best(giver: IntArray, taker: IntArray, gain: IntArray, load: IntArray) -> IntArray:
+    """The pairs that gain most, no broker twice, those with the fullest brokers first."""
+    order = np.lexsort((-gain, -load[giver]))
+    order = order[gain[order] > 0]
+    for brokers in (giver, taker):
+        order = order[np.sort(np.unique(brokers[order], return_index=True)[1])]
+    return order
+
+
+def _towards(replicas: Replicas, shelf: _Shelf, places: IntArray, broker: IntArray) -> tuple[IntArray, BoolArray]:
+    """The places, and which of the followers there could lie on the broker of their line instead."""
+    line, nth = np.nonzero(places >= 0)
+    at = places[line, nth]
+    fits = np.zeros(places.shape, dtype=bool)
+    fits[line, nth] = replicas.fits(shelf.row[at], shelf.column[at], broker[line])
+    return places, fits
+
+
+def _apart(pair: IntArray, leaving: IntArray, coming: IntArray, row: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+    """Leave out pairs that touch a partition which one ahead of them touches: what fits may not fit any more."""
+    touched = np.stack([row[leaving], np.where(coming < 0, row[leaving], row[coming])], axis=1).ravel()
+    first = np.unique(touched, return_index=True)[1]
+    ahead = np.zeros(len(touched), dtype=bool)
+    ahead[first] = True
+    ahead[1::2] |= touched[1::2] == touched[::2]
+    free = ahead.reshape(-1, 2).all(axis=1)
+    return pair[free], leaving[free], coming[free]
+
+
+def _hand_over(replicas: Replicas, shelf: _Shelf, places: IntArray, broker: IntArray) -> None:
+    replicas.placed[shelf.row[places], shelf.column[places]] = broker
