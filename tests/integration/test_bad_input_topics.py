@@ -17,6 +17,7 @@ BROKEN = {
         "DurabilityUnsatisfiable",
         {"partitions": 1, "durability": {"tolerate": {"region": 1}, "minDomains": {"region": 2}}},
     ),
+    "too-many-replicas": ("TooLarge", {"replicationFactor": 501}),
     "illegal-config-value": ("InvalidConfig", {"config": {"retention.ms": "a while"}}),
     "unknown-config": ("InvalidConfig", {"config": {"retension.ms": 1000}}),
 }

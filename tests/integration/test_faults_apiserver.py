@@ -67,11 +67,29 @@ def _outlast(seconds):
     until(lambda: time.monotonic() >= end, seconds + 5)
 
 
+def _nothing_is_written(shop, topics, operator):
+    """More than 15 seconds after its last renewal the Lease may be another's: Kafka is looked at, and left alone."""
+    assert operator.metric("rackspan_lease_held") == 0
+    steady, late = map(shop.kafka_name, ("steady", "late"))
+    told = len(operator.log)
+    topics.set_config(steady, **{"retention.ms": "2000000"})
+    topics.delete(late)
+    operator.after_passes(3)
+    assert topics.config(steady)["retention.ms"] == "2000000", "it is not put back"
+    assert not topics.exists(late), "it is not made anew"
+    trail = [line["audit"] for line in operator.log[told:] if "audit" in line]
+    assert {entry["answer"] for entry in trail} == {"LeaseNotHeld"}, "what was tried never left the operator"
+
+
 def test_an_outage_of_the_api_server(shop, api, plane, topics, own_operator, secure_topology):
     core = client.CoreV1Api(api)
     shop.create_topic("lost")
     shop.create_topic("remade", onTopicLoss="Recreate")
     shop.create_topic("leaving")
+    shop.create_topic("steady", config={"retention.ms": "1000000"})
+    shop.create_topic("late", onTopicLoss="Recreate")
+    shop.until_ready("steady")
+    late = shop.until_ready("late")["status"]["topicId"]
     before = {name: shop.until_ready(name)["status"]["topicId"] for name in ("lost", "remade", "leaving")}
     connected = condition(shop.until_topology("Connected", name=secure_topology), "Connected")
     pid = own_operator.pid
@@ -86,6 +104,7 @@ def test_an_outage_of_the_api_server(shop, api, plane, topics, own_operator, sec
     _outlast(OUTAGE_SECONDS)
     assert own_operator.pid == pid
     assert own_operator.get("/healthz")[0] == 200
+    _nothing_is_written(shop, topics, own_operator)
 
     plane.start_component("kube-apiserver")
     # At once, so that it happens before the operator's watches are back: then no watch ever tells of it.
@@ -94,7 +113,7 @@ def test_an_outage_of_the_api_server(shop, api, plane, topics, own_operator, sec
 
     def knows_what_was_deleted(topology):
         status = topology["status"]
-        return status["missingRacks"]["brokers"] == [5] and status["topics"]["total"] == BURST + 2
+        return status["missingRacks"]["brokers"] == [5] and status["topics"]["total"] == BURST + 4
 
     shop.until("RackTopology", "kafka", knows_what_was_deleted, "to know of the node and the object that are gone")
     create_node(core, SIX_BROKERS[5].node, SIX_BROKERS[5].labels)
@@ -107,6 +126,8 @@ def test_an_outage_of_the_api_server(shop, api, plane, topics, own_operator, sec
     shop.until("KafkaTopic", "remade", lambda obj: obj["status"].get("topicId") not in old, "to be about a new topic")
     assert shop.until_ready("remade")["status"]["topicId"] == topics.id(shop.kafka_name("remade"))
     assert topics.exists(shop.kafka_name("leaving")), "its deletionPolicy is Retain"
+    shop.until("KafkaTopic", "late", lambda obj: obj["status"].get("topicId") not in (None, late), "to be made anew")
+    topics.until_config(shop.kafka_name("steady"), {"retention.ms": "1000000"})
     now = condition(shop.until_topology(name=secure_topology), "Connected")
     assert now == connected, "that Secrets could not be read was no reason to leave Kafka"
     assert [line for line in own_operator.log if "topology outage/secure" in line["message"]][1:] == []

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 from dev.paths import REPOSITORY
-from tests.integration.support import message
+from tests.integration.support import condition, message
 
 SAMPLE = REPOSITORY / "tests" / "placers" / "sample"
 DEFECTIVE = """
+import time
+
 from rackspan.core.placement import Placement
 
 
@@ -22,6 +24,11 @@ class Raises:
 class TooFew:
     def place(self, spec, cluster):
         return Placement([[0, 1, 2]])
+
+
+class Sleeps:
+    def place(self, spec, cluster):
+        time.sleep(3600)
 
 
 class Twice:
@@ -42,7 +49,7 @@ def site(tmp_path_factory) -> Path:
     info = target / "defective-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: defective\nVersion: 1.0\n")
-    points = "".join(f"{name} = defective:{name}\n" for name in ("Raises", "TooFew", "Twice"))
+    points = "".join(f"{name} = defective:{name}\n" for name in ("Raises", "TooFew", "Twice", "Sleeps"))
     (info / "entry_points.txt").write_text(f"[rackspan.placers]\n{points}")
     return target
 
@@ -92,3 +99,17 @@ def test_a_placer_s_defect_is_its_topic_s_alone(with_placers, topics):
     for number in range(3):
         with_placers.until_ready(f"good-{number}")
     assert not topics.exists(with_placers.kafka_name("twice"))
+
+
+def test_a_placer_that_takes_too_long_holds_nobody_else_up(with_placers, topics, promise):
+    with_placers.create_topic("asleep", placement={"placer": "Sleeps"})
+    with_placers.create_topic("good")
+    with_placers.create_topic("widest", placement={"placer": "Widest"})
+    with_placers.until_ready("good")
+    with_placers.until("KafkaTopic", "widest", lambda found: found.get("status", {}).get("placer") == "Widest")
+    told = with_placers.until_condition("KafkaTopic", "asleep", "Reconciling", "True", "PlacerTimedOut")
+    assert condition(told, "Ready")["reason"] == "PlacerTimedOut"
+    promise.kept_by(told, "Reconciling")
+    assert not topics.exists(with_placers.kafka_name("asleep"))
+    with_placers.change_topic("asleep", placement=None)
+    with_placers.until_ready("asleep")
