@@ -169,6 +169,16 @@ def scanning(plane, wide, tmp_path_factory):
     return dataclasses.replace(release, watched=SCANNED)
 
 
+@pytest.fixture(scope="session")
+def without_applications(plane, wide, tmp_path_factory):
+    """The chart with scans in Jobs, and none as SparkApplications, for a namespace of its own."""
+    watched = "jobs-only"
+    plane.kubectl("create", "namespace", watched)
+    values = {"watchNamespaces": [watched], "scan": {"enabled": True}, "crds": {"install": False}}
+    release = install(plane, watched, f"rackspan-{watched}", tmp_path_factory, values)
+    return dataclasses.replace(release, watched=watched)
+
+
 @pytest.fixture(params=["wide", "narrow", "scanning"])
 def release(request):
     return request.getfixturevalue(request.param)

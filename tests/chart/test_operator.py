@@ -157,3 +157,36 @@ def test_it_does_its_work_with_the_charts_rights_and_uses_each_of_them(operator,
     assert "orbidden" not in processes.log(f"{name}-operator").read_text()
     assert "rackspan_kubernetes_request_seconds" in fetch(release.port, "/metrics")
     assert json.loads(fetch(release.port, operator["livenessProbe"]["httpGet"]["path"]))["ok"] is True
+
+
+@pytest.mark.parametrize("release", ["without_applications"], indirect=True)
+def test_an_engine_that_the_chart_has_off_stops_the_scans_of_nobody_else(operator, release, plane):
+    kubectl, watched = plane.kubectl.in_namespace(release.watched), release.watched
+    jobs = plane.kubectl.in_namespace(release.namespace)
+    other, asking = topology("other", "127.0.0.1:1", watched), topology("asking", "127.0.0.1:1", watched)
+    asking["spec"]["compliance"]["engine"] = "SparkApplication"
+
+    def scanned(name):
+        found = kubectl.json("get", "racktopologies", name).get("status", {}).get("conditions", [])
+        return next((c for c in found if c["type"] == "Scanned" and c["reason"] == "ScanNotStarted"), None)
+
+    def scans(name):
+        found = jobs.json("get", "jobs", f"--selector=rackspan.dev/topology={name}")["items"]
+        return {job["metadata"]["uid"] for job in found}
+
+    kubectl.apply(asking)
+    told = eventually(lambda: scanned("asking"), "the engine to be told to be off")
+    assert told["status"] == "False"
+    words = "SparkApplications cannot be listed (scan.sparkApplications of the chart): "
+    assert told["message"].startswith(words)
+    assert "orbidden" in told["message"]
+    refused = {(one.verb, one.resource) for one in plane.requests(release.user) if one.code == 403}
+    assert refused == {("list", "sparkapplications")}, "the API server's own answer"
+
+    kubectl.apply(other)
+    first = eventually(lambda: scans("other"), "the other's scan")
+    kubectl("annotate", "racktopology", "other", "rackspan.dev/scan-now=2", "--overwrite")
+    eventually(lambda: scans("other") - first, "its next scan")
+    assert scans("asking") == set()
+    kubectl("patch", "racktopology", "asking", "--type=merge", '--patch={"spec": {"compliance": {"engine": "Job"}}}')
+    eventually(lambda: scans("asking"), "a scan by the engine that is there")
