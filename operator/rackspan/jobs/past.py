@@ -55,6 +55,11 @@ class Past:
         return rows.filter(pa.compute.is_in(rows["topic"], pa.array(list(names), pa.string())))
 
     @cached_property
+    def told(self) -> frozenset[str]:
+        """Topics that it said something of."""
+        return frozenset(self._rows("topics")["topic"].to_pylist())
+
+    @cached_property
     def violated(self) -> frozenset[str]:
         """Topics that were out of compliance."""
         rows = self._rows("topics")

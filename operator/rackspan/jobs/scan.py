@@ -4,6 +4,7 @@ The scan of a cluster: read, judge, compare with the scan before, keep, tell. Th
 What it writes becomes visible with the last step, all at once; whatever ends it before leaves the history as it was.
 """
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ from rackspan.jobs.judging import judge_batches
 from rackspan.jobs.ledger import Ledger, OverTime
 from rackspan.jobs.past import Past
 from rackspan.jobs.schemas import JUDGED, spark_schema
+from rackspan.jobs.sources import KNOWN
 from rackspan.reports.document import MAX_FINDINGS, Changes, ScanDocument, State, Summary, decode
 
 Tell = Callable[[str], None]
@@ -149,7 +151,8 @@ class _Scan:
 
     def _judged(self) -> DataFrame:
         cluster = self._cluster
-        read = self._spark.read.format(cluster.format).options(**dict(cluster.options)).load()
+        options = {**cluster.options, KNOWN: json.dumps(sorted(self._past.told))}
+        read = self._spark.read.format(cluster.format).options(**options).load()
         return read.mapInArrow(judge_batches(cluster.question), spark_schema(JUDGED))
 
     def _found(self, judged: DataFrame, before: DataFrame) -> DataFrame:

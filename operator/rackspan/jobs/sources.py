@@ -25,6 +25,8 @@ from rackspan.snapshots import read_snapshot
 
 SECRETS: Final = "clientSecrets"
 """The option with the client's properties: Spark redacts options whose names speak of secrets."""
+KNOWN: Final = "knownTopics"
+"""The option with topics to ask for by name (JSON): Kafka leaves out of its list what the client may not describe."""
 _TOPICS_AT_ONCE = 2_000
 
 
@@ -45,8 +47,8 @@ class LiveSource(_Source):
     """
     A live cluster: one Spark partition per slice of topics, and each task asks with a client of its own.
 
-    Options: `servers`, `clientSecrets` (JSON of librdkafka's properties), `slices`. A topic that goes while it is read
-    is left out; one that cannot be read is told.
+    Options: `servers`, `clientSecrets` (JSON of librdkafka's properties), `slices`, `knownTopics`. A topic that goes
+    while it is read is left out; one that cannot be read is told.
     """
 
     @classmethod
@@ -64,11 +66,12 @@ class _LiveReader(DataSourceReader):
         self._servers = options["servers"]
         self._properties = json.loads(options[SECRETS])
         self._slices = int(options["slices"])
+        self._known = json.loads(options.get(KNOWN, "[]"))
 
     def partitions(self) -> Sequence[InputPartition]:
         from rackspan.kafka.snapshot import take_outline  # noqa: PLC0415 - only this source needs a Kafka client
 
-        names = take_outline(self._servers, self._properties).topics
+        names = sorted({*take_outline(self._servers, self._properties).topics, *self._known})
         slices = min(max(self._slices, -(-len(names) // _TOPICS_AT_ONCE)), max(len(names), 1))
         return [Slice(names[at::slices]) for at in range(slices)]
 

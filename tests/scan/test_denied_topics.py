@@ -1,0 +1,109 @@
+"""Topics that a real Kafka with ACLs does not let the scan describe, or only in part: told, counted, never cleared."""
+
+import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ConfigResource,
+    ResourcePatternType,
+    ResourceType,
+)
+from dev.kafka_cluster import Security
+from dev.waiting import eventually
+from tests.scan.conftest import NOON
+from tests.scan.test_live import create
+
+from rackspan.jobs.clusters import live
+from rackspan.jobs.scan import Order, scan_cluster
+
+SCANNER = "scanner"
+ACLS = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+    "super.users": "User:ANONYMOUS",  # brokers, and the tests themselves
+}
+
+
+@pytest.fixture
+def guarded(kafka_factory):
+    return kafka_factory(
+        ["/eu/a", "/eu/b", "/us/a"], properties=ACLS, security=Security(users={SCANNER: "not-a-secret"})
+    )
+
+
+def _acl(topic, operation, permission):
+    pattern = (ResourceType.TOPIC, topic, ResourcePatternType.LITERAL)
+    return AclBinding(*pattern, f"User:{SCANNER}", "*", operation, permission)
+
+
+def deny(cluster, topic, operation):
+    """Let the scanner do with the topic anything but this, and wait until every broker that is asked sees to it."""
+    allow = [one for one in (AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS) if one is not operation]
+    acls = [_acl(topic, one, AclPermissionType.ALLOW) for one in allow]
+    acls.append(_acl(topic, operation, AclPermissionType.DENY))
+    admin = cluster.admin()
+    for answer in admin.create_acls(acls).values():
+        answer.result(30)
+    eventually(lambda: all(not _may(cluster, broker, topic) for broker in cluster.racks), "the ACL to be known")
+
+
+def allow_all(cluster, topic):
+    anybody = AclBindingFilter(
+        ResourceType.TOPIC,
+        topic,
+        ResourcePatternType.LITERAL,
+        None,
+        None,
+        AclOperation.ANY,
+        AclPermissionType.ANY,
+    )
+    admin = cluster.admin()
+    for answer in admin.delete_acls([anybody]).values():
+        answer.result(30)
+    eventually(lambda: all(_may(cluster, broker, topic) for broker in cluster.racks), "the ACL to be gone")
+
+
+def _may(cluster, broker, topic):
+    """Whether one broker tells the scanner all of the topic."""
+    config = cluster.client_config("SASL_PLAINTEXT", SCANNER)
+    servers = config["bootstrap.servers"].split(",")
+    admin = AdminClient({**config, "bootstrap.servers": servers[broker], "log_level": 0})
+    if topic not in admin.list_topics(timeout=10).topics:
+        return False
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    refused = admin.describe_configs([resource])[resource].exception(10)
+    return refused is None or refused.args[0].name() != "TOPIC_AUTHORIZATION_FAILED"
+
+
+@pytest.mark.stack
+@pytest.mark.timeout(300)
+def test_what_acls_hide_is_told_and_counted_and_what_was_found_before_is_kept(spark, history, guarded):
+    create(guarded, ("orders", [(0, 1)]), ("payments", [(0, 1)]), ("fine", [(0, 2)]))
+    properties = guarded.client_config("SASL_PLAINTEXT", SCANNER)
+    servers = properties.pop("bootstrap.servers")
+
+    def scan(scan_id):
+        cluster = live("prod", servers, properties, 2, ("region", "zone"))
+        return scan_cluster(spark, cluster, Order(scan_id, NOON, history), print)
+
+    before = scan("a")
+    assert {row.topic for row in before.findings} == {"orders", "payments"}
+    assert before.summary.unread_topics == 0
+    for operation in (AclOperation.DESCRIBE_CONFIGS, AclOperation.DESCRIBE):
+        deny(guarded, "orders", operation)
+        partly = scan(operation.name)
+        assert partly.summary.unread_topics == 1, operation
+        assert (partly.changes.new, partly.changes.cleared) == (0, 0)
+        kept = [row for row in partly.findings if row.topic == "orders"]
+        assert kept == [row for row in before.findings if row.topic == "orders"]
+        (told,) = [words for words in partly.warnings if "could not be read" in words]
+        assert "1 topic could not be read" in told
+        assert "orders" in told
+        assert "Topic authorization failed" in told
+        allow_all(guarded, "orders")
+    after = scan("z")
+    assert after.summary.unread_topics == 0
+    assert (after.changes.new, after.changes.cleared) == (0, 0)
