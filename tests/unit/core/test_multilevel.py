@@ -20,6 +20,7 @@ from rackspan.core.placement import (
     Unsatisfiable,
     seed_for,
 )
+from rackspan.core.placement.engine import leaders as leaders_of
 from rackspan.core.placement.multilevel import MultiLevel
 from rackspan.core.topology import domain_name
 
@@ -314,3 +315,12 @@ def test_a_small_topic_is_placed_in_a_blink():
         place(tree, 6, 3, dict.fromkeys(range(9), topic), dict.fromkeys(range(9), topic), seed=topic)
         times.append(perf_counter() - start)
     assert np.median(times) < 0.01
+
+
+def test_with_many_replicas_few_leaders_change_hands_after_the_first_choice(monkeypatch):
+    passed = []
+    hand_over = leaders_of._Leaders.hand_over
+    monkeypatch.setattr(leaders_of._Leaders, "hand_over", lambda *step: passed.append(step) or hand_over(*step))
+    placement = place(grid("rack", 10, 10), 5_000, 30)
+    assert set(led(placement).values()) == {50}
+    assert len(passed) < 5_000 / 20

@@ -23,7 +23,8 @@ FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 
 _TIE = 0x300
-_BATCHES = 10  # each batch is a tenth of what remains
+_BATCHES = 10  # each batch is a tenth of what remains,
+_HERD = 16  # but so small that where each broker is among the least loaded of a partition it takes no more than these
 _LAST, _FEW = 8, 1 << 12  # chains are looked for among the last eighth first, if that is more than a few
 _ROWS = 8  # up to so many replicas are compared row by row
 _DOMAIN_PULL = 0.4  # of one leader: steers ties between brokers to the domain with fewer leaders per broker
@@ -80,9 +81,10 @@ def _greedy(
     sizes = [np.diff(level.first_broker, append=len(load)) for level in levels]
     barred = None if allowed.all() else np.where(allowed, 0.0, np.inf)
     ties = scrambled(seed, _TIE, np.arange(2 * len(load))) * (1e-3 / (1 << 32))
+    most = _HERD * len(load) // len(placed)
     start = turn = 0
     while start < count:
-        stop = start + max(1, (count - start) // _BATCHES)
+        stop = start + max(1, min((count - start) // _BATCHES, most))
         score = load + ties[turn : turn + len(load)]  # another hash for each broker in each batch
         turn = (turn + _PRIME) % len(load)
         for number, (level, size) in enumerate(zip(levels, sizes, strict=True)):
