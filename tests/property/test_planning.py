@@ -261,15 +261,35 @@ def test_rebalancing_takes_the_fewest_moves_of_all_ways_to_be_as_even_and_its_bo
     size = data.draw(st.integers(1, min(4, tree.capacity)))
     topics = {"a": data.draw(rows(tree, size, data.draw(st.integers(1, 4))))}
     made = rebalance(Request(tree, cluster(topics)))
-    assert made.moves == made.lower_bound == _fewest_as_even(tree, topics, oracle.placements(sites(tree), size))
+    usable = [list(oracle.placements(sites(tree), size))] * len(topics["a"])
+    assert made.moves == made.lower_bound == _fewest_as_even(tree, topics, *usable)
     counted()
 
 
-def _fewest_as_even(tree, topics, placements):
-    """Fewest moves over all ways to give each partition one of the placements that are as even as can be."""
-    ids, choices = sorted(broker.id for broker in tree.brokers), list(placements)
+@given(st.data())
+def test_rebalancing_is_as_good_while_brokers_are_offline_that_get_nothing_new(data):
+    tree = data.draw(trees(most=7))
+    size = data.draw(st.integers(1, min(4, tree.capacity)))
+    offline = data.draw(st.sets(st.sampled_from([broker.id for broker in tree.brokers]), max_size=3))
+    tree = RackTree(tree.levels, tuple(replace(b, online=b.id not in offline) for b in tree.brokers))
+    topics = {"a": data.draw(rows(tree, size, data.draw(st.integers(1, 4))))}
+    made = rebalance(Request(tree, cluster(topics)))
+    if made.problems:
+        return
+    result = after(topics, made)
+    assert not any(offline.intersection(set(new) - set(old)) for old, new in zip(topics["a"], result["a"], strict=True))
+    placements = list(oracle.placements(sites(tree), size))
+    usable = [[chosen for chosen in placements if not offline.intersection(chosen - set(row))] for row in topics["a"]]
+    assert oracle.evenness(load(tree, result)) == oracle.most_even_replicas(usable, dict.fromkeys(sites(tree), 0))
+    assert made.moves == made.lower_bound == _fewest_as_even(tree, topics, *usable)
+    counted()
+
+
+def _fewest_as_even(tree, topics, *usable):
+    """Fewest moves over all ways to give each partition one of its placements that are as even as can be."""
+    ids = sorted(broker.id for broker in tree.brokers)
     reached = {tuple([0] * len(ids)): 0}
-    for row in topics["a"]:
+    for row, choices in zip(topics["a"], usable, strict=True):
         further = {}
         for total, moves in reached.items():
             for chosen in choices:

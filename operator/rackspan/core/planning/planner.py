@@ -19,9 +19,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from rackspan.core.compliance import allowed_skews, judge
-from rackspan.core.moves import fewest_moves
+from rackspan.core.moves import fewest_moves, loosened
 from rackspan.core.placement.engine.mend import Task, mend
-from rackspan.core.placement.engine.spread import as_even_as_can_be, moves_to_balance, spread_out
+from rackspan.core.placement.engine.spread import moves_to_balance, spread_out
 from rackspan.core.placement.requests import refuse_missing_racks
 from rackspan.core.planning.changes import Changes
 from rackspan.core.planning.draft import Draft, trimmed
@@ -135,7 +135,7 @@ def _spread(draft: Draft) -> int:
     draft.decide(rows, spread[rows])
     if fewest is not None:
         return int(np.delete(draft.bound, rows).sum()) + fewest
-    even = all(map(as_even_as_can_be, tasks))
+    even = not any(loosened(task.skews) for task in tasks)
     return moves_to_balance(draft.loads_before.replicas, draft.loads.replicas, draft.tree.eligible, even=even)
 
 

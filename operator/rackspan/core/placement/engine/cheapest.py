@@ -56,7 +56,8 @@ class Exchanges:
         self.placed, self.load = placed, load
         self._sizes = size_bytes
         self._rule = rule
-        self._usable = np.array([one.tree.eligible & one.tree.online for one in rules])
+        self._able = np.array([one.tree.eligible & one.tree.online for one in rules])
+        self._eligible = np.array([one.tree.eligible for one in rules])
         self._new = (~_holding(before, len(tree))).astype(np.int8)
         self._lies = _holding(placed, len(tree))
         levels = list(enumerate(tree.nodes[1:-1], start=1))
@@ -167,7 +168,8 @@ class Exchanges:
     def _possible(self, row: IntArray, column: IntArray, taker: IntArray) -> BoolArray:
         """Which hand-overs keep to all windows."""
         giver, rule = self.placed[row, column], self._rule[row]
-        fits: BoolArray = self._usable[rule, taker] & ~self._lies[row, taker]
+        stays = self._eligible[rule, taker] & (self._new[row, taker] == 0)
+        fits: BoolArray = (self._able[rule, taker] | stays) & ~self._lies[row, taker]
         for domain, held, low, high in zip(self._domains, self._held, self._low, self._high, strict=True):
             loses, gains = domain[giver], domain[taker]
             fits &= (loses == gains) | ((held[row, loses] > low[rule, loses]) & (held[row, gains] < high[rule, gains]))
@@ -223,7 +225,8 @@ def fewest_by_prices(rules: Sequence[Rules], rule: IntArray, before: IntArray, l
         rows = np.flatnonzero(rule == number)
         for block in blocks(len(rows), len(load)):
             new = ~_holding(before[rows[block]], len(load))
-            least += int(_least(one.tree, one.windows, new - prices).sum())
+            usable = one.tree.eligible & (one.tree.online | ~new)
+            least += int(_least(one.tree, one.windows, new - prices, usable).sum())
     return least
 
 
@@ -235,13 +238,14 @@ def _holding(placed: IntArray, brokers: int) -> BoolArray:
     return holds
 
 
-def _least(tree: RackTree, windows: Windows, cost: IntArray) -> IntArray:
+def _least(tree: RackTree, windows: Windows, cost: IntArray, usable: BoolArray) -> IntArray:
     """
-    The least cost of a placement within `windows`, shape (partitions,), from that of brokers (partitions, brokers).
+    The least cost of a placement within `windows`, shape (partitions,), over brokers that are `usable`.
+
+    `cost` and `usable` have the shape (partitions, brokers).
 
     As in `rackspan.core.moves.most_kept`, each domain is asked for its least, and for one more.
     """
-    usable = tree.eligible & tree.online
     flexible = windows.high[-1] > windows.low[-1]
     total = np.where(windows.low[-1] > 0, cost, 0)
     more = np.where(flexible & usable, cost, _NEVER)

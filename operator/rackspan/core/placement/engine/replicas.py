@@ -94,6 +94,8 @@ class Replicas:
         # Brokers that may be given a replica, and which of these sets holds for each rule.
         self._able, kind = np.unique(self._eligible & [tree.online for tree in trees], axis=0, return_inverse=True)
         self._kind: IntArray = kind.ravel()
+        # Brokers that are offline: a replica that lies there now may stay, or come back while nothing is carried out.
+        self._resting: BoolArray = np.logical_or.reduce(self._eligible & [~tree.online for tree in trees])
         # Per named level: the domain of each broker, -1 for none, and the windows by rule.
         self._domains = [np.append(nodes.of_broker, -1) for nodes in trees[0].nodes[1:-1]]
         self._low = [np.array([one.windows.low[at] for one in rules]) for at in range(1, len(trees[0].nodes) - 1)]
@@ -120,6 +122,8 @@ class Replicas:
         open_to_all = ~self._kept[row, column] | ~self._anchored[row]
         found = [self._exchanges(row[~open_to_all], column[~open_to_all], takers)]
         row, column = row[open_to_all], column[open_to_all]
+        if self._resting.any():
+            found.append(self._exchanges(row, column, takers & self._resting))
         wanted = takers.copy()
         for block in blocks(len(row), self.placed.shape[1]):
             if not wanted.any():

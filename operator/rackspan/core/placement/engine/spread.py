@@ -71,17 +71,12 @@ def _cheapened(
     cost: IntArray,
 ) -> int | None:
     """Make the moves as few as can be, and say how many these are, unless that takes too long or cannot be said."""
-    if not all(map(as_even_as_can_be, tasks)) or graph.placed.size * len(graph.load) > LARGEST:
+    if any(loosened(task.skews) for task in tasks) or graph.placed.size * len(graph.load) > LARGEST:
         return None
     exchanges = Exchanges(rules, rule, graph.placed, before, cost, graph.load)
     prices = exchanges.cheapen()
     held = np.bincount(graph.placed[graph.placed >= 0], minlength=len(prices))
     return fewest_by_prices(rules, rule, before, held, prices)
-
-
-def as_even_as_can_be(task: Task) -> bool:
-    """Whether fair splits are all that binds these partitions, so that hand-overs make loads as even as can be."""
-    return not loosened(task.skews) and bool((task.tree.online | ~task.tree.eligible).all())
 
 
 def moves_to_balance(before: IntArray, after: IntArray, able: npt.NDArray[np.bool_], *, even: bool = True) -> int:
