@@ -82,3 +82,9 @@ def test_with_a_loosened_spread_loads_may_change_places():
     wish = Wish(spread=(Spread("rack", 2),))
     made = rebalance(Request(tree, topics(a=anyhow(12, 30, 4, seed=3)), wishes={"a": wish}))
     assert made.gap >= 0
+
+
+def test_nothing_moves_while_all_brokers_are_offline():
+    tree = cluster("rack", {at: f"/{at % 2}" for at in range(4)}, offline=range(4))
+    made = rebalance(Request(tree, topics(a=[(0, 1), (0, 1), (0, 1)])))
+    assert (made.moves, made.lower_bound) == (0, 0)

@@ -215,7 +215,7 @@ class Replicas:
         key = (giver * _RETRIES + np.minimum(self._tried[row, column], _RETRIES - 1)) * 2 + kept
         order = np.argsort(key, kind="stable") if cost is None else np.lexsort((cost[row], key))
         turn = _rank(giver[order])
-        mean = 0 if bounded else int(above[able].mean())
+        mean = 0 if bounded or not able.any() else int(above[able].mean())
         offered = np.flatnonzero(turn < 2 * np.maximum(above[giver[order]] - mean, 0) + _SPARE)
         order = order[offered[np.lexsort((-above[giver[order[offered]]], turn[offered]))]]  # each giver in turn
         row, column, kept = row[order], column[order], kept[order]
