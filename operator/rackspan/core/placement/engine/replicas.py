@@ -27,6 +27,7 @@ from rackspan.core.placement.engine.draw import drawn, prefix_of
 from rackspan.core.topology import IntArray, RackTree
 
 BoolArray = npt.NDArray[np.bool_]
+_CELLS = 1 << 18  # brokers that replicas draw in one go
 _TURNS = 4  # times that offers of a round are looked at again: others were accepted meanwhile
 _GOLDEN = (5**0.5 - 1) / 2
 _RETRIES = 1 << 15  # offers of a replica that are counted
@@ -339,11 +340,16 @@ class Replicas:
         for number, able in enumerate(self._able):
             left = np.flatnonzero(kind == number)
             while len(left) and wanted.any():
-                fraction = (np.arange(len(left)) + 0.5) / len(left)
-                taker = reach.of(left).drawn(prefix_of((able & wanted).astype(np.int64)), 0, fraction)
-                left, taker = left[taker >= 0], taker[taker >= 0]
+                # Few replicas draw several times each, evenly spaced.
+                share = -(-int(np.count_nonzero(wanted)) // len(left))
+                share = max(1, min(share, _CELLS // (len(left) * self.placed.shape[1])))
+                many = np.repeat(left, share)
+                fraction = (np.arange(len(many)) % share + (np.arange(len(many)) + 0.5) / len(many)) / share
+                taker = reach.of(many).drawn(prefix_of((able & wanted).astype(np.int64)), 0, fraction)
+                left = left[taker[::share] >= 0]
+                many, taker = many[taker >= 0], taker[taker >= 0]
                 taken, at = np.unique(taker, return_index=True)
-                found.append((row[left[at]], column[left[at]], taken))
+                found.append((row[many[at]], column[many[at]], taken))
                 wanted[taken] = False
         return found
 
