@@ -23,9 +23,9 @@ in orders of the brokers that change from round to round (`engine.orders`), and 
     window            0..1 of 1         0..1 of 1         0..1 of 1     one replica in each data centre
     quota (4 each)    2       2         2       2         2       2
     partition 0       0              *2                        5
-    partition 1      *0                       3                5
-    partition 2               1               3      *4
-    partition 3              *1       2                4                * leads
+    partition 1       0                       3               *5
+    partition 2              *1               3       4
+    partition 3               1       2              *4                * leads
 
 What lies there already and is fair is left alone; what is not is repaired with the fewest moves there are
 (`engine.mend`).

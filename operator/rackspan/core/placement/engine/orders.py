@@ -10,6 +10,7 @@ the clock is used up, since the other half repeats it backwards, the children ar
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -72,7 +73,7 @@ class _Clock:
         hashes = scrambled(seed, _NUMBER + depth, np.arange(len(below)))
         number = np.empty(len(below), dtype=np.int64)
         number[np.lexsort((hashes, below.parent))] = np.arange(len(below)) - np.repeat(above.first_child, sizes)
-        return cls(below.parent, number, _inverses(_prime(int(sizes.max()))), len(above), seed, depth)
+        return cls(below.parent, number, _inverses(int(sizes.max())), len(above), seed, depth)
 
     def keys(self, numbers: IntArray, place: npt.NDArray[np.uint32]) -> tuple[_Words, np.unsignedinteger]:
         """
@@ -112,14 +113,12 @@ class _Clock:
         return hours, places
 
 
-def _inverses(prime: int) -> IntArray:
-    """The inverse of each number modulo a prime; that of 0 be 0."""
-    return np.array([0, *(pow(number, prime - 2, prime) for number in range(1, prime))])
-
-
-def _prime(least: int) -> int:
-    """The smallest prime number that is no less."""
-    number = max(least, 2)
-    while any(number % factor == 0 for factor in range(2, int(number**0.5) + 1)):
-        number += 1
-    return number
+@lru_cache(maxsize=256)
+def _inverses(least: int) -> IntArray:
+    """The inverse of each number modulo the smallest prime that is no less than `least`; that of 0 be 0."""
+    prime = max(least, 2)
+    while any(prime % factor == 0 for factor in range(2, int(prime**0.5) + 1)):
+        prime += 1
+    inverses = np.array([0, *(pow(number, prime - 2, prime) for number in range(1, prime))])
+    inverses.setflags(write=False)
+    return inverses
