@@ -45,3 +45,17 @@ def drawn(
         mark += np.where(begin <= mark, end - begin, 0)
     found: IntArray = np.where(total > 0, np.searchsorted(prefix, mark, side="right") - 1, -1)
     return found
+
+
+def ranks(values: IntArray) -> IntArray:
+    """Which of its equals each one is, in order, where equal ones stand together."""
+    starts = np.flatnonzero(np.diff(values, prepend=-1))
+    return np.arange(len(values)) - np.repeat(starts, np.diff(starts, append=len(values)))
+
+
+def turns(values: IntArray) -> IntArray:
+    """How many equal ones are ahead of each."""
+    order = np.argsort(values, kind="stable")
+    turn = np.empty_like(order)
+    turn[order] = ranks(values[order])
+    return turn

@@ -5,8 +5,9 @@ Each partition picks one of its replicas so that the leaders per broker are as e
 (Harvey, Ladner, Lovász, Tamir: "Semi-matchings for bipartite graphs and load balancing", 2006).
 
 1. Greedy in shrinking batches: each partition of a batch takes its least loaded replica. This lands near the optimum.
-2. Chains of hand-overs (`engine.chains`) make it optimal: first among the last partitions, which as a rule suffices.
-3. A chain between loads that differ by one only swaps the two loads. Such chains even out the domains, top level first.
+2. Leaders that are there already are handed over directly, many at a time, where that makes them more even.
+3. Chains of hand-overs (`engine.chains`) make it optimal: first among the last partitions, which as a rule suffices.
+4. A chain between loads that differ by one only swaps the two loads. Such chains even out the domains, top level first.
 """
 
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ import numpy.typing as npt
 
 from rackspan.core.placement.engine.chains import Chain, chains, hand_over, search
 from rackspan.core.placement.engine.chains import level as level_loads
+from rackspan.core.placement.engine.draw import turns
 from rackspan.core.placement.seeds import scrambled
 from rackspan.core.topology import IntArray, Level, RackTree
 
@@ -23,6 +25,7 @@ FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 
 _TIE = 0x300
+_TURNS = 32  # of direct hand-overs; chains do the rest
 _BATCHES = 10  # each batch is a tenth of what remains,
 _HERD = 16  # but so small that where each broker is among the least loaded of a partition it takes no more than these
 _LAST, _FEW = 8, 1 << 12  # chains are looked for among the last eighth first, if that is more than a few
@@ -51,12 +54,30 @@ def choose_leaders(
         last = slice(-(len(choice) // _LAST), None)
         own = np.bincount(leaders[last], minlength=len(load))
         level_loads(_Leaders(placed[:, last], allowed[:, last], choice[last], leaders[last], total, own))
+    if first is not None:
+        _hand_over_directly(placed, allowed, choice, leaders, total)
     graph = _Leaders(placed, allowed, choice, leaders, total, np.bincount(leaders, minlength=len(load)))
     level_loads(graph)
     if first is None:
         levels = zip(tree.nodes[:-2], tree.nodes[1:-1], strict=True)
         _level_domains(graph, [level for above, level in levels if len(level) > len(above)])
     return graph.choice
+
+
+def _hand_over_directly(
+    placed: IntArray, allowed: BoolArray, choice: IntArray, leaders: IntArray, load: IntArray
+) -> None:
+    """Hand over what makes leaders more even, many at a time; changes all but what may lead."""
+    for _ in range(_TURNS):
+        lying = np.where(allowed, load[placed], np.iinfo(np.int64).max)
+        least = lying.argmin(axis=0)
+        at = np.flatnonzero(np.take_along_axis(lying, least[None], axis=0)[0] <= load[leaders] - 2)
+        giver, taker = leaders[at], placed[least[at], at]
+        fits = np.flatnonzero(load[taker] + turns(taker) <= load[giver] - turns(giver) - 2)
+        if not len(fits):
+            return
+        choice[at[fits]], leaders[at[fits]] = least[at[fits]], taker[fits]
+        load += np.bincount(taker[fits], minlength=len(load)) - np.bincount(giver[fits], minlength=len(load))
 
 
 def _settled(

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from rackspan.core.fairness import Windows
 from rackspan.core.holdings import blocks
 from rackspan.core.placement.engine.chains import level
-from rackspan.core.placement.engine.draw import drawn, prefix_of
+from rackspan.core.placement.engine.draw import drawn, prefix_of, ranks, turns
 from rackspan.core.topology import IntArray, RackTree
 
 BoolArray = npt.NDArray[np.bool_]
@@ -185,7 +185,7 @@ class Replicas:
         count = 0
         for _ in range(_TURNS):
             giver = self.placed[row, column]
-            given, taken = _turn(giver), _turn(taker)
+            given, taken = turns(giver), turns(taker)
             gives, takes = self.load[giver] - given, self.load[taker] + taken
             fits = takes <= gives - 2
             if goal is not None:
@@ -215,7 +215,7 @@ class Replicas:
         giver, kept = self.placed[row, column], self._kept[row, column]
         key = (giver * _RETRIES + np.minimum(self._tried[row, column], _RETRIES - 1)) * 2 + kept
         order = np.argsort(key, kind="stable") if cost is None else np.lexsort((cost[row], key))
-        turn = _rank(giver[order])
+        turn = ranks(giver[order])
         mean = 0 if bounded or not able.any() else int(above[able].mean())
         offered = np.flatnonzero(turn < 2 * np.maximum(above[giver[order]] - mean, 0) + _SPARE)
         order = order[offered[np.lexsort((-above[giver[order[offered]]], turn[offered]))]]  # each giver in turn
@@ -379,20 +379,6 @@ def even_out(replicas: Replicas, cost: IntArray | None = None) -> None:
     while count * _WORTHWHILE > before:
         before, count = count, replicas.relieve(cost)
     level(replicas)
-
-
-def _rank(values: IntArray) -> IntArray:
-    """Which of its equals each one is, in order, where equal ones stand together."""
-    starts = np.flatnonzero(np.diff(values, prepend=-1))
-    return np.arange(len(values)) - np.repeat(starts, np.diff(starts, append=len(values)))
-
-
-def _turn(values: IntArray) -> IntArray:
-    """How many equal ones are ahead of each."""
-    order = np.argsort(values, kind="stable")
-    turn = np.empty_like(order)
-    turn[order] = _rank(values[order])
-    return turn
 
 
 def _counts(ordered: IntArray) -> IntArray:
