@@ -139,9 +139,17 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"the nearest are {', '.join(close)}" if close else "there are none"
 
 
+_OURS = {
+    "set missingRackPolicy: Ignore": "pass --missing-rack-policy ignore",
+    " that include and exclude leave": "",  # only --brokers leaves any out, and its user knows
+}
+
+
 def refused(error: InfeasibleError) -> CommandError:
     """Give the same sentence in the words of the command line."""
-    change = error.smallest_change.replace("set missingRackPolicy: Ignore", "pass --missing-rack-policy ignore")
+    change = error.smallest_change
+    for words, ours in _OURS.items():
+        change = change.replace(words, ours)
     return CommandError(error.reason.replace("replicationFactor", "--replication-factor"), change)
 
 
