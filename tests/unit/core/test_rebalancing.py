@@ -66,6 +66,16 @@ def test_a_circle_that_cannot_be_done_at_once_is_cut_short(monkeypatch):
     assert cheapest.fewest_by_prices(rules, np.array([0, 1, 1]), before, load, prices) == 3
 
 
+def test_where_no_circle_can_be_cut_short_the_plan_stands_and_its_bound_is_true(monkeypatch):
+    tree, lying = grid("rack", 3, 10), topics(a=anyhow(24, 60, 2, seed=2), b=anyhow(30, 20, 2, seed=9))
+    best = rebalance(Request(tree, lying))
+    monkeypatch.setattr(cheapest.Exchanges, "_fair", lambda *_: False)
+    monkeypatch.setattr(cheapest.Exchanges, "_shortened", lambda *_: None)
+    made = rebalance(Request(tree, lying))
+    assert made.lower_bound <= best.moves <= made.moves
+    assert made.after.levels[-1].replicas == best.after.levels[-1].replicas
+
+
 def test_replicas_that_a_smaller_replication_factor_takes_away_are_no_moves():
     tree = grid("rack", 3, 2)
     lists = [(0, 2, 4), (1, 3, 5), (0, 3, 5), (1, 2, 4)]

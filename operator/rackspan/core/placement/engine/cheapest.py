@@ -78,7 +78,10 @@ class Exchanges:
             if circle is None:
                 return distances
             while (steps := self._handed_over(circle, costs)) is not None:
-                circle = self._shortened(circle, steps, costs)
+                shorter = self._shortened(circle, steps, costs)
+                if shorter is None:
+                    return distances  # what there is stays fair and even, and any prices prove some bound
+                circle = shorter
 
     def _costs(self) -> IntArray:
         """Least cost of a hand-over, shape (brokers, brokers)."""
@@ -120,8 +123,11 @@ class Exchanges:
         best = np.lexsort((row, cost * self._sizes[row], again))[0]
         return int(row[best]), int(column[best])
 
-    def _shortened(self, circle: list[int], steps: list[_Step], costs: IntArray) -> list[int]:
-        """A part of the circle, closed by an arc of a partition that is used twice, which costs less than nothing."""
+    def _shortened(self, circle: list[int], steps: list[_Step], costs: IntArray) -> list[int] | None:
+        """A part of the circle, closed by an arc of a partition that is used twice, which costs less than nothing.
+
+        None where there is none, which has not been seen.
+        """
         for row, column, giver, _ in steps:
             for other, _, _, taker in steps:
                 if other != row or not self._possible(np.array([row]), np.array([column]), np.array([taker]))[0]:
@@ -131,7 +137,7 @@ class Exchanges:
                 part = turned[: turned.index(giver) + 1]
                 if len(part) < len(circle) and sum(costs[a, b] for a, b in pairwise([*part, part[0]])) < 0:
                     return part
-        raise AssertionError(f"the circle {circle} cannot be cut short")
+        return None
 
     def _move(self, step: _Step) -> None:
         row, column, giver, taker = step
