@@ -15,7 +15,7 @@ import tempfile
 import threading
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -200,11 +200,8 @@ class ReadyWatch:
                 stream = kafkatopics.list_namespaced_custom_object(
                     "rackspan.dev", "v1alpha1", NAMESPACE, "kafkatopics", watch=True, _preload_content=False
                 )
-                buffer = b""
-                for chunk in stream.stream(2**16):
-                    *lines, buffer = (buffer + chunk).split(b"\n")
-                    for line in lines:
-                        self._take(json.loads(line)["object"])
+                for event in events_of(stream.stream(2**16)):
+                    self._take(event["object"])
 
     def _take(self, found: dict[str, Any]) -> None:
         for condition in found.get("status", {}).get("conditions", []):
@@ -224,6 +221,17 @@ class ReadyWatch:
                 got = sum(value >= generation for value in self.ready.values())
                 raise TimeoutError(f"{got} of {count} topics were Ready in {timeout} s")
         return max(self.when.values())
+
+
+def events_of(chunks: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+    """Events of a watch. It is over with an ERROR, whose object is a Status: begun anew, a watch lists all there is."""
+    buffer = b""
+    for chunk in chunks:
+        *lines, buffer = (buffer + chunk).split(b"\n")
+        for event in map(json.loads, lines):
+            if event["type"] == "ERROR":
+                return
+            yield event
 
 
 async def in_parallel(stack: Stack, calls: list[tuple[str, str, dict[str, Any]]]) -> None:
