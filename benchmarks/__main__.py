@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from benchmarks.machine import Bystanders
+
 BENCHMARKS = {
     "footprint": "benchmarks.footprint",
     "groups": "benchmarks.groups",
@@ -23,7 +25,10 @@ def main(arguments: list[str]) -> int:
     for name in named or BENCHMARKS:
         print(f"# {name}\n", flush=True)
         command = [sys.executable, "-m", BENCHMARKS[name], *options]
-        if code := subprocess.run(command, cwd=REPOSITORY, check=False).returncode:
+        bystanders = Bystanders()
+        code = subprocess.run(command, cwd=REPOSITORY, check=False).returncode
+        print(f"\n{bystanders.told()}\n", flush=True)
+        if code:
             return code
     return 0
 
