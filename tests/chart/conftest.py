@@ -50,7 +50,8 @@ class Plane:
         for line in self.audit.read_text().splitlines():
             event = json.loads(line)
             target = event.get("objectRef", {})
-            own = event["user"]["username"] == user and not event.get("userAgent", "").startswith("kubectl")
+            # A request that ended before it was known whose it was names nobody.
+            own = event["user"].get("username") == user and not event.get("userAgent", "").startswith("kubectl")
             if own and "resource" in target and not target.get("apiGroup", "").startswith("auth"):
                 resource = "/".join(filter(None, [target["resource"], target.get("subresource")]))
                 code = event.get("responseStatus", {}).get("code")

@@ -93,6 +93,7 @@ def test_all_values_reach_the_deployment(offline_helm):
     assert environment == {
         "RACKSPAN_NAMESPACES": f"{SHOP} elsewhere",
         "RACKSPAN_RESYNC_SECONDS": "7.5",
+        "RACKSPAN_TOPOLOGIES_PER_NAMESPACE": "3",
         "RACKSPAN_LISTEN_PORT": "9100",
         "RACKSPAN_LOG_FORMAT": "text",
         "RACKSPAN_LOG_LEVEL": "debug",
