@@ -10,6 +10,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from rackspan.metrics import BATCH_TOPICS
 from rackspan.reconcile.batches import MAX_RECORDS, config_records, partition_records, topic_records
 from rackspan.reconcile.beats import progress
 from rackspan.reconcile.failures import FailureError, Remedy
@@ -129,11 +130,15 @@ class GroupedAdmin:
         self._admin = admin
         self._topics: Group[str, TopicSeen | Failure | None] = Group(admin.topics, _one, _MAX_NAMES)
         self._configs: Group[str, TopicConfigSeen] = Group(admin.configs, _one, _MAX_NAMES)
-        self._creations: Group[NewTopic, Failure | None] = Group(admin.create_topics, topic_records, MAX_RECORDS)
-        self._growths: Group[NewPartitions, Failure | None] = Group(
-            admin.create_partitions, partition_records, MAX_RECORDS
+        self._creations: Group[NewTopic, Failure | None] = Group(
+            _counted("create_topics", admin.create_topics), topic_records, MAX_RECORDS
         )
-        self._changes: Group[ConfigChange, Failure | None] = Group(admin.alter_configs, config_records, MAX_RECORDS)
+        self._growths: Group[NewPartitions, Failure | None] = Group(
+            _counted("create_partitions", admin.create_partitions), partition_records, MAX_RECORDS
+        )
+        self._changes: Group[ConfigChange, Failure | None] = Group(
+            _counted("alter_configs", admin.alter_configs), config_records, MAX_RECORDS
+        )
 
     async def topics(self, names: Collection[str]) -> Mapping[str, TopicSeen | Failure | None]:
         """Each named topic, as it is after this was asked."""
@@ -178,6 +183,16 @@ class GroupedAdmin:
     async def close(self) -> None:
         """Let go of the client; calls under way, and those that wait, end with a failure."""
         await self._admin.close()
+
+
+def _counted(operation: str, call: Callable[[Sequence[T]], Awaitable[R]]) -> Callable[[Sequence[T]], Awaitable[R]]:
+    """The same call, with the number of its topics measured."""
+
+    async def called(items: Sequence[T]) -> R:
+        BATCH_TOPICS.labels(operation).observe(len(items))
+        return await call(items)
+
+    return called
 
 
 def _one(_: str) -> int:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from rackspan.api.reasons import Reason
-from rackspan.metrics import BATCH_TOPICS, count_error
+from rackspan.metrics import count_error
 from rackspan.reconcile import audit
 from rackspan.reconcile.batches import batches, config_records, partition_records, topic_records
 from rackspan.reconcile.budget import PORTION, cost, too_large
@@ -245,9 +245,9 @@ async def _act(outcomes: Sequence[Outcome], scene: Scene, admin: KafkaAdmin) -> 
     creations = [create for outcome in outcomes if (create := outcome.decision.create)]
     growths = [grow for outcome in outcomes if (grow := outcome.decision.grow)]
     changes = [change for outcome in outcomes if (change := outcome.decision.configure)]
-    not_created = await _in_batches(scene, "create_topics", creations, topic_records, admin.create_topics)
-    not_grown = await _in_batches(scene, "create_partitions", growths, partition_records, admin.create_partitions)
-    not_set = await _in_batches(scene, "alter_configs", changes, config_records, admin.alter_configs)
+    not_created = await _in_batches(scene, creations, topic_records, admin.create_topics)
+    not_grown = await _in_batches(scene, growths, partition_records, admin.create_partitions)
+    not_set = await _in_batches(scene, changes, config_records, admin.alter_configs)
     placed: Sequence[NewTopic | NewPartitions] = [*creations, *growths]
     for one in placed:
         if one.assignment is not None and (one.name in not_created or one.name in not_grown):
@@ -266,7 +266,6 @@ async def _act(outcomes: Sequence[Outcome], scene: Scene, admin: KafkaAdmin) -> 
 
 async def _in_batches(
     scene: Scene,
-    operation: str,
     changes: Iterable[C],
     records: Callable[[C], int],
     call: Callable[[Sequence[C]], Awaitable[Outcomes]],
@@ -274,7 +273,6 @@ async def _in_batches(
     """What was refused. A call that fails as a whole fails its own topics, not the next batch's."""
     refused: dict[str, Failure] = {}
     for batch in batches(changes, records):
-        BATCH_TOPICS.labels(operation).observe(len(batch))
         try:
             answers = await call(batch)
         except FailureError as error:

@@ -5,10 +5,13 @@ import asyncio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prometheus_client import REGISTRY
+from tests.unit.reconcile.memory import MemoryKafka
 
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.grouped import Group
+from rackspan.reconcile.grouped import Group, GroupedAdmin
+from rackspan.reconcile.ports import NewTopic
 
 LIMIT = 5
 REFUSED = FailureError(Failure(Reason.INVALID_CONFIG, "no", Remedy.SPEC))
@@ -118,3 +121,16 @@ async def test_a_defect_is_told_to_all_that_met_with_it_and_the_next_call_goes_o
 async def test_what_kafka_leaves_out_is_left_out():
     assert await group(Kafka()).ask(asked(["a", "b-gone"])) == {"a": "A"}
     assert await group(Kafka()).ask({}) == {}
+
+
+async def test_topics_are_counted_by_the_call_that_reaches_kafka():
+    def counted(what):
+        return REGISTRY.get_sample_value(f"rackspan_batch_topics_{what}", {"operation": "create_topics"}) or 0
+
+    calls, topics = counted("count"), counted("sum")
+    kafka = MemoryKafka()
+    admin = GroupedAdmin(kafka)
+    new = [NewTopic(name, 1, 1, ((1,),), {}) for name in "abc"]
+    await asyncio.gather(*(admin.create_topics([one]) for one in new))
+    assert kafka.made("create_topics") == [["a", "b", "c"]]
+    assert (counted("count") - calls, counted("sum") - topics) == (1, 3)
