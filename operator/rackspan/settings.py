@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rackspan.reconcile.lease import Timing
 from rackspan.reconcile.scans.setup import ScanSetup
+from rackspan.reconcile.seniority import SERVED
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,7 +34,7 @@ class Settings:
     """Namespaces to watch; empty for all."""
     resync_seconds: float = 60.0
     """How often the whole of a Kafka cluster is compared with the objects, so that drift is put back."""
-    topologies_per_namespace: int = 20
+    topologies_per_namespace: int = SERVED
     """RackTopologies of one namespace that are served, the oldest; others cost next to nothing."""
     stall_seconds: float = 300.0
     """How old the last pass may be before the liveness probe fails."""

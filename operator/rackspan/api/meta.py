@@ -57,6 +57,14 @@ class Meta:
         return ObjectKey(self.namespace, self.name)
 
     @property
+    def age(self) -> tuple[str, str]:
+        """What orders objects from the oldest on; those of one second, Kubernetes' exactness, by uid.
+
+        One that was read from a file has no time, and comes last.
+        """
+        return str(self.creation_timestamp or "later"), self.uid
+
+    @property
     def is_deleting(self) -> bool:
         """Whether somebody asked to delete the object."""
         return self.deletion_timestamp is not None

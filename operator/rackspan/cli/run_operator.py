@@ -20,6 +20,7 @@ from rackspan.reconcile.audit import LOGGER as AUDIT
 from rackspan.reconcile.lease import LEASE_SECONDS, Timing
 from rackspan.reconcile.scans.allowance import Allowance
 from rackspan.reconcile.scans.setup import DEFAULT_APPLICATION, ScanSetup
+from rackspan.reconcile.seniority import SERVED
 from rackspan.settings import LeaseSetup, Settings
 
 EPILOG = (
@@ -66,7 +67,7 @@ def operator(
             min=1,
             help="RackTopologies of one namespace that are served, the oldest: each may connect to Kafka.",
         ),
-    ] = 20,
+    ] = SERVED,
     listen_host: Annotated[
         str, typer.Option(envvar="RACKSPAN_LISTEN_HOST", help="Address of /metrics, /healthz and /readyz.")
     ] = "0.0.0.0",  # noqa: S104 - probes and Prometheus come from outside the Pod

@@ -31,6 +31,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from rackspan.core.shortest import relaxed
 from rackspan.core.topology import IntArray
 
 BoolArray = npt.NDArray[np.bool_]
@@ -240,15 +241,9 @@ class _Flow:
 def _shortest(entering: IntArray, passing: IntArray) -> tuple[IntArray, IntArray]:
     """Bellman and Ford: the least cost of entering at each kind, and which kind passes on to it (-1: none)."""
     distance, before = entering.copy(), np.full(len(entering), -1, dtype=np.int64)
-    everyone = np.arange(len(entering))
-    while True:
-        through = distance[:, None] + passing
-        best = through.argmin(axis=0)
-        shorter = through[best, everyone] < distance
-        if not shorter.any():
-            return distance, before
-        distance = np.where(shorter, through[best, everyone], distance)
-        before = np.where(shorter, best, before)
+    while (shorter := relaxed(distance, before, passing)) is not None:
+        distance, before = shorter
+    return distance, before
 
 
 def _trail(before: IntArray, end: int) -> list[int]:

@@ -137,11 +137,10 @@ def owner(claims: Iterable[Applicant]) -> KafkaTopic | None:
     return None if first is None else first.topic
 
 
-def _rank(claim: Applicant) -> tuple[bool, bool, str, str]:
+def _rank(claim: Applicant) -> tuple[bool, bool, tuple[str, str]]:
     meta, topology = claim.topic.meta, claim.topology
     adopts = may_adopt(meta.namespace, topology.meta.namespace, topology.spec.adoption)
-    made = str(meta.creation_timestamp or "later")  # one that was read from a file has no time
-    return claim.topic.status.topic_id is None, not adopts, made, meta.uid
+    return claim.topic.status.topic_id is None, not adopts, meta.age
 
 
 def rival(topic: KafkaTopic, decides: KafkaTopic | None) -> Failure | None:

@@ -15,7 +15,7 @@ from rackspan.api.meta import ObjectKey
 from rackspan.api.racktopology import RackTopology
 from rackspan.reconcile.identities import Identities, key_of
 from rackspan.reconcile.racks import PodFacts
-from rackspan.reconcile.seniority import Seniority
+from rackspan.reconcile.seniority import SERVED, Seniority
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -29,7 +29,7 @@ T = TypeVar("T", KafkaTopic, RackTopology)
 class Inventory:
     """Objects by key. `identities` tells what is news before it is put here; `put_*` and `drop_*` are idempotent."""
 
-    def __init__(self, topologies_per_namespace: int = 20) -> None:
+    def __init__(self, topologies_per_namespace: int = SERVED) -> None:
         self.identities = Identities()
         self.seniority = Seniority(topologies_per_namespace)
         self.nodes: dict[str, Mapping[str, str]] = {}

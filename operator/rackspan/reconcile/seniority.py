@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from rackspan.api.racktopology import RackTopology
 
 _Age = tuple[str, str]
+SERVED = 20
+"""RackTopologies of a namespace that are served, unless somebody says otherwise."""
 
 
 class Seniority:
-    """RackTopologies of each namespace from the oldest on; those of one second, Kubernetes' exactness, by uid.
+    """RackTopologies of each namespace from the oldest on.
 
     `served` are dealt with in each namespace: a RackTopology costs loops, and a client of the Kafka that it names.
     """
@@ -30,13 +32,12 @@ class Seniority:
 
     def put(self, topology: RackTopology) -> None:
         """Remember when it was made."""
-        meta = topology.meta
-        age = str(meta.creation_timestamp or "later"), meta.uid
+        age = topology.meta.age
         if self._ages.get(topology.key) == age:
             return
         self.drop(topology.key)
         self._ages[topology.key] = age
-        insort(self._sorted[meta.namespace], age)
+        insort(self._sorted[topology.meta.namespace], age)
 
     def drop(self, key: ObjectKey) -> None:
         """Forget it: those that are younger move up."""

@@ -17,7 +17,8 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"Expected `(.+)`, got `(.+)`"), "expected {kind0}, got {kind1}"),
     (re.compile(r"Number out of range|Integer value out of range"), "the number is out of range"),
 )
-_LONGEST = 80
+LONGEST = 80
+"""Characters of a text from the file that an error repeats."""
 _KINDS = {
     "int": "an integer",
     "float": "a fraction",
@@ -54,7 +55,7 @@ def sentence_of(error: DecodeError | UnicodeDecodeError | RecursionError, root: 
         match = rule.fullmatch(what)
         if match is None:
             continue
-        groups = [shown(group, _LONGEST) for group in match.groups()]
+        groups = [shown(group, LONGEST) for group in match.groups()]
         kinds = {f"kind{number}": _kind(group) for number, group in enumerate(groups)}
         text = sentence.format(*groups, size=f"{size:,}", **kinds)
         return text if text.startswith(("ends", "is not JSON")) else f"{at}: {text}"

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import UNSET, Raw
 
 from rackspan.core.words import shown
-from rackspan.snapshots.errors import MisplacedError
+from rackspan.snapshots.errors import LONGEST, MisplacedError
 from rackspan.snapshots.schema import SnapshotDocument, TopicDocument
 
 _COLON = b":"
@@ -58,6 +58,6 @@ def _object(pairs: list[tuple[str, Any]], path: str) -> dict[str, Any]:
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
-                raise MisplacedError(path, f'the key "{shown(key, 80)}" is given twice in one object')
+                raise MisplacedError(path, f'the key "{shown(key, LONGEST)}" is given twice in one object')
             seen.add(key)
     return found

@@ -18,7 +18,7 @@ from rackspan.core.snapshot import NONE, KnownBroker, Partitions, Snapshot
 from rackspan.core.topology import RackPathError, parse_rack
 from rackspan.core.words import shown
 from rackspan.snapshots.columns import columns
-from rackspan.snapshots.errors import MisplacedError, SnapshotError, sentence_of
+from rackspan.snapshots.errors import LONGEST, MisplacedError, SnapshotError, sentence_of
 from rackspan.snapshots.keys import refuse_repeated_keys, refuse_repeated_keys_of_topic
 from rackspan.snapshots.schema import BrokerDocument, ConfigValue, SnapshotDocument, TopicDocument
 
@@ -123,7 +123,7 @@ def _parsed(text: bytes, advance: Advance) -> Snapshot:
         topic = _decoded(partial(_topic, raw), path, len(text))
         refuse_repeated_keys_of_topic(topic, raw, path)
         if _NAME.fullmatch(topic.name) is None or topic.name in (".", ".."):
-            raise MisplacedError(f"{path}.name", f'"{shown(topic.name, 80)}" is no name that Kafka gives a topic')
+            raise MisplacedError(f"{path}.name", f'"{shown(topic.name, LONGEST)}" is no name that Kafka gives a topic')
         if seen.setdefault(topic.name, at) != at:
             raise MisplacedError(
                 f"{path}.name", f'topic "{topic.name}" is listed twice, first at $.topics[{seen[topic.name]}]'
@@ -169,7 +169,7 @@ def _config(config: Mapping[str, ConfigValue], path: str) -> Mapping[str, str]:
     values = {key: _text(value) for key, value in config.items() if value is not None}
     least = values.get(MIN_INSYNC, "1")
     if not (least.isascii() and least.isdigit() and len(least) <= _MOST_DIGITS and int(least) > 0):
-        raise MisplacedError(f'{path}["{MIN_INSYNC}"]', f'"{shown(least, 80)}" is no number of replicas')
+        raise MisplacedError(f'{path}["{MIN_INSYNC}"]', f'"{shown(least, LONGEST)}" is no number of replicas')
     return values
 
 

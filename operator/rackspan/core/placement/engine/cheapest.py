@@ -24,7 +24,8 @@ import numpy.typing as npt
 
 from rackspan.core.fairness import Windows
 from rackspan.core.holdings import blocks
-from rackspan.core.placement.engine.replicas import Rules
+from rackspan.core.placement.engine.replicas import Rules, windows_by_rule
+from rackspan.core.shortest import relaxed
 from rackspan.core.topology import IntArray, RackTree
 
 BoolArray = npt.NDArray[np.bool_]
@@ -60,11 +61,10 @@ class Exchanges:
         self._eligible = np.array([one.tree.eligible for one in rules])
         self._new = (~_holding(before, len(tree))).astype(np.int8)
         self._lies = _holding(placed, len(tree))
-        levels = list(enumerate(tree.nodes[1:-1], start=1))
-        self._domains = [nodes.of_broker for _, nodes in levels]
-        self._low = [np.array([one.windows.low[at] for one in rules]) for at, _ in levels]
-        self._high = [np.array([one.windows.high[at] for one in rules]) for at, _ in levels]
-        self._held = [np.add.reduceat(self._lies, nodes.first_broker, axis=1, dtype=np.int16) for _, nodes in levels]
+        levels = tree.nodes[1:-1]
+        self._domains = [nodes.of_broker for nodes in levels]
+        self._low, self._high = windows_by_rule(rules)
+        self._held = [np.add.reduceat(self._lies, nodes.first_broker, axis=1, dtype=np.int16) for nodes in levels]
         self._counts = np.zeros(3 * len(tree) ** 2, dtype=np.int64)  # by cost, giver and taker
         for block in blocks(len(placed), placed.shape[1] * len(tree)):
             rows = np.arange(block.start, block.stop)
@@ -188,16 +188,12 @@ def negative_circle(costs: IntArray) -> tuple[list[int] | None, IntArray]:
 
     `costs` (nodes, nodes) are those of arcs. Bellman and Ford's search from everywhere at once.
     """
-    everyone = np.arange(len(costs))
     distances, came_by = np.zeros(len(costs), dtype=np.int64), np.full(len(costs), -1)
     while True:
-        reached = distances[:, None] + costs
-        nearest = reached.argmin(axis=0)
-        less = reached[nearest, everyone] < distances
-        if not less.any():
+        shorter = relaxed(distances, came_by, costs)
+        if shorter is None:
             return None, distances
-        distances = np.where(less, reached[nearest, everyone], distances)
-        came_by = np.where(less, nearest, came_by)
+        distances, came_by = shorter
         circle = _circle(came_by.tolist())
         if circle is not None:
             return circle, distances

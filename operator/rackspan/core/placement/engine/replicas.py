@@ -67,6 +67,13 @@ class Rules:
     windows: Windows
 
 
+def windows_by_rule(rules: Sequence[Rules]) -> tuple[list[IntArray], list[IntArray]]:
+    """The least and the most that domains may hold, per named level, each of shape (rules, domains)."""
+    levels = range(1, len(rules[0].tree.nodes) - 1)
+    low = [np.array([one.windows.low[at] for one in rules]) for at in levels]
+    return low, [np.array([one.windows.high[at] for one in rules]) for at in levels]
+
+
 class Replicas:
     """
     Who holds which replica of some partitions; an item is a partition and a column of `placed`.
@@ -99,8 +106,7 @@ class Replicas:
         self._resting: BoolArray = np.logical_or.reduce(self._eligible & [~tree.online for tree in trees])
         # Per named level: the domain of each broker, -1 for none, and the windows by rule.
         self._domains = [np.append(nodes.of_broker, -1) for nodes in trees[0].nodes[1:-1]]
-        self._low = [np.array([one.windows.low[at] for one in rules]) for at in range(1, len(trees[0].nodes) - 1)]
-        self._high = [np.array([one.windows.high[at] for one in rules]) for at in range(1, len(trees[0].nodes) - 1)]
+        self._low, self._high = windows_by_rule(rules)
         # Per level from the root down: where the brokers of each domain begin, and where they end.
         self._bounds = [np.append(nodes.first_broker, len(load)) for nodes in trees[0].nodes[:-1]]
         self._tried = np.zeros(placed.shape, dtype=np.int16)
