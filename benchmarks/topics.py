@@ -24,12 +24,12 @@ from typing import Any
 import psutil
 import urllib3
 from confluent_kafka.admin import AdminClient, NewTopic
-from dev import assets, kafka_archive, kafka_dist
-from dev.controlplane import ControlPlane
-from dev.kafka_cluster import KafkaCluster
-from dev.nodes import create_sites, sites
 from dev.paths import REPOSITORY
-from dev.processes import Processes, free_ports
+from dev.stack import assets, kafka_archive, kafka_distribution
+from dev.stack.control_plane import ControlPlane
+from dev.stack.kafka_cluster import KafkaCluster
+from dev.stack.nodes import create_sites, sites
+from dev.stack.processes import Processes, free_ports
 from kubernetes import client
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -78,7 +78,7 @@ def fresh_stack(heap: str) -> Iterator[Stack]:
     with tempfile.TemporaryDirectory(prefix="rackspan-bench-", dir=MEMORY if MEMORY.is_dir() else None) as folder:
         directory = Path(folder)
         with Processes.attached(directory) as processes:
-            distribution = kafka_archive.ensure_archive(kafka_dist.ensure_distribution())
+            distribution = kafka_archive.ensure_archive(kafka_distribution.ensure_distribution())
             plane = ControlPlane.start(directory / "kubernetes", processes, assets.ensure_kubernetes())
             kafka = KafkaCluster.start(directory / "kafka", processes, distribution, BROKERS, heap=heap)
             with plane.api_client() as api:

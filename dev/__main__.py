@@ -4,19 +4,20 @@ import argparse
 import shlex
 import sys
 
-from dev import assets, chromium, kafka_archive, kafka_dist, stack
-from dev.controlplane import components
-from dev.kafka_dist import KafkaToolError
-from dev.kubectl import KubectlError
-from dev.nodes import NINE_BROKERS, sites
+from dev import chromium
 from dev.pods import cluster, images, machine
-from dev.processes import ProcessDiedError
 from dev.progress import AssetError, say
+from dev.stack import assets, kafka_archive, kafka_distribution, named_stacks
+from dev.stack.control_plane import components
+from dev.stack.kafka_distribution import KafkaToolError
+from dev.stack.kubectl import KubectlError
+from dev.stack.nodes import NINE_BROKERS, sites
+from dev.stack.processes import ProcessDiedError
 
 
 def _assets(arguments: argparse.Namespace) -> None:
     kubernetes = assets.ensure_kubernetes(components(arguments.extra))
-    distribution = kafka_dist.ensure_distribution()
+    distribution = kafka_distribution.ensure_distribution()
     kafka_archive.ensure_archive(distribution)
     helm = assets.ensure_helm()
     promtool = assets.ensure_promtool()
@@ -44,30 +45,30 @@ def _pods(_: argparse.Namespace) -> None:
 
 def _up(arguments: argparse.Namespace) -> None:
     where = sites(*arguments.racks.split(",")) if arguments.racks else NINE_BROKERS
-    _print(stack.up(arguments.name, where, extra=arguments.extra))
-    print(f'\nGo on by hand:  eval "$({stack.COMMAND} kubectl-env --name {arguments.name})"; kubectl get nodes')
+    _print(named_stacks.up(arguments.name, where, extra=arguments.extra))
+    print(f'\nGo on by hand:  eval "$({named_stacks.COMMAND} kubectl-env --name {arguments.name})"; kubectl get nodes')
 
 
 def _down(arguments: argparse.Namespace) -> None:
-    for name in stack.names() if arguments.all else [arguments.name]:
-        say(f"stack {name!r} is gone" if stack.down(name) else f"there was no stack {name!r}")
+    for name in named_stacks.names() if arguments.all else [arguments.name]:
+        say(f"stack {name!r} is gone" if named_stacks.down(name) else f"there was no stack {name!r}")
 
 
 def _status(arguments: argparse.Namespace) -> None:
-    _print(stack.attach(arguments.name))
+    _print(named_stacks.attach(arguments.name))
 
 
 def _kubectl_env(arguments: argparse.Namespace) -> None:
-    running = stack.attach(arguments.name)
+    running = named_stacks.attach(arguments.name)
     print(f"export KUBECONFIG={shlex.quote(str(running.kubeconfig))}")
     print(f'export PATH={shlex.quote(str(running.kubectl.binary.parent))}:"$PATH"')
 
 
 def _kafka(arguments: argparse.Namespace) -> None:
-    print(stack.attach(arguments.name).kafka.tool(*arguments.tool), end="")
+    print(named_stacks.attach(arguments.name).kafka.tool(*arguments.tool), end="")
 
 
-def _print(running: stack.Stack) -> None:
+def _print(running: named_stacks.Stack) -> None:
     print(f"kubeconfig  {running.kubeconfig}")
     print(f"bootstrap   {running.kafka.bootstrap()}")
     print(f"cluster id  {running.kafka.cluster_id}")
@@ -108,7 +109,7 @@ def _parser() -> argparse.ArgumentParser:
     env = command("kubectl-env", _kubectl_env, "print shell code that points kubectl at the stack")
     kafka = command("kafka", _kafka, "run one of Kafka's tools: kafka -- TopicCommand --describe")
     for sub in (start, end, status, env, kafka):
-        sub.add_argument("--name", default=stack.DEFAULT_NAME, help="which stack (default: %(default)s)")
+        sub.add_argument("--name", default=named_stacks.DEFAULT_NAME, help="which stack (default: %(default)s)")
     kafka.add_argument("tool", nargs="+", metavar="CLASS [ARGUMENT ...]")
     return parser
 
@@ -118,7 +119,7 @@ def main() -> int:
     arguments = _parser().parse_args()
     try:
         arguments.run(arguments)
-    except (AssetError, stack.StackError, ProcessDiedError, KafkaToolError, KubectlError, TimeoutError) as error:
+    except (AssetError, named_stacks.StackError, ProcessDiedError, KafkaToolError, KubectlError, TimeoutError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

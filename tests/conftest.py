@@ -3,13 +3,14 @@
 import secrets
 
 import pytest
-from dev import assets, kafka_dist
-from dev.controlplane import Cluster, ControlPlane
-from dev.kafka_archive import ensure_archive
-from dev.kafka_cluster import KafkaCluster, Security
-from dev.nodes import SIX_BROKERS, create_sites, delete_node
 from dev.paths import REPOSITORY
-from dev.processes import Processes
+from dev.stack import assets
+from dev.stack.control_plane import Cluster, ControlPlane
+from dev.stack.kafka_archive import ensure_archive
+from dev.stack.kafka_cluster import KafkaCluster, Security
+from dev.stack.kafka_distribution import find_distribution
+from dev.stack.nodes import SIX_BROKERS, create_sites, delete_node
+from dev.stack.processes import Processes
 from kubernetes import client
 
 _STACK_FIXTURES = {"control_plane", "control_plane_factory", "kafka", "secure_kafka", "kafka_factory"}
@@ -58,7 +59,7 @@ def promtool():
 
 @pytest.fixture(scope="session")
 def kafka_distribution():
-    return ensure_archive(_require(kafka_dist.find_distribution(), "Kafka"))
+    return ensure_archive(_require(find_distribution(), "Kafka"))
 
 
 @pytest.fixture(scope="session")
@@ -148,7 +149,7 @@ def broker_sites(api_client, namespace):
 
 @pytest.fixture(scope="session")
 def kafka(processes, kafka_distribution) -> KafkaCluster:
-    """The run's shared cluster: six brokers at `dev.nodes.SIX_BROKERS`, plain text. Leave its brokers as they are."""
+    """The run's shared cluster: six brokers at `SIX_BROKERS`, plain text. Leave its brokers as they are."""
     racks = {site.broker: site.path for site in SIX_BROKERS}
     return KafkaCluster.start(processes.directory / "kafka", processes, kafka_distribution, racks)
 

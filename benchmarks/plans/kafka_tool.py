@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from dev.kafka_dist import KafkaDistribution, ensure_distribution
 from dev.progress import need
+from dev.stack.kafka_distribution import KafkaDistribution, ensure_distribution
 
 from benchmarks.plans.clusters import snapshot
 from rackspan.core.snapshot import BrokerIds, KnownBroker, Partitions

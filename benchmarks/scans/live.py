@@ -11,9 +11,9 @@ from pathlib import Path
 from statistics import median
 
 from confluent_kafka.admin import AdminClient, NewTopic
-from dev import kafka_archive, kafka_dist
-from dev.kafka_cluster import KafkaCluster
-from dev.processes import Processes
+from dev.stack import kafka_archive, kafka_distribution
+from dev.stack.kafka_cluster import KafkaCluster
+from dev.stack.processes import Processes
 
 from benchmarks.scans import whole
 from benchmarks.scans.processes import Ran, module, note, run
@@ -63,7 +63,7 @@ def cluster(heap: str) -> Iterator[KafkaCluster]:
         tempfile.TemporaryDirectory(prefix="rackspan-bench-", dir=memory) as folder,
         Processes.attached(Path(folder)) as processes,
     ):
-        distribution = kafka_archive.ensure_archive(kafka_dist.ensure_distribution())
+        distribution = kafka_archive.ensure_archive(kafka_distribution.ensure_distribution())
         kafka = KafkaCluster.start(Path(folder) / "kafka", processes, distribution, RACKS, heap=heap)
         note(f"{len(RACKS)} brokers started")
         yield kafka

@@ -5,16 +5,24 @@ import signal
 import sys
 from types import FrameType
 
-from dev import stack
 from dev.demo.acts import NAME, play
 from dev.demo.terminal import DemoError, Terminal
-from dev.kafka_dist import KafkaToolError
-from dev.kubectl import KubectlError
 from dev.paths import state_root
-from dev.processes import ProcessDiedError, Processes
 from dev.progress import AssetError, exclusive, say
+from dev.stack import named_stacks
+from dev.stack.kafka_distribution import KafkaToolError
+from dev.stack.kubectl import KubectlError
+from dev.stack.processes import ProcessDiedError, Processes
 
-_EXPECTED = (AssetError, DemoError, KafkaToolError, KubectlError, ProcessDiedError, stack.StackError, TimeoutError)
+_EXPECTED = (
+    AssetError,
+    DemoError,
+    KafkaToolError,
+    KubectlError,
+    ProcessDiedError,
+    named_stacks.StackError,
+    TimeoutError,
+)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -39,9 +47,9 @@ def main() -> int:
 
 
 def _play(*, keep: bool) -> None:
-    if stack.down(NAME):
+    if named_stacks.down(NAME):
         say("ended the demo that was left here")
-    terminal, directory = Terminal(), stack.directory_of(NAME)
+    terminal, directory = Terminal(), named_stacks.directory_of(NAME)
     processes = Processes.attached(directory)  # all of it dies with this process, unless it is told to stay
     try:
         play(terminal, directory, processes)
@@ -54,10 +62,10 @@ def _play(*, keep: bool) -> None:
     terminal.times()
     if keep:
         terminal.say("It goes on running until `make down`. To go on by hand:")
-        terminal.show(f'eval "$({stack.COMMAND} kubectl-env --name {NAME})"')
+        terminal.show(f'eval "$({named_stacks.COMMAND} kubectl-env --name {NAME})"')
         terminal.show("kubectl get kafkatopics --namespace shop --watch")
     else:
-        stack.down(NAME)
+        named_stacks.down(NAME)
         terminal.say("All of it is ended and deleted. `make demo DEMO_ARGS=--keep` leaves it running.")
 
 

@@ -12,15 +12,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dev import assets, stack
-from dev.bare_pods import BarePods
+from dev.demo.bare_pods import BarePods
 from dev.demo.describe import Replicas, configs_by_topic, replicas_by_topic
 from dev.demo.picture import picture
 from dev.demo.scanning import Scanning
 from dev.demo.terminal import WIDTH, DemoError, Terminal
-from dev.nodes import LEVELS, NINE_BROKERS, REGION_LABEL, ZONE_LABEL
 from dev.paths import REPOSITORY
-from dev.processes import Processes, free_ports
+from dev.stack import assets, named_stacks
+from dev.stack.nodes import LEVELS, NINE_BROKERS, REGION_LABEL, ZONE_LABEL
+from dev.stack.processes import Processes, free_ports
 from dev.waiting import eventually
 from rackspan.api.conditions import COMPLIANT, STALLED, ConditionStatus, find_condition
 from rackspan.api.kafkatopic import KafkaTopic
@@ -46,7 +46,7 @@ _SECONDS_TO_NOTICE = 10.0  # what the demo promises; about one is usual on an id
 def play(terminal: Terminal, directory: Path, processes: Processes) -> None:
     """Play all acts, on a stack that is started in `directory`. Raises DemoError where a claim does not hold."""
     with terminal.act("A Kafka of nine brokers, a Kubernetes with their nodes, and the operator"):
-        demo = _Demo(terminal, stack.start(directory, processes, NINE_BROKERS))
+        demo = _Demo(terminal, named_stacks.start(directory, processes, NINE_BROKERS))
         terminal.use({**os.environ, **_environment(demo.running)})
         _nodes(demo)
         port = _operator(demo, processes)
@@ -73,11 +73,11 @@ class _Demo:
     """The terminal, the stack, and what both Kubernetes and Kafka say about a topic."""
 
     terminal: Terminal
-    running: stack.Stack
+    running: named_stacks.Stack
 
     def kafka(self, *tool: str) -> str:
         """Run one of Kafka's own tools, shown."""
-        return self.terminal.run(f"{stack.COMMAND} kafka --name {NAME} -- {shlex.join(tool)}")
+        return self.terminal.run(f"{named_stacks.COMMAND} kafka --name {NAME} -- {shlex.join(tool)}")
 
     def topic(self, name: str) -> KafkaTopic:
         return KafkaTopic.from_object(self.running.kubectl.in_namespace("shop").json("get", "kafkatopic", name))
@@ -113,7 +113,7 @@ def _nodes(demo: _Demo) -> None:
         "Two regions, five zones, seven racks, and uneven on purpose. In a shell of your own, this line makes all of "
         "the commands below work while the demo runs:"
     )
-    terminal.show(f'eval "$({stack.COMMAND} kubectl-env --name {NAME})"')
+    terminal.show(f'eval "$({named_stacks.COMMAND} kubectl-env --name {NAME})"')
     terminal.run(f"kubectl get nodes -L {','.join(LEVELS.values())}")
 
 
@@ -157,7 +157,7 @@ def _operator(demo: _Demo, processes: Processes) -> int:
     return port
 
 
-def _bare_pods(running: stack.Stack, processes: Processes) -> BarePods:
+def _bare_pods(running: named_stacks.Stack, processes: Processes) -> BarePods:
     """What runs the scans' pods, with the rights that the chart gives them."""
     kubeconfig = running.control_plane.cluster.kubeconfig_for_service_account(
         "rackspan", "rackspan-scan", running.directory / "scan.kubeconfig"
@@ -350,7 +350,7 @@ def _says_broken(topic: KafkaTopic) -> bool:
     return compliant is not None and compliant.status == ConditionStatus.FALSE
 
 
-def _environment(running: stack.Stack) -> dict[str, str]:
+def _environment(running: named_stacks.Stack) -> dict[str, str]:
     """What `python -m dev kubectl-env` sets."""
     path = os.pathsep.join([str(running.kubectl.binary.parent), os.environ.get("PATH", os.defpath)])
     return {**running.kubectl.environment(), "PATH": path}

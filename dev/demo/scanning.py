@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dev import stack
 from dev.demo.terminal import Terminal
-from dev.kubectl import KubectlError
-from dev.nodes import LEVELS
+from dev.stack import named_stacks
+from dev.stack.kubectl import KubectlError
+from dev.stack.nodes import LEVELS
 from dev.waiting import eventually
 
 _IN_SHOP = "-n shop"
@@ -28,7 +28,7 @@ class Scanning:
     """The terminal, the stack, where the operator's metrics are, and where the scans' history is kept."""
 
     terminal: Terminal
-    running: stack.Stack
+    running: named_stacks.Stack
     name: str
     metrics_port: int
     history: Path
@@ -119,7 +119,7 @@ class Scanning:
     def _reassign(self, name: str, plan: str) -> None:
         file = self.history.with_name(f"{name}.json")
         file.write_text(plan, encoding="utf-8")
-        tool = f"{stack.COMMAND} kafka --name {self.name} -- {_REASSIGN}"
+        tool = f"{named_stacks.COMMAND} kafka --name {self.name} -- {_REASSIGN}"
         self.terminal.run(f"{tool} --reassignment-json-file {file} --execute")
 
         def done() -> bool:

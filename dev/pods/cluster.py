@@ -6,14 +6,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from dev.controlplane import ControlPlane
-from dev.kubectl import KubectlError
 from dev.paths import state_root
 from dev.pods import leftovers, network
 from dev.pods.images import Image
 from dev.pods.node import Node
-from dev.processes import Processes
 from dev.progress import exclusive, say
+from dev.stack.control_plane import ControlPlane
+from dev.stack.kubectl import KubectlError
+from dev.stack.processes import Processes
 from dev.waiting import eventually
 
 PROGRAMS = ("scheduler", "kubelet", "proxy")  # beyond those of a control plane

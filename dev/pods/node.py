@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dev.controlplane import ControlPlane
 from dev.pods import cgroups, network
 from dev.pods.images import PAUSE, Image
 from dev.pods.machine import CNI_PLUGINS
-from dev.processes import Processes
+from dev.stack.control_plane import ControlPlane
+from dev.stack.processes import Processes
 from dev.waiting import eventually
 
 _CONTAINERD = """\

@@ -6,9 +6,9 @@ import secrets
 from dataclasses import dataclass
 
 import pytest
-from dev.controlplane import Cluster, ControlPlane
-from dev.kubectl import Kubectl
-from dev.processes import free_ports
+from dev.stack.control_plane import Cluster, ControlPlane
+from dev.stack.kubectl import Kubectl
+from dev.stack.processes import free_ports
 from kubernetes import client, config
 from tests.chart.helm import CHART, Helm
 

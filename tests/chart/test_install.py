@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from dev.kubectl import KubectlError
 from dev.paths import REPOSITORY
+from dev.stack.kubectl import KubectlError
 from dev.waiting import eventually
 from tests.chart.helm import CHART, Helm, HelmError
 

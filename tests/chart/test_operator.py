@@ -7,7 +7,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from dev.processes import free_ports
+from dev.stack.processes import free_ports
 from dev.waiting import eventually
 from tests.chart.conftest import SECRET
 

@@ -1,7 +1,7 @@
 """The operator may do what it does, and nothing else: as the API server sees it."""
 
 import pytest
-from dev.kubectl import KubectlError
+from dev.stack.kubectl import KubectlError
 from dev.waiting import eventually
 from tests.chart.conftest import SCANNED, SECRET, SHOP
 

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from dev.kubectl import KubectlError
+from dev.stack.kubectl import KubectlError
 from tests.crds.manifests import FULL_TOPIC, FULL_TOPOLOGY, REPORT, TOPIC, TOPOLOGY, changed
 from tests.crds.schemas import DIRECTORY, definitions, fields
 

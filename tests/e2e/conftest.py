@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 import pytest
 from confluent_kafka.admin import NewTopic
-from dev import assets
-from dev.controlplane import Cluster, components
-from dev.kafka_cluster import KafkaCluster
-from dev.kubectl import KubectlError
-from dev.nodes import REGION_LABEL, ZONE_LABEL
 from dev.paths import state_root
 from dev.pods import images, machine
 from dev.pods.cluster import PROGRAMS, pod_cluster
+from dev.stack import assets
+from dev.stack.control_plane import Cluster, components
+from dev.stack.kafka_cluster import KafkaCluster
+from dev.stack.kubectl import KubectlError
+from dev.stack.nodes import REGION_LABEL, ZONE_LABEL
 from tests.chart.helm import CHART, Helm
 
 ZONES = {"node-a": "eu-1a", "node-b": "eu-1b"}

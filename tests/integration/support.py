@@ -25,9 +25,9 @@ from confluent_kafka.admin import (
     NewTopic,
     ResourceType,
 )
-from dev.kubectl import Kubectl
-from dev.nodes import BROKER_LABELS, LEVELS, SIX_BROKERS, Site, create_sites, delete_node
-from dev.processes import Processes
+from dev.stack.kubectl import Kubectl
+from dev.stack.nodes import BROKER_LABELS, LEVELS, SIX_BROKERS, Site, create_sites, delete_node
+from dev.stack.processes import Processes
 from dev.waiting import eventually
 from kubernetes import client
 from kubernetes.client.exceptions import ApiException

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dev.kafka_cluster import KafkaCluster, Listener
+from dev.stack.kafka_cluster import KafkaCluster, Listener
 from kubernetes import client
 from tests.integration.support import Json, Objects
 

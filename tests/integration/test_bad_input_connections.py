@@ -6,8 +6,8 @@ import socket
 import threading
 
 import pytest
-from dev.pki import CertificateAuthority
-from dev.processes import free_ports
+from dev.stack.certificates import CertificateAuthority
+from dev.stack.processes import free_ports
 from tests.integration.support import condition
 from tests.integration.support_secure import USER, Secure
 

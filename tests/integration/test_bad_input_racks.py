@@ -1,7 +1,7 @@
 """Nodes and pods that do not tell where every broker runs: the topology says which, and only what needs it waits."""
 
 import pytest
-from dev.nodes import (
+from dev.stack.nodes import (
     RACK_LABEL,
     REGION_LABEL,
     SIX_BROKERS,

@@ -4,7 +4,7 @@ import itertools
 import re
 
 import pytest
-from dev.nodes import LEVELS, ZONE_LABEL, relabel_node
+from dev.stack.nodes import LEVELS, ZONE_LABEL, relabel_node
 from kubernetes import client
 from tests.integration.support import until
 from tests.integration.test_cli import rackspan

@@ -15,13 +15,13 @@ import psutil
 import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
-from dev import assets
-from dev.kafka_dist import KafkaToolError
-from dev.kubectl import KubectlError
-from dev.nodes import SIX_BROKERS, relabel_node, set_node_ready
 from dev.paths import REPOSITORY
-from dev.pki import CertificateAuthority
-from dev.processes import ProcessDiedError, Processes, accepts_connections, free_ports
+from dev.stack import assets
+from dev.stack.certificates import CertificateAuthority
+from dev.stack.kafka_distribution import KafkaToolError
+from dev.stack.kubectl import KubectlError
+from dev.stack.nodes import SIX_BROKERS, relabel_node, set_node_ready
+from dev.stack.processes import ProcessDiedError, Processes, accepts_connections, free_ports
 from dev.waiting import eventually
 from kubernetes import client
 
@@ -244,16 +244,16 @@ def test_a_password_can_be_changed_while_brokers_run(secure_kafka):
 OWNER = """
 import json, sys, time
 from pathlib import Path
-from dev import assets, kafka_archive, kafka_dist
-from dev.controlplane import ControlPlane
-from dev.kafka_cluster import KafkaCluster
-from dev.pki import CertificateAuthority
-from dev.processes import Processes
+from dev.stack import assets, kafka_archive, kafka_distribution
+from dev.stack.control_plane import ControlPlane
+from dev.stack.kafka_cluster import KafkaCluster
+from dev.stack.certificates import CertificateAuthority
+from dev.stack.processes import Processes
 
 directory = Path(sys.argv[1])
 processes = Processes.attached(directory)
 plane = ControlPlane.start(directory / "kubernetes", processes, assets.find_kubernetes())
-distribution = kafka_archive.ensure_archive(kafka_dist.find_distribution())
+distribution = kafka_archive.ensure_archive(kafka_distribution.find_distribution())
 cluster = KafkaCluster.start(directory / "kafka", processes, distribution, ["/a"])
 # A child that forks and leaves its process group, as a daemon does.
 processes.start("daemon", ["sh", "-c", "setsid sleep 987 & sleep 987"])
@@ -302,7 +302,7 @@ def test_a_killed_owner_leaves_nothing_running(owner):
 
 def test_a_killed_supervisor_takes_its_children_with_it(owner):
     _, everything = owner
-    supervisor = next(p for p in everything if "dev.supervisor" in p.cmdline())
+    supervisor = next(p for p in everything if "dev.stack.supervisor" in p.cmdline())
     children = supervisor.children()
     assert len(children) >= 5
     supervisor.kill()

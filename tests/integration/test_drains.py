@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from dev.kafka_cluster import KafkaCluster
+from dev.stack.kafka_cluster import KafkaCluster
 from tests.integration.support import Topics, condition
 
 REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"

@@ -4,9 +4,9 @@ import os
 import time
 
 import pytest
-from dev.controlplane import ControlPlane
-from dev.nodes import SIX_BROKERS, create_node, create_sites
 from dev.paths import REPOSITORY
+from dev.stack.control_plane import ControlPlane
+from dev.stack.nodes import SIX_BROKERS, create_node, create_sites
 from kubernetes import client
 from tests.integration.support import Objects, Operator, condition, until
 from tests.integration.support_secure import Secure

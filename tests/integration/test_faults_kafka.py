@@ -1,8 +1,8 @@
 """Kafka goes away, wholly or in part: what was known stays, what is new waits, and nobody restarts anything."""
 
 import pytest
-from dev.kafka_cluster import KafkaCluster
-from dev.nodes import create_broker_pod, create_sites, delete_broker_pod, delete_node, sites
+from dev.stack.kafka_cluster import KafkaCluster
+from dev.stack.nodes import create_broker_pod, create_sites, delete_broker_pod, delete_node, sites
 from kubernetes import client
 from tests.alerting import lasting, refuted
 from tests.integration.support import Topics, condition, message, samples_of, until

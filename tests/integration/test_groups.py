@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
-from dev.nodes import SIX_BROKERS
+from dev.stack.nodes import SIX_BROKERS
 from tests.integration.support import until
 
 from rackspan.api.reasons import Reason

@@ -1,6 +1,6 @@
 """Who watches the operator's metrics alone sees that Kafka is away, and is alarmed."""
 
-from dev.nodes import SIX_BROKERS
+from dev.stack.nodes import SIX_BROKERS
 from tests.alerting import lasting, refuted
 from tests.integration.support import samples_of, until
 

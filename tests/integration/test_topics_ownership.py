@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from dev.nodes import LEVELS
+from dev.stack.nodes import LEVELS
 from tests.integration.support import Objects, a_second_after, condition, message, until
 
 # -- adoption --------------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ import json
 import secrets
 
 import pytest
-from dev.nodes import SIX_BROKERS
+from dev.stack.nodes import SIX_BROKERS
 from tests.integration.support import Objects, broker_namespace, condition, private_operators, until
 
 KUBE, KAFKA = "rackspan_kubernetes_request_seconds_count", "rackspan_kafka_request_seconds_count"

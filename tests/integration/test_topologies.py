@@ -1,7 +1,7 @@
 """A RackTopology follows the nodes, and its topics follow it."""
 
 import pytest
-from dev.nodes import LEVELS, RACK_LABEL, ZONE_LABEL, relabel_node
+from dev.stack.nodes import LEVELS, RACK_LABEL, ZONE_LABEL, relabel_node
 from kubernetes import client
 from tests.integration.support import a_second_after, condition, message, rack_tree, reasons, until
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import pytest
 import yaml
-from dev import stack
-from dev.nodes import NINE_BROKERS
 from dev.paths import REPOSITORY
-from dev.processes import Processes
+from dev.stack import named_stacks
+from dev.stack.nodes import NINE_BROKERS
+from dev.stack.processes import Processes
 from tests.integration.support import Operator, until
 
 PAGE = (REPOSITORY / "docs" / "tutorial.md").read_text()
@@ -92,7 +92,7 @@ def reader(tmp_path, kubernetes_binaries, kafka_distribution):
     directory = tmp_path / "demo"
     with Processes.attached(directory) as processes:
         try:
-            running = stack.start(directory, processes, NINE_BROKERS)
+            running = named_stacks.start(directory, processes, NINE_BROKERS)
             kubectl, shop = running.kubectl, running.kubectl.in_namespace("shop")
             kubectl.apply(REPOSITORY / "crds", arguments=["--server-side"])
             kubectl("wait", "crd", "--all", "--for=condition=Established", "--timeout=60s")

@@ -11,7 +11,7 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
-from dev.kafka_cluster import Security
+from dev.stack.kafka_cluster import Security
 from dev.waiting import eventually
 from tests.scan.conftest import NOON
 from tests.scan.test_live import create

@@ -3,14 +3,14 @@
 import hashlib
 
 import pytest
-from dev import kafka_dist
 from dev.progress import AssetError
+from dev.stack import kafka_distribution
 
 
 @pytest.fixture
 def listed(tmp_path, monkeypatch):
     """A list of one jar."""
-    monkeypatch.setattr(kafka_dist, "_HERE", tmp_path)
+    monkeypatch.setattr(kafka_distribution, "_HERE", tmp_path)
     (tmp_path / "jars.sha256").write_text(f"{hashlib.sha256(b'good').hexdigest()}  a-1.jar\n")
     (tmp_path / "jars").mkdir()
     return tmp_path / "jars"
@@ -18,7 +18,7 @@ def listed(tmp_path, monkeypatch):
 
 def test_the_jars_of_the_list_are_taken(listed):
     (listed / "a-1.jar").write_bytes(b"good")
-    kafka_dist.check_jars(listed)
+    kafka_distribution.check_jars(listed)
 
 
 @pytest.mark.parametrize("jars", [{}, {"a-1.jar": b"bad"}, {"a-1.jar": b"good", "b-1.jar": b"good"}])
@@ -26,9 +26,9 @@ def test_others_are_refused_by_name(listed, jars):
     for name, content in jars.items():
         (listed / name).write_bytes(content)
     with pytest.raises(AssetError, match=r"not the jars of .*: [ab]-1\.jar;"):
-        kafka_dist.check_jars(listed)
+        kafka_distribution.check_jars(listed)
 
 
 def test_the_list_is_of_the_version_that_is_pinned():
-    names = (kafka_dist._HERE / "jars.sha256").read_text()
-    assert f"  kafka-clients-{kafka_dist.kafka_version()}.jar\n" in names
+    names = (kafka_distribution._HERE / "jars.sha256").read_text()
+    assert f"  kafka-clients-{kafka_distribution.kafka_version()}.jar\n" in names

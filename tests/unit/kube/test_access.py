@@ -10,7 +10,7 @@ import kopf
 import pytest
 import yaml
 from aiohttp import web
-from dev.pki import CertificateAuthority
+from dev.stack.certificates import CertificateAuthority
 
 from rackspan.kube import access as access_module
 from rackspan.kube.access import Access

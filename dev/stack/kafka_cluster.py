@@ -22,9 +22,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     UserScramCredentialUpsertion,
 )
 
-from dev.kafka_dist import KafkaDistribution
-from dev.pki import Certificate, CertificateAuthority
-from dev.processes import Processes, free_ports
+from dev.stack.certificates import Certificate, CertificateAuthority
+from dev.stack.kafka_distribution import KafkaDistribution
+from dev.stack.processes import Processes, free_ports
 from dev.waiting import eventually
 
 Listener = Literal["INTERNAL", "SASL_PLAINTEXT", "SASL_SSL", "SSL"]

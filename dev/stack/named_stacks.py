@@ -11,14 +11,14 @@ from typing import Any
 
 from kubernetes import client
 
-from dev import assets, kafka_archive, kafka_dist
-from dev.controlplane import ControlPlane, components
-from dev.kafka_cluster import KafkaCluster
-from dev.kubectl import Kubectl
-from dev.nodes import NINE_BROKERS, Site, create_sites
 from dev.paths import state_root
-from dev.processes import Processes
 from dev.progress import exclusive, say
+from dev.stack import assets, kafka_archive, kafka_distribution
+from dev.stack.control_plane import ControlPlane, components
+from dev.stack.kafka_cluster import KafkaCluster
+from dev.stack.kubectl import Kubectl
+from dev.stack.nodes import NINE_BROKERS, Site, create_sites
+from dev.stack.processes import Processes
 
 DEFAULT_NAME = "dev"
 COMMAND = ".venv/bin/python -m dev"
@@ -81,7 +81,7 @@ def start(directory: Path, processes: Processes, where: Sequence[Site], *, extra
     started = time.monotonic()
     try:
         binaries = assets.ensure_kubernetes(components(extra))
-        distribution = kafka_archive.ensure_archive(kafka_dist.ensure_distribution())
+        distribution = kafka_archive.ensure_archive(kafka_distribution.ensure_distribution())
         say(f"starting a control plane and {len(where)} Kafka brokers")
         with ThreadPoolExecutor(max_workers=2) as side_by_side:
             plane = side_by_side.submit(
@@ -111,7 +111,7 @@ def find(name: str = DEFAULT_NAME) -> Stack | None:
     """The stack of that name; None when it is not running, or not whole."""
     directory = directory_of(name)
     processes = Processes.running(directory)
-    distribution = kafka_dist.find_distribution()
+    distribution = kafka_distribution.find_distribution()
     if processes is None or distribution is None or not (directory / _RECORD).exists():
         return None
     where = tuple(Site(**site) for site in json.loads((directory / _RECORD).read_text()))

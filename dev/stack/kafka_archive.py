@@ -6,10 +6,10 @@ from pathlib import Path
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from dev.kafka_cluster import FAST_START, new_cluster_id
-from dev.kafka_dist import KafkaDistribution, archive_path
-from dev.processes import Processes, free_ports
 from dev.progress import exclusive, say
+from dev.stack.kafka_cluster import FAST_START, new_cluster_id
+from dev.stack.kafka_distribution import KafkaDistribution, archive_path
+from dev.stack.processes import Processes, free_ports
 from dev.waiting import eventually
 
 

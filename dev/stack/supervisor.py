@@ -13,7 +13,7 @@ Grandchildren are covered twice: each child leads a process group that is killed
 re-parented to the supervisor (PR_SET_CHILD_SUBREAPER), which looks for it at the end.
 
 Requests are one line of JSON per connection, on a Unix socket in the stack's directory, whose mode keeps other users
-out. `dev.processes` is the client.
+out. `dev.stack.processes` is the client.
 """
 
 import contextlib

@@ -14,11 +14,11 @@ from typing import Self
 
 from kubernetes import client, config
 
-from dev import assets
-from dev.kubectl import Kubectl
-from dev.pki import LOOPBACK_NAMES, Certificate, CertificateAuthority, write_service_account_key
-from dev.processes import Processes, free_ports
 from dev.progress import need
+from dev.stack import assets
+from dev.stack.certificates import LOOPBACK_NAMES, Certificate, CertificateAuthority, write_service_account_key
+from dev.stack.kubectl import Kubectl
+from dev.stack.processes import Processes, free_ports
 from dev.waiting import eventually
 
 _RECORD = "controlplane.json"

@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
-from dev.kubectl import Kubectl, KubectlError
-from dev.processes import ProcessDiedError, Processes
+from dev.stack.kubectl import Kubectl, KubectlError
+from dev.stack.processes import ProcessDiedError, Processes
 
 _POLL_SECONDS = 0.5
 

@@ -17,7 +17,7 @@ from typing import Any, Self
 import psutil
 
 from dev.paths import REPOSITORY
-from dev.supervisor import SOCKET_NAME
+from dev.stack.supervisor import SOCKET_NAME
 from dev.waiting import eventually
 
 _RECORD = "supervisor.json"
@@ -217,7 +217,7 @@ def _launch(directory: Path, lifeline: int) -> None:
     (directory / SOCKET_NAME).unlink(missing_ok=True)
     with (directory / "supervisor.log").open("ab") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "dev.supervisor", str(directory), str(lifeline)],
+            [sys.executable, "-m", "dev.stack.supervisor", str(directory), str(lifeline)],
             cwd=REPOSITORY,
             env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
             stdin=subprocess.DEVNULL,
