@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from rackspan import cli
-from rackspan.cli import scan as command
+from rackspan.cli.commands import scan as command
 from rackspan.jobs import scan, session
 from rackspan.jobs.history import History
 

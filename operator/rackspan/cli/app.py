@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from rackspan.cli import check, place, plan, release, report, run_operator, scan, snapshot, what_if
-from rackspan.cli.errors import OneLineErrors
+from rackspan.cli.commands import check, place, plan, release, report, run_operator, scan, snapshot, what_if
+from rackspan.cli.shared.command_errors import OneLineErrors
 
 app = typer.Typer(
     name="rackspan",

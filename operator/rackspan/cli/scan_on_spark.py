@@ -11,9 +11,9 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from rackspan.cli.errors import CommandError, warn
-from rackspan.cli.progress import step
-from rackspan.cli.scan_request import ScanRequest
+from rackspan.cli.rendering.progress import step
+from rackspan.cli.shared.command_errors import CommandError, warn
+from rackspan.cli.shared.scan_request import ScanRequest
 from rackspan.jobs import clusters
 from rackspan.jobs.clusters import ClusterError, ScannedCluster
 from rackspan.jobs.history import History, HistoryError

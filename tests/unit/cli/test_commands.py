@@ -389,7 +389,7 @@ def test_a_defect_is_one_line_too(rackspan, prod, monkeypatch):
     def broken(*_):
         raise RuntimeError("out of\nluck")
 
-    monkeypatch.setattr("rackspan.cli.check.examine", broken)
+    monkeypatch.setattr("rackspan.cli.commands.check.examine", broken)
     ran = rackspan("check", "--snapshot", prod)
     assert (ran.code, ran.error) == (70, "a defect of rackspan: RuntimeError: out of\\nluck")
     assert ran.hint == "RACKSPAN_DEBUG=1 shows where; please report it"
@@ -400,7 +400,7 @@ def test_a_defect_is_one_line_too(rackspan, prod, monkeypatch):
     [("/usr/bin/kubectl-rackspan", "kubectl rackspan"), ("/usr/bin/rackspan", "rackspan"), ("__main__.py", "rackspan")],
 )
 def test_usage_shows_how_it_was_called(monkeypatch, program, shown):
-    from rackspan.cli.errors import called_as
+    from rackspan.cli.shared.command_errors import called_as
 
     monkeypatch.setattr("sys.argv", [program])
     assert called_as() == shown

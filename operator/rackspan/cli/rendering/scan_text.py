@@ -2,9 +2,9 @@
 
 from rich.console import Console
 
-from rackspan.cli.findings import ROWS, FindingLine, print_findings
-from rackspan.cli.losses import losses, mildness
-from rackspan.cli.output import size
+from rackspan.cli.rendering.findings_table import ROWS, FindingLine, print_findings
+from rackspan.cli.rendering.losses_table import losses, mildness
+from rackspan.cli.rendering.output import size
 from rackspan.core.outage import DomainOutage, Outage
 from rackspan.core.words import plural
 from rackspan.reports.document import DomainRow, ScanDocument, State

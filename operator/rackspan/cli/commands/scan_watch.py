@@ -9,10 +9,10 @@ from rackspan.api.compliancereport import ComplianceReportStatus
 from rackspan.api.meta import ObjectKey
 from rackspan.api.racktopology import ScanState
 from rackspan.api.times import timestamp
-from rackspan.cli.errors import CommandError, ExitCode
-from rackspan.cli.findings import ROWS, FindingLine, print_findings
-from rackspan.cli.output import Format, console, emit
-from rackspan.cli.progress import step
+from rackspan.cli.rendering.findings_table import ROWS, FindingLine, print_findings
+from rackspan.cli.rendering.output import Format, console, emit
+from rackspan.cli.rendering.progress import step
+from rackspan.cli.shared.command_errors import CommandError, ExitCode
 from rackspan.core.scanning.rules import ALARMING
 from rackspan.core.words import plural
 

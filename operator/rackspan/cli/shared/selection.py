@@ -8,8 +8,8 @@ from typing import Self
 
 import numpy as np
 
-from rackspan.cli.errors import CommandError
-from rackspan.cli.options import MissingRackPolicy
+from rackspan.cli.shared.command_errors import CommandError
+from rackspan.cli.shared.options import MissingRackPolicy
 from rackspan.core.compliance import BROKER_LEVEL
 from rackspan.core.placement import InfeasibleError, MissingRackError
 from rackspan.core.snapshot import Snapshot, tree_of

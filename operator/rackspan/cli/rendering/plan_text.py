@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from rich.console import Console
 
-from rackspan.cli.output import console, size, table
+from rackspan.cli.rendering.output import console, size, table
 from rackspan.core.planning import Change, Plan, State
 from rackspan.core.words import be, every, plural, shown
 

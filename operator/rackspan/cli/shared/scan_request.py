@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rackspan.api.meta import ObjectKey
-from rackspan.cli.errors import CommandError
+from rackspan.cli.shared.command_errors import CommandError
 
 
 @dataclass(frozen=True, slots=True)

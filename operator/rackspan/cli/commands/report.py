@@ -11,9 +11,9 @@ import msgspec
 import typer
 from msgspec import to_builtins
 
-from rackspan.cli import options
-from rackspan.cli.errors import CommandError, note
-from rackspan.cli.output import Format, emit, printed_json
+from rackspan.cli.rendering.output import Format, emit, printed_json
+from rackspan.cli.shared import options
+from rackspan.cli.shared.command_errors import CommandError, note
 from rackspan.reports.document import SCHEMA, ScanDocument, decode, encode
 from rackspan.reports.page import NoPlottingLibraryError, render
 from rackspan.reports.texts import comma_separated, markdown

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from rich.table import Table
 
-from rackspan.cli.output import count, size, table
+from rackspan.cli.rendering.output import count, size, table
 from rackspan.core.outage import DomainOutage, Outage
 
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from rackspan.cli.errors import CommandError, ExitCode, warn
-from rackspan.cli.progress import step
+from rackspan.cli.rendering.progress import step
+from rackspan.cli.shared.command_errors import CommandError, ExitCode, warn
 from rackspan.core.snapshot import Snapshot
 from rackspan.snapshots import SnapshotError, read_log_dirs, read_snapshot, with_sizes
 from rackspan.snapshots.reading import STDIN, shown_name

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from rackspan.api.meta import ObjectKey
-from rackspan.cli import options
+from rackspan.cli.shared import options
 from rackspan.logs import escape_lines
 from rackspan.reconcile.audit import LOGGER as AUDIT
 from rackspan.reconcile.lease import LEASE_SECONDS, Timing

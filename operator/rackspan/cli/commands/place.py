@@ -7,12 +7,12 @@ import numpy as np
 import typer
 from rich.console import Console
 
-from rackspan.cli import options
-from rackspan.cli.errors import CommandError
-from rackspan.cli.output import Format, console, emit, table
-from rackspan.cli.progress import step
-from rackspan.cli.selection import Topology, broker_ids, refused
-from rackspan.cli.source import Source
+from rackspan.cli.rendering.output import Format, console, emit, table
+from rackspan.cli.rendering.progress import step
+from rackspan.cli.shared import options
+from rackspan.cli.shared.cluster_source import Source
+from rackspan.cli.shared.command_errors import CommandError
+from rackspan.cli.shared.selection import Topology, broker_ids, refused
 from rackspan.core.compliance import judge
 from rackspan.core.placement import ClusterView, InfeasibleError, Placement, PlacementSpec
 from rackspan.core.snapshot import NONE, Partitions

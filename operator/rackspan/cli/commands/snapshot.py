@@ -5,9 +5,9 @@ import sys
 import numpy as np
 from msgspec.json import decode
 
-from rackspan.cli import options
-from rackspan.cli.output import Format, console, count, emit, printed_json, size, table
-from rackspan.cli.source import Source
+from rackspan.cli.rendering.output import Format, console, count, emit, printed_json, size, table
+from rackspan.cli.shared import options
+from rackspan.cli.shared.cluster_source import Source
 from rackspan.core.snapshot import NONE, Snapshot
 from rackspan.core.words import plural
 from rackspan.snapshots import snapshot_lines

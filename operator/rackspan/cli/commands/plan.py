@@ -6,14 +6,15 @@ from typing import Annotated, Any
 
 import typer
 
-from rackspan.cli import options, plan_for_kafka, plan_for_people
-from rackspan.cli.errors import CommandError, ExitCode, ending_with, note, tell
-from rackspan.cli.output import Format, emit
-from rackspan.cli.plan_document import document, topology_document
-from rackspan.cli.progress import step
-from rackspan.cli.selection import Topology, nearest, topics_matching
-from rackspan.cli.source import Source
-from rackspan.cli.topology import LiveTopology, differences, refuse_others
+from rackspan.cli.rendering import plan_reassignment, plan_text
+from rackspan.cli.rendering.output import Format, emit
+from rackspan.cli.rendering.plan_document import document, topology_document
+from rackspan.cli.rendering.progress import step
+from rackspan.cli.shared import options
+from rackspan.cli.shared.cluster_source import Source
+from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_with, note, tell
+from rackspan.cli.shared.live_topology import LiveTopology, differences, refuse_others
+from rackspan.cli.shared.selection import Topology, nearest, topics_matching
 from rackspan.core.planning import Plan, Problem, Request, Wish, rebalance
 from rackspan.core.planning import plan as make_plan
 from rackspan.core.snapshot import Partitions, Snapshot
@@ -118,11 +119,11 @@ def _print(
 ) -> None:
     match output:
         case PlanFormat.TABLE:
-            plan_for_people.print_table(made, show_all=show_all)
+            plan_text.print_table(made, show_all=show_all)
         case PlanFormat.MARKDOWN:
-            plan_for_people.print_markdown(made, show_all=show_all)
+            plan_text.print_markdown(made, show_all=show_all)
         case PlanFormat.REASSIGNMENT if made.feasible:
-            plan_for_kafka.print_reassignment(made, partitions)
+            plan_reassignment.print_reassignment(made, partitions)
         case PlanFormat.REASSIGNMENT:
             pass  # half of what was asked for is not to be executed by mistake
         case _:

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from rackspan.api import racktopology
-from rackspan.cli import options
-from rackspan.cli.errors import CommandError
+from rackspan.cli.shared import options
+from rackspan.cli.shared.command_errors import CommandError
 from rackspan.core.words import plural
 
 EPILOG = (

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rackspan.cli.errors import note
-from rackspan.cli.output import json_lines
+from rackspan.cli.rendering.output import json_lines
+from rackspan.cli.shared.command_errors import note
 from rackspan.core.planning import Plan
 from rackspan.core.snapshot import NONE, Partitions
 

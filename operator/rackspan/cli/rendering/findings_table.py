@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol, Self
 from rich.console import Console
 from rich.text import Text
 
-from rackspan.cli.output import table
+from rackspan.cli.rendering.output import table
 from rackspan.core.scanning.rules import Severity
 from rackspan.core.scanning.words import place
 from rackspan.core.words import plural

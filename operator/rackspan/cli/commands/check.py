@@ -9,14 +9,14 @@ import numpy as np
 import typer
 from rich.console import Console, Group
 
-from rackspan.cli import options
-from rackspan.cli.errors import ExitCode, ending_with
-from rackspan.cli.findings import ROWS, FindingLine, print_findings
-from rackspan.cli.output import Format, console, emit, table
-from rackspan.cli.progress import step
-from rackspan.cli.selection import Topology, topics_matching
-from rackspan.cli.source import Source
-from rackspan.cli.topology import LiveTopology, refuse_others
+from rackspan.cli.rendering.findings_table import ROWS, FindingLine, print_findings
+from rackspan.cli.rendering.output import Format, console, emit, table
+from rackspan.cli.rendering.progress import step
+from rackspan.cli.shared import options
+from rackspan.cli.shared.cluster_source import Source
+from rackspan.cli.shared.command_errors import ExitCode, ending_with
+from rackspan.cli.shared.live_topology import LiveTopology, refuse_others
+from rackspan.cli.shared.selection import Topology, topics_matching
 from rackspan.core.compliance import BROKER_LEVEL
 from rackspan.core.outage import min_insync_replicas
 from rackspan.core.scanning import Expectations, Findings, Rule, Severity, Truth, examine, examine_brokers, truth_in

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from rackspan.cli.errors import CommandError
-from rackspan.cli.output import Format
+from rackspan.cli.rendering.output import Format
+from rackspan.cli.shared.command_errors import CommandError
 
 
 class MissingRackPolicy(StrEnum):

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import typer
 
 from rackspan.api.meta import ObjectKey
-from rackspan.cli.errors import CommandError, ExitCode, warn
-from rackspan.cli.progress import step
-from rackspan.cli.selection import refused
+from rackspan.cli.rendering.progress import step
+from rackspan.cli.shared.command_errors import CommandError, ExitCode, warn
+from rackspan.cli.shared.selection import refused
 from rackspan.core.placement import MissingRackError
 from rackspan.core.scanning import Expectations, Truth
 from rackspan.core.snapshot import Snapshot

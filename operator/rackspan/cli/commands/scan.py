@@ -10,14 +10,14 @@ from typing import Annotated, Any
 import typer
 from msgspec import to_builtins
 
-from rackspan.cli import options
-from rackspan.cli.errors import CommandError, ExitCode, ending_with, tell, warn
-from rackspan.cli.output import Format, console, emit
-from rackspan.cli.report import page_of, write
-from rackspan.cli.scan_for_people import print_scan
-from rackspan.cli.scan_request import ScanRequest
-from rackspan.cli.scan_watched import watch_scan
-from rackspan.cli.selection import level_names
+from rackspan.cli.commands.report import page_of, write
+from rackspan.cli.commands.scan_watch import watch_scan
+from rackspan.cli.rendering.output import Format, console, emit
+from rackspan.cli.rendering.scan_text import print_scan
+from rackspan.cli.shared import options
+from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_with, tell, warn
+from rackspan.cli.shared.scan_request import ScanRequest
+from rackspan.cli.shared.selection import level_names
 from rackspan.core.scanning.rules import ALARMING
 from rackspan.reports.document import ScanDocument, State, encode
 

@@ -7,13 +7,13 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from rackspan.cli import options
-from rackspan.cli.losses import losses, mildness
-from rackspan.cli.output import Format, console, emit
-from rackspan.cli.progress import step
-from rackspan.cli.selection import Topology, brokers_below, topics_matching
-from rackspan.cli.source import Source, sized
-from rackspan.cli.topology import LiveTopology, refuse_others
+from rackspan.cli.rendering.losses_table import losses, mildness
+from rackspan.cli.rendering.output import Format, console, emit
+from rackspan.cli.rendering.progress import step
+from rackspan.cli.shared import options
+from rackspan.cli.shared.cluster_source import Source, sized
+from rackspan.cli.shared.live_topology import LiveTopology, refuse_others
+from rackspan.cli.shared.selection import Topology, brokers_below, topics_matching
 from rackspan.core.outage import DomainOutage, Outage, min_insync_replicas, outage_of, outages
 from rackspan.core.topology import RackTree, domain_name, parse_rack
 from rackspan.core.words import be, plural

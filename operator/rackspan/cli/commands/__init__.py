@@ -1,0 +1,1 @@
+"""One module per subcommand, named like it: its options, what it reads, what it asks the core, what it prints."""

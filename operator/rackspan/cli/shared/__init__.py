@@ -1,0 +1,1 @@
+"""What subcommands share: options, where a cluster is read from, which of its topics are meant, errors."""
