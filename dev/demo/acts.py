@@ -28,7 +28,7 @@ from rackspan.api.racktopology import RackTopology
 from rackspan.api.reasons import Reason
 from rackspan.core.compliance import Compliance, judge
 from rackspan.core.topology import Broker, RackTree, parse_rack
-from rackspan.reconcile.scans.bodies import SELECTOR
+from rackspan.reconcile.scans.manifests import SELECTOR
 
 NAME = "demo"
 _PLACED = ("orders", "payments", "sessions", "ledger")

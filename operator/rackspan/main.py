@@ -23,17 +23,17 @@ from rackspan.kube.rest import Rest, client_of
 from rackspan.kube.scan_runs import KubeScanRuns
 from rackspan.metrics import LEASE_HELD
 from rackspan.placers import load_placers
-from rackspan.reconcile.beats import Beats
-from rackspan.reconcile.controller import Controller
+from rackspan.reconcile.cache import Inventory
 from rackspan.reconcile.failures import FailureError
-from rackspan.reconcile.finalizers import Finalizers
-from rackspan.reconcile.inventory import Inventory
-from rackspan.reconcile.leadership import Leadership
+from rackspan.reconcile.manager import Controller
 from rackspan.reconcile.release import release
-from rackspan.reconcile.scans.loop import ScanTools
-from rackspan.reconcile.statuses import StatusWriter
-from rackspan.reconcile.tools import Tools
-from rackspan.reconcile.wake import happened
+from rackspan.reconcile.runtime.dependencies import Tools
+from rackspan.reconcile.runtime.finalizers import Finalizers
+from rackspan.reconcile.runtime.leader_election import Leadership
+from rackspan.reconcile.runtime.liveness import Beats
+from rackspan.reconcile.runtime.status_writer import StatusWriter
+from rackspan.reconcile.runtime.waiting import happened
+from rackspan.reconcile.scans.reconciler import ScanTools
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Coroutine, Mapping

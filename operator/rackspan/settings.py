@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rackspan.reconcile.lease import Timing
-from rackspan.reconcile.scans.setup import ScanSetup
-from rackspan.reconcile.seniority import SERVED
+from rackspan.reconcile.runtime.lease import Timing
+from rackspan.reconcile.runtime.namespace_quota import SERVED
+from rackspan.reconcile.scans.config import ScanSetup
 
 if TYPE_CHECKING:
     from pathlib import Path

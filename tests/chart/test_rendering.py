@@ -10,8 +10,8 @@ from dev.paths import REPOSITORY
 from tests.chart.conftest import SHOP
 from tests.chart.helm import CHART, HelmError, only
 
-from rackspan.reconcile.scans.allowance import Allowance, ScanLimits
-from rackspan.reconcile.scans.bodies import SELECTOR
+from rackspan.reconcile.scans.limits import Allowance, ScanLimits
+from rackspan.reconcile.scans.manifests import SELECTOR
 
 EVERYTHING = {
     "image": {

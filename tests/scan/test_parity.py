@@ -21,8 +21,8 @@ from rackspan.jobs.batches import partition_batches
 from rackspan.jobs.clusters import from_file
 from rackspan.jobs.judging import Question, judge_batches
 from rackspan.jobs.schemas import JUDGED, PARTITIONS, spark_schema
-from rackspan.reconcile import placing
-from rackspan.reconcile.expecting import expectations_of, truth_of_topology
+from rackspan.reconcile.expectations import expectations_of, truth_of_topology
+from rackspan.reconcile.topics import placement
 from rackspan.snapshots import parse_snapshot
 
 LEVELS = ("region", "zone", "rack")
@@ -166,7 +166,7 @@ def test_a_scan_judges_every_partition_as_the_operator_does(spark, spec):
     for one, lists in made:
         width = max(map(len, lists))
         padded = [(*row, *(NONE,) * (width - len(row))) for row in lists]
-        verdict = placing.judged(one.spec, padded, scene)
+        verdict = placement.judged(one.spec, padded, scene)
         broken = {at: int(verdict.moves_of[at]) for at in np.flatnonzero(verdict.broken).tolist()}
         assert wrong.get(one.topic_name, {}) == broken, one.topic_name
     assert wrong

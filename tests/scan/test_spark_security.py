@@ -9,7 +9,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from rackspan.reconcile.scans.bodies import CLOSED_SPARK
+from rackspan.reconcile.scans.manifests import CLOSED_SPARK
 
 SPARK = Path(pyspark.__file__).parent
 DRIVER = """

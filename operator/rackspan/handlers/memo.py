@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rackspan.kube.access import Access
-    from rackspan.reconcile.controller import Controller
+    from rackspan.reconcile.manager import Controller
 
 
 @dataclass(frozen=True, slots=True)

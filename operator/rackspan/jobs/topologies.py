@@ -10,7 +10,7 @@ from rackspan.kafka.config import client_properties
 from rackspan.kafka.groups import GroupsSeen, read_groups
 from rackspan.kafka.snapshot import Outline, take_outline, take_portion
 from rackspan.kube.reading import TopologySeen
-from rackspan.reconcile.expecting import expectations_of, truth_of_topology
+from rackspan.reconcile.expectations import expectations_of, truth_of_topology
 from rackspan.reconcile.failures import FailureError
 from rackspan.reports.document import GroupRow
 from rackspan.reports.groups import group_rows, racks_of_hosts

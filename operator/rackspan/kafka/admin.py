@@ -30,9 +30,9 @@ from rackspan.kafka.errors import (
     why_not_connected,
 )
 from rackspan.metrics import KAFKA_SECONDS
-from rackspan.reconcile.beats import progress
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import BrokerSeen, ClusterSeen, HeldSeen, LoadSeen, TopicConfigSeen, TopicSeen, Unlimited
+from rackspan.reconcile.runtime.liveness import progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence

@@ -15,8 +15,8 @@ from rackspan.api.reasons import Reason
 from rackspan.kube.paths import DEFINITIONS, NAMESPACES, NODES, OWN, PODS, REPORTS, SECRETS, TOPICS, TOPOLOGIES
 from rackspan.kube.rest import ConflictError, NotFoundError, Rest
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.identities import key_of
 from rackspan.reconcile.ports import Terminating, Unlimited
+from rackspan.reconcile.runtime.object_versions import key_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

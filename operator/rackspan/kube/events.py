@@ -15,8 +15,8 @@ from rackspan.kube.paths import EVENTS
 from rackspan.kube.rest import ConflictError, NotFoundError, Rest
 from rackspan.kube.series import Correlator
 from rackspan.metrics import EVENTS_DROPPED
-from rackspan.reconcile.beats import Beats
 from rackspan.reconcile.failures import FailureError
+from rackspan.reconcile.runtime.liveness import Beats
 
 if TYPE_CHECKING:
     from rackspan.reconcile.ports import Announcement

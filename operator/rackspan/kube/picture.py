@@ -10,8 +10,8 @@ from rackspan.kube.access import config
 from rackspan.kube.paths import NAMESPACES, NODES, PODS
 from rackspan.kube.reading import TopologySeen, read_over
 from rackspan.kube.rest import NotFoundError, Rest, connect
+from rackspan.reconcile.cache import Inventory
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.inventory import Inventory
 
 if TYPE_CHECKING:
     from pathlib import Path

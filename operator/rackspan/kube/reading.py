@@ -13,9 +13,9 @@ from rackspan.kube.cluster import KubeCluster
 from rackspan.kube.events import EventQueue
 from rackspan.kube.paths import NAMESPACES, NODES, PODS, TOPICS, TOPOLOGIES
 from rackspan.kube.rest import NotFoundError, Rest, connect
-from rackspan.reconcile.access import Applicant, refusal
-from rackspan.reconcile.credentials import read_credentials
+from rackspan.reconcile.cluster.credentials import read_credentials
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.topics.ownership import Applicant, refusal
 from rackspan.reports.groups import HostFacts
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from rackspan.api.reasons import Reason
 from rackspan.kube.access import Access
 from rackspan.kube.paths import ApiPath, with_query
 from rackspan.metrics import KUBE_SECONDS
-from rackspan.reconcile.beats import progress
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.runtime.liveness import progress
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

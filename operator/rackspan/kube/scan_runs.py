@@ -10,8 +10,8 @@ from rackspan.kube.paths import JOBS, PODS, SPARK_APPLICATIONS
 from rackspan.kube.rest import ConflictError, NotFoundError, Rest
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import Unlimited
-from rackspan.reconcile.scans.bodies import SELECTOR
-from rackspan.reconcile.scans.runs import Run, RunKind, read_run, why_unstarted
+from rackspan.reconcile.scans.job_status import Run, RunKind, read_run, why_unstarted
+from rackspan.reconcile.scans.manifests import SELECTOR
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from rackspan.api.meta import Meta, ObjectKey
     from rackspan.api.racktopology import KafkaSpec
     from rackspan.reconcile.failures import Failure
-    from rackspan.reconcile.lease import LeaseRecord
-    from rackspan.reconcile.scans.runs import Run, RunKind
+    from rackspan.reconcile.runtime.lease import LeaseRecord
+    from rackspan.reconcile.scans.job_status import Run, RunKind
 
 JsonObject: TypeAlias = dict[str, Any]
 

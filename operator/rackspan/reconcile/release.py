@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from rackspan.api import kafkatopic, racktopology
-from rackspan.reconcile.finalizers import Finalizers
+from rackspan.reconcile.runtime.finalizers import Finalizers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

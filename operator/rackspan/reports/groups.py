@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rackspan.core.locality import Locality, Replicas, Selector, host_address, locality
+from rackspan.reconcile.cluster.racks import path_from_labels
 from rackspan.reconcile.failures import Failure
-from rackspan.reconcile.racks import path_from_labels
 from rackspan.reports.document import MAX_GROUPS, GroupRow
 
 if TYPE_CHECKING:

@@ -20,10 +20,10 @@ from rackspan.api.racktopology import RackTopology, ScanTrigger
 from rackspan.kube.reading import read_over
 from rackspan.kube.rest import Rest
 from rackspan.reconcile.failures import FailureError
-from rackspan.reconcile.scans.bodies import scan_body
+from rackspan.reconcile.scans.config import ScanSetup
 from rackspan.reconcile.scans.decision import ScanStart
+from rackspan.reconcile.scans.manifests import scan_body
 from rackspan.reconcile.scans.schedule import Schedule, ScheduleError
-from rackspan.reconcile.scans.setup import ScanSetup
 
 HOSTILE = [
     "../../victim/secrets/db",

@@ -20,7 +20,7 @@ from rackspan.kube.rest import Rest
 from rackspan.kube.scan_runs import KubeScanRuns
 from rackspan.reconcile.failures import FailureError, Remedy
 from rackspan.reconcile.ports import Announcement, ObjectRef
-from rackspan.reconcile.scans.runs import RunKind
+from rackspan.reconcile.scans.job_status import RunKind
 
 HOSTILE = [
     "",

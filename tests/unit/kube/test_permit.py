@@ -12,7 +12,7 @@ from rackspan.kube.cluster import KubeCluster
 from rackspan.kube.scan_runs import KubeScanRuns
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import ConfigChange, NewPartitions, NewTopic, ObjectRef
-from rackspan.reconcile.scans.runs import RunKind
+from rackspan.reconcile.scans.job_status import RunKind
 
 REF = ObjectRef("KafkaTopic", ObjectKey("shop", "orders"), "uid")
 

@@ -10,9 +10,9 @@ from rackspan.api.kafkatopic import KafkaTopic
 from rackspan.api.racktopology import RackTopology
 from rackspan.core.placement.multilevel import MultiLevel
 from rackspan.core.placement.simple import Simple
+from rackspan.reconcile.cluster.racks import rack_view
+from rackspan.reconcile.cluster.state import BrokerLoad, Scene
 from rackspan.reconcile.ports import BrokerSeen, LoadSeen, TopicSeen
-from rackspan.reconcile.racks import rack_view
-from rackspan.reconcile.scene import BrokerLoad, Scene
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 CLUSTER = "kafka-1"

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from rackspan.api.meta import ObjectKey
-from rackspan.reconcile.beats import Beats
-from rackspan.reconcile.controller import Controller
-from rackspan.reconcile.identities import key_of
-from rackspan.reconcile.inventory import Inventory
-from rackspan.reconcile.scans.loop import ScanTools
-from rackspan.reconcile.scans.setup import ScanSetup
+from rackspan.reconcile.cache import Inventory
+from rackspan.reconcile.manager import Controller
+from rackspan.reconcile.runtime.liveness import Beats
+from rackspan.reconcile.runtime.object_versions import key_of
+from rackspan.reconcile.scans.config import ScanSetup
+from rackspan.reconcile.scans.reconciler import ScanTools
 
 SPECS = {
     "KafkaTopic": {"topologyRef": {"name": "prod"}, "partitions": 1, "replicationFactor": 1},

@@ -16,11 +16,11 @@ import typer
 from rackspan.api.meta import ObjectKey
 from rackspan.cli.shared import options
 from rackspan.logs import escape_lines
-from rackspan.reconcile.audit import LOGGER as AUDIT
-from rackspan.reconcile.lease import LEASE_SECONDS, Timing
-from rackspan.reconcile.scans.allowance import Allowance
-from rackspan.reconcile.scans.setup import DEFAULT_APPLICATION, ScanSetup
-from rackspan.reconcile.seniority import SERVED
+from rackspan.reconcile.runtime.lease import LEASE_SECONDS, Timing
+from rackspan.reconcile.runtime.namespace_quota import SERVED
+from rackspan.reconcile.scans.config import DEFAULT_APPLICATION, ScanSetup
+from rackspan.reconcile.scans.limits import Allowance
+from rackspan.reconcile.topics.audit import LOGGER as AUDIT
 from rackspan.settings import LeaseSetup, Settings
 
 EPILOG = (

@@ -7,7 +7,7 @@ from rackspan.core.planning import Plan, State
 
 if TYPE_CHECKING:
     from rackspan.api.meta import ObjectKey
-    from rackspan.reconcile.standing import TopologyPlan
+    from rackspan.reconcile.dry_run import TopologyPlan
 
 
 def document(plan: Plan) -> dict[str, Any]:

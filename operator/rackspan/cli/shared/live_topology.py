@@ -19,8 +19,8 @@ from rackspan.core.topology import RackTree
 
 if TYPE_CHECKING:
     from rackspan.kube.picture import Picture
+    from rackspan.reconcile.dry_run import Standing, TopologyPlan
     from rackspan.reconcile.ports import KafkaAdmin
-    from rackspan.reconcile.standing import Standing, TopologyPlan
 
 
 _SAID = (
@@ -68,8 +68,8 @@ class LiveTopology:
         from rackspan.kafka.admin import ConfluentConnector  # noqa: PLC0415
         from rackspan.kube.picture import read_picture  # noqa: PLC0415
         from rackspan.placers import load_placers  # noqa: PLC0415
+        from rackspan.reconcile.dry_run import standing  # noqa: PLC0415
         from rackspan.reconcile.failures import FailureError  # noqa: PLC0415
-        from rackspan.reconcile.standing import standing  # noqa: PLC0415
 
         key = topology_key(text)
 
@@ -105,15 +105,15 @@ class LiveTopology:
     @property
     def truth(self) -> Truth:
         """The same, for judging; whoever has no rack is told there."""
-        from rackspan.reconcile.expecting import truth_of_topology  # noqa: PLC0415
-        from rackspan.reconcile.standing import as_it_stands  # noqa: PLC0415
+        from rackspan.reconcile.dry_run import as_it_stands  # noqa: PLC0415
+        from rackspan.reconcile.expectations import truth_of_topology  # noqa: PLC0415
 
         return truth_of_topology(as_it_stands(self.picture.seen.topology, self.stands))
 
     @property
     def expectations(self) -> Expectations:
         """What the KafkaTopics ask for."""
-        from rackspan.reconcile.expecting import expectations_of  # noqa: PLC0415
+        from rackspan.reconcile.expectations import expectations_of  # noqa: PLC0415
 
         return expectations_of(self.picture.seen.topology, self.picture.seen.topics)
 
@@ -139,7 +139,7 @@ class LiveTopology:
 
     def plan(self) -> "TopologyPlan":
         """Make the operator's plan. Raises CommandError."""
-        from rackspan.reconcile.standing import plan_of  # noqa: PLC0415
+        from rackspan.reconcile.dry_run import plan_of  # noqa: PLC0415
 
         try:
             with step("planning"):

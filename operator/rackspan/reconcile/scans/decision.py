@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from rackspan.api.racktopology import LastScan, RackTopology, ScansStatus
-    from rackspan.reconcile.scans.runs import Run
+    from rackspan.reconcile.scans.job_status import Run
 
 DEBOUNCE: Final = timedelta(seconds=60)
 """How long a topology has to stay as it is before its change starts a scan."""

@@ -8,7 +8,7 @@ from tests.crds.manifests import TOPOLOGY, changed
 from rackspan.api.labels import SCAN_NOW
 from rackspan.api.meta import ObjectKey
 from rackspan.api.racktopology import RackTopology, ScanTrigger
-from rackspan.reconcile.scans.runs import Run, RunKind
+from rackspan.reconcile.scans.job_status import Run, RunKind
 
 UID = "11111111-2222-3333-4444-555555555555"
 

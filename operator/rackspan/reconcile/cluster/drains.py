@@ -1,0 +1,191 @@
+"""What is left on brokers and racks that are to be emptied, and what that waits for. Pure.
+
+A drain is done when Kafka shows no replica there, of whichever topic, and never for want of knowledge: a broker that
+nobody knows, a rack that no broker stands in and a broker that may stand anywhere leave it open.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rackspan.api.conditions import COMPLIANT, READY, ConditionStatus, find_condition
+from rackspan.api.racktopology import (
+    INTERNAL_PREFIX,
+    MAX_DRAIN_SAMPLES,
+    MAX_DRAINS,
+    DrainBlock,
+    DrainReplicas,
+    DrainStatus,
+)
+from rackspan.api.reasons import Reason
+from rackspan.core.topology import RackPath, domain_name, parse_rack
+from rackspan.core.words import plural
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from rackspan.api.kafkatopic import KafkaTopic
+    from rackspan.reconcile.cluster.racks import BrokerRow
+    from rackspan.reconcile.cluster.state import Scene
+    from rackspan.reconcile.ports import HeldSeen
+
+_OTHERS_TOPIC = frozenset(
+    {
+        Reason.TOPIC_CONFLICT,
+        Reason.NAMESPACE_NOT_ALLOWED,
+        Reason.TOPIC_NAME_NOT_ALLOWED,
+        Reason.INTERNAL_TOPIC,
+        Reason.ADOPTION_NOT_ALLOWED,
+        Reason.TOPIC_VANISHED,
+        Reason.TOPIC_ID_MISMATCH,
+        Reason.CLUSTER_ID_MISMATCH,
+    }
+)
+"""Reasons of objects that do not speak for the topic of that name in Kafka."""
+_MAX_NAMED = 10
+_WORDS = {
+    Reason.PLAN_PENDING: "wait for moves that are planned",
+    Reason.INFEASIBLE: "cannot be placed without it",
+    Reason.MISSING_RACKS: "cannot be planned for while racks are not known",
+    Reason.EXPLICIT_ASSIGNMENT: "are assigned there explicitly",
+    Reason.NOT_MANAGED: "are of topics without a KafkaTopic",
+    Reason.INTERNAL_TOPIC: "are of Kafka's own topics",
+    Reason.WAITING: "are looked at soon",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """What is to be emptied: brokers by id, and why they cannot be told or may not be all."""
+
+    name: str
+    brokers: frozenset[int]
+    absent: tuple[Reason, str] | None = None
+    open_question: str | None = None
+
+
+def drains_of(scene: Scene, held: HeldSeen | None, topics: Iterable[KafkaTopic]) -> tuple[DrainStatus, ...]:
+    """How far each drain of the topology is, what is not done first; `held` is what Kafka says of drained brokers."""
+    targets = [*_brokers(scene, held), *_racks(scene)]
+    if not targets:
+        return ()
+    managed = {topic.topic_name: topic for topic in topics if _speaks_for_its_topic(topic)}
+    found = [_state(target, scene, held, managed) for target in targets]
+    return tuple(sorted(found, key=lambda drain: drain.drained is True))
+
+
+def told(drains: Sequence[DrainStatus]) -> tuple[ConditionStatus, Reason, str]:
+    """All drains in one condition: False is certain, True is what Kafka says of every one."""
+    for drain in drains:
+        if drain.reason in (Reason.UNKNOWN_BROKER, Reason.UNKNOWN_RACK):
+            return ConditionStatus.FALSE, Reason(drain.reason), drain.message
+    for drain in drains:
+        if drain.drained is False:
+            return ConditionStatus.FALSE, Reason.DRAINING, f"{summary(drains)}; {drain.target}: {drain.message}"
+    for drain in drains:
+        if drain.drained is None:
+            return ConditionStatus.UNKNOWN, Reason(drain.reason), f"{drain.target}: {drain.message}"
+    return ConditionStatus.TRUE, Reason.DRAINED, f"{summary(drains)}: Kafka shows no replica there"
+
+
+def summary(drains: Sequence[DrainStatus]) -> str:
+    """`1 of 2 drained, 12 replicas left`."""
+    done = sum(drain.drained is True for drain in drains)
+    left = sum(drain.replicas.total for drain in drains if drain.replicas)
+    return f"{done} of {len(drains)} drained" + (f", {plural(left, 'replica')} left" if left else "")
+
+
+def kept(drains: Sequence[DrainStatus]) -> tuple[DrainStatus, ...]:
+    """As many as fit into a status."""
+    return tuple(drains[:MAX_DRAINS])
+
+
+def _brokers(scene: Scene, held: HeldSeen | None) -> Iterable[_Target]:
+    known = {row.id for row in scene.racks.rows} | set(scene.load.holders)
+    for broker in scene.spec.drain_brokers:
+        is_known = broker in known or (held is not None and bool(held.replicas.get(broker)))
+        message = (
+            f"no broker {broker} is known: Kafka lists none, no pod stands for it and no replica is on it; correct "
+            "spec.drainBrokers, or take it off that list if it has been decommissioned"
+        )
+        unknown = Reason.UNKNOWN_BROKER, message
+        yield _Target(str(broker), frozenset({broker}), None if is_known else unknown)
+
+
+def _racks(scene: Scene) -> Iterable[_Target]:
+    nowhere = sorted(
+        {row.id for row in scene.racks.missing} | (set(scene.load.holders) - {r.id for r in scene.racks.rows})
+    )
+    maybe = f"no rack is known of brokers {', '.join(map(str, nowhere[:_MAX_NAMED]))}, which may stand here"
+    for path in dict.fromkeys(map(parse_rack, scene.spec.drain_racks)):
+        brokers = frozenset(row.id for row in scene.racks.rows if _stands_in(row, path))
+        name = domain_name(path)
+        message = f"no broker stands in {name}: correct spec.drainRacks, or take it off that list if all have gone"
+        unknown = Reason.UNKNOWN_RACK, f"{message}; {maybe}" if nowhere else message
+        yield _Target(name, brokers, None if brokers else unknown, maybe if nowhere else None)
+
+
+def _stands_in(row: BrokerRow, path: RackPath) -> bool:
+    return row.rack is not None and row.rack[: len(path)] == path
+
+
+def _state(target: _Target, scene: Scene, held: HeldSeen | None, managed: Mapping[str, KafkaTopic]) -> DrainStatus:
+    if target.absent is not None:
+        reason, message = target.absent
+        return DrainStatus(target.name, reason, message, drained=False)
+    count = len(target.brokers)
+    if held is None or not target.brokers <= held.replicas.keys():
+        return DrainStatus(target.name, Reason.WAITING, "Kafka has not been asked yet what is there", count)
+    replicas: Counter[str] = Counter()
+    for broker in target.brokers:
+        replicas.update(held.replicas[broker])
+    left, blocks = _left(replicas, target.brokers, scene, managed)
+    if left.total:
+        why = ", ".join(f"{block.replicas} {_WORDS[Reason(block.reason)]}" for block in blocks)
+        drained, reason, message = False, Reason.DRAINING, f"{plural(left.total, 'replica')} left: {why}"
+    elif target.open_question is not None:
+        drained, reason, message = None, Reason.MISSING_RACKS, target.open_question
+    else:
+        drained, reason, message = True, Reason.DRAINED, "Kafka shows no replica there"
+    return DrainStatus(target.name, reason, message, count, drained, left, blocks, held.at)
+
+
+def _left(
+    replicas: Mapping[str, int], brokers: Collection[int], scene: Scene, managed: Mapping[str, KafkaTopic]
+) -> tuple[DrainReplicas, tuple[DrainBlock, ...]]:
+    by_reason: defaultdict[Reason, dict[str, int]] = defaultdict(dict)
+    for name, count in replicas.items():
+        by_reason[_why(name, brokers, scene, managed)][name] = count
+    sums = {reason: sum(topics.values()) for reason, topics in by_reason.items()}
+    total = sum(sums.values())
+    explicit, unmanaged, internal = (
+        sums.get(reason, 0) for reason in (Reason.EXPLICIT_ASSIGNMENT, Reason.NOT_MANAGED, Reason.INTERNAL_TOPIC)
+    )
+    blocks = tuple(
+        DrainBlock(reason, len(topics), sums[reason], tuple(sorted(topics)[:MAX_DRAIN_SAMPLES]))
+        for reason, topics in sorted(by_reason.items(), key=lambda item: (-sums[item[0]], item[0]))
+    )
+    return DrainReplicas(total, total - explicit - unmanaged - internal, explicit, unmanaged, internal), blocks
+
+
+def _why(name: str, brokers: Collection[int], scene: Scene, managed: Mapping[str, KafkaTopic]) -> Reason:
+    """What a topic's replicas on these brokers wait for."""
+    topic = managed.get(name)
+    if topic is None:
+        return Reason.INTERNAL_TOPIC if name.startswith(INTERNAL_PREFIX) else Reason.NOT_MANAGED
+    if any(broker in brokers for row in topic.spec.placement.assignment for broker in row):
+        return Reason.EXPLICIT_ASSIGNMENT
+    if topic.status.plan is not None:
+        return Reason.PLAN_PENDING
+    if scene.racks.missing and not scene.racks.ignore_missing:
+        return Reason.MISSING_RACKS
+    compliant = find_condition(topic.status.conditions, COMPLIANT)
+    judged = compliant is not None and compliant.status == ConditionStatus.FALSE
+    return Reason.INFEASIBLE if judged else Reason.WAITING
+
+
+def _speaks_for_its_topic(topic: KafkaTopic) -> bool:
+    ready = find_condition(topic.status.conditions, READY)
+    return topic.status.topic_id is not None and (ready is None or ready.reason not in _OTHERS_TOPIC)

@@ -1,0 +1,80 @@
+"""The gauges of one topology. What is counted is what is known now: of the rest its number is told, and no state."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from rackspan import metrics
+from rackspan.api.conditions import COMPLIANT, DRAINED, READY, STALLED, ConditionStatus, find_condition, is_true
+from rackspan.reconcile.cluster.state import Scene
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from prometheus_client import Gauge
+
+    from rackspan.api.kafkatopic import KafkaTopic
+    from rackspan.api.racktopology import RackTopologyStatus
+    from rackspan.reconcile.cluster.status import Situation
+    from rackspan.reconcile.failures import Failure
+
+BROKER_STATES = ("online", "offline", "unknown")
+TOPIC_STATES = ("ready", "stalled", "pending", "unknown")
+
+
+def measure_look(topology: str, scene: Scene | Failure) -> None:
+    """Set what one look at a topology's Kafka cluster tells, whatever becomes of its status."""
+    metrics.CONNECTED.labels(topology).set(isinstance(scene, Scene))
+    if isinstance(scene, Scene):
+        metrics.LAST_PASS.labels(topology).set_to_current_time()
+
+
+def measure(topology: str, situation: Situation, *, ready: bool) -> None:
+    """Set the gauges of one topology; `ready` is its condition."""
+    scene = situation.scene
+    metrics.READY.labels(topology).set(ready)
+    metrics.DELETIONS_HELD.labels(topology).set(len(situation.waiting))
+    known = isinstance(scene, Scene)
+    rows = situation.racks.rows if situation.racks else ()
+    brokers = {"online": len(situation.online), "offline": len(situation.offline)} if known else {"unknown": len(rows)}
+    topics = Counter(topic_state(topic) if known else "unknown" for topic in situation.topics)
+    _set(metrics.BROKERS, topology, BROKER_STATES, brokers)
+    _set(metrics.TOPICS, topology, TOPIC_STATES, topics)
+    if not known:
+        metrics.forget_facts(topology)
+        return
+    metrics.DRIFTED_BROKERS.labels(topology).set(sum(row.drift for row in rows))
+    metrics.RACKLESS_BROKERS.labels(topology).set(sum(row.rack is None for row in rows))
+    metrics.NON_COMPLIANT_TOPICS.labels(topology).set(situation.counts.non_compliant)
+    moves = (topic.status.compliance.moves for topic in situation.topics if topic.status.compliance)
+    metrics.MOVES_NEEDED.labels(topology).set(sum(number or 0 for number in moves))
+
+
+def measure_drains(topology: str, status: RackTopologyStatus) -> None:
+    """Set the gauge of what is left to drain; there is none where that is not known."""
+    metrics.DRAIN_REPLICAS_LEFT.remove_by_labels({"topology": topology})
+    condition = find_condition(status.conditions, DRAINED)
+    if condition is None or condition.status == ConditionStatus.UNKNOWN:
+        return
+    for drain in status.drains:
+        if drain.replicas is not None:
+            metrics.DRAIN_REPLICAS_LEFT.labels(topology, drain.target).set(drain.replicas.total)
+
+
+def topic_state(topic: KafkaTopic) -> str:
+    """Ready; stalled, which needs a person; pending, which is neither; or unknown, where nothing was found out yet."""
+    conditions = topic.status.conditions
+    ready, compliant = find_condition(conditions, READY), find_condition(conditions, COMPLIANT)
+    if is_true(conditions, STALLED):
+        return "stalled"
+    if ready is None:
+        return "unknown"
+    if ready.status == ConditionStatus.TRUE:
+        return "ready"
+    return "unknown" if compliant is not None and compliant.status == ConditionStatus.UNKNOWN else "pending"
+
+
+def _set(gauge: Gauge, topology: str, states: tuple[str, ...], counts: Mapping[str, int]) -> None:
+    for state in states:
+        gauge.labels(topology, state).set(counts.get(state, 0))

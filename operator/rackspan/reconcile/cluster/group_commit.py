@@ -1,0 +1,199 @@
+"""Group commit: one call of a kind under way per cluster, and what comes meanwhile goes together into the next one.
+
+Each call costs brokers more than the topics in it. So batches grow by themselves with Kafka's latency, and where
+nothing is under way nobody waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from rackspan.metrics import BATCH_TOPICS
+from rackspan.reconcile.failures import FailureError, Remedy
+from rackspan.reconcile.runtime.batching import MAX_RECORDS, config_records, partition_records, topic_records
+from rackspan.reconcile.runtime.liveness import progress
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+
+    from rackspan.reconcile.failures import Failure
+    from rackspan.reconcile.ports import (
+        ClusterSeen,
+        ConfigChange,
+        HeldSeen,
+        KafkaAdmin,
+        LoadSeen,
+        NewPartitions,
+        NewTopic,
+        Outcomes,
+        TopicConfigSeen,
+        TopicSeen,
+    )
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_MAX_NAMES = 1_000
+"""Topics that are read by one call."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Request(Generic[T, R]):
+    items: Mapping[str, T]
+    cost: int
+    answer: asyncio.Future[Mapping[str, R]]
+
+
+class Group(Generic[T, R]):
+    """Calls of one kind for items by topic name, whose answers are by name as well.
+
+    Several requests make one call up to `limit` of what `cost` counts; a name is in a call once. A request that is made
+    after a change has been answered is never part of a call that was under way before.
+    """
+
+    def __init__(
+        self, call: Callable[[Sequence[T]], Awaitable[Mapping[str, R]]], cost: Callable[[T], int], limit: int
+    ) -> None:
+        self._call = call
+        self._cost = cost
+        self._limit = limit
+        self._waiting: list[_Request[T, R]] = []
+        self._runner: asyncio.Task[None] | None = None
+
+    async def ask(self, items: Mapping[str, T]) -> Mapping[str, R]:
+        """What is answered for these. Raises FailureError where the call failed for all of its topics."""
+        if not items:
+            return {}
+        answer: asyncio.Future[Mapping[str, R]] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Request(items, sum(map(self._cost, items.values())), answer))
+        if self._runner is None:
+            self._runner = asyncio.create_task(self._run())
+        try:
+            return await answer
+        finally:
+            progress()
+
+    async def _run(self) -> None:
+        try:
+            while self._waiting:
+                await self._answer(self._next())
+        finally:
+            self._runner = None
+
+    def _next(self) -> Sequence[_Request[T, R]]:
+        """The requests of one call, in the order they were made. Nobody waits for one that was given up."""
+        waiting = [request for request in self._waiting if not request.answer.done()]
+        chosen: list[_Request[T, R]] = []
+        names: set[str] = set()
+        total = 0
+        for request in waiting:
+            if chosen and (total + request.cost > self._limit or not names.isdisjoint(request.items)):
+                break
+            chosen.append(request)
+            names.update(request.items)
+            total += request.cost
+        self._waiting = waiting[len(chosen) :]
+        return chosen
+
+    async def _answer(self, requests: Sequence[_Request[T, R]]) -> None:
+        try:
+            found = await self._call([item for request in requests for item in request.items.values()])
+        except FailureError as error:
+            if len(requests) > 1 and error.failure.remedy is not Remedy.RETRY:
+                for request in requests:  # one of them may be what is wrong with it
+                    await self._answer([request])
+            else:
+                _fail(requests, error)
+        except Exception as error:
+            _fail(requests, error)
+        else:
+            for request in requests:
+                if not request.answer.done():
+                    request.answer.set_result({name: found[name] for name in request.items if name in found})
+
+
+def _fail(requests: Sequence[_Request[T, R]], error: Exception) -> None:
+    for request in requests:
+        if not request.answer.done():
+            request.answer.set_exception(error)
+
+
+class GroupedAdmin:
+    """One cluster's Admin API, whose calls about topics go in groups; implements `KafkaAdmin`.
+
+    Deletions do not: their callers have compared the topics' ids just before.
+    """
+
+    def __init__(self, admin: KafkaAdmin) -> None:
+        self._admin = admin
+        self._topics: Group[str, TopicSeen | Failure | None] = Group(admin.topics, _one, _MAX_NAMES)
+        self._configs: Group[str, TopicConfigSeen] = Group(admin.configs, _one, _MAX_NAMES)
+        self._creations: Group[NewTopic, Failure | None] = Group(
+            _counted("create_topics", admin.create_topics), topic_records, MAX_RECORDS
+        )
+        self._growths: Group[NewPartitions, Failure | None] = Group(
+            _counted("create_partitions", admin.create_partitions), partition_records, MAX_RECORDS
+        )
+        self._changes: Group[ConfigChange, Failure | None] = Group(
+            _counted("alter_configs", admin.alter_configs), config_records, MAX_RECORDS
+        )
+
+    async def topics(self, names: Collection[str]) -> Mapping[str, TopicSeen | Failure | None]:
+        """Each named topic, as it is after this was asked."""
+        return await self._topics.ask({name: name for name in names})
+
+    async def configs(self, names: Collection[str]) -> Mapping[str, TopicConfigSeen]:
+        """Each topic's configuration, as it is after this was asked."""
+        return await self._configs.ask({name: name for name in names})
+
+    async def create_topics(self, topics: Sequence[NewTopic]) -> Outcomes:
+        """Create topics, each of another name."""
+        return await self._creations.ask({topic.name: topic for topic in topics})
+
+    async def create_partitions(self, topics: Sequence[NewPartitions]) -> Outcomes:
+        """Add partitions, to each topic once."""
+        return await self._growths.ask({topic.name: topic for topic in topics})
+
+    async def alter_configs(self, changes: Sequence[ConfigChange]) -> Outcomes:
+        """Set keys, on each topic once."""
+        return await self._changes.ask({change.name: change for change in changes})
+
+    async def delete_topics(self, ids: Mapping[str, str]) -> Outcomes:
+        """Delete topics, at once."""
+        return await self._admin.delete_topics(ids)
+
+    async def cluster(self) -> ClusterSeen:
+        """The cluster id and the brokers that are alive."""
+        return await self._admin.cluster()
+
+    async def load(self) -> LoadSeen:
+        """Replicas and preferred leaders per broker over every topic."""
+        return await self._admin.load()
+
+    async def held(self, brokers: Collection[int]) -> HeldSeen:
+        """What some brokers hold."""
+        return await self._admin.held(brokers)
+
+    async def default_min_insync(self, brokers: Sequence[int]) -> int | None:
+        """The brokers' min.insync.replicas."""
+        return await self._admin.default_min_insync(brokers)
+
+    async def close(self) -> None:
+        """Let go of the client; calls under way, and those that wait, end with a failure."""
+        await self._admin.close()
+
+
+def _counted(operation: str, call: Callable[[Sequence[T]], Awaitable[R]]) -> Callable[[Sequence[T]], Awaitable[R]]:
+    """The same call, with the number of its topics measured."""
+
+    async def called(items: Sequence[T]) -> R:
+        BATCH_TOPICS.labels(operation).observe(len(items))
+        return await call(items)
+
+    return called
+
+
+def _one(_: str) -> int:
+    return 1

@@ -1,0 +1,334 @@
+"""From the scene to a RackTopology's status. Pure: the clock is an argument."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from rackspan.api.conditions import (
+    BROKERS_ONLINE,
+    COMPLIANT,
+    CONNECTED,
+    DELETIONS_HELD,
+    DRAINED,
+    PAUSED,
+    RACKS_IN_SYNC,
+    READY,
+    RECONCILING,
+    STALLED,
+    Condition,
+    ConditionStatus,
+    find_condition,
+    is_true,
+    remove_condition,
+    set_condition,
+)
+from rackspan.api.plans import MAX_PLAN_SAMPLES, PlannedTopic, TopologyPlanStatus, topology_hash
+from rackspan.api.racktopology import BrokerCount, BrokerStatus, LevelCount, RackSource, TopicCounts, domain_summary
+from rackspan.api.reasons import Reason
+from rackspan.core.topology import format_rack
+from rackspan.core.words import plural
+from rackspan.reconcile.cluster import drains
+from rackspan.reconcile.cluster.broker_events import named
+from rackspan.reconcile.cluster.state import Scene
+from rackspan.reconcile.failures import Failure, Remedy
+from rackspan.reconcile.topics.deletion import how_to_confirm
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from rackspan.api.kafkatopic import KafkaTopic
+    from rackspan.api.meta import ObjectKey
+    from rackspan.api.racktopology import DeletionsStatus, RackTopology, RackTopologyStatus
+    from rackspan.reconcile.cluster.racks import BrokerRow, RackView
+    from rackspan.reconcile.ports import HeldSeen
+
+_NO_PAUSE = (
+    "the annotation rackspan.dev/paused pauses nothing here: put it on KafkaTopics, or scale the operator to zero to "
+    "stop everything"
+)
+_TRUE, _FALSE, _UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
+_NOT_LOOKED_AT = Failure(Reason.WAITING, "the spec has changed, and Kafka has not been asked since", Remedy.RETRY)
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What there is to tell: the scene or why there is none, the last known racks, and the topics' own statuses."""
+
+    scene: Scene | Failure
+    racks: RackView | None
+    topics: Sequence[KafkaTopic]
+    held: HeldSeen | None = None
+    """What Kafka says of the brokers that are to be drained."""
+    deletions: DeletionsStatus | None = None
+    waiting: Sequence[ObjectKey] = ()
+    """KafkaTopics whose deletion waits for a person."""
+    going: Failure | None = None
+    """Why the RackTopology is still there although somebody deleted it."""
+
+    @property
+    def counts(self) -> TopicCounts:
+        """The topics by state."""
+        return TopicCounts(
+            total=len(self.topics),
+            ready=sum(is_true(topic.status.conditions, READY) for topic in self.topics),
+            non_compliant=sum(_is_false(topic.status.conditions, COMPLIANT) for topic in self.topics),
+            stalled=sum(is_true(topic.status.conditions, STALLED) for topic in self.topics),
+        )
+
+    @property
+    def offline(self) -> tuple[int, ...]:
+        """Brokers that are away: known by a pod, from before, or only by the replicas that lie on them."""
+        rows = self.racks.rows if self.racks else ()
+        away = {row.id for row in rows if not row.online}
+        if isinstance(self.scene, Scene):
+            away |= set(self.scene.load.holders) - {row.id for row in rows}
+        return tuple(sorted(away))
+
+    @property
+    def online(self) -> tuple[int, ...]:
+        """Brokers that were there when Kafka was last asked."""
+        return tuple(row.id for row in self.racks.rows if row.online) if self.racks else ()
+
+    @property
+    def plan(self) -> TopologyPlanStatus | None:
+        """The topics' plans in sums; None where no topic has one."""
+        planned = sorted(
+            ((str(topic.key), plan) for topic in self.topics if (plan := topic.status.plan) is not None),
+            key=lambda pair: (-pair[1].moves, pair[0]),
+        )
+        if not planned:
+            return None
+        plans = [plan for _, plan in planned]
+        sizes = [plan.bytes for plan in plans if plan.bytes is not None]
+        return TopologyPlanStatus(
+            hash=topology_hash({key: plan.hash for key, plan in planned}),
+            topics=len(plans),
+            moves=sum(plan.moves for plan in plans),
+            lower_bound=sum(plan.lower_bound for plan in plans),
+            reorders=sum(plan.reorders for plan in plans),
+            partitions=sum(plan.partitions for plan in plans),
+            bytes=sum(sizes) if sizes else None,
+            samples=tuple(PlannedTopic(key, plan.hash, plan.moves) for key, plan in planned[:MAX_PLAN_SAMPLES]),
+        )
+
+
+def topology_status(topology: RackTopology, situation: Situation, now: datetime) -> RackTopologyStatus:
+    """The next status. While Kafka is away the last good facts stay and the conditions tell why."""
+    status, scene, racks = topology.status, situation.scene, situation.racks
+    if isinstance(scene, Scene):
+        status = replace(status, cluster_id=scene.cluster_id)
+    if racks is not None:
+        domains = tuple(LevelCount(level, count) for level, count in racks.domain_counts())
+        status = replace(
+            status,
+            broker_count=len(racks.rows),
+            brokers=tuple(broker_status(row) for row in racks.rows),
+            domains=domains,
+            domain_summary=domain_summary(domains),
+            drift=BrokerCount.of(tuple(row.id for row in racks.drifted)),
+            missing_racks=BrokerCount.of(tuple(row.id for row in racks.missing)),
+            offline=BrokerCount.of(situation.offline),
+        )
+    conditions = _Conditions(topology, status.conditions, now)
+    problem = _problem(topology, scene, racks) or situation.going
+    conditions.set(CONNECTED, *_connected(scene))
+    if racks is not None:
+        conditions.set(RACKS_IN_SYNC, *_in_sync(racks))
+    conditions.set(BROKERS_ONLINE, *_online(situation))
+    if topology.meta.is_paused:
+        conditions.set(PAUSED, _FALSE, Reason.INVALID_ANNOTATION, _NO_PAUSE)
+    else:
+        conditions.all = remove_condition(conditions.all, PAUSED)
+    if problem is None:
+        why = Reason.BROKER_OFFLINE if situation.offline else Reason.IN_SYNC
+        message = f"{_there(situation)}, {status.domain_summary}{_passed_over(racks)}"
+        conditions.set(READY, _TRUE, why, message)
+    else:
+        conditions.set(READY, _FALSE, problem.reason, problem.message)
+    conditions.abnormal(problem)
+    status = _with_drains(topology, status, situation, conditions)
+    conditions.present(
+        DELETIONS_HELD, Reason.DELETION_HELD, how_to_confirm(topology, situation.waiting) if situation.waiting else None
+    )
+    return replace(
+        status,
+        observed_generation=topology.meta.generation,
+        topics=situation.counts,
+        plan=situation.plan,
+        deletions=situation.deletions,
+        conditions=conditions.all,
+    )
+
+
+def _with_drains(
+    topology: RackTopology, status: RackTopologyStatus, situation: Situation, conditions: _Conditions
+) -> RackTopologyStatus:
+    """While Kafka is away the last counts stay, with their time, and it is not known whether anything is drained."""
+    if not topology.spec.drain_brokers and not topology.spec.drain_racks:
+        conditions.remove(DRAINED)
+        return replace(status, drains=(), drain_summary=None)
+    scene = situation.scene
+    if isinstance(scene, Failure) or scene.spec != topology.spec:
+        why = scene if isinstance(scene, Failure) else _NOT_LOOKED_AT
+        conditions.set(DRAINED, _UNKNOWN, why.reason, why.message)
+        return replace(status, drain_summary="unknown")
+    found = drains.drains_of(scene, situation.held, situation.topics)
+    conditions.set(DRAINED, *drains.told(found))
+    return replace(status, drains=drains.kept(found), drain_summary=drains.summary(found))
+
+
+class _Conditions:
+    """The conditions of one topology while they are set one by one."""
+
+    def __init__(self, topology: RackTopology, existing: tuple[Condition, ...], now: datetime) -> None:
+        self.all = existing
+        self._generation = topology.meta.generation
+        self._now = now
+
+    def set(self, kind: str, status: ConditionStatus, reason: Reason, message: str) -> None:
+        self.all = set_condition(self.all, kind, status, reason, message, generation=self._generation, now=self._now)
+
+    def remove(self, kind: str) -> None:
+        self.all = remove_condition(self.all, kind)
+
+    def present(self, kind: str, reason: Reason, message: str | None) -> None:
+        """True with a message, and absent without one."""
+        if message is None:
+            self.all = remove_condition(self.all, kind)
+        else:
+            self.set(kind, _TRUE, reason, message)
+
+    def abnormal(self, problem: Failure | None) -> None:
+        retrying = problem is not None and problem.remedy is Remedy.RETRY
+        for kind, on in ((RECONCILING, retrying), (STALLED, problem is not None and not retrying)):
+            if on and problem is not None:
+                self.set(kind, _TRUE, problem.reason, problem.message)
+            else:
+                self.remove(kind)
+
+
+def _problem(topology: RackTopology, scene: Scene | Failure, racks: RackView | None) -> Failure | None:
+    if isinstance(scene, Failure):
+        return scene
+    if racks is None or not racks.rows:
+        return Failure(Reason.NO_BROKERS, "Kafka and the pods know of no broker", Remedy.RETRY)
+    if racks.duplicates:
+        row = racks.duplicates[0]
+        return Failure(
+            Reason.DUPLICATE_BROKER_ID,
+            f"pods {', '.join(row.pods)} all claim broker id {row.id}; its rack is not known before one is left",
+            Remedy.SPEC,
+        )
+    refused = next((row.problem for row in racks.missing if _is_not_shared(row)), None)
+    if refused is not None:
+        return refused
+    if racks.missing and not racks.ignore_missing:
+        row = next((row for row in racks.missing if _is_invalid(row)), racks.missing[0])
+        why = row.problem.message if row.problem else "its rack is not known"
+        ids = ", ".join(str(row.id) for row in racks.missing[:10])
+        return Failure(
+            Reason.INVALID_RACK if _is_invalid(row) else Reason.MISSING_RACKS,
+            f"{len(racks.missing)} of {len(racks.rows)} brokers have no rack ({ids}); broker {row.id}: {why}; "
+            "mend that, or set missingRackPolicy: Ignore to place as if no broker had a rack",
+            Remedy.SPEC,
+        )
+    return _empty_level(topology, racks)
+
+
+def _empty_level(topology: RackTopology, racks: RackView) -> Failure | None:
+    """Paths may end early, but a level that all of them end above is a mistake: in its label, most likely."""
+    if not racks.places:
+        return None
+    empty = [level for level, (_, count) in zip(topology.spec.levels, racks.domain_counts(), strict=True) if not count]
+    if not empty:
+        return None
+    level = empty[0]
+    by_label = topology.spec.rack_source == RackSource.NODES
+    why = f"no node under one has the label {level.node_label}" if by_label else "each broker.rack ends above it"
+    return Failure(
+        Reason.EMPTY_LEVEL,
+        f"no broker has a {level.name}: {why}; mend spec.levels or the labels, or remove the level",
+        Remedy.SPEC,
+    )
+
+
+def _is_not_shared(row: BrokerRow) -> bool:
+    return row.problem is not None and row.problem.reason == Reason.BROKER_PODS_NOT_SHARED
+
+
+def _is_invalid(row: BrokerRow) -> bool:
+    return row.problem is not None and row.problem.reason == Reason.INVALID_RACK
+
+
+def _connected(scene: Scene | Failure) -> tuple[ConditionStatus, Reason, str]:
+    if isinstance(scene, Scene):
+        return _TRUE, Reason.CONNECTED, f"Kafka cluster {scene.cluster_id}"
+    return _FALSE, scene.reason, scene.message
+
+
+def _there(situation: Situation) -> str:
+    """How many brokers there are, and which of them are away."""
+    online, offline = situation.online, situation.offline
+    if not offline:
+        return plural(len(online), "broker")
+    return f"{len(online)} of {plural(len(online) + len(offline), 'broker')} online ({named(offline)} offline)"
+
+
+def _online(situation: Situation) -> tuple[ConditionStatus, Reason, str]:
+    """A detail, which no summary takes for a failure: brokers come back, and a rolling restart is no fault."""
+    scene, offline = situation.scene, situation.offline
+    if not isinstance(scene, Scene):
+        return _UNKNOWN, scene.reason, "Kafka cannot be asked which brokers are online"
+    if offline:
+        return (
+            _FALSE,
+            Reason.BROKER_OFFLINE,
+            f"{_there(situation)}; what lies there stays there, and new topics go elsewhere",
+        )
+    return _TRUE, Reason.BROKERS_ONLINE, "every broker that is known is online"
+
+
+def _in_sync(racks: RackView) -> tuple[ConditionStatus, Reason, str]:
+    drifted = racks.drifted
+    if not drifted:
+        message = f"every broker reports the rack that its node has{_passed_over(racks)}"
+        return _TRUE, Reason.RACKS_IN_SYNC, message
+    row = drifted[0]
+    here = format_rack(row.rack) if row.rack else "nowhere"
+    message = (
+        f"{len(drifted)} of {len(racks.rows)} brokers report another rack than their nodes have: "
+        f"broker {row.id} reports {row.reported_rack or 'none'} and runs in {here}; "
+        f"broker.rack changes only when a broker is restarted{_passed_over(racks)}"
+    )
+    return _FALSE, Reason.RACK_DRIFT, message
+
+
+def _passed_over(racks: RackView | None) -> str:
+    """Which pods count for nothing, as the end of a sentence; nothing where all count."""
+    if racks is None or not racks.passed_over:
+        return ""
+    first, *others = racks.passed_over
+    who = f"{first} and {plural(len(others), 'other')} are" if others else f"{first} is"
+    return f"; pod {who} passed over, because no broker can have {'their numbers' if others else 'its number'}"
+
+
+def broker_status(row: BrokerRow) -> BrokerStatus:
+    """One broker as a status tells it."""
+    return BrokerStatus(
+        id=row.id,
+        host=row.host,
+        pod=", ".join(row.pods) or None,
+        node=row.node,
+        rack=format_rack(row.rack) if row.rack else None,
+        reported_rack=row.reported_rack,
+        online=row.online,
+        drift=row.drift,
+        draining=row.draining or None,
+    )
+
+
+def _is_false(conditions: tuple[Condition, ...], kind: str) -> bool:
+    condition = find_condition(conditions, kind)
+    return condition is not None and condition.status == _FALSE

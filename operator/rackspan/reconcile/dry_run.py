@@ -1,0 +1,137 @@
+"""How a topology stands, seen by somebody who has just come: the scene, the topics and the plan, as the operator's.
+
+The operator watches, and keeps a plan while what it was made from is the same. Here all is looked at once. Both come to
+the same unless other things lie on the brokers than when the operator made its plan.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from rackspan.api.conditions import READY, find_condition
+from rackspan.api.plans import topology_hash
+from rackspan.api.reasons import Reason
+from rackspan.core.planning import plan, plan_topics
+from rackspan.reconcile.cluster.racks import last_seen, rack_view
+from rackspan.reconcile.cluster.state import BrokerLoad, Scene
+from rackspan.reconcile.cluster.status import broker_status
+from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.ports import TopicSeen
+from rackspan.reconcile.topics.decision import foreign
+from rackspan.reconcile.topics.plan import request_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from rackspan.api.kafkatopic import KafkaTopic
+    from rackspan.api.meta import ObjectKey
+    from rackspan.api.racktopology import RackTopology
+    from rackspan.core.placement import Placer
+    from rackspan.core.planning import Plan, Request, TopicPlan
+    from rackspan.reconcile.cache import Inventory
+    from rackspan.reconcile.ports import KafkaAdmin
+
+_NOT_THEIRS = frozenset({Reason.TOPIC_CONFLICT, Reason.ADOPTION_NOT_ALLOWED})
+"""Reasons for which the operator leaves a topic to somebody else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A scene, and the topics that exist and are their objects'."""
+
+    scene: Scene
+    topics: tuple[tuple[KafkaTopic, TopicSeen], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyPlan:
+    """The plan of all topics of a topology, whose hash is the one in the RackTopology's status, and its parts.
+
+    `unplanned` are topics of which nothing can be said, such as one on a broker whose rack is not known.
+    """
+
+    whole: Plan
+    request: Request
+    parts: Mapping[ObjectKey, TopicPlan]
+    topics: Mapping[ObjectKey, KafkaTopic]
+    unplanned: tuple[ObjectKey, ...]
+
+    @property
+    def differing(self) -> Sequence[ObjectKey]:
+        """Topics of which the operator has another plan, or one where there is none here, or none."""
+        told = {key: topic.status.plan.hash if topic.status.plan else None for key, topic in self.topics.items()}
+        return [key for key, known in sorted(told.items()) if known != self.hash_of(key)]
+
+    def hash_of(self, key: ObjectKey) -> str | None:
+        """The hash of a topic's plan; None where it has none, or nothing is to be done."""
+        part = self.parts.get(key)
+        return None if part is None or part.empty else part.hash
+
+
+async def standing(
+    topology: RackTopology,
+    topics: Collection[KafkaTopic],
+    inventory: Inventory,
+    admin: KafkaAdmin,
+    placers: Mapping[str, Placer],
+) -> Standing:
+    """Look once. Raises FailureError: Kafka does not answer, or is another cluster than the topology's."""
+    cluster = await admin.cluster()
+    expected = topology.spec.kafka.cluster_id or topology.status.cluster_id
+    if expected and expected != cluster.cluster_id:
+        raise FailureError(
+            Failure(
+                Reason.CLUSTER_ID_MISMATCH,
+                f"cluster {cluster.cluster_id} answers, RackTopology {topology.key} is of {expected}",
+                Remedy.SPEC,
+            )
+        )
+    load = BrokerLoad(await admin.load())
+    away = last_seen({}, topology.status, load.holders)
+    racks = rack_view(
+        topology,
+        inventory.nodes,
+        inventory.pods.values(),
+        cluster.brokers,
+        away,
+        held=load.holders,
+        consent=inventory.namespaces.get(topology.broker_namespace, {}),
+    )
+    scene = Scene(topology.key, topology.spec, cluster.cluster_id, racks, load, placers)
+    by_name = {topic.topic_name: topic for topic in topics if _is_the_objects_own(topic)}
+    held = await admin.topics(by_name) if by_name else {}
+    found = [
+        (topic, seen)
+        for name, topic in sorted(by_name.items())
+        if isinstance(seen := held.get(name), TopicSeen) and foreign(topic, seen, scene) is None
+    ]
+    return Standing(scene, tuple(found))
+
+
+def plan_of(stands: Standing) -> TopologyPlan:
+    """Make the plan. Raises MissingRackError where some brokers have a rack and some have not."""
+    request, planned = request_of(stands.topics, stands.scene)
+    names = {topic.topic_name: topic.key for topic in planned}
+    parts = {names[name]: part for name, part in plan_topics(request).items()}
+    whole = plan(request)
+    hashes = {str(key): part.hash for key, part in parts.items() if not part.empty}
+    topics = {topic.key: topic for topic, _ in stands.topics}
+    return TopologyPlan(
+        replace(whole, hash=topology_hash(hashes)) if hashes else whole,
+        request,
+        parts,
+        topics,
+        tuple(sorted(topics.keys() - parts.keys())),
+    )
+
+
+def as_it_stands(topology: RackTopology, stands: Standing) -> RackTopology:
+    """The topology with the brokers as they are now in its status, for those who judge by that."""
+    rows = tuple(broker_status(row) for row in stands.scene.racks.rows)
+    return replace(topology, status=replace(topology.status, brokers=rows))
+
+
+def _is_the_objects_own(topic: KafkaTopic) -> bool:
+    ready = find_condition(topic.status.conditions, READY)
+    return not topic.meta.is_deleting and (ready is None or ready.reason not in _NOT_THEIRS)

@@ -1,0 +1,88 @@
+"""From KafkaTopics and a RackTopology to what a scan holds a cluster against. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rackspan.api.conditions import READY, find_condition
+from rackspan.api.racktopology import MissingRackPolicy
+from rackspan.api.reasons import Reason
+from rackspan.core.placement import Spread, Unsatisfiable
+from rackspan.core.scanning import BrokerTruth, Expectation, Expectations, Truth
+from rackspan.core.topology import format_rack, parse_rack
+from rackspan.reconcile.topics.ownership import Applicant, owner
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rackspan.api.kafkatopic import KafkaTopic, KafkaTopicSpec
+    from rackspan.api.policies import DurabilitySpec
+    from rackspan.api.racktopology import BrokerStatus, RackTopology
+
+
+def expectations_of(topology: RackTopology, topics: Iterable[KafkaTopic]) -> Expectations:
+    """
+    What the topics that go through a topology should be like, and those without an object.
+
+    `topics` are those that may use it. Of several for one topic the same one decides as for the operator.
+    """
+    defaults = topology.spec.defaults.durability
+    claims: defaultdict[str, list[Applicant]] = defaultdict(list)
+    for topic in topics:
+        if topic.topology == topology.key:
+            claims[topic.topic_name].append(Applicant(topic, topology, {}))
+    of_topic = {
+        name: expectation_of(decides.spec, defaults)
+        for name, rivals in claims.items()
+        if (decides := owner(rivals)) is not None and not decides.meta.is_deleting and not _is_turned_away(decides)
+    }
+    return Expectations(of_topic, _with(Expectation(), defaults), managed=True)
+
+
+def _is_turned_away(topic: KafkaTopic) -> bool:
+    """Whether the operator has told the object that the topic is not its own: then it is like any without an object."""
+    ready = find_condition(topic.status.conditions, READY)
+    return ready is not None and ready.reason in (Reason.ADOPTION_NOT_ALLOWED, Reason.INTERNAL_TOPIC)
+
+
+def expectation_of(spec: KafkaTopicSpec, defaults: DurabilitySpec) -> Expectation:
+    """What one topic should be like; its own durability, else the topology's."""
+    placement = spec.placement
+    wish = Expectation(
+        replication_factor=spec.replication_factor,
+        spread=tuple(
+            Spread(one.level, one.max_skew, Unsatisfiable(one.when_unsatisfiable)) for one in placement.spread
+        ),
+        include=tuple(placement.brokers.include),
+        exclude=tuple(placement.brokers.exclude),
+        assignment=placement.assignment,
+    )
+    return _with(wish, spec.durability or defaults)
+
+
+def truth_of_topology(topology: RackTopology) -> Truth:
+    """Where the topology's brokers stand, as the operator last saw them. Raises RackPathError."""
+    spec = topology.spec
+    return Truth(
+        spec.level_names,
+        tuple(_broker(topology, broker) for broker in topology.status.brokers),
+        ignore_missing=spec.missing_rack_policy == MissingRackPolicy.IGNORE,
+    )
+
+
+def _broker(topology: RackTopology, broker: BrokerStatus) -> BrokerTruth:
+    spec = topology.spec
+    rack = None if broker.rack is None else parse_rack(broker.rack)
+    drained = [parse_rack(path) for path in spec.drain_racks]
+    below = rack is not None and any(rack[: len(path)] == path for path in drained)
+    # An alias is no drift: the operator has resolved it.
+    reported = format_rack(rack) if rack is not None and broker.drift is False else broker.reported_rack
+    return BrokerTruth(
+        broker.id, rack, reported, online=broker.online is not False, draining=broker.id in spec.drain_brokers or below
+    )
+
+
+def _with(wish: Expectation, durability: DurabilitySpec) -> Expectation:
+    return replace(wish, min_domains=tuple(durability.min_domains.items()), tolerate=tuple(durability.tolerate.items()))

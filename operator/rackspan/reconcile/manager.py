@@ -1,0 +1,389 @@
+"""Routes what Kubernetes tells to the topology that it concerns."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from rackspan.api import compliancereport, kafkatopic, racktopology
+from rackspan.api.compliancereport import ComplianceReport
+from rackspan.api.errors import SpecError
+from rackspan.api.labels import CONFIRM_DELETIONS, SCAN_NOW
+from rackspan.metrics import forget_report, forget_topology
+from rackspan.reconcile.failures import FailureError
+from rackspan.reconcile.orphans import Strays
+from rackspan.reconcile.relist import Route, sweep
+from rackspan.reconcile.runtime.object_versions import key_of
+from rackspan.reconcile.runtime.waiting import happened
+from rackspan.reconcile.scans.decision import fingerprint
+from rackspan.reconcile.scans.reconciler import ScanLoop, ScanTools
+from rackspan.reconcile.topics.deletion import has_finalizer
+from rackspan.reconcile.topology import ClusterReconciler
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from rackspan.api.kafkatopic import KafkaTopic
+    from rackspan.api.meta import ObjectKey
+    from rackspan.api.racktopology import RackTopology
+    from rackspan.reconcile.cache import Inventory
+    from rackspan.reconcile.runtime.dependencies import Tools
+
+POD: Final = "Pod"
+NODE: Final = "Node"
+NAMESPACE: Final = "Namespace"
+
+_log = logging.getLogger("rackspan.reconcile")
+_SWEEP_SECONDS = 300.0
+"""How often the API server is asked which objects there still are, in case a watch died without a word."""
+_RELIST_SECONDS = 2.0
+"""How long to wait after objects were listed again, since several kinds' watches break and come back together."""
+
+
+class Controller:
+    """One loop per RackTopology, and one for all topics without. Belongs to the event loop."""
+
+    def __init__(self, tools: Tools, scans: ScanTools, stall_seconds: float) -> None:
+        self.inventory: Inventory = tools.inventory
+        self._tools = tools
+        self._stall_seconds = stall_seconds
+        self._loops: dict[ObjectKey, tuple[ClusterReconciler, asyncio.Task[None]]] = {}
+        self._shapes: dict[ObjectKey, _Shape] = {}
+        self._generations: dict[ObjectKey, tuple[str, int, bool]] = {}
+        self._ending: set[ObjectKey] = set()
+        """Loops of topologies that are no more, while their last batches are under way."""
+        self._strays = Strays(tools, self._stray_found)
+        self._started = False
+        self._scans = ScanLoop(scans, self._scans_changed)
+        self._scan_shapes: dict[ObjectKey, object] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._relisted = asyncio.Event()
+
+    # --- lifecycle ---------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """From now on `ready` may hold."""
+        self._started = True
+        self._tasks = [
+            asyncio.create_task(self._sweep(), name="sweep"),
+            asyncio.create_task(self._scans.run(), name="scans"),
+            asyncio.create_task(self._strays.run(), name="strays"),
+        ]
+
+    async def stop(self) -> None:
+        """End all loops; what is under way in Kafka goes on there and is seen at the next start."""
+        self._started = False
+        tasks = [task for _, task in self._loops.values()] + self._tasks
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._loops.clear()
+
+    def alive(self) -> Mapping[str, object]:
+        """For the liveness probe: no step has stalled. Kafka being away is no reason to be restarted."""
+        now = asyncio.get_running_loop().time()
+        ages = {
+            str(key): round(now - loop.last_pass, 1)
+            for key, (loop, _) in self._loops.items()
+            if loop.last_pass is not None and key not in self._ending
+        }
+        ended: list[str] = []
+        if self._started:  # while it stops, tasks end because they shall
+            ended = [str(key) for key, (_, task) in self._loops.items() if task.done()]
+            ended += [task.get_name() for task in self._tasks if task.done()]
+        stalled = self._tools.beats.stalled(self._stall_seconds)
+        return {
+            "ok": not ended and not stalled,
+            "secondsSinceLastPass": ages,
+            "stalled": stalled,
+            "ended": ended,
+        }
+
+    def ready(self) -> Mapping[str, object]:
+        """For the readiness probe: watches have started."""
+        connected = {
+            str(key): loop.connected for key, (loop, _) in self._loops.items() if key in self.inventory.topologies
+        }
+        return {"ok": self._started, "connected": connected}
+
+    # --- KafkaTopics -------------------------------------------------------------------------------------------------
+
+    def topic_listed(self, body: Mapping[str, Any], *, listed: bool = False) -> None:
+        """Known before anything is decided."""
+        if self.inventory.identities.admit(kafkatopic.KIND, body, listed=listed):
+            try:
+                self.inventory.put_topic(body)
+            except SpecError as error:
+                _log.error("KafkaTopic %s cannot be read: %s", key_of(body), error)
+
+    def topic_relisted(self, body: Mapping[str, Any]) -> None:
+        """Listed, at the start or after an outage."""
+        self.topic_listed(body, listed=True)
+        self.relisted()
+        self._topic_known(key_of(body))
+
+    def topic_seen(self, body: Mapping[str, Any]) -> None:
+        """Added or changed."""
+        self.topic_listed(body)
+        self._topic_known(key_of(body))
+
+    def _topic_known(self, key: ObjectKey) -> None:
+        topic = self.inventory.topics.get(key)
+        if topic is None:
+            return
+        shape, before = _shape(topic), self._shapes.get(topic.key)
+        self._shapes[topic.key] = shape
+        if before is not None and before.wish == shape.wish and (shape.guarded or not before.guarded):
+            return  # nothing but the status, or the finalizer, that was just written
+        self._wake([topic])
+
+    def topic_gone(self, body: Mapping[str, Any]) -> None:
+        """Deleted. An object of the same name that was made since is another one."""
+        if self.inventory.identities.bury(kafkatopic.KIND, body):
+            self._forget_topic(key_of(body))
+
+    def _forget_topic(self, key: ObjectKey) -> None:
+        self._shapes.pop(key, None)
+        topic = self.inventory.drop_topic(key)
+        if topic is None:
+            return
+        self._strays.drop(key)
+        if topic.topology in self._loops:
+            self._loops[topic.topology][0].topic_gone(key)
+        self._wake([topic])
+
+    def _wake(self, topics: Iterable[KafkaTopic]) -> None:
+        """These changed or went: they and all that claim the same topics of Kafka are looked at."""
+        for topic in topics:
+            for claim in self.inventory.claims(topic):
+                if claim.topology in self._loops:
+                    self._loops[claim.topology][0].topics_changed([claim.key])
+                elif claim.topology in self.inventory.topologies:
+                    self._begin(claim.topology)  # its first look is at all of its topics
+                else:
+                    self._strays.add([claim.key])
+
+    def _stray_found(self, topic: KafkaTopic) -> None:
+        if topic.topology in self._loops:
+            self._loops[topic.topology][0].topic_found(topic.key)
+
+    # --- RackTopologies ----------------------------------------------------------------------------------------------
+
+    def topology_listed(self, body: Mapping[str, Any], *, listed: bool = False) -> None:
+        """Known before anything is decided."""
+        if self.inventory.identities.admit(racktopology.KIND, body, listed=listed):
+            try:
+                self.inventory.put_topology(body)
+            except SpecError as error:
+                _log.error("RackTopology %s cannot be read: %s", key_of(body), error)
+
+    def topology_relisted(self, body: Mapping[str, Any]) -> None:
+        """Listed, at the start or after an outage."""
+        self.topology_listed(body, listed=True)
+        self.relisted()
+        self._topology_known(key_of(body))
+
+    def topology_seen(self, body: Mapping[str, Any]) -> None:
+        """Added or changed."""
+        self.topology_listed(body)
+        self._topology_known(key_of(body))
+
+    def _topology_known(self, key: ObjectKey) -> None:
+        topology = self.inventory.topologies.get(key)
+        if topology is None:
+            return
+        shape = (topology.meta.uid, topology.meta.generation, topology.meta.is_deleting)
+        self._begin(topology.key)
+        if self._generations.get(topology.key) != shape:
+            self._generations[topology.key] = shape
+            self._loops[topology.key][0].look_again()
+            self._wake_namesakes(topology)
+        if CONFIRM_DELETIONS in topology.meta.annotations:
+            self._loops[topology.key][0].deletions_confirmed()
+        scanned = (*shape, topology.meta.annotations.get(SCAN_NOW), fingerprint(topology))
+        if self._scan_shapes.get(topology.key) != scanned:
+            self._scan_shapes[topology.key] = scanned
+            self._scans.wake()
+
+    def _wake_namesakes(self, topology: RackTopology) -> None:
+        """Objects of topologies that it shares its cluster with may have come to stand for one topic with its own."""
+        if topology.spec.shared_with:
+            topics = map(self.inventory.topics.get, self.inventory.topics_of(topology.key))
+            self._wake([topic for topic in topics if topic is not None])
+
+    def topology_gone(self, body: Mapping[str, Any]) -> None:
+        """Deleted. Its topics are told; Kafka is left alone."""
+        if not self.inventory.identities.bury(racktopology.KIND, body):
+            return
+        key = key_of(body)
+        self.inventory.drop_topology(key)
+        self._generations.pop(key, None)
+        self._scan_shapes.pop(key, None)
+        self._scans.wake()
+        self._end(key)
+
+    # --- ComplianceReports -------------------------------------------------------------------------------------------
+
+    def report_seen(self, body: Mapping[str, Any], *, listed: bool = False) -> None:
+        """Listed, added or changed. Only the report that has its topology's name counts: the scan writes no other."""
+        if not self.inventory.identities.admit(compliancereport.KIND, body, listed=listed):
+            return
+        try:
+            report = ComplianceReport.from_object(body)
+        except SpecError as error:
+            _log.error("ComplianceReport %s cannot be read: %s", key_of(body), error)
+            return
+        if report.key == report.topology and self.inventory.reports.get(report.key) != report.status:
+            self.inventory.reports[report.key] = report.status
+            self._scans.wake()
+
+    def report_gone(self, body: Mapping[str, Any]) -> None:
+        """Deleted."""
+        if (
+            self.inventory.identities.bury(compliancereport.KIND, body)
+            and self.inventory.reports.pop(key_of(body), None) is not None
+        ):
+            forget_report(str(key_of(body)))
+
+    def _scans_changed(self, key: ObjectKey) -> None:
+        if key in self._loops:
+            self._loops[key][0].scans_changed()
+
+    # --- what topologies are made of ---------------------------------------------------------------------------------
+
+    def node_seen(self, body: Mapping[str, Any], *, listed: bool = False) -> None:
+        """Added or changed."""
+        if self.inventory.identities.admit(NODE, body, listed=listed) and self.inventory.put_node(body):
+            self._look_everywhere()
+
+    def node_gone(self, body: Mapping[str, Any]) -> None:
+        """Deleted."""
+        if self.inventory.identities.bury(NODE, body):
+            self.inventory.nodes.pop(body["metadata"]["name"], None)
+            self._look_everywhere()
+
+    def pod_seen(self, body: Mapping[str, Any], *, listed: bool = False) -> None:
+        """Added or changed."""
+        key = key_of(body)
+        before = self.inventory.pods.get(key)
+        if self.inventory.identities.admit(POD, body, listed=listed) and self.inventory.put_pod(body):
+            self._look_for_pod(before, self.inventory.pods.get(key))
+
+    def pod_gone(self, body: Mapping[str, Any]) -> None:
+        """Deleted."""
+        if self.inventory.identities.bury(POD, body):
+            self._look_for_pod(self.inventory.pods.pop(key_of(body), None))
+
+    def namespace_seen(self, body: Mapping[str, Any], *, listed: bool = False) -> None:
+        """Added or changed."""
+        if self.inventory.identities.admit(NAMESPACE, body, listed=listed) and self.inventory.put_namespace(body):
+            name = body["metadata"]["name"]
+            self._wake([topic for topic in self.inventory.topics.values() if topic.meta.namespace == name])
+            self._look_for_brokers_of(name)
+
+    def namespace_gone(self, body: Mapping[str, Any]) -> None:
+        """Deleted, and all that was in it."""
+        if self.inventory.identities.bury(NAMESPACE, body):
+            self.inventory.namespaces.pop(body["metadata"]["name"], None)
+
+    def _look_for_brokers_of(self, namespace: str) -> None:
+        """A namespace has another mind about who may look at its pods, perhaps."""
+        for key, (loop, _) in self._loops.items():
+            topology = self.inventory.topologies.get(key)
+            if topology is not None and topology.broker_namespace == namespace != topology.meta.namespace:
+                loop.look_again()
+
+    def _look_everywhere(self) -> None:
+        for loop, _ in self._loops.values():
+            loop.places_changed()
+
+    def _look_for_pod(self, *pods: Any) -> None:
+        for key, (loop, _) in self._loops.items():
+            topology = self.inventory.topologies.get(key)
+            source = topology.spec.brokers if topology else None
+            if topology is None or source is None:
+                continue
+            if any(
+                pod is not None
+                and pod.namespace == topology.broker_namespace
+                and source.pod_selector.matches(pod.labels)
+                for pod in pods
+            ):
+                loop.places_changed()
+
+    # --- loops -------------------------------------------------------------------------------------------------------
+
+    def _begin(self, key: ObjectKey) -> None:
+        """Have a loop for this topology. One of an earlier topology of that name comes to its end before."""
+        if key in self._loops:
+            return
+        for topic in self.inventory.topics_of(key):
+            self._strays.drop(topic)
+        loop = ClusterReconciler(key, self._tools)
+        task = asyncio.create_task(loop.run(), name=f"topology {key}")
+        task.add_done_callback(lambda _: self._ended(key))
+        self._loops[key] = (loop, task)
+
+    def _end(self, key: ObjectKey) -> None:
+        if key in self._loops and key not in self._ending:
+            self._ending.add(key)
+            self._loops[key][0].finish()
+
+    def _ended(self, key: ObjectKey) -> None:
+        forget_topology(str(key))
+        if key not in self._ending or not self._started:
+            return  # what ends by itself is a defect: the liveness probe tells of it
+        self._ending.discard(key)
+        del self._loops[key]
+        if key in self.inventory.topologies:
+            self._begin(key)
+        else:
+            self._strays.add(sorted(self.inventory.topics_of(key)))
+
+    def relisted(self) -> None:
+        """Objects were listed anew, as after an outage: what was deleted meanwhile, no watch tells."""
+        self._relisted.set()
+
+    async def sweep(self) -> None:
+        """Forget objects that the API server does not have. Raises FailureError."""
+        await sweep(self.inventory.identities, self._tools.kube, self._routes)
+
+    async def _sweep(self) -> None:
+        while True:
+            if await happened(_SWEEP_SECONDS, self._relisted):
+                await asyncio.sleep(_RELIST_SECONDS)
+                self._relisted.clear()
+            try:
+                with self._tools.beats.step("sweep"):
+                    await self.sweep()
+            except FailureError as error:
+                _log.warning("the sweep waits for the API server: %s", error)
+                self._relisted.set()
+            except Exception:
+                _log.exception("the sweep goes on at its next turn")
+
+    @property
+    def _routes(self) -> Mapping[str, Route]:
+        return {
+            kafkatopic.KIND: Route(self.topic_seen, self.topic_gone),
+            racktopology.KIND: Route(self.topology_seen, self.topology_gone),
+            compliancereport.KIND: Route(self.report_seen, self.report_gone),
+            POD: Route(self.pod_seen, self.pod_gone),
+            NODE: Route(self.node_seen, self.node_gone),
+            NAMESPACE: Route(self.namespace_seen, self.namespace_gone),
+        }
+
+
+class _Shape(NamedTuple):
+    """What a KafkaTopic asks for, and whether our finalizer guards it."""
+
+    wish: object
+    guarded: bool
+
+
+def _shape(topic: KafkaTopic) -> _Shape:
+    """The status is not part of it: the operator's own writes wake nobody."""
+    meta = topic.meta
+    wish = meta.uid, meta.generation, meta.deletion_timestamp, tuple(sorted(meta.annotations.items()))
+    return _Shape(wish, has_finalizer(meta))

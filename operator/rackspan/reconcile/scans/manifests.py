@@ -1,0 +1,400 @@
+"""
+The Kubernetes objects that run a scan: a Job, or a SparkApplication. Pure.
+
+All engines run the same command in the same image. They differ in where Spark's tasks run: in that very pod (`Job`), in
+executor pods that the pod asks the API server for (`SparkOnKubernetes`, Spark's client mode), or in what the Kubeflow
+operator makes of a SparkApplication.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final
+
+from rackspan.api.labels import (
+    EXECUTOR_POD,
+    SCAN_CAUSE,
+    SCAN_TOPOLOGY,
+    SCAN_TOPOLOGY_NAMESPACE,
+    SCAN_TOPOLOGY_UID,
+    SCAN_TRIGGER,
+)
+from rackspan.api.racktopology import ComplianceScanSpec, ExecutorsSpec, ScanEngine
+from rackspan.reconcile.scans.job_status import RunKind
+from rackspan.reconcile.scans.quantities import at_most
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rackspan.api.racktopology import HistoryVolume, RackTopology
+    from rackspan.reconcile.ports import JsonObject
+    from rackspan.reconcile.scans.config import ScanSetup
+    from rackspan.reconcile.scans.decision import ScanStart
+
+COMPONENT: Final = "scan"
+SPARK_VERSION: Final = "4.2.1"
+"""The one in the scan's image."""
+SELECTOR: Final = "app.kubernetes.io/managed-by=rackspan,app.kubernetes.io/component=scan"
+"""What finds every object that runs a scan, and no other."""
+
+_USER: Final = 10001
+_BAD_INPUT = 2
+"""The exit code of a scan that would fail in the same way again."""
+_API_SERVER = "k8s://https://kubernetes.default.svc"
+_DRIVER_PORT = 7078
+_BLOCK_PORT = 7079
+_NO_CLAIMS: Final = {
+    "spark.kubernetes.driver.ownPersistentVolumeClaim": "false",
+    "spark.kubernetes.driver.reusePersistentVolumeClaim": "false",
+}
+"""Spark never makes a claim here, so it needs no right to delete any: the history lies on one."""
+_TMP_MOUNT: Final = {"name": "tmp", "mountPath": "/tmp"}  # noqa: S108 - an emptyDir of the pod's own
+CLOSED_SPARK: Final = {
+    "spark.authenticate": "true",
+    "spark.network.crypto.enabled": "true",
+    "spark.network.crypto.authEngineVersion": "2",
+    "spark.network.crypto.cipher": "AES/GCM/NoPadding",
+    "spark.network.crypto.saslFallback": "false",
+    "spark.io.encryption.enabled": "true",
+    "spark.io.encryption.keySizeBits": "256",
+}
+"""
+Driver and executors prove to each other that they have the run's secret, and encrypt what they send and write.
+
+On Kubernetes the driver makes a secret for each run and gives it to the pods of its executors, in both modes
+(https://spark.apache.org/docs/latest/security.html#kubernetes).
+"""
+_SPARK_FILES = "/var/data/rackspan-spark"
+"""Where executors keep what does not fit into their memory."""
+_TEMPLATES = "/etc/rackspan"
+_EXECUTOR_TEMPLATE = "executor-pod.json"
+_DEFAULT_REQUESTS: Final[Mapping[str, int | str]] = {"cpu": "1", "memory": "2Gi"}
+_DEFAULT_LIMITS: Final[Mapping[str, int | str]] = {"memory": "4Gi"}
+
+
+def scan_body(topology: RackTopology, start: ScanStart, setup: ScanSetup) -> JsonObject:
+    """The object to create for a scan that is due. `setup` has a namespace, and it or the spec an image."""
+    spec = topology.spec.compliance or ComplianceScanSpec()
+    if kind_of(spec.engine) is RunKind.SPARK_APPLICATION:
+        return _application(topology, spec, start, setup)
+    return _job(topology, spec, start, setup)
+
+
+def kind_of(engine: ScanEngine) -> RunKind:
+    """The kind of the object that an engine is asked through."""
+    return RunKind.SPARK_APPLICATION if engine is ScanEngine.SPARK_APPLICATION else RunKind.JOB
+
+
+def arguments(topology: RackTopology, spec: ComplianceScanSpec, start: ScanStart, master: str | None) -> list[str]:
+    """
+    The command line of `rackspan` that scans. Findings are no failure of the pod: the exit code is 0.
+
+    Without a `master` it is spark-submit's.
+    """
+    args = ["scan", "--topology", str(topology.key), "--scan-id", start.name, "--publish", "--exit-zero"]
+    if spec.history is not None:
+        args += ["--history", spec.history]
+        if spec.retention_days is not None:
+            args += ["--retention-days", str(spec.retention_days)]
+    return args if master is None else [*args, "--master", master]
+
+
+def _job(topology: RackTopology, spec: ComplianceScanSpec, start: ScanStart, setup: ScanSetup) -> JsonObject:
+    distributed = spec.engine is ScanEngine.SPARK_ON_KUBERNETES
+    metadata = _metadata(topology, start, setup)
+    annotations, volumes, mounts = metadata["annotations"], _volumes(spec, setup), _mounts(topology, spec)
+    if distributed:
+        annotations = {**annotations, EXECUTOR_POD: json.dumps(_executor_pod(setup))}
+        volumes = [*volumes, _executor_template()]
+        mounts = [*mounts, {"name": "executor-pod", "mountPath": _TEMPLATES, "readOnly": True}]
+    conf = {**_client_mode(topology, spec, start, setup), **spec.spark_conf} if distributed else spec.spark_conf
+    container = {
+        "name": "scan",
+        "image": spec.image or setup.image,
+        "imagePullPolicy": setup.pull_policy,
+        "args": arguments(topology, spec, start, _API_SERVER if distributed else "local[*]"),
+        "env": _environment(conf),
+        "resources": _resources(spec, _bounds(topology, setup)),
+        "securityContext": _container_security(),
+        "volumeMounts": mounts,
+        **({"ports": [{"containerPort": _DRIVER_PORT}, {"containerPort": _BLOCK_PORT}]} if distributed else {}),
+    }
+    return {
+        "apiVersion": "batch/v1",
+        "kind": RunKind.JOB.value,
+        "metadata": metadata,
+        "spec": {
+            "backoffLimit": spec.backoff_limit,
+            "activeDeadlineSeconds": spec.active_deadline_seconds,
+            "podFailurePolicy": {
+                "rules": [
+                    {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [_BAD_INPUT]}},
+                    {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+                ]
+            },
+            "template": {
+                "metadata": {"labels": metadata["labels"], "annotations": annotations},
+                "spec": {
+                    "restartPolicy": "Never",
+                    "serviceAccountName": setup.service_account,
+                    "automountServiceAccountToken": True,
+                    "enableServiceLinks": False,
+                    "securityContext": _pod_security(),
+                    **setup.pod,
+                    "containers": [container],
+                    "volumes": volumes,
+                },
+            },
+        },
+    }
+
+
+def _executor_pod(setup: ScanSetup) -> JsonObject:
+    """
+    What Spark starts from when it makes the pod of an executor: as safe as the driver, and as free to be placed.
+
+    Executors ask the API server for nothing. Spark has no settings for most of this, only a file: the driver finds it
+    in an annotation of its own pod.
+    """
+    container = {
+        "name": "executor",
+        "securityContext": _container_security(),
+        "volumeMounts": [_TMP_MOUNT],
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "spec": {
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+            "securityContext": _pod_security(),
+            **setup.pod,
+            "containers": [container],
+            "volumes": [_tmp_volume(setup)],
+        },
+    }
+
+
+def _executor_template() -> JsonObject:
+    annotation = {"fieldPath": f"metadata.annotations['{EXECUTOR_POD}']"}
+    return {"name": "executor-pod", "downwardAPI": {"items": [{"path": _EXECUTOR_TEMPLATE, "fieldRef": annotation}]}}
+
+
+def _application(topology: RackTopology, spec: ComplianceScanSpec, start: ScanStart, setup: ScanSetup) -> JsonObject:
+    metadata, executors = _metadata(topology, start, setup), spec.executors or ExecutorsSpec()
+    resources = _resources(spec, _bounds(topology, setup))
+    pod: JsonObject = {
+        "securityContext": _container_security(),
+        "podSecurityContext": _pod_security(),
+        "labels": metadata["labels"],
+        "volumeMounts": _mounts(topology, spec),
+        **{key: setup.pod[key] for key in ("nodeSelector", "tolerations", "affinity") if key in setup.pod},
+    }
+    secrets = [item["name"] for item in setup.pod.get("imagePullSecrets", ())]
+    # Spark sets a driver's limits and requests from its own settings; only what it has no setting for is passed over.
+    cpu = {"coreRequest": str(resources["requests"]["cpu"])} if "cpu" in resources["requests"] else {}
+    limit = {"coreLimit": str(resources["limits"]["cpu"])} if "cpu" in resources["limits"] else {}
+    return {
+        "apiVersion": "sparkoperator.k8s.io/v1beta2",
+        "kind": RunKind.SPARK_APPLICATION.value,
+        "metadata": metadata,
+        "spec": {
+            "type": "Python",
+            "pythonVersion": "3",
+            "mode": "cluster",
+            "sparkVersion": SPARK_VERSION,
+            "image": spec.image or setup.image,
+            "imagePullPolicy": setup.pull_policy,
+            **({"imagePullSecrets": secrets} if secrets else {}),
+            "mainApplicationFile": setup.application,
+            "arguments": arguments(topology, spec, start, None),
+            "restartPolicy": _restarts(spec),
+            "sparkConf": {
+                **CLOSED_SPARK,
+                **_NO_CLAIMS,
+                "spark.driver.port": str(_DRIVER_PORT),
+                "spark.blockManager.port": str(_BLOCK_PORT),
+                **_spark_files("driver", setup),
+                **_spark_files("executor", setup),
+                **spec.spark_conf,
+            },
+            "driver": {
+                **pod,
+                **cpu,
+                **limit,
+                "serviceAccount": setup.service_account,
+                "memory": spec.spark_conf.get("spark.driver.memory", "1g"),
+            },
+            "executor": {
+                **pod,
+                "instances": executors.instances,
+                "cores": executors.cores,
+                "memory": executors.memory,
+                "deleteOnTermination": True,
+            },
+            "volumes": _volumes(spec, setup),
+        },
+    }
+
+
+def _restarts(spec: ComplianceScanSpec) -> JsonObject:
+    if spec.backoff_limit == 0:
+        return {"type": "Never"}
+    return {
+        "type": "OnFailure",
+        "onFailureRetries": spec.backoff_limit,
+        "onFailureRetryInterval": 10,
+        "onSubmissionFailureRetries": spec.backoff_limit,
+        "onSubmissionFailureRetryInterval": 10,
+    }
+
+
+def _client_mode(
+    topology: RackTopology, spec: ComplianceScanSpec, start: ScanStart, setup: ScanSetup
+) -> dict[str, str]:
+    """
+    Spark's settings where the scan's pod is the driver.
+
+    Executors reach it at the pod's own address, so that no service is needed, and belong to it, so that they go when it
+    goes. `$(NAME)` is filled in by the kubelet.
+    """
+    executors = spec.executors or ExecutorsSpec()
+    conf = {
+        "spark.driver.host": "$(POD_IP)",
+        "spark.driver.bindAddress": "$(POD_IP)",
+        "spark.driver.port": str(_DRIVER_PORT),
+        "spark.blockManager.port": str(_BLOCK_PORT),
+        "spark.kubernetes.namespace": setup.namespace or "",
+        "spark.kubernetes.container.image": spec.image or setup.image or "",
+        "spark.kubernetes.container.image.pullPolicy": setup.pull_policy,
+        "spark.kubernetes.driver.pod.name": "$(POD_NAME)",
+        "spark.kubernetes.executor.podNamePrefix": start.name,
+        "spark.kubernetes.authenticate.serviceAccountName": setup.service_account,
+        "spark.executor.instances": str(executors.instances),
+        "spark.executor.cores": str(executors.cores),
+        "spark.executor.memory": executors.memory,
+        "spark.kubernetes.executor.deleteOnTermination": "true",
+        "spark.kubernetes.executor.podTemplateFile": f"{_TEMPLATES}/{_EXECUTOR_TEMPLATE}",
+        **CLOSED_SPARK,
+        **_NO_CLAIMS,
+        **_spark_files("executor", setup),
+    }
+    conf |= {f"spark.kubernetes.executor.label.{key}": value for key, value in _labels(topology, start).items()}
+    if spec.history_volume is not None and spec.history is not None:
+        volume = "spark.kubernetes.executor.volumes.persistentVolumeClaim.history"
+        conf[f"{volume}.options.claimName"] = spec.history_volume.claim_name
+        conf[f"{volume}.mount.path"] = spec.history
+        conf[f"{volume}.mount.subPath"] = _sub_path(topology, spec.history_volume)
+    return conf
+
+
+def _environment(conf: Mapping[str, str]) -> list[JsonObject]:
+    """What the scan's process finds: Spark's settings reach its JVM through PYSPARK_SUBMIT_ARGS."""
+    fields = {"POD_NAME": "metadata.name", "POD_IP": "status.podIP"}
+    words = [word for key, value in conf.items() for word in ("--conf", f"{key}={value}")]
+    submit = " ".join(shlex.quote(word) for word in [*words, "pyspark-shell"])
+    return [
+        *({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in fields.items()),
+        {"name": "PYSPARK_SUBMIT_ARGS", "value": submit},
+    ]
+
+
+def _metadata(topology: RackTopology, start: ScanStart, setup: ScanSetup) -> JsonObject:
+    return {
+        "namespace": setup.namespace,
+        "name": start.name,
+        "labels": _labels(topology, start),
+        "annotations": {
+            SCAN_TOPOLOGY_NAMESPACE: topology.key.namespace,
+            SCAN_TOPOLOGY: topology.key.name,
+            SCAN_CAUSE: start.cause,
+        },
+    }
+
+
+def _labels(topology: RackTopology, start: ScanStart) -> dict[str, str]:
+    return {
+        "app.kubernetes.io/name": "rackspan-scan",
+        "app.kubernetes.io/component": COMPONENT,
+        "app.kubernetes.io/part-of": "rackspan",
+        "app.kubernetes.io/managed-by": "rackspan",
+        SCAN_TOPOLOGY_NAMESPACE: topology.key.namespace,
+        SCAN_TOPOLOGY: _label(topology.key.name),
+        SCAN_TOPOLOGY_UID: topology.meta.uid,
+        SCAN_TRIGGER: start.trigger.value,
+    }
+
+
+def _label(name: str) -> str:
+    """A name as the value of a label: 63 characters at most, of which a longer one gives up some for a hash."""
+    most = 63
+    return name if len(name) <= most else f"{name[: most - 9].rstrip('.-')}-{sha256(name.encode()).hexdigest()[:8]}"
+
+
+def _bounds(topology: RackTopology, setup: ScanSetup) -> Mapping[str, str]:
+    """The most that the scan's pod may have of a resource; nothing where the topology's namespace is trusted."""
+    limits = setup.allowance.limits
+    return {} if setup.trusts(topology.key.namespace) else {"cpu": limits.cpu, "memory": limits.memory}
+
+
+def _resources(spec: ComplianceScanSpec, bounds: Mapping[str, str]) -> JsonObject:
+    """What is asked for, within bounds: what is not asked for ends there too."""
+    requests, limits = _DEFAULT_REQUESTS, _DEFAULT_LIMITS
+    if spec.resources is not None:
+        requests, limits = dict(spec.resources.requests), dict(spec.resources.limits)
+    return {"requests": _bounded(requests, bounds), "limits": _bounded({**bounds, **limits}, bounds)}
+
+
+def _bounded(amounts: Mapping[str, int | str], bounds: Mapping[str, str]) -> dict[str, int | str]:
+    return {name: at_most(amount, bounds[name]) if name in bounds else amount for name, amount in amounts.items()}
+
+
+def _tmp_volume(setup: ScanSetup) -> JsonObject:
+    return {"name": "tmp", "emptyDir": {"sizeLimit": setup.tmp_size}}
+
+
+def _spark_files(pods: str, setup: ScanSetup) -> dict[str, str]:
+    """The volume that Spark would otherwise make itself, without a bound."""
+    volume = f"spark.kubernetes.{pods}.volumes.emptyDir.spark-local-dir-1"
+    return {f"{volume}.mount.path": _SPARK_FILES, f"{volume}.options.sizeLimit": setup.tmp_size}
+
+
+def _pod_security() -> JsonObject:
+    return {
+        "runAsNonRoot": True,
+        "runAsUser": _USER,
+        "runAsGroup": _USER,
+        "fsGroup": _USER,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+
+
+def _container_security() -> JsonObject:
+    return {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+
+
+def _mounts(topology: RackTopology, spec: ComplianceScanSpec) -> list[JsonObject]:
+    mounts: list[JsonObject] = [_TMP_MOUNT]
+    if spec.history_volume is not None:
+        mounts.append(
+            {"name": "history", "mountPath": spec.history, "subPath": _sub_path(topology, spec.history_volume)}
+        )
+    return mounts
+
+
+def _volumes(spec: ComplianceScanSpec, setup: ScanSetup) -> list[JsonObject]:
+    volumes: list[JsonObject] = [_tmp_volume(setup)]
+    if spec.history_volume is not None:
+        claim: dict[str, Any] = {"claimName": spec.history_volume.claim_name}
+        volumes.append({"name": "history", "persistentVolumeClaim": claim})
+    return volumes
+
+
+def _sub_path(topology: RackTopology, volume: HistoryVolume) -> str:
+    return volume.sub_path or f"{topology.key.namespace}/{topology.key.name}"

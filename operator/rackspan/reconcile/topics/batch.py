@@ -1,0 +1,330 @@
+"""One batch of topics, from what Kafka holds to a status for each: observe, decide, act, observe again, conclude."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from rackspan.api.reasons import Reason
+from rackspan.metrics import count_error
+from rackspan.reconcile.failures import UNEXPECTED, Failure, FailureError, Remedy
+from rackspan.reconcile.ports import TopicConfigSeen
+from rackspan.reconcile.runtime.batching import batches, config_records, partition_records, topic_records
+from rackspan.reconcile.runtime.threads import PLACER_SECONDS, Guests, PlacerBusyError, think
+from rackspan.reconcile.topics import audit
+from rackspan.reconcile.topics.configs import differing
+from rackspan.reconcile.topics.decision import Decision, decide, foreign
+from rackspan.reconcile.topics.limits import PORTION, cost, too_large
+from rackspan.reconcile.topics.placement import MIN_ISR, guest
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+
+    from rackspan.api.kafkatopic import KafkaTopic
+    from rackspan.core.planning import TopicPlan
+    from rackspan.reconcile.cluster.state import Scene
+    from rackspan.reconcile.ports import KafkaAdmin, NewPartitions, NewTopic, Outcomes, TopicSeen
+
+
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+C = TypeVar("C", bound=_Named)
+_log = logging.getLogger("rackspan.reconcile")
+
+_SETTLE_SECONDS = 15.0
+"""How long brokers may take to show what the controller has just done, before it is left to a later pass."""
+_SETTLE_FIRST_PAUSE_SECONDS = 0.02
+_SETTLE_MAX_PAUSE_SECONDS = 0.5
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of one topic: what Kafka holds now, what was done and what could not be."""
+
+    topic: KafkaTopic
+    seen: TopicSeen | None = None
+    config: TopicConfigSeen | None = None
+    decision: Decision = field(default_factory=Decision)
+    waiting: Decision = field(default_factory=Decision)
+    """What would be done if the object were not paused."""
+    plan: TopicPlan | None = None
+    """What moving replicas would have to do; None where that cannot be said."""
+    failures: list[Failure] = field(default_factory=list)
+    settled: bool = True
+    """False where Kafka has taken the change but does not show it yet."""
+    new_claim: bool = False
+    """Whether it was only in this pass that the status came to say that the topic is about to be made."""
+
+    @property
+    def problem(self) -> Failure | None:
+        """What is told first: what Kafka refused, else what could not be decided."""
+        return next(iter(self.failures), None) or self.decision.foreign or self.decision.problem
+
+    @property
+    def is_half_seen(self) -> bool:
+        """Whether a broker that was asked has not heard of the latest yet.
+
+        One showed the topic and another no configuration of it; or there were more partitions before, and Kafka takes
+        none away.
+        """
+        seen, known = self.seen, self.topic.status
+        if seen is None:
+            return False
+        return self.config is None or (seen.topic_id == known.topic_id and len(seen.replicas) < (known.partitions or 0))
+
+    @property
+    def creating(self) -> bool:
+        """Whether a topic that shows up later is one that was made for the object, as far as can be known.
+
+        Unknown is what became of a call without an answer. A refusal is clear, but for one: a topic that is there
+        already may have been made by an earlier call of ours.
+        """
+        if self.decision.create is None:
+            return bool(self.topic.status.creating)
+        if not self.failures:
+            return True
+        failure = self.failures[0]
+        unclear = failure.reason == Reason.KAFKA_UNREACHABLE
+        return unclear or (failure.remedy is Remedy.RETRY and bool(self.topic.status.creating) and not self.new_claim)
+
+    @property
+    def guarded(self) -> bool:
+        """Whether Kafka's topic of this name is not the one that the object is about."""
+        return self.decision.foreign is not None
+
+
+async def reconcile_topics(
+    topics: Sequence[KafkaTopic],
+    scene: Scene,
+    admin: KafkaAdmin,
+    claim: Callable[[Sequence[Outcome]], Awaitable[None]] | None = None,
+    guests: Guests | None = None,
+) -> list[Outcome]:
+    """Bring Kafka to what the objects ask for. Raises FailureError only where Kafka answered for none of them.
+
+    `claim` is called before topics are created, to record that they will be; it may take creations back.
+    """
+    outcomes = {topic.key: Outcome(topic) for topic in topics}
+    await _see_topics(outcomes.values(), admin)
+    await _see_configs(outcomes.values(), admin)
+    fit = [outcome for outcome in outcomes.values() if not outcome.failures and not outcome.is_half_seen]
+    await _decide(fit, scene, guests or Guests())
+    if claim is not None:
+        await _claim(claim, [outcome for outcome in outcomes.values() if outcome.decision.create is not None], scene)
+    changed = [outcome for outcome in outcomes.values() if not outcome.decision.idle]
+    await _act(changed, scene, admin)
+    await _observe_changes(changed, scene, admin)
+    return list(outcomes.values())
+
+
+async def _decide(outcomes: Sequence[Outcome], scene: Scene, guests: Guests) -> None:
+    """Decide about one after the other, each with what those before it will add to the load; off the event loop."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + PLACER_SECONDS
+    for placer, some in _portions(outcomes, scene):
+        if placer is not None:
+            decision = await _asked(placer, some[0], scene, guests) if loop.time() <= deadline else _timed_out(placer)
+            _take(some[0], decision, scene)
+            continue
+        async with scene.load.turn:
+            decisions = await think(partial(_decided_in_turn, some, _apart(scene)))
+            for outcome, decision in zip(some, decisions, strict=True):
+                _take(outcome, decision, scene)
+
+
+def _portions(outcomes: Iterable[Outcome], scene: Scene) -> Iterator[tuple[str | None, Sequence[Outcome]]]:
+    """In the order given: what is decided in one go; by itself, with the placer's name, what needs a guest."""
+    some: list[Outcome] = []
+    total = 0
+    for outcome in outcomes:
+        placer, price = _guest(outcome, scene), cost(outcome.topic, outcome.seen, scene)
+        if some and (placer is not None or total + price > PORTION):
+            yield None, some
+            some, total = [], 0
+        if placer is not None:
+            yield placer, [outcome]
+        else:
+            some.append(outcome)
+            total += price
+    if some:
+        yield None, some
+
+
+def _guest(outcome: Outcome, scene: Scene) -> str | None:
+    topic, seen = outcome.topic, outcome.seen
+    placer = guest(topic.spec, len(seen.replicas) if seen is not None else 0, scene)
+    if placer is None or foreign(topic, seen, scene) is not None or too_large(topic, seen, scene) is not None:
+        return None
+    return placer
+
+
+async def _asked(placer: str, outcome: Outcome, scene: Scene, guests: Guests) -> Decision:
+    try:
+        return await guests.call(placer, partial(_decided, outcome, _apart(scene)))
+    except PlacerBusyError:
+        return _timed_out(placer)
+
+
+def _timed_out(placer: str) -> Decision:
+    message = f"the placer {placer!r} takes longer than {PLACER_SECONDS:g} seconds, for this topic or for another one"
+    return Decision(problem=Failure(Reason.PLACER_TIMED_OUT, message, Remedy.RETRY))
+
+
+def _apart(scene: Scene) -> Scene:
+    """The scene with a load that nobody else changes."""
+    return replace(scene, load=scene.load.copy())
+
+
+def _take(outcome: Outcome, decision: Decision, scene: Scene) -> None:
+    if outcome.topic.meta.is_paused:
+        outcome.waiting, outcome.decision = decision, Decision(problem=decision.problem, foreign=decision.foreign)
+    else:
+        outcome.decision = decision
+        _count(decision, scene)
+
+
+def _decided_in_turn(outcomes: Sequence[Outcome], scene: Scene) -> Sequence[Decision]:
+    decisions = []
+    for outcome in outcomes:
+        decision = _decided(outcome, scene)
+        decisions.append(decision)
+        if not outcome.topic.meta.is_paused:
+            _count(decision, scene)
+    return decisions
+
+
+def _decided(outcome: Outcome, scene: Scene) -> Decision:
+    own = outcome.config.own if outcome.config else {}
+    try:
+        return decide(outcome.topic, outcome.seen, own, scene)
+    except Exception:
+        _log.exception("KafkaTopic %s: unexpected error", outcome.topic.key)
+        return Decision(problem=UNEXPECTED)
+
+
+async def _see_topics(outcomes: Iterable[Outcome], admin: KafkaAdmin) -> None:
+    by_name = {outcome.topic.topic_name: outcome for outcome in outcomes}
+    seen = await admin.topics(by_name)
+    for name, outcome in by_name.items():
+        found = seen.get(name)
+        if isinstance(found, Failure):
+            outcome.failures.append(found)
+        else:
+            outcome.seen = found
+
+
+async def _see_configs(outcomes: Iterable[Outcome], admin: KafkaAdmin) -> None:
+    by_name = {outcome.topic.topic_name: outcome for outcome in outcomes if outcome.seen is not None}
+    for name, config in (await admin.configs(by_name)).items():
+        by_name[name].config = config
+
+
+def _count(decision: Decision, scene: Scene) -> None:
+    for change in (decision.create, decision.grow):
+        if change is not None and change.assignment is not None:
+            scene.load.add(change.assignment)
+
+
+async def _claim(
+    claim: Callable[[Sequence[Outcome]], Awaitable[None]], outcomes: Sequence[Outcome], scene: Scene
+) -> None:
+    planned = [outcome.decision.create for outcome in outcomes]
+    await claim(outcomes)
+    for outcome, create in zip(outcomes, planned, strict=True):
+        if outcome.decision.create is None and create is not None and create.assignment is not None:
+            scene.load.remove(create.assignment)
+
+
+async def _act(outcomes: Sequence[Outcome], scene: Scene, admin: KafkaAdmin) -> None:
+    creations = [create for outcome in outcomes if (create := outcome.decision.create)]
+    growths = [grow for outcome in outcomes if (grow := outcome.decision.grow)]
+    changes = [change for outcome in outcomes if (change := outcome.decision.configure)]
+    not_created = await _in_batches(scene, creations, topic_records, admin.create_topics)
+    not_grown = await _in_batches(scene, growths, partition_records, admin.create_partitions)
+    not_set = await _in_batches(scene, changes, config_records, admin.alter_configs)
+    placed: Sequence[NewTopic | NewPartitions] = [*creations, *growths]
+    for one in placed:
+        if one.assignment is not None and (one.name in not_created or one.name in not_grown):
+            scene.load.remove(one.assignment)
+    by_name = {outcome.topic.topic_name: outcome for outcome in outcomes}
+    for create in creations:
+        audit.created(by_name[create.name].topic, create, not_created.get(create.name))
+    for grow in growths:
+        audit.grown(by_name[grow.name].topic, grow, not_grown.get(grow.name))
+    for change in changes:
+        audit.configured(by_name[change.name].topic, change, not_set.get(change.name))
+    for refused in (not_created, not_grown, not_set):
+        for name, failure in refused.items():
+            by_name[name].failures.append(failure)
+
+
+async def _in_batches(
+    scene: Scene,
+    changes: Iterable[C],
+    records: Callable[[C], int],
+    call: Callable[[Sequence[C]], Awaitable[Outcomes]],
+) -> Mapping[str, Failure]:
+    """What was refused. A call that fails as a whole fails its own topics, not the next batch's."""
+    refused: dict[str, Failure] = {}
+    for batch in batches(changes, records):
+        try:
+            answers = await call(batch)
+        except FailureError as error:
+            answers = {change.name: error.failure for change in batch}
+        refused.update({name: failure for name, failure in answers.items() if failure is not None})
+    for failure in refused.values():
+        count_error(str(scene.topology), failure.remedy, failure.reason)
+    return refused
+
+
+async def _observe_changes(outcomes: Sequence[Outcome], scene: Scene, admin: KafkaAdmin) -> None:
+    """Read back what was done. Brokers learn of it after the controller has said yes, in the order it was done in.
+
+    So the last topic is asked for until it shows, and then the others. The configuration of a topic just created is
+    what it was created with: reading it back costs more than all else.
+    """
+    waiting = [outcome for outcome in outcomes if not outcome.failures]
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + _SETTLE_SECONDS
+    pause = _SETTLE_FIRST_PAUSE_SECONDS
+    while waiting:
+        for some in filter(None, (waiting[-1:], waiting[:-1])):
+            await _see_topics(some, admin)
+            await _see_configs([outcome for outcome in some if outcome.decision.configure], admin)
+            if not all(map(_shows, some)):
+                break
+        waiting = [outcome for outcome in waiting if not _shows(outcome)]
+        if waiting and loop.time() > deadline:
+            break
+        if waiting:
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _SETTLE_MAX_PAUSE_SECONDS)
+    for outcome in waiting:
+        outcome.settled = False
+    for outcome in outcomes:
+        if (create := outcome.decision.create) and outcome.seen is not None:
+            outcome.config = TopicConfigSeen(create.config, _min_insync(create.config, scene))
+
+
+def _min_insync(config: Mapping[str, str], scene: Scene) -> int | None:
+    value = config.get(MIN_ISR)
+    return int(value) if value is not None else scene.default_min_insync
+
+
+def _shows(outcome: Outcome) -> bool:
+    seen, decision = outcome.seen, outcome.decision
+    if outcome.failures or seen is None:
+        return bool(outcome.failures)
+    wanted = decision.create or decision.grow
+    partitions = decision.create.partitions if decision.create else decision.grow.total if decision.grow else 0
+    if wanted is not None and len(seen.replicas) < partitions:
+        return False
+    if decision.configure is None:
+        return True
+    return outcome.config is not None and not differing(decision.configure.set, outcome.config.own)

@@ -1,0 +1,157 @@
+"""What to do about one topic: a pure function of the object, what Kafka holds and the scene."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rackspan.api.kafkatopic import DeletionPolicy, OnTopicLoss
+from rackspan.api.labels import ADOPT_TOPIC_ID
+from rackspan.api.reasons import Reason
+from rackspan.core.words import plural
+from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.ports import ConfigChange, NewPartitions, NewTopic
+from rackspan.reconcile.runtime.batching import MAX_PARTITIONS_AT_ONCE
+from rackspan.reconcile.topics.configs import differing
+from rackspan.reconcile.topics.limits import too_large
+from rackspan.reconcile.topics.ownership import adoption_refused, internal, may_adopt
+from rackspan.reconcile.topics.placement import place, wanted_config
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rackspan.api.kafkatopic import KafkaTopic
+    from rackspan.reconcile.cluster.state import Scene
+    from rackspan.reconcile.ports import TopicSeen
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What to do. The parts are independent: a growth that is infeasible does not hold back a configuration."""
+
+    create: NewTopic | None = None
+    grow: NewPartitions | None = None
+    configure: ConfigChange | None = None
+    problem: Failure | None = None
+    foreign: Failure | None = None
+    """Why Kafka's topic is not this object's: then nothing is done, and nothing of it gets into the status."""
+
+    @property
+    def idle(self) -> bool:
+        """Whether there is nothing to do in Kafka."""
+        return self.create is None and self.grow is None and self.configure is None
+
+    @property
+    def summary(self) -> str:
+        """What there is to do, for people."""
+        steps = []
+        if self.create is not None:
+            replicas = plural(self.create.replication_factor, "replica")
+            steps.append(f"create {plural(self.create.partitions, 'partition')} of {replicas}")
+        if self.grow is not None:
+            steps.append(f"grow to {plural(self.grow.total, 'partition')}")
+        if self.configure is not None:
+            steps.append("set " + ", ".join(f"{key}={value}" for key, value in sorted(self.configure.set.items())))
+        return "; ".join(steps)
+
+
+def decide(topic: KafkaTopic, seen: TopicSeen | None, own: Mapping[str, str], scene: Scene) -> Decision:
+    """What would bring Kafka to the spec without moving a replica. `own` is the topic's own configuration in Kafka."""
+    other = foreign(topic, seen, scene)
+    if other is not None:
+        return Decision(foreign=other)
+    large = too_large(topic, seen, scene)
+    if large is not None:
+        return Decision(problem=large)
+    if seen is None:
+        return _creation(topic, scene)
+    grow, grow_problem = _growth(topic, seen, scene)
+    configure, config_problem = _configuration(topic, seen, own, scene)
+    return Decision(grow=grow, configure=configure, problem=grow_problem or config_problem)
+
+
+def has_to_claim(topic: KafkaTopic, scene: Scene) -> bool:
+    """Whether it has to be recorded that the topic will be made, before it is.
+
+    Otherwise it would look, after a crash in between, as if it had been there before: it could not be taken over, or
+    not be deleted with its object.
+    """
+    if topic.status.creating:
+        return False
+    adopts = may_adopt(topic.meta.namespace, scene.topology.namespace, scene.spec.adoption)
+    return not adopts or topic.spec.deletion_policy == DeletionPolicy.DELETE
+
+
+def foreign(topic: KafkaTopic, seen: TopicSeen | None, scene: Scene) -> Failure | None:
+    """Why Kafka's topic of this name is not the one that this object is about, if it is not."""
+    known_id, known_cluster = topic.status.topic_id, topic.status.cluster_id
+    if known_cluster not in (None, scene.cluster_id):
+        return Failure(
+            Reason.CLUSTER_ID_MISMATCH,
+            f"topic {topic.topic_name} belongs to Kafka cluster {known_cluster}, "
+            f"the topology now leads to {scene.cluster_id}",
+            Remedy.SPEC,
+        )
+    if seen is not None and seen.internal and topic.topic_name not in scene.spec.internal_topics:
+        return internal(topic.topic_name, scene.topology)
+    if not known_id:
+        made_for_it = seen is None or topic.status.creating
+        return None if made_for_it else adoption_refused(topic, scene.topology, scene.spec.adoption)
+    if seen is None:
+        lost = f"topic {topic.topic_name} ({known_id}) was deleted in Kafka"
+        if topic.spec.on_topic_loss == OnTopicLoss.RECREATE:
+            return Failure(Reason.TOPIC_VANISHED, f"{lost}; an empty one takes its place", Remedy.RETRY)
+        return Failure(Reason.TOPIC_VANISHED, f"{lost}; set onTopicLoss: Recreate to make an empty one", Remedy.SPEC)
+    if seen.topic_id == known_id:
+        return None
+    refused = adoption_refused(topic, scene.topology, scene.spec.adoption)
+    if seen.topic_id == topic.adopt_topic_id:
+        return refused
+    helps = refused.message if refused else f"annotate {ADOPT_TOPIC_ID}={seen.topic_id} to accept it"
+    return Failure(
+        Reason.TOPIC_ID_MISMATCH,
+        f"topic {topic.topic_name} was recreated by someone else: it is {seen.topic_id}, "
+        f"this object is about {known_id}; {helps}",
+        Remedy.SPEC,
+    )
+
+
+def _creation(topic: KafkaTopic, scene: Scene) -> Decision:
+    spec = topic.spec
+    partitions = min(spec.partitions, MAX_PARTITIONS_AT_ONCE)
+    try:
+        assignment = place(topic.topic_name, spec, partitions, (), scene)
+        config = wanted_config(spec, assignment or (), scene)
+    except FailureError as error:
+        return Decision(problem=error.failure)
+    return Decision(create=NewTopic(topic.topic_name, partitions, spec.replication_factor, assignment, config))
+
+
+def _growth(topic: KafkaTopic, seen: TopicSeen, scene: Scene) -> tuple[NewPartitions | None, Failure | None]:
+    spec, have = topic.spec, len(seen.replicas)
+    if spec.partitions < have:
+        return None, Failure(
+            Reason.PARTITIONS_CANNOT_SHRINK,
+            f"topic {topic.topic_name} has {plural(have, 'partition')} and Kafka cannot remove any: "
+            f"set spec.partitions to {have} or more",
+            Remedy.SPEC,
+        )
+    if spec.partitions == have:
+        return None, None
+    total = min(spec.partitions, have + MAX_PARTITIONS_AT_ONCE)
+    try:
+        assignment = place(topic.topic_name, spec, total, seen.replicas, scene)
+    except FailureError as error:
+        return None, error.failure
+    return NewPartitions(topic.topic_name, total, assignment and assignment[have:]), None
+
+
+def _configuration(
+    topic: KafkaTopic, seen: TopicSeen, own: Mapping[str, str], scene: Scene
+) -> tuple[ConfigChange | None, Failure | None]:
+    try:
+        wanted, problem = wanted_config(topic.spec, seen.replicas, scene), None
+    except FailureError as error:
+        wanted, problem = topic.spec.config_values, error.failure
+    different = differing(wanted, own)
+    return (ConfigChange(topic.topic_name, different) if different else None), problem

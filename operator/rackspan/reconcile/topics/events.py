@@ -1,0 +1,120 @@
+"""Which Kubernetes Events a pass gives rise to: what was done, and conditions that changed sides. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rackspan.api.conditions import (
+    COMPLIANT,
+    CONNECTED,
+    DELETIONS_HELD,
+    DRAINED,
+    PAUSED,
+    RACKS_IN_SYNC,
+    READY,
+    SCANNED,
+    STALLED,
+    ConditionStatus,
+    find_condition,
+)
+from rackspan.api.reasons import Reason
+from rackspan.core.words import plural
+from rackspan.reconcile.ports import Announcement
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rackspan.api.conditions import Condition
+    from rackspan.reconcile.ports import ObjectRef
+    from rackspan.reconcile.topics.batch import Outcome
+
+_TOLD_OTHERWISE = frozenset(
+    {
+        Reason.PLAN_PENDING,
+        Reason.NOT_COMPLIANT,
+        Reason.REPLICATION_FACTOR_DIFFERS,
+        Reason.ASSIGNMENT_DIFFERS,
+        Reason.HOLDS_UP_DRAIN,
+        Reason.PAUSED,
+    }
+)
+"""Reasons for waiting that Compliant announces, or that somebody has just asked for: no Event besides."""
+_GOOD_WHEN_TRUE = (COMPLIANT, CONNECTED, RACKS_IN_SYNC, SCANNED, DRAINED, PAUSED)
+
+
+_CONFIGS_IN_PLACE = frozenset(
+    {
+        Reason.IN_SYNC,
+        Reason.PLAN_PENDING,
+        Reason.NOT_COMPLIANT,
+        Reason.REPLICATION_FACTOR_DIFFERS,
+        Reason.ASSIGNMENT_DIFFERS,
+    }
+)
+"""Reasons to be Ready or not of a topic that lacks nothing but moves, at most."""
+
+
+def announcements(
+    about: ObjectRef, before: Sequence[Condition], after: Sequence[Condition], outcome: Outcome | None = None
+) -> Iterator[Announcement]:
+    """Events for one object. A condition that stays as it was is not announced again."""
+    if outcome is not None:
+        yield from _done(about, outcome)
+    stalled = find_condition(after, STALLED)
+    if stalled is not None and stalled.reason not in _TOLD_OTHERWISE and _changed(before, stalled):
+        yield Announcement(about, stalled.reason, stalled.message, warning=True)
+    waits = find_condition(after, DELETIONS_HELD)
+    if waits is not None and find_condition(before, DELETIONS_HELD) is None:
+        yield Announcement(about, waits.reason, waits.message, warning=True)
+    for kind in _GOOD_WHEN_TRUE:
+        was, now = find_condition(before, kind), find_condition(after, kind)
+        if now is None or (was is not None and was.status == now.status):
+            continue
+        if now.status == ConditionStatus.FALSE:
+            yield Announcement(about, now.reason, now.message, warning=now.reason != Reason.DRAINING)
+        elif now.status == ConditionStatus.TRUE and was is not None:
+            yield Announcement(about, now.reason, now.message)
+
+
+def _done(about: ObjectRef, outcome: Outcome) -> Iterator[Announcement]:
+    if outcome.failures:
+        return
+    decision, topic = outcome.decision, outcome.topic
+    if decision.create is not None:
+        yield Announcement(about, Reason.CREATED, f"topic {topic.topic_name}: {decision.summary}")
+    elif topic.status.creating and outcome.seen is not None and not outcome.guarded:
+        yield Announcement(about, Reason.CREATED, f"topic {topic.topic_name} ({outcome.seen.topic_id}) was made")
+    elif topic.status.topic_id is None and outcome.seen is not None and not outcome.guarded:
+        yield Announcement(
+            about,
+            Reason.ADOPTED,
+            f"topic {topic.topic_name} ({outcome.seen.topic_id}) was there and is managed from now on",
+        )
+    if decision.grow is not None:
+        yield Announcement(
+            about,
+            Reason.PARTITIONS_ADDED,
+            f"topic {topic.topic_name}: grow to {plural(decision.grow.total, 'partition')}",
+        )
+    if decision.configure is not None:
+        what = ", ".join(f"{key}={value}" for key, value in sorted(decision.configure.set.items()))
+        why = "changed in Kafka, put back" if _was_as_asked(outcome) else "set"
+        yield Announcement(about, Reason.CONFIG_UPDATED, f"topic {topic.topic_name}: {why}: {what}")
+
+
+def _was_as_asked(outcome: Outcome) -> bool:
+    """Whether this very topic had all the configs of this very spec: then somebody else has changed them since."""
+    topic, seen = outcome.topic, outcome.seen
+    ready = find_condition(topic.status.conditions, READY)
+    return (
+        seen is not None
+        and seen.topic_id == topic.status.topic_id
+        and ready is not None
+        and ready.observed_generation == topic.meta.generation
+        and ready.reason in _CONFIGS_IN_PLACE
+    )
+
+
+def _changed(before: Sequence[Condition], condition: Condition) -> bool:
+    was = find_condition(before, condition.type)
+    return was is None or was.status != condition.status or was.reason != condition.reason

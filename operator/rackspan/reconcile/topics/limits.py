@@ -1,0 +1,63 @@
+"""How much may be computed about one topic, by what its spec asks for and Kafka claims. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rackspan.api.reasons import Reason
+from rackspan.core.words import plural
+from rackspan.reconcile.failures import Failure, Remedy
+from rackspan.reconcile.runtime.batching import MAX_PARTITIONS_AT_ONCE
+
+if TYPE_CHECKING:
+    from rackspan.api.kafkatopic import KafkaTopic
+    from rackspan.reconcile.cluster.state import Scene
+    from rackspan.reconcile.ports import TopicSeen
+
+MAX_REPLICAS = 500_000
+"""Of one topic: of the largest there can be, 100,000 partitions, five of each."""
+MAX_CELLS = 100_000_000
+"""Partitions times brokers: some tables have a column for every broker."""
+MAX_WIDTH = 500
+"""Replicas of one partition, of which nobody has a dozen: a thousand over a thousand brokers take 11 seconds."""
+PORTION = 50_000
+"""What is computed in one go, by `cost`: about half a second, so that topologies take turns."""
+
+
+def size(topic: KafkaTopic, seen: TopicSeen | None) -> tuple[int, int]:
+    """How many partitions and replicas there are to compute with: those that Kafka claims and those that are asked for.
+
+    Of what is asked for, no more than is made at once.
+    """
+    spec, have = topic.spec, len(seen.replicas) if seen is not None else 0
+    held = sum(map(len, seen.replicas)) if seen is not None else 0
+    new = min(max(0, spec.partitions - have), MAX_PARTITIONS_AT_ONCE)
+    partitions = have + new
+    return partitions, max(held + new * spec.replication_factor, partitions)
+
+
+def too_large(topic: KafkaTopic, seen: TopicSeen | None, scene: Scene) -> Failure | None:
+    """Why nothing is computed about the topic; None where it is small enough."""
+    partitions, replicas = size(topic, seen)
+    brokers = len(scene.racks.rows)
+    width = max(topic.spec.replication_factor, *map(len, seen.replicas if seen is not None else ()), 0)
+    if width > MAX_WIDTH:
+        found, limit = f"{plural(width, 'replica')} of one partition", f"{MAX_WIDTH:,}"
+    elif replicas > MAX_REPLICAS:
+        found, limit = plural(replicas, "replica"), f"{MAX_REPLICAS:,}"
+    elif partitions * brokers > MAX_CELLS:
+        found, limit = f"{partitions * brokers:,} pairs of a partition and a broker", f"{MAX_CELLS:,}"
+    else:
+        return None
+    return Failure(
+        Reason.TOO_LARGE,
+        f"topic {topic.topic_name} has {found} ({plural(partitions, 'partition')}, {plural(brokers, 'broker')}), more "
+        f"than the {limit} that are computed with: it is neither placed nor judged",
+        Remedy.SPEC,
+    )
+
+
+def cost(topic: KafkaTopic, seen: TopicSeen | None, scene: Scene) -> int:
+    """About how long computing takes, in no unit: replicas, and a share of the pairs of a partition and a broker."""
+    partitions, replicas = size(topic, seen)
+    return replicas + partitions * len(scene.racks.rows) // 100

@@ -1,0 +1,174 @@
+"""The plans of one topology's topics: made together, and kept while what each was made from is the same.
+
+Topics that need a plan are planned for in one go, with the plans that others have already counted as carried out, so
+that they do not all choose the emptiest broker. A plan that is under review does not change because another topic did.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from rackspan.core.placement import MissingRackError
+from rackspan.core.planning import Elsewhere, Request, Wish, plan_topics
+from rackspan.core.snapshot import table
+from rackspan.core.topology import parse_rack
+from rackspan.reconcile.failures import FailureError
+from rackspan.reconcile.runtime.threads import plan
+from rackspan.reconcile.topics.placement import spreads
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from rackspan.api.kafkatopic import KafkaTopic
+    from rackspan.api.meta import ObjectKey
+    from rackspan.core.planning import TopicPlan
+    from rackspan.core.topology import RackTree
+    from rackspan.reconcile.cluster.state import Scene
+    from rackspan.reconcile.ports import TopicSeen
+
+_log = logging.getLogger("rackspan.reconcile")
+Replicas = tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Basis:
+    """What a plan was made from."""
+
+    tree: RackTree
+    wish: Wish
+    replicas: Replicas
+
+
+class Plans:
+    """One for each topology."""
+
+    def __init__(self) -> None:
+        self._known: dict[ObjectKey, tuple[_Basis, TopicPlan]] = {}
+        self._turn = asyncio.Lock()
+
+    async def of(self, seen: Sequence[tuple[KafkaTopic, TopicSeen]], scene: Scene) -> Mapping[ObjectKey, TopicPlan]:
+        """Plans for topics as Kafka holds them, empty where nothing is to be done; none where that cannot be said."""
+        async with self._turn:
+            wanted, anew = await plan(partial(self._looked_through, seen, scene))
+            if anew:
+                for topic in anew:
+                    self.forget(topic.key)
+                made = await plan(partial(_made_safely, anew, wanted, scene, self._pending(scene)))
+                for topic in anew:
+                    if topic.topic_name in made:
+                        self._known[topic.key] = wanted[topic.key], made[topic.topic_name]
+            return {key: self._known[key][1] for key in wanted if key in self._known}
+
+    def forget(self, key: ObjectKey) -> None:
+        """This KafkaTopic is no more, or is something else now."""
+        self._known.pop(key, None)
+
+    def _looked_through(
+        self, seen: Sequence[tuple[KafkaTopic, TopicSeen]], scene: Scene
+    ) -> tuple[Mapping[ObjectKey, _Basis], Sequence[KafkaTopic]]:
+        """What plans would be made from now, and the topics that need one."""
+        wanted = {
+            topic.key: basis for topic, found in seen if (basis := _basis_safely(topic, found, scene)) is not None
+        }
+        anew = [topic for topic, _ in seen if topic.key in wanted and not self._holds(topic.key, wanted[topic.key])]
+        return wanted, anew
+
+    def _holds(self, key: ObjectKey, basis: _Basis) -> bool:
+        known = self._known.get(key)
+        return known is not None and known[0] == basis
+
+    def _pending(self, scene: Scene) -> list[TopicPlan]:
+        """Plans that wait. Those made for other brokers, or brokers elsewhere, will be made anew."""
+        return [made for basis, made in self._known.values() if not made.empty and basis.tree == scene.racks.tree]
+
+
+def request_of(seen: Sequence[tuple[KafkaTopic, TopicSeen]], scene: Scene) -> tuple[Request, Sequence[KafkaTopic]]:
+    """What is asked of the planner where no plan waits yet, and the topics of which something can be said."""
+    wanted = {topic.key: basis for topic, found in seen if (basis := _basis(topic, found, scene)) is not None}
+    topics = [topic for topic, _ in seen if topic.key in wanted]
+    return _request(topics, wanted, scene, ()), topics
+
+
+def _basis_safely(topic: KafkaTopic, seen: TopicSeen, scene: Scene) -> _Basis | None:
+    try:
+        return _basis(topic, seen, scene)
+    except Exception:
+        _log.exception("KafkaTopic %s: no plan, for an unexpected error", topic.key)
+        return None
+
+
+def _basis(topic: KafkaTopic, seen: TopicSeen, scene: Scene) -> _Basis | None:
+    """None where nothing can be said: a level or a rack is not known."""
+    unknown = {row.id for row in scene.racks.missing}
+    if not scene.racks.ignore_missing and any(unknown.intersection(row) for row in seen.replicas):
+        return None
+    spec = topic.spec
+    try:
+        wish = Wish(
+            replication_factor=spec.replication_factor,
+            spread=spreads(spec, scene),
+            include=spec.placement.brokers.include,
+            exclude=spec.placement.brokers.exclude,
+            leaders=tuple(parse_rack(domain) for domain in spec.placement.leaders),
+            assignment=spec.placement.assignment[: len(seen.replicas)],
+        )
+    except FailureError:
+        return None
+    return _Basis(scene.racks.tree, wish, seen.replicas)
+
+
+def _made_safely(
+    topics: Sequence[KafkaTopic], wanted: Mapping[ObjectKey, _Basis], scene: Scene, pending: Sequence[TopicPlan]
+) -> Mapping[str, TopicPlan]:
+    """An unexpected error over one topic leaves that one without a plan, and no other."""
+    try:
+        return _made(topics, wanted, scene, pending)
+    except Exception:
+        if len(topics) == 1:
+            _log.exception("KafkaTopic %s: no plan, for an unexpected error", topics[0].key)
+            return {}
+    middle = len(topics) // 2
+    first = _made_safely(topics[:middle], wanted, scene, pending)
+    second = _made_safely(topics[middle:], wanted, scene, [*pending, *first.values()])
+    return {**first, **second}
+
+
+def _made(
+    topics: Sequence[KafkaTopic], wanted: Mapping[ObjectKey, _Basis], scene: Scene, pending: Iterable[TopicPlan]
+) -> Mapping[str, TopicPlan]:
+    try:
+        return plan_topics(_request(topics, wanted, scene, pending))
+    except MissingRackError:
+        return {}
+
+
+def _request(
+    topics: Sequence[KafkaTopic], wanted: Mapping[ObjectKey, _Basis], scene: Scene, pending: Iterable[TopicPlan]
+) -> Request:
+    names = [topic.topic_name for topic in topics]
+    lines = [
+        (at, number, row, row, None, None)
+        for at, topic in enumerate(topics)
+        for number, row in enumerate(wanted[topic.key].replicas)
+    ]
+    replicas, leaders = Counter(scene.load.replicas), Counter(scene.load.leaders)
+    for waiting in pending:
+        for change in waiting.changes:
+            replicas.update(change.replicas)
+            replicas.subtract(change.before)
+            leaders.update(change.replicas[:1])
+            leaders.subtract(change.before[:1])
+    for _, _, row, *_ in lines:
+        replicas.subtract(row)
+        leaders.subtract(row[:1])
+    return Request(
+        scene.racks.tree,
+        table(names, lines),
+        wishes={topic.topic_name: wanted[topic.key].wish for topic in topics},
+        elsewhere=Elsewhere(+replicas, +leaders),
+    )

@@ -1,0 +1,132 @@
+"""What is told of brokers and racks that are to be emptied: nothing is called empty for want of knowledge."""
+
+from dataclasses import replace
+
+import pytest
+from tests.unit.reconcile.scenes import EVEN, NOON, known, scene, topic
+
+from rackspan.api.racktopology import MAX_DRAIN_SAMPLES
+from rackspan.reconcile.cluster.drains import drains_of, summary, told
+from rackspan.reconcile.cluster.state import BrokerLoad
+from rackspan.reconcile.ports import HeldSeen, LoadSeen
+
+
+def draining(racks=EVEN, holders=(), **spec):
+    load = BrokerLoad(LoadSeen(dict.fromkeys(holders, 1), {}, 1))
+    return replace(scene(racks, **spec), load=load)
+
+
+def held(**of_broker):
+    return HeldSeen(NOON, {int(broker[1:]): topics for broker, topics in of_broker.items()})
+
+
+def managed(name, *, compliant=None, plan=False, ready="InSync", **spec):
+    conditions = [("Ready", "False", ready)] + ([("Compliant", compliant, "X")] if compliant else [])
+    status = known(
+        conditions=[
+            {
+                "type": kind,
+                "status": state,
+                "reason": reason,
+                "message": "",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }
+            for kind, state, reason in conditions
+        ],
+        **({"plan": {"hash": "a", "moves": 1, "lowerBound": 1, "reorders": 0, "partitions": 1}} if plan else {}),
+    )
+    return topic(name, status=status, **spec)
+
+
+def verdict(drains):
+    status, reason, _ = told(drains)
+    return status.value, reason.value
+
+
+def test_what_is_left_is_told_by_whose_topics_it_is_of_and_what_it_waits_for():
+    topics = [
+        managed("planned", plan=True, compliant="False"),
+        managed("stuck", compliant="False"),
+        managed("fixed", placement={"assignment": [[0, 1, 2]]}),
+        managed("new", compliant="True"),
+        managed("theirs", ready="TopicConflict", plan=True),
+    ]
+    there = {"planned": 5, "stuck": 2, "fixed": 1, "new": 1, "theirs": 1, "bare": 3, "__consumer_offsets": 4}
+    (drain,) = drains = drains_of(draining(drainBrokers=[0]), held(b0=there), topics)
+    assert (drain.target, drain.drained, drain.reason, drain.brokers) == ("0", False, "Draining", 1)
+    left = drain.replicas
+    assert (left.total, left.managed, left.explicit, left.unmanaged, left.internal) == (17, 8, 1, 4, 4)
+    assert [(block.reason, block.topics, block.replicas) for block in drain.blocks] == [
+        ("PlanPending", 1, 5),
+        ("InternalTopic", 1, 4),
+        ("NotManaged", 2, 4),
+        ("Infeasible", 1, 2),
+        ("ExplicitAssignment", 1, 1),
+        ("Waiting", 1, 1),
+    ]
+    assert drain.blocks[2].samples == ("bare", "theirs")
+    assert drain.observed_at == NOON
+    assert drain.message.startswith("17 replicas left: 5 wait for moves that are planned, 4 are of Kafka's own topics")
+    assert verdict(drains) == ("False", "Draining")
+    assert summary(drains) == "0 of 1 drained, 17 replicas left"
+
+
+def test_an_internal_topic_that_is_declared_is_managed():
+    drains = drains_of(draining(drainBrokers=[0]), held(b0={"__x": 1}), [managed("x", topicName="__x", plan=True)])
+    assert (drains[0].replicas.managed, drains[0].replicas.internal) == (1, 0)
+
+
+def test_a_drain_is_done_when_kafka_shows_nothing():
+    drains = drains_of(draining(drainBrokers=[0], drainRacks=["z1"]), held(b0={}, b1={}, b4={}), [])
+    assert [(drain.target, drain.drained) for drain in drains] == [("0", True), ("/z1", True)]
+    assert verdict(drains) == ("True", "Drained")
+    assert summary(drains) == "2 of 2 drained"
+
+
+def test_what_is_not_done_comes_first():
+    drains = drains_of(draining(drainBrokers=[0], drainRacks=["/z1"]), held(b0={}, b1={}, b4={"t": 2}), [])
+    assert [drain.target for drain in drains] == ["/z1", "0"]
+    assert verdict(drains) == ("False", "Draining")
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason", "words"),
+    [
+        ({"drainBrokers": [77]}, "UnknownBroker", "no broker 77 is known: Kafka lists none"),
+        ({"drainRacks": ["/eu/nope"]}, "UnknownRack", "no broker stands in /eu/nope: correct spec.drainRacks"),
+    ],
+)
+def test_what_nobody_knows_is_never_drained(spec, reason, words):
+    drains = drains_of(draining(**spec), held(b77={}), [])
+    assert verdict(drains) == ("False", reason)
+    assert drains[0].drained is False
+    assert drains[0].replicas is None
+    assert words in told(drains)[2]
+
+
+def test_a_broker_that_is_down_and_nowhere_is_known_by_what_it_holds():
+    where = draining(drainBrokers=[77], holders=[77])
+    assert verdict(drains_of(where, held(b77={"t": 3}), [])) == ("False", "Draining")
+    assert verdict(drains_of(where, held(b77={}), [])) == ("True", "Drained")
+
+
+@pytest.mark.parametrize("asked", [None, held(), held(b3={})], ids=["not", "for none", "for others"])
+def test_nothing_is_drained_that_kafka_was_not_asked_about(asked):
+    drains = drains_of(draining(drainBrokers=[0]), asked, [])
+    assert verdict(drains) == ("Unknown", "Waiting")
+    assert drains[0].drained is None
+
+
+def test_a_broker_that_may_stand_anywhere_leaves_a_rack_open():
+    where = draining({**EVEN, 6: None}, drainRacks=["/z0"])
+    assert verdict(drains_of(where, held(b0={}, b3={}), [])) == ("Unknown", "MissingRacks")
+    assert verdict(drains_of(where, held(b0={"t": 1}, b3={}), [])) == ("False", "Draining")
+    lost = draining(drainRacks=["/z0"], holders=[0, 9])
+    assert "no rack is known of brokers 9, which may stand here" in drains_of(lost, held(b0={}, b3={}), [])[0].message
+
+
+def test_the_same_rack_written_twice_is_one_drain_and_lists_stay_short():
+    topics = {f"t{number}": 1 for number in range(9)}
+    drains = drains_of(draining(drainRacks=["z0", "/z0"]), held(b0=topics, b3={}), [])
+    assert len(drains) == 1
+    assert len(drains[0].blocks[0].samples) == MAX_DRAIN_SAMPLES

@@ -1,0 +1,99 @@
+"""The gauges of a topology tell what is known now, and nothing else."""
+
+from dataclasses import replace
+
+import pytest
+from prometheus_client import REGISTRY
+from tests.unit.reconcile.scenes import scene, topic
+
+from rackspan import metrics
+from rackspan.api.reasons import Reason
+from rackspan.reconcile.cluster.gauges import measure, measure_look
+from rackspan.reconcile.cluster.status import Situation
+from rackspan.reconcile.failures import Failure, Remedy
+
+AWAY = Failure(Reason.KAFKA_UNREACHABLE, "no broker answers", Remedy.RETRY)
+NAME = "kafka/measured"
+
+
+@pytest.fixture(autouse=True)
+def _forgotten():
+    yield
+    metrics.forget_topology(NAME)
+
+
+def in_state(name, **conditions):
+    items = [
+        {"type": kind, "status": status, "reason": "X", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+        for kind, status in conditions.items()
+    ]
+    return topic(name, status={"conditions": items, "compliance": {"partitions": 3, "nonCompliant": 1, "moves": 2}})
+
+
+TOPICS = [
+    in_state("a", Ready="True", Compliant="True"),
+    in_state("b", Ready="False", Compliant="False"),
+    in_state("c", Ready="False", Stalled="True"),
+    in_state("d", Ready="False", Compliant="Unknown"),
+    topic("e"),
+]
+
+
+def told(name):
+    """The topology's samples of a metric: by state where it has states."""
+    found = {}
+    for family in REGISTRY.collect():
+        for sample in family.samples:
+            if sample.name == name and sample.labels.get("topology") == NAME:
+                found[sample.labels.get("state")] = sample.value
+    return found
+
+
+def known():
+    where = scene()
+    rows = (replace(where.racks.rows[0], online=False), *where.racks.rows[1:])
+    return replace(where, racks=replace(where.racks, rows=rows))
+
+
+def test_states_exclude_each_other_and_add_up():
+    measure(NAME, Situation(known(), known().racks, TOPICS), ready=True)
+    assert told("rackspan_topics") == {"ready": 1, "stalled": 1, "pending": 1, "unknown": 2}
+    assert told("rackspan_brokers") == {"online": 5, "offline": 1, "unknown": 0}
+    assert told("rackspan_non_compliant_topics") == {None: 1}
+    assert told("rackspan_moves_needed") == {None: 8}
+    assert told("rackspan_drifted_brokers") == told("rackspan_rackless_brokers") == {None: 0}
+    assert told("rackspan_topology_ready") == {None: 1}
+
+
+def test_while_kafka_is_away_nothing_is_told_that_nobody_knows():
+    measure(NAME, Situation(known(), known().racks, TOPICS), ready=True)
+    measure(NAME, Situation(AWAY, known().racks, TOPICS), ready=False)
+    assert told("rackspan_topics") == {"ready": 0, "stalled": 0, "pending": 0, "unknown": 5}
+    assert told("rackspan_brokers") == {"online": 0, "offline": 0, "unknown": 6}
+    for name in ("non_compliant_topics", "moves_needed", "drifted_brokers", "rackless_brokers"):
+        assert told(f"rackspan_{name}") == {}, name
+    assert told("rackspan_topology_ready") == {None: 0}
+
+
+def test_a_look_that_failed_is_no_successful_pass():
+    measure_look(NAME, AWAY)
+    assert told("rackspan_topology_connected") == {None: 0}
+    assert told("rackspan_last_successful_pass_timestamp_seconds") == {}, "it never was connected"
+    measure_look(NAME, scene())
+    assert told("rackspan_topology_connected") == {None: 1}
+    passed = told("rackspan_last_successful_pass_timestamp_seconds")
+    assert passed[None] > 0
+    measure_look(NAME, AWAY)
+    assert told("rackspan_topology_connected") == {None: 0}
+    assert told("rackspan_last_successful_pass_timestamp_seconds") == passed
+
+
+def test_all_of_a_topology_goes_with_it():
+    measure_look(NAME, scene())
+    measure(NAME, Situation(known(), known().racks, TOPICS), ready=True)
+    metrics.count_error(NAME, "retry", "KafkaUnreachable")
+    metrics.RECONCILED.labels(NAME).inc()
+    metrics.SCANS_STARTED.labels(NAME, "Schedule").inc()
+    metrics.forget_topology(NAME)
+    left = [one for family in REGISTRY.collect() for one in family.samples if one.labels.get("topology") == NAME]
+    assert left == []

@@ -1,0 +1,249 @@
+"""Where brokers really run, from pods, nodes and Kafka."""
+
+import pytest
+from tests.unit.reconcile.scenes import topology
+
+from rackspan.api.racktopology import BrokerIdSpec
+from rackspan.reconcile.cluster.racks import PodFacts, broker_id_of, last_seen, rack_view
+from rackspan.reconcile.ports import BrokerSeen
+
+LABELS = {"region": "example.com/region", "zone": "example.com/zone", "rack": "example.com/rack"}
+
+
+def of_nodes(**spec):
+    return topology(
+        **{
+            "rackSource": "Nodes",
+            "levels": [{"name": name, "nodeLabel": label} for name, label in LABELS.items()],
+            "brokers": {"podSelector": {"matchLabels": {"app": "kafka"}}},
+            **spec,
+        }
+    )
+
+
+def node(*path):
+    return dict(zip(LABELS.values(), path, strict=False))
+
+
+def pod(name="kafka-0", node="n0", *, namespace="kafka", labels=None, annotations=None):
+    return PodFacts(namespace, name, {"app": "kafka", **(labels or {})}, annotations or {}, node)
+
+
+def broker(number=0, rack="/eu/eu-1a/r1"):
+    return BrokerSeen(number, f"kafka-{number}:9092", rack)
+
+
+def only_row(topology, nodes=None, pods=(), brokers=()):
+    (row,) = rack_view(topology, nodes or {}, pods, brokers).rows
+    return row
+
+
+def test_a_broker_is_where_its_pod_s_node_is():
+    row = only_row(of_nodes(), {"n0": node("eu", "eu-1a", "r1")}, [pod()], [broker()])
+    assert row.rack == ("eu", "eu-1a", "r1")
+    assert (row.pods, row.node, row.host) == (("kafka-0",), "n0", "kafka-0:9092")
+    assert row.online
+    assert row.eligible
+    assert not row.drift
+
+
+def test_what_kafka_reports_otherwise_is_drift_and_the_node_decides():
+    row = only_row(of_nodes(), {"n0": node("eu", "eu-1b", "r1")}, [pod()], [broker()])
+    assert row.rack == ("eu", "eu-1b", "r1")
+    assert row.drift
+
+
+@pytest.mark.parametrize("reported", [None, "", "a//b", "/eu"])
+def test_a_broker_that_reports_nothing_sensible_drifts_too(reported):
+    assert only_row(of_nodes(), {"n0": node("eu", "eu-1a", "r1")}, [pod()], [broker(rack=reported)]).drift
+
+
+def test_a_broker_that_is_down_is_where_its_pod_is_and_does_not_drift():
+    row = only_row(of_nodes(), {"n0": node("eu", "eu-1a", "r1")}, [pod()])
+    assert row.rack == ("eu", "eu-1a", "r1")
+    assert not row.online
+    assert not row.drift
+
+
+def test_a_path_may_end_early_but_have_no_gap():
+    early = only_row(of_nodes(), {"n0": node("eu", "eu-1a")}, [pod()], [broker(rack="/eu/eu-1a")])
+    assert early.rack == ("eu", "eu-1a")
+    assert not early.drift
+    gap = only_row(of_nodes(), {"n0": {LABELS["region"]: "eu", LABELS["rack"]: "r1"}}, [pod()], [broker()])
+    assert gap.rack is None
+    assert gap.problem.message == "node n0 has no label example.com/zone"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "pods", "sentence"),
+    [
+        ({}, [], "no pod of spec.brokers.podSelector has this broker id"),
+        ({}, [pod()], "node n0 is not known"),
+        ({}, [pod(node=None)], "pod kafka-0 is not bound to a node"),
+        ({"n0": {}}, [pod()], "node n0 has no label example.com/region"),
+        (
+            {"n0": node("eu")},
+            [pod("a-0"), pod("b-0")],
+            "pods a-0, b-0 all claim this broker id",
+        ),
+    ],
+)
+def test_why_a_rack_is_not_known_is_told(nodes, pods, sentence):
+    view = rack_view(of_nodes(), nodes, pods, [broker()])
+    assert [row.problem.message for row in view.missing] == [sentence]
+    assert view.missing[0].problem.reason == "MissingRacks"
+
+
+def test_two_pods_that_claim_one_broker_are_duplicates():
+    view = rack_view(of_nodes(), {"n0": node("eu")}, [pod("a-0"), pod("b-0")], [broker()])
+    assert [row.pods for row in view.duplicates] == [("a-0", "b-0")]
+
+
+def test_pods_elsewhere_and_of_other_labels_are_no_brokers():
+    pods = [pod(namespace="other"), PodFacts("kafka", "web-0", {"app": "web"}, {}, "n0"), pod("kafka-tools")]
+    assert rack_view(of_nodes(), {"n0": node("eu")}, pods, []).rows == ()
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        (BrokerIdSpec(), 7),
+        (BrokerIdSpec(offset=100), 107),
+        (BrokerIdSpec("Label", "id"), 3),
+        (BrokerIdSpec("Annotation", "id", 10), 14),
+        (BrokerIdSpec("Label", "absent"), None),
+        (BrokerIdSpec("Label", "word"), None),
+    ],
+)
+def test_a_pod_tells_its_broker_id_in_several_ways(source, found):
+    facts = pod("kafka-7", labels={"id": "3", "word": "three"}, annotations={"id": "4"})
+    assert broker_id_of(source, facts) == found
+
+
+@pytest.mark.parametrize("name", ["kafka", "kafka-", "kafka-x", "kafka-\u0663", "kafka--1x"])
+def test_a_pod_without_a_number_at_its_end_is_no_broker(name):
+    assert broker_id_of(BrokerIdSpec(), pod(name)) is None
+
+
+@pytest.mark.parametrize(
+    ("source", "facts"),
+    [
+        (BrokerIdSpec(), pod("kafka-99999999999999999999")),
+        (BrokerIdSpec(), pod("kafka-2147483648")),
+        (BrokerIdSpec(offset=1), pod("kafka-2147483647")),
+        (BrokerIdSpec(offset=-1), pod("kafka-0")),
+        (BrokerIdSpec("Annotation", "id"), pod(annotations={"id": "9" * 5_000})),
+    ],
+)
+def test_a_number_that_no_broker_can_have_is_passed_over_and_told(source, facts):
+    of_pods = {"podSelector": {"matchLabels": {"app": "kafka"}}, "brokerId": {"from": source.from_}}
+    of_pods["brokerId"] |= {"offset": source.offset, **({"key": source.key} if source.key else {})}
+    good = pod("good", "n0", annotations={"id": "1"}) if source.key else pod(f"good-{1 - source.offset}", "n0")
+    view = rack_view(of_nodes(brokers=of_pods), {"n0": node("eu")}, [facts, good], [broker(1)])
+    assert [row.rack for row in view.rows] == [("eu",)]
+    assert view.passed_over == (facts.name,)
+
+
+def test_zeros_in_front_make_no_other_number():
+    assert broker_id_of(BrokerIdSpec(), pod("kafka-" + "0" * 5_000 + "7")) == 7
+    assert broker_id_of(BrokerIdSpec(), pod("kafka-2147483647")) == 2**31 - 1
+
+
+def test_racks_can_come_from_kafka_and_an_alias_is_no_drift():
+    flat = topology(rackAliases={"use1-az1": "/us-east-1/use1-az1"})
+    row = only_row(flat, brokers=[broker(rack="use1-az1")])
+    assert row.rack == ("us-east-1", "use1-az1")
+    assert not row.drift
+    assert only_row(flat, brokers=[broker(rack=None)]).problem.message == "Kafka reports no broker.rack"
+
+
+def test_an_alias_holds_on_both_sides():
+    aliased = of_nodes(rackAliases={"/eu/eu-1a/r1": "/north/a/1"})
+    row = only_row(aliased, {"n0": node("eu", "eu-1a", "r1")}, [pod()], [broker(rack="/eu/eu-1a/r1")])
+    assert row.rack == ("north", "a", "1")
+    assert not row.drift
+
+
+@pytest.mark.parametrize(
+    ("rack", "sentence"),
+    [
+        ("/a/b/c/d", "broker.rack '/a/b/c/d' has 4 steps, the topology has 3 levels"),
+        ("a//b", "broker.rack 'a//b' is no rack path"),
+    ],
+)
+def test_a_rack_that_cannot_be_a_path_of_the_topology_is_invalid(rack, sentence):
+    view = rack_view(topology(), {}, [], [broker(rack=rack)])
+    assert view.missing[0].problem.reason == "InvalidRack"
+    assert view.missing[0].problem.message.startswith(sentence)
+    assert view.tree.capacity == 1, "the tree can still be made"
+
+
+def test_draining_takes_the_capacity_away():
+    spec = {"drainBrokers": [0], "drainRacks": ["/us/us-1a"]}
+    racks = {0: "/eu/a/r1", 1: "/eu/a/r1", 2: "/us/us-1a/r1", 3: "/us/us-1ab/r1", 4: "/us"}
+    view = rack_view(topology(**spec), {}, [], [broker(number, rack) for number, rack in racks.items()])
+    assert {row.id: row.eligible for row in view.rows} == {0: False, 1: True, 2: False, 3: True, 4: True}
+    assert view.tree.capacity == 3
+
+
+def test_domains_are_counted_per_level_as_far_as_paths_go():
+    racks = {0: "/eu/a/r1", 1: "/eu/b/r1", 2: "/us"}
+    view = rack_view(topology(), {}, [], [broker(number, rack) for number, rack in racks.items()])
+    assert view.domain_counts() == (("region", 2), ("zone", 2), ("rack", 2))
+
+
+def test_with_a_gap_to_be_ignored_no_broker_has_a_rack():
+    brokers = [broker(0, "/eu/a/r1"), broker(1, None)]
+    strict = rack_view(topology(), {}, [], brokers)
+    assert strict.tree.missing_racks == (1,)
+    relaxed = rack_view(topology(missingRackPolicy="Ignore"), {}, [], brokers)
+    assert [item.rack for item in relaxed.tree.brokers] == [None, None]
+    whole = rack_view(topology(missingRackPolicy="Ignore"), {}, [], brokers[:1])
+    assert [item.rack for item in whole.tree.brokers] == [("eu", "a", "r1")]
+
+
+# -- brokers that are away ---------------------------------------------------------------------------------------------
+
+PLACES = {0: ("eu", "eu-1a", "r1"), 1: ("eu", "eu-1b", "r1")}
+
+
+def test_a_broker_that_is_away_is_where_it_was_last_seen():
+    row = rack_view(of_nodes(), {}, [], [], PLACES).rows[1]
+    assert (row.id, row.rack, row.online, row.problem) == (1, ("eu", "eu-1b", "r1"), False, None)
+
+
+def test_a_broker_that_runs_without_a_pod_is_nowhere():
+    view = rack_view(of_nodes(), {}, [], [broker()], PLACES)
+    assert view.rows[0].rack is None
+    assert view.places == {1: ("eu", "eu-1b", "r1")}
+
+
+def test_this_run_s_knowledge_counts_more_than_the_status_and_a_broker_without_replicas_is_forgotten():
+    rows = [{"id": 1, "rack": "/us/us-1a/r1"}, {"id": 2, "rack": "/us/us-1a/r2"}, {"id": 3, "rack": None}]
+    status = topology(status={"brokers": [{**row, "online": True} for row in rows]}).status
+    assert last_seen(PLACES, status, {1, 2, 3}) == {1: ("eu", "eu-1b", "r1"), 2: ("us", "us-1a", "r2")}
+
+
+# -- pods of another namespace -----------------------------------------------------------------------------------------
+
+ELSEWHERE = of_nodes(brokers={"namespace": "other", "podSelector": {}}, missingRackPolicy="Ignore")
+THERE = [pod(f"kafka-{number}", namespace="other") for number in range(3)]
+NODES = {"n0": node("eu", "eu-1a", "r1")}
+
+
+@pytest.mark.parametrize("labels", [{}, {"rackspan.dev/broker-pods-for": "another"}])
+def test_nothing_is_told_of_pods_whose_namespace_does_not_consent(labels):
+    view = rack_view(ELSEWHERE, NODES, THERE, [broker()], held={1}, consent=labels)
+    (row,) = view.rows
+    assert (row.pods, row.node, row.rack) == ((), None, None)
+    assert row.problem.reason == "BrokerPodsNotShared"
+    assert "label it rackspan.dev/broker-pods-for=kafka" in row.problem.message
+    assert not view.ignore_missing, "nothing is placed without racks because of it"
+
+
+def test_of_pods_elsewhere_only_those_of_kafka_s_brokers_are_told():
+    consent = {"rackspan.dev/broker-pods-for": "kafka"}
+    view = rack_view(ELSEWHERE, NODES, THERE, [broker()], held={1}, consent=consent)
+    assert [(row.id, row.pods) for row in view.rows] == [(0, ("kafka-0",)), (1, ("kafka-1",))]
+    away = rack_view(ELSEWHERE, NODES, THERE, [broker()], PLACES, consent=consent)
+    assert [(row.id, row.pods) for row in away.rows] == [(0, ("kafka-0",)), (1, ("kafka-1",))]

@@ -1,0 +1,214 @@
+"""One operator at a time acts, whatever clocks show and whichever answers are lost."""
+
+import asyncio
+import random
+from dataclasses import dataclass, replace
+
+import pytest
+
+from rackspan.api.reasons import Reason
+from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.runtime.leader_election import Leadership
+from rackspan.reconcile.runtime.lease import Candidate, LeaseRecord, Timing
+from rackspan.reconcile.runtime.liveness import Beats
+
+TIMING = Timing()
+AWAY = FailureError(Failure(Reason.API_SERVER_UNREACHABLE, "away", Remedy.RETRY))
+
+
+class Server:
+    """The API server's one Lease. Writes count only in the place of the version that was read."""
+
+    def __init__(self):
+        self.record = None
+        self.away = False
+        self.was_read = asyncio.Event()
+        self._version = 0
+
+    async def read(self):
+        self.was_read.set()
+        if self.away:
+            raise AWAY
+        return self.record
+
+    async def write(self, record, *, taken):
+        if self.away:
+            raise AWAY
+        return self.put(record)
+
+    def put(self, record):
+        if record.version != (self.record.version if self.record else ""):
+            return None
+        self._version += 1
+        self.record = replace(record, version=str(self._version))
+        return self.record
+
+    async def release(self, identity):
+        if self.away:
+            raise AWAY
+        if self.record is not None and self.record.holder == identity:
+            self.put(replace(self.record, holder=""))
+
+
+@dataclass
+class Simulated:
+    """An operator whose clock has its own start, and which may be cut off or paused."""
+
+    candidate: Candidate
+    skew: float
+    cut_until: float = 0.0
+    next_turn: float = 0.0
+
+    def turn(self, server, now, chance):
+        local = now + self.skew
+        self.next_turn = now + TIMING.renew_seconds * chance.uniform(0.5, 2)
+        if now < self.cut_until:
+            return
+        if chance.random() < 0.03:
+            self.cut_until = now + chance.uniform(1, 90)
+        self.candidate = self.candidate.sees(server.record, local)
+        wanted = self.candidate.wants(local)
+        if wanted is None:
+            self.candidate = self.candidate.gave_up() if self.candidate.other_holder else self.candidate
+            return
+        written = server.put(wanted)
+        took = chance.choice([0.0, 0.0, 1.0, TIMING.answer_seconds])
+        if written is not None and chance.random() < 0.8:  # else the answer is lost
+            self.candidate = self.candidate.renewed(written, local, local + took)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_two_operators_act_at_once_and_none_acts_while_anothers_change_is_under_way(seed):
+    chance, server = random.Random(seed), Server()
+    operators = [Simulated(Candidate(name), chance.uniform(-1e6, 1e6)) for name in ("a", "b", "c")]
+    last_act: dict[str, float] = {}
+    acted = set()
+    for tick in range(8000):
+        now = tick / 4
+        for operator in operators:
+            if now >= operator.next_turn:
+                operator.turn(server, now, chance)
+        if tick == 4000:
+            server.record = None  # somebody deletes the Lease
+        acting = [one.candidate.identity for one in operators if one.candidate.may_act(now + one.skew)]
+        assert len(acting) <= 1
+        for name in acting:
+            last_act[name] = now
+            acted.add(name)
+            for other, at in last_act.items():
+                assert other == name or now - at > TIMING.change_seconds, f"{other}'s change may be under way"
+    assert len(acted) > 1, "the Lease changed hands"
+
+
+def test_a_lease_is_taken_only_after_its_whole_time_as_seen_here():
+    held = LeaseRecord("other", 30, 4, "7")
+    candidate = Candidate("me").sees(held, 100.0)
+    assert candidate.wants(129.9) is None
+    assert candidate.sees(held, 129.0).wants(130.0) == LeaseRecord("me", 30, 5, "7")
+    assert candidate.sees(replace(held, version="8"), 129.0).wants(130.0) is None
+
+
+def test_the_same_identity_has_its_lease_back_at_once():
+    assert Candidate("me").sees(LeaseRecord("me", 30, 4, "7"), 0.0).wants(0.0) is not None
+
+
+def test_one_that_was_let_go_of_is_taken_at_once():
+    assert Candidate("me").sees(LeaseRecord("", 1, 4, "7"), 0.0).wants(0.0) == LeaseRecord("me", 30, 5, "7")
+
+
+def test_a_lease_that_is_deleted_still_has_its_holder():
+    candidate = Candidate("me").sees(LeaseRecord("other", 30, 4, "7"), 0.0).sees(None, 10.0).sees(None, 11.0)
+    assert candidate.wants(39.0) is None
+    assert candidate.wants(40.0) == LeaseRecord("me", 30, 5, "")
+
+
+def test_after_a_time_without_the_api_server_news_is_waited_for():
+    record = LeaseRecord("me", 30, 0, "1")
+    candidate = Candidate("me").renewed(record, 0.0, 1.0)
+    assert candidate.may_act(1.0)
+    assert candidate.may_act(14.9)
+    assert not candidate.may_act(15.0)
+    again = candidate.renewed(record, 40.0, 41.0)
+    assert not again.may_act(45.9)
+    assert again.may_act(46.0)
+
+
+# -- the keeper ------------------------------------------------------------------------------------------------------
+
+
+class Clock:
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+def leadership(server, clock, identity="me"):
+    return Leadership(server, identity, Timing(6), Beats(), clock)
+
+
+def refused(one):
+    with pytest.raises(FailureError) as error:
+        one.check()
+    return error.value.failure
+
+
+async def test_nothing_is_changed_before_the_lease_is_ours_nor_once_it_was_not_renewed():
+    server, clock = Server(), Clock()
+    one = leadership(server, clock)
+    assert refused(one).reason is Reason.LEASE_NOT_HELD
+    assert await one.acquire(asyncio.Event())
+    one.check()
+    clock.now = 3.0
+    assert refused(one).remedy is Remedy.RETRY
+
+
+async def test_who_waits_gets_it_once_it_is_let_go_of():
+    server, clock = Server(), Clock()
+    old, new = leadership(server, clock, "old"), leadership(server, clock, "new")
+    await old.acquire(asyncio.Event())
+    server.was_read.clear()
+    waiting = asyncio.create_task(new.acquire(asyncio.Event()))
+    await server.was_read.wait()
+    assert not new.held()
+    await old.release()
+    assert not old.held()
+    assert await waiting
+    assert new.held()
+
+
+async def test_the_keeper_ends_where_another_one_holds_the_lease():
+    server, clock = Server(), Clock()
+    one = leadership(server, clock)
+    await one.acquire(asyncio.Event())
+    server.put(replace(server.record, holder="other\n"))
+    await asyncio.wait_for(one.keep(), 30)
+    refused(one)
+    await one.release()
+    assert server.record.holder == "other\n", "it is not ours to let go of"
+
+
+async def test_waiting_ends_where_it_is_time_to_stop():
+    server = Server()
+    server.away = True
+    stop = asyncio.Event()
+    waiting = asyncio.create_task(leadership(server, Clock()).acquire(stop))
+    await asyncio.sleep(0)
+    stop.set()
+    assert await asyncio.wait_for(waiting, 30) is False
+
+
+async def test_a_cancellation_that_comes_with_the_end_is_not_swallowed():
+    """`asyncio.wait_for` of Python 3.11 swallows it, and whoever is told to end goes on."""
+    server = Server()
+    server.away = True
+    stop = asyncio.Event()
+    waiting = asyncio.create_task(leadership(server, Clock()).acquire(stop))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    stop.set()
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting

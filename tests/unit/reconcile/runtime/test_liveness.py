@@ -1,0 +1,50 @@
+"""A step that does not get on is told, whatever else goes on beside it."""
+
+import asyncio
+
+from rackspan.reconcile.runtime.liveness import Beats, progress
+
+
+class Clock:
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+def test_a_step_stalls_by_itself_while_others_come_and_go():
+    clock = Clock()
+    beats = Beats(clock)
+    with beats.step("wedged"):
+        for _ in range(5):
+            clock.now += 100
+            with beats.step("quick"):
+                pass
+        assert beats.stalled(300) == {"wedged": 500.0}
+    assert beats.stalled(0) == {}
+
+
+def test_what_waits_for_something_to_do_never_stalls():
+    clock = Clock()
+    beats = Beats(clock)
+    clock.now += 10_000
+    assert beats.stalled(300) == {}
+
+
+async def test_each_answer_is_progress_also_in_a_task_of_the_step():
+    clock = Clock()
+    beats = Beats(clock)
+
+    async def call():
+        clock.now += 200
+        progress()
+
+    with beats.step("long"), beats.step("batch"):
+        for _ in range(3):
+            await asyncio.create_task(call())
+        assert beats.stalled(300) == {"long": 600.0}, "the outer one does not get on by what is told within another"
+
+
+def test_progress_outside_of_any_step_is_nobodys():
+    progress()

@@ -1,0 +1,104 @@
+"""What is known of an object while lists, events and answers to writes overtake each other."""
+
+import pytest
+
+from rackspan.api.errors import SpecError
+from rackspan.api.kafkatopic import KIND
+from rackspan.api.meta import ObjectKey
+from rackspan.reconcile.cache import Inventory
+from rackspan.reconcile.runtime.object_versions import Identities
+
+KEY = ObjectKey("shop", "orders")
+
+
+def body(version, uid="1", **spec):
+    return {
+        "metadata": {"namespace": "shop", "name": "orders", "uid": uid, "resourceVersion": version},
+        "spec": {"topologyRef": {"name": "prod"}, "partitions": 1, "replicationFactor": 1, **spec},
+    }
+
+
+@pytest.fixture
+def known():
+    identities = Identities()
+    assert identities.admit(KIND, body("10"))
+    return identities
+
+
+@pytest.mark.parametrize("version", ["9", "10"])
+def test_what_is_no_newer_than_what_is_known_is_no_news(known, version):
+    assert not known.admit(KIND, body(version))
+    assert not known.admit_answer(KIND, body(version))
+
+
+def test_versions_compare_as_numbers(known):
+    assert not known.admit(KIND, body("9"))
+    assert known.admit(KIND, body("100"))
+
+
+def test_versions_that_are_no_numbers_are_taken_as_they_come():
+    identities = Identities()
+    assert identities.admit(KIND, body("b"))
+    assert identities.admit(KIND, body("a"))
+
+
+def test_a_new_list_counts_even_where_it_shows_less(known):
+    assert known.admit(KIND, body("7"), listed=True)
+    assert known.admit(KIND, body("8"))
+
+
+def test_what_was_listed_of_an_object_that_went_since_takes_nobodys_place(known):
+    assert not known.admit(KIND, body("7", uid="0"), listed=True)
+
+
+def test_an_event_of_an_object_that_went_before_takes_nobodys_place(known):
+    assert not known.admit(KIND, body("9", uid="0"))
+    assert not known.bury(KIND, body("9", uid="0"))
+    assert known.bury(KIND, body("11", uid="1"))
+    assert not known.knows(KIND, KEY)
+
+
+def test_the_answer_to_a_write_does_not_bring_back_an_object_that_is_gone(known):
+    known.bury(KIND, body("11"))
+    assert not known.admit_answer(KIND, body("12"))
+
+
+def test_the_answer_to_a_write_does_not_replace_an_object_made_since(known):
+    assert not known.admit_answer(KIND, body("12", uid="0"))
+
+
+def topology(version, uid="1", **spec):
+    spec = {"kafka": {"bootstrapServers": "kafka:9092"}, "levels": [{"name": "zone"}], **spec}
+    return body(version, uid) | {"spec": spec}
+
+
+def seen(inventory, topology):
+    if inventory.identities.admit("RackTopology", topology):
+        inventory.put_topology(topology)
+
+
+def test_the_answer_to_a_write_does_not_take_back_what_a_topology_asks_for_since():
+    inventory = Inventory()
+    seen(inventory, topology("10", drainBrokers=[1]))
+    inventory.put_topology_answer(topology("9"))
+    assert inventory.topologies[KEY].spec.drain_brokers == (1,)
+    inventory.put_topology_answer(topology("11"))
+    assert inventory.topologies[KEY].meta.resource_version == "11"
+
+
+def test_the_answer_to_a_write_brings_back_no_topology():
+    inventory = Inventory()
+    inventory.put_topology_answer(topology("9"))
+    assert inventory.topologies == {}
+    seen(inventory, topology("10", uid="2"))
+    inventory.put_topology_answer(topology("11", uid="1"))
+    assert inventory.topologies[KEY].meta.uid == "2"
+
+
+@pytest.mark.parametrize(("uid", "stays"), [("1", True), ("2", False)])
+def test_an_object_that_cannot_be_read_leaves_the_last_one_that_could_but_not_its_predecessor(uid, stays):
+    inventory = Inventory()
+    inventory.put_topic(body("1"))
+    with pytest.raises(SpecError):
+        inventory.put_topic(body("2", uid, partitions="many"))
+    assert (KEY in inventory.topics) is stays

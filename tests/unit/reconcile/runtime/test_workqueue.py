@@ -1,0 +1,139 @@
+"""The work queue never loses a key, and never has two workers on one."""
+
+import asyncio
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rackspan.reconcile.runtime.workqueue import WorkQueue
+
+key = st.integers(0, 4)
+operation = st.one_of(
+    st.tuples(st.just("add"), st.lists(key, min_size=1, max_size=4)),
+    st.tuples(st.just("take"), st.integers(1, 3)),
+    st.tuples(st.just("done"), st.integers(0, 3)),
+    st.tuples(st.just("drop"), key),
+)
+
+
+@settings(deadline=None)
+@given(st.lists(operation, max_size=40))
+def test_every_key_that_was_added_is_handed_out_once_and_to_one_worker_at_a_time(operations):
+    async def story():
+        queue = WorkQueue()
+        due, batches = set(), []
+
+        async def take(most):
+            taken = await queue.take(most, 0)
+            assert len(set(taken)) == len(taken) <= most
+            assert due.issuperset(taken)
+            assert not {key for batch in batches for key in batch}.intersection(taken)
+            due.difference_update(taken)
+            batches.append(taken)
+
+        for name, argument in operations:
+            if name == "add":
+                queue.add(argument)
+                due.update(argument)
+            elif name == "drop":
+                queue.drop(argument)
+                due.discard(argument)
+            elif name == "take" and len(queue):
+                await take(argument)
+            elif name == "done" and batches:
+                queue.done(batches.pop(argument % len(batches)))
+        while batches:
+            queue.done(batches.pop())
+        while len(queue):
+            await take(3)
+            queue.done(batches.pop())
+        assert not due
+
+    asyncio.run(story())
+
+
+async def test_the_oldest_comes_first():
+    queue = WorkQueue()
+    queue.add("cab")
+    assert await queue.take(2, 0) == ["c", "a"]
+    assert await queue.take(2, 0) == ["b"]
+
+
+async def test_what_follows_within_a_moment_comes_along():
+    queue = WorkQueue()
+    queue.add(["a"])
+    taking = asyncio.create_task(queue.take(10, 0.05))
+    await asyncio.sleep(0)
+    queue.add(["b", "c"])
+    assert await taking == ["a", "b", "c"]
+
+
+async def test_a_stream_is_followed_while_patience_lasts():
+    queue, loop = WorkQueue(), asyncio.get_running_loop()
+    queue.add([0])
+    start = loop.time()
+    taking = asyncio.create_task(queue.take(10_000, 0.04, 0.2))
+    number = 0
+    while not taking.done():
+        number += 1
+        queue.add([number])
+        await asyncio.sleep(0.01)
+    assert loop.time() - start >= 0.2
+    assert 1 < len(taking.result()) < 10_000
+
+
+async def test_a_worker_waits_for_work():
+    queue = WorkQueue()
+    taking = asyncio.create_task(queue.take(1, 0))
+    await asyncio.sleep(0)
+    assert not taking.done()
+    queue.add(["a"])
+    assert await taking == ["a"]
+
+
+async def test_two_workers_share_the_work():
+    queue = WorkQueue()
+    workers = [asyncio.create_task(queue.take(1, 0)) for _ in range(2)]
+    await asyncio.sleep(0)
+    queue.add(["a", "b"])
+    assert sorted(key for batch in await asyncio.gather(*workers) for key in batch) == ["a", "b"]
+
+
+async def test_of_two_times_the_earlier_counts():
+    queue = WorkQueue()
+    queue.add_after("a", 60)
+    queue.add_after("a", 0.01)
+    queue.add_after("a", 30)
+    assert await asyncio.wait_for(queue.take(1, 0), 5) == ["a"]
+
+
+async def test_what_was_looked_at_meanwhile_does_not_come_again():
+    queue = WorkQueue()
+    queue.add_after("a", 0.01)
+    queue.add(["a"])
+    queue.done(await queue.take(1, 0))
+    queue.add_after("b", 0.05)
+    assert await asyncio.wait_for(queue.take(2, 0), 5) == ["b"]
+
+
+async def test_what_is_dropped_does_not_come_later():
+    queue = WorkQueue()
+    queue.add_after("a", 0.01)
+    queue.drop("a")
+    queue.add_after("b", 0.05)
+    assert await asyncio.wait_for(queue.take(2, 0), 5) == ["b"]
+
+
+async def test_each_failure_waits_longer_until_one_attempt_works():
+    queue, loop = WorkQueue(), asyncio.get_running_loop()
+
+    async def waited():
+        start = loop.time()
+        queue.retry("a")
+        queue.done(await asyncio.wait_for(queue.take(1, 0), 10))
+        return loop.time() - start
+
+    first, second = await waited(), await waited()
+    queue.forget("a")
+    assert 0.3 < first < second
+    assert await waited() < second

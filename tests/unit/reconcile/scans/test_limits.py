@@ -1,0 +1,193 @@
+"""What a namespace that is not trusted may ask of its scans: nothing that lends it the release's identity."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.reconcile.scans.things import topology
+
+from rackspan.api.reasons import Reason
+from rackspan.reconcile.scans.config import ScanSetup
+from rackspan.reconcile.scans.limits import Allowance, ScanLimits
+from rackspan.reconcile.scans.locations import Location, LocationError, without_secrets
+from rackspan.reconcile.scans.quantities import quantity
+from rackspan.reconcile.scans.schedule import Schedule
+
+ALLOWED = Allowance(
+    ("s3a://audit/{namespace}", "gs://all", "/data"), ("scans",), ScanLimits(cpu="2", memory="4Gi", jobs_kept=5)
+)
+SETUP = ScanSetup("rackspan", "i:1", allowance=ALLOWED)
+
+
+def volume(**fields):
+    return {"historyVolume": {"claimName": "scans", **fields}}
+
+
+def refused(setup=SETUP, **compliance):
+    trouble = setup.trouble(topology(**compliance))
+    return None if trouble is None else trouble.message
+
+
+@pytest.mark.parametrize(
+    "location",
+    ["s3a://audit/kafka", "s3://audit/kafka/x/", "s3n://audit/kafka/x", "gs://all", "gs://all/kafka", "gs://all/"],
+)
+def test_a_location_below_what_is_allowed_is_taken(location):
+    assert refused(historyLocation=location) is None
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "gs://elsewhere/x",
+        "gs://allx/x",
+        "gs://all.evil.example/x",
+        "gs://all:80/x",
+        "s3a://audit/shop",
+        "s3a://audit/kafka2",
+        "s3a://audit",
+        "s3a:///audit/kafka",
+        "file:///var/lib/rackspan",
+        "hdfs://all/x",
+    ],
+)
+def test_a_location_elsewhere_is_refused(location):
+    assert "historyLocation is below none of scan.allowedLocations" in refused(historyLocation=location)
+    assert refused(ScanSetup("rackspan", "i:1", trusted=("kafka",)), historyLocation=location) is None
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "gs://all/x?endpoint_override=evil.example&scheme=http",
+        "gs://key:secret@all/x",
+        "gs://all@evil.example/x",
+        "gs://all/x#y",
+        "gs://all/../elsewhere",
+        "gs://all/%2e%2e/elsewhere",
+        "gs://all/./x",
+        "gs://all//x",
+        "gs://all/$(POD_NAME)",
+        "gs://all\\..\\x",
+        "gs://all/x\n",
+        "gs://all/\x00",
+        "GS://all/x",
+        "all/x",
+    ],
+)
+@pytest.mark.parametrize("trusted", [(), ("*",)])
+def test_a_location_that_hides_something_is_refused_to_everybody_and_not_repeated(location, trusted):
+    trouble = ScanSetup("rackspan", "i:1", trusted=trusted, allowance=ALLOWED).trouble(
+        topology(historyLocation=location)
+    )
+    assert trouble.reason == Reason.SCAN_NOT_ALLOWED
+    assert location not in trouble.message
+    assert "secret" not in trouble.message
+
+
+@given(st.text(alphabet="/.%?#@:\\$ \n\x00abcs3", max_size=40))
+def test_what_is_within_a_place_never_leaves_it(tail):
+    try:
+        location = Location.parse(f"s3://bucket/own{tail}")
+    except LocationError:
+        return
+    if location.within(Location.parse("s3a://bucket/own")):
+        assert not {"..", ".", ""}.intersection(location.steps)
+        assert tail == "" or tail.startswith("/")
+        assert not set("%?#@\\$").intersection(tail) - {"@"}
+
+
+@pytest.mark.parametrize(
+    ("location", "shown"),
+    [
+        ("s3://key:secret@b/x?endpoint_override=h#y", "s3://b/x"),
+        ("s3://b/x", "s3://b/x"),
+        ("/data/a#b?", "/data/a#b?"),
+    ],
+)
+def test_what_a_location_hides_is_never_shown(location, shown):
+    assert without_secrets(location) == shown
+
+
+@pytest.mark.parametrize("mount", [None, "/var/lib/rackspan", "/var/lib/rackspan/x", "/data/deep"])
+@pytest.mark.parametrize("path", [None, "kafka/prod", "kafka/prod/below", "kafka/prod/"])
+def test_a_volume_of_the_list_is_mounted(mount, path):
+    asked = volume(**({"subPath": path} if path else {})) | ({"historyLocation": mount} if mount else {})
+    assert refused(**asked) is None
+
+
+@pytest.mark.parametrize("mount", ["/opt/rackspan", "/etc", "/", "/var/lib", "/database"])
+def test_a_volume_is_not_mounted_over_code(mount):
+    assert "historyLocation" in refused(**volume(), historyLocation=mount)
+
+
+@pytest.mark.parametrize("path", ["shop/prod", "kafka", "kafka/other", "kafka/prod/../other", "kafka//prod", "./kafka"])
+def test_a_folder_of_somebody_else_is_refused(path):
+    assert "historyVolume.subPath" in refused(**volume(subPath=path))
+
+
+def test_a_claim_that_is_not_on_the_list_is_refused():
+    assert "scan.allowedClaims" in refused(historyVolume={"claimName": "payroll"})
+
+
+@pytest.mark.parametrize(
+    ("compliance", "value"),
+    [
+        ({"resources": {"requests": {"cpu": "2001m"}}}, "scan.limits.cpu"),
+        ({"resources": {"limits": {"memory": "5Gi"}}}, "scan.limits.memory"),
+        ({"resources": {"limits": {"memory": 4294967297}}}, "scan.limits.memory"),
+        ({"resources": {"limits": {"memory": "1Pi"}}}, "scan.limits.memory"),
+        ({"resources": {"limits": {"nvidia.com/gpu": 1}}}, "scan.trustedNamespaces"),
+        ({"engine": "SparkOnKubernetes", "executors": {"instances": 17}}, "scan.limits.executorCores"),
+        ({"engine": "SparkOnKubernetes", "executors": {"memory": "17g"}}, "scan.limits.executorMemory"),
+        ({"activeDeadlineSeconds": 14401}, "scan.limits.activeDeadlineSeconds"),
+        ({"backoffLimit": 4}, "scan.limits.backoffLimit"),
+        ({"successfulJobsHistoryLimit": 6}, "scan.limits.jobsKept"),
+        ({"failedJobsHistoryLimit": 6}, "scan.limits.jobsKept"),
+        ({"concurrencyPolicy": "Allow"}, "scan.trustedNamespaces"),
+        ({"schedule": "* * * * *"}, "scan.limits.scheduleIntervalSeconds"),
+        ({"schedule": "0,59 0,23 * * *"}, "scan.limits.scheduleIntervalSeconds"),
+    ],
+)
+def test_what_costs_more_than_the_chart_says_is_refused_by_the_name_of_the_value(compliance, value):
+    assert value in refused(**compliance)
+    assert refused(ScanSetup("rackspan", "i:1", trusted=("kafka",)), **compliance) is None
+
+
+@pytest.mark.parametrize(
+    "compliance",
+    [
+        {"resources": {"requests": {"cpu": 2, "memory": "4096Mi"}, "limits": {"cpu": "2000m"}}},
+        {"engine": "SparkOnKubernetes", "executors": {"instances": 16, "memory": "2g"}},
+        {"schedule": "*/15 * * * *", "activeDeadlineSeconds": 14400, "backoffLimit": 3},
+        {"schedule": "0 3 * * *", "concurrencyPolicy": "Replace"},
+    ],
+)
+def test_what_costs_no_more_is_taken(compliance):
+    assert refused(**compliance) is None
+
+
+def test_a_history_may_be_bounded():
+    setup = ScanSetup("rackspan", "i:1", allowance=Allowance(("gs://all",), (), ScanLimits(history_days=30)))
+    assert "scan.limits.historyDays" in refused(setup, historyLocation="gs://all")
+    assert "scan.limits.historyDays" in refused(setup, historyLocation="gs://all", retentionDays=31)
+    assert refused(setup, historyLocation="gs://all", retentionDays=30) is None
+    assert refused(setup, schedule="@daily") is None
+
+
+@pytest.mark.parametrize(
+    ("locations", "limits"),
+    [(["b"], {}), (["s3://u:p@b"], {}), ([], {"cpu": "many"}), ([], {"gpu": 1}), ([], {"backoffLimit": "3"})],
+)
+def test_a_list_that_cannot_be_read_is_refused_at_the_start(locations, limits):
+    with pytest.raises(ValueError, match=r"."):
+        Allowance.read(locations, (), limits)
+
+
+def test_amounts_are_compared_as_numbers():
+    assert quantity("1024Mi") == quantity("1Gi") == quantity(2**30)
+    assert quantity("1500m") == quantity("1.5")
+
+
+def test_the_nearest_times_of_a_schedule_are_found():
+    assert Schedule.parse("0 3 * * *").shortest_interval == 86400
+    assert Schedule.parse("0,10 3 1 1 *").shortest_interval == 600

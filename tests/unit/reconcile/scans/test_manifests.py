@@ -1,0 +1,284 @@
+"""The objects that run scans, as each engine needs them."""
+
+import json
+import shlex
+
+import pytest
+from tests.unit.reconcile.scans.things import UID, topology
+
+from rackspan.api.racktopology import ScanTrigger
+from rackspan.reconcile.scans.config import ScanSetup
+from rackspan.reconcile.scans.decision import ScanStart
+from rackspan.reconcile.scans.job_status import RunKind, read_run, why_unstarted
+from rackspan.reconcile.scans.limits import Allowance, ScanLimits
+from rackspan.reconcile.scans.manifests import SELECTOR, scan_body
+
+SETUP = ScanSetup(namespace="rackspan", image="rackspan-scan:1", service_account="r-scan")
+START = ScanStart("scan-prod-abc-1", ScanTrigger.SCHEDULE, "2026-01-31T03:00:00Z")
+
+
+def body(setup=SETUP, *, name="prod", **compliance):
+    return scan_body(topology(name=name, **compliance), START, setup)
+
+
+def pod(made):
+    return made["spec"]["template"]["spec"]
+
+
+def container(made):
+    (only,) = pod(made)["containers"]
+    return only
+
+
+def spark_settings(made):
+    """What Spark's launcher reads of the environment, as it splits it."""
+    environment = {entry["name"]: entry.get("value") for entry in container(made)["env"]}
+    words = shlex.split(environment["PYSPARK_SUBMIT_ARGS"])
+    assert words[-1] == "pyspark-shell"
+    assert words[:-1:2] == ["--conf"] * (len(words) // 2)
+    return dict(word.split("=", 1) for word in words[1::2])
+
+
+def test_a_job_scans_in_one_pod_as_nobody():
+    made = body(activeDeadlineSeconds=600, backoffLimit=4)
+    assert (made["apiVersion"], made["kind"]) == ("batch/v1", "Job")
+    assert made["metadata"]["namespace"] == "rackspan"
+    assert made["spec"]["activeDeadlineSeconds"] == 600
+    assert made["spec"]["backoffLimit"] == 4
+    assert pod(made)["securityContext"]["runAsNonRoot"]
+    assert pod(made)["serviceAccountName"] == "r-scan"
+    assert container(made)["securityContext"]["readOnlyRootFilesystem"]
+    assert container(made)["volumeMounts"] == [{"name": "tmp", "mountPath": "/tmp"}]
+    assert pod(made)["volumes"] == [{"name": "tmp", "emptyDir": {"sizeLimit": "10Gi"}}]
+    assert container(made)["args"] == [
+        "scan", "--topology", "kafka/prod", "--scan-id", START.name, "--publish", "--exit-zero", "--master", "local[*]",
+    ]  # fmt: skip
+
+
+def test_a_history_on_a_volume_is_mounted_apart_for_each_topology():
+    made = body(historyVolume={"claimName": "scans"}, retentionDays=30)
+    assert container(made)["volumeMounts"][1] == {
+        "name": "history",
+        "mountPath": "/var/lib/rackspan",
+        "subPath": "kafka/prod",
+    }
+    assert pod(made)["volumes"][1] == {"name": "history", "persistentVolumeClaim": {"claimName": "scans"}}
+    args = container(made)["args"]
+    assert args[args.index("--history") + 1] == "/var/lib/rackspan"
+    assert args[args.index("--retention-days") + 1] == "30"
+
+
+def test_a_history_elsewhere_needs_no_volume():
+    made = body(historyLocation="s3a://bucket/x")
+    assert [volume["name"] for volume in pod(made)["volumes"]] == ["tmp"]
+    assert "s3a://bucket/x" in container(made)["args"]
+
+
+def test_sparks_settings_reach_it_word_for_word():
+    conf = {"spark.driver.extraJavaOptions": "-Da='b c' -Dd=\"e\"", "spark.x": "$HOME;rm -rf /"}
+    assert spark_settings(body(sparkConf=conf)) == conf
+
+
+def test_spark_on_kubernetes_makes_the_pod_the_driver():
+    made = body(
+        ScanSetup(namespace="rackspan", image="i:1", pod={"nodeSelector": {"scans": "yes"}}),
+        engine="SparkOnKubernetes",
+        executors={"instances": 3, "memory": "2g"},
+        historyVolume={"claimName": "scans"},
+        sparkConf={"spark.sql.shuffle.partitions": "8"},
+    )
+    settings = spark_settings(made)
+    assert made["kind"] == "Job"
+    assert container(made)["args"][-1] == "k8s://https://kubernetes.default.svc"
+    assert settings["spark.driver.host"] == "$(POD_IP)"
+    assert settings["spark.kubernetes.driver.pod.name"] == "$(POD_NAME)"
+    assert settings["spark.executor.instances"] == "3"
+    assert settings["spark.executor.memory"] == "2g"
+    assert settings["spark.kubernetes.namespace"] == "rackspan"
+    assert settings["spark.kubernetes.executor.volumes.persistentVolumeClaim.history.options.claimName"] == "scans"
+    assert settings["spark.sql.shuffle.partitions"] == "8"
+    assert pod(made)["nodeSelector"] == {"scans": "yes"}
+    names = [entry["name"] for entry in container(made)["env"]]
+    assert names.index("POD_IP") < names.index("PYSPARK_SUBMIT_ARGS"), "a value can only use what comes before it"
+
+
+def test_executors_are_as_safe_and_placed_as_their_driver():
+    there = {
+        "nodeSelector": {"scans": "yes"},
+        "tolerations": [{"operator": "Exists"}],
+        "imagePullSecrets": [{"name": "x"}],
+    }
+    made = body(ScanSetup(namespace="rackspan", image="i:1", pod=there), engine="SparkOnKubernetes")
+    annotations = made["spec"]["template"]["metadata"]["annotations"]
+    executor = json.loads(annotations["rackspan.dev/executor-pod"])["spec"]
+    assert {key: executor[key] for key in there} == there
+    assert executor["securityContext"] == pod(made)["securityContext"]
+    assert executor["containers"][0]["securityContext"] == container(made)["securityContext"]
+    assert executor["automountServiceAccountToken"] is False
+    (volume,) = [volume for volume in pod(made)["volumes"] if "downwardAPI" in volume]
+    (item,) = volume["downwardAPI"]["items"]
+    assert item["fieldRef"]["fieldPath"] == "metadata.annotations['rackspan.dev/executor-pod']"
+    (mount,) = [mount for mount in container(made)["volumeMounts"] if mount["name"] == volume["name"]]
+    file = f"{mount['mountPath']}/{item['path']}"
+    assert spark_settings(made)["spark.kubernetes.executor.podTemplateFile"] == file
+
+
+def test_a_spark_application_leaves_the_master_to_spark_submit():
+    made = body(engine="SparkApplication", backoffLimit=0)
+    assert made["spec"]["arguments"][-1] == "--exit-zero"
+    assert made["spec"]["mainApplicationFile"].startswith("local:///")
+    assert made["spec"]["restartPolicy"] == {"type": "Never"}
+
+
+def test_executors_are_not_taken_for_scans():
+    settings = spark_settings(body(engine="SparkOnKubernetes"))
+    prefix = "spark.kubernetes.executor.label."
+    labels = {key.removeprefix(prefix): value for key, value in settings.items() if key.startswith(prefix)}
+    assert labels["rackspan.dev/topology"] == "prod"
+
+
+@pytest.mark.parametrize("name", ["prod", "p" * 253, "a." * 120 + "b"])
+def test_a_scan_is_read_as_what_was_made(name):
+    made = body(name=name)
+    labels = made["metadata"]["labels"]
+    assert all(len(value) <= 63 for value in labels.values())
+    assert all(labels[key] == value for key, value in (pair.split("=") for pair in SELECTOR.split(",")))
+    made["metadata"] |= {"creationTimestamp": "2026-01-31T03:00:05Z", "uid": "job-1"}
+    run = read_run(RunKind.JOB, made)
+    assert (run.topology.namespace, run.topology.name, run.topology_uid) == ("kafka", name, UID)
+    assert (run.trigger, run.cause, run.active) == (START.trigger, START.cause, True)
+
+
+@pytest.mark.parametrize(
+    ("condition", "finished", "succeeded"),
+    [
+        ({"type": "Complete", "status": "True"}, True, True),
+        ({"type": "Failed", "status": "True", "reason": "DeadlineExceeded"}, True, False),
+        ({"type": "FailureTarget", "status": "True"}, False, False),
+        ({"type": "Complete", "status": "False"}, False, False),
+    ],
+)
+def test_a_jobs_end_is_read_from_its_conditions(condition, finished, succeeded):
+    made = body()
+    made["metadata"] |= {"creationTimestamp": "2026-01-31T03:00:05Z", "uid": "job-1"}
+    run = read_run(RunKind.JOB, {**made, "status": {"conditions": [condition]}})
+    assert (run.finished is not None, run.succeeded) == (finished, succeeded)
+
+
+@pytest.mark.parametrize(
+    ("state", "finished", "succeeded"),
+    [
+        ("", False, False),
+        ("RUNNING", False, False),
+        ("SUBMISSION_FAILED", False, False),
+        ("COMPLETED", True, True),
+        ("FAILED", True, False),
+    ],
+)
+def test_an_applications_end_is_read_from_its_state(state, finished, succeeded):
+    made = body(engine="SparkApplication")
+    made["metadata"] |= {"creationTimestamp": "2026-01-31T03:00:05Z", "uid": "app-1"}
+    status = {"applicationState": {"state": state, "errorMessage": "no"}, "terminationTime": "2026-01-31T03:05:00Z"}
+    run = read_run(RunKind.SPARK_APPLICATION, {**made, "status": status})
+    assert (run.finished is not None, run.succeeded) == (finished, succeeded)
+
+
+def waiting(reason):
+    return {"phase": "Pending", "containerStatuses": [{"image": "i:1", "state": {"waiting": {"reason": reason}}}]}
+
+
+@pytest.mark.parametrize(
+    ("statuses", "why"),
+    [
+        ([], "a quota or an admission rule"),
+        ([waiting("ErrImagePull")], "ImagePullBackOff: image i:1"),
+        ([waiting("ImagePullBackOff")], "ImagePullBackOff: image i:1"),
+        ([waiting("CreateContainerConfigError")], "CreateContainerConfigError"),
+        (
+            [
+                {
+                    "phase": "Pending",
+                    "conditions": [
+                        {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3\nnodes"}
+                    ],
+                }
+            ],
+            "Unschedulable: 0/3 nodes",
+        ),
+        ([{}], "its pod is pending"),
+        ([{"phase": "Running"}], None),
+        ([{"phase": "Succeeded"}], None),
+        ([{"phase": "Failed"}, waiting("ErrImagePull")], None),
+    ],
+)
+def test_why_a_pod_does_not_start_is_read_from_its_status(statuses, why):
+    found = why_unstarted(RunKind.JOB, [{"status": status} for status in statuses])
+    assert found == why if why is None else why in found
+
+
+def test_what_is_no_scan_is_passed_over():
+    made = body()
+    made["metadata"] |= {"creationTimestamp": "2026-01-31T03:00:05Z", "uid": "job-1"}
+    made["metadata"]["labels"] = {"app.kubernetes.io/component": "scan"}
+    assert read_run(RunKind.JOB, made) is None
+
+
+@pytest.mark.parametrize(
+    ("compliance", "word"),
+    [
+        ({"image": "evil"}, "image"),
+        ({"sparkConf": {"spark.jars": "evil"}}, "sparkConf"),
+        ({"historyVolume": {"claimName": "scans", "subPath": "other"}}, "historyVolume.subPath"),
+        ({"historyLocation": "gs://b/x"}, "historyLocation"),
+    ],
+)
+def test_only_trusted_namespaces_choose_what_runs_beside_the_operator(compliance, word):
+    of = topology(**compliance)
+    assert word in SETUP.trouble(of).message
+    for setup in (
+        ScanSetup("rackspan", "i:1", trusted=("kafka",)),
+        ScanSetup("rackspan", "i:1", trusted=("*",)),
+        ScanSetup("kafka", "i:1"),
+    ):
+        assert setup.trouble(of) is None
+
+
+@pytest.mark.parametrize(
+    ("asked", "got"),
+    [
+        (None, {"requests": {"cpu": "1", "memory": "2Gi"}, "limits": {"cpu": "2", "memory": "3Gi"}}),
+        ({"requests": {"cpu": "500m"}}, {"requests": {"cpu": "500m"}, "limits": {"cpu": "2", "memory": "3Gi"}}),
+        ({"limits": {"cpu": 1, "memory": "1Gi"}}, {"requests": {}, "limits": {"cpu": 1, "memory": "1Gi"}}),
+    ],
+)
+def test_what_an_untrusted_scan_does_not_ask_for_is_bounded_too(asked, got):
+    bounded = ScanSetup("rackspan", "i:1", allowance=Allowance(limits=ScanLimits(cpu="2", memory="3Gi")))
+    compliance = {"schedule": "@daily", **({"resources": asked} if asked else {})}
+    assert container(body(bounded, **compliance))["resources"] == got
+
+
+@pytest.mark.parametrize("engine", ["SparkOnKubernetes", "SparkApplication"])
+def test_driver_and_executors_talk_to_nobody_else(engine):
+    made = body(engine=engine)
+    settings = made["spec"]["sparkConf"] if engine == "SparkApplication" else spark_settings(made)
+    assert settings["spark.authenticate"] == settings["spark.network.crypto.enabled"] == "true"
+    assert settings["spark.network.crypto.saslFallback"] == "false"
+    assert not [key for key in settings if "secret" in key], "Spark makes one for each run"
+    assert "0.0.0.0" not in settings.values()
+    ports = (settings["spark.driver.port"], settings["spark.blockManager.port"])
+    assert ports == ("7078", "7079"), "those that the chart's NetworkPolicy lets in"
+    off = {"sparkConf": {"spark.authenticate": "false"}}
+    assert "sparkConf" in SETUP.trouble(topology(engine=engine, **off)).message
+
+
+def test_what_executors_write_is_bounded():
+    volume = "spark.kubernetes.executor.volumes.emptyDir.spark-local-dir-1.options.sizeLimit"
+    assert spark_settings(body(engine="SparkOnKubernetes"))[volume] == "10Gi"
+    application = body(engine="SparkApplication")["spec"]["sparkConf"]
+    assert application[volume] == application[volume.replace("executor", "driver")] == "10Gi"
+
+
+def test_without_an_image_or_a_namespace_nothing_starts():
+    assert "RACKSPAN_SCAN_IMAGE" in ScanSetup(namespace="rackspan").trouble(topology()).message
+    assert "RACKSPAN_SCAN_NAMESPACE" in ScanSetup(image="i:1").trouble(topology()).message
+    assert SETUP.trouble(topology(schedule="@daily", retentionDays=30)) is None

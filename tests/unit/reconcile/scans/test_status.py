@@ -1,0 +1,146 @@
+"""How a scan went, as the topology's status tells it, and the Events that its findings give rise to."""
+
+from dataclasses import replace
+
+from tests.reports import NOW, document, failed_document, finding
+from tests.unit.reconcile.scans.things import UID, at, failed, run, succeeded, topology
+
+from rackspan.api.compliancereport import ComplianceReportStatus
+from rackspan.api.conditions import find_condition
+from rackspan.api.meta import ObjectKey
+from rackspan.api.racktopology import LastScan, ScansStatus, ScanState, ScanTrigger
+from rackspan.api.reasons import Reason
+from rackspan.reconcile.failures import Failure, Remedy
+from rackspan.reconcile.ports import ObjectRef
+from rackspan.reconcile.scans.events import MAX_EVENTS, news
+from rackspan.reconcile.scans.status import ScanFacts, last_scan, with_scans
+from rackspan.reports.compliance_report import compliance_status
+from rackspan.reports.document import Changes, Summary
+
+SCAN = run("prod-1")
+RUNNING = LastScan("prod-1", ScanTrigger.SCHEDULE, ScanState.RUNNING, SCAN.created)
+
+
+def report(of=None, before=None):
+    of = of or document(summary=Summary(partitions=9, non_compliant=2, findings=5))
+    return compliance_status(of, before or ComplianceReportStatus(), generation=1, now=NOW)
+
+
+def told(facts, **compliance):
+    of = topology(**compliance)
+    status = with_scans(of, of.status, replace(facts, topology_uid=UID), NOW)
+    return find_condition(status.conditions, "Scanned"), status
+
+
+def test_a_scan_that_runs_and_then_ends():
+    assert last_scan(None, [SCAN], (), None, NOW) == RUNNING
+    done = last_scan(RUNNING, [succeeded(SCAN)], (), report(), NOW)
+    assert (done.state, done.findings, done.non_compliant) == (ScanState.COMPLETED, 5, 2)
+    assert last_scan(done, [], (), report(), NOW) == done, "although its Job is gone by now"
+
+
+def test_the_report_of_an_earlier_scan_says_nothing_of_this_one():
+    done = last_scan(RUNNING, [succeeded(SCAN)], (), report(document("prod-0")), NOW)
+    assert (done.state, done.findings) == (ScanState.COMPLETED, None)
+
+
+def test_a_scan_says_better_why_it_failed_than_its_pod():
+    lost = report(failed_document("prod-1", "KafkaUnreachable", "no broker answers"))
+    for ended in (failed(SCAN), succeeded(SCAN)):
+        last = last_scan(RUNNING, [ended], (), lost, NOW)
+        assert (last.state, last.message) == (ScanState.FAILED, "KafkaUnreachable: no broker answers")
+    assert last_scan(RUNNING, [failed(SCAN)], (), None, NOW).message == "BackoffLimitExceeded: it broke"
+
+
+def test_a_scan_that_never_ends_timed_out_and_stays_so_while_it_is_deleted():
+    late = last_scan(RUNNING, [SCAN], (SCAN,), None, NOW)
+    assert (late.state, late.reason) == (ScanState.FAILED, Reason.SCAN_TIMED_OUT)
+    assert last_scan(late, [replace(SCAN, deleting=True)], (), None, NOW) == late
+    by_kubernetes = last_scan(RUNNING, [failed(SCAN, "DeadlineExceeded")], (), None, NOW)
+    assert by_kubernetes.reason == Reason.SCAN_TIMED_OUT
+
+
+def test_a_scan_whose_job_was_deleted_by_hand_failed():
+    gone = last_scan(RUNNING, [], (), None, NOW)
+    assert (gone.state, gone.finished_at) == (ScanState.FAILED, NOW)
+    assert "deleted" in gone.message
+    assert last_scan(RUNNING, [], (), report(), NOW).state is ScanState.COMPLETED, "unless it had reported"
+
+
+def test_the_latest_scan_is_told_of():
+    newer = run("prod-2", "2026-01-31 04:00")
+    assert last_scan(RUNNING, [SCAN, newer], (), None, NOW).scan_id == "prod-2"
+    after = LastScan("prod-2", ScanTrigger.REQUEST, ScanState.COMPLETED, newer.created)
+    assert last_scan(after, [succeeded(SCAN)], (), None, NOW) == after
+
+
+def test_the_condition_tells_the_last_result_and_what_comes_next():
+    memory = ScansStatus(next_at=at("2026-02-01 03:00"))
+    last = last_scan(RUNNING, [succeeded(SCAN)], (), report(), NOW)
+    good, status = told(ScanFacts("", memory, last), schedule="0 3 * * *")
+    assert (good.status, good.reason) == ("True", "ScanCompleted")
+    assert good.message == "scan prod-1: 5 findings; the next one is due at 2026-02-01T03:00:00Z"
+    assert (status.last_scan, status.scans) == (last, memory)
+    bad, _ = told(ScanFacts("", memory, last_scan(RUNNING, [failed(SCAN)], (), None, NOW)), schedule="0 3 * * *")
+    assert (bad.status, bad.reason) == ("False", "ScanFailed")
+    missed, _ = told(ScanFacts("", replace(memory, missed=2), last), schedule="0 3 * * *")
+    assert (missed.status, missed.reason) == ("False", "ScanMissed")
+    trouble = Failure(Reason.SCAN_NOT_STARTED, "no right to", Remedy.ACCESS)
+    assert told(ScanFacts("", memory, last, trouble))[0].message == "no right to"
+
+
+def test_while_a_scan_runs_the_condition_keeps_the_last_result():
+    of = topology(schedule="0 3 * * *")
+    first = with_scans(of, of.status, ScanFacts(UID, ScansStatus(), failed_scan()), NOW)
+    going = with_scans(of, first, ScanFacts(UID, ScansStatus(), RUNNING), NOW)
+    scanned = find_condition(going.conditions, "Scanned")
+    assert (scanned.status, scanned.reason) == ("False", "ScanRunning")
+
+
+def failed_scan():
+    return replace(RUNNING, state=ScanState.FAILED, message="x")
+
+
+def test_a_topology_that_asks_for_no_scans_has_no_condition_about_them():
+    assert told(ScanFacts(""))[0] is None
+    assert told(ScanFacts(""), schedule="0 3 * * *")[0].reason == "ScanWaiting"
+    assert "suspended" in told(ScanFacts(""), schedule="0 3 * * *", suspend=True)[0].message
+
+
+def test_what_is_known_of_another_object_of_that_name_is_not_told():
+    of = topology(schedule="0 3 * * *")
+    assert with_scans(of, of.status, ScanFacts("another", ScansStatus(), RUNNING), NOW) == of.status
+
+
+ABOUT = ObjectRef("RackTopology", ObjectKey("kafka", "prod"), UID)
+ORDERS = ObjectRef("KafkaTopic", ObjectKey("shop", "orders"), "uid-o")
+
+
+def events(changes):
+    found = compliance_status(document(changes=changes), ComplianceReportStatus(), generation=1, now=NOW)
+    return list(news(ABOUT, found, lambda name: [ORDERS] if name == "orders" else []))
+
+
+def test_findings_are_told_on_the_topology_and_on_the_topics_object():
+    new = [finding("a", topic="orders", message="uneven"), finding("b", topic="unmanaged", severity="info")]
+    cleared = [finding("c", message="was bad")]
+    told_now = events(Changes(new=2, cleared=1, new_findings=new, cleared_findings=cleared))
+    assert [(event.about.kind, event.reason, event.warning) for event in told_now] == [
+        ("RackTopology", "FindingNew", True),
+        ("KafkaTopic", "FindingNew", True),
+        ("RackTopology", "FindingNew", False),
+        ("RackTopology", "FindingCleared", False),
+    ]
+    assert told_now[0].message == "NotCompliant (high): orders: uneven"
+
+
+def test_many_findings_are_told_in_one_sentence():
+    many = [finding(str(number), topic="orders") for number in range(500)]
+    told_now = events(Changes(new=500, cleared=0, new_findings=many))
+    assert len(told_now) == 2 * MAX_EVENTS + 1
+    assert told_now[-1].reason == "FindingsChanged"
+    assert told_now[-1].message.startswith("500 findings are new and 0 are cleared; the first 10")
+
+
+def test_a_scan_without_changes_is_no_news():
+    assert events(Changes()) == []

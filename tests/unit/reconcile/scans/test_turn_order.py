@@ -1,0 +1,53 @@
+"""Whose scan is next: no namespace holds up another, and who has waited longest goes first."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from rackspan.api.meta import ObjectKey
+from rackspan.reconcile.scans.turn_order import Turns, Waiting
+
+NOW = datetime(2026, 1, 31, 3, tzinfo=UTC)
+
+
+def key(name):
+    return ObjectKey(*name.split("/"))
+
+
+def waiting(name, minutes=0, **fields):
+    return Waiting(key(name), NOW - timedelta(minutes=minutes), **fields)
+
+
+def chosen(due, running=(), *, most=2, per_namespace=2):
+    return {str(one) for one in Turns(most, per_namespace).next(due, [key(name) for name in running])}
+
+
+def test_all_that_fit_start_at_once():
+    assert chosen([waiting("a/x"), waiting("b/x")]) == {"a/x", "b/x"}
+
+
+def test_who_has_waited_longest_goes_first():
+    assert chosen([waiting("a/x", 1), waiting("b/x", 3), waiting("c/x", 2)], most=1) == {"b/x"}
+
+
+def test_a_namespace_with_many_topologies_holds_up_no_other():
+    many = [waiting(f"a/{number}", 60) for number in range(500)]
+    assert chosen([*many, waiting("b/x")]) == {"a/0", "b/x"}
+    assert chosen([*many, waiting("b/x")], ["a/500"]) == {"b/x"}
+
+
+def test_a_namespace_keeps_some_places_free_for_others_unless_it_is_trusted():
+    many = [waiting(f"a/{number}") for number in range(4)]
+    assert len(chosen(many, most=4)) == 2
+    assert len(chosen([waiting(f"a/{number}", trusted=True) for number in range(4)], most=4)) == 4
+
+
+def test_where_all_places_are_taken_nobody_starts():
+    assert chosen([waiting("a/x")], ["b/x", "c/x"]) == set()
+
+
+@pytest.mark.parametrize("per_namespace", [1, 2])
+def test_a_scan_that_replaces_its_own_needs_no_further_place(per_namespace):
+    again = waiting("a/x", replaces=True)
+    assert chosen([again], ["a/x", "b/x"], per_namespace=per_namespace) == {"a/x"}
+    assert chosen([again, waiting("c/x")], ["a/x", "b/x"]) == set(), "or its place would never come free"

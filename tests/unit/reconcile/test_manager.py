@@ -1,0 +1,216 @@
+"""What a topology costs, and a topic without one; and what is left when either has gone."""
+
+import asyncio
+from dataclasses import dataclass
+
+import pytest
+from prometheus_client import REGISTRY
+from tests.unit.reconcile.kube_memory import MemoryCluster
+from tests.unit.reconcile.memory import MemoryKafka
+
+from rackspan.api.labels import FINALIZER
+from rackspan.reconcile.cache import Inventory
+from rackspan.reconcile.manager import Controller
+from rackspan.reconcile.ports import BrokerSeen, ClusterSeen, LoadSeen
+from rackspan.reconcile.runtime.dependencies import Tools
+from rackspan.reconcile.runtime.finalizers import Finalizers
+from rackspan.reconcile.runtime.object_versions import key_of
+from rackspan.reconcile.runtime.status_writer import StatusWriter
+from rackspan.reconcile.scans.config import ScanSetup
+from rackspan.reconcile.scans.reconciler import ScanTools
+from rackspan.reconcile.topics import reconciler
+
+MADE_UP = 200
+
+
+@dataclass
+class WholeKafka(MemoryKafka):
+    """A Kafka of three brokers, and the way to it."""
+
+    async def connect(self, kafka, credentials):
+        return self
+
+    async def cluster(self):
+        return ClusterSeen("kafka-1", tuple(BrokerSeen(number, "h", f"/z{number}") for number in range(3)))
+
+    async def load(self):
+        return LoadSeen({}, {}, 0)
+
+    async def default_min_insync(self, brokers):
+        return 1
+
+    async def close(self):
+        pass
+
+
+@pytest.fixture
+def kube():
+    return MemoryCluster()
+
+
+@pytest.fixture
+async def controller(kube, monkeypatch):
+    monkeypatch.setattr(reconciler, "_SUSPICION_SECONDS", 0.01)
+    inventory = Inventory()
+    tools = Tools(inventory, kube, WholeKafka(), StatusWriter(kube), Finalizers(kube), {}, 60)
+    controller = Controller(tools, ScanTools(inventory, kube, None, ScanSetup()), 300)
+    controller.start()
+    yield controller
+    await controller.stop()
+
+
+def topic(number, topology="prod"):
+    return {
+        "metadata": {
+            "namespace": "shop",
+            "name": f"topic-{number}",
+            "uid": f"uid-{number}",
+            "generation": 1,
+            "resourceVersion": "1",
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            "finalizers": [FINALIZER],
+        },
+        "spec": {
+            "topologyRef": {"name": topology},
+            "partitions": 1,
+            "replicationFactor": 1,
+            "placement": {"assignment": [[1]]},
+        },
+    }
+
+
+TOPOLOGY = {
+    "metadata": {"namespace": "shop", "name": "prod", "uid": "rt", "generation": 1, "resourceVersion": "1"},
+    "spec": {
+        "kafka": {"bootstrapServers": "kafka:9092"},
+        "levels": [{"name": "zone"}],
+        "rackSource": "Broker",
+    },
+}
+
+
+async def until(condition):
+    async with asyncio.timeout(30):
+        while not condition():  # noqa: ASYNC110 - what is waited for gives no signal
+            await asyncio.sleep(0.01)
+
+
+def series(name):
+    return [
+        sample
+        for family in REGISTRY.collect()
+        for sample in family.samples
+        if name in sample.labels.get("topology", "")
+    ]
+
+
+def reason(kube, number):
+    found = kube.condition(f"topic-{number}", "Ready")
+    return found and found["reason"]
+
+
+async def test_made_up_topologies_cost_no_loop_and_no_series(controller, kube):
+    await asyncio.sleep(0)
+    before = len(asyncio.all_tasks())
+    for number in range(MADE_UP):
+        controller.topic_seen(topic(number, f"made-up-{number}"))
+    assert len(asyncio.all_tasks()) == before
+    await until(lambda: all(reason(kube, number) == "TopologyNotFound" for number in range(MADE_UP)))
+    assert kube.condition("topic-7", "Ready")["message"] == "there is no RackTopology shop/made-up-7"
+    assert series("made-up") == []
+    assert controller.ready()["connected"] == {}
+
+
+async def test_a_topology_that_comes_later_takes_its_topics_over(controller, kube):
+    controller.topic_seen(topic(1))
+    await until(lambda: reason(kube, 1) == "TopologyNotFound")
+    controller.topology_seen(TOPOLOGY)
+    await until(lambda: reason(kube, 1) == "InSync")
+
+
+async def test_what_a_topology_cost_ends_with_it(controller, kube):
+    await asyncio.sleep(0)
+    before = len(asyncio.all_tasks())
+    controller.topology_seen(TOPOLOGY)
+    controller.topic_seen(topic(1))
+    await until(lambda: reason(kube, 1) == "InSync")
+    assert series("shop/prod")
+    controller.topology_gone(TOPOLOGY)
+    await until(lambda: reason(kube, 1) == "TopologyNotFound")
+    await until(lambda: len(asyncio.all_tasks()) == before)
+    assert series("shop/prod") == []
+
+
+async def test_a_namespace_gets_so_many_connections_and_no_more(controller, kube, monkeypatch):
+    connections = []
+
+    async def connect(self, kafka, credentials):
+        connections.append(kafka.bootstrap_servers)
+        return self
+
+    monkeypatch.setattr(WholeKafka, "connect", connect)
+
+    def numbered(number):
+        meta = {**TOPOLOGY["metadata"], "name": f"t{number:02}", "uid": f"rt-{number:02}"}
+        meta["creationTimestamp"] = f"2026-01-01T00:00:{number:02}Z"
+        kafka = {"bootstrapServers": f"kafka-{number:02}:9092"}
+        return {"metadata": meta, "spec": {**TOPOLOGY["spec"], "kafka": kafka}}
+
+    for number in reversed(range(25)):  # whoever is seen first
+        controller.topology_listed(numbered(number))
+    for number in reversed(range(25)):
+        controller.topology_seen(numbered(number))
+    await until(lambda: sum(controller.ready()["connected"].values()) == 20)
+    await until(lambda: kube.condition("t24", "Stalled"))
+    assert sorted(connections) == [f"kafka-{number:02}:9092" for number in range(20)]
+    assert kube.condition("t24", "Stalled")["reason"] == "TooManyTopologies"
+
+
+async def test_one_that_is_made_anew_begins_when_the_last_has_ended(controller, kube):
+    controller.topology_seen(TOPOLOGY)
+    controller.topology_gone(TOPOLOGY)
+    again = {**TOPOLOGY, "metadata": {**TOPOLOGY["metadata"], "uid": "rt-2", "resourceVersion": "9"}}
+    controller.topology_seen(again)
+    controller.topic_seen(topic(1))
+    await until(lambda: reason(kube, 1) == "InSync")
+
+
+async def test_a_first_look_that_never_ends_is_told_to_the_liveness_probe(controller, monkeypatch):
+    """Nor does it help that other topologies get on."""
+    clock = [0.0]
+    monkeypatch.setattr(controller._tools.beats, "_clock", lambda: clock[0])
+    wedged = asyncio.Event()
+    monkeypatch.setattr(WholeKafka, "cluster", lambda _: wedged.wait())
+    controller.topology_seen(TOPOLOGY)
+    await until(lambda: "look at shop/prod" in controller._tools.beats.stalled(0))
+    assert controller.alive()["ok"]
+    clock[0] += 301
+    assert controller.alive()["ok"] is False
+    assert list(controller.alive()["stalled"]) == ["look at shop/prod"]
+
+
+async def test_a_topology_without_work_has_few_tasks(controller):
+    await asyncio.sleep(0)
+    before = len(asyncio.all_tasks())
+    controller.topology_seen(TOPOLOGY)
+    await until(lambda: controller.ready()["connected"] == {"shop/prod": True})
+    assert len(asyncio.all_tasks()) - before <= 5
+
+
+async def test_an_operator_that_stops_because_it_shall_is_not_dead(controller):
+    """It waits for its definitions then, and a restart would gain nothing."""
+    controller.topology_seen(TOPOLOGY)
+    await controller.stop()
+    assert controller.alive() == {"ok": True, "secondsSinceLastPass": {}, "stalled": {}, "ended": []}
+
+
+async def test_a_listed_topology_is_admitted_once(controller, monkeypatch):
+    admitted = []
+    identities = controller.inventory.identities
+    admit = type(identities).admit
+    monkeypatch.setattr(
+        type(identities), "admit", lambda self, *given, **more: admitted.append(given) or admit(self, *given, **more)
+    )
+    controller.topology_relisted(TOPOLOGY)
+    assert len(admitted) == 1
+    assert list(controller.inventory.topologies) == [key_of(TOPOLOGY)]

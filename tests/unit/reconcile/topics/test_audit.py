@@ -1,0 +1,69 @@
+"""Everything that is created, changed or deleted in Kafka leaves one line that says who asked, what, and the answer."""
+
+import json
+import logging
+
+import pytest
+from tests.unit.reconcile.memory import MemoryKafka
+from tests.unit.reconcile.scenes import scene, topic
+
+from rackspan.api.reasons import Reason
+from rackspan.reconcile.failures import Failure, Remedy
+from rackspan.reconcile.topics import audit
+from rackspan.reconcile.topics.batch import reconcile_topics
+
+REFUSED = Failure(Reason.INVALID_CONFIG, "Kafka says\nINVALID_CONFIG", Remedy.SPEC)
+AWAY = Failure(Reason.KAFKA_UNREACHABLE, "no answer", Remedy.RETRY)
+FAIR = ((0, 3, 2), (3, 1, 2), (4, 2, 0))
+
+
+@pytest.fixture
+def lines(caplog):
+    caplog.set_level(logging.INFO, audit.LOGGER)
+    return lambda: [record for record in caplog.records if record.name == audit.LOGGER]
+
+
+async def test_a_line_says_who_asked_what_and_what_kafka_answered(lines):
+    admin = MemoryKafka({"b": FAIR, "c": FAIR}, {"b": {}, "c": {}}, refusing={"bad": REFUSED})
+    topics = [topic("a"), topic("b", partitions=5), topic("c", config={"retention.ms": 1}), topic("bad")]
+    await reconcile_topics(topics, scene(), admin)
+    entries = {record.audit["topic"]: record.audit for record in lines()}
+    assert len(lines()) == 4
+    assert {name: (entry["operation"], entry["answer"]) for name, entry in entries.items()} == {
+        "a": ("CreateTopic", "ok"),
+        "b": ("CreatePartitions", "ok"),
+        "c": ("AlterConfigs", "ok"),
+        "bad": ("CreateTopic", "InvalidConfig"),
+    }
+    assert entries["a"]["object"] == {
+        "kind": "KafkaTopic",
+        "namespace": "shop",
+        "name": "a",
+        "uid": topics[0].meta.uid,
+        "generation": 1,
+    }
+    assert entries["a"]["partitions"] == 3
+    assert entries["b"]["partitions"] == 5
+    assert entries["c"]["config"] == {"retention.ms": "1"}
+    assert entries["bad"]["message"] == REFUSED.message
+
+
+async def test_a_call_without_an_answer_is_a_line_for_each_topic(lines):
+    await reconcile_topics([topic("a"), topic("b")], scene(), MemoryKafka(broken={"create_topics": AWAY}))
+    assert [record.audit["answer"] for record in lines()] == ["KafkaUnreachable"] * 2
+
+
+async def test_what_is_in_place_leaves_no_line(lines):
+    await reconcile_topics([topic("a")], scene(), MemoryKafka({"a": FAIR}, {"a": {}}))
+    assert lines() == []
+
+
+def test_no_string_begins_a_line_of_its_own(lines):
+    hostile = topic("a", config={"x": "\r\n\x1b[2J\u2028"})
+    audit.deleted(hostile, Failure(Reason.KAFKA_REFUSED, "\n\x85\x1b]0;", Remedy.RETRY))
+    (record,) = lines()
+    text = record.getMessage()
+    assert text.isascii()
+    assert text.isprintable()
+    operation, _, entry = text.partition(" ")
+    assert (operation, json.loads(entry)) == ("DeleteTopic", record.audit)

@@ -1,0 +1,194 @@
+"""Kafka's topic goes if, and only if, it is the very one that the object recorded."""
+
+from collections import Counter
+from datetime import timedelta
+
+import pytest
+from tests.unit.reconcile.scenes import NOON, known, scene, seen, topic, topology
+
+from rackspan.api.labels import FINALIZER
+from rackspan.api.meta import ObjectKey
+from rackspan.api.reasons import Reason
+from rackspan.reconcile.failures import Failure, Remedy
+from rackspan.reconcile.ports import Terminating
+from rackspan.reconcile.topics.deletion import (
+    Farewell,
+    Step,
+    crowded,
+    farewell,
+    finalizers_for,
+    guarded,
+    held,
+    how_to_confirm,
+    in_use,
+    keeping,
+    out_of_patience,
+    retained,
+    without_finalizer,
+)
+
+PAUSED = {"rackspan.dev/paused": "true"}
+
+
+@pytest.mark.parametrize("policy", ["Retain", "Delete"])
+def test_every_object_carries_the_finalizer_since_its_policy_may_change_any_time(policy):
+    assert finalizers_for(topic(deletionPolicy=policy).meta) == (FINALIZER,)
+    assert finalizers_for(topic(deletionPolicy=policy, finalizers=["theirs"]).meta) == ("theirs", FINALIZER)
+    assert finalizers_for(topic(deletionPolicy=policy, finalizers=["theirs", FINALIZER]).meta) is None
+    assert without_finalizer(topic(finalizers=[FINALIZER, "theirs"]).meta) == ("theirs",)
+
+
+REFUSED = Failure(Reason.NAMESPACE_NOT_ALLOWED, "topology prod is not open to namespace shop", Remedy.SPEC)
+
+
+@pytest.mark.parametrize(
+    ("spec", "refusal", "step", "sentence"),
+    [
+        ({"deletionPolicy": "Retain", "status": known()}, None, Step.RELEASE, "deletionPolicy is Retain"),
+        ({"deletionPolicy": "Delete"}, None, Step.RELEASE, "never had a topic"),
+        ({"deletionPolicy": "Delete", "status": known()}, REFUSED, Step.RELEASE, "kept in Kafka: topology prod is not"),
+        (
+            {"deletionPolicy": "Delete", "status": known(), "annotations": PAUSED},
+            REFUSED,
+            Step.RELEASE,
+            "topology prod is not open",
+        ),
+        ({"deletionPolicy": "Retain", "status": known(), "annotations": PAUSED}, None, Step.RELEASE, "Retain"),
+    ],
+)
+def test_what_is_kept_whatever_kafka_holds(spec, refusal, step, sentence):
+    words = retained(topic(**spec), refusal)
+    assert words.step is step
+    assert sentence in words.message
+
+
+AROUND = Terminating()
+ENDING = Terminating(namespaces={"shop": NOON})
+
+
+def going(name="orders", **spec):
+    return topic(name, deletionPolicy="Delete", status=known(), finalizers=[FINALIZER], **spec)
+
+
+def test_a_definition_that_is_being_deleted_takes_no_topic_along():
+    around = Terminating(definitions=("kafkatopics.rackspan.dev",))
+    words = guarded(going(), topology(), around)
+    assert words.step is Step.RELEASE
+    assert "kept in Kafka: the definition kafkatopics.rackspan.dev is being deleted" in words.message
+
+
+def test_without_its_topology_an_object_waits_for_nothing():
+    words = guarded(going(), None, AROUND)
+    assert (words.step, words.message) == (
+        Step.RELEASE,
+        "topic orders is kept in Kafka: there is no RackTopology kafka/prod",
+    )
+
+
+def test_what_is_paused_waits():
+    words = held(going(annotations=PAUSED), topology(), AROUND, confirmed=False, waits=False)
+    assert (words.step, words.reason) == (Step.HOLD, Reason.DELETION_BLOCKED)
+    assert "paused" in words.message
+
+
+def test_the_end_of_a_namespace_waits_for_a_person():
+    words = held(going(), topology(), ENDING, confirmed=False, waits=True)
+    assert (words.step, words.reason) == (Step.HOLD, Reason.DELETION_HELD)
+    assert "namespace shop is being deleted: topic orders goes once somebody confirms it" in words.message
+    assert held(going(), topology(), ENDING, confirmed=True, waits=False) is None
+
+
+def test_a_namespace_that_holds_the_topology_too_ends_at_once_and_the_topics_stay():
+    words = held(going(), topology(namespace="shop"), ENDING, confirmed=False, waits=True)
+    assert words.step is Step.RELEASE
+    assert "namespace shop is being deleted, and RackTopology shop/prod with it" in words.message
+    assert held(going(), topology(namespace="shop"), ENDING, confirmed=True, waits=False) is None
+
+
+def test_no_namespace_hangs_for_ever():
+    words = Farewell(Step.HOLD, "no broker answers")
+    assert out_of_patience(going(), words, ENDING, NOON + timedelta(minutes=9)) is words
+    assert out_of_patience(going(), words, AROUND, NOON + timedelta(days=9)) is words
+    at_last = out_of_patience(going(), words, ENDING, NOON + timedelta(minutes=10))
+    assert at_last.step is Step.RELEASE
+    assert at_last.message.endswith("and this is still so: no broker answers")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "limit", "crowd"),
+    [
+        ([], 0, []),
+        ([0], 0, [0]),
+        ([0, 0, 1], 3, []),
+        ([0, 0, 1], 2, [0, 1]),
+        ([0, 59, 60], 2, []),
+        ([0, 1, 59, 200, 201], 2, [0, 1, 59]),
+        ([0, 30, 60, 90, 120], 1, [0, 30, 60, 90, 120]),
+    ],
+)
+def test_more_than_so_many_within_a_minute_are_a_crowd(seconds, limit, crowd):
+    def at(second):
+        return NOON + timedelta(seconds=second)
+
+    assert crowded(Counter(map(at, seconds)), limit) == set(map(at, crowd))
+
+
+def test_a_topology_outlives_those_whose_topics_go_only_through_it():
+    near, far = going(name="near", namespace="kafka"), going(name="far")
+    assert keeping(topology(), [near, far], AROUND) == (near.key, far.key)
+    assert keeping(topology(), [], AROUND) == ()
+    told = in_use([near.key, far.key])
+    assert "2 KafkaTopics have deletionPolicy Delete" in told.message
+    assert "(kafka/near, shop/far)" in told.message
+
+
+def test_with_its_namespace_a_topology_waits_for_nothing_that_does_not_go_with_it():
+    around = Terminating(namespaces={"kafka": NOON})
+    lives, far = going(name="lives", namespace="kafka"), going(name="far", deleted="2026-01-31T12:00:00Z")
+    goes = going(name="goes", namespace="kafka", deleted="2026-01-31T12:00:00Z")
+    assert keeping(topology(), [lives, far, goes], around) == (goes.key,)
+    assert keeping(topology(), [goes], Terminating(definitions=("racktopologies.rackspan.dev",))) == ()
+
+
+def test_it_is_told_how_to_confirm():
+    waiting = [ObjectKey("shop", f"orders-{number}") for number in range(5)]
+    told = how_to_confirm(topology(), waiting)
+    assert told.startswith("5 deletions wait for a person (shop/orders-0, shop/orders-1, shop/orders-2 and 2 more)")
+    assert "kubectl annotate --namespace kafka racktopology prod rackspan.dev/confirm-deletions=5. " in told
+
+
+def test_else_kafka_has_to_be_asked():
+    assert retained(topic(deletionPolicy="Delete", status=known()), None) is None
+
+
+def test_the_very_topic_is_deleted():
+    words = farewell(topic(deletionPolicy="Delete", status=known()), seen((0, 3, 2)), scene())
+    assert words.step is Step.DELETE
+
+
+def test_a_topic_that_is_gone_already_holds_nobody_up():
+    assert farewell(topic(status=known()), None, scene()).step is Step.RELEASE
+
+
+def test_a_topic_of_another_id_is_kept():
+    words = farewell(topic(status=known()), seen((0, 3, 2), topic_id="id-2"), scene())
+    assert words.step is Step.RELEASE
+    assert "it is id-2, recreated by someone else; this object's topic was id-1" in words.message
+
+
+@pytest.mark.parametrize("found", [None, seen((0, 3, 2))], ids=["gone", "there"])
+def test_in_another_cluster_nothing_is_deleted_and_the_object_waits(found):
+    words = farewell(topic(status={**known(), "clusterId": "kafka-0"}), found, scene())
+    assert words.step is Step.HOLD
+    assert "belongs to Kafka cluster kafka-0, the topology now leads to kafka-1" in words.message
+
+
+@pytest.mark.parametrize(("confirmed", "kept"), [(None, True), ("id-1", False), ("id-2", True), ("", True)])
+def test_what_was_adopted_is_deleted_only_when_its_id_is_confirmed(confirmed, kept):
+    annotations = {} if confirmed is None else {"rackspan.dev/confirm-delete": confirmed}
+    adopted = topic(deletionPolicy="Delete", status=known(adopted=True), annotations=annotations)
+    words = retained(adopted, None)
+    assert (words is not None) == kept
+    if words:
+        assert words.step is Step.RELEASE
+        assert "rackspan.dev/confirm-delete=id-1" in words.message

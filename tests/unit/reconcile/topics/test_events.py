@@ -1,0 +1,89 @@
+"""Events tell what was done and what changed sides, once."""
+
+from datetime import timedelta
+
+from tests.unit.reconcile.scenes import NOON, known, seen, topic
+
+from rackspan.api.conditions import ConditionStatus, set_condition
+from rackspan.api.kafkatopic import KafkaTopicStatus
+from rackspan.api.meta import ObjectKey
+from rackspan.api.reasons import Reason
+from rackspan.reconcile.failures import Failure, Remedy
+from rackspan.reconcile.ports import ConfigChange, NewPartitions, NewTopic, ObjectRef
+from rackspan.reconcile.topics.batch import Outcome
+from rackspan.reconcile.topics.decision import Decision
+from rackspan.reconcile.topics.events import announcements
+
+REF = ObjectRef("KafkaTopic", ObjectKey("shop", "orders"), "uid-1")
+ROWS = ((0, 1, 2),)
+CREATE = NewTopic("orders", 1, 3, ROWS, {})
+CONFIGURE = ConfigChange("orders", {"b": "2", "a": "1"})
+
+
+def condition(kind, status, reason, message="why", existing=(), now=NOON):
+    return set_condition(existing, kind, ConditionStatus(status), reason, message, generation=1, now=now)
+
+
+def told(before, after, outcome=None):
+    return [(item.reason, item.warning) for item in announcements(REF, before, after, outcome)]
+
+
+def test_a_topic_becoming_non_compliant_and_compliant_again_is_told_each_time():
+    good = condition("Compliant", "True", Reason.COMPLIANT)
+    bad = condition("Compliant", "False", Reason.NOT_COMPLIANT)
+    assert told(good, bad) == [("NotCompliant", True)]
+    assert told(bad, good) == [("Compliant", False)]
+    assert told(bad, bad) == []
+
+
+def test_the_first_good_news_is_no_news_and_the_first_bad_is():
+    assert told((), condition("Compliant", "True", Reason.COMPLIANT)) == []
+    assert told((), condition("Compliant", "False", Reason.NOT_COMPLIANT)) == [("NotCompliant", True)]
+
+
+def test_another_message_is_no_event_and_another_reason_to_stall_is():
+    first = condition("Stalled", "True", Reason.INFEASIBLE, "six brokers")
+    later = NOON + timedelta(hours=1)
+    assert told(first, condition("Stalled", "True", Reason.INFEASIBLE, "five brokers", first, later)) == []
+    assert told(first, condition("Stalled", "True", Reason.INVALID_CONFIG, "no", first, later)) == [
+        ("InvalidConfig", True)
+    ]
+
+
+def test_what_was_done_is_told():
+    created = Outcome(topic(), seen(*ROWS), decision=Decision(create=CREATE))
+    assert told((), (), created) == [("Created", False)]
+    adopted = Outcome(topic(), seen(*ROWS))
+    assert told((), (), adopted) == [("Adopted", False)]
+    known_already = Outcome(topic(status=known()), seen(*ROWS))
+    assert told((), (), known_already) == []
+    grown = Outcome(topic(status=known()), seen(*ROWS), decision=Decision(grow=NewPartitions("orders", 2, None)))
+    assert told((), (), grown) == [("PartitionsAdded", False)]
+
+
+def test_a_config_that_drifted_is_told_apart_from_one_that_was_asked_for():
+    def message(generation=1, reason=Reason.IN_SYNC, topic_id="id-1"):
+        ready = condition("Ready", "True" if reason == Reason.IN_SYNC else "False", reason)
+        status = {**known(topic_id), "conditions": KafkaTopicStatus(conditions=ready).to_dict()["conditions"]}
+        wanted = topic(status=status, generation=generation)
+        outcome = Outcome(wanted, seen(*ROWS), decision=Decision(configure=CONFIGURE))
+        *_, event = announcements(REF, (), (), outcome)
+        return event.message
+
+    asked_for, drifted = "topic orders: set: a=1, b=2", "topic orders: changed in Kafka, put back: a=1, b=2"
+    assert message() == message(reason=Reason.PLAN_PENDING) == drifted
+    assert message(generation=2) == asked_for
+    assert message(topic_id=None) == message(topic_id="id-2") == asked_for, "it was not this object's before"
+    for reason in (Reason.TOPOLOGY_NOT_READY, Reason.PAUSED, Reason.INVALID_CONFIG, Reason.ADOPTION_NOT_ALLOWED):
+        assert message(reason=reason) == asked_for, "it had not been set before"
+
+
+def test_what_kafka_refused_was_not_done():
+    refused = Failure(Reason.INVALID_CONFIG, "no", Remedy.SPEC)
+    outcome = Outcome(topic(), decision=Decision(create=CREATE), failures=[refused])
+    assert told((), condition("Stalled", "True", Reason.INVALID_CONFIG), outcome) == [("InvalidConfig", True)]
+
+
+def test_somebody_else_s_topic_is_not_adopted():
+    other = Failure(Reason.CLUSTER_ID_MISMATCH, "no", Remedy.SPEC)
+    assert told((), (), Outcome(topic(), seen(*ROWS), decision=Decision(foreign=other))) == []

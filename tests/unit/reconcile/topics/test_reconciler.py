@@ -1,0 +1,227 @@
+"""A batch of objects through the API server: what befalls one of them is not the others' matter."""
+
+import asyncio
+import threading
+from dataclasses import dataclass, field, replace
+
+import pytest
+from tests.unit.reconcile import scenes
+from tests.unit.reconcile.kube_memory import REFUSED, MemoryCluster
+from tests.unit.reconcile.memory import MemoryKafka
+from tests.unit.reconcile.scenes import NOON, PLACERS, scene, topology
+
+from rackspan.api.labels import FINALIZER
+from rackspan.reconcile.cache import Inventory
+from rackspan.reconcile.cluster.state import Scene
+from rackspan.reconcile.runtime import threads
+from rackspan.reconcile.runtime.dependencies import Tools
+from rackspan.reconcile.runtime.finalizers import Finalizers
+from rackspan.reconcile.runtime.status_writer import StatusWriter
+from rackspan.reconcile.topics import reconciler
+from rackspan.reconcile.topics.reconciler import TopicLoop
+
+
+@dataclass
+class FixedLookout:
+    """One scene that does not change."""
+
+    scene: Scene
+    admin: MemoryKafka
+    epoch: int = 1
+    woken: int = 0
+
+    def wake(self):
+        self.woken += 1
+
+
+@dataclass
+class World:
+    kube: MemoryCluster = field(default_factory=MemoryCluster)
+    kafka: MemoryKafka = field(default_factory=MemoryKafka)
+    inventory: Inventory = field(default_factory=Inventory)
+
+    def __post_init__(self):
+        self.inventory.topologies[topology().key] = topology(allowedNamespaces={"from": "All"})
+        self.tools = Tools(self.inventory, self.kube, None, StatusWriter(self.kube), Finalizers(self.kube), {}, 60)
+        self.lookout = FixedLookout(scene(), self.kafka)
+        self.loop = TopicLoop(topology().key, self.lookout, self.tools, _recorded)
+
+    async def work(self):
+        await self.loop.see_through(await self.loop.take())
+
+    def add(self, *topics):
+        for one in topics:
+            self.inventory.keep_topic(one)
+        self.loop.add([one.key for one in topics])
+
+
+def topic(name, *, finalizers=(FINALIZER,), **spec):
+    return scenes.topic(name, finalizers=finalizers, **spec)
+
+
+@pytest.fixture
+def world():
+    return World()
+
+
+async def test_a_finalizer_that_is_refused_is_told_and_holds_back_nobody_else(world):
+    world.kube.refusing["set_finalizers", "refused"] = REFUSED
+    world.add(topic("a"), topic("refused", finalizers=()), topic("z"))
+    await world.work()
+    assert set(world.kafka.replicas) == {"a", "z"}, "what its finalizer guards is not made before it is there"
+    assert world.kube.condition("a", "Ready")["status"] == world.kube.condition("z", "Ready")["status"] == "True"
+    told = world.kube.condition("refused", "Ready")
+    assert (told["status"], told["message"]) == ("False", "a policy says no")
+
+
+async def test_a_finalizer_that_cannot_be_taken_off_holds_back_nobody_else(world):
+    world.kube.refusing["set_finalizers", "refused"] = REFUSED
+    world.add(*(_deleted(topic(name)) for name in ("a", "refused")), topic("z"))
+    await world.work()
+    assert world.kube.finalizers["a"] == []
+    assert world.kube.condition("refused", "Ready")["message"] == "a policy says no"
+    assert world.kube.condition("z", "Ready")["status"] == "True"
+
+
+@pytest.mark.parametrize("error", [REFUSED, ValueError("a defect")], ids=["refused", "a defect"])
+async def test_a_status_that_is_refused_holds_back_nobody_else(world, error):
+    world.kube.refusing["replace_status", "mute"] = error
+    world.add(topic("a"), topic("mute"), topic("z"))
+    await world.work()
+    assert set(world.kafka.replicas) == {"a", "mute", "z"}
+    assert world.kube.condition("a", "Ready")["status"] == world.kube.condition("z", "Ready")["status"] == "True"
+
+
+async def test_a_defect_over_one_topic_is_told_and_no_other_s(world, monkeypatch):
+    conclude = reconciler.conclude
+
+    def faulty(outcome, *arguments):
+        if outcome.topic.key.name == "odd":
+            raise AttributeError("None has no attribute lower")
+        return conclude(outcome, *arguments)
+
+    monkeypatch.setattr(reconciler, "conclude", faulty)
+    world.add(topic("a"), topic("odd"), topic("z"))
+    await world.work()
+    assert world.kube.condition("a", "Ready")["status"] == world.kube.condition("z", "Ready")["status"] == "True"
+    assert world.kube.condition("odd", "Ready")["reason"] == "UnexpectedError"
+
+
+async def test_keys_are_free_again_only_when_nothing_is_under_way_for_any_of_them(world):
+    """One fails at once, and another one's write is still on its way: a change to that one has to wait for it."""
+    world.kube.refusing["set_finalizers", "refused"] = REFUSED
+    answer, asked, told = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    slow, replace_status = world.kube.set_finalizers, world.kube.replace_status
+
+    async def tells(ref, status):
+        await replace_status(ref, status)
+        told.set()
+
+    async def waits(ref, finalizers, version):
+        if ref.key.name == "slow":
+            asked.set()
+            await answer.wait()
+        return await slow(ref, finalizers, version)
+
+    world.kube.set_finalizers, world.kube.replace_status = waits, tells
+    world.add(topic("refused", finalizers=()), topic("slow", finalizers=()))
+    working = asyncio.create_task(world.work())
+    await asked.wait()
+    await told.wait()
+    assert not working.done()
+    answer.set()
+    await working
+
+
+class Blocks:
+    """A placer that somebody else wrote: it ends when it is let go."""
+
+    def __init__(self):
+        self.asked = 0
+        self.go = threading.Event()
+
+    def place(self, spec, cluster):
+        self.asked += 1
+        self.go.wait()
+
+
+@pytest.fixture
+def blocks(world):
+    placer = Blocks()
+    world.lookout.scene = scene(placers={**PLACERS, "Blocks": placer})
+    yield placer
+    placer.go.set()
+
+
+async def test_a_placer_that_blocks_holds_up_its_own_topics_only(world, blocks, monkeypatch):
+    monkeypatch.setattr(threads, "PLACER_SECONDS", 600)
+    world.add(topic("a"), topic("held", placement={"placer": "Blocks"}), topic("z"))
+    working = asyncio.create_task(world.work())
+    while not all(world.kube.condition(name, "Ready") for name in ("a", "z")):  # noqa: ASYNC110  # that it turns is tested
+        await asyncio.sleep(0.001)
+    assert world.kube.condition("a", "Ready")["status"] == world.kube.condition("z", "Ready")["status"] == "True"
+    assert not working.done()
+    blocks.go.set()
+    await working
+    assert "held" in world.kafka.replicas
+
+
+async def test_a_placer_that_takes_too_long_is_left_alone_until_it_has_ended(world, blocks, monkeypatch):
+    monkeypatch.setattr(threads, "PLACER_SECONDS", 0.01)
+    world.add(*(topic(name, placement={"placer": "Blocks"}) for name in ("held", "other")), topic("z"))
+    await world.work()
+    for name in ("held", "other"):
+        assert world.kube.condition(name, "Ready")["reason"] == "PlacerTimedOut"
+        assert world.kube.condition(name, "Reconciling")["status"] == "True"
+    assert world.kube.condition("z", "Ready")["status"] == "True"
+    assert world.tools.guests.left_behind == {"Blocks"}
+    blocks.go.set()
+    while world.tools.guests.left_behind:  # noqa: ASYNC110  # no event tells it
+        await asyncio.sleep(0.001)
+    assert blocks.asked == 1, "not again while one call has not ended"
+    monkeypatch.setattr(threads, "PLACER_SECONDS", 600)
+    world.loop.add([topic("held").key])
+    await world.work()
+    assert "held" in world.kafka.replicas
+
+
+async def test_what_kafka_claims_is_not_judged_beyond_a_size(world):
+    world.kafka.replicas["vast"], world.kafka.own["vast"] = ((0, 1, 2),) * 200_000, {}
+    world.add(topic("vast"), topic("z"))
+    await world.work()
+    assert world.kube.condition("vast", "Ready")["reason"] == "TooLarge"
+    assert world.kube.condition("vast", "Compliant")["status"] == "Unknown"
+    assert "600,000 replicas" in world.kube.condition("vast", "Stalled")["message"]
+    assert world.kube.condition("z", "Ready")["status"] == "True"
+
+
+async def test_conclusions_are_drawn_off_the_event_loop(world, monkeypatch):
+    conclude, threads = reconciler.conclude, set()
+
+    def spied(*arguments):
+        threads.add(threading.current_thread().name.split("_")[0])
+        return conclude(*arguments)
+
+    monkeypatch.setattr(reconciler, "conclude", spied)
+    world.add(topic("a"), topic("z"))
+    await world.work()
+    assert threads == {"thinking"}, "in a pool of its own: names of hosts are resolved in asyncio's"
+
+
+async def test_who_owns_a_topic_is_found_once_for_all_that_claim_it(world, monkeypatch):
+    looked_for = []
+    claims = world.inventory.claims
+    monkeypatch.setattr(world.inventory, "claims", lambda one: looked_for.append(one.key) or claims(one))
+    world.add(*(topic(f"claim-{number}", topicName="orders") for number in range(100)))
+    await world.work()
+    assert len(looked_for) == 1
+    told = [world.kube.condition(f"claim-{number}", "Ready")["status"] for number in range(100)]
+    assert told.count("True") == 1
+
+
+async def _recorded():
+    """The RackTopology's status is written."""
+
+
+def _deleted(one):
+    return replace(one, meta=replace(one.meta, deletion_timestamp=NOON))

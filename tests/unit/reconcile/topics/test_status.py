@@ -1,0 +1,442 @@
+"""What a KafkaTopic's status says follows from what was seen and done."""
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.unit.reconcile.scenes import EVEN, NOON, known, scene, seen, topic
+
+from rackspan.api.conditions import find_condition
+from rackspan.api.kafkatopic import MAX_DOMAINS, MAX_SAMPLES
+from rackspan.api.plans import TopicPlanStatus
+from rackspan.api.reasons import Reason
+from rackspan.core.compliance import judge
+from rackspan.reconcile.failures import Failure, Remedy
+from rackspan.reconcile.ports import ConfigChange, NewPartitions, NewTopic, TopicConfigSeen
+from rackspan.reconcile.topics.batch import Outcome
+from rackspan.reconcile.topics.decision import Decision, decide
+from rackspan.reconcile.topics.plan import Plans
+from rackspan.reconcile.topics.status import conclude, failed
+
+LATER = NOON + timedelta(minutes=1)
+FAIR = ((0, 1, 2), (1, 2, 3), (5, 4, 3))  # of EVEN
+PAUSED = {"rackspan.dev/paused": "true"}
+AWAY = Failure(Reason.KAFKA_UNREACHABLE, "no broker answers", Remedy.RETRY)
+
+
+def outcome(wanted, rows=FAIR, *, min_insync=2, **more):
+    return Outcome(wanted, seen(*rows), TopicConfigSeen({}, min_insync), **more)
+
+
+def concluded(found, where=None, now=NOON):
+    return conclude(found, where or scene(EVEN), now)
+
+
+def told(status, kind):
+    condition = find_condition(status.conditions, kind)
+    return condition and (condition.status.value, condition.reason)
+
+
+def sentence(status, kind="Ready"):
+    return find_condition(status.conditions, kind).message
+
+
+def test_a_topic_that_is_as_asked_is_ready_and_compliant():
+    status = concluded(outcome(topic(generation=7)))
+    assert told(status, "Ready") == ("True", "InSync")
+    assert told(status, "Compliant") == ("True", "Compliant")
+    assert told(status, "Stalled") is told(status, "Reconciling") is told(status, "Paused") is None
+    assert status.observed_generation == 7
+    assert {condition.observed_generation for condition in status.conditions} == {7}
+    assert (status.topic_name, status.topic_id, status.cluster_id) == ("orders", "id-1", "kafka-1")
+    assert (status.partitions, status.replication_factor, status.min_in_sync_replicas) == (3, 3, 2)
+    assert status.placer == "MultiLevel"
+    assert {item.domain: (item.replicas, item.leaders) for item in status.placement.domains} == {
+        "/z0": (3, 1),
+        "/z1": (3, 1),
+        "/z2": (3, 1),
+    }
+
+
+def test_min_insync_replicas_equal_to_the_replication_factor_is_warned_of():
+    assert "one replica that lags stops acks=all writes" in sentence(concluded(outcome(topic(), min_insync=3)))
+    single = outcome(topic(replicationFactor=1), ((0,), (1,), (2,)), min_insync=1)
+    assert "lags" not in sentence(concluded(single))
+
+
+def test_what_is_not_spread_as_asked_is_told_with_count_moves_and_samples():
+    rows = ((0, 3, 1), (0, 1, 2), (0, 3, 4))
+    status = concluded(outcome(topic(), rows))
+    assert told(status, "Ready") == ("False", "NotCompliant")
+    assert told(status, "Compliant") == ("False", "NotCompliant")
+    assert told(status, "Stalled") == ("True", "NotCompliant"), "no pass mends it"
+    assert (status.compliance.partitions, status.compliance.non_compliant, status.compliance.moves) == (3, 2, 2)
+    assert [(item.partition, item.level, item.domain, item.excess) for item in status.compliance.samples] == [
+        (0, "zone", "/z0", 1),
+        (2, "zone", "/z0", 1),
+    ]
+    assert sentence(status) == (
+        "2 of 3 partitions are not spread as asked; 2 replicas would have to move; "
+        "partition 0: zone /z0 holds 1 too many"
+    )
+
+
+def test_samples_are_few():
+    status = concluded(outcome(topic(partitions=50), ((0, 3, 1),) * 50))
+    assert status.compliance.non_compliant == 50
+    assert len(status.compliance.samples) == MAX_SAMPLES
+
+
+def test_domains_are_few_and_whole_levels_are_left_out():
+    racks = {broker: f"/r{broker % 2}/z{broker % 90}/h{broker}" for broker in range(180)}
+    rows = tuple((broker,) for broker in range(180))
+    wanted = topic(partitions=180, replicationFactor=1)
+    domains = concluded(outcome(wanted, rows), scene(racks)).placement.domains
+    assert len(domains) == 2 + 90 <= MAX_DOMAINS
+    assert sum(item.replicas for item in domains if item.domain.count("/") == 1) == 180
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        (((0, 1), (1, 2), (2, 3)), "3 of 3 partitions have 2 replicas, the spec says 3"),
+        (((0, 1, 2), (1, 2), (2,)), "2 of 3 partitions have 1 to 2 replicas, the spec says 3"),
+    ],
+)
+def test_another_replication_factor_is_told(rows, words):
+    status = concluded(outcome(topic(), rows))
+    assert told(status, "Ready") == ("False", "ReplicationFactorDiffers")
+    assert sentence(status) == words
+
+
+async def test_a_pending_plan_is_told_with_its_certificate():
+    found = outcome(topic(), ((0, 3, 1), (0, 1, 2), (0, 3, 4)))
+    found.plan = await planned(found)
+    status = concluded(found)
+    assert told(status, "Ready") == ("False", "PlanPending")
+    assert told(status, "Compliant") == ("False", "NotCompliant")
+    assert sentence(status).startswith(
+        f"plan {found.plan.hash} copies 2 replicas of 2 partitions, and no plan copies fewer; not executed yet: "
+        "2 of 3 partitions are not spread as asked"
+    )
+    plan = status.plan
+    assert (plan.hash, plan.moves, plan.lower_bound, plan.partitions) == (found.plan.hash, 2, 2, 2)
+    assert (plan.reorders, plan.bytes) == (0, None)
+    assert [(item.partition, item.from_) for item in plan.samples] == [(0, (0, 3, 1)), (2, (0, 3, 4))]
+    assert status.to_dict()["plan"]["samples"][0]["from"] == [0, 3, 1]
+
+
+async def test_a_plan_that_only_reorders_is_told():
+    found = outcome(topic(placement={"leaders": ["/z2"]}))
+    found.plan = await planned(found)
+    status = concluded(found)
+    assert told(status, "Ready") == ("False", "PlanPending")
+    assert told(status, "Compliant") == ("True", "Compliant")
+    assert "copies nothing and reorders the replicas of 2 partitions" in sentence(status)
+    assert (status.plan.moves, status.plan.reorders) == (0, 2)
+
+
+async def test_a_plan_that_only_takes_replicas_away_says_so():
+    found = outcome(topic(replicationFactor=2))
+    found.plan = await planned(found)
+    assert sentence(concluded(found)).startswith(
+        f"plan {found.plan.hash} copies nothing and removes 3 replicas; not executed yet: "
+    )
+
+
+async def test_a_plan_tells_all_that_it_does():
+    found = outcome(topic(replicationFactor=2, placement={"leaders": ["/z0"]}), ((0, 1, 2), (1, 0), (0, 3)))
+    found.plan = await planned(found)
+    assert (found.plan.moves, found.plan.removals, found.plan.reorders) == (1, 1, 1)
+    assert (
+        "copies 1 replica of 3 partitions and removes 1 replica, and no plan copies fewer; not executed yet: "
+        in sentence(concluded(found))
+    )
+    fair = outcome(topic(partitions=2, replicationFactor=2, placement={"leaders": ["/z0"]}), ((0, 1, 2), (1, 0)))
+    fair.plan = await planned(fair)
+    told = sentence(concluded(fair))
+    assert "copies nothing, removes 1 replica and reorders those of 1 partition; not executed yet: " in told
+
+
+async def test_that_there_can_be_no_plan_is_told_with_the_smallest_change():
+    found = outcome(topic(replicationFactor=7))
+    found.plan = await planned(found)
+    status = concluded(found)
+    assert told(status, "Ready") == ("False", "ReplicationFactorDiffers")
+    assert sentence(status) == (
+        "3 of 3 partitions have 3 replicas, the spec says 7; no plan: replicationFactor 7 needs 7 eligible brokers, "
+        "there are 6: lower it to 6 or add 1 broker"
+    )
+    assert status.plan is None
+
+
+async def test_a_plan_of_ten_thousand_partitions_takes_little_room_in_a_status():
+    found = outcome(topic(partitions=10_000), ((0, 3, 1),) * 10_000)
+    found.plan = await planned(found)
+    status = concluded(found)
+    assert status.plan.moves == 10_000
+    assert len(json.dumps(status.to_dict()["plan"])) < 1_000
+
+
+async def planned(found):
+    return (await Plans().of([(found.topic, found.seen)], scene(EVEN)))[found.topic.key]
+
+
+def test_a_difference_to_an_assignment_is_told():
+    wanted = topic(partitions=2, replicationFactor=2, placement={"assignment": [[0, 1], [1, 2]]})
+    status = concluded(outcome(wanted, ((1, 0), (1, 2))))
+    assert told(status, "Compliant") == ("False", "AssignmentDiffers")
+    assert status.compliance.moves == 0
+    assert status.placer is None
+    assert "partition 0: replicas are [1, 0], the assignment says [0, 1]" in sentence(status)
+
+
+def test_an_assignment_to_a_broker_that_is_to_be_drained_says_that_it_holds_that_up():
+    wanted = topic(partitions=2, replicationFactor=2, placement={"assignment": [[0, 1], [1, 2]]})
+    status = concluded(outcome(wanted, ((0, 1), (1, 2))), scene(EVEN, drainBrokers=[0]))
+    assert told(status, "Compliant") == told(status, "Ready") == ("False", "HoldsUpDrain")
+    assert (status.compliance.non_compliant, status.compliance.moves) == (1, 0)
+    assert status.compliance.samples[0].partition == 0
+    assert sentence(status) == (
+        "the assignment keeps 1 replica on brokers that the topology is to drain (0): "
+        "change spec.placement.assignment, or end the drain"
+    )
+
+
+def test_what_cannot_be_judged_is_unknown():
+    status = concluded(outcome(topic(), ((0, 1, 6), *FAIR[1:])), scene({**EVEN, 6: None}))
+    assert told(status, "Compliant") == ("Unknown", "MissingRacks")
+    assert told(status, "Ready") == ("False", "MissingRacks")
+
+
+def test_what_is_unknown_spoils_only_what_depends_on_it():
+    where = scene({**EVEN, 6: None})
+    status = concluded(outcome(topic(), FAIR), where)
+    assert told(status, "Compliant") == ("True", "Compliant")
+    assert told(status, "Ready") == ("True", "InSync")
+    mixed = concluded(outcome(topic(), ((0, 1, 6), FAIR[1], (0, 3, 1))), where)
+    assert told(mixed, "Compliant") == ("False", "NotCompliant")
+    assert (mixed.compliance.partitions, mixed.compliance.non_compliant) == (2, 1)
+    assert sentence(mixed, "Compliant") == (
+        "1 of 2 partitions is not spread as asked; 1 replica would have to move; partition 2: zone /z0 holds 1 too "
+        "many; 1 partition cannot be judged: no rack is known of brokers 6"
+    )
+
+
+# -- what is under way, or wrong -------------------------------------------------------------------------------------
+
+
+def test_a_wrong_spec_stalls_and_a_busy_kafka_does_not():
+    wrong = Failure(Reason.INFEASIBLE, "no", Remedy.SPEC)
+    stalled = concluded(outcome(topic(), decision=Decision(problem=wrong)))
+    assert told(stalled, "Stalled") == ("True", "Infeasible")
+    assert told(stalled, "Reconciling") is None
+    retried = concluded(outcome(replace(topic(), status=stalled), failures=[AWAY]))
+    assert told(retried, "Reconciling") == ("True", "KafkaUnreachable")
+    assert told(retried, "Stalled") is None
+    assert told(retried, "Ready") == ("False", "KafkaUnreachable")
+
+
+def test_a_change_that_brokers_do_not_show_yet_is_reconciling():
+    growing = outcome(topic(partitions=4), settled=False, decision=Decision(grow=NewPartitions("orders", 4, None)))
+    status = concluded(growing)
+    assert told(status, "Ready") == ("False", "Updating")
+    assert told(status, "Reconciling") == ("True", "Updating")
+    done = concluded(outcome(replace(topic(partitions=4), status=status), (*FAIR, (0, 1, 2))))
+    assert told(done, "Ready") == ("True", "InSync")
+    assert told(done, "Reconciling") is None
+
+
+def test_a_topic_that_is_not_there_yet_is_being_created():
+    status = concluded(Outcome(topic()))
+    assert told(status, "Ready") == ("False", "Creating")
+    assert told(status, "Reconciling") == ("True", "Creating")
+    assert status.topic_id is None
+
+
+@pytest.mark.parametrize(
+    ("found", "reason"), [(seen((0, 3), topic_id="id-2"), "TopicIdMismatch"), (None, "TopicVanished")]
+)
+def test_nothing_is_told_any_more_of_a_topic_that_is_not_there(found, reason):
+    before = replace(concluded(outcome(topic())), plan=TopicPlanStatus("abc", 1, 1, 0, 1))
+    wanted = replace(topic(), status=before)
+    status = concluded(Outcome(wanted, found, decision=decide(wanted, found, {}, scene(EVEN))), now=LATER)
+    assert told(status, "Ready") == ("False", reason)
+    assert told(status, "Stalled") == ("True", reason)
+    assert told(status, "Compliant") == ("Unknown", reason)
+    assert (status.topic_id, status.cluster_id) == ("id-1", "kafka-1"), "it is what is missed"
+    assert status.compliance is status.placement is status.plan is status.placer is None
+    assert status.partitions is status.replication_factor is status.min_in_sync_replicas is None
+
+
+def test_what_is_not_asked_for_any_more_is_not_called_compliant():
+    before = concluded(outcome(topic()))
+    conflict = Failure(Reason.TOPIC_CONFLICT, "an older object owns it", Remedy.SPEC)
+    status = failed(replace(topic(), status=before), conflict, LATER)
+    assert told(status, "Compliant") == ("Unknown", "TopicConflict")
+    assert told(failed(topic(), conflict, LATER), "Compliant") is None
+
+
+def test_when_nothing_can_be_said_the_last_good_facts_stay():
+    before = concluded(outcome(topic()))
+    status = failed(replace(topic(generation=2), status=before), AWAY, LATER)
+    assert status.compliance == before.compliance
+    assert status.observed_generation == 2
+    assert told(status, "Compliant") == ("True", "Compliant")
+    assert told(status, "Ready") == ("False", "KafkaUnreachable")
+
+
+# -- pause -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_paused_topic_without_anything_to_do_stays_ready():
+    status = concluded(outcome(topic(annotations=PAUSED)))
+    assert told(status, "Paused") == ("True", "Paused")
+    assert told(status, "Ready") == ("True", "Paused")
+    assert sentence(status) == "paused; 3 partitions of 3 replicas are as asked"
+
+
+def test_a_paused_topic_is_seen_to_be_paused_whatever_else_there_is_to_say():
+    refused = Failure(Reason.INVALID_CONFIG, "no such key", Remedy.SPEC)
+    status = concluded(outcome(topic(annotations=PAUSED), failures=[refused]))
+    assert told(status, "Ready") == ("False", "Paused")
+    assert sentence(status) == "paused; InvalidConfig: no such key"
+    assert told(status, "Stalled") == ("True", "Paused"), "no pass goes on before the pause is over"
+
+
+def test_a_pause_that_cannot_be_read_is_a_pause_and_waits_for_somebody():
+    unclear = {"rackspan.dev/paused": "until monday"}
+    for found in (outcome(topic(annotations=unclear)), Outcome(topic(annotations=unclear))):
+        status = concluded(found)
+        assert told(status, "Ready") == ("False", "InvalidAnnotation")
+        assert told(status, "Stalled") == ("True", "InvalidAnnotation")
+        assert told(status, "Paused") == ("True", "InvalidAnnotation")
+        assert "is 'until monday'" in sentence(status)
+        cleared = concluded(outcome(replace(topic(), status=status)))
+        assert told(cleared, "Ready") == ("True", "InSync")
+        assert told(cleared, "Stalled") is told(cleared, "Paused") is None
+
+
+def test_a_paused_topic_tells_what_waits():
+    waiting = Decision(configure=ConfigChange("orders", {"retention.ms": "1"}))
+    status = concluded(outcome(topic(annotations=PAUSED), waiting=waiting))
+    assert told(status, "Ready") == ("False", "Paused")
+    assert sentence(status) == "paused; waiting for the annotation to go: set retention.ms=1"
+    resumed = concluded(outcome(replace(topic(), status=status)))
+    assert told(resumed, "Paused") is None
+    assert told(resumed, "Ready") == ("True", "InSync")
+
+
+def test_a_paused_topic_that_is_not_there_is_not_being_created():
+    status = concluded(Outcome(topic(annotations=PAUSED)))
+    assert told(status, "Ready") == ("False", "Paused")
+
+
+# -- laws ------------------------------------------------------------------------------------------------------------
+
+row = st.permutations(range(6)).flatmap(lambda order: st.integers(1, 4).map(lambda size: tuple(order[:size])))
+
+
+@settings(deadline=None)
+@given(st.lists(row, min_size=1, max_size=6), st.booleans(), st.sampled_from([None, AWAY]))
+def test_concluding_again_changes_nothing(rows, paused, problem):
+    wanted = topic(partitions=len(rows), annotations=PAUSED if paused else {}, status=known())
+
+    def once(status, now):
+        failures = [problem] if problem else []
+        return concluded(outcome(replace(wanted, status=status), rows, failures=failures), now=now)
+
+    first = once(wanted.status, NOON)
+    assert once(first, LATER) == first
+
+
+@settings(deadline=None)
+@given(
+    st.lists(row, min_size=1, max_size=6),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([None, AWAY, Failure(Reason.INFEASIBLE, "no", Remedy.SPEC)]),
+)
+def test_what_is_not_ready_either_goes_on_or_waits_for_somebody(rows, paused, settled, problem):
+    wanted = topic(partitions=len(rows), annotations=PAUSED if paused else {})
+    failures = [problem] if problem else []
+    status = concluded(outcome(wanted, rows, failures=failures, settled=settled))
+    abnormal = [kind for kind in ("Reconciling", "Stalled") if told(status, kind) is not None]
+    assert bool(abnormal) == (told(status, "Ready")[0] == "False" or not settled)
+    never_made = concluded(Outcome(wanted))
+    assert [kind for kind in ("Reconciling", "Stalled") if told(never_made, kind)] == [
+        "Stalled" if paused else "Reconciling"
+    ]
+
+
+@settings(deadline=None)
+@given(st.lists(row, min_size=1, max_size=6))
+def test_ready_is_true_only_where_all_is_as_asked(rows):
+    status = concluded(outcome(topic(partitions=len(rows)), rows))
+    as_asked = judge(scene(EVEN).racks.tree, rows).compliant and all(len(found) == 3 for found in rows)
+    assert told(status, "Ready")[0] == str(as_asked)
+
+
+# -- whose it is -------------------------------------------------------------------------------------------------------
+
+CREATION = Decision(create=NewTopic("orders", 3, 3, FAIR, {}))
+REFUSED = Failure(Reason.INVALID_CONFIG, "Kafka says INVALID_CONFIG", Remedy.SPEC)
+EXISTS = Failure(Reason.KAFKA_REFUSED, "Kafka says TOPIC_ALREADY_EXISTS", Remedy.RETRY)
+BEGUN = {"creating": True}
+
+
+def test_a_topic_that_was_there_is_recorded_as_adopted_and_one_that_was_made_is_not():
+    adopted = concluded(outcome(topic()))
+    assert adopted.adopted
+    assert concluded(outcome(topic(status=adopted.to_dict()))).adopted, "for good"
+    assert concluded(outcome(topic(status=known("another-id")))).adopted, "also by the annotation"
+    for made in (outcome(topic(), decision=CREATION), outcome(topic(status=BEGUN)), outcome(topic(status=known()))):
+        status = concluded(made)
+        assert (status.adopted, status.creating) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("status", "failures", "new_claim", "creating"),
+    [
+        ({}, [], False, True),
+        ({}, [AWAY], False, True),
+        (BEGUN, [REFUSED], True, None),
+        (BEGUN, [EXISTS], True, None),
+        (BEGUN, [EXISTS], False, True),
+    ],
+    ids=["not shown yet", "no answer", "refused", "somebody was quicker", "it may be ours"],
+)
+def test_what_may_have_been_made_is_remembered(status, failures, new_claim, creating):
+    unseen = Outcome(topic(status=status), decision=CREATION, failures=failures, new_claim=new_claim)
+    assert concluded(unseen).creating is creating
+
+
+def test_that_delete_does_not_apply_to_what_was_adopted_is_told():
+    assert "rackspan.dev/confirm-delete=id-1" in sentence(concluded(outcome(topic(deletionPolicy="Delete"))))
+    confirmed = topic(deletionPolicy="Delete", annotations={"rackspan.dev/confirm-delete": "id-1"})
+    assert "confirm-delete" not in sentence(concluded(outcome(confirmed)))
+
+
+async def test_others_lead_while_the_preferred_domain_is_offline_and_that_is_told():
+    where = scene(EVEN)
+    rows = tuple(replace(row, online=row.rack != ("z0",)) for row in where.racks.rows)
+    offline = replace(where, racks=replace(where.racks, rows=rows))
+    lies = ((1, 2), (2, 4), (5, 1))
+    wanted = topic(replicationFactor=2, placement={"leaders": ["/z0"]}, status=known())
+    plans = await Plans().of([(wanted, seen(*lies))], offline)
+    status = concluded(outcome(wanted, lies, min_insync=1, plan=plans[wanted.key]), offline)
+    assert told(status, "Ready") == ("True", "InSync")
+    words = "; all brokers of the domains preferred for leaders (/z0) are offline, so others lead"
+    assert sentence(status).endswith(words)
+    grown = topic(replicationFactor=2, partitions=5, placement={"leaders": ["/z0"]}, status=known())
+    decision = decide(grown, seen(*lies), {}, offline)
+    assert decision.problem is None
+    assert {broker for row in decision.grow.assignment for broker in row} <= {1, 2, 4, 5}
+    assert words not in sentence(concluded(outcome(wanted, lies, min_insync=1), where))
+    three = topic(placement={"leaders": ["/z0"]}, status=known())
+    lies = ((1, 2, 4), (2, 4, 5), (5, 1, 2))
+    plans = await Plans().of([(three, seen(*lies))], where)
+    assert {change.replicas[0] for change in plans[three.key].changes} <= {0, 3}, "what has to move leads there at last"
