@@ -1,6 +1,8 @@
 """Starting and stopping a stack's processes through its supervisor, in this process or in a later one."""
 
 import contextlib
+import fcntl
+import functools
 import json
 import os
 import random
@@ -8,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -177,7 +180,7 @@ class Processes:
 
 
 def free_ports(count: int) -> list[int]:
-    """Loopback ports that are free now, none of them twice in the life of this process.
+    """Loopback ports that are free now, none of them twice in the life of this process, nor another's while it lives.
 
     They lie below the range from which the kernel gives ports to outgoing connections, so that a broker which is down
     for a while finds its port still free.
@@ -186,10 +189,24 @@ def free_ports(count: int) -> list[int]:
     with _GIVING:
         while len(found) < count:
             port = random.randint(12_000, 32_000)
-            if port not in _GIVEN and _is_free(port):
+            if port not in _GIVEN and _claimed(port) and _is_free(port):
                 _GIVEN.add(port)
                 found.append(port)
     return found
+
+
+@functools.cache
+def _claims() -> int:
+    """A file with a byte for every port: who has locked it may use the port. The kernel unlocks what a process held."""
+    return os.open(Path(tempfile.gettempdir()) / f"rackspan-ports-{os.getuid()}", os.O_RDWR | os.O_CREAT, 0o600)
+
+
+def _claimed(port: int) -> bool:
+    try:
+        fcntl.lockf(_claims(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+    except OSError:
+        return False
+    return True
 
 
 def _is_free(port: int) -> bool:

@@ -413,6 +413,27 @@ def test_two_threads_never_get_the_same_port():
     assert len(set(ports)) == 800
 
 
+ASKING = """
+import random, sys
+from dev.processes import free_ports
+
+random.seed(7)
+print(*free_ports(20), flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_two_processes_never_get_the_same_port_either():
+    """Two that draw the same numbers, and have bound none of them yet."""
+    command = [sys.executable, "-c", ASKING]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "cwd": REPOSITORY}
+    with subprocess.Popen(command, **pipes) as one, subprocess.Popen(command, **pipes) as other:
+        ports = [*one.stdout.readline().split(), *other.stdout.readline().split()]
+        one.stdin.close()
+        other.stdin.close()
+    assert len(set(ports)) == 40
+
+
 def test_ports_stay_free_while_a_broker_is_down(kafka):
     ephemeral_from = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     for address in kafka.bootstrap().split(","):
