@@ -6,6 +6,9 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest
+# Processes that share the tests among them, each with stacks of its own. A Kubernetes of one's own takes no more than one.
+WORKERS ?= $(if $(RACKSPAN_KUBECONFIG),1,2)
+SHARED := --numprocesses=$(WORKERS) --no-loadscope-reorder
 # What needs neither a control plane nor a Kafka, what does, and what takes real pods and therefore root: `make e2e` only.
 FAST_TESTS := tests/unit tests/property
 POD_TESTS := tests/e2e
@@ -40,23 +43,26 @@ assets: $(READY) ## Get Kubernetes, Kafka, helm and promtool into the cache, and
 	@$(BIN)/python -m dev assets >/dev/null
 
 .PHONY: check
-check: $(READY) ## Lint, types, layers, unit and property tests (under two minutes)
+check: lint ## Lint, types, layers, unit and property tests, these with few cases (under two minutes)
+	$(PYTEST) $(SHARED) --hypothesis-profile=fast $(FAST_TESTS)
+
+.PHONY: lint
+lint: $(READY) ## Style, types and layers alone
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(PYTEST) $(FAST_TESTS)
 
 .PHONY: test
-test: check assets ## Everything: check, then all tests on the real control plane and the real Kafka
-	$(PYTEST) --durations=25 $(STACK_TESTS)
+test: lint assets ## Everything: lint, then all tests, on the real control plane and the real Kafka, laws with many cases
+	$(PYTEST) $(SHARED) --hypothesis-profile=deep --durations=25 $(STACK_TESTS) $(FAST_TESTS)
 
 .PHONY: test-unit test-property
 test-unit test-property: test-%: $(READY)
-	$(PYTEST) tests/$*
+	$(PYTEST) $(SHARED) --hypothesis-profile=deep tests/$*
 
 test-%: assets ## The tests of one folder: test-unit, test-crds, test-integration, ...
-	$(PYTEST) tests/$*
+	$(PYTEST) $(SHARED) tests/$*
 
 .PHONY: e2e
 e2e: assets ## Real pods: images built, kubelets, scans as Jobs and on Spark's executors (root; E2E_ARGS for pytest)

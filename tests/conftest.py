@@ -1,5 +1,6 @@
 """The real parts that tests share. Each starts when a test first asks for it, and ends with the run or its crash."""
 
+import os
 import secrets
 
 import pytest
@@ -11,15 +12,38 @@ from dev.stack.kafka_cluster import KafkaCluster, Security
 from dev.stack.kafka_distribution import find_distribution
 from dev.stack.nodes import SIX_BROKERS, create_sites, delete_node
 from dev.stack.processes import Processes
+from hypothesis import HealthCheck, settings
 from kubernetes import client
+from tests.support.folders import rank
 
 _STACK_FIXTURES = {"control_plane", "control_plane_factory", "kafka", "secure_kafka", "kafka_factory"}
 
 
+# How many cases hypothesis makes of each law: a few for `make check`, many for `make test`, very many by hand.
+_CASES = {"fast": 15, "deep": 150, "thorough": 5000}
+for _profile, _most in _CASES.items():
+    settings.register_profile(
+        _profile,
+        max_examples=_most,
+        deadline=None,
+        derandomize=_profile != "thorough",
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
+
+
 def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: rank(item.nodeid))
     for item in items:
         if _STACK_FIXTURES & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.stack)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    from tests.support.sharing import Sharing
+
+    return Sharing(config, log)
 
 
 # -- programs: tests never download or build; a time limit would cut that short --------------------------------------

@@ -415,7 +415,7 @@ def test_two_threads_never_get_the_same_port():
 
 ASKING = """
 import random, sys
-from dev.processes import free_ports
+from dev.stack.processes import free_ports
 
 random.seed(7)
 print(*free_ports(20), flush=True)

@@ -1,21 +1,22 @@
-"""Profiles, and a count of the cases that were checked against the oracle."""
-
-import os
+"""A count of the cases that were checked against the oracle."""
 
 import pytest
-from hypothesis import HealthCheck, settings
 from tests.property import cases
-
-settings.register_profile(
-    "default", max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
-)
-settings.register_profile("thorough", max_examples=5000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
 @pytest.fixture(autouse=True)
 def _law(request):
     cases.current = request.node.originalname or request.node.name
+
+
+def pytest_sessionfinish(session):
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["cases"] = dict(cases.COUNTED)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    cases.COUNTED.update(getattr(node, "workeroutput", {}).get("cases", {}))
 
 
 def pytest_terminal_summary(terminalreporter):

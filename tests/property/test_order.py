@@ -33,7 +33,7 @@ def listed_twice(draw):
     return cluster(*topics, racks=racks), cluster(*shuffled, racks=other)
 
 
-@settings(max_examples=40)  # of eight commands each
+@settings(max_examples=settings.default.max_examples // 4)  # of eight commands each
 @given(documents=listed_twice())
 def test_findings_plans_and_losses_are_the_same_in_whatever_order_a_cluster_is_listed(documents):
     cases.counted()

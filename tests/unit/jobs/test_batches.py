@@ -39,7 +39,7 @@ def as_table(partitions, least):
 
 
 @given(clusters())
-@settings(max_examples=50, deadline=None, derandomize=True)
+@settings(max_examples=settings.default.max_examples // 3)
 def test_partitions_come_back_from_arrow_as_they_were(cluster):
     partitions, least = cluster
     found, told = partitions_of(as_table(partitions, least))
@@ -73,7 +73,7 @@ def _told(judged):
 
 
 @given(clusters(), st.data())
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=settings.default.max_examples // 6)
 def test_judged_portions_add_up_to_the_judged_whole(cluster, data):
     partitions, least = cluster
     chosen = np.array(

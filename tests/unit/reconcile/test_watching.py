@@ -231,7 +231,7 @@ class Watching(RuleBasedStateMachine):
                     see(body, listed=True)
 
 
-Watching.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None, derandomize=True)
+Watching.TestCase.settings = settings(stateful_step_count=40)
 TestWatching = Watching.TestCase
 
 

@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rackspan.reconcile.ports import ConfigChange, NewPartitions, NewTopic
@@ -11,14 +11,12 @@ from rackspan.reconcile.runtime.batching import MAX_RECORDS, batches, config_rec
 costs = st.lists(st.integers(1, 12), max_size=60)
 
 
-@settings(deadline=None)
 @given(costs, st.integers(1, 20))
 @example([21, 1, 21], 20)
 def test_nothing_is_lost_and_the_order_is_kept(items, limit):
     assert [item for batch in batches(items, int, limit) for item in batch] == items
 
 
-@settings(deadline=None)
 @given(costs, st.integers(1, 20))
 def test_a_batch_is_within_the_limit_unless_one_item_alone_is_not(items, limit):
     for batch in batches(items, int, limit):
@@ -26,7 +24,6 @@ def test_a_batch_is_within_the_limit_unless_one_item_alone_is_not(items, limit):
         assert sum(batch) <= limit or len(batch) == 1
 
 
-@settings(deadline=None)
 @given(costs, st.integers(1, 20))
 def test_batches_are_as_few_as_the_order_allows(items, limit):
     found = list(batches(items, int, limit))

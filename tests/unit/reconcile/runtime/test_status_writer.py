@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rackspan.api.meta import ObjectKey
@@ -79,7 +79,6 @@ statuses = st.dictionaries(
 )
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.tuples(statuses, st.sampled_from(["taken", "refused", "lost"]), st.booleans()), max_size=8), statuses
 )

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rackspan.reconcile.runtime.workqueue import WorkQueue
@@ -16,7 +16,6 @@ operation = st.one_of(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(operation, max_size=40))
 def test_every_key_that_was_added_is_handed_out_once_and_to_one_worker_at_a_time(operations):
     async def story():

@@ -1,7 +1,7 @@
 """Config values are compared as Kafka reads them."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rackspan.reconcile.topics.configs import differing, same_value
@@ -44,7 +44,6 @@ def test_other_values_are_other_values(one, other):
     assert not same_value(one, other)
 
 
-@settings(deadline=None)
 @given(st.text(), st.text())
 def test_it_is_an_equivalence_of_any_texts(one, other):
     assert same_value(one, one)

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.reconcile.scenes import EVEN, SIX, known, scene, seen, topic
 
@@ -31,7 +31,6 @@ def test_a_topic_that_is_as_asked_is_left_alone():
     assert decision.problem is decision.foreign is None
 
 
-@settings(deadline=None)
 @given(st.integers(1, 12), st.integers(0, 12))
 def test_growth_lists_only_new_partitions(have, more):
     rows = [FAIR[number % 3] for number in range(have)]

@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.reconcile.scenes import EVEN, NOON, known, scene, seen, topic
 
@@ -340,7 +340,6 @@ def test_a_paused_topic_that_is_not_there_is_not_being_created():
 row = st.permutations(range(6)).flatmap(lambda order: st.integers(1, 4).map(lambda size: tuple(order[:size])))
 
 
-@settings(deadline=None)
 @given(st.lists(row, min_size=1, max_size=6), st.booleans(), st.sampled_from([None, AWAY]))
 def test_concluding_again_changes_nothing(rows, paused, problem):
     wanted = topic(partitions=len(rows), annotations=PAUSED if paused else {}, status=known())
@@ -353,7 +352,6 @@ def test_concluding_again_changes_nothing(rows, paused, problem):
     assert once(first, LATER) == first
 
 
-@settings(deadline=None)
 @given(
     st.lists(row, min_size=1, max_size=6),
     st.booleans(),
@@ -372,7 +370,6 @@ def test_what_is_not_ready_either_goes_on_or_waits_for_somebody(rows, paused, se
     ]
 
 
-@settings(deadline=None)
 @given(st.lists(row, min_size=1, max_size=6))
 def test_ready_is_true_only_where_all_is_as_asked(rows):
     status = concluded(outcome(topic(partitions=len(rows)), rows))
