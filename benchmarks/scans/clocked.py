@@ -17,8 +17,9 @@ from typing import Any
 
 from rackspan import cli
 from rackspan.cli.commands import scan as command
-from rackspan.jobs import scan, session
-from rackspan.jobs.history import History
+from rackspan.jobs.history.scan_history import History
+from rackspan.jobs.scan import cluster_scan
+from rackspan.jobs.spark import spark_session
 
 START, SPARK, TREND, COMMIT, TIDY, PAGE = (
     "starting Python",
@@ -61,12 +62,12 @@ class Clock:
 def main(file: str, started: str, *arguments: str) -> int:
     clock = Clock()
     clock.seconds[START] = time.monotonic() - float(started)
-    session.spark_session = clock.around(SPARK, session.spark_session)
+    spark_session.spark_session = clock.around(SPARK, spark_session.spark_session)
     command.page_of = clock.around(PAGE, command.page_of)
     History.commit = clock.around(COMMIT, History.commit)
     for name in ("compact", "expire", "sweep"):
         setattr(History, name, clock.around(TIDY, getattr(History, name)))
-    scan.scan_cluster = _with_steps(clock, scan.scan_cluster)
+    cluster_scan.scan_cluster = _with_steps(clock, cluster_scan.scan_cluster)
     sys.argv = ["rackspan", *arguments]
     try:
         cli.app()

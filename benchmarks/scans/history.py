@@ -10,8 +10,8 @@ from time import perf_counter
 
 from benchmarks.scans import whole, year
 from benchmarks.scans.processes import module, note, run
-from rackspan.jobs.history import History
-from rackspan.jobs.schemas import TABLES
+from rackspan.jobs.history.scan_history import History
+from rackspan.jobs.spark.schemas import TABLES
 from rackspan.snapshots import snapshot_lines
 
 DAYS, QUICK_DAYS = 365, 14

@@ -11,10 +11,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from benchmarks.scans.year import CLUSTER
-from rackspan.jobs import transforms, trends
-from rackspan.jobs.history import History, Manifest
-from rackspan.jobs.schemas import TABLES, spark_schema
-from rackspan.jobs.session import spark_session
+from rackspan.jobs.history import trends
+from rackspan.jobs.history.scan_history import History, Manifest
+from rackspan.jobs.spark import transforms
+from rackspan.jobs.spark.schemas import TABLES, spark_schema
+from rackspan.jobs.spark.spark_session import spark_session
 
 T = TypeVar("T")
 _WEEK = timedelta(days=7)

@@ -10,8 +10,8 @@ import sys
 from collections import Counter
 from time import perf_counter
 
-from rackspan.jobs.clusters import live
-from rackspan.jobs.sources import LiveSource
+from rackspan.jobs.sources.data_sources import LiveSource
+from rackspan.jobs.sources.scanned_cluster import live
 from rackspan.metrics import KAFKA_SECONDS
 
 

@@ -11,11 +11,11 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from benchmarks.scans import plain_sql
 from rackspan.core.scanning import Expectations
 from rackspan.core.scanning.rules import Rule
-from rackspan.jobs.clusters import synthetic
-from rackspan.jobs.judging import Question, judge_batches
-from rackspan.jobs.schemas import FINDING, JUDGED, PARTITIONS, TOPIC, spark_schema
-from rackspan.jobs.session import spark_session
-from rackspan.jobs.synthetic import SyntheticCluster
+from rackspan.jobs.sources.scanned_cluster import synthetic
+from rackspan.jobs.sources.synthetic_cluster import SyntheticCluster
+from rackspan.jobs.spark.judging import Question, judge_batches
+from rackspan.jobs.spark.schemas import FINDING, JUDGED, PARTITIONS, TOPIC, spark_schema
+from rackspan.jobs.spark.spark_session import spark_session
 
 WRITE, READ, CORE, ARRAYS, ROWS = "write", "read", "core", "arrays", "rows"
 _MEMORY = "3g"

@@ -6,11 +6,11 @@ from time import perf_counter
 
 from pyspark.sql import DataFrame
 
-from rackspan.jobs.clusters import synthetic
-from rackspan.jobs.judging import judge_batches
-from rackspan.jobs.schemas import JUDGED, spark_schema
-from rackspan.jobs.session import spark_session
-from rackspan.jobs.synthetic import SyntheticCluster
+from rackspan.jobs.sources.scanned_cluster import synthetic
+from rackspan.jobs.sources.synthetic_cluster import SyntheticCluster
+from rackspan.jobs.spark.judging import judge_batches
+from rackspan.jobs.spark.schemas import JUDGED, spark_schema
+from rackspan.jobs.spark.spark_session import spark_session
 
 _WARM = 2_000
 

@@ -8,10 +8,10 @@ from pyspark.sql import SparkSession
 from tests.command import Ran, cli
 from tests.scan.support import run_in_process
 
-from rackspan.jobs.clusters import from_file
-from rackspan.jobs.history import History
-from rackspan.jobs.scan import Order, scan_cluster
-from rackspan.jobs.session import spark_session
+from rackspan.jobs.history.scan_history import History
+from rackspan.jobs.scan.cluster_scan import Order, scan_cluster
+from rackspan.jobs.sources.scanned_cluster import from_file
+from rackspan.jobs.spark.spark_session import spark_session
 
 NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
 

@@ -16,8 +16,8 @@ from dev.waiting import eventually
 from tests.scan.conftest import NOON
 from tests.scan.test_live import create
 
-from rackspan.jobs.clusters import live
-from rackspan.jobs.scan import Order, scan_cluster
+from rackspan.jobs.scan.cluster_scan import Order, scan_cluster
+from rackspan.jobs.sources.scanned_cluster import live
 
 SCANNER = "scanner"
 ACLS = {

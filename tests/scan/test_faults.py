@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from tests.command import cli, cluster, topic
 from tests.scan.support import command
 
-from rackspan.jobs.history import History
+from rackspan.jobs.history.scan_history import History
 
 FAIR, UNFAIR = (0, 2, 3), (0, 1, 2)
 GOOD = cluster(topic("orders", UNFAIR, FAIR, config={"min.insync.replicas": "2"}))

@@ -8,9 +8,9 @@ import pytest
 from tests.command import cluster, topic
 from tests.scan.conftest import NOON
 
-from rackspan.jobs.clusters import from_file
-from rackspan.jobs.history import HistoryError
-from rackspan.jobs.scan import Order, scan_cluster
+from rackspan.jobs.history.scan_history import HistoryError
+from rackspan.jobs.scan.cluster_scan import Order, scan_cluster
+from rackspan.jobs.sources.scanned_cluster import from_file
 
 FAIR, UNFAIR = (0, 2, 3), (0, 1, 2)
 

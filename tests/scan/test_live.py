@@ -7,9 +7,9 @@ from confluent_kafka.admin import NewTopic
 from dev.waiting import eventually
 from tests.scan.conftest import NOON
 
-from rackspan.jobs.clusters import live
-from rackspan.jobs.history import History
-from rackspan.jobs.scan import Order, scan_cluster
+from rackspan.jobs.history.scan_history import History
+from rackspan.jobs.scan.cluster_scan import Order, scan_cluster
+from rackspan.jobs.sources.scanned_cluster import live
 from rackspan.reports.document import State
 
 SHOWN = ("rule", "severity", "topic", "partition", "broker", "level", "domain", "excess", "moves", "message", "fix")

@@ -16,11 +16,11 @@ from rackspan.core.scanning import Expectation, Expectations, Truth, examine, ex
 from rackspan.core.scanning.findings import RULES, SEVERITIES, Findings
 from rackspan.core.scanning.rules import Rule
 from rackspan.core.snapshot import NONE, table
-from rackspan.jobs import transforms
-from rackspan.jobs.batches import partition_batches
-from rackspan.jobs.clusters import from_file
-from rackspan.jobs.judging import Question, judge_batches
-from rackspan.jobs.schemas import JUDGED, PARTITIONS, spark_schema
+from rackspan.jobs.sources.scanned_cluster import from_file
+from rackspan.jobs.spark import transforms
+from rackspan.jobs.spark.arrow_batches import partition_batches
+from rackspan.jobs.spark.judging import Question, judge_batches
+from rackspan.jobs.spark.schemas import JUDGED, PARTITIONS, spark_schema
 from rackspan.reconcile.expectations import expectations_of, truth_of_topology
 from rackspan.reconcile.topics import placement
 from rackspan.snapshots import parse_snapshot

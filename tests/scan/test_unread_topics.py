@@ -11,10 +11,10 @@ from tests.scan.conftest import NOON
 from rackspan.api.compliancereport import ComplianceReportStatus
 from rackspan.api.conditions import find_condition
 from rackspan.core.outage import min_insync_replicas
-from rackspan.jobs.batches import partition_batches, unread_batches
-from rackspan.jobs.clusters import ClusterError, from_file
-from rackspan.jobs.scan import Order, scan_cluster
-from rackspan.jobs.sources import FileSource
+from rackspan.jobs.scan.cluster_scan import Order, scan_cluster
+from rackspan.jobs.sources.data_sources import FileSource
+from rackspan.jobs.sources.scanned_cluster import ClusterError, from_file
+from rackspan.jobs.spark.arrow_batches import partition_batches, unread_batches
 from rackspan.reports.compliance_report import compliance_status
 from rackspan.snapshots import read_snapshot
 

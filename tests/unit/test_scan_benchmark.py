@@ -9,9 +9,9 @@ from benchmarks.scans import clocked, history, plain_sql, rules, whole, year
 from benchmarks.scans.processes import CommandFailedError, CutOffError, run
 
 from rackspan.core.compliance import judge
-from rackspan.jobs.history import History
-from rackspan.jobs.schemas import TABLES
-from rackspan.jobs.synthetic import SyntheticCluster
+from rackspan.jobs.history.scan_history import History
+from rackspan.jobs.sources.synthetic_cluster import SyntheticCluster
+from rackspan.jobs.spark.schemas import TABLES
 
 MIB = 2**20
 CHILD = "import subprocess, sys; subprocess.run([sys.executable, '-c', sys.argv[1]])"

@@ -14,13 +14,13 @@ from pyspark.sql import SparkSession
 from rackspan.cli.rendering.progress import step
 from rackspan.cli.shared.command_errors import CommandError, warn
 from rackspan.cli.shared.scan_request import ScanRequest
-from rackspan.jobs import clusters
-from rackspan.jobs.clusters import ClusterError, ScannedCluster
-from rackspan.jobs.history import History, HistoryError
-from rackspan.jobs.scan import Order, failed, scan_cluster
-from rackspan.jobs.session import spark_session
-from rackspan.jobs.synthetic import SyntheticCluster
-from rackspan.jobs.topologies import from_topology
+from rackspan.jobs.history.scan_history import History, HistoryError
+from rackspan.jobs.scan.cluster_scan import Order, failed, scan_cluster
+from rackspan.jobs.sources import scanned_cluster
+from rackspan.jobs.sources.scanned_cluster import ClusterError, ScannedCluster
+from rackspan.jobs.sources.synthetic_cluster import SyntheticCluster
+from rackspan.jobs.sources.topology_cluster import from_topology
+from rackspan.jobs.spark.spark_session import spark_session
 from rackspan.kafka.command_config import CommandConfigError, read_command_config
 from rackspan.kube.publishing import publish_scan
 from rackspan.kube.reading import read_topology
@@ -93,15 +93,15 @@ def _scanned(spark: SparkSession, cluster: ScannedCluster, order: Order) -> Scan
 def _clusters(request: ScanRequest, order: Order) -> Iterator[ScannedCluster | ScanDocument]:
     """Clusters that can be scanned, and the documents of those that cannot."""
     if request.synthetic is not None:
-        yield clusters.synthetic(SyntheticCluster(request.synthetic), request.slices)
+        yield scanned_cluster.synthetic(SyntheticCluster(request.synthetic), request.slices)
         return
     try:
-        files = clusters.snapshot_files(request.snapshot) if request.snapshot is not None else []
+        files = scanned_cluster.snapshot_files(request.snapshot) if request.snapshot is not None else []
     except ClusterError as error:
         raise CommandError(str(error)) from error
     for file in files:
         try:
-            yield clusters.from_file(file, request.levels)
+            yield scanned_cluster.from_file(file, request.levels)
         except SnapshotError as error:
             yield failed(file.stem, order, "SnapshotUnreadable", str(error))
         except ClusterError as error:
@@ -120,7 +120,7 @@ def _clusters(request: ScanRequest, order: Order) -> Iterator[ScannedCluster | S
 def _live(request: ScanRequest, servers: str) -> ScannedCluster:
     try:
         properties = {} if request.command_config is None else read_command_config(request.command_config)
-        return clusters.live(servers, servers, properties, request.slices, request.levels)
+        return scanned_cluster.live(servers, servers, properties, request.slices, request.levels)
     except CommandConfigError as error:
         raise CommandError(str(error)) from error
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from rackspan.core.scanning import BrokerTruth, Expectations, Truth, portion_of
 from rackspan.core.snapshot import table
-from rackspan.jobs.batches import judged_batches, partition_batches, partitions_of
-from rackspan.jobs.judging import Question, judge_batches
-from rackspan.jobs.schemas import FINDING, HOLDING, JUDGED, PARTITIONS, TABLES, TOPIC, UNFAIR, spark_schema
+from rackspan.jobs.spark.arrow_batches import judged_batches, partition_batches, partitions_of
+from rackspan.jobs.spark.judging import Question, judge_batches
+from rackspan.jobs.spark.schemas import FINDING, HOLDING, JUDGED, PARTITIONS, TABLES, TOPIC, UNFAIR, spark_schema
 
 TRUTH = Truth(
     ("region", "zone"),

@@ -5,8 +5,8 @@ from datetime import UTC, date, datetime, timedelta, timezone
 import pyarrow as pa
 
 from rackspan.core.scanning import BrokerTruth, Truth
-from rackspan.jobs import documents
-from rackspan.jobs.schemas import TABLES
+from rackspan.jobs.scan import document_rows
+from rackspan.jobs.spark.schemas import TABLES
 
 TRUTH = Truth(
     ("region", "zone"),
@@ -34,26 +34,27 @@ def topics(*rows):
 
 def test_times_are_told_in_utc_to_the_second():
     assert (
-        documents.timestamp(datetime(2026, 3, 1, 1, 30, tzinfo=timezone(timedelta(hours=2)))) == "2026-02-28T23:30:00Z"
+        document_rows.timestamp(datetime(2026, 3, 1, 1, 30, tzinfo=timezone(timedelta(hours=2))))
+        == "2026-02-28T23:30:00Z"
     )
-    assert documents.timestamp(None) is None
+    assert document_rows.timestamp(None) is None
 
 
 def test_a_finding_is_told_in_words_with_an_id_of_sixteen_digits():
-    (row,) = documents.finding_rows([FINDING | {"id": -1, "first_seen": datetime(2026, 1, 1, tzinfo=UTC)}])
+    (row,) = document_rows.finding_rows([FINDING | {"id": -1, "first_seen": datetime(2026, 1, 1, tzinfo=UTC)}])
     assert row.id == "f" * 16
     assert (row.message, row.first_seen) == ("zone /eu/a holds 1 too many", "2026-01-01T00:00:00Z")
-    assert documents.finding_rows([FINDING | {"id": 10}])[0].id == "000000000000000a"
+    assert document_rows.finding_rows([FINDING | {"id": 10}])[0].id == "000000000000000a"
 
 
 def test_a_summary_of_nothing_is_zeros():
-    found = documents.summary(topics(), [], [], TRUTH)
+    found = document_rows.summary(topics(), [], [], TRUTH)
     assert (found.topics, found.partitions, found.non_compliant_topics, found.moves, found.brokers) == (0, 0, 0, 0, 3)
     assert found.bytes is None
 
 
 def test_a_summary_adds_up_topics_and_counts():
-    found = documents.summary(
+    found = document_rows.summary(
         topics({"topic": "a", "non_compliant": 2, "bytes": 5}, {"topic": "b", "moves": 3}),
         [
             {"rule": "Offline", "severity": "critical", "count": 2},
@@ -67,7 +68,7 @@ def test_a_summary_adds_up_topics_and_counts():
 
 
 def test_brokers_are_told_of_by_id_even_those_that_hold_nothing():
-    rows = documents.broker_rows([], TRUTH, [{"broker": 2, "findings": 4, "worst": "high"}], {1: 3})
+    rows = document_rows.broker_rows([], TRUTH, [{"broker": 2, "findings": 4, "worst": "high"}], {1: 3})
     assert [(row.id, row.rack, row.online, row.findings, row.flaps) for row in rows] == [
         (1, "/eu/b", False, 0, 3),
         (2, "/eu/a", True, 4, 0),
@@ -76,7 +77,7 @@ def test_brokers_are_told_of_by_id_even_those_that_hold_nothing():
 
 
 def test_topics_with_the_worst_findings_come_first_and_those_without_are_left_out():
-    rows = documents.topic_rows(
+    rows = document_rows.topic_rows(
         topics(
             {"topic": "mild", "findings": 9, "worst": "low"},
             {"topic": "fine", "worst": None},
@@ -94,5 +95,5 @@ def test_topics_with_the_worst_findings_come_first_and_those_without_are_left_ou
 
 def test_the_trend_is_told_by_day():
     day = {"date": date(2026, 3, 1), "scans": 2, "compliant_share": 0.98765432, "findings": 3, "critical": 1}
-    (row,) = documents.trend([day | {"violation_minutes": 12.34}])
+    (row,) = document_rows.trend([day | {"violation_minutes": 12.34}])
     assert (row.date, row.compliant_share, row.violation_minutes) == ("2026-03-01", 0.987654, 12.3)

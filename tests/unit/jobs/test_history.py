@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 from tests.unit.jobs.tables import NOON, committed, contents, rows, scan_ids, written
 
-from rackspan.jobs.history import History, HistoryError
-from rackspan.jobs.schemas import TABLES
+from rackspan.jobs.history.scan_history import History, HistoryError
+from rackspan.jobs.spark.schemas import TABLES
 
 DAY = timedelta(days=1)
 ODD_NAMES = ["shop/prod", "größte Küche", "50 % {off} [a]*", "..", "a=b&c", "日本", "%2F", "-day-"]
@@ -364,7 +364,7 @@ def test_a_disk_that_is_full_leaves_the_history_as_it_was(history):
     code = f"""
 import resource, signal
 from tests.unit.jobs.tables import committed
-from rackspan.jobs.history import History, HistoryError
+from rackspan.jobs.history.scan_history import History, HistoryError
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (700, 700))
 try:

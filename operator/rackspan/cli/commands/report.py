@@ -105,7 +105,7 @@ def _wanted(file: str | None, location: str | None, cluster: str | None, scan_id
 def _kept(location: str, cluster: str | None, scan_id: str | None) -> ScanDocument:
     """Read the document of a scan out of a history."""
     try:
-        from rackspan.jobs.history import History, HistoryError  # noqa: PLC0415 - the only lines that need pyarrow
+        from rackspan.jobs.history.scan_history import History, HistoryError  # noqa: PLC0415 - the only lines that need pyarrow
     except ImportError as error:
         raise CommandError(f"{error.name} is not installed", "pip install 'rackspan[spark]'") from error
     try:

@@ -9,9 +9,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
-from rackspan.jobs.frames import read_table
-from rackspan.jobs.history import History
-from rackspan.jobs.schemas import TABLES
+from rackspan.jobs.history.scan_history import History
+from rackspan.jobs.spark.data_frames import read_table
+from rackspan.jobs.spark.schemas import TABLES
 
 LONGEST_GAP: Final = timedelta(days=1)
 """A pause between scans counts for so long at most: after that nobody knows."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from rackspan.core.scanning import Expectations, Truth, portion_of
-from rackspan.jobs.batches import judged_batches, partitions_of, unread_topics
+from rackspan.jobs.spark.arrow_batches import judged_batches, partitions_of, unread_topics
 
 _ROWS = 200_000
 """Partitions that are judged at once: enough for numpy to shine, few enough for a worker's memory."""

@@ -5,7 +5,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from rackspan.jobs.schemas import TABLES, spark_schema
+from rackspan.jobs.spark.schemas import TABLES, spark_schema
 
 
 def read_table(spark: SparkSession, table: str, paths: Sequence[str]) -> DataFrame:

@@ -18,9 +18,9 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from rackspan.core.outage import min_insync_replicas
-from rackspan.jobs.batches import partition_batches, unread_batches
-from rackspan.jobs.schemas import PARTITIONS, spark_schema
-from rackspan.jobs.synthetic import SyntheticCluster
+from rackspan.jobs.sources.synthetic_cluster import SyntheticCluster
+from rackspan.jobs.spark.arrow_batches import partition_batches, unread_batches
+from rackspan.jobs.spark.schemas import PARTITIONS, spark_schema
 from rackspan.snapshots import read_snapshot
 
 SECRETS: Final = "clientSecrets"

@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from rackspan.core.scanning.rules import SEVERITIES, TOPIC_RULES
-from rackspan.jobs.schemas import FINDING, FINDING_COLUMNS, HOLDING, TOPIC, UNFAIR, UNREAD
+from rackspan.jobs.spark.schemas import FINDING, FINDING_COLUMNS, HOLDING, TOPIC, UNFAIR, UNREAD
 
 _NAMES: Final = [name for name, _ in FINDING_COLUMNS]
 _SUMMED: Final = ("partitions", "replicas", "non_compliant", "moves", "offline", "under_replicated", "bytes")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from rackspan.jobs.sources import SOURCES
+from rackspan.jobs.sources.data_sources import SOURCES
 
 _GATEWAY = "PYSPARK_GATEWAY_PORT"
 """Set where spark-submit has started the JVM, and with it chosen how Spark runs."""

@@ -23,8 +23,8 @@ from urllib.parse import quote, unquote
 import msgspec
 import pyarrow as pa
 
-from rackspan.jobs.schemas import TABLES
-from rackspan.jobs.storage import GoneError, HistoryError, Storage
+from rackspan.jobs.history.storage import GoneError, HistoryError, Storage
+from rackspan.jobs.spark.schemas import TABLES
 
 _GRACE = timedelta(days=1)
 """How long files are kept once no manifest names them: their scan may be running, or a reader may be among them."""

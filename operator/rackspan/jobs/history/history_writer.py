@@ -9,11 +9,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
-from rackspan.jobs import trends
-from rackspan.jobs.failures import SPARK_ERRORS, explained
-from rackspan.jobs.frames import read_table, rows_of
-from rackspan.jobs.history import History, HistoryError, Manifest
-from rackspan.jobs.schemas import TABLES
+from rackspan.jobs.history import trends
+from rackspan.jobs.history.scan_history import History, HistoryError, Manifest
+from rackspan.jobs.spark.data_frames import read_table, rows_of
+from rackspan.jobs.spark.schemas import TABLES
+from rackspan.jobs.spark.spark_errors import SPARK_ERRORS, explained
 from rackspan.reports.document import ScanDocument, decode, encode
 
 _FLAP_DAYS: Final = timedelta(days=7)

@@ -10,9 +10,9 @@ import msgspec
 from rackspan.core.scanning import Expectations, Truth, truth_of
 from rackspan.core.snapshot import KnownBroker, Snapshot, table
 from rackspan.core.topology import RackPathError, TopologyError
-from rackspan.jobs.judging import Question
-from rackspan.jobs.sources import SECRETS, FileSource, LiveSource, SyntheticSource
-from rackspan.jobs.synthetic import SyntheticCluster
+from rackspan.jobs.sources.data_sources import SECRETS, FileSource, LiveSource, SyntheticSource
+from rackspan.jobs.sources.synthetic_cluster import SyntheticCluster
+from rackspan.jobs.spark.judging import Question
 from rackspan.reports.document import GroupRow
 from rackspan.snapshots import read_outline
 

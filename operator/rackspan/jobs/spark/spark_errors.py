@@ -6,7 +6,7 @@ from typing import Final
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from rackspan.jobs.clusters import ClusterError
+from rackspan.jobs.sources.scanned_cluster import ClusterError
 
 SPARK_ERRORS: Final = (PySparkException, Py4JError)
 _CAUSE = re.compile(r"^(?:Caused by: )?(?:[\w.]+\.)?(\w+(?:Error|Exception)): (.+)$", re.MULTILINE)

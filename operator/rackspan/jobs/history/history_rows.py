@@ -8,8 +8,8 @@ import msgspec
 import pyarrow as pa
 
 from rackspan.core.scanning import Truth
-from rackspan.jobs.documents import rack_name
-from rackspan.jobs.schemas import TABLES
+from rackspan.jobs.scan.document_rows import rack_name
+from rackspan.jobs.spark.schemas import TABLES
 from rackspan.reports.document import GroupRow, Summary
 
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from rackspan.core.snapshot import Snapshot
 from rackspan.core.topology import RackPathError, TopologyError
-from rackspan.jobs.clusters import ClusterError, ScannedCluster, judged_live
-from rackspan.jobs.judging import Question
+from rackspan.jobs.sources.scanned_cluster import ClusterError, ScannedCluster, judged_live
+from rackspan.jobs.spark.judging import Question
 from rackspan.kafka.config import client_properties
 from rackspan.kafka.groups import GroupsSeen, read_groups
 from rackspan.kafka.snapshot import Outline, take_outline, take_portion

@@ -19,17 +19,19 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from rackspan.api.times import timestamp
 from rackspan.core.scanning import examine_brokers
-from rackspan.jobs import documents, records, transforms, trends
-from rackspan.jobs.batches import finding_batches
-from rackspan.jobs.clusters import ClusterError, ScannedCluster
-from rackspan.jobs.failures import SPARK_ERRORS, explained
-from rackspan.jobs.frames import rows_of
-from rackspan.jobs.history import History, HistoryError
-from rackspan.jobs.judging import judge_batches
-from rackspan.jobs.ledger import Ledger, OverTime
-from rackspan.jobs.past import Past
-from rackspan.jobs.schemas import JUDGED, spark_schema
-from rackspan.jobs.sources import KNOWN
+from rackspan.jobs.history import history_rows, trends
+from rackspan.jobs.history.history_writer import Ledger, OverTime
+from rackspan.jobs.history.previous_scan import Past
+from rackspan.jobs.history.scan_history import History, HistoryError
+from rackspan.jobs.scan import document_rows
+from rackspan.jobs.sources.data_sources import KNOWN
+from rackspan.jobs.sources.scanned_cluster import ClusterError, ScannedCluster
+from rackspan.jobs.spark import transforms
+from rackspan.jobs.spark.arrow_batches import finding_batches
+from rackspan.jobs.spark.data_frames import rows_of
+from rackspan.jobs.spark.judging import judge_batches
+from rackspan.jobs.spark.schemas import JUDGED, spark_schema
+from rackspan.jobs.spark.spark_errors import SPARK_ERRORS, explained
 from rackspan.reports.document import MAX_FINDINGS, Changes, ScanDocument, State, Summary, decode
 
 Tell = Callable[[str], None]
@@ -141,12 +143,14 @@ class _Scan:
             topics = transforms.topics(judged, found).toArrow()
             if unread and not len(topics):
                 raise ClusterError("TopicsUnreadable", f"no topic could be read: {next(iter(unread.values()))}")
-            topics = records.with_unread(topics, self._past.topics(unread))
+            topics = history_rows.with_unread(topics, self._past.topics(unread))
             holdings = rows_of(transforms.holdings(judged))
-            summary = documents.summary(topics, counted, rows_of(transforms.unfair(judged)), self._truth, len(unread))
+            summary = document_rows.summary(
+                topics, counted, rows_of(transforms.unfair(judged)), self._truth, len(unread)
+            )
         with self._step("comparing with the scan before"):
             changes = self._changes(found, before)
-            topics = records.with_minutes(topics, self._past.violated, self._minutes)
+            topics = history_rows.with_minutes(topics, self._past.violated, self._minutes)
         return _Seen(found, topics, holdings, summary, changes, unread)
 
     def _judged(self) -> DataFrame:
@@ -172,11 +176,11 @@ class _Scan:
         new = self._hold(found.where("new"))
         cleared = self._hold(before.join(found.select("id"), "id", "left_anti"))
         return Changes(
-            since=documents.timestamp(self._past.observed_at),
+            since=document_rows.timestamp(self._past.observed_at),
             new=new.count(),
             cleared=cleared.count(),
-            new_findings=documents.finding_rows(rows_of(transforms.worst(new, _SAMPLES))),
-            cleared_findings=documents.finding_rows(rows_of(transforms.worst(cleared, _SAMPLES))),
+            new_findings=document_rows.finding_rows(rows_of(transforms.worst(new, _SAMPLES))),
+            cleared_findings=document_rows.finding_rows(rows_of(transforms.worst(cleared, _SAMPLES))),
         )
 
     @property
@@ -188,11 +192,11 @@ class _Scan:
     def _records(self, seen: _Seen) -> dict[str, pa.Table]:
         scan_id = self._order.scan_id
         return {
-            "topics": records.topics(scan_id, seen.topics),
-            "holdings": records.holdings(scan_id, seen.holdings),
-            "brokers": records.brokers(scan_id, self._truth, self._past.online),
-            "groups": records.groups(scan_id, self._cluster.groups),
-            "scans": records.scan(
+            "topics": history_rows.topics(scan_id, seen.topics),
+            "holdings": history_rows.holdings(scan_id, seen.holdings),
+            "brokers": history_rows.brokers(scan_id, self._truth, self._past.online),
+            "groups": history_rows.groups(scan_id, self._cluster.groups),
+            "scans": history_rows.scan(
                 scan_id, self._past.sequence + 1, self._order.observed_at, self._minutes, seen.summary, seen.topics
             ),
         }
@@ -212,14 +216,14 @@ class _Scan:
             levels=list(self._truth.tree.levels),
             summary=seen.summary,
             changes=seen.changes,
-            domains=documents.domain_rows(holdings, self._truth, wrong_domains),
-            brokers=documents.broker_rows(holdings, self._truth, wrong_brokers, over_time.flaps),
-            findings=documents.finding_rows(rows_of(transforms.worst(found, MAX_FINDINGS))),
-            topics=documents.topic_rows(seen.topics, managed, over_time.minutes, since),
+            domains=document_rows.domain_rows(holdings, self._truth, wrong_domains),
+            brokers=document_rows.broker_rows(holdings, self._truth, wrong_brokers, over_time.flaps),
+            findings=document_rows.finding_rows(rows_of(transforms.worst(found, MAX_FINDINGS))),
+            topics=document_rows.topic_rows(seen.topics, managed, over_time.minutes, since),
             groups=list(self._cluster.groups),
-            trend=documents.trend(over_time.days),
+            trend=document_rows.trend(over_time.days),
             history=history.location if history else None,
-            warnings=[*self._cluster.warnings, *documents.unread_words(seen.unread)],
+            warnings=[*self._cluster.warnings, *document_rows.unread_words(seen.unread)],
             seconds={name: round(seconds, 3) for name, seconds in self._seconds.items()},
         )
 

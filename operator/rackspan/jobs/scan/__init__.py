@@ -1,0 +1,1 @@
+"""The scan of one cluster, from its first read to its document."""
