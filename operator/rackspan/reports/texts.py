@@ -10,9 +10,9 @@ from msgspec.structs import fields
 
 from rackspan.core.words import plural, shown
 from rackspan.reports.document import FindingRow, ScanDocument
+from rackspan.reports.page.formats import moment
 from rackspan.reports.page.verdict import verdict
 from rackspan.reports.page.vocabulary import RULES, where
-from rackspan.reports.page.words import moment
 
 _ROWS = 50
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~])")

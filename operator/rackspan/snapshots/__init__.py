@@ -10,10 +10,10 @@ Snapshot files: a cluster's brokers, topics and partitions as one JSON document,
 `clusterId`, `rack`, `config`, `isr` (all replicas), `leader` (the first replica) and `sizeBytes` may be left out.
 """
 
-from rackspan.snapshots.errors import SnapshotError
 from rackspan.snapshots.log_dirs import read_log_dirs, with_sizes
-from rackspan.snapshots.reading import parse_snapshot, read_outline, read_snapshot
-from rackspan.snapshots.writing import snapshot_lines
+from rackspan.snapshots.reader import parse_snapshot, read_outline, read_snapshot
+from rackspan.snapshots.snapshot_errors import SnapshotError
+from rackspan.snapshots.writer import snapshot_lines
 
 __all__ = [
     "SnapshotError",

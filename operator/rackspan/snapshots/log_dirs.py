@@ -14,9 +14,9 @@ from msgspec import DecodeError, Struct
 from msgspec.json import Decoder
 
 from rackspan.core.snapshot import NONE, Snapshot
-from rackspan.snapshots.errors import SnapshotError, sentence_of
-from rackspan.snapshots.reading import read_bytes, shown_name
+from rackspan.snapshots.reader import read_bytes, shown_name
 from rackspan.snapshots.schema import Bytes
+from rackspan.snapshots.snapshot_errors import SnapshotError, sentence_of
 
 
 class _Partition(Struct, rename="camel", gc=False):

@@ -1,4 +1,4 @@
-"""The JSON of a snapshot file. Types and ranges are checked here, what concerns several fields in `columns`."""
+"""The JSON of a snapshot file: types and ranges. What concerns several fields is checked in `partition_columns`."""
 
 from typing import Annotated
 

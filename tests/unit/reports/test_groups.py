@@ -9,8 +9,8 @@ from tests.unit.core.clusters import cluster
 from rackspan.api.racktopology import KafkaSpec, Level, RackTopologySpec
 from rackspan.core.locality import GroupSeen, MemberSeen, Selector
 from rackspan.core.snapshot import KnownBroker, Snapshot, table
+from rackspan.reports.consumer_groups import HostFacts, group_rows, racks_of_hosts
 from rackspan.reports.document import MAX_GROUPS, GroupRow
-from rackspan.reports.groups import HostFacts, group_rows, racks_of_hosts
 
 TREE = cluster("zone rack", {0: "/a/r1", 1: "/b/r1"})
 SNAPSHOT = Snapshot(

@@ -12,9 +12,9 @@ import pytest
 from dev import example_scan
 
 from rackspan.reports.document import BrokerRow, DomainRow, FindingRow, ScanDocument, Summary, WhatIf
-from rackspan.reports.page import words
-from rackspan.reports.page.outage import smallest_loss
+from rackspan.reports.page import formats
 from rackspan.reports.page.rendering import render
+from rackspan.reports.page.smallest_loss import smallest_loss
 from rackspan.reports.page.tree import rack_tree
 from rackspan.reports.page.verdict import verdict
 from rackspan.reports.page.vocabulary import rank, where, worst
@@ -43,14 +43,14 @@ def broker(number, rack=None, loss=NOTHING, **fields):
     [(0, 0, "–"), (0, 5, "0 %"), (1, 1000, "<1 %"), (1, 2, "50 %"), (999_999, 1_000_000, "99.9 %"), (7, 7, "100 %")],  # noqa: RUF001
 )
 def test_only_all_is_a_hundred_percent_and_only_nothing_is_none(part, whole, said):
-    assert words.share(part, whole) == said
+    assert formats.share(part, whole) == said
 
 
 @pytest.mark.parametrize(
     ("minutes", "said"), [(0, "0 min"), (0.2, "<1 min"), (59, "59 min"), (61, "1 h 1 min"), (4380, "3 d 1 h")]
 )
 def test_durations_have_their_two_largest_units(minutes, said):
-    assert words.duration(minutes) == said
+    assert formats.duration(minutes) == said
 
 
 @pytest.mark.parametrize(
@@ -67,12 +67,12 @@ def test_durations_have_their_two_largest_units(minutes, said):
     ],
 )
 def test_how_long_ago_something_was(since, said):
-    assert words.ago(since, AT) == said
+    assert formats.ago(since, AT) == said
 
 
 def test_what_is_no_time_is_shown_as_it_is():
-    assert words.moment("soon") == "soon"
-    assert words.moment(AT) == "20 Nov 2026, 06:00 UTC"
+    assert formats.moment("soon") == "soon"
+    assert formats.moment(AT) == "20 Nov 2026, 06:00 UTC"
 
 
 # -- verdict ---------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from rackspan.snapshots import SnapshotError, parse_snapshot, read_snapshot, snapshot_lines, with_sizes
-from rackspan.snapshots.reading import shown_name
+from rackspan.snapshots.reader import shown_name
 
 BROKERS = [{"id": broker, "rack": rack} for broker, rack in ((7, "/a"), (3, "/b"), (5, None))]
 
@@ -50,14 +50,14 @@ def test_what_is_written_is_one_topic_per_line_and_reads_the_same():
 
 def test_batches_are_joined_whatever_their_widths(monkeypatch):
     whole = parse_snapshot(MIXED)
-    monkeypatch.setattr("rackspan.snapshots.reading._BATCH", 1)
+    monkeypatch.setattr("rackspan.snapshots.reader._BATCH", 1)
     parts = parse_snapshot(MIXED)
     for column in ("topic", "number", "replicas", "in_sync", "leader", "size_bytes"):
         assert np.array_equal(getattr(whole.partitions, column), getattr(parts.partitions, column))
 
 
 def test_a_place_is_right_in_a_later_batch(monkeypatch):
-    monkeypatch.setattr("rackspan.snapshots.reading._BATCH", 2)
+    monkeypatch.setattr("rackspan.snapshots.reader._BATCH", 2)
     fine = {"partition": 0, "replicas": [3]}
     topics = [topic(f"t{at}", fine) for at in range(5)]
     bad = topic("bad", fine, {"partition": 1, "replicas": [7, 7]})

@@ -8,7 +8,7 @@ from rackspan.cli.rendering.progress import step
 from rackspan.cli.shared.command_errors import CommandError, ExitCode, warn
 from rackspan.core.snapshot import Snapshot
 from rackspan.snapshots import SnapshotError, read_log_dirs, read_snapshot, with_sizes
-from rackspan.snapshots.reading import STDIN, shown_name
+from rackspan.snapshots.reader import STDIN, shown_name
 
 Advance = Callable[[int, int], None]
 _NAMED = 10

@@ -12,8 +12,8 @@ from rackspan.kafka.snapshot import Outline, take_outline, take_portion
 from rackspan.kube.reading import TopologySeen
 from rackspan.reconcile.expectations import expectations_of, truth_of_topology
 from rackspan.reconcile.failures import FailureError
+from rackspan.reports.consumer_groups import group_rows, racks_of_hosts
 from rackspan.reports.document import GroupRow
-from rackspan.reports.groups import group_rows, racks_of_hosts
 
 
 def from_topology(seen: TopologySeen, slices: int) -> ScannedCluster:

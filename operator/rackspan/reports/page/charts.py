@@ -25,8 +25,8 @@ from bokeh.plotting import figure
 from bokeh.resources import Resources
 
 from rackspan.reports.document import BrokerRow, Day, ScanDocument
+from rackspan.reports.page.formats import day, duration, share, time
 from rackspan.reports.page.tree import Box, rack_tree
-from rackspan.reports.page.words import day, duration, share, time
 
 _PANEL_HEIGHT = 104
 _ROW_HEIGHT = 26

@@ -13,9 +13,9 @@ from msgspec import to_builtins
 
 from rackspan.core.words import plural, size
 from rackspan.reports.document import ScanDocument, State
-from rackspan.reports.page import words
+from rackspan.reports.page import formats
 from rackspan.reports.page.charts import heat_charts, library, trend_charts
-from rackspan.reports.page.outage import smallest_loss
+from rackspan.reports.page.smallest_loss import smallest_loss
 from rackspan.reports.page.tree import rack_tree
 from rackspan.reports.page.verdict import verdict
 from rackspan.reports.page.vocabulary import RULES, SEVERITIES, where
@@ -66,7 +66,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        {name: getattr(words, name) for name in ("share", "duration", "moment", "day", "ago")}
+        {name: getattr(formats, name) for name in ("share", "duration", "moment", "day", "ago")}
         | {"plural": plural, "size": size, "where": where}
     )
     return environment

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from rackspan.core.words import plural
 from rackspan.reports.document import ScanDocument, State
+from rackspan.reports.page.formats import ago
 from rackspan.reports.page.vocabulary import SEVERITIES
-from rackspan.reports.page.words import ago
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Writing a snapshot as the JSON that `reading` reads: one topic per line, so that two files can be compared."""
+"""Writing a snapshot as the JSON that `reader` reads: one topic per line, so that two files can be compared."""
 
 from collections.abc import Iterator
 

@@ -15,8 +15,8 @@ from msgspec import UNSET, UnsetType
 
 from rackspan.core.snapshot import NONE, BoolArray, BrokerIds, Partitions
 from rackspan.core.topology import IntArray
-from rackspan.snapshots.errors import MisplacedError
 from rackspan.snapshots.schema import PartitionDocument, TopicDocument
+from rackspan.snapshots.snapshot_errors import MisplacedError
 
 _number, _replicas, _isr = attrgetter("partition"), attrgetter("replicas"), attrgetter("isr")
 _leader, _size_bytes = attrgetter("leader"), attrgetter("size_bytes")

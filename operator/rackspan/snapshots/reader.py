@@ -17,10 +17,10 @@ from msgspec.json import Decoder
 from rackspan.core.snapshot import NONE, KnownBroker, Partitions, Snapshot
 from rackspan.core.topology import RackPathError, parse_rack
 from rackspan.core.words import shown
-from rackspan.snapshots.columns import columns
-from rackspan.snapshots.errors import LONGEST, MisplacedError, SnapshotError, sentence_of
-from rackspan.snapshots.keys import refuse_repeated_keys, refuse_repeated_keys_of_topic
+from rackspan.snapshots.partition_columns import columns
+from rackspan.snapshots.repeated_keys import refuse_repeated_keys, refuse_repeated_keys_of_topic
 from rackspan.snapshots.schema import BrokerDocument, ConfigValue, SnapshotDocument, TopicDocument
+from rackspan.snapshots.snapshot_errors import LONGEST, MisplacedError, SnapshotError, sentence_of
 
 T = TypeVar("T")
 STDIN = "-"

@@ -13,8 +13,8 @@ from typing import Any
 from msgspec import UNSET, Raw
 
 from rackspan.core.words import shown
-from rackspan.snapshots.errors import LONGEST, MisplacedError
 from rackspan.snapshots.schema import SnapshotDocument, TopicDocument
+from rackspan.snapshots.snapshot_errors import LONGEST, MisplacedError
 
 _COLON = b":"
 _REQUIRED = 2  # of each kind of object, but for brokers
