@@ -23,17 +23,17 @@ from rackspan.kube.rest import Rest, client_of
 from rackspan.kube.scan_runs import KubeScanRuns
 from rackspan.metrics import LEASE_HELD
 from rackspan.placers import load_placers
-from rackspan.reconcile.cache import Inventory
+from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.failures import FailureError
-from rackspan.reconcile.manager import Controller
+from rackspan.reconcile.manager import Manager
 from rackspan.reconcile.release import release
-from rackspan.reconcile.runtime.dependencies import Tools
-from rackspan.reconcile.runtime.finalizers import Finalizers
-from rackspan.reconcile.runtime.leader_election import Leadership
-from rackspan.reconcile.runtime.liveness import Beats
+from rackspan.reconcile.runtime.dependencies import Dependencies
+from rackspan.reconcile.runtime.finalizers import FinalizerWriter
+from rackspan.reconcile.runtime.leader_election import LeaderElection
+from rackspan.reconcile.runtime.liveness import Liveness
 from rackspan.reconcile.runtime.status_writer import StatusWriter
 from rackspan.reconcile.runtime.waiting import happened
-from rackspan.reconcile.scans.reconciler import ScanTools
+from rackspan.reconcile.scans.reconciler import ScanDependencies
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Coroutine, Mapping
@@ -60,12 +60,12 @@ async def run(settings: Settings) -> None:
     access = Access(settings.kubeconfig)
     await access.load()
     rest = Rest(client_of(access))
-    beats, lease = Beats(), settings.lease
-    leadership = Leadership(KubeLease(rest, lease.key), lease.identity, lease.timing, beats)
-    LEASE_HELD.set_function(lambda: float(leadership.held()))
-    vitals = _Vitals(beats, leadership)
-    events = EventQueue(rest, beats)
-    kube = KubeCluster(rest, events, settings.namespaces, leadership)
+    liveness, lease = Liveness(), settings.lease
+    election = LeaderElection(KubeLease(rest, lease.key), lease.identity, lease.timing, liveness)
+    LEASE_HELD.set_function(lambda: float(election.held()))
+    vitals = _Vitals(liveness, election)
+    events = EventQueue(rest, liveness)
+    kube = KubeCluster(rest, events, settings.namespaces, election)
     health = HealthServer(vitals, settings.listen_host, settings.listen_port)
     await health.start()
     _log.info("metrics and probes on port %d", health.port)
@@ -73,21 +73,21 @@ async def run(settings: Settings) -> None:
     poster = asyncio.create_task(events.run(), name="events")
     _listen(stop)
     try:
-        if await leadership.acquire(stop):
-            await _lead(leadership, stop, _reconcile(settings, access, kube, rest, vitals, stop))
+        if await election.acquire(stop):
+            await _lead(election, stop, _reconcile(settings, access, kube, rest, vitals, stop))
     finally:
         poster.cancel()
         await health.stop()
         await rest.close()
 
 
-async def _lead(leadership: Leadership, stop: asyncio.Event, work: Coroutine[None, None, None]) -> None:
+async def _lead(election: LeaderElection, stop: asyncio.Event, work: Coroutine[None, None, None]) -> None:
     """Do the work while the Lease is ours, and let go of it at the end. Raises LeaseLostError."""
 
     def ended(_: object) -> None:
         stop.set()
 
-    keeper = asyncio.create_task(leadership.keep(), name="lease")
+    keeper = asyncio.create_task(election.keep(), name="lease")
     keeper.add_done_callback(ended)
     try:
         await work
@@ -96,7 +96,7 @@ async def _lead(leadership: Leadership, stop: asyncio.Event, work: Coroutine[Non
     finally:
         keeper.cancel()
         await asyncio.gather(keeper, return_exceptions=True)
-        await leadership.release()
+        await election.release()
 
 
 async def _reconcile(
@@ -110,10 +110,10 @@ async def _reconcile(
 class _Vitals:
     """What probes ask: the controller, or what it waits for: the Lease, or definitions."""
 
-    def __init__(self, beats: Beats, leadership: Leadership) -> None:
-        self.beats = beats
-        self.leadership = leadership
-        self.controller: Controller | None = None
+    def __init__(self, liveness: Liveness, election: LeaderElection) -> None:
+        self.liveness = liveness
+        self.election = election
+        self.controller: Manager | None = None
         self.missing: Collection[str] = ()
 
     def alive(self) -> Mapping[str, object]:
@@ -122,7 +122,7 @@ class _Vitals:
     def ready(self) -> Mapping[str, object]:
         if self.controller is not None:
             return self.controller.ready()
-        return {"ok": False, "missing": list(self.missing), "waitingFor": self.leadership.holder}
+        return {"ok": False, "missing": list(self.missing), "waitingFor": self.election.holder}
 
 
 async def _lost(
@@ -151,28 +151,28 @@ async def _lost(
     return False
 
 
-def _controller(settings: Settings, kube: KubeCluster, rest: Rest, vitals: _Vitals) -> Controller:
-    beats, permit = vitals.beats, vitals.leadership
-    tools = Tools(
-        inventory=Inventory(settings.topologies_per_namespace),
+def _controller(settings: Settings, kube: KubeCluster, rest: Rest, vitals: _Vitals) -> Manager:
+    liveness, permit = vitals.liveness, vitals.election
+    dependencies = Dependencies(
+        cache=Cache(settings.topologies_per_namespace),
         kube=kube,
         kafka=ConfluentConnector(permit),
         statuses=StatusWriter(kube),
-        finalizers=Finalizers(kube),
+        finalizers=FinalizerWriter(kube),
         placers=load_placers(),
         resync_seconds=settings.resync_seconds,
-        beats=beats,
+        liveness=liveness,
     )
     setup = settings.scans
-    scans = ScanTools(
-        inventory=tools.inventory,
+    scans = ScanDependencies(
+        cache=dependencies.cache,
         kube=kube,
         runs=KubeScanRuns(rest, setup.namespace, permit) if setup.namespace else None,
         setup=setup,
         namespaces=settings.namespaces,
-        beats=beats,
+        liveness=liveness,
     )
-    return Controller(tools, scans, settings.stall_seconds)
+    return Manager(dependencies, scans, settings.stall_seconds)
 
 
 async def _until_served(kube: KubeCluster, stop: asyncio.Event, vitals: _Vitals) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from tests.scan.support import random_cluster
-from tests.unit.reconcile import scenes
+from tests.unit.reconcile import examples
 
 from rackspan.core.outage import min_insync_replicas
 from rackspan.core.placement.model import Spread
@@ -132,23 +132,23 @@ def test_a_scan_tells_what_rackspan_check_tells(rackspan, tmp_path, seed):
 
 def operator_s_topics():
     """KafkaTopics with placements that can be judged, and what Kafka may hold of them."""
-    yield scenes.topic("plain"), [(0, 2, 3), (0, 1, 2), (3, 4, 5), (4, 2, 0)]
-    yield scenes.topic("narrow", replicationFactor=2), [(0, 3), (0, 1), (4, 5), (2, 2)]
-    yield scenes.topic("wide", replicationFactor=5), [(0, 1, 2, 3, 4), (0, 1, 2, 3, 9), (1, 3, 4, 5, 0)]
+    yield examples.topic("plain"), [(0, 2, 3), (0, 1, 2), (3, 4, 5), (4, 2, 0)]
+    yield examples.topic("narrow", replicationFactor=2), [(0, 3), (0, 1), (4, 5), (2, 2)]
+    yield examples.topic("wide", replicationFactor=5), [(0, 1, 2, 3, 4), (0, 1, 2, 3, 9), (1, 3, 4, 5, 0)]
     placement = {"spread": [{"level": "zone", "maxSkew": 2}]}
-    yield scenes.topic("loose", placement=placement), [(0, 1, 3), (0, 1, 2), (3, 4, 5)]
+    yield examples.topic("loose", placement=placement), [(0, 1, 3), (0, 1, 2), (3, 4, 5)]
     placement = {"spread": [{"level": "region", "maxSkew": 3, "whenUnsatisfiable": "Best"}]}
-    yield scenes.topic("best", placement=placement), [(0, 1, 2), (3, 4, 5), (0, 2, 3)]
-    yield scenes.topic("without", placement={"brokers": {"exclude": ["/us"]}}), [(0, 1, 2), (0, 2, 3), (3, 4, 5)]
-    yield scenes.topic("only", placement={"brokers": {"include": ["0", "2", "3"]}}), [(0, 2, 3), (1, 2, 3)]
+    yield examples.topic("best", placement=placement), [(0, 1, 2), (3, 4, 5), (0, 2, 3)]
+    yield examples.topic("without", placement={"brokers": {"exclude": ["/us"]}}), [(0, 1, 2), (0, 2, 3), (3, 4, 5)]
+    yield examples.topic("only", placement={"brokers": {"include": ["0", "2", "3"]}}), [(0, 2, 3), (1, 2, 3)]
 
 
 @pytest.mark.parametrize("spec", [{}, {"drainBrokers": [3]}, {"drainRacks": ["/eu/eu-1a"]}])
 def test_a_scan_judges_every_partition_as_the_operator_does(spark, spec):
     made = list(operator_s_topics())
-    scene = scenes.scene(**spec)
-    status = {"brokers": [{"id": broker, "rack": rack, "online": True} for broker, rack in scenes.SIX.items()]}
-    topology = scenes.topology(status=status, **spec)
+    state = examples.state(**spec)
+    status = {"brokers": [{"id": broker, "rack": rack, "online": True} for broker, rack in examples.SIX.items()]}
+    topology = examples.topology(status=status, **spec)
     rows = [
         (at, number, replicas, replicas, replicas[0], None)
         for at, (_, lists) in enumerate(made)
@@ -166,7 +166,7 @@ def test_a_scan_judges_every_partition_as_the_operator_does(spark, spec):
     for one, lists in made:
         width = max(map(len, lists))
         padded = [(*row, *(NONE,) * (width - len(row))) for row in lists]
-        verdict = placement.judged(one.spec, padded, scene)
+        verdict = placement.judged(one.spec, padded, state)
         broken = {at: int(verdict.moves_of[at]) for at in np.flatnonzero(verdict.broken).tolist()}
         assert wrong.get(one.topic_name, {}) == broken, one.topic_name
     assert wrong

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rackspan.kube.access import Access
-    from rackspan.reconcile.manager import Controller
+    from rackspan.reconcile.manager import Manager
 
 
 @dataclass(frozen=True, slots=True)
 class Memo:
     """Copied by kopf per object, so it holds references and nothing else."""
 
-    controller: Controller
+    controller: Manager
     access: Access

@@ -25,4 +25,4 @@ class NoDiffBase(kopf.DiffBaseStorage):
         return None
 
     def store(self, *, body: kopf.Body, patch: kopf.Patch, essence: kopf.BodyEssence) -> None:
-        """Nowhere."""
+        """NoTopology."""

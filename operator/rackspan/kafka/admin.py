@@ -31,7 +31,15 @@ from rackspan.kafka.errors import (
 )
 from rackspan.metrics import KAFKA_SECONDS
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.ports import BrokerSeen, ClusterSeen, HeldSeen, LoadSeen, TopicConfigSeen, TopicSeen, Unlimited
+from rackspan.reconcile.ports import (
+    AlwaysPermitted,
+    BrokerDescription,
+    ClusterDescription,
+    RemainingReplicas,
+    ReplicaCounts,
+    TopicConfig,
+    TopicDescription,
+)
 from rackspan.reconcile.runtime.liveness import progress
 
 if TYPE_CHECKING:
@@ -83,7 +91,7 @@ class ConfluentAdmin:
     """One Kafka cluster's Admin API; implements `KafkaAdmin`."""
 
     def __init__(self, properties: Mapping[str, str | int | bool], permit: Permit | None = None) -> None:
-        self._permit: Permit = permit or Unlimited()
+        self._permit: Permit = permit or AlwaysPermitted()
         self._servers = str(properties["bootstrap.servers"])
         self._heard: KafkaError | None = None
         """The latest trouble with a connection."""
@@ -109,10 +117,10 @@ class ConfluentAdmin:
         self._client.poll(0)
         self._heard, self._all_down = None, False
 
-    async def cluster(self) -> ClusterSeen:
+    async def cluster(self) -> ClusterDescription:
         """The cluster id and the brokers that are alive."""
 
-        def call() -> ClusterSeen:
+        def call() -> ClusterDescription:
             self._forget()
             answer: Future[Any] = self._client.describe_cluster(request_timeout=self._patience)
             started = time.monotonic()
@@ -133,15 +141,15 @@ class ConfluentAdmin:
                 raise FailureError(cause or no_answer(self._servers, self._patience, self._heard))
             found = answer.result()
             self._patience = _NEXT_ANSWER_SECONDS
-            brokers = (BrokerSeen(node.id, f"{node.host}:{node.port}", node.rack) for node in found.nodes)
-            return ClusterSeen(found.cluster_id, tuple(sorted(brokers, key=lambda broker: broker.id)))
+            brokers = (BrokerDescription(node.id, f"{node.host}:{node.port}", node.rack) for node in found.nodes)
+            return ClusterDescription(found.cluster_id, tuple(sorted(brokers, key=lambda broker: broker.id)))
 
         return await self._run("describe_cluster", call)
 
-    async def load(self) -> LoadSeen:
+    async def load(self) -> ReplicaCounts:
         """Replicas and preferred leaders per broker over every topic: one Metadata call."""
 
-        def call() -> LoadSeen:
+        def call() -> ReplicaCounts:
             replicas: Counter[int] = Counter()
             leaders: Counter[int] = Counter()
             topics = self._metadata()
@@ -149,21 +157,21 @@ class ConfluentAdmin:
                 for partition in topic.partitions.values():
                     replicas.update(partition.replicas)
                     leaders.update(partition.replicas[:1])
-            return LoadSeen(replicas, leaders, len(topics))
+            return ReplicaCounts(replicas, leaders, len(topics))
 
         return await self._run("list_topics", call)
 
-    async def held(self, brokers: Collection[int]) -> HeldSeen:
+    async def held(self, brokers: Collection[int]) -> RemainingReplicas:
         """What some brokers hold, down or not, from one Metadata call; the time is that of the question."""
 
-        def call() -> HeldSeen:
+        def call() -> RemainingReplicas:
             at = datetime.now(UTC).replace(microsecond=0)
             found: dict[int, Counter[str]] = {broker: Counter() for broker in brokers}
             for name, topic in self._metadata().items():
                 for partition in topic.partitions.values():
                     for broker in found.keys() & set(partition.replicas):
                         found[broker][name] += 1
-            return HeldSeen(at, found)
+            return RemainingReplicas(at, found)
 
         return await self._run("list_topics", call)
 
@@ -194,7 +202,7 @@ class ConfluentAdmin:
 
         return await self._run("describe_configs", call)
 
-    async def topics(self, names: Collection[str]) -> Mapping[str, TopicSeen | Failure | None]:
+    async def topics(self, names: Collection[str]) -> Mapping[str, TopicDescription | Failure | None]:
         """Each named topic: what it is, None where there is none, a Failure where it could not be read.
 
         A connection that is lost says nothing about any topic: FailureError.
@@ -202,7 +210,7 @@ class ConfluentAdmin:
         if not names:
             return {}
 
-        def call() -> Mapping[str, TopicSeen | Failure | None]:
+        def call() -> Mapping[str, TopicDescription | Failure | None]:
             answers = self._client.describe_topics(TopicCollection(list(names)), request_timeout=_CALL_SECONDS)
             answers = self._answers(answers)
             errors = [answer.exception() for answer in answers.values()]
@@ -212,12 +220,12 @@ class ConfluentAdmin:
 
         return await self._run("describe_topics", call)
 
-    async def configs(self, names: Collection[str]) -> Mapping[str, TopicConfigSeen]:
+    async def configs(self, names: Collection[str]) -> Mapping[str, TopicConfig]:
         """Each topic's configuration; a topic that is gone is left out."""
         if not names:
             return {}
 
-        def call() -> Mapping[str, TopicConfigSeen]:
+        def call() -> Mapping[str, TopicConfig]:
             resources = [client.ConfigResource(client.ResourceType.TOPIC, name) for name in names]
             answers = self._client.describe_configs(resources, request_timeout=_CALL_SECONDS)
             return {
@@ -301,8 +309,8 @@ class ConfluentAdmin:
         self._pool.shutdown(wait=True)
         del self._client
 
-    def _unless_deleted(self, found: TopicSeen | Failure | None) -> TopicSeen | Failure | None:
-        return None if isinstance(found, TopicSeen) and found.topic_id in self._deleted else found
+    def _unless_deleted(self, found: TopicDescription | Failure | None) -> TopicDescription | Failure | None:
+        return None if isinstance(found, TopicDescription) and found.topic_id in self._deleted else found
 
     def _metadata(self) -> Mapping[str, Any]:
         """Every topic's TopicMetadata by its name; blocks."""
@@ -372,13 +380,13 @@ def _outcome(answer: Future[None]) -> Failure | None:
     return None if error is None else failure_of(error)
 
 
-def _topic(answer: Future[Any]) -> TopicSeen | Failure | None:
+def _topic(answer: Future[Any]) -> TopicDescription | Failure | None:
     error = answer.exception()
     if error is not None:
         return None if is_unknown_topic(error) else failure_of(error)
     found = answer.result()
     partitions = sorted(found.partitions, key=lambda partition: partition.id)
-    return TopicSeen(
+    return TopicDescription(
         found.name,
         # librdkafka prints ids in plain base64, Kafka's own tools in its URL-safe alphabet: people compare the two.
         str(found.topic_id).translate(_URL_SAFE),
@@ -387,17 +395,17 @@ def _topic(answer: Future[Any]) -> TopicSeen | Failure | None:
     )
 
 
-def _config(answer: Future[Any]) -> TopicConfigSeen | None:
+def _config(answer: Future[Any]) -> TopicConfig | None:
     if answer.exception() is not None:
         return None  # the topic went away between two calls: the next pass sees it
     return config_seen(answer.result())
 
 
-def config_seen(entries: Mapping[str, Any]) -> TopicConfigSeen:
+def config_seen(entries: Mapping[str, Any]) -> TopicConfig:
     """A topic's configuration from the entries of one answer."""
     own = client.ConfigSource.DYNAMIC_TOPIC_CONFIG.value
     min_insync = entries.get("min.insync.replicas")
-    return TopicConfigSeen(
+    return TopicConfig(
         # A key that Kafka no longer knows has no value; to whoever wants one there it is as good as not set.
         own={key: entry.value for key, entry in entries.items() if entry.source == own and entry.value is not None},
         min_insync=int(min_insync.value) if min_insync and min_insync.value else None,

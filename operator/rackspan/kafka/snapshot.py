@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
     from concurrent.futures import Future
 
-    from rackspan.reconcile.ports import ClusterSeen, TopicConfigSeen
+    from rackspan.reconcile.ports import ClusterDescription, TopicConfig
 
 client: Any = _admin  # its parameters are not annotated
 T = TypeVar("T")
@@ -118,10 +118,10 @@ class _SnapshotAdmin(ConfluentAdmin):
 
         return await self._run("describe_topics", call)
 
-    async def configured(self, names: Sequence[str]) -> tuple[Mapping[str, TopicConfigSeen], Mapping[str, str]]:
+    async def configured(self, names: Sequence[str]) -> tuple[Mapping[str, TopicConfig], Mapping[str, str]]:
         """Topics' configurations by name, and why others could not be read; what is gone is in neither."""
 
-        def call() -> tuple[Mapping[str, TopicConfigSeen], Mapping[str, str]]:
+        def call() -> tuple[Mapping[str, TopicConfig], Mapping[str, str]]:
             resources = [client.ConfigResource(client.ResourceType.TOPIC, name) for name in names]
             answers = self._client.describe_configs(resources, request_timeout=_CALL_SECONDS)
             by_name = {resource.name: answer for resource, answer in self._answers(answers).items()}
@@ -141,7 +141,7 @@ async def _answered(admin: _SnapshotAdmin, question: Callable[[_SnapshotAdmin], 
 async def _taken(admin: _SnapshotAdmin, advance: Callable[[int, int], None]) -> LiveSnapshot:
     cluster = await admin.cluster()
     topics = {name: topic for name, topic in sorted((await admin.metadata()).items()) if topic.partitions}
-    names, configs = list(topics), dict[str, "TopicConfigSeen"]()
+    names, configs = list(topics), dict[str, "TopicConfig"]()
     for start in range(0, len(names), _CONFIGS_AT_ONCE):
         configs.update(await admin.configs(names[start : start + _CONFIGS_AT_ONCE]))
         advance(min(start + _CONFIGS_AT_ONCE, len(names)), len(names))
@@ -163,7 +163,7 @@ def _sorted_out(answers: Mapping[str, Future[Any]]) -> tuple[dict[str, Any], dic
 
 async def _portion(admin: _SnapshotAdmin, names: Sequence[str]) -> LivePortion:
     topics: dict[str, Any] = {}
-    configs: dict[str, TopicConfigSeen] = {}
+    configs: dict[str, TopicConfig] = {}
     unread: dict[str, str] = {}
     for start in range(0, len(names), _CONFIGS_AT_ONCE):
         described, unseen = await admin.described(names[start : start + _CONFIGS_AT_ONCE])
@@ -184,11 +184,13 @@ def _ids(nodes: Iterable[Any]) -> list[int]:
     return [node.id for node in nodes]
 
 
-def _brokers(cluster: ClusterSeen) -> tuple[KnownBroker, ...]:
+def _brokers(cluster: ClusterDescription) -> tuple[KnownBroker, ...]:
     return tuple(KnownBroker(broker.id, broker.rack or None) for broker in cluster.brokers)
 
 
-def _assembled(cluster: ClusterSeen, topics: Mapping[str, Any], configs: Mapping[str, TopicConfigSeen]) -> LiveSnapshot:
+def _assembled(
+    cluster: ClusterDescription, topics: Mapping[str, Any], configs: Mapping[str, TopicConfig]
+) -> LiveSnapshot:
     rows = [
         (at, number, partition.replicas, set(partition.isrs), _leader(partition), None)
         for at, topic in enumerate(topics.values())
@@ -218,7 +220,7 @@ def _leader(partition: Any) -> int | None:
     return partition.leader if partition.leader >= 0 else None
 
 
-def _config(seen: TopicConfigSeen | None) -> Mapping[str, str]:
+def _config(seen: TopicConfig | None) -> Mapping[str, str]:
     """What is set on the topic itself, and min.insync.replicas wherever it comes from."""
     if seen is None:
         return {}

@@ -15,7 +15,7 @@ from rackspan.api.reasons import Reason
 from rackspan.kube.paths import DEFINITIONS, NAMESPACES, NODES, OWN, PODS, REPORTS, SECRETS, TOPICS, TOPOLOGIES
 from rackspan.kube.rest import ConflictError, NotFoundError, Rest
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.ports import Terminating, Unlimited
+from rackspan.reconcile.ports import AlwaysPermitted, Terminating
 from rackspan.reconcile.runtime.object_versions import key_of
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from rackspan.kube.events import EventQueue
     from rackspan.kube.paths import ApiPath
-    from rackspan.reconcile.ports import Announcement, JsonObject, ObjectRef, Permit
+    from rackspan.reconcile.ports import JsonObject, KubernetesEvent, ObjectRef, Permit
 
 _METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _OWN = {kafkatopic.KIND: TOPICS, racktopology.KIND: TOPOLOGIES, compliancereport.KIND: REPORTS}
@@ -42,7 +42,7 @@ class KubeCluster:
         namespaces: Sequence[str] | None = None,
         permit: Permit | None = None,
     ) -> None:
-        self._permit: Permit = permit or Unlimited()
+        self._permit: Permit = permit or AlwaysPermitted()
         self._rest = rest
         self._events = events
         self._namespaces = namespaces
@@ -150,6 +150,6 @@ class KubeCluster:
         except NotFoundError as error:  # an API server that has just started may not serve custom resources yet
             raise FailureError(Failure(Reason.API_SERVER_UNREACHABLE, f"GET {path}: {error}", Remedy.RETRY)) from error
 
-    def announce(self, announcement: Announcement) -> None:
+    def announce(self, announcement: KubernetesEvent) -> None:
         """Queue an Event; never waits and never fails."""
         self._events.put(announcement)

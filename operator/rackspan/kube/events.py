@@ -16,10 +16,10 @@ from rackspan.kube.rest import ConflictError, NotFoundError, Rest
 from rackspan.kube.series import Correlator
 from rackspan.metrics import EVENTS_DROPPED
 from rackspan.reconcile.failures import FailureError
-from rackspan.reconcile.runtime.liveness import Beats
+from rackspan.reconcile.runtime.liveness import Liveness
 
 if TYPE_CHECKING:
-    from rackspan.reconcile.ports import Announcement
+    from rackspan.reconcile.ports import KubernetesEvent
 
 _log = logging.getLogger("rackspan.kube")
 _MOST_WAITING = 5_000
@@ -29,13 +29,13 @@ _MESSAGE_LIMIT = 1_000
 class EventQueue:
     """A bounded queue: an Event is help for people, so it is dropped (and counted) rather than waited for."""
 
-    def __init__(self, rest: Rest, beats: Beats | None = None) -> None:
-        self._beats = beats or Beats()
+    def __init__(self, rest: Rest, beats: Liveness | None = None) -> None:
+        self._beats = beats or Liveness()
         self._rest = rest
-        self._queue: asyncio.Queue[Announcement] = asyncio.Queue(_MOST_WAITING)
+        self._queue: asyncio.Queue[KubernetesEvent] = asyncio.Queue(_MOST_WAITING)
         self._correlator = Correlator()
 
-    def put(self, announcement: Announcement) -> None:
+    def put(self, announcement: KubernetesEvent) -> None:
         """Post it when there is time."""
         try:
             self._queue.put_nowait(announcement)
@@ -56,7 +56,7 @@ class EventQueue:
                 EVENTS_DROPPED.inc()
                 _log.exception("an Event could not be posted")
 
-    async def _post(self, announcement: Announcement) -> None:
+    async def _post(self, announcement: KubernetesEvent) -> None:
         key, now = announcement.about.key, time.monotonic()
         series = self._correlator.series(announcement, now)
         known = self._correlator.last(series, now)
@@ -77,7 +77,7 @@ def _now() -> str:
     return timestamp(dt.datetime.now(dt.UTC))
 
 
-def _event(announcement: Announcement, message: str) -> dict[str, Any]:
+def _event(announcement: KubernetesEvent, message: str) -> dict[str, Any]:
     about = announcement.about
     now = _now()
     return {

@@ -10,7 +10,7 @@ from rackspan.kube.access import config
 from rackspan.kube.paths import NAMESPACES, NODES, PODS
 from rackspan.kube.reading import TopologySeen, read_over
 from rackspan.kube.rest import NotFoundError, Rest, connect
-from rackspan.reconcile.cache import Inventory
+from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class Picture:
     """A topology with its topics and connection, and the nodes and pods as the operator keeps them."""
 
     seen: TopologySeen
-    inventory: Inventory
+    cache: Cache
 
 
 async def read_picture(key: ObjectKey, kubeconfig: Path | None = None) -> Picture:
@@ -38,15 +38,15 @@ async def read_picture(key: ObjectKey, kubeconfig: Path | None = None) -> Pictur
         raise FailureError(Failure(Reason.NOT_AUTHORIZED, f"no usable kubeconfig: {error}", Remedy.ACCESS)) from error
     try:
         seen = await read_over(rest, key)
-        inventory = Inventory()
+        cache = Cache()
         for node in await rest.items("list_nodes", NODES.everywhere()):
-            inventory.put_node(node)
+            cache.put_node(node)
         for namespace in await rest.items("list_namespaces", NAMESPACES.everywhere()):
-            inventory.put_namespace(namespace)
+            cache.put_namespace(namespace)
         for pod in await rest.items("list_pods", PODS.within(seen.topology.broker_namespace)):
-            inventory.put_pod(pod)
+            cache.put_pod(pod)
     except NotFoundError as error:
         raise FailureError(Failure(Reason.NOT_AUTHORIZED, f"the API server lacks {error}", Remedy.ACCESS)) from error
     finally:
         await rest.close()
-    return Picture(seen, inventory)
+    return Picture(seen, cache)

@@ -15,7 +15,7 @@ from rackspan.kube.paths import NAMESPACES, NODES, PODS, TOPICS, TOPOLOGIES
 from rackspan.kube.rest import NotFoundError, Rest, connect
 from rackspan.reconcile.cluster.credentials import read_credentials
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.topics.ownership import Applicant, refusal
+from rackspan.reconcile.topics.ownership import TopicClaim, refusal
 from rackspan.reports.consumer_groups import HostFacts
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ async def _topics(rest: Rest, topology: RackTopology, warnings: list[str]) -> As
             continue
         if topic.topology != topology.key:
             continue
-        if refusal(Applicant(topic, topology, labels.get(topic.meta.namespace, {}))) is None:
+        if refusal(TopicClaim(topic, topology, labels.get(topic.meta.namespace, {}))) is None:
             yield topic
 
 

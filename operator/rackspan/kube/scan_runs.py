@@ -9,7 +9,7 @@ from rackspan.api.reasons import Reason
 from rackspan.kube.paths import JOBS, PODS, SPARK_APPLICATIONS
 from rackspan.kube.rest import ConflictError, NotFoundError, Rest
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.ports import Unlimited
+from rackspan.reconcile.ports import AlwaysPermitted
 from rackspan.reconcile.scans.job_status import Run, RunKind, read_run, why_unstarted
 from rackspan.reconcile.scans.manifests import SELECTOR
 
@@ -26,7 +26,7 @@ class KubeScanRuns:
     """Lists by label, so that nothing else in the namespace is read."""
 
     def __init__(self, rest: Rest, namespace: str, permit: Permit | None = None) -> None:
-        self._permit: Permit = permit or Unlimited()
+        self._permit: Permit = permit or AlwaysPermitted()
         self._rest = rest
         self._namespace = namespace
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from rackspan.reconcile.ports import Announcement
+    from rackspan.reconcile.ports import KubernetesEvent
 
 SERIES_SECONDS = 600.0
 MOST_SENTENCES = 10
@@ -46,7 +46,7 @@ class Correlator:
         self._posted: OrderedDict[tuple[object, ...], Posted] = OrderedDict()
         self._sentences: OrderedDict[tuple[object, ...], tuple[int, float]] = OrderedDict()
 
-    def series(self, announcement: Announcement, now: float) -> Series:
+    def series(self, announcement: KubernetesEvent, now: float) -> Series:
         """The series that it belongs to."""
         of_reason = (announcement.about.uid, announcement.warning, announcement.reason)
         exact = (*of_reason, announcement.message)

@@ -2,12 +2,12 @@
 
 The room declares the ports it needs (`ports`); the rooms `kafka` and `kube` implement them and `main` wires them.
 
-    controller ── routes what Kubernetes tells ──> cluster ──┬─ lookout ── session, racks ──> scene
-      (inventory)                              (one topology) └─ topic_loop ── worker ── decision, placing
-                                                                  (queue)      goodbye ── deletion
-                                                                               verdict, situation ──> statuses
+    controller ── routes what Kubernetes tells ──> cluster ──┬─ observer ── session, racks ──> state
+      (cache)                              (one topology) └─ topic_loop ── worker ── decision, placing
+                                                                  (queue)      finalizer ── deletion
+                                                                               verdict, inputs ──> statuses
 
-Decisions are pure functions of the object, of what Kafka holds and of the scene: `racks`, `decision`, `placing`,
-`deletion`, `access`, `verdict`, `situation`, `announce`, `batches`. State lives in `inventory`, `queue`, `session`,
-`lookout` and `topic_loop`, and belongs to one event loop.
+Decisions are pure functions of the object, of what Kafka holds and of the state: `racks`, `decision`, `placing`,
+`deletion`, `access`, `verdict`, `inputs`, `announce`, `batches`. State lives in `cache`, `queue`, `session`,
+`observer` and `topic_loop`, and belongs to one event loop.
 """

@@ -13,9 +13,9 @@ from rackspan.api.errors import SpecError
 from rackspan.api.kafkatopic import KafkaTopic
 from rackspan.api.meta import ObjectKey
 from rackspan.api.racktopology import RackTopology
-from rackspan.reconcile.cluster.racks import PodFacts
-from rackspan.reconcile.runtime.namespace_quota import SERVED, Seniority
-from rackspan.reconcile.runtime.object_versions import Identities, key_of
+from rackspan.reconcile.cluster.racks import BrokerPod
+from rackspan.reconcile.runtime.namespace_quota import SERVED, NamespaceQuota
+from rackspan.reconcile.runtime.object_versions import ObjectVersions, key_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 T = TypeVar("T", KafkaTopic, RackTopology)
 
 
-class Inventory:
-    """Objects by key. `identities` tells what is news before it is put here; `put_*` and `drop_*` are idempotent."""
+class Cache:
+    """Objects by key. `versions` tells what is news before it is put here; `put_*` and `drop_*` are idempotent."""
 
     def __init__(self, topologies_per_namespace: int = SERVED) -> None:
-        self.identities = Identities()
-        self.seniority = Seniority(topologies_per_namespace)
+        self.versions = ObjectVersions()
+        self.quota = NamespaceQuota(topologies_per_namespace)
         self.nodes: dict[str, Mapping[str, str]] = {}
-        self.pods: dict[ObjectKey, PodFacts] = {}
+        self.pods: dict[ObjectKey, BrokerPod] = {}
         self.namespaces: dict[str, Mapping[str, str]] = {}
         self.topologies: dict[ObjectKey, RackTopology] = {}
         self.topics: dict[ObjectKey, KafkaTopic] = {}
@@ -90,7 +90,7 @@ class Inventory:
 
     def put_answer(self, body: Mapping[str, Any]) -> KafkaTopic | None:
         """Remember what the answer to a write says of a KafkaTopic; what is known then, None where it is gone."""
-        if self.identities.admit_answer(kafkatopic.KIND, body):
+        if self.versions.admit_answer(kafkatopic.KIND, body):
             return self.put_topic(body)
         known = self.topics.get(key_of(body))
         return known if known is not None and known.meta.uid == body["metadata"]["uid"] else None
@@ -115,12 +115,12 @@ class Inventory:
         """Remember a RackTopology. Raises SpecError; an object that cannot be read takes its predecessor's place."""
         topology = self._read(RackTopology, body, self.topologies, self.drop_topology)
         self.topologies[topology.key] = topology
-        self.seniority.put(topology)
+        self.quota.put(topology)
         return topology
 
     def put_topology_answer(self, body: Mapping[str, Any]) -> None:
         """Remember what the answer to a write says of a RackTopology, unless that is gone by now or newer is known."""
-        if self.identities.admit_answer(racktopology.KIND, body):
+        if self.versions.admit_answer(racktopology.KIND, body):
             self.put_topology(body)
 
     def _read(
@@ -137,7 +137,7 @@ class Inventory:
     def drop_topology(self, key: ObjectKey) -> None:
         """Forget a RackTopology."""
         self.topologies.pop(key, None)
-        self.seniority.drop(key)
+        self.quota.drop(key)
         self._clusters.pop(key, None)
         self.scans.pop(key, None)
 
@@ -154,7 +154,7 @@ class Inventory:
         key = ObjectKey(metadata["namespace"], metadata["name"])
         if (body.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
             return self.pods.pop(key, None) is not None
-        facts = PodFacts(
+        facts = BrokerPod(
             key.namespace,
             key.name,
             dict(metadata.get("labels") or {}),

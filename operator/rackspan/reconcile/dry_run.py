@@ -1,4 +1,4 @@
-"""How a topology stands, seen by somebody who has just come: the scene, the topics and the plan, as the operator's.
+"""How a topology stands, seen by somebody who has just come: the state, the topics and the plan, as the operator's.
 
 The operator watches, and keeps a plan while what it was made from is the same. Here all is looked at once. Both come to
 the same unless other things lie on the brokers than when the operator made its plan.
@@ -14,10 +14,10 @@ from rackspan.api.plans import topology_hash
 from rackspan.api.reasons import Reason
 from rackspan.core.planning import plan, plan_topics
 from rackspan.reconcile.cluster.racks import last_seen, rack_view
-from rackspan.reconcile.cluster.state import BrokerLoad, Scene
+from rackspan.reconcile.cluster.state import BrokerLoad, ClusterState
 from rackspan.reconcile.cluster.status import broker_status
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.ports import TopicSeen
+from rackspan.reconcile.ports import TopicDescription
 from rackspan.reconcile.topics.decision import foreign
 from rackspan.reconcile.topics.plan import request_of
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rackspan.api.racktopology import RackTopology
     from rackspan.core.placement import Placer
     from rackspan.core.planning import Plan, Request, TopicPlan
-    from rackspan.reconcile.cache import Inventory
+    from rackspan.reconcile.cache import Cache
     from rackspan.reconcile.ports import KafkaAdmin
 
 _NOT_THEIRS = frozenset({Reason.TOPIC_CONFLICT, Reason.ADOPTION_NOT_ALLOWED})
@@ -37,11 +37,11 @@ _NOT_THEIRS = frozenset({Reason.TOPIC_CONFLICT, Reason.ADOPTION_NOT_ALLOWED})
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """A scene, and the topics that exist and are their objects'."""
+class ObservedTopology:
+    """A state, and the topics that exist and are their objects'."""
 
-    scene: Scene
-    topics: tuple[tuple[KafkaTopic, TopicSeen], ...]
+    state: ClusterState
+    topics: tuple[tuple[KafkaTopic, TopicDescription], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +72,10 @@ class TopologyPlan:
 async def standing(
     topology: RackTopology,
     topics: Collection[KafkaTopic],
-    inventory: Inventory,
+    cache: Cache,
     admin: KafkaAdmin,
     placers: Mapping[str, Placer],
-) -> Standing:
+) -> ObservedTopology:
     """Look once. Raises FailureError: Kafka does not answer, or is another cluster than the topology's."""
     cluster = await admin.cluster()
     expected = topology.spec.kafka.cluster_id or topology.status.cluster_id
@@ -91,27 +91,27 @@ async def standing(
     away = last_seen({}, topology.status, load.holders)
     racks = rack_view(
         topology,
-        inventory.nodes,
-        inventory.pods.values(),
+        cache.nodes,
+        cache.pods.values(),
         cluster.brokers,
         away,
         held=load.holders,
-        consent=inventory.namespaces.get(topology.broker_namespace, {}),
+        consent=cache.namespaces.get(topology.broker_namespace, {}),
     )
-    scene = Scene(topology.key, topology.spec, cluster.cluster_id, racks, load, placers)
+    state = ClusterState(topology.key, topology.spec, cluster.cluster_id, racks, load, placers)
     by_name = {topic.topic_name: topic for topic in topics if _is_the_objects_own(topic)}
     held = await admin.topics(by_name) if by_name else {}
     found = [
         (topic, seen)
         for name, topic in sorted(by_name.items())
-        if isinstance(seen := held.get(name), TopicSeen) and foreign(topic, seen, scene) is None
+        if isinstance(seen := held.get(name), TopicDescription) and foreign(topic, seen, state) is None
     ]
-    return Standing(scene, tuple(found))
+    return ObservedTopology(state, tuple(found))
 
 
-def plan_of(stands: Standing) -> TopologyPlan:
+def plan_of(stands: ObservedTopology) -> TopologyPlan:
     """Make the plan. Raises MissingRackError where some brokers have a rack and some have not."""
-    request, planned = request_of(stands.topics, stands.scene)
+    request, planned = request_of(stands.topics, stands.state)
     names = {topic.topic_name: topic.key for topic in planned}
     parts = {names[name]: part for name, part in plan_topics(request).items()}
     whole = plan(request)
@@ -126,9 +126,9 @@ def plan_of(stands: Standing) -> TopologyPlan:
     )
 
 
-def as_it_stands(topology: RackTopology, stands: Standing) -> RackTopology:
+def as_it_stands(topology: RackTopology, stands: ObservedTopology) -> RackTopology:
     """The topology with the brokers as they are now in its status, for those who judge by that."""
-    rows = tuple(broker_status(row) for row in stands.scene.racks.rows)
+    rows = tuple(broker_status(row) for row in stands.state.racks.rows)
     return replace(topology, status=replace(topology.status, brokers=rows))
 
 

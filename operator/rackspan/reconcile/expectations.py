@@ -12,7 +12,7 @@ from rackspan.api.reasons import Reason
 from rackspan.core.placement import Spread, Unsatisfiable
 from rackspan.core.scanning import BrokerTruth, Expectation, Expectations, Truth
 from rackspan.core.topology import format_rack, parse_rack
-from rackspan.reconcile.topics.ownership import Applicant, owner
+from rackspan.reconcile.topics.ownership import TopicClaim, owner
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,10 +29,10 @@ def expectations_of(topology: RackTopology, topics: Iterable[KafkaTopic]) -> Exp
     `topics` are those that may use it. Of several for one topic the same one decides as for the operator.
     """
     defaults = topology.spec.defaults.durability
-    claims: defaultdict[str, list[Applicant]] = defaultdict(list)
+    claims: defaultdict[str, list[TopicClaim]] = defaultdict(list)
     for topic in topics:
         if topic.topology == topology.key:
-            claims[topic.topic_name].append(Applicant(topic, topology, {}))
+            claims[topic.topic_name].append(TopicClaim(topic, topology, {}))
     of_topic = {
         name: expectation_of(decides.spec, defaults)
         for name, rivals in claims.items()

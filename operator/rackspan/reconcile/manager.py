@@ -12,14 +12,14 @@ from rackspan.api.errors import SpecError
 from rackspan.api.labels import CONFIRM_DELETIONS, SCAN_NOW
 from rackspan.metrics import forget_report, forget_topology
 from rackspan.reconcile.failures import FailureError
-from rackspan.reconcile.orphans import Strays
+from rackspan.reconcile.orphans import Orphans
 from rackspan.reconcile.relist import Route, sweep
 from rackspan.reconcile.runtime.object_versions import key_of
 from rackspan.reconcile.runtime.waiting import happened
 from rackspan.reconcile.scans.decision import fingerprint
-from rackspan.reconcile.scans.reconciler import ScanLoop, ScanTools
+from rackspan.reconcile.scans.reconciler import ScanDependencies, ScansReconciler
 from rackspan.reconcile.topics.deletion import has_finalizer
-from rackspan.reconcile.topology import ClusterReconciler
+from rackspan.reconcile.topology import TopologyReconciler
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from rackspan.api.kafkatopic import KafkaTopic
     from rackspan.api.meta import ObjectKey
     from rackspan.api.racktopology import RackTopology
-    from rackspan.reconcile.cache import Inventory
-    from rackspan.reconcile.runtime.dependencies import Tools
+    from rackspan.reconcile.cache import Cache
+    from rackspan.reconcile.runtime.dependencies import Dependencies
 
 POD: Final = "Pod"
 NODE: Final = "Node"
@@ -41,21 +41,21 @@ _RELIST_SECONDS = 2.0
 """How long to wait after objects were listed again, since several kinds' watches break and come back together."""
 
 
-class Controller:
+class Manager:
     """One loop per RackTopology, and one for all topics without. Belongs to the event loop."""
 
-    def __init__(self, tools: Tools, scans: ScanTools, stall_seconds: float) -> None:
-        self.inventory: Inventory = tools.inventory
-        self._tools = tools
+    def __init__(self, dependencies: Dependencies, scans: ScanDependencies, stall_seconds: float) -> None:
+        self.cache: Cache = dependencies.cache
+        self._dependencies = dependencies
         self._stall_seconds = stall_seconds
-        self._loops: dict[ObjectKey, tuple[ClusterReconciler, asyncio.Task[None]]] = {}
+        self._loops: dict[ObjectKey, tuple[TopologyReconciler, asyncio.Task[None]]] = {}
         self._shapes: dict[ObjectKey, _Shape] = {}
         self._generations: dict[ObjectKey, tuple[str, int, bool]] = {}
         self._ending: set[ObjectKey] = set()
         """Loops of topologies that are no more, while their last batches are under way."""
-        self._strays = Strays(tools, self._stray_found)
+        self._orphans = Orphans(dependencies, self._orphan_found)
         self._started = False
-        self._scans = ScanLoop(scans, self._scans_changed)
+        self._scans = ScansReconciler(scans, self._scans_changed)
         self._scan_shapes: dict[ObjectKey, object] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._relisted = asyncio.Event()
@@ -68,7 +68,7 @@ class Controller:
         self._tasks = [
             asyncio.create_task(self._sweep(), name="sweep"),
             asyncio.create_task(self._scans.run(), name="scans"),
-            asyncio.create_task(self._strays.run(), name="strays"),
+            asyncio.create_task(self._orphans.run(), name="strays"),
         ]
 
     async def stop(self) -> None:
@@ -92,7 +92,7 @@ class Controller:
         if self._started:  # while it stops, tasks end because they shall
             ended = [str(key) for key, (_, task) in self._loops.items() if task.done()]
             ended += [task.get_name() for task in self._tasks if task.done()]
-        stalled = self._tools.beats.stalled(self._stall_seconds)
+        stalled = self._dependencies.liveness.stalled(self._stall_seconds)
         return {
             "ok": not ended and not stalled,
             "secondsSinceLastPass": ages,
@@ -102,18 +102,16 @@ class Controller:
 
     def ready(self) -> Mapping[str, object]:
         """For the readiness probe: watches have started."""
-        connected = {
-            str(key): loop.connected for key, (loop, _) in self._loops.items() if key in self.inventory.topologies
-        }
+        connected = {str(key): loop.connected for key, (loop, _) in self._loops.items() if key in self.cache.topologies}
         return {"ok": self._started, "connected": connected}
 
     # --- KafkaTopics -------------------------------------------------------------------------------------------------
 
     def topic_listed(self, body: Mapping[str, Any], *, listed: bool = False) -> None:
         """Known before anything is decided."""
-        if self.inventory.identities.admit(kafkatopic.KIND, body, listed=listed):
+        if self.cache.versions.admit(kafkatopic.KIND, body, listed=listed):
             try:
-                self.inventory.put_topic(body)
+                self.cache.put_topic(body)
             except SpecError as error:
                 _log.error("KafkaTopic %s cannot be read: %s", key_of(body), error)
 
@@ -129,7 +127,7 @@ class Controller:
         self._topic_known(key_of(body))
 
     def _topic_known(self, key: ObjectKey) -> None:
-        topic = self.inventory.topics.get(key)
+        topic = self.cache.topics.get(key)
         if topic is None:
             return
         shape, before = _shape(topic), self._shapes.get(topic.key)
@@ -140,15 +138,15 @@ class Controller:
 
     def topic_gone(self, body: Mapping[str, Any]) -> None:
         """Deleted. An object of the same name that was made since is another one."""
-        if self.inventory.identities.bury(kafkatopic.KIND, body):
+        if self.cache.versions.bury(kafkatopic.KIND, body):
             self._forget_topic(key_of(body))
 
     def _forget_topic(self, key: ObjectKey) -> None:
         self._shapes.pop(key, None)
-        topic = self.inventory.drop_topic(key)
+        topic = self.cache.drop_topic(key)
         if topic is None:
             return
-        self._strays.drop(key)
+        self._orphans.drop(key)
         if topic.topology in self._loops:
             self._loops[topic.topology][0].topic_gone(key)
         self._wake([topic])
@@ -156,15 +154,15 @@ class Controller:
     def _wake(self, topics: Iterable[KafkaTopic]) -> None:
         """These changed or went: they and all that claim the same topics of Kafka are looked at."""
         for topic in topics:
-            for claim in self.inventory.claims(topic):
+            for claim in self.cache.claims(topic):
                 if claim.topology in self._loops:
                     self._loops[claim.topology][0].topics_changed([claim.key])
-                elif claim.topology in self.inventory.topologies:
+                elif claim.topology in self.cache.topologies:
                     self._begin(claim.topology)  # its first look is at all of its topics
                 else:
-                    self._strays.add([claim.key])
+                    self._orphans.add([claim.key])
 
-    def _stray_found(self, topic: KafkaTopic) -> None:
+    def _orphan_found(self, topic: KafkaTopic) -> None:
         if topic.topology in self._loops:
             self._loops[topic.topology][0].topic_found(topic.key)
 
@@ -172,9 +170,9 @@ class Controller:
 
     def topology_listed(self, body: Mapping[str, Any], *, listed: bool = False) -> None:
         """Known before anything is decided."""
-        if self.inventory.identities.admit(racktopology.KIND, body, listed=listed):
+        if self.cache.versions.admit(racktopology.KIND, body, listed=listed):
             try:
-                self.inventory.put_topology(body)
+                self.cache.put_topology(body)
             except SpecError as error:
                 _log.error("RackTopology %s cannot be read: %s", key_of(body), error)
 
@@ -190,7 +188,7 @@ class Controller:
         self._topology_known(key_of(body))
 
     def _topology_known(self, key: ObjectKey) -> None:
-        topology = self.inventory.topologies.get(key)
+        topology = self.cache.topologies.get(key)
         if topology is None:
             return
         shape = (topology.meta.uid, topology.meta.generation, topology.meta.is_deleting)
@@ -209,15 +207,15 @@ class Controller:
     def _wake_namesakes(self, topology: RackTopology) -> None:
         """Objects of topologies that it shares its cluster with may have come to stand for one topic with its own."""
         if topology.spec.shared_with:
-            topics = map(self.inventory.topics.get, self.inventory.topics_of(topology.key))
+            topics = map(self.cache.topics.get, self.cache.topics_of(topology.key))
             self._wake([topic for topic in topics if topic is not None])
 
     def topology_gone(self, body: Mapping[str, Any]) -> None:
         """Deleted. Its topics are told; Kafka is left alone."""
-        if not self.inventory.identities.bury(racktopology.KIND, body):
+        if not self.cache.versions.bury(racktopology.KIND, body):
             return
         key = key_of(body)
-        self.inventory.drop_topology(key)
+        self.cache.drop_topology(key)
         self._generations.pop(key, None)
         self._scan_shapes.pop(key, None)
         self._scans.wake()
@@ -227,22 +225,22 @@ class Controller:
 
     def report_seen(self, body: Mapping[str, Any], *, listed: bool = False) -> None:
         """Listed, added or changed. Only the report that has its topology's name counts: the scan writes no other."""
-        if not self.inventory.identities.admit(compliancereport.KIND, body, listed=listed):
+        if not self.cache.versions.admit(compliancereport.KIND, body, listed=listed):
             return
         try:
             report = ComplianceReport.from_object(body)
         except SpecError as error:
             _log.error("ComplianceReport %s cannot be read: %s", key_of(body), error)
             return
-        if report.key == report.topology and self.inventory.reports.get(report.key) != report.status:
-            self.inventory.reports[report.key] = report.status
+        if report.key == report.topology and self.cache.reports.get(report.key) != report.status:
+            self.cache.reports[report.key] = report.status
             self._scans.wake()
 
     def report_gone(self, body: Mapping[str, Any]) -> None:
         """Deleted."""
         if (
-            self.inventory.identities.bury(compliancereport.KIND, body)
-            and self.inventory.reports.pop(key_of(body), None) is not None
+            self.cache.versions.bury(compliancereport.KIND, body)
+            and self.cache.reports.pop(key_of(body), None) is not None
         ):
             forget_report(str(key_of(body)))
 
@@ -254,43 +252,43 @@ class Controller:
 
     def node_seen(self, body: Mapping[str, Any], *, listed: bool = False) -> None:
         """Added or changed."""
-        if self.inventory.identities.admit(NODE, body, listed=listed) and self.inventory.put_node(body):
+        if self.cache.versions.admit(NODE, body, listed=listed) and self.cache.put_node(body):
             self._look_everywhere()
 
     def node_gone(self, body: Mapping[str, Any]) -> None:
         """Deleted."""
-        if self.inventory.identities.bury(NODE, body):
-            self.inventory.nodes.pop(body["metadata"]["name"], None)
+        if self.cache.versions.bury(NODE, body):
+            self.cache.nodes.pop(body["metadata"]["name"], None)
             self._look_everywhere()
 
     def pod_seen(self, body: Mapping[str, Any], *, listed: bool = False) -> None:
         """Added or changed."""
         key = key_of(body)
-        before = self.inventory.pods.get(key)
-        if self.inventory.identities.admit(POD, body, listed=listed) and self.inventory.put_pod(body):
-            self._look_for_pod(before, self.inventory.pods.get(key))
+        before = self.cache.pods.get(key)
+        if self.cache.versions.admit(POD, body, listed=listed) and self.cache.put_pod(body):
+            self._look_for_pod(before, self.cache.pods.get(key))
 
     def pod_gone(self, body: Mapping[str, Any]) -> None:
         """Deleted."""
-        if self.inventory.identities.bury(POD, body):
-            self._look_for_pod(self.inventory.pods.pop(key_of(body), None))
+        if self.cache.versions.bury(POD, body):
+            self._look_for_pod(self.cache.pods.pop(key_of(body), None))
 
     def namespace_seen(self, body: Mapping[str, Any], *, listed: bool = False) -> None:
         """Added or changed."""
-        if self.inventory.identities.admit(NAMESPACE, body, listed=listed) and self.inventory.put_namespace(body):
+        if self.cache.versions.admit(NAMESPACE, body, listed=listed) and self.cache.put_namespace(body):
             name = body["metadata"]["name"]
-            self._wake([topic for topic in self.inventory.topics.values() if topic.meta.namespace == name])
+            self._wake([topic for topic in self.cache.topics.values() if topic.meta.namespace == name])
             self._look_for_brokers_of(name)
 
     def namespace_gone(self, body: Mapping[str, Any]) -> None:
         """Deleted, and all that was in it."""
-        if self.inventory.identities.bury(NAMESPACE, body):
-            self.inventory.namespaces.pop(body["metadata"]["name"], None)
+        if self.cache.versions.bury(NAMESPACE, body):
+            self.cache.namespaces.pop(body["metadata"]["name"], None)
 
     def _look_for_brokers_of(self, namespace: str) -> None:
         """A namespace has another mind about who may look at its pods, perhaps."""
         for key, (loop, _) in self._loops.items():
-            topology = self.inventory.topologies.get(key)
+            topology = self.cache.topologies.get(key)
             if topology is not None and topology.broker_namespace == namespace != topology.meta.namespace:
                 loop.look_again()
 
@@ -300,7 +298,7 @@ class Controller:
 
     def _look_for_pod(self, *pods: Any) -> None:
         for key, (loop, _) in self._loops.items():
-            topology = self.inventory.topologies.get(key)
+            topology = self.cache.topologies.get(key)
             source = topology.spec.brokers if topology else None
             if topology is None or source is None:
                 continue
@@ -318,9 +316,9 @@ class Controller:
         """Have a loop for this topology. One of an earlier topology of that name comes to its end before."""
         if key in self._loops:
             return
-        for topic in self.inventory.topics_of(key):
-            self._strays.drop(topic)
-        loop = ClusterReconciler(key, self._tools)
+        for topic in self.cache.topics_of(key):
+            self._orphans.drop(topic)
+        loop = TopologyReconciler(key, self._dependencies)
         task = asyncio.create_task(loop.run(), name=f"topology {key}")
         task.add_done_callback(lambda _: self._ended(key))
         self._loops[key] = (loop, task)
@@ -336,10 +334,10 @@ class Controller:
             return  # what ends by itself is a defect: the liveness probe tells of it
         self._ending.discard(key)
         del self._loops[key]
-        if key in self.inventory.topologies:
+        if key in self.cache.topologies:
             self._begin(key)
         else:
-            self._strays.add(sorted(self.inventory.topics_of(key)))
+            self._orphans.add(sorted(self.cache.topics_of(key)))
 
     def relisted(self) -> None:
         """Objects were listed anew, as after an outage: what was deleted meanwhile, no watch tells."""
@@ -347,7 +345,7 @@ class Controller:
 
     async def sweep(self) -> None:
         """Forget objects that the API server does not have. Raises FailureError."""
-        await sweep(self.inventory.identities, self._tools.kube, self._routes)
+        await sweep(self.cache.versions, self._dependencies.kube, self._routes)
 
     async def _sweep(self) -> None:
         while True:
@@ -355,7 +353,7 @@ class Controller:
                 await asyncio.sleep(_RELIST_SECONDS)
                 self._relisted.clear()
             try:
-                with self._tools.beats.step("sweep"):
+                with self._dependencies.liveness.step("sweep"):
                     await self.sweep()
             except FailureError as error:
                 _log.warning("the sweep waits for the API server: %s", error)

@@ -10,24 +10,24 @@ from typing import TYPE_CHECKING
 
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.failures import Failure, Remedy
-from rackspan.reconcile.topics.reconciler import TopicLoop
+from rackspan.reconcile.topics.reconciler import TopicsReconciler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from rackspan.api.kafkatopic import KafkaTopic
     from rackspan.api.meta import ObjectKey
-    from rackspan.reconcile.cluster.state import Scene
+    from rackspan.reconcile.cluster.state import ClusterState
     from rackspan.reconcile.ports import KafkaAdmin
-    from rackspan.reconcile.runtime.dependencies import Tools
+    from rackspan.reconcile.runtime.dependencies import Dependencies
 
 _WORKERS = 2
 
 
-class Nowhere:
+class NoTopology:
     """The outlook where there is no topology, and so no way to any Kafka."""
 
-    scene: Scene | Failure = Failure(Reason.TOPOLOGY_NOT_FOUND, "there is no such RackTopology", Remedy.SPEC)
+    state: ClusterState | Failure = Failure(Reason.TOPOLOGY_NOT_FOUND, "there is no such RackTopology", Remedy.SPEC)
     admin: KafkaAdmin | None = None
     epoch = 0
 
@@ -35,14 +35,14 @@ class Nowhere:
         """Nothing is asked here."""
 
 
-class Strays:
+class Orphans:
     """`found` is called for a topic whose topology has come while it was worked on here."""
 
-    def __init__(self, tools: Tools, found: Callable[[KafkaTopic], None]) -> None:
-        self._inventory = tools.inventory
-        self._topics = TopicLoop(None, Nowhere(), tools, _nothing)
+    def __init__(self, dependencies: Dependencies, found: Callable[[KafkaTopic], None]) -> None:
+        self._cache = dependencies.cache
+        self._topics = TopicsReconciler(None, NoTopology(), dependencies, _nothing)
         self._found = found
-        self._beats = tools.beats
+        self._liveness = dependencies.liveness
 
     def add(self, keys: Iterable[ObjectKey]) -> None:
         """These changed, or their topology went."""
@@ -61,11 +61,11 @@ class Strays:
     async def _work(self) -> None:
         while True:
             keys = await self._topics.take()
-            with self._beats.step("batch of topics without a topology"):
+            with self._liveness.step("batch of topics without a topology"):
                 await self._topics.see_through(keys)
             for key in keys:
-                topic = self._inventory.topics.get(key)
-                if topic is not None and topic.topology in self._inventory.topologies:
+                topic = self._cache.topics.get(key)
+                if topic is not None and topic.topology in self._cache.topologies:
                     self._topics.drop(key)
                     self._found(topic)
 

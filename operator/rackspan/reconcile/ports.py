@@ -32,7 +32,7 @@ class Permit(Protocol):
         """Raise FailureError where nothing may be changed."""
 
 
-class Unlimited:
+class AlwaysPermitted:
     """The permit of who needs none: a command that a person gives."""
 
     change_seconds = 60.0
@@ -53,7 +53,7 @@ class LeaseStore(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerSeen:
+class BrokerDescription:
     """A broker as Kafka describes it: `rack` is the `broker.rack` it was started with."""
 
     id: int
@@ -62,15 +62,15 @@ class BrokerSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterSeen:
+class ClusterDescription:
     """One answer to DescribeCluster: the brokers that are alive and unfenced."""
 
     cluster_id: str
-    brokers: tuple[BrokerSeen, ...]
+    brokers: tuple[BrokerDescription, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class TopicSeen:
+class TopicDescription:
     """A topic as Kafka holds it: `replicas[p]` is partition p's ordered replica list."""
 
     name: str
@@ -81,7 +81,7 @@ class TopicSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class TopicConfigSeen:
+class TopicConfig:
     """A topic's configuration: the keys set on the topic itself, and min.insync.replicas wherever it comes from."""
 
     own: Mapping[str, str]
@@ -89,7 +89,7 @@ class TopicConfigSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class LoadSeen:
+class ReplicaCounts:
     """Replicas and preferred leaders per broker id, over all topics of the cluster."""
 
     replicas: Mapping[int, int]
@@ -98,7 +98,7 @@ class LoadSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldSeen:
+class RemainingReplicas:
     """What brokers held at a moment: replicas by topic, of every topic that Kafka shows, for each broker asked for."""
 
     at: datetime
@@ -140,12 +140,12 @@ Outcomes: TypeAlias = "Mapping[str, Failure | None]"
 class KafkaAdmin(Protocol):
     """One cluster's Admin API. A call raises FailureError only where it failed for all topics."""
 
-    async def cluster(self) -> ClusterSeen: ...
-    async def load(self) -> LoadSeen: ...
-    async def held(self, brokers: Collection[int]) -> HeldSeen: ...
+    async def cluster(self) -> ClusterDescription: ...
+    async def load(self) -> ReplicaCounts: ...
+    async def held(self, brokers: Collection[int]) -> RemainingReplicas: ...
     async def default_min_insync(self, brokers: Sequence[int]) -> int | None: ...
-    async def topics(self, names: Collection[str]) -> Mapping[str, TopicSeen | Failure | None]: ...
-    async def configs(self, names: Collection[str]) -> Mapping[str, TopicConfigSeen]: ...
+    async def topics(self, names: Collection[str]) -> Mapping[str, TopicDescription | Failure | None]: ...
+    async def configs(self, names: Collection[str]) -> Mapping[str, TopicConfig]: ...
     async def create_topics(self, topics: Sequence[NewTopic]) -> Outcomes: ...
     async def create_partitions(self, topics: Sequence[NewPartitions]) -> Outcomes: ...
     async def alter_configs(self, changes: Sequence[ConfigChange]) -> Outcomes: ...
@@ -183,7 +183,7 @@ class ObjectRef:
 
 
 @dataclass(frozen=True, slots=True)
-class Announcement:
+class KubernetesEvent:
     """One Kubernetes Event: CamelCase reason, a sentence, Normal or Warning."""
 
     about: ObjectRef
@@ -222,4 +222,4 @@ class Cluster(Protocol):
     async def secret(self, namespace: str, name: str) -> Mapping[str, bytes]: ...
     async def uids(self, kind: str) -> Mapping[ObjectKey, str]: ...
     async def find(self, kind: str, key: ObjectKey) -> JsonObject | None: ...
-    def announce(self, announcement: Announcement) -> None: ...
+    def announce(self, event: KubernetesEvent) -> None: ...

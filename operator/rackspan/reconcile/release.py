@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from rackspan.api import kafkatopic, racktopology
-from rackspan.reconcile.runtime.finalizers import Finalizers
+from rackspan.reconcile.runtime.finalizers import FinalizerWriter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +21,7 @@ async def release(kube: Cluster, *, leaving_only: bool) -> Mapping[str, int]:
 
     Topics stay in Kafka. An object that changed meanwhile is not counted, and still has it. Raises FailureError.
     """
-    finalizers, counts = Finalizers(kube), {}
+    finalizers, counts = FinalizerWriter(kube), {}
     for kind in KINDS:
         chosen = [meta for meta in await kube.guarded(kind) if meta.is_deleting or not leaving_only]
         written = await asyncio.gather(*(finalizers.take_off(kind, meta) for meta in chosen))

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from rackspan.reconcile.ports import Cluster
-    from rackspan.reconcile.runtime.object_versions import Identities
+    from rackspan.reconcile.runtime.object_versions import ObjectVersions
 
 
 class Route(NamedTuple):
@@ -18,20 +18,20 @@ class Route(NamedTuple):
     gone: Callable[[Mapping[str, Any]], None]
 
 
-async def sweep(identities: Identities, kube: Cluster, routes: Mapping[str, Route]) -> None:
+async def sweep(versions: ObjectVersions, kube: Cluster, routes: Mapping[str, Route]) -> None:
     """Forget objects that are no more, and learn those that took their names. Raises FailureError.
 
     Objects come and go while lists are on their way: what was not known before a list was asked for is left alone.
     """
-    identities.buried.clear()
+    versions.buried.clear()
     for kind, route in routes.items():
-        before = identities.uids(kind)
+        before = versions.uids(kind)
         there = await kube.uids(kind)
         for key, uid in before.items():
             if there.get(key) == uid:
                 continue
             route.gone({"metadata": {"namespace": key.namespace, "name": key.name, "uid": uid}})
-            if key in there and not identities.knows(kind, key):
+            if key in there and not versions.knows(kind, key):
                 body = await kube.find(kind, key)
-                if body is not None and body["metadata"]["uid"] not in identities.buried:
+                if body is not None and body["metadata"]["uid"] not in versions.buried:
                     route.seen(body)

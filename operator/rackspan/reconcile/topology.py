@@ -1,4 +1,4 @@
-"""One RackTopology: a lookout that keeps the scene, a loop that works through its topics, and its own status."""
+"""One RackTopology: a observer that keeps the state, a loop that works through its topics, and its own status."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from rackspan.api.conditions import READY, is_true
 from rackspan.api.racktopology import KIND
 from rackspan.api.reasons import Reason
 from rackspan.metrics import forget_topology
-from rackspan.reconcile.cluster.broker_events import Absence, told_of
-from rackspan.reconcile.cluster.finalizer import GoesLast
+from rackspan.reconcile.cluster.broker_events import BrokerEvents, told_of
+from rackspan.reconcile.cluster.finalizer import TopologyFinalizer
 from rackspan.reconcile.cluster.gauges import measure, measure_drains, measure_look
-from rackspan.reconcile.cluster.observer import Lookout
-from rackspan.reconcile.cluster.state import Scene
-from rackspan.reconcile.cluster.status import Situation, topology_status
+from rackspan.reconcile.cluster.observer import Observer
+from rackspan.reconcile.cluster.state import ClusterState
+from rackspan.reconcile.cluster.status import StatusInputs, topology_status
 from rackspan.reconcile.failures import Failure, FailureError
 from rackspan.reconcile.ports import ObjectRef
 from rackspan.reconcile.runtime.liveness import progress
 from rackspan.reconcile.scans.status import with_scans
-from rackspan.reconcile.topics.events import announcements
-from rackspan.reconcile.topics.reconciler import TopicLoop
+from rackspan.reconcile.topics.events import condition_events
+from rackspan.reconcile.topics.reconciler import TopicsReconciler
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from rackspan.api.meta import ObjectKey
     from rackspan.api.racktopology import RackTopologyStatus
-    from rackspan.reconcile.runtime.dependencies import Tools
+    from rackspan.reconcile.runtime.dependencies import Dependencies
 
 _log = logging.getLogger("rackspan.reconcile")
 
@@ -39,29 +39,29 @@ _STATUS_SECONDS = 1.0
 """The least time between two statuses of a topology, whose counts move with every topic."""
 
 
-class ClusterReconciler:
+class TopologyReconciler:
     """Level-triggered: every pass starts from what is there now, never from what changed."""
 
-    def __init__(self, key: ObjectKey, tools: Tools) -> None:
+    def __init__(self, key: ObjectKey, dependencies: Dependencies) -> None:
         self.last_pass: float | None = None
         self._key = key
-        self._tools = tools
-        self._lookout = Lookout(key, tools)
-        self._topics = TopicLoop(key, self._lookout, tools, self._write_status)
-        self._goes_last = GoesLast(key, tools, self._topics.users)
+        self._dependencies = dependencies
+        self._observer = Observer(key, dependencies)
+        self._topics = TopicsReconciler(key, self._observer, dependencies, self._write_status)
+        self._finalizer = TopologyFinalizer(key, dependencies, self._topics.users)
         self._news = asyncio.Event()
         self._writing = asyncio.Lock()
-        self._absence: Absence | None = None
+        self._absence: BrokerEvents | None = None
         self._ends: list[asyncio.Task[None]] = []
         self._finished = False
 
     def look_again(self) -> None:
         """The topology changed."""
-        self._lookout.wake()
+        self._observer.wake()
 
     def places_changed(self) -> None:
         """A node or a broker pod changed."""
-        self._lookout.places_changed()
+        self._observer.places_changed()
 
     def topics_changed(self, keys: Iterable[ObjectKey]) -> None:
         """These KafkaTopics changed, or what they depend on did."""
@@ -69,9 +69,9 @@ class ClusterReconciler:
 
     def deletions_confirmed(self) -> None:
         """Somebody confirmed deletions on the RackTopology."""
-        inventory = self._tools.inventory
-        keys = inventory.topics_of(self._key)
-        self._topics.add(key for key in keys if inventory.topics[key].meta.is_deleting)
+        cache = self._dependencies.cache
+        keys = cache.topics_of(self._key)
+        self._topics.add(key for key in keys if cache.topics[key].meta.is_deleting)
 
     def topic_found(self, key: ObjectKey) -> None:
         """Somebody else has written this KafkaTopic's status last."""
@@ -89,7 +89,7 @@ class ClusterReconciler:
     @property
     def connected(self) -> bool:
         """Whether topics can be acted upon."""
-        return isinstance(self._lookout.scene, Scene)
+        return isinstance(self._observer.state, ClusterState)
 
     async def run(self) -> None:
         """Until cancelled, or, after `finish`, until the batches under way have ended."""
@@ -103,7 +103,7 @@ class ClusterReconciler:
                 if self._finished:
                     self.finish()
         finally:
-            await self._lookout.close()
+            await self._observer.close()
 
     def finish(self) -> None:
         """The topology is no more: begin nothing, and see through what is under way."""
@@ -113,17 +113,17 @@ class ClusterReconciler:
 
     async def _look(self) -> None:
         while True:
-            with self._tools.beats.step(f"look at {self._key}"):
-                await self._goes_last.tend()  # before there is a scene, so before any topic is made through it
+            with self._dependencies.liveness.step(f"look at {self._key}"):
+                await self._finalizer.tend()  # before there is a state, so before any topic is made through it
                 progress()
-                everything = await self._lookout.look()
+                everything = await self._observer.look()
             if everything:
-                topics = self._tools.inventory.topics_of(self._key)
+                topics = self._dependencies.cache.topics_of(self._key)
                 self._topics.add(sorted(topics))  # where a topic goes depends on those before it
-            if self._key in self._tools.inventory.topologies:
-                measure_look(str(self._key), self._lookout.scene)
+            if self._key in self._dependencies.cache.topologies:
+                measure_look(str(self._key), self._observer.state)
             self._passed()
-            await self._lookout.wait()
+            await self._observer.wait()
 
     async def _work(self, group: asyncio.TaskGroup) -> None:
         """A task for each batch, while there is one: what waits costs nothing."""
@@ -135,7 +135,7 @@ class ClusterReconciler:
             batch.add_done_callback(lambda _: slots.release())
 
     async def _see_through(self, keys: Sequence[ObjectKey]) -> None:
-        with self._tools.beats.step(f"batch of {self._key}"):
+        with self._dependencies.liveness.step(f"batch of {self._key}"):
             await self._topics.see_through(keys)
         self._passed()
 
@@ -144,8 +144,8 @@ class ClusterReconciler:
             await self._news.wait()
             self._news.clear()
             try:
-                with self._tools.beats.step(f"status of {self._key}"):
-                    await self._goes_last.tend()
+                with self._dependencies.liveness.step(f"status of {self._key}"):
+                    await self._finalizer.tend()
                     progress()
                     await self._write_status()
             except FailureError:
@@ -160,44 +160,44 @@ class ClusterReconciler:
             await self._write_latest_status()
 
     async def _write_latest_status(self) -> None:
-        inventory, scene = self._tools.inventory, self._lookout.scene
-        topics = [inventory.topics[key] for key in inventory.topics_of(self._key) if key in inventory.topics]
+        cache, state = self._dependencies.cache, self._observer.state
+        topics = [cache.topics[key] for key in cache.topics_of(self._key) if key in cache.topics]
         deletions, waiting = self._topics.deletions()
-        situation = Situation(
-            scene,
-            self._lookout.racks,
+        inputs = StatusInputs(
+            state,
+            self._observer.racks,
             topics,
-            self._lookout.held,
+            self._observer.held,
             deletions,
             tuple(waiting),
-            self._goes_last.problem,
+            self._finalizer.problem,
         )
-        topology = inventory.topologies.get(self._key)
+        topology = cache.topologies.get(self._key)
         if topology is None:
             forget_topology(str(self._key))
             return
-        if isinstance(scene, Failure) and scene.reason == Reason.WAITING:
+        if isinstance(state, Failure) and state.reason == Reason.WAITING:
             return
         now = datetime.now(UTC)
-        status = topology_status(topology, situation, now)
-        measure(str(self._key), situation, ready=is_true(status.conditions, READY))
+        status = topology_status(topology, inputs, now)
+        measure(str(self._key), inputs, ready=is_true(status.conditions, READY))
         measure_drains(str(self._key), status)
-        status = with_scans(topology, status, inventory.scans.get(self._key), now)
+        status = with_scans(topology, status, cache.scans.get(self._key), now)
         ref = ObjectRef(KIND, topology.key, topology.meta.uid)
-        written = await self._tools.statuses.write(ref, topology.status.to_dict(), status.to_dict())
+        written = await self._dependencies.statuses.write(ref, topology.status.to_dict(), status.to_dict())
         if written is not None:
-            inventory.put_topology_answer(written)
-            for announcement in announcements(ref, topology.status.conditions, status.conditions):
-                self._tools.kube.announce(announcement)
-        if isinstance(scene, Scene):
-            self._tell_of_brokers(ref, topology.status, situation, now)
+            cache.put_topology_answer(written)
+            for event in condition_events(ref, topology.status.conditions, status.conditions):
+                self._dependencies.kube.announce(event)
+        if isinstance(state, ClusterState):
+            self._tell_of_brokers(ref, topology.status, inputs, now)
 
-    def _tell_of_brokers(self, ref: ObjectRef, before: RackTopologyStatus, situation: Situation, now: datetime) -> None:
+    def _tell_of_brokers(self, ref: ObjectRef, before: RackTopologyStatus, inputs: StatusInputs, now: datetime) -> None:
         if self._absence is None:
-            self._absence = Absence(told_of(before, now))
+            self._absence = BrokerEvents(told_of(before, now))
         loop_time = asyncio.get_running_loop().time()
-        for announcement in self._absence.news(ref, situation.online, situation.offline, loop_time):
-            self._tools.kube.announce(announcement)
+        for event in self._absence.news(ref, inputs.online, inputs.offline, loop_time):
+            self._dependencies.kube.announce(event)
 
     def _passed(self) -> None:
         self.last_pass = asyncio.get_running_loop().time()

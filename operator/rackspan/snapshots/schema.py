@@ -28,7 +28,7 @@ class PartitionDocument(Struct, forbid_unknown_fields=True, rename="camel", gc=F
 
 
 class TopicDocument(Struct, forbid_unknown_fields=True, gc=False):
-    """A topic. Tools write config values as text, people as numbers: both are read."""
+    """A topic. Dependencies write config values as text, people as numbers: both are read."""
 
     name: str
     partitions: list[PartitionDocument]

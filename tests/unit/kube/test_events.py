@@ -9,13 +9,13 @@ from rackspan.api.meta import ObjectKey
 from rackspan.kube.events import EventQueue
 from rackspan.kube.rest import Rest
 from rackspan.kube.series import COMBINED, MOST_REMEMBERED, MOST_SENTENCES, SERIES_SECONDS, Correlator
-from rackspan.reconcile.ports import Announcement, ObjectRef
+from rackspan.reconcile.ports import KubernetesEvent, ObjectRef
 
 ORDERS = ObjectRef("KafkaTopic", ObjectKey("shop", "orders"), "uid-1")
 
 
 def said(message="Compliant", about=ORDERS, reason="NotCompliant"):
-    return Announcement(about, reason, message, warning=True)
+    return KubernetesEvent(about, reason, message, warning=True)
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from rackspan.kube.requesting import follow
 from rackspan.kube.rest import Rest
 from rackspan.kube.scan_runs import KubeScanRuns
 from rackspan.reconcile.failures import FailureError, Remedy
-from rackspan.reconcile.ports import Announcement, ObjectRef
+from rackspan.reconcile.ports import KubernetesEvent, ObjectRef
 from rackspan.reconcile.scans.job_status import RunKind
 
 HOSTILE = [
@@ -110,7 +110,7 @@ async def test_an_object_is_looked_for_by_its_name_only(rest, api, name):
 @pytest.mark.parametrize("name", HOSTILE, ids=_ids)
 async def test_an_event_is_posted_in_a_namespace_only(rest, api, name):
     events = EventQueue(rest)
-    events.put(Announcement(ObjectRef(kafkatopic.KIND, ObjectKey(name, "orders"), "uid"), "Created", "made"))
+    events.put(KubernetesEvent(ObjectRef(kafkatopic.KIND, ObjectKey(name, "orders"), "uid"), "Created", "made"))
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(events.run(), 0.05)
     assert api.asked == []

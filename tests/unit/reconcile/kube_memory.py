@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.ports import Announcement
+from rackspan.reconcile.ports import KubernetesEvent
 
 REFUSED = FailureError(Failure("ApiServerUnreachable", "a policy says no", Remedy.RETRY))
 
@@ -17,7 +17,7 @@ class MemoryCluster:
     statuses: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Per name, the status as it was written last."""
     finalizers: dict[str, list[str]] = field(default_factory=dict)
-    announced: list[Announcement] = field(default_factory=list)
+    announced: list[KubernetesEvent] = field(default_factory=list)
 
     async def replace_status(self, ref, status):
         self._called("replace_status", ref.key.name)
@@ -33,8 +33,8 @@ class MemoryCluster:
     async def list_keys(self, kind):
         return ()
 
-    def announce(self, announcement):
-        self.announced.append(announcement)
+    def announce(self, event):
+        self.announced.append(event)
 
     def condition(self, name, type_):
         """The condition of that type, or None."""

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from rackspan.reconcile.failures import Failure, FailureError
-from rackspan.reconcile.ports import TopicConfigSeen, TopicSeen
+from rackspan.reconcile.ports import TopicConfig, TopicDescription
 
 
 @dataclass
@@ -29,7 +29,7 @@ class MemoryKafka:
     async def configs(self, names):
         self._called("describe_configs", names)
         return {
-            name: TopicConfigSeen(dict(self.own[name]), int(self.own[name].get("min.insync.replicas", 1)))
+            name: TopicConfig(dict(self.own[name]), int(self.own[name].get("min.insync.replicas", 1)))
             for name in names
             if name in self.replicas and name not in self.without_config
         }
@@ -74,7 +74,7 @@ class MemoryKafka:
         if self._hidden.get(name):
             self._hidden[name] -= 1
             return None
-        return TopicSeen(name, self.ids(name), self.replicas[name]) if name in self.replicas else None
+        return TopicDescription(name, self.ids(name), self.replicas[name]) if name in self.replicas else None
 
     def _called(self, operation, names):
         self.calls.append((operation, list(names)))

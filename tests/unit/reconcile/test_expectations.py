@@ -8,7 +8,7 @@ from tests.crds.manifests import TOPIC, TOPOLOGY, changed
 from rackspan.api.kafkatopic import KafkaTopic
 from rackspan.api.racktopology import RackTopology
 from rackspan.reconcile.expectations import expectations_of
-from rackspan.reconcile.topics.ownership import Applicant, owner
+from rackspan.reconcile.topics.ownership import TopicClaim, owner
 
 PROD = RackTopology.from_object(TOPOLOGY)
 
@@ -24,7 +24,7 @@ def claim(uid, replicas, *, created="2026-01-31T03:00:00Z", **fields):
 
 
 def deciding(claims):
-    return owner(Applicant(one, PROD, {}) for one in claims)
+    return owner(TopicClaim(one, PROD, {}) for one in claims)
 
 
 @pytest.mark.parametrize(

@@ -9,15 +9,15 @@ from tests.unit.reconcile.kube_memory import MemoryCluster
 from tests.unit.reconcile.memory import MemoryKafka
 
 from rackspan.api.labels import FINALIZER
-from rackspan.reconcile.cache import Inventory
-from rackspan.reconcile.manager import Controller
-from rackspan.reconcile.ports import BrokerSeen, ClusterSeen, LoadSeen
-from rackspan.reconcile.runtime.dependencies import Tools
-from rackspan.reconcile.runtime.finalizers import Finalizers
+from rackspan.reconcile.cache import Cache
+from rackspan.reconcile.manager import Manager
+from rackspan.reconcile.ports import BrokerDescription, ClusterDescription, ReplicaCounts
+from rackspan.reconcile.runtime.dependencies import Dependencies
+from rackspan.reconcile.runtime.finalizers import FinalizerWriter
 from rackspan.reconcile.runtime.object_versions import key_of
 from rackspan.reconcile.runtime.status_writer import StatusWriter
 from rackspan.reconcile.scans.config import ScanSetup
-from rackspan.reconcile.scans.reconciler import ScanTools
+from rackspan.reconcile.scans.reconciler import ScanDependencies
 from rackspan.reconcile.topics import reconciler
 
 MADE_UP = 200
@@ -31,10 +31,12 @@ class WholeKafka(MemoryKafka):
         return self
 
     async def cluster(self):
-        return ClusterSeen("kafka-1", tuple(BrokerSeen(number, "h", f"/z{number}") for number in range(3)))
+        return ClusterDescription(
+            "kafka-1", tuple(BrokerDescription(number, "h", f"/z{number}") for number in range(3))
+        )
 
     async def load(self):
-        return LoadSeen({}, {}, 0)
+        return ReplicaCounts({}, {}, 0)
 
     async def default_min_insync(self, brokers):
         return 1
@@ -51,9 +53,9 @@ def kube():
 @pytest.fixture
 async def controller(kube, monkeypatch):
     monkeypatch.setattr(reconciler, "_SUSPICION_SECONDS", 0.01)
-    inventory = Inventory()
-    tools = Tools(inventory, kube, WholeKafka(), StatusWriter(kube), Finalizers(kube), {}, 60)
-    controller = Controller(tools, ScanTools(inventory, kube, None, ScanSetup()), 300)
+    cache = Cache()
+    dependencies = Dependencies(cache, kube, WholeKafka(), StatusWriter(kube), FinalizerWriter(kube), {}, 60)
+    controller = Manager(dependencies, ScanDependencies(cache, kube, None, ScanSetup()), 300)
     controller.start()
     yield controller
     await controller.stop()
@@ -178,11 +180,11 @@ async def test_one_that_is_made_anew_begins_when_the_last_has_ended(controller, 
 async def test_a_first_look_that_never_ends_is_told_to_the_liveness_probe(controller, monkeypatch):
     """Nor does it help that other topologies get on."""
     clock = [0.0]
-    monkeypatch.setattr(controller._tools.beats, "_clock", lambda: clock[0])
+    monkeypatch.setattr(controller._dependencies.liveness, "_clock", lambda: clock[0])
     wedged = asyncio.Event()
     monkeypatch.setattr(WholeKafka, "cluster", lambda _: wedged.wait())
     controller.topology_seen(TOPOLOGY)
-    await until(lambda: "look at shop/prod" in controller._tools.beats.stalled(0))
+    await until(lambda: "look at shop/prod" in controller._dependencies.liveness.stalled(0))
     assert controller.alive()["ok"]
     clock[0] += 301
     assert controller.alive()["ok"] is False
@@ -206,11 +208,11 @@ async def test_an_operator_that_stops_because_it_shall_is_not_dead(controller):
 
 async def test_a_listed_topology_is_admitted_once(controller, monkeypatch):
     admitted = []
-    identities = controller.inventory.identities
-    admit = type(identities).admit
+    versions = controller.cache.versions
+    admit = type(versions).admit
     monkeypatch.setattr(
-        type(identities), "admit", lambda self, *given, **more: admitted.append(given) or admit(self, *given, **more)
+        type(versions), "admit", lambda self, *given, **more: admitted.append(given) or admit(self, *given, **more)
     )
     controller.topology_relisted(TOPOLOGY)
     assert len(admitted) == 1
-    assert list(controller.inventory.topologies) == [key_of(TOPOLOGY)]
+    assert list(controller.cache.topologies) == [key_of(TOPOLOGY)]

@@ -1,7 +1,7 @@
 """Objects are let go without touching Kafka: all of them, or only those that are being deleted."""
 
 import pytest
-from tests.unit.reconcile.scenes import topic, topology
+from tests.unit.reconcile.examples import topic, topology
 
 from rackspan.api.labels import FINALIZER
 from rackspan.reconcile.release import release

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from rackspan.api.meta import ObjectKey
-from rackspan.reconcile.cache import Inventory
-from rackspan.reconcile.manager import Controller
-from rackspan.reconcile.runtime.liveness import Beats
+from rackspan.reconcile.cache import Cache
+from rackspan.reconcile.manager import Manager
+from rackspan.reconcile.runtime.liveness import Liveness
 from rackspan.reconcile.runtime.object_versions import key_of
 from rackspan.reconcile.scans.config import ScanSetup
-from rackspan.reconcile.scans.reconciler import ScanTools
+from rackspan.reconcile.scans.reconciler import ScanDependencies
 
 SPECS = {
     "KafkaTopic": {"topologyRef": {"name": "prod"}, "partitions": 1, "replicationFactor": 1},
@@ -42,7 +42,7 @@ class Silent:
         return lambda *_: None
 
 
-class Quiet(Controller):
+class Quiet(Manager):
     """Routes, and keeps what it is told; reconciles nothing."""
 
     def _begin(self, key):
@@ -118,11 +118,11 @@ class Watching(RuleBasedStateMachine):
         self.start()
 
     def start(self):
-        self.inventory = Inventory()
-        tools = SimpleNamespace(
-            inventory=self.inventory, kube=self.server, finalizers=None, beats=Beats()
+        self.cache = Cache()
+        dependencies = SimpleNamespace(
+            cache=self.cache, kube=self.server, finalizers=None, liveness=Liveness()
         )  # all that routing and sweeping need
-        self.controller = Quiet(tools, ScanTools(self.inventory, self.server, None, ScanSetup()), 300)
+        self.controller = Quiet(dependencies, ScanDependencies(self.cache, self.server, None, ScanSetup()), 300)
 
     @rule(kind=kinds, name=names, anew=st.booleans())
     def made_or_changed(self, kind, name, anew):
@@ -179,25 +179,25 @@ class Watching(RuleBasedStateMachine):
         asyncio.run(self.controller.sweep())
         for kind, objects in self.server.objects.items():
             there = {key: body["metadata"] for key, body in objects.items()}
-            assert self.inventory.identities.uids(kind) == {key: meta["uid"] for key, meta in there.items()}, kind
+            assert self.cache.versions.uids(kind) == {key: meta["uid"] for key, meta in there.items()}, kind
             assert self.known(kind) == {key: meta["resourceVersion"] for key, meta in there.items()}, kind
 
     def known(self, kind):
         """The versions in which the objects are known."""
         match kind:
             case "KafkaTopic":
-                return {key: topic.meta.resource_version for key, topic in self.inventory.topics.items()}
+                return {key: topic.meta.resource_version for key, topic in self.cache.topics.items()}
             case "RackTopology":
-                return {key: topology.meta.resource_version for key, topology in self.inventory.topologies.items()}
+                return {key: topology.meta.resource_version for key, topology in self.cache.topologies.items()}
             case "Pod":
-                return {key: pod.labels["version"] for key, pod in self.inventory.pods.items()}
+                return {key: pod.labels["version"] for key, pod in self.cache.pods.items()}
             case "Node":
-                return {ObjectKey("", name): labels["version"] for name, labels in self.inventory.nodes.items()}
+                return {ObjectKey("", name): labels["version"] for name, labels in self.cache.nodes.items()}
             case "Namespace":
-                return {ObjectKey("", name): labels["version"] for name, labels in self.inventory.namespaces.items()}
+                return {ObjectKey("", name): labels["version"] for name, labels in self.cache.namespaces.items()}
             case "ComplianceReport":
                 return {
-                    key: self.server.objects[kind][key]["metadata"]["resourceVersion"] for key in self.inventory.reports
+                    key: self.server.objects[kind][key]["metadata"]["resourceVersion"] for key in self.cache.reports
                 }
 
     def deliver(self, uid):
@@ -277,7 +277,7 @@ def test_what_ends_while_it_is_read_is_not_brought_back(kind):
     (key,) = server.objects[kind]
 
     def gone_once_it_was_read():
-        if server.objects[kind] and not machine.inventory.identities.knows(kind, key):
+        if server.objects[kind] and not machine.cache.versions.knows(kind, key):
             server.delete(kind, key)
             while server.events:
                 machine.deliver(min(server.events))
@@ -299,4 +299,4 @@ def test_what_a_backup_brings_back_is_learnt(kind):
     machine.restored_from_backup()
     machine.deliver(min(server.events))
     asyncio.run(machine.controller.sweep())
-    assert machine.inventory.identities.uids(kind) == dict.fromkeys(server.objects[kind], "uid-1")
+    assert machine.cache.versions.uids(kind) == dict.fromkeys(server.objects[kind], "uid-1")

@@ -110,7 +110,7 @@ def _plan_topology(live: LiveTopology, output: PlanFormat, *, show_all: bool) ->
         note(f"and {plural(len(others) - _SENTENCES, 'more KafkaTopic')} like that; -o json lists them all")
     with ending_with(ExitCode.FINE if made.whole.feasible else ExitCode.BAD_INPUT):
         _tell(made.whole.problems)
-        extra = topology_document(live.stands.scene.topology, made, others)
+        extra = topology_document(live.stands.state.topology, made, others)
         _print(made.whole, made.request.partitions, output, extra, show_all=show_all)
 
 

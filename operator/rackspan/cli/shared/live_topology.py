@@ -19,7 +19,7 @@ from rackspan.core.topology import RackTree
 
 if TYPE_CHECKING:
     from rackspan.kube.picture import Picture
-    from rackspan.reconcile.dry_run import Standing, TopologyPlan
+    from rackspan.reconcile.dry_run import ObservedTopology, TopologyPlan
     from rackspan.reconcile.ports import KafkaAdmin
 
 
@@ -59,7 +59,7 @@ class LiveTopology:
     """A topology that has been looked at."""
 
     picture: "Picture"
-    stands: "Standing"
+    stands: "ObservedTopology"
 
     @classmethod
     def at(cls, text: str, kubeconfig: Path | None) -> "LiveTopology":
@@ -78,9 +78,7 @@ class LiveTopology:
             seen = picture.seen
             admin: KafkaAdmin = await ConfluentConnector().connect(seen.topology.spec.kafka, seen.credentials)
             try:
-                return cls(
-                    picture, await standing(seen.topology, seen.topics, picture.inventory, admin, load_placers())
-                )
+                return cls(picture, await standing(seen.topology, seen.topics, picture.cache, admin, load_placers()))
             finally:
                 await admin.close()
 
@@ -97,7 +95,7 @@ class LiveTopology:
     @property
     def tree(self) -> RackTree:
         """Where the brokers run. Raises CommandError where some have a rack and some have not."""
-        tree = self.stands.scene.racks.tree
+        tree = self.stands.state.racks.tree
         if tree.missing_racks:
             raise _named(MissingRackError(tree.missing_racks))
         return tree

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from rackspan.api.conditions import BROKERS_ONLINE, ConditionStatus, find_condition
 from rackspan.api.racktopology import MAX_BROKER_SAMPLES
 from rackspan.api.reasons import Reason
-from rackspan.reconcile.ports import Announcement
+from rackspan.reconcile.ports import KubernetesEvent
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -26,7 +26,7 @@ _TOGETHER_SECONDS = 60.0
 """What has been away for so long is told along with what is due."""
 
 
-class Absence:
+class BrokerEvents:
     """The brokers of one topology that are away. `told` are those that an Event has told of."""
 
     def __init__(self, told: Collection[int] = ()) -> None:
@@ -35,7 +35,7 @@ class Absence:
 
     def news(
         self, about: ObjectRef, online: Collection[int], offline: Collection[int], now: float
-    ) -> Sequence[Announcement]:
+    ) -> Sequence[KubernetesEvent]:
         """What is to be told at `now`, in seconds of any clock; it counts as told."""
         found = []
         back = self._told.intersection(online)
@@ -47,10 +47,10 @@ class Absence:
             self._told |= gone
             has = "has" if len(gone) == 1 else "have"
             message = f"{named(gone)} {has} been offline for minutes"
-            found.append(Announcement(about, Reason.BROKER_OFFLINE, message, warning=True))
+            found.append(KubernetesEvent(about, Reason.BROKER_OFFLINE, message, warning=True))
         if back:
             message = f"{named(back)} {'is' if len(back) == 1 else 'are'} online again"
-            found.append(Announcement(about, Reason.BROKERS_ONLINE, message))
+            found.append(KubernetesEvent(about, Reason.BROKERS_ONLINE, message))
         return found
 
 

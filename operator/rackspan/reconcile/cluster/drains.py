@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from rackspan.api.kafkatopic import KafkaTopic
     from rackspan.reconcile.cluster.racks import BrokerRow
-    from rackspan.reconcile.cluster.state import Scene
-    from rackspan.reconcile.ports import HeldSeen
+    from rackspan.reconcile.cluster.state import ClusterState
+    from rackspan.reconcile.ports import RemainingReplicas
 
 _OTHERS_TOPIC = frozenset(
     {
@@ -66,13 +66,15 @@ class _Target:
     open_question: str | None = None
 
 
-def drains_of(scene: Scene, held: HeldSeen | None, topics: Iterable[KafkaTopic]) -> tuple[DrainStatus, ...]:
+def drains_of(
+    state: ClusterState, held: RemainingReplicas | None, topics: Iterable[KafkaTopic]
+) -> tuple[DrainStatus, ...]:
     """How far each drain of the topology is, what is not done first; `held` is what Kafka says of drained brokers."""
-    targets = [*_brokers(scene, held), *_racks(scene)]
+    targets = [*_brokers(state, held), *_racks(state)]
     if not targets:
         return ()
     managed = {topic.topic_name: topic for topic in topics if _speaks_for_its_topic(topic)}
-    found = [_state(target, scene, held, managed) for target in targets]
+    found = [_state(target, state, held, managed) for target in targets]
     return tuple(sorted(found, key=lambda drain: drain.drained is True))
 
 
@@ -102,9 +104,9 @@ def kept(drains: Sequence[DrainStatus]) -> tuple[DrainStatus, ...]:
     return tuple(drains[:MAX_DRAINS])
 
 
-def _brokers(scene: Scene, held: HeldSeen | None) -> Iterable[_Target]:
-    known = {row.id for row in scene.racks.rows} | set(scene.load.holders)
-    for broker in scene.spec.drain_brokers:
+def _brokers(state: ClusterState, held: RemainingReplicas | None) -> Iterable[_Target]:
+    known = {row.id for row in state.racks.rows} | set(state.load.holders)
+    for broker in state.spec.drain_brokers:
         is_known = broker in known or (held is not None and bool(held.replicas.get(broker)))
         message = (
             f"no broker {broker} is known: Kafka lists none, no pod stands for it and no replica is on it; correct "
@@ -114,13 +116,13 @@ def _brokers(scene: Scene, held: HeldSeen | None) -> Iterable[_Target]:
         yield _Target(str(broker), frozenset({broker}), None if is_known else unknown)
 
 
-def _racks(scene: Scene) -> Iterable[_Target]:
+def _racks(state: ClusterState) -> Iterable[_Target]:
     nowhere = sorted(
-        {row.id for row in scene.racks.missing} | (set(scene.load.holders) - {r.id for r in scene.racks.rows})
+        {row.id for row in state.racks.missing} | (set(state.load.holders) - {r.id for r in state.racks.rows})
     )
     maybe = f"no rack is known of brokers {', '.join(map(str, nowhere[:_MAX_NAMED]))}, which may stand here"
-    for path in dict.fromkeys(map(parse_rack, scene.spec.drain_racks)):
-        brokers = frozenset(row.id for row in scene.racks.rows if _stands_in(row, path))
+    for path in dict.fromkeys(map(parse_rack, state.spec.drain_racks)):
+        brokers = frozenset(row.id for row in state.racks.rows if _stands_in(row, path))
         name = domain_name(path)
         message = f"no broker stands in {name}: correct spec.drainRacks, or take it off that list if all have gone"
         unknown = Reason.UNKNOWN_RACK, f"{message}; {maybe}" if nowhere else message
@@ -131,7 +133,9 @@ def _stands_in(row: BrokerRow, path: RackPath) -> bool:
     return row.rack is not None and row.rack[: len(path)] == path
 
 
-def _state(target: _Target, scene: Scene, held: HeldSeen | None, managed: Mapping[str, KafkaTopic]) -> DrainStatus:
+def _state(
+    target: _Target, state: ClusterState, held: RemainingReplicas | None, managed: Mapping[str, KafkaTopic]
+) -> DrainStatus:
     if target.absent is not None:
         reason, message = target.absent
         return DrainStatus(target.name, reason, message, drained=False)
@@ -141,7 +145,7 @@ def _state(target: _Target, scene: Scene, held: HeldSeen | None, managed: Mappin
     replicas: Counter[str] = Counter()
     for broker in target.brokers:
         replicas.update(held.replicas[broker])
-    left, blocks = _left(replicas, target.brokers, scene, managed)
+    left, blocks = _left(replicas, target.brokers, state, managed)
     if left.total:
         why = ", ".join(f"{block.replicas} {_WORDS[Reason(block.reason)]}" for block in blocks)
         drained, reason, message = False, Reason.DRAINING, f"{plural(left.total, 'replica')} left: {why}"
@@ -153,11 +157,11 @@ def _state(target: _Target, scene: Scene, held: HeldSeen | None, managed: Mappin
 
 
 def _left(
-    replicas: Mapping[str, int], brokers: Collection[int], scene: Scene, managed: Mapping[str, KafkaTopic]
+    replicas: Mapping[str, int], brokers: Collection[int], state: ClusterState, managed: Mapping[str, KafkaTopic]
 ) -> tuple[DrainReplicas, tuple[DrainBlock, ...]]:
     by_reason: defaultdict[Reason, dict[str, int]] = defaultdict(dict)
     for name, count in replicas.items():
-        by_reason[_why(name, brokers, scene, managed)][name] = count
+        by_reason[_why(name, brokers, state, managed)][name] = count
     sums = {reason: sum(topics.values()) for reason, topics in by_reason.items()}
     total = sum(sums.values())
     explicit, unmanaged, internal = (
@@ -170,7 +174,7 @@ def _left(
     return DrainReplicas(total, total - explicit - unmanaged - internal, explicit, unmanaged, internal), blocks
 
 
-def _why(name: str, brokers: Collection[int], scene: Scene, managed: Mapping[str, KafkaTopic]) -> Reason:
+def _why(name: str, brokers: Collection[int], state: ClusterState, managed: Mapping[str, KafkaTopic]) -> Reason:
     """What a topic's replicas on these brokers wait for."""
     topic = managed.get(name)
     if topic is None:
@@ -179,7 +183,7 @@ def _why(name: str, brokers: Collection[int], scene: Scene, managed: Mapping[str
         return Reason.EXPLICIT_ASSIGNMENT
     if topic.status.plan is not None:
         return Reason.PLAN_PENDING
-    if scene.racks.missing and not scene.racks.ignore_missing:
+    if state.racks.missing and not state.racks.ignore_missing:
         return Reason.MISSING_RACKS
     compliant = find_condition(topic.status.conditions, COMPLIANT)
     judged = compliant is not None and compliant.status == ConditionStatus.FALSE

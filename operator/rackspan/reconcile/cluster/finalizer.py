@@ -15,19 +15,19 @@ if TYPE_CHECKING:
     from rackspan.api.kafkatopic import KafkaTopic
     from rackspan.api.meta import ObjectKey
     from rackspan.reconcile.failures import Failure
-    from rackspan.reconcile.runtime.dependencies import Tools
+    from rackspan.reconcile.runtime.dependencies import Dependencies
 
 _log = logging.getLogger("rackspan.reconcile")
 
 
-class GoesLast:
+class TopologyFinalizer:
     """Keeps the finalizer on one RackTopology while it lives, and takes it off when nobody needs it any more."""
 
-    def __init__(self, key: ObjectKey, tools: Tools, users: Callable[[], Collection[KafkaTopic]]) -> None:
+    def __init__(self, key: ObjectKey, dependencies: Dependencies, users: Callable[[], Collection[KafkaTopic]]) -> None:
         self.problem: Failure | None = None
         """Why the RackTopology, which is being deleted, is still there."""
         self._key = key
-        self._tools = tools
+        self._dependencies = dependencies
         self._users = users
 
     async def tend(self) -> None:
@@ -38,21 +38,21 @@ class GoesLast:
             _log.warning("topology %s: its finalizer waits: %s", self._key, error)
 
     async def _tend(self) -> None:
-        topology = self._tools.inventory.topologies.get(self._key)
+        topology = self._dependencies.cache.topologies.get(self._key)
         if topology is None:
             return
         written = None
         if not topology.meta.is_deleting:
             self.problem = None
             if not has_finalizer(topology.meta):
-                written = await self._tools.finalizers.put_on(KIND, topology.meta)
+                written = await self._dependencies.finalizers.put_on(KIND, topology.meta)
         elif has_finalizer(topology.meta):
             keys: Collection[ObjectKey] = ()
             if users := self._users():
-                around = await self._tools.kube.terminating({self._key.namespace})
+                around = await self._dependencies.kube.terminating({self._key.namespace})
                 keys = keeping(topology, users, around)
             self.problem = in_use(tuple(keys)) if keys else None
             if not keys:
-                written = await self._tools.finalizers.take_off(KIND, topology.meta)
+                written = await self._dependencies.finalizers.take_off(KIND, topology.meta)
         if written is not None:
-            self._tools.inventory.put_topology_answer(written)
+            self._dependencies.cache.put_topology_answer(written)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rackspan import metrics
 from rackspan.api.conditions import COMPLIANT, DRAINED, READY, STALLED, ConditionStatus, find_condition, is_true
-from rackspan.reconcile.cluster.state import Scene
+from rackspan.reconcile.cluster.state import ClusterState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,29 +16,29 @@ if TYPE_CHECKING:
 
     from rackspan.api.kafkatopic import KafkaTopic
     from rackspan.api.racktopology import RackTopologyStatus
-    from rackspan.reconcile.cluster.status import Situation
+    from rackspan.reconcile.cluster.status import StatusInputs
     from rackspan.reconcile.failures import Failure
 
 BROKER_STATES = ("online", "offline", "unknown")
 TOPIC_STATES = ("ready", "stalled", "pending", "unknown")
 
 
-def measure_look(topology: str, scene: Scene | Failure) -> None:
+def measure_look(topology: str, state: ClusterState | Failure) -> None:
     """Set what one look at a topology's Kafka cluster tells, whatever becomes of its status."""
-    metrics.CONNECTED.labels(topology).set(isinstance(scene, Scene))
-    if isinstance(scene, Scene):
+    metrics.CONNECTED.labels(topology).set(isinstance(state, ClusterState))
+    if isinstance(state, ClusterState):
         metrics.LAST_PASS.labels(topology).set_to_current_time()
 
 
-def measure(topology: str, situation: Situation, *, ready: bool) -> None:
+def measure(topology: str, inputs: StatusInputs, *, ready: bool) -> None:
     """Set the gauges of one topology; `ready` is its condition."""
-    scene = situation.scene
+    state = inputs.state
     metrics.READY.labels(topology).set(ready)
-    metrics.DELETIONS_HELD.labels(topology).set(len(situation.waiting))
-    known = isinstance(scene, Scene)
-    rows = situation.racks.rows if situation.racks else ()
-    brokers = {"online": len(situation.online), "offline": len(situation.offline)} if known else {"unknown": len(rows)}
-    topics = Counter(topic_state(topic) if known else "unknown" for topic in situation.topics)
+    metrics.DELETIONS_HELD.labels(topology).set(len(inputs.waiting))
+    known = isinstance(state, ClusterState)
+    rows = inputs.racks.rows if inputs.racks else ()
+    brokers = {"online": len(inputs.online), "offline": len(inputs.offline)} if known else {"unknown": len(rows)}
+    topics = Counter(topic_state(topic) if known else "unknown" for topic in inputs.topics)
     _set(metrics.BROKERS, topology, BROKER_STATES, brokers)
     _set(metrics.TOPICS, topology, TOPIC_STATES, topics)
     if not known:
@@ -46,8 +46,8 @@ def measure(topology: str, situation: Situation, *, ready: bool) -> None:
         return
     metrics.DRIFTED_BROKERS.labels(topology).set(sum(row.drift for row in rows))
     metrics.RACKLESS_BROKERS.labels(topology).set(sum(row.rack is None for row in rows))
-    metrics.NON_COMPLIANT_TOPICS.labels(topology).set(situation.counts.non_compliant)
-    moves = (topic.status.compliance.moves for topic in situation.topics if topic.status.compliance)
+    metrics.NON_COMPLIANT_TOPICS.labels(topology).set(inputs.counts.non_compliant)
+    moves = (topic.status.compliance.moves for topic in inputs.topics if topic.status.compliance)
     metrics.MOVES_NEEDED.labels(topology).set(sum(number or 0 for number in moves))
 
 

@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
     from rackspan.reconcile.failures import Failure
     from rackspan.reconcile.ports import (
-        ClusterSeen,
+        ClusterDescription,
         ConfigChange,
-        HeldSeen,
         KafkaAdmin,
-        LoadSeen,
         NewPartitions,
         NewTopic,
         Outcomes,
-        TopicConfigSeen,
-        TopicSeen,
+        RemainingReplicas,
+        ReplicaCounts,
+        TopicConfig,
+        TopicDescription,
     )
 
 T = TypeVar("T")
@@ -128,8 +128,8 @@ class GroupedAdmin:
 
     def __init__(self, admin: KafkaAdmin) -> None:
         self._admin = admin
-        self._topics: Group[str, TopicSeen | Failure | None] = Group(admin.topics, _one, _MAX_NAMES)
-        self._configs: Group[str, TopicConfigSeen] = Group(admin.configs, _one, _MAX_NAMES)
+        self._topics: Group[str, TopicDescription | Failure | None] = Group(admin.topics, _one, _MAX_NAMES)
+        self._configs: Group[str, TopicConfig] = Group(admin.configs, _one, _MAX_NAMES)
         self._creations: Group[NewTopic, Failure | None] = Group(
             _counted("create_topics", admin.create_topics), topic_records, MAX_RECORDS
         )
@@ -140,11 +140,11 @@ class GroupedAdmin:
             _counted("alter_configs", admin.alter_configs), config_records, MAX_RECORDS
         )
 
-    async def topics(self, names: Collection[str]) -> Mapping[str, TopicSeen | Failure | None]:
+    async def topics(self, names: Collection[str]) -> Mapping[str, TopicDescription | Failure | None]:
         """Each named topic, as it is after this was asked."""
         return await self._topics.ask({name: name for name in names})
 
-    async def configs(self, names: Collection[str]) -> Mapping[str, TopicConfigSeen]:
+    async def configs(self, names: Collection[str]) -> Mapping[str, TopicConfig]:
         """Each topic's configuration, as it is after this was asked."""
         return await self._configs.ask({name: name for name in names})
 
@@ -164,15 +164,15 @@ class GroupedAdmin:
         """Delete topics, at once."""
         return await self._admin.delete_topics(ids)
 
-    async def cluster(self) -> ClusterSeen:
+    async def cluster(self) -> ClusterDescription:
         """The cluster id and the brokers that are alive."""
         return await self._admin.cluster()
 
-    async def load(self) -> LoadSeen:
+    async def load(self) -> ReplicaCounts:
         """Replicas and preferred leaders per broker over every topic."""
         return await self._admin.load()
 
-    async def held(self, brokers: Collection[int]) -> HeldSeen:
+    async def held(self, brokers: Collection[int]) -> RemainingReplicas:
         """What some brokers hold."""
         return await self._admin.held(brokers)
 

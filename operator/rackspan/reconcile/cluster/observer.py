@@ -1,4 +1,4 @@
-"""Keeps the scene of one topology: what Kafka and the nodes say now, or why that is not known."""
+"""Keeps the state of one topology: what Kafka and the nodes say now, or why that is not known."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from rackspan.api.reasons import Reason
 from rackspan.metrics import count_error
 from rackspan.reconcile.cluster.client import Session
 from rackspan.reconcile.cluster.racks import last_seen, rack_view
-from rackspan.reconcile.cluster.state import BrokerLoad, Scene
+from rackspan.reconcile.cluster.state import BrokerLoad, ClusterState
 from rackspan.reconcile.failures import UNEXPECTED, Failure, FailureError, Remedy
-from rackspan.reconcile.runtime.debounce import Damping
+from rackspan.reconcile.runtime.debounce import Debounce
 from rackspan.reconcile.runtime.waiting import happened
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from rackspan.api.racktopology import RackTopology
     from rackspan.core.topology import RackPath
     from rackspan.reconcile.cluster.racks import RackView
-    from rackspan.reconcile.ports import ClusterSeen, HeldSeen, KafkaAdmin
-    from rackspan.reconcile.runtime.dependencies import Tools
+    from rackspan.reconcile.ports import ClusterDescription, KafkaAdmin, RemainingReplicas
+    from rackspan.reconcile.runtime.dependencies import Dependencies
 
 _log = logging.getLogger("rackspan.reconcile")
 
@@ -35,19 +35,19 @@ _RETRY_FIRST_SECONDS = 1.0
 _RETRY_MAX_SECONDS = 15.0
 
 
-class Lookout:
-    """`scene` is replaced as a whole; `epoch` counts the times that decisions about topics may come out differently."""
+class Observer:
+    """`state` is replaced as a whole; `epoch` counts the times that decisions about topics may come out differently."""
 
-    def __init__(self, key: ObjectKey, tools: Tools) -> None:
-        self.scene: Scene | Failure = Failure(
+    def __init__(self, key: ObjectKey, dependencies: Dependencies) -> None:
+        self.state: ClusterState | Failure = Failure(
             Reason.WAITING, f"topology {key} has not been looked at yet", Remedy.RETRY
         )
         self.racks: RackView | None = None
         self.epoch = 0
         self._key = key
-        self._tools = tools
-        self._session = Session(tools.kafka, tools.kube)
-        self.held: HeldSeen | None = None
+        self._dependencies = dependencies
+        self._session = Session(dependencies.kafka, dependencies.kube)
+        self.held: RemainingReplicas | None = None
         """What Kafka last said of the brokers that are to be drained."""
         self._held_asked = float("-inf")
         self._load: BrokerLoad | None = None
@@ -59,7 +59,7 @@ class Lookout:
         self._failures = 0
         self._wake = asyncio.Event()
         self._moved = asyncio.Event()
-        self._damping = Damping()
+        self._debounce = Debounce()
 
     @property
     def admin(self) -> KafkaAdmin | None:
@@ -76,12 +76,12 @@ class Lookout:
 
     async def wait(self) -> None:
         """Until there is a reason to look again."""
-        pause = min(_POLL_SECONDS, self._tools.resync_seconds)
-        if isinstance(self.scene, Failure):
+        pause = min(_POLL_SECONDS, self._dependencies.resync_seconds)
+        if isinstance(self.state, Failure):
             pause = min(_RETRY_MAX_SECONDS, _RETRY_FIRST_SECONDS * 2 ** min(self._failures, 5))
         if await happened(pause, self._wake, self._moved):
             if not self._wake.is_set():
-                await happened(self._damping.delay(asyncio.get_running_loop().time()), self._wake)
+                await happened(self._debounce.delay(asyncio.get_running_loop().time()), self._wake)
             if self._wake.is_set():
                 await asyncio.sleep(_DEBOUNCE_SECONDS)
         self._wake.clear()
@@ -90,10 +90,10 @@ class Lookout:
     async def look(self) -> bool:
         """Observe anew. True where every topic has to be looked at: something changed, or it is time for a resync."""
         now = asyncio.get_running_loop().time()
-        resync = now - self._resynced >= self._tools.resync_seconds
-        before = self.scene
+        resync = now - self._resynced >= self._dependencies.resync_seconds
+        before = self.state
         try:
-            self.scene = await self._observe(resync=resync)
+            self.state = await self._observe(resync=resync)
         except FailureError as error:
             await self._missed(error.failure)
         except Exception:
@@ -102,40 +102,40 @@ class Lookout:
         else:
             self._failures = 0
             self._resynced = now if resync else self._resynced
-        scene = self.scene
-        changed = scene != before if isinstance(scene, Failure) else not scene.same_for_topics(before)
+        state = self.state
+        changed = state != before if isinstance(state, Failure) else not state.decides_alike(before)
         self.epoch += changed
-        return changed or (resync and isinstance(scene, Scene))
+        return changed or (resync and isinstance(state, ClusterState))
 
     async def close(self) -> None:
         """Let go of the client."""
         await self._session.close()
 
     async def _missed(self, failure: Failure) -> None:
-        if self.scene != failure:
+        if self.state != failure:
             _log.warning("topology %s: %s", self._key, failure.message)
         # Anybody can name topologies that are not there: they share one series.
         topology = "" if failure.reason == Reason.TOPOLOGY_NOT_FOUND else str(self._key)
         count_error(topology, failure.remedy, failure.reason)
-        self.scene = failure
+        self.state = failure
         self._failures += 1
         self._load = None
         if failure.remedy is not Remedy.SPEC:
             await self._session.close()  # a client that failed once may stay broken
 
-    async def _observe(self, *, resync: bool) -> Scene:
-        inventory = self._tools.inventory
-        topology = inventory.topologies.get(self._key)
+    async def _observe(self, *, resync: bool) -> ClusterState:
+        cache = self._dependencies.cache
+        topology = cache.topologies.get(self._key)
         if topology is None:
             raise FailureError(Failure(Reason.TOPOLOGY_NOT_FOUND, f"there is no RackTopology {self._key}", Remedy.SPEC))
-        crowded = inventory.seniority.crowded_out(self._key)
+        crowded = cache.quota.over_quota(self._key)
         if crowded is not None:
             raise FailureError(crowded)
         admin, seen = await self._ask(topology, fresh_secrets=resync or self._failures > 0)
         met = self._met[1] if self._met and self._met[0] == topology.meta.uid else None
         _guard(topology, met or topology.status.cluster_id, seen.cluster_id)
         self._met = topology.meta.uid, seen.cluster_id
-        inventory.leads_to(self._key, seen.cluster_id)
+        cache.leads_to(self._key, seen.cluster_id)
         if self._load is None or resync:
             self._load = BrokerLoad(await admin.load())
             min_insync = await admin.default_min_insync([broker.id for broker in seen.brokers])
@@ -145,25 +145,25 @@ class Lookout:
         before = self.racks
         self.racks = rack_view(
             topology,
-            inventory.nodes,
-            inventory.pods.values(),
+            cache.nodes,
+            cache.pods.values(),
             seen.brokers,
             self._places,
             held=self._load.holders,
-            consent=inventory.namespaces.get(topology.broker_namespace, {}),
+            consent=cache.namespaces.get(topology.broker_namespace, {}),
         )
         self._places |= self.racks.places
         if before is not None and before != self.racks:
             # All plans are made anew now: from what lies on the brokers, as anybody else would who asks Kafka.
             self._load = BrokerLoad(await admin.load())
         await self._look_at_drains(admin, topology)
-        return Scene(
+        return ClusterState(
             self._key,
             topology.spec,
             seen.cluster_id,
             self.racks,
             self._load,
-            self._tools.placers,
+            self._dependencies.placers,
             self._min_insync,
         )
 
@@ -172,14 +172,14 @@ class Lookout:
         racks = self.racks.rows if self.racks else ()
         drained = {row.id for row in racks if row.draining}.union(topology.spec.drain_brokers)
         now = asyncio.get_running_loop().time()
-        fresh = now - self._held_asked < min(_DRAIN_SECONDS, self._tools.resync_seconds)
+        fresh = now - self._held_asked < min(_DRAIN_SECONDS, self._dependencies.resync_seconds)
         if not drained:
             self.held = None
         elif self.held is None or self.held.replicas.keys() != drained or not fresh:
             self.held = await admin.held(drained)
             self._held_asked = now
 
-    async def _ask(self, topology: RackTopology, *, fresh_secrets: bool) -> tuple[KafkaAdmin, ClusterSeen]:
+    async def _ask(self, topology: RackTopology, *, fresh_secrets: bool) -> tuple[KafkaAdmin, ClusterDescription]:
         """Who is there. A client that gets no answer gives way to a new one before Kafka is said to be away."""
         before = self._session.admin
         admin = await self._session.connect(topology, fresh_secrets=fresh_secrets)

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from rackspan.api.racktopology import BrokerIdSpec, RackTopology, RackTopologySpec, RackTopologyStatus
-    from rackspan.reconcile.ports import BrokerSeen
+    from rackspan.reconcile.ports import BrokerDescription
 
 _MOST: Final = 2**31 - 1
 """The highest number that a broker can have."""
 
 
 @dataclass(frozen=True, slots=True)
-class PodFacts:
+class BrokerPod:
     """A pod, reduced to what tells which broker runs where."""
 
     namespace: str
@@ -115,8 +115,8 @@ class RackView:
 def rack_view(
     topology: RackTopology,
     nodes: Mapping[str, Mapping[str, str]],
-    pods: Iterable[PodFacts],
-    brokers: Iterable[BrokerSeen],
+    pods: Iterable[BrokerPod],
+    brokers: Iterable[BrokerDescription],
     away: Mapping[int, RackPath] = MappingProxyType({}),
     *,
     held: Collection[int] = (),
@@ -198,11 +198,11 @@ def last_seen(
 
 
 def _pods_by_broker(
-    topology: RackTopology, pods: Iterable[PodFacts]
-) -> tuple[Mapping[int, list[PodFacts]], Collection[str]]:
+    topology: RackTopology, pods: Iterable[BrokerPod]
+) -> tuple[Mapping[int, list[BrokerPod]], Collection[str]]:
     """The pods of each broker, and the names of those that claim a number which no broker can have."""
     passed_over: list[str] = []
-    found: defaultdict[int, list[PodFacts]] = defaultdict(list)
+    found: defaultdict[int, list[BrokerPod]] = defaultdict(list)
     source = topology.spec.brokers
     if source is None:
         return found, passed_over
@@ -221,7 +221,7 @@ def _pods_by_broker(
     return found, passed_over
 
 
-def broker_id_of(source: BrokerIdSpec, pod: PodFacts) -> int | None:
+def broker_id_of(source: BrokerIdSpec, pod: BrokerPod) -> int | None:
     """The broker id that a pod stands for, which may be one that no broker can have; None where the pod does not say.
 
     A pod's owner writes the text: it may have more digits than Python takes for a number.
@@ -240,7 +240,7 @@ def broker_id_of(source: BrokerIdSpec, pod: PodFacts) -> int | None:
 
 
 def _rack_from_node(
-    spec: RackTopologySpec, claimants: list[PodFacts], nodes: Mapping[str, Mapping[str, str]]
+    spec: RackTopologySpec, claimants: list[BrokerPod], nodes: Mapping[str, Mapping[str, str]]
 ) -> RackPath | Failure:
     if not claimants:
         return _missing("no pod of spec.brokers.podSelector has this broker id")
@@ -267,7 +267,7 @@ def path_from_labels(spec: RackTopologySpec, node: str, labels: Mapping[str, str
     return _path(spec, alias, f"the alias of {format_rack(path)}") if alias else path
 
 
-def _rack_from_broker(spec: RackTopologySpec, broker: BrokerSeen | None) -> RackPath | Failure:
+def _rack_from_broker(spec: RackTopologySpec, broker: BrokerDescription | None) -> RackPath | Failure:
     if broker is None or not broker.rack:
         return _missing("Kafka reports no broker.rack")
     return _path(spec, spec.rack_aliases.get(broker.rack, broker.rack), "broker.rack")

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rackspan.reconcile.ports import LoadSeen
+from rackspan.reconcile.ports import ReplicaCounts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class BrokerLoad:
     """Replicas and preferred leaders per broker: what Kafka reported plus what was placed since."""
 
-    def __init__(self, seen: LoadSeen) -> None:
+    def __init__(self, seen: ReplicaCounts) -> None:
         self.replicas: Counter[int] = Counter(seen.replicas)
         self.leaders: Counter[int] = Counter(seen.leaders)
         self.turn = asyncio.Lock()
@@ -34,7 +34,7 @@ class BrokerLoad:
 
     def copy(self) -> BrokerLoad:
         """The same load by itself, to compute with in a thread."""
-        return BrokerLoad(LoadSeen(self.replicas, self.leaders, 0))
+        return BrokerLoad(ReplicaCounts(self.replicas, self.leaders, 0))
 
     def add(self, assignment: Iterable[Sequence[int]]) -> None:
         """Count partitions that are about to be created, so that the next topic goes where less lies."""
@@ -50,7 +50,7 @@ class BrokerLoad:
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class ClusterState:
     """A topology that is fit to act on: Kafka answers, and it is the cluster that was meant."""
 
     topology: ObjectKey
@@ -62,10 +62,10 @@ class Scene:
     default_min_insync: int | None = field(default=None, compare=False)
     """The brokers' min.insync.replicas, for topics that do not set it."""
 
-    def same_for_topics(self, other: object) -> bool:
+    def decides_alike(self, other: object) -> bool:
         """Whether every decision about a topic would come out the same under `other`."""
         return (
-            isinstance(other, Scene)
+            isinstance(other, ClusterState)
             and self.cluster_id == other.cluster_id
             and self.spec == other.spec
             and self.racks == other.racks

@@ -1,4 +1,4 @@
-"""From the scene to a RackTopology's status. Pure: the clock is an argument."""
+"""From the state to a RackTopology's status. Pure: the clock is an argument."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from rackspan.core.topology import format_rack
 from rackspan.core.words import plural
 from rackspan.reconcile.cluster import drains
 from rackspan.reconcile.cluster.broker_events import named
-from rackspan.reconcile.cluster.state import Scene
+from rackspan.reconcile.cluster.state import ClusterState
 from rackspan.reconcile.failures import Failure, Remedy
 from rackspan.reconcile.topics.deletion import how_to_confirm
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from rackspan.api.meta import ObjectKey
     from rackspan.api.racktopology import DeletionsStatus, RackTopology, RackTopologyStatus
     from rackspan.reconcile.cluster.racks import BrokerRow, RackView
-    from rackspan.reconcile.ports import HeldSeen
+    from rackspan.reconcile.ports import RemainingReplicas
 
 _NO_PAUSE = (
     "the annotation rackspan.dev/paused pauses nothing here: put it on KafkaTopics, or scale the operator to zero to "
@@ -53,13 +53,13 @@ _NOT_LOOKED_AT = Failure(Reason.WAITING, "the spec has changed, and Kafka has no
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
-    """What there is to tell: the scene or why there is none, the last known racks, and the topics' own statuses."""
+class StatusInputs:
+    """What there is to tell: the state or why there is none, the last known racks, and the topics' own statuses."""
 
-    scene: Scene | Failure
+    state: ClusterState | Failure
     racks: RackView | None
     topics: Sequence[KafkaTopic]
-    held: HeldSeen | None = None
+    held: RemainingReplicas | None = None
     """What Kafka says of the brokers that are to be drained."""
     deletions: DeletionsStatus | None = None
     waiting: Sequence[ObjectKey] = ()
@@ -82,8 +82,8 @@ class Situation:
         """Brokers that are away: known by a pod, from before, or only by the replicas that lie on them."""
         rows = self.racks.rows if self.racks else ()
         away = {row.id for row in rows if not row.online}
-        if isinstance(self.scene, Scene):
-            away |= set(self.scene.load.holders) - {row.id for row in rows}
+        if isinstance(self.state, ClusterState):
+            away |= set(self.state.load.holders) - {row.id for row in rows}
         return tuple(sorted(away))
 
     @property
@@ -114,11 +114,11 @@ class Situation:
         )
 
 
-def topology_status(topology: RackTopology, situation: Situation, now: datetime) -> RackTopologyStatus:
+def topology_status(topology: RackTopology, inputs: StatusInputs, now: datetime) -> RackTopologyStatus:
     """The next status. While Kafka is away the last good facts stay and the conditions tell why."""
-    status, scene, racks = topology.status, situation.scene, situation.racks
-    if isinstance(scene, Scene):
-        status = replace(status, cluster_id=scene.cluster_id)
+    status, state, racks = topology.status, inputs.state, inputs.racks
+    if isinstance(state, ClusterState):
+        status = replace(status, cluster_id=state.cluster_id)
     if racks is not None:
         domains = tuple(LevelCount(level, count) for level, count in racks.domain_counts())
         status = replace(
@@ -129,52 +129,52 @@ def topology_status(topology: RackTopology, situation: Situation, now: datetime)
             domain_summary=domain_summary(domains),
             drift=BrokerCount.of(tuple(row.id for row in racks.drifted)),
             missing_racks=BrokerCount.of(tuple(row.id for row in racks.missing)),
-            offline=BrokerCount.of(situation.offline),
+            offline=BrokerCount.of(inputs.offline),
         )
     conditions = _Conditions(topology, status.conditions, now)
-    problem = _problem(topology, scene, racks) or situation.going
-    conditions.set(CONNECTED, *_connected(scene))
+    problem = _problem(topology, state, racks) or inputs.going
+    conditions.set(CONNECTED, *_connected(state))
     if racks is not None:
         conditions.set(RACKS_IN_SYNC, *_in_sync(racks))
-    conditions.set(BROKERS_ONLINE, *_online(situation))
+    conditions.set(BROKERS_ONLINE, *_online(inputs))
     if topology.meta.is_paused:
         conditions.set(PAUSED, _FALSE, Reason.INVALID_ANNOTATION, _NO_PAUSE)
     else:
         conditions.all = remove_condition(conditions.all, PAUSED)
     if problem is None:
-        why = Reason.BROKER_OFFLINE if situation.offline else Reason.IN_SYNC
-        message = f"{_there(situation)}, {status.domain_summary}{_passed_over(racks)}"
+        why = Reason.BROKER_OFFLINE if inputs.offline else Reason.IN_SYNC
+        message = f"{_there(inputs)}, {status.domain_summary}{_passed_over(racks)}"
         conditions.set(READY, _TRUE, why, message)
     else:
         conditions.set(READY, _FALSE, problem.reason, problem.message)
     conditions.abnormal(problem)
-    status = _with_drains(topology, status, situation, conditions)
+    status = _with_drains(topology, status, inputs, conditions)
     conditions.present(
-        DELETIONS_HELD, Reason.DELETION_HELD, how_to_confirm(topology, situation.waiting) if situation.waiting else None
+        DELETIONS_HELD, Reason.DELETION_HELD, how_to_confirm(topology, inputs.waiting) if inputs.waiting else None
     )
     return replace(
         status,
         observed_generation=topology.meta.generation,
-        topics=situation.counts,
-        plan=situation.plan,
-        deletions=situation.deletions,
+        topics=inputs.counts,
+        plan=inputs.plan,
+        deletions=inputs.deletions,
         conditions=conditions.all,
     )
 
 
 def _with_drains(
-    topology: RackTopology, status: RackTopologyStatus, situation: Situation, conditions: _Conditions
+    topology: RackTopology, status: RackTopologyStatus, inputs: StatusInputs, conditions: _Conditions
 ) -> RackTopologyStatus:
     """While Kafka is away the last counts stay, with their time, and it is not known whether anything is drained."""
     if not topology.spec.drain_brokers and not topology.spec.drain_racks:
         conditions.remove(DRAINED)
         return replace(status, drains=(), drain_summary=None)
-    scene = situation.scene
-    if isinstance(scene, Failure) or scene.spec != topology.spec:
-        why = scene if isinstance(scene, Failure) else _NOT_LOOKED_AT
+    state = inputs.state
+    if isinstance(state, Failure) or state.spec != topology.spec:
+        why = state if isinstance(state, Failure) else _NOT_LOOKED_AT
         conditions.set(DRAINED, _UNKNOWN, why.reason, why.message)
         return replace(status, drain_summary="unknown")
-    found = drains.drains_of(scene, situation.held, situation.topics)
+    found = drains.drains_of(state, inputs.held, inputs.topics)
     conditions.set(DRAINED, *drains.told(found))
     return replace(status, drains=drains.kept(found), drain_summary=drains.summary(found))
 
@@ -209,9 +209,9 @@ class _Conditions:
                 self.remove(kind)
 
 
-def _problem(topology: RackTopology, scene: Scene | Failure, racks: RackView | None) -> Failure | None:
-    if isinstance(scene, Failure):
-        return scene
+def _problem(topology: RackTopology, state: ClusterState | Failure, racks: RackView | None) -> Failure | None:
+    if isinstance(state, Failure):
+        return state
     if racks is None or not racks.rows:
         return Failure(Reason.NO_BROKERS, "Kafka and the pods know of no broker", Remedy.RETRY)
     if racks.duplicates:
@@ -262,30 +262,30 @@ def _is_invalid(row: BrokerRow) -> bool:
     return row.problem is not None and row.problem.reason == Reason.INVALID_RACK
 
 
-def _connected(scene: Scene | Failure) -> tuple[ConditionStatus, Reason, str]:
-    if isinstance(scene, Scene):
-        return _TRUE, Reason.CONNECTED, f"Kafka cluster {scene.cluster_id}"
-    return _FALSE, scene.reason, scene.message
+def _connected(state: ClusterState | Failure) -> tuple[ConditionStatus, Reason, str]:
+    if isinstance(state, ClusterState):
+        return _TRUE, Reason.CONNECTED, f"Kafka cluster {state.cluster_id}"
+    return _FALSE, state.reason, state.message
 
 
-def _there(situation: Situation) -> str:
+def _there(inputs: StatusInputs) -> str:
     """How many brokers there are, and which of them are away."""
-    online, offline = situation.online, situation.offline
+    online, offline = inputs.online, inputs.offline
     if not offline:
         return plural(len(online), "broker")
     return f"{len(online)} of {plural(len(online) + len(offline), 'broker')} online ({named(offline)} offline)"
 
 
-def _online(situation: Situation) -> tuple[ConditionStatus, Reason, str]:
+def _online(inputs: StatusInputs) -> tuple[ConditionStatus, Reason, str]:
     """A detail, which no summary takes for a failure: brokers come back, and a rolling restart is no fault."""
-    scene, offline = situation.scene, situation.offline
-    if not isinstance(scene, Scene):
-        return _UNKNOWN, scene.reason, "Kafka cannot be asked which brokers are online"
+    state, offline = inputs.state, inputs.offline
+    if not isinstance(state, ClusterState):
+        return _UNKNOWN, state.reason, "Kafka cannot be asked which brokers are online"
     if offline:
         return (
             _FALSE,
             Reason.BROKER_OFFLINE,
-            f"{_there(situation)}; what lies there stays there, and new topics go elsewhere",
+            f"{_there(inputs)}; what lies there stays there, and new topics go elsewhere",
         )
     return _TRUE, Reason.BROKERS_ONLINE, "every broker that is known is online"
 

@@ -12,7 +12,7 @@ CALM_SECONDS = 30.0
 
 
 @dataclass(slots=True)
-class Damping:
+class Debounce:
     """Each look that a change gives rise to doubles the time that the next change is waited with; times in seconds."""
 
     _last: float = float("-inf")

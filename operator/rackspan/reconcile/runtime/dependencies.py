@@ -5,29 +5,29 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rackspan.reconcile.runtime.liveness import Beats
-from rackspan.reconcile.runtime.threads import Guests
+from rackspan.reconcile.runtime.liveness import Liveness
+from rackspan.reconcile.runtime.threads import ThirdPartyPlacers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rackspan.core.placement import Placer
-    from rackspan.reconcile.cache import Inventory
+    from rackspan.reconcile.cache import Cache
     from rackspan.reconcile.ports import Cluster, KafkaConnector
-    from rackspan.reconcile.runtime.finalizers import Finalizers
+    from rackspan.reconcile.runtime.finalizers import FinalizerWriter
     from rackspan.reconcile.runtime.status_writer import StatusWriter
 
 
 @dataclass(frozen=True, slots=True)
-class Tools:
+class Dependencies:
     """The picture of Kubernetes, the ports, and the placers that are installed."""
 
-    inventory: Inventory
+    cache: Cache
     kube: Cluster
     kafka: KafkaConnector
     statuses: StatusWriter
-    finalizers: Finalizers
+    finalizers: FinalizerWriter
     placers: Mapping[str, Placer]
     resync_seconds: float
-    beats: Beats = field(default_factory=Beats)
-    guests: Guests = field(default_factory=Guests)
+    liveness: Liveness = field(default_factory=Liveness)
+    third_party: ThirdPartyPlacers = field(default_factory=ThirdPartyPlacers)

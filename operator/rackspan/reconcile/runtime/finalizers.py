@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _AT_ONCE = 16
 
 
-class Finalizers:
+class FinalizerWriter:
     """Shared by all topologies, so that one large one cannot flood the API server."""
 
     def __init__(self, kube: Cluster) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from rackspan.reconcile.ports import LeaseStore
     from rackspan.reconcile.runtime.lease import Timing
-    from rackspan.reconcile.runtime.liveness import Beats
+    from rackspan.reconcile.runtime.liveness import Liveness
 
 _log = logging.getLogger("rackspan.lease")
 _LONGEST_SHOWN: Final = 80
@@ -29,16 +29,16 @@ def uptime() -> float:
     return time.monotonic() if boottime is None else time.clock_gettime(boottime)
 
 
-class Leadership:
+class LeaderElection:
     """One for the process; implements `Permit`. Threads may ask whether they may go on."""
 
     def __init__(
-        self, store: LeaseStore, identity: str, timing: Timing, beats: Beats, clock: Callable[[], float] = uptime
+        self, store: LeaseStore, identity: str, timing: Timing, liveness: Liveness, clock: Callable[[], float] = uptime
     ) -> None:
         self._store = store
         self._candidate = Candidate(identity, timing)
         self._timing = timing
-        self._beats = beats
+        self._liveness = liveness
         self._clock = clock
         self._told: str | None = None
 
@@ -99,7 +99,7 @@ class Leadership:
     async def _turn(self) -> None:
         """Look at the Lease, and take or renew it where that is ours to do."""
         try:
-            with self._beats.step("lease"):
+            with self._liveness.step("lease"):
                 async with asyncio.timeout(self._timing.answer_seconds):
                     await self._look()
         except FailureError as error:

@@ -22,7 +22,7 @@ class _Step:
 _CURRENT: ContextVar[_Step | None] = ContextVar("step", default=None)
 
 
-class Beats:
+class Liveness:
     """Loops tell of each step that they take. One that waits for something to do is in none, and never stalls."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

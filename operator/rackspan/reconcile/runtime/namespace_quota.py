@@ -19,7 +19,7 @@ SERVED = 20
 """RackTopologies of a namespace that are served, unless somebody says otherwise."""
 
 
-class Seniority:
+class NamespaceQuota:
     """RackTopologies of each namespace from the oldest on.
 
     `served` are dealt with in each namespace: a RackTopology costs loops, and a client of the Kafka that it names.
@@ -49,7 +49,7 @@ class Seniority:
         if not ages:
             del self._sorted[key.namespace]
 
-    def crowded_out(self, key: ObjectKey) -> Failure | None:
+    def over_quota(self, key: ObjectKey) -> Failure | None:
         """Why a RackTopology is left alone that has so many older ones beside it; None where there is room."""
         age = self._ages.get(key)
         older = 0 if age is None else bisect_left(self._sorted[key.namespace], age)

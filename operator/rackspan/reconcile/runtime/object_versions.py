@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-class Identity(NamedTuple):
+class ObjectVersion(NamedTuple):
     """An object, and the version in which it was last seen."""
 
     uid: str
     version: str
 
 
-class Identities:
+class ObjectVersions:
     """By kind and name, the object that is known. It belongs to the event loop; nothing here waits."""
 
     def __init__(self) -> None:
-        self._known: defaultdict[str, dict[ObjectKey, Identity]] = defaultdict(dict)
+        self._known: defaultdict[str, dict[ObjectKey, ObjectVersion]] = defaultdict(dict)
         self.buried: set[str] = set()
         """Uids that went since the last sweep began: what is read of them by now comes too late."""
 
@@ -80,9 +80,9 @@ def key_of(body: Mapping[str, Any]) -> ObjectKey:
     return ObjectKey(metadata.get("namespace") or "", metadata["name"])
 
 
-def _identity(body: Mapping[str, Any]) -> Identity:
+def _identity(body: Mapping[str, Any]) -> ObjectVersion:
     metadata = body["metadata"]
-    return Identity(str(metadata.get("uid") or ""), str(metadata.get("resourceVersion") or ""))
+    return ObjectVersion(str(metadata.get("uid") or ""), str(metadata.get("resourceVersion") or ""))
 
 
 def _is_older(version: str, other: str) -> bool:

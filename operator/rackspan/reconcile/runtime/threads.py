@@ -30,7 +30,7 @@ _PLANNERS = ThreadPoolExecutor(8, "planning")
 """Apart, because one plan covers a whole batch and may take long."""
 
 
-async def think(work: Callable[[], R]) -> R:
+async def in_thread(work: Callable[[], R]) -> R:
     """What `work` gives, computed in one of a few threads that all topologies share, first come, first served."""
     return await asyncio.get_running_loop().run_in_executor(_POOL, work)
 
@@ -40,11 +40,11 @@ async def plan(work: Callable[[], R]) -> R:
     return await asyncio.get_running_loop().run_in_executor(_PLANNERS, work)
 
 
-class PlacerBusyError(Exception):
+class PlacerTimedOutError(Exception):
     """A call of the placer took too long, this one or one before that has still not ended."""
 
 
-class Guests:
+class ThirdPartyPlacers:
     """Calls of placers that are not built in, one at a time of each, by its name. One for the whole operator."""
 
     def __init__(self) -> None:
@@ -57,18 +57,21 @@ class Guests:
         return frozenset(self._left_behind)
 
     async def call(self, placer: str, work: Callable[[], R]) -> R:
-        """What `work` gives, in a thread of its own. Raises PlacerBusyError, at once where a call was left behind."""
+        """What `work` gives, from a thread of its own.
+
+        Raises PlacerTimedOutError: it took too long, or an earlier call of this placer did and has still not ended.
+        """
         turn = self._turns[placer]
         if placer in self._left_behind:
-            raise PlacerBusyError
+            raise PlacerTimedOutError
         try:
             async with asyncio.timeout(PLACER_SECONDS):
                 await turn.acquire()
         except TimeoutError as error:
-            raise PlacerBusyError from error
+            raise PlacerTimedOutError from error
         try:
             if placer in self._left_behind:
-                raise PlacerBusyError
+                raise PlacerTimedOutError
             return await self._call(placer, work)
         finally:
             turn.release()
@@ -86,7 +89,7 @@ class Guests:
             return ended.result()
         _log.error("the placer %r takes longer than %g seconds: its call is left behind", placer, PLACER_SECONDS)
         self._leave(placer, answer, loop)
-        raise PlacerBusyError
+        raise PlacerTimedOutError
 
     def _leave(self, placer: str, answer: Future[R], loop: asyncio.AbstractEventLoop) -> None:
         self._left_behind.add(placer)

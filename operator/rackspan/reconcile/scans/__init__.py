@@ -2,7 +2,7 @@
 Starts compliance scans and tells how they went, without judging anything itself.
 
     handlers ── controller ──> loop ──┬─ decision ── schedule       what is due, what waits, what goes
-                (inventory)           ├─ turns                       whose is next, where more are due than may run
+                (cache)           ├─ turns                       whose is next, where more are due than may run
                                       ├─ setup ── allowance         what the chart lets a namespace ask for
                                       ├─ bodies                     the Job or SparkApplication that scans
                                       ├─ runs                       what became of it

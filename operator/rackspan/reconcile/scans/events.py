@@ -8,7 +8,7 @@ from rackspan import metrics
 from rackspan.api.times import timestamp
 from rackspan.core.scanning.rules import Severity
 from rackspan.core.scanning.words import place
-from rackspan.reconcile.ports import Announcement
+from rackspan.reconcile.ports import KubernetesEvent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -27,7 +27,7 @@ _ALARMING = frozenset({Severity.CRITICAL, Severity.HIGH, Severity.MEDIUM})
 
 def news(
     about: ObjectRef, report: ComplianceReportStatus, topics: Callable[[str], Iterable[ObjectRef]]
-) -> Iterator[Announcement]:
+) -> Iterator[KubernetesEvent]:
     """Events on the topology, and on the KafkaTopic objects that `topics` finds for a topic's name."""
     changes = report.changes
     if changes is None:
@@ -39,7 +39,7 @@ def news(
     if changes.new > MAX_EVENTS or changes.cleared > MAX_EVENTS:
         since = f" since {timestamp(changes.since)}" if changes.since else ""
         counts = f"{changes.new} findings are new and {changes.cleared} are cleared{since}"
-        yield Announcement(
+        yield KubernetesEvent(
             about,
             FINDINGS_CHANGED,
             f"{counts}; the first {MAX_EVENTS} of each are told one by one, the ComplianceReport has more",
@@ -85,12 +85,12 @@ def _each(
     topics: Callable[[str], Iterable[ObjectRef]],
     *,
     warning: bool,
-) -> Iterator[Announcement]:
+) -> Iterator[KubernetesEvent]:
     message = f"{finding.rule} ({finding.severity}): {_where(finding)}{finding.message}"
-    yield Announcement(about, reason, message, warning=warning)
+    yield KubernetesEvent(about, reason, message, warning=warning)
     if finding.topic is not None:
         for ref in topics(finding.topic):
-            yield Announcement(ref, reason, message, warning=warning)
+            yield KubernetesEvent(ref, reason, message, warning=warning)
 
 
 def _where(finding: ChangedFinding) -> str:

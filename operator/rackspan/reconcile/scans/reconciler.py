@@ -15,7 +15,7 @@ from rackspan.api.racktopology import ComplianceScanSpec, ScanEngine, ScansStatu
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import ObjectRef
-from rackspan.reconcile.runtime.liveness import Beats
+from rackspan.reconcile.runtime.liveness import Liveness
 from rackspan.reconcile.runtime.waiting import woken
 from rackspan.reconcile.scans.decision import Change, decide, fingerprint
 from rackspan.reconcile.scans.events import measure_report, news
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from rackspan.api.meta import ObjectKey
     from rackspan.api.racktopology import RackTopology
-    from rackspan.reconcile.cache import Inventory
+    from rackspan.reconcile.cache import Cache
     from rackspan.reconcile.ports import Cluster, ScanRuns
     from rackspan.reconcile.scans.config import ScanSetup
     from rackspan.reconcile.scans.decision import ScanDecision
@@ -50,20 +50,20 @@ _ORPHAN_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class ScanTools:
+class ScanDependencies:
     """What the loop acts through; `told` is called when there is something new for a topology's status."""
 
-    inventory: Inventory
+    cache: Cache
     kube: Cluster
     runs: ScanRuns | None
     setup: ScanSetup
     namespaces: tuple[str, ...] = ()
     """Those that are watched; empty for all. Scans of topologies elsewhere are another operator's."""
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
-    beats: Beats = field(default_factory=Beats)
+    liveness: Liveness = field(default_factory=Liveness)
 
 
-class ScanLoop:
+class ScansReconciler:
     """
     Level-triggered: each turn starts from the objects that there are.
 
@@ -71,8 +71,8 @@ class ScanLoop:
     topology's failure is its own.
     """
 
-    def __init__(self, tools: ScanTools, told: Callable[[ObjectKey], None]) -> None:
-        self._tools = tools
+    def __init__(self, dependencies: ScanDependencies, told: Callable[[ObjectKey], None]) -> None:
+        self._dependencies = dependencies
         self._told = told
         self._changes: dict[str, Change] = {}
         self._due_since: dict[ObjectKey, datetime] = {}
@@ -96,7 +96,7 @@ class ScanLoop:
 
     async def _turn_safely(self) -> float:
         try:
-            with self._tools.beats.step("scans"):
+            with self._dependencies.liveness.step("scans"):
                 return await self.turn()
         except FailureError as error:
             metrics.count_error("", error.failure.remedy, error.failure.reason)
@@ -108,8 +108,8 @@ class ScanLoop:
 
     async def turn(self) -> float:
         """Look at all topologies, act, and say in how many seconds to look again. Raises FailureError."""
-        inventory = self._tools.inventory
-        topologies = [topology for topology in inventory.topologies.values() if self._concerns(topology)]
+        cache = self._dependencies.cache
+        topologies = [topology for topology in cache.topologies.values() if self._concerns(topology)]
         uids = {topology.meta.uid for topology in topologies}
         self._changes = {uid: change for uid, change in self._changes.items() if uid in uids}
         if not topologies and not self._runs and self._has_listed:
@@ -121,14 +121,14 @@ class ScanLoop:
         pauses = [_IDLE_SECONDS]
         turns = self._next(topologies)
         for topology in topologies:
-            known = inventory.topologies.get(topology.key)  # it may change or go while the API server answers
+            known = cache.topologies.get(topology.key)  # it may change or go while the API server answers
             if known is not None:
                 pauses.append(await self._look_safely(known, turns))
         return min(pauses)
 
     def _next(self, topologies: Sequence[RackTopology]) -> frozenset[ObjectKey]:
         """Topologies whose scans may start in this turn; the others that are due wait, and are remembered."""
-        setup, now = self._tools.setup, self._tools.clock()
+        setup, now = self._dependencies.setup, self._dependencies.clock()
         due = {}
         for topology in topologies:
             try:
@@ -169,7 +169,7 @@ class ScanLoop:
 
     async def _look(self, topology: RackTopology, turns: frozenset[ObjectKey]) -> float:
         """Decide and act about one topology, of which `turns` may start a scan; how many seconds it can wait then."""
-        tools, now = self._tools, self._tools.clock()
+        dependencies, now = self._dependencies, self._dependencies.clock()
         facts, runs = self._facts(topology), self._runs_of(topology)
         decision = self._decision(topology, now)
         refused = self._trouble(topology, decision)
@@ -189,7 +189,7 @@ class ScanLoop:
             metrics.count_error(str(topology.key), error.failure.remedy, error.failure.reason)
             _log.warning("topology %s: %s", topology.key, error)
             trouble = Failure(Reason.SCAN_NOT_STARTED, error.failure.message, error.failure.remedy)
-        report = tools.inventory.reports.get(topology.key)
+        report = dependencies.cache.reports.get(topology.key)
         last = last_scan(facts.last, runs, decision.overdue, report, now, self._unstarted)
         self._count(topology, facts, last)
         memory = self._announce(topology, memory)
@@ -207,7 +207,7 @@ class ScanLoop:
         start = decision.start
         if start is None:
             return
-        if await self._port.start(scan_body(topology, start, self._tools.setup)):
+        if await self._port.start(scan_body(topology, start, self._dependencies.setup)):
             _log.info("topology %s: scan %s started (%s)", topology.key, start.name, start.trigger)
             metrics.SCANS_STARTED.labels(str(topology.key), start.trigger).inc()
 
@@ -216,8 +216,8 @@ class ScanLoop:
         if topology.spec.compliance is None and decision.start is None:
             return None
         unlisted = self._unlisted if _spec(topology).engine is ScanEngine.SPARK_APPLICATION else None
-        crowded = self._tools.inventory.seniority.crowded_out(topology.key)
-        return crowded or self._tools.setup.trouble(topology) or unlisted
+        crowded = self._dependencies.cache.quota.over_quota(topology.key)
+        return crowded or self._dependencies.setup.trouble(topology) or unlisted
 
     def _change(self, topology: RackTopology, now: datetime) -> Change | None:
         """What the topology is like, and since when it has been like that."""
@@ -231,14 +231,14 @@ class ScanLoop:
 
     def _facts(self, topology: RackTopology) -> ScanFacts:
         """What is known; after a start of the operator what the status remembers."""
-        known = self._tools.inventory.scans.get(topology.key)
+        known = self._dependencies.cache.scans.get(topology.key)
         if known is not None and known.topology_uid == topology.meta.uid:
             return known
         status = topology.status
         return ScanFacts(topology.meta.uid, status.scans or ScansStatus(), status.last_scan)
 
     def _keep(self, topology: RackTopology, facts: ScanFacts) -> None:
-        known = self._tools.inventory.topologies.get(topology.key)
+        known = self._dependencies.cache.topologies.get(topology.key)
         if known is None or known.meta.uid != topology.meta.uid:
             return  # it went while the API server answered, and its series with it
         name, memory = str(topology.key), facts.memory
@@ -251,8 +251,8 @@ class ScanLoop:
         last = facts.last
         if last is not None and last.state is not ScanState.RUNNING:
             metrics.SCAN_SUCCESS.labels(name).set(last.state is ScanState.COMPLETED)
-        if self._tools.inventory.scans.get(topology.key) != facts:
-            self._tools.inventory.scans[topology.key] = facts
+        if self._dependencies.cache.scans.get(topology.key) != facts:
+            self._dependencies.cache.scans[topology.key] = facts
             self._told(topology.key)
 
     def _count(self, topology: RackTopology, before: ScanFacts, last: racktopology.LastScan | None) -> None:
@@ -263,8 +263,8 @@ class ScanLoop:
 
     def _announce(self, topology: RackTopology, memory: ScansStatus) -> ScansStatus:
         """Tell what the last scan changed, once: which scan was told of outlives the operator in the status."""
-        inventory = self._tools.inventory
-        report = inventory.reports.get(topology.key)
+        cache = self._dependencies.cache
+        report = cache.reports.get(topology.key)
         if report is None:
             return memory
         measure_report(str(topology.key), report)
@@ -273,37 +273,40 @@ class ScanLoop:
         about = ObjectRef(racktopology.KIND, topology.key, topology.meta.uid)
 
         def objects(name: str) -> list[ObjectRef]:
-            found = inventory.topics_named(topology.key, name)
+            found = cache.topics_named(topology.key, name)
             return [ObjectRef(kafkatopic.KIND, topic.key, topic.meta.uid) for topic in found]
 
-        for announcement in news(about, report, objects):
-            self._tools.kube.announce(announcement)
+        for event in news(about, report, objects):
+            self._dependencies.kube.announce(event)
         return replace(memory, announced=report.scan_id)
 
     # --- all of them -------------------------------------------------------------------------------------------------
 
     @property
     def _port(self) -> ScanRuns:
-        if self._tools.runs is None:
+        if self._dependencies.runs is None:
             raise FailureError(Failure(Reason.SCAN_NOT_SET_UP, "no namespace for scans", Remedy.ACCESS))
-        return self._tools.runs
+        return self._dependencies.runs
 
     def _concerns(self, topology: RackTopology) -> bool:
         return (
             topology.spec.compliance is not None
             or SCAN_NOW in topology.meta.annotations
-            or topology.key in self._tools.inventory.reports
+            or topology.key in self._dependencies.cache.reports
             or topology.status.last_scan is not None
         )
 
     async def _list(self) -> None:
-        if self._tools.runs is not None:
-            self._runs = [*await self._tools.runs.runs(RunKind.JOB), *await self._spark_applications(self._tools.runs)]
+        if self._dependencies.runs is not None:
+            self._runs = [
+                *await self._dependencies.runs.runs(RunKind.JOB),
+                *await self._spark_applications(self._dependencies.runs),
+            ]
         self._has_listed = True
 
     async def _ask_for_pods(self) -> None:
         """Why pods of scans have not started, once they should have."""
-        late = self._tools.clock() - _START_GRACE
+        late = self._dependencies.clock() - _START_GRACE
         pending = [run for run in self._runs if run.active and run.pending and run.created < late]
         try:
             self._unstarted = await self._port.unstarted(pending) if pending else {}
@@ -327,8 +330,8 @@ class ScanLoop:
 
     async def _delete_orphans(self) -> None:
         """What scans a topology that is no more goes after it; owner references cannot cross namespaces."""
-        known = {topology.meta.uid for topology in self._tools.inventory.topologies.values()}
-        watched = self._tools.namespaces
+        known = {topology.meta.uid for topology in self._dependencies.cache.topologies.values()}
+        watched = self._dependencies.namespaces
         ours = [run for run in self._runs if not watched or run.topology.namespace in watched]
         missing = {run.topology for run in ours if run.topology_uid not in known}
         loop_time = asyncio.get_running_loop().time()
@@ -336,9 +339,9 @@ class ScanLoop:
         ripe = {key for key, since in self._orphans.items() if loop_time - since >= _ORPHAN_SECONDS}
         if not ripe:
             return
-        there = await self._tools.kube.uids(racktopology.KIND)
+        there = await self._dependencies.kube.uids(racktopology.KIND)
         for run in ours:
-            replaced = run.topology in self._tools.inventory.topologies
+            replaced = run.topology in self._dependencies.cache.topologies
             if run.topology in ripe and run.topology_uid not in known and (replaced or run.topology not in there):
                 _log.info("%s %s scans a topology that is no more: deleted", run.kind, run.name)
                 await self._port.delete(run)

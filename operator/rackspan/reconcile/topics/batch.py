@@ -11,22 +11,22 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from rackspan.api.reasons import Reason
 from rackspan.metrics import count_error
 from rackspan.reconcile.failures import UNEXPECTED, Failure, FailureError, Remedy
-from rackspan.reconcile.ports import TopicConfigSeen
+from rackspan.reconcile.ports import TopicConfig
 from rackspan.reconcile.runtime.batching import batches, config_records, partition_records, topic_records
-from rackspan.reconcile.runtime.threads import PLACER_SECONDS, Guests, PlacerBusyError, think
+from rackspan.reconcile.runtime.threads import PLACER_SECONDS, PlacerTimedOutError, ThirdPartyPlacers, in_thread
 from rackspan.reconcile.topics import audit
 from rackspan.reconcile.topics.configs import differing
 from rackspan.reconcile.topics.decision import Decision, decide, foreign
 from rackspan.reconcile.topics.limits import PORTION, cost, too_large
-from rackspan.reconcile.topics.placement import MIN_ISR, guest
+from rackspan.reconcile.topics.placement import MIN_ISR, third_party_placer
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 
     from rackspan.api.kafkatopic import KafkaTopic
     from rackspan.core.planning import TopicPlan
-    from rackspan.reconcile.cluster.state import Scene
-    from rackspan.reconcile.ports import KafkaAdmin, NewPartitions, NewTopic, Outcomes, TopicSeen
+    from rackspan.reconcile.cluster.state import ClusterState
+    from rackspan.reconcile.ports import KafkaAdmin, NewPartitions, NewTopic, Outcomes, TopicDescription
 
 
 class _Named(Protocol):
@@ -48,8 +48,8 @@ class Outcome:
     """What became of one topic: what Kafka holds now, what was done and what could not be."""
 
     topic: KafkaTopic
-    seen: TopicSeen | None = None
-    config: TopicConfigSeen | None = None
+    seen: TopicDescription | None = None
+    config: TopicConfig | None = None
     decision: Decision = field(default_factory=Decision)
     waiting: Decision = field(default_factory=Decision)
     """What would be done if the object were not paused."""
@@ -101,10 +101,10 @@ class Outcome:
 
 async def reconcile_topics(
     topics: Sequence[KafkaTopic],
-    scene: Scene,
+    state: ClusterState,
     admin: KafkaAdmin,
     claim: Callable[[Sequence[Outcome]], Awaitable[None]] | None = None,
-    guests: Guests | None = None,
+    third_party: ThirdPartyPlacers | None = None,
 ) -> list[Outcome]:
     """Bring Kafka to what the objects ask for. Raises FailureError only where Kafka answered for none of them.
 
@@ -114,36 +114,38 @@ async def reconcile_topics(
     await _see_topics(outcomes.values(), admin)
     await _see_configs(outcomes.values(), admin)
     fit = [outcome for outcome in outcomes.values() if not outcome.failures and not outcome.is_half_seen]
-    await _decide(fit, scene, guests or Guests())
+    await _decide(fit, state, third_party or ThirdPartyPlacers())
     if claim is not None:
-        await _claim(claim, [outcome for outcome in outcomes.values() if outcome.decision.create is not None], scene)
+        await _claim(claim, [outcome for outcome in outcomes.values() if outcome.decision.create is not None], state)
     changed = [outcome for outcome in outcomes.values() if not outcome.decision.idle]
-    await _act(changed, scene, admin)
-    await _observe_changes(changed, scene, admin)
+    await _act(changed, state, admin)
+    await _observe_changes(changed, state, admin)
     return list(outcomes.values())
 
 
-async def _decide(outcomes: Sequence[Outcome], scene: Scene, guests: Guests) -> None:
+async def _decide(outcomes: Sequence[Outcome], state: ClusterState, third_party: ThirdPartyPlacers) -> None:
     """Decide about one after the other, each with what those before it will add to the load; off the event loop."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + PLACER_SECONDS
-    for placer, some in _portions(outcomes, scene):
+    for placer, some in _portions(outcomes, state):
         if placer is not None:
-            decision = await _asked(placer, some[0], scene, guests) if loop.time() <= deadline else _timed_out(placer)
-            _take(some[0], decision, scene)
+            decision = (
+                await _asked(placer, some[0], state, third_party) if loop.time() <= deadline else _timed_out(placer)
+            )
+            _take(some[0], decision, state)
             continue
-        async with scene.load.turn:
-            decisions = await think(partial(_decided_in_turn, some, _apart(scene)))
+        async with state.load.turn:
+            decisions = await in_thread(partial(_decided_in_turn, some, _apart(state)))
             for outcome, decision in zip(some, decisions, strict=True):
-                _take(outcome, decision, scene)
+                _take(outcome, decision, state)
 
 
-def _portions(outcomes: Iterable[Outcome], scene: Scene) -> Iterator[tuple[str | None, Sequence[Outcome]]]:
-    """In the order given: what is decided in one go; by itself, with the placer's name, what needs a guest."""
+def _portions(outcomes: Iterable[Outcome], state: ClusterState) -> Iterator[tuple[str | None, Sequence[Outcome]]]:
+    """In the order given: what is decided in one go; topics of third-party placers, named, one at a time."""
     some: list[Outcome] = []
     total = 0
     for outcome in outcomes:
-        placer, price = _guest(outcome, scene), cost(outcome.topic, outcome.seen, scene)
+        placer, price = _guest(outcome, state), cost(outcome.topic, outcome.seen, state)
         if some and (placer is not None or total + price > PORTION):
             yield None, some
             some, total = [], 0
@@ -156,18 +158,18 @@ def _portions(outcomes: Iterable[Outcome], scene: Scene) -> Iterator[tuple[str |
         yield None, some
 
 
-def _guest(outcome: Outcome, scene: Scene) -> str | None:
+def _guest(outcome: Outcome, state: ClusterState) -> str | None:
     topic, seen = outcome.topic, outcome.seen
-    placer = guest(topic.spec, len(seen.replicas) if seen is not None else 0, scene)
-    if placer is None or foreign(topic, seen, scene) is not None or too_large(topic, seen, scene) is not None:
+    placer = third_party_placer(topic.spec, len(seen.replicas) if seen is not None else 0, state)
+    if placer is None or foreign(topic, seen, state) is not None or too_large(topic, seen, state) is not None:
         return None
     return placer
 
 
-async def _asked(placer: str, outcome: Outcome, scene: Scene, guests: Guests) -> Decision:
+async def _asked(placer: str, outcome: Outcome, state: ClusterState, third_party: ThirdPartyPlacers) -> Decision:
     try:
-        return await guests.call(placer, partial(_decided, outcome, _apart(scene)))
-    except PlacerBusyError:
+        return await third_party.call(placer, partial(_decided, outcome, _apart(state)))
+    except PlacerTimedOutError:
         return _timed_out(placer)
 
 
@@ -176,33 +178,33 @@ def _timed_out(placer: str) -> Decision:
     return Decision(problem=Failure(Reason.PLACER_TIMED_OUT, message, Remedy.RETRY))
 
 
-def _apart(scene: Scene) -> Scene:
-    """The scene with a load that nobody else changes."""
-    return replace(scene, load=scene.load.copy())
+def _apart(state: ClusterState) -> ClusterState:
+    """The state with a load that nobody else changes."""
+    return replace(state, load=state.load.copy())
 
 
-def _take(outcome: Outcome, decision: Decision, scene: Scene) -> None:
+def _take(outcome: Outcome, decision: Decision, state: ClusterState) -> None:
     if outcome.topic.meta.is_paused:
         outcome.waiting, outcome.decision = decision, Decision(problem=decision.problem, foreign=decision.foreign)
     else:
         outcome.decision = decision
-        _count(decision, scene)
+        _count(decision, state)
 
 
-def _decided_in_turn(outcomes: Sequence[Outcome], scene: Scene) -> Sequence[Decision]:
+def _decided_in_turn(outcomes: Sequence[Outcome], state: ClusterState) -> Sequence[Decision]:
     decisions = []
     for outcome in outcomes:
-        decision = _decided(outcome, scene)
+        decision = _decided(outcome, state)
         decisions.append(decision)
         if not outcome.topic.meta.is_paused:
-            _count(decision, scene)
+            _count(decision, state)
     return decisions
 
 
-def _decided(outcome: Outcome, scene: Scene) -> Decision:
+def _decided(outcome: Outcome, state: ClusterState) -> Decision:
     own = outcome.config.own if outcome.config else {}
     try:
-        return decide(outcome.topic, outcome.seen, own, scene)
+        return decide(outcome.topic, outcome.seen, own, state)
     except Exception:
         _log.exception("KafkaTopic %s: unexpected error", outcome.topic.key)
         return Decision(problem=UNEXPECTED)
@@ -225,33 +227,33 @@ async def _see_configs(outcomes: Iterable[Outcome], admin: KafkaAdmin) -> None:
         by_name[name].config = config
 
 
-def _count(decision: Decision, scene: Scene) -> None:
+def _count(decision: Decision, state: ClusterState) -> None:
     for change in (decision.create, decision.grow):
         if change is not None and change.assignment is not None:
-            scene.load.add(change.assignment)
+            state.load.add(change.assignment)
 
 
 async def _claim(
-    claim: Callable[[Sequence[Outcome]], Awaitable[None]], outcomes: Sequence[Outcome], scene: Scene
+    claim: Callable[[Sequence[Outcome]], Awaitable[None]], outcomes: Sequence[Outcome], state: ClusterState
 ) -> None:
     planned = [outcome.decision.create for outcome in outcomes]
     await claim(outcomes)
     for outcome, create in zip(outcomes, planned, strict=True):
         if outcome.decision.create is None and create is not None and create.assignment is not None:
-            scene.load.remove(create.assignment)
+            state.load.remove(create.assignment)
 
 
-async def _act(outcomes: Sequence[Outcome], scene: Scene, admin: KafkaAdmin) -> None:
+async def _act(outcomes: Sequence[Outcome], state: ClusterState, admin: KafkaAdmin) -> None:
     creations = [create for outcome in outcomes if (create := outcome.decision.create)]
     growths = [grow for outcome in outcomes if (grow := outcome.decision.grow)]
     changes = [change for outcome in outcomes if (change := outcome.decision.configure)]
-    not_created = await _in_batches(scene, creations, topic_records, admin.create_topics)
-    not_grown = await _in_batches(scene, growths, partition_records, admin.create_partitions)
-    not_set = await _in_batches(scene, changes, config_records, admin.alter_configs)
+    not_created = await _in_batches(state, creations, topic_records, admin.create_topics)
+    not_grown = await _in_batches(state, growths, partition_records, admin.create_partitions)
+    not_set = await _in_batches(state, changes, config_records, admin.alter_configs)
     placed: Sequence[NewTopic | NewPartitions] = [*creations, *growths]
     for one in placed:
         if one.assignment is not None and (one.name in not_created or one.name in not_grown):
-            scene.load.remove(one.assignment)
+            state.load.remove(one.assignment)
     by_name = {outcome.topic.topic_name: outcome for outcome in outcomes}
     for create in creations:
         audit.created(by_name[create.name].topic, create, not_created.get(create.name))
@@ -265,7 +267,7 @@ async def _act(outcomes: Sequence[Outcome], scene: Scene, admin: KafkaAdmin) -> 
 
 
 async def _in_batches(
-    scene: Scene,
+    state: ClusterState,
     changes: Iterable[C],
     records: Callable[[C], int],
     call: Callable[[Sequence[C]], Awaitable[Outcomes]],
@@ -279,11 +281,11 @@ async def _in_batches(
             answers = {change.name: error.failure for change in batch}
         refused.update({name: failure for name, failure in answers.items() if failure is not None})
     for failure in refused.values():
-        count_error(str(scene.topology), failure.remedy, failure.reason)
+        count_error(str(state.topology), failure.remedy, failure.reason)
     return refused
 
 
-async def _observe_changes(outcomes: Sequence[Outcome], scene: Scene, admin: KafkaAdmin) -> None:
+async def _observe_changes(outcomes: Sequence[Outcome], state: ClusterState, admin: KafkaAdmin) -> None:
     """Read back what was done. Brokers learn of it after the controller has said yes, in the order it was done in.
 
     So the last topic is asked for until it shows, and then the others. The configuration of a topic just created is
@@ -309,12 +311,12 @@ async def _observe_changes(outcomes: Sequence[Outcome], scene: Scene, admin: Kaf
         outcome.settled = False
     for outcome in outcomes:
         if (create := outcome.decision.create) and outcome.seen is not None:
-            outcome.config = TopicConfigSeen(create.config, _min_insync(create.config, scene))
+            outcome.config = TopicConfig(create.config, _min_insync(create.config, state))
 
 
-def _min_insync(config: Mapping[str, str], scene: Scene) -> int | None:
+def _min_insync(config: Mapping[str, str], state: ClusterState) -> int | None:
     value = config.get(MIN_ISR)
-    return int(value) if value is not None else scene.default_min_insync
+    return int(value) if value is not None else state.default_min_insync
 
 
 def _shows(outcome: Outcome) -> bool:

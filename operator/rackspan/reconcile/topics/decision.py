@@ -1,4 +1,4 @@
-"""What to do about one topic: a pure function of the object, what Kafka holds and the scene."""
+"""What to do about one topic: a pure function of the object, what Kafka holds and the state."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rackspan.api.kafkatopic import KafkaTopic
-    from rackspan.reconcile.cluster.state import Scene
-    from rackspan.reconcile.ports import TopicSeen
+    from rackspan.reconcile.cluster.state import ClusterState
+    from rackspan.reconcile.ports import TopicDescription
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,22 +55,22 @@ class Decision:
         return "; ".join(steps)
 
 
-def decide(topic: KafkaTopic, seen: TopicSeen | None, own: Mapping[str, str], scene: Scene) -> Decision:
+def decide(topic: KafkaTopic, seen: TopicDescription | None, own: Mapping[str, str], state: ClusterState) -> Decision:
     """What would bring Kafka to the spec without moving a replica. `own` is the topic's own configuration in Kafka."""
-    other = foreign(topic, seen, scene)
+    other = foreign(topic, seen, state)
     if other is not None:
         return Decision(foreign=other)
-    large = too_large(topic, seen, scene)
+    large = too_large(topic, seen, state)
     if large is not None:
         return Decision(problem=large)
     if seen is None:
-        return _creation(topic, scene)
-    grow, grow_problem = _growth(topic, seen, scene)
-    configure, config_problem = _configuration(topic, seen, own, scene)
+        return _creation(topic, state)
+    grow, grow_problem = _growth(topic, seen, state)
+    configure, config_problem = _configuration(topic, seen, own, state)
     return Decision(grow=grow, configure=configure, problem=grow_problem or config_problem)
 
 
-def has_to_claim(topic: KafkaTopic, scene: Scene) -> bool:
+def has_to_claim(topic: KafkaTopic, state: ClusterState) -> bool:
     """Whether it has to be recorded that the topic will be made, before it is.
 
     Otherwise it would look, after a crash in between, as if it had been there before: it could not be taken over, or
@@ -78,25 +78,25 @@ def has_to_claim(topic: KafkaTopic, scene: Scene) -> bool:
     """
     if topic.status.creating:
         return False
-    adopts = may_adopt(topic.meta.namespace, scene.topology.namespace, scene.spec.adoption)
+    adopts = may_adopt(topic.meta.namespace, state.topology.namespace, state.spec.adoption)
     return not adopts or topic.spec.deletion_policy == DeletionPolicy.DELETE
 
 
-def foreign(topic: KafkaTopic, seen: TopicSeen | None, scene: Scene) -> Failure | None:
+def foreign(topic: KafkaTopic, seen: TopicDescription | None, state: ClusterState) -> Failure | None:
     """Why Kafka's topic of this name is not the one that this object is about, if it is not."""
     known_id, known_cluster = topic.status.topic_id, topic.status.cluster_id
-    if known_cluster not in (None, scene.cluster_id):
+    if known_cluster not in (None, state.cluster_id):
         return Failure(
             Reason.CLUSTER_ID_MISMATCH,
             f"topic {topic.topic_name} belongs to Kafka cluster {known_cluster}, "
-            f"the topology now leads to {scene.cluster_id}",
+            f"the topology now leads to {state.cluster_id}",
             Remedy.SPEC,
         )
-    if seen is not None and seen.internal and topic.topic_name not in scene.spec.internal_topics:
-        return internal(topic.topic_name, scene.topology)
+    if seen is not None and seen.internal and topic.topic_name not in state.spec.internal_topics:
+        return internal(topic.topic_name, state.topology)
     if not known_id:
         made_for_it = seen is None or topic.status.creating
-        return None if made_for_it else adoption_refused(topic, scene.topology, scene.spec.adoption)
+        return None if made_for_it else adoption_refused(topic, state.topology, state.spec.adoption)
     if seen is None:
         lost = f"topic {topic.topic_name} ({known_id}) was deleted in Kafka"
         if topic.spec.on_topic_loss == OnTopicLoss.RECREATE:
@@ -104,7 +104,7 @@ def foreign(topic: KafkaTopic, seen: TopicSeen | None, scene: Scene) -> Failure 
         return Failure(Reason.TOPIC_VANISHED, f"{lost}; set onTopicLoss: Recreate to make an empty one", Remedy.SPEC)
     if seen.topic_id == known_id:
         return None
-    refused = adoption_refused(topic, scene.topology, scene.spec.adoption)
+    refused = adoption_refused(topic, state.topology, state.spec.adoption)
     if seen.topic_id == topic.adopt_topic_id:
         return refused
     helps = refused.message if refused else f"annotate {ADOPT_TOPIC_ID}={seen.topic_id} to accept it"
@@ -116,18 +116,20 @@ def foreign(topic: KafkaTopic, seen: TopicSeen | None, scene: Scene) -> Failure 
     )
 
 
-def _creation(topic: KafkaTopic, scene: Scene) -> Decision:
+def _creation(topic: KafkaTopic, state: ClusterState) -> Decision:
     spec = topic.spec
     partitions = min(spec.partitions, MAX_PARTITIONS_AT_ONCE)
     try:
-        assignment = place(topic.topic_name, spec, partitions, (), scene)
-        config = wanted_config(spec, assignment or (), scene)
+        assignment = place(topic.topic_name, spec, partitions, (), state)
+        config = wanted_config(spec, assignment or (), state)
     except FailureError as error:
         return Decision(problem=error.failure)
     return Decision(create=NewTopic(topic.topic_name, partitions, spec.replication_factor, assignment, config))
 
 
-def _growth(topic: KafkaTopic, seen: TopicSeen, scene: Scene) -> tuple[NewPartitions | None, Failure | None]:
+def _growth(
+    topic: KafkaTopic, seen: TopicDescription, state: ClusterState
+) -> tuple[NewPartitions | None, Failure | None]:
     spec, have = topic.spec, len(seen.replicas)
     if spec.partitions < have:
         return None, Failure(
@@ -140,17 +142,17 @@ def _growth(topic: KafkaTopic, seen: TopicSeen, scene: Scene) -> tuple[NewPartit
         return None, None
     total = min(spec.partitions, have + MAX_PARTITIONS_AT_ONCE)
     try:
-        assignment = place(topic.topic_name, spec, total, seen.replicas, scene)
+        assignment = place(topic.topic_name, spec, total, seen.replicas, state)
     except FailureError as error:
         return None, error.failure
     return NewPartitions(topic.topic_name, total, assignment and assignment[have:]), None
 
 
 def _configuration(
-    topic: KafkaTopic, seen: TopicSeen, own: Mapping[str, str], scene: Scene
+    topic: KafkaTopic, seen: TopicDescription, own: Mapping[str, str], state: ClusterState
 ) -> tuple[ConfigChange | None, Failure | None]:
     try:
-        wanted, problem = wanted_config(topic.spec, seen.replicas, scene), None
+        wanted, problem = wanted_config(topic.spec, seen.replicas, state), None
     except FailureError as error:
         wanted, problem = topic.spec.config_values, error.failure
     different = differing(wanted, own)

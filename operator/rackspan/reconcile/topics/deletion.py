@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from rackspan.api.kafkatopic import KafkaTopic
     from rackspan.api.meta import Meta, ObjectKey
     from rackspan.api.racktopology import RackTopology
-    from rackspan.reconcile.cluster.state import Scene
-    from rackspan.reconcile.ports import Terminating, TopicSeen
+    from rackspan.reconcile.cluster.state import ClusterState
+    from rackspan.reconcile.ports import Terminating, TopicDescription
 
 WINDOW = timedelta(minutes=1)
 """Deletions asked for within this time are counted together."""
@@ -46,7 +46,7 @@ class Step(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Farewell:
+class DeletionDecision:
     """A step and the sentence that goes with it."""
 
     step: Step
@@ -88,21 +88,21 @@ def takes_topic_along(topic: KafkaTopic) -> bool:
     return has_finalizer(topic.meta) and retained(topic, None) is None
 
 
-def retained(topic: KafkaTopic, refusal: Failure | None) -> Farewell | None:
+def retained(topic: KafkaTopic, refusal: Failure | None) -> DeletionDecision | None:
     """Why the topic stays whatever Kafka holds; None where Kafka has to be asked.
 
     `refusal` is why the object is not let near the topic, if it is not: then it holds nobody up either.
     """
     if not deletes(topic):
-        return Farewell(Step.RELEASE, f"topic {topic.topic_name} is kept in Kafka: deletionPolicy is Retain")
+        return DeletionDecision(Step.RELEASE, f"topic {topic.topic_name} is kept in Kafka: deletionPolicy is Retain")
     if not topic.status.topic_id:
-        return Farewell(
+        return DeletionDecision(
             Step.RELEASE, f"this object never had a topic in Kafka; a topic {topic.topic_name} is not touched"
         )
     if refusal is not None:
-        return Farewell(Step.RELEASE, f"topic {topic.topic_name} is kept in Kafka: {refusal.message}")
+        return DeletionDecision(Step.RELEASE, f"topic {topic.topic_name} is kept in Kafka: {refusal.message}")
     if topic.status.adopted and not is_confirmed(topic, topic.status.topic_id):
-        return Farewell(
+        return DeletionDecision(
             Step.RELEASE,
             f"topic {topic.topic_name} is kept in Kafka: it was there before this object, and no annotation "
             f"{CONFIRM_DELETE}={topic.status.topic_id} says to delete it",
@@ -110,33 +110,33 @@ def retained(topic: KafkaTopic, refusal: Failure | None) -> Farewell | None:
     return None
 
 
-def guarded(topic: KafkaTopic, topology: RackTopology | None, around: Terminating) -> Farewell | None:
+def guarded(topic: KafkaTopic, topology: RackTopology | None, around: Terminating) -> DeletionDecision | None:
     """Why the topic stays because of what ends around its object; None where nothing does that matters."""
     kept = f"topic {topic.topic_name} is kept in Kafka"
     if around.definitions:
-        return Farewell(Step.RELEASE, f"{kept}: the definition {around.definitions[0]} is being deleted")
+        return DeletionDecision(Step.RELEASE, f"{kept}: the definition {around.definitions[0]} is being deleted")
     if topology is None:
-        return Farewell(Step.RELEASE, f"{kept}: there is no RackTopology {topic.topology}")
+        return DeletionDecision(Step.RELEASE, f"{kept}: there is no RackTopology {topic.topology}")
     return None
 
 
 def held(
     topic: KafkaTopic, topology: RackTopology, around: Terminating, *, confirmed: bool, waits: bool
-) -> Farewell | None:
+) -> DeletionDecision | None:
     """Why the topic stays for now, or for good: the last word belongs to a person. None where it may go."""
     ends = topic.meta.namespace in around.namespaces
     if ends and not confirmed and topology.meta.namespace == topic.meta.namespace:
-        return Farewell(
+        return DeletionDecision(
             Step.RELEASE,
             f"topic {topic.topic_name} is kept in Kafka: "
             f"namespace {topic.meta.namespace} is being deleted, and RackTopology {topology.key} with it",
         )
     if topic.meta.is_paused:
         why = topic.meta.unclear_pause or "paused: nothing is deleted before the annotation rackspan.dev/paused is gone"
-        return Farewell(Step.HOLD, why)
+        return DeletionDecision(Step.HOLD, why)
     if waits:
         why = f"namespace {topic.meta.namespace} is being deleted" if ends else "many deletions were asked for at once"
-        return Farewell(
+        return DeletionDecision(
             Step.HOLD,
             f"{why}: topic {topic.topic_name} goes once somebody confirms it on RackTopology {topology.key}, whose "
             f"condition DeletionsHeld says how; set deletionPolicy: Retain to let the object go and keep the topic",
@@ -145,13 +145,13 @@ def held(
     return None
 
 
-def out_of_patience(topic: KafkaTopic, words: Farewell, around: Terminating, now: datetime) -> Farewell:
+def out_of_patience(topic: KafkaTopic, words: DeletionDecision, around: Terminating, now: datetime) -> DeletionDecision:
     """No namespace hangs for ever: what its end has waited for long enough is given up, and the topic kept."""
     since = around.namespaces.get(topic.meta.namespace)
     if words.step is not Step.HOLD or since is None or now - since < PATIENCE:
         return words
     minutes = int(PATIENCE.total_seconds()) // 60
-    return Farewell(
+    return DeletionDecision(
         Step.RELEASE,
         f"topic {topic.topic_name} is kept in Kafka: namespace {topic.meta.namespace} has been waiting "
         f"for {minutes} minutes to be deleted, and this is still so: {words.message}",
@@ -225,22 +225,22 @@ def in_use(keys: Sequence[ObjectKey]) -> Failure:
     )
 
 
-def farewell(topic: KafkaTopic, seen: TopicSeen | None, scene: Scene) -> Farewell:
+def decide_deletion(topic: KafkaTopic, seen: TopicDescription | None, state: ClusterState) -> DeletionDecision:
     """Whether Kafka's topic is the very one that this object recorded, by topic id and cluster id."""
     known_id, known_cluster = topic.status.topic_id, topic.status.cluster_id
-    if known_cluster != scene.cluster_id:
-        return Farewell(
+    if known_cluster != state.cluster_id:
+        return DeletionDecision(
             Step.HOLD,
             f"topic {topic.topic_name} belongs to Kafka cluster {known_cluster}, "
-            f"the topology now leads to {scene.cluster_id}; "
+            f"the topology now leads to {state.cluster_id}; "
             "set deletionPolicy: Retain to let the object go without deleting anything",
         )
     if seen is None:
-        return Farewell(Step.RELEASE, f"topic {topic.topic_name} is already gone from Kafka")
+        return DeletionDecision(Step.RELEASE, f"topic {topic.topic_name} is already gone from Kafka")
     if seen.topic_id != known_id:
-        return Farewell(
+        return DeletionDecision(
             Step.RELEASE,
             f"topic {topic.topic_name} is kept in Kafka: it is {seen.topic_id}, recreated by someone else; "
             f"this object's topic was {known_id}",
         )
-    return Farewell(Step.DELETE, f"topic {topic.topic_name} ({known_id}) is deleted from Kafka")
+    return DeletionDecision(Step.DELETE, f"topic {topic.topic_name} ({known_id}) is deleted from Kafka")

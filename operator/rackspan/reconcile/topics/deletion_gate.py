@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rackspan.api.meta import ObjectKey
 
 
-class Gate:
+class DeletionGate:
     """Opens for few deletions at a time, and for those that a person confirmed.
 
     What waits is known from the objects: when somebody asked to delete each, and what its status says. What went lately

@@ -19,7 +19,7 @@ from rackspan.api.conditions import (
 )
 from rackspan.api.reasons import Reason
 from rackspan.core.words import plural
-from rackspan.reconcile.ports import Announcement
+from rackspan.reconcile.ports import KubernetesEvent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -54,44 +54,44 @@ _CONFIGS_IN_PLACE = frozenset(
 """Reasons to be Ready or not of a topic that lacks nothing but moves, at most."""
 
 
-def announcements(
+def condition_events(
     about: ObjectRef, before: Sequence[Condition], after: Sequence[Condition], outcome: Outcome | None = None
-) -> Iterator[Announcement]:
+) -> Iterator[KubernetesEvent]:
     """Events for one object. A condition that stays as it was is not announced again."""
     if outcome is not None:
         yield from _done(about, outcome)
     stalled = find_condition(after, STALLED)
     if stalled is not None and stalled.reason not in _TOLD_OTHERWISE and _changed(before, stalled):
-        yield Announcement(about, stalled.reason, stalled.message, warning=True)
+        yield KubernetesEvent(about, stalled.reason, stalled.message, warning=True)
     waits = find_condition(after, DELETIONS_HELD)
     if waits is not None and find_condition(before, DELETIONS_HELD) is None:
-        yield Announcement(about, waits.reason, waits.message, warning=True)
+        yield KubernetesEvent(about, waits.reason, waits.message, warning=True)
     for kind in _GOOD_WHEN_TRUE:
         was, now = find_condition(before, kind), find_condition(after, kind)
         if now is None or (was is not None and was.status == now.status):
             continue
         if now.status == ConditionStatus.FALSE:
-            yield Announcement(about, now.reason, now.message, warning=now.reason != Reason.DRAINING)
+            yield KubernetesEvent(about, now.reason, now.message, warning=now.reason != Reason.DRAINING)
         elif now.status == ConditionStatus.TRUE and was is not None:
-            yield Announcement(about, now.reason, now.message)
+            yield KubernetesEvent(about, now.reason, now.message)
 
 
-def _done(about: ObjectRef, outcome: Outcome) -> Iterator[Announcement]:
+def _done(about: ObjectRef, outcome: Outcome) -> Iterator[KubernetesEvent]:
     if outcome.failures:
         return
     decision, topic = outcome.decision, outcome.topic
     if decision.create is not None:
-        yield Announcement(about, Reason.CREATED, f"topic {topic.topic_name}: {decision.summary}")
+        yield KubernetesEvent(about, Reason.CREATED, f"topic {topic.topic_name}: {decision.summary}")
     elif topic.status.creating and outcome.seen is not None and not outcome.guarded:
-        yield Announcement(about, Reason.CREATED, f"topic {topic.topic_name} ({outcome.seen.topic_id}) was made")
+        yield KubernetesEvent(about, Reason.CREATED, f"topic {topic.topic_name} ({outcome.seen.topic_id}) was made")
     elif topic.status.topic_id is None and outcome.seen is not None and not outcome.guarded:
-        yield Announcement(
+        yield KubernetesEvent(
             about,
             Reason.ADOPTED,
             f"topic {topic.topic_name} ({outcome.seen.topic_id}) was there and is managed from now on",
         )
     if decision.grow is not None:
-        yield Announcement(
+        yield KubernetesEvent(
             about,
             Reason.PARTITIONS_ADDED,
             f"topic {topic.topic_name}: grow to {plural(decision.grow.total, 'partition')}",
@@ -99,7 +99,7 @@ def _done(about: ObjectRef, outcome: Outcome) -> Iterator[Announcement]:
     if decision.configure is not None:
         what = ", ".join(f"{key}={value}" for key, value in sorted(decision.configure.set.items()))
         why = "changed in Kafka, put back" if _was_as_asked(outcome) else "set"
-        yield Announcement(about, Reason.CONFIG_UPDATED, f"topic {topic.topic_name}: {why}: {what}")
+        yield KubernetesEvent(about, Reason.CONFIG_UPDATED, f"topic {topic.topic_name}: {why}: {what}")
 
 
 def _was_as_asked(outcome: Outcome) -> bool:

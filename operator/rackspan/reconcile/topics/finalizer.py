@@ -13,14 +13,14 @@ from rackspan.api.labels import CONFIRM_DELETIONS
 from rackspan.api.reasons import Reason
 from rackspan.metrics import BATCH_TOPICS, count_error
 from rackspan.reconcile.failures import UNEXPECTED, Failure, FailureError, Remedy
-from rackspan.reconcile.ports import Announcement, ObjectRef, Terminating
+from rackspan.reconcile.ports import KubernetesEvent, ObjectRef, Terminating
 from rackspan.reconcile.runtime.batching import batches
 from rackspan.reconcile.topics import audit
 from rackspan.reconcile.topics.deletion import (
-    Farewell,
+    DeletionDecision,
     Step,
     confirmation,
-    farewell,
+    decide_deletion,
     guarded,
     has_finalizer,
     held,
@@ -28,7 +28,7 @@ from rackspan.reconcile.topics.deletion import (
     retained,
     takes_topic_along,
 )
-from rackspan.reconcile.topics.deletion_gate import Gate
+from rackspan.reconcile.topics.deletion_gate import DeletionGate
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
@@ -36,16 +36,16 @@ if TYPE_CHECKING:
     from rackspan.api.kafkatopic import KafkaTopic
     from rackspan.api.meta import ObjectKey
     from rackspan.api.racktopology import DeletionsStatus, RackTopology
-    from rackspan.reconcile.cluster.state import Scene
+    from rackspan.reconcile.cluster.state import ClusterState
     from rackspan.reconcile.ports import KafkaAdmin
-    from rackspan.reconcile.runtime.dependencies import Tools
+    from rackspan.reconcile.runtime.dependencies import Dependencies
 
 _log = logging.getLogger("rackspan.reconcile")
 _LAG_SECONDS = 0.5
 """Kafka's client deletes by name, and a broker that is behind shows the topic that had the name before."""
 
 
-class Goodbye:
+class TopicFinalizer:
     """The objects of one topology that are being deleted, a batch at a time.
 
     `refusals` gives what tells why an object is not let near its topic, if it is not; `record` writes the
@@ -55,22 +55,22 @@ class Goodbye:
     def __init__(
         self,
         topology: ObjectKey,
-        tools: Tools,
+        dependencies: Dependencies,
         refusals: Callable[[], Callable[[KafkaTopic], Failure | None]],
         record: Callable[[], Awaitable[None]],
     ) -> None:
         self._topology = topology
-        self._inventory = tools.inventory
-        self._kube = tools.kube
-        self._finalizers = tools.finalizers
+        self._cache = dependencies.cache
+        self._kube = dependencies.kube
+        self._finalizers = dependencies.finalizers
         self._refusals = refusals
         self._record = record
-        self._gate = Gate()
+        self._gate = DeletionGate()
         self._around = Terminating()
 
     def review(self) -> tuple[DeletionsStatus | None, Collection[ObjectKey]]:
         """What there is to tell of deletions, and which objects wait for a person."""
-        topology = self._inventory.topologies.get(self._topology)
+        topology = self._cache.topologies.get(self._topology)
         if topology is None:
             return None, ()
         self._look_around(topology)
@@ -78,19 +78,19 @@ class Goodbye:
 
     def users(self) -> Collection[KafkaTopic]:
         """The objects that would take their topics along, and that are let near them."""
-        found = (self._inventory.topics[key] for key in self._inventory.topics_of(self._topology))
+        found = (self._cache.topics[key] for key in self._cache.topics_of(self._topology))
         refusal = self._refusals()
         return [topic for topic in found if takes_topic_along(topic) and refusal(topic) is None]
 
     async def let_go(
-        self, leaving: Sequence[KafkaTopic], scene: Scene | Failure, admin: KafkaAdmin | None
-    ) -> Mapping[ObjectKey, Farewell]:
+        self, leaving: Sequence[KafkaTopic], state: ClusterState | Failure, admin: KafkaAdmin | None
+    ) -> Mapping[ObjectKey, DeletionDecision]:
         """Delete and release; what has to be tried again, with the reason why."""
         ours = [topic for topic in leaving if has_finalizer(topic.meta)]  # nothing else depends on us
         refusal = self._refusals()
         words = {topic.key: known for topic in ours if (known := retained(topic, refusal(topic))) is not None}
         words |= await self._guard([topic for topic in ours if topic.key not in words])
-        words |= await self._ask_kafka([topic for topic in ours if topic.key not in words], scene, admin)
+        words |= await self._ask_kafka([topic for topic in ours if topic.key not in words], state, admin)
         now = datetime.now(UTC)
         words = {topic.key: out_of_patience(topic, words[topic.key], self._around, now) for topic in ours}
         again = await asyncio.gather(*(self._release(topic, words[topic.key]) for topic in ours))
@@ -98,7 +98,7 @@ class Goodbye:
 
     # --- who may be deleted ------------------------------------------------------------------------------------------
 
-    async def _guard(self, topics: Sequence[KafkaTopic]) -> dict[ObjectKey, Farewell]:
+    async def _guard(self, topics: Sequence[KafkaTopic]) -> dict[ObjectKey, DeletionDecision]:
         """Those that Kafka is not even asked about, and why."""
         if not topics:
             return {}
@@ -107,10 +107,10 @@ class Goodbye:
             seen = await self._kube.terminating(namespaces)
         except FailureError as error:
             why = f"it cannot be told whether more than this object is being deleted: {error.failure.message}"
-            return {topic.key: Farewell(Step.HOLD, why) for topic in topics}
+            return {topic.key: DeletionDecision(Step.HOLD, why) for topic in topics}
         living = {name: since for name, since in self._around.namespaces.items() if name not in namespaces}
         self._around = Terminating(seen.definitions, {**living, **seen.namespaces})
-        topology = self._inventory.topologies.get(self._topology)
+        topology = self._cache.topologies.get(self._topology)
         words = {topic.key: known for topic in topics if (known := guarded(topic, topology, seen)) is not None}
         if topology is None or len(words) == len(topics):
             return words
@@ -118,12 +118,12 @@ class Goodbye:
         await self._hear(topology)
         return words | self._held(topics, topology)
 
-    def _held(self, topics: Iterable[KafkaTopic], topology: RackTopology) -> dict[ObjectKey, Farewell]:
+    def _held(self, topics: Iterable[KafkaTopic], topology: RackTopology) -> dict[ObjectKey, DeletionDecision]:
         gate, refusal, words = self._gate, self._refusals(), {}
         for topic in topics:
-            now = self._inventory.topics.get(topic.key)
+            now = self._cache.topics.get(topic.key)
             if now is None or not _is_still(topic, now, refusal(now)):
-                words[topic.key] = Farewell(Step.AGAIN, "the object changed while it was being let go")
+                words[topic.key] = DeletionDecision(Step.AGAIN, "the object changed while it was being let go")
                 continue
             confirmed, waits = gate.is_confirmed(now), now.key in gate.waiting
             known = held(now, topology, self._around, confirmed=confirmed, waits=waits)
@@ -133,7 +133,7 @@ class Goodbye:
 
     def _look_around(self, topology: RackTopology) -> None:
         """Let the gate see all objects that would take their topics along, not only those of a batch."""
-        found = [self._inventory.topics[key] for key in self._inventory.topics_of(self._topology)]
+        found = [self._cache.topics[key] for key in self._cache.topics_of(self._topology)]
         # A namespace that ends has objects that are being deleted. One without may be another one of that name.
         ends = {topic.meta.namespace for topic in found if topic.meta.is_deleting} & self._around.namespaces.keys()
         refusal = self._refusals()
@@ -165,24 +165,24 @@ class Goodbye:
             return
         if written is None:
             return  # it changed meanwhile: its event is on the way
-        self._inventory.put_topology_answer(written)
+        self._cache.put_topology_answer(written)
         if not fits:
             message = f"{CONFIRM_DELETIONS} does not name the {count} deletions that wait: none was carried out"
-            self._kube.announce(Announcement(about, Reason.DELETION_HELD, message, warning=True))
+            self._kube.announce(KubernetesEvent(about, Reason.DELETION_HELD, message, warning=True))
         elif len(self._gate.waiting) == count:
             self._gate.confirm()
 
     # --- what Kafka says ---------------------------------------------------------------------------------------------
 
     async def _ask_kafka(
-        self, topics: Sequence[KafkaTopic], scene: Scene | Failure, admin: KafkaAdmin | None
-    ) -> Mapping[ObjectKey, Farewell]:
+        self, topics: Sequence[KafkaTopic], state: ClusterState | Failure, admin: KafkaAdmin | None
+    ) -> Mapping[ObjectKey, DeletionDecision]:
         if not topics:
             return {}
-        if isinstance(scene, Failure) or admin is None:
-            why = scene.message if isinstance(scene, Failure) else "not connected"
+        if isinstance(state, Failure) or admin is None:
+            why = state.message if isinstance(state, Failure) else "not connected"
             return {
-                topic.key: Farewell(
+                topic.key: DeletionDecision(
                     Step.HOLD,
                     f"topic {topic.topic_name} cannot be deleted from Kafka now: {why}; "
                     "set deletionPolicy: Retain to let the object go without deleting anything",
@@ -190,11 +190,11 @@ class Goodbye:
                 for topic in topics
             }
         try:
-            words, _ = await _compare(topics, scene, admin)
+            words, _ = await _compare(topics, state, admin)
             going = [topic for topic in topics if words[topic.key].step is Step.DELETE]
             if going:
                 await asyncio.sleep(_LAG_SECONDS)
-                again, sizes = await _compare(going, scene, admin)
+                again, sizes = await _compare(going, state, admin)
                 words |= again
                 going = [topic for topic in going if words[topic.key].step is Step.DELETE]
                 words |= self._at_last(going)
@@ -203,18 +203,18 @@ class Goodbye:
                 await self._record()  # before, so that a restart does not let as many go once more
                 words |= await _delete(going, sizes, admin)
         except FailureError as error:
-            return {topic.key: Farewell(Step.HOLD, error.failure.message) for topic in topics}
+            return {topic.key: DeletionDecision(Step.HOLD, error.failure.message) for topic in topics}
         return words
 
-    def _at_last(self, topics: Sequence[KafkaTopic]) -> Mapping[ObjectKey, Farewell]:
+    def _at_last(self, topics: Sequence[KafkaTopic]) -> Mapping[ObjectKey, DeletionDecision]:
         """Those that have to wait after all: meanwhile many more may have been asked for."""
-        topology = self._inventory.topologies.get(self._topology)
+        topology = self._cache.topologies.get(self._topology)
         if topology is None:
-            return {topic.key: Farewell(Step.HOLD, "its RackTopology went a moment ago") for topic in topics}
+            return {topic.key: DeletionDecision(Step.HOLD, "its RackTopology went a moment ago") for topic in topics}
         self._look_around(topology)
         return self._held(topics, topology)
 
-    async def _release(self, topic: KafkaTopic, words: Farewell) -> Farewell | None:
+    async def _release(self, topic: KafkaTopic, words: DeletionDecision) -> DeletionDecision | None:
         """What has to be tried again, if anything."""
         if words.step in (Step.HOLD, Step.AGAIN):
             return words
@@ -222,15 +222,15 @@ class Goodbye:
             written = await self._finalizers.take_off(KIND, topic.meta)
         except FailureError as error:
             count_error(str(topic.topology), error.failure.remedy, error.failure.reason)
-            return Farewell(Step.HOLD, error.failure.message)
+            return DeletionDecision(Step.HOLD, error.failure.message)
         except Exception:
             _log.exception("KafkaTopic %s: unexpected error", topic.key)
-            return Farewell(Step.HOLD, UNEXPECTED.message)
+            return DeletionDecision(Step.HOLD, UNEXPECTED.message)
         if written is None:
-            return Farewell(Step.AGAIN, "the object changed while it was being let go")
+            return DeletionDecision(Step.AGAIN, "the object changed while it was being let go")
         about = ObjectRef(KIND, topic.key, topic.meta.uid)
         reason = "Deleted" if words.step is Step.DELETE else "Released"
-        self._kube.announce(Announcement(about, reason, words.message))
+        self._kube.announce(KubernetesEvent(about, reason, words.message))
         return None
 
 
@@ -245,33 +245,33 @@ def _is_still(topic: KafkaTopic, now: KafkaTopic, refusal: Failure | None) -> bo
     )
 
 
-def held_back(words: Farewell) -> Failure:
+def held_back(words: DeletionDecision) -> Failure:
     """What is told while an object waits."""
     return Failure(words.reason, words.message, Remedy.ACCESS)
 
 
 async def _compare(
-    topics: Sequence[KafkaTopic], scene: Scene, admin: KafkaAdmin
-) -> tuple[dict[ObjectKey, Farewell], Mapping[str, int]]:
+    topics: Sequence[KafkaTopic], state: ClusterState, admin: KafkaAdmin
+) -> tuple[dict[ObjectKey, DeletionDecision], Mapping[str, int]]:
     """What is to be done by the topics' ids, and how many partitions each name has."""
     found = await admin.topics([topic.topic_name for topic in topics])
-    words: dict[ObjectKey, Farewell] = {}
+    words: dict[ObjectKey, DeletionDecision] = {}
     sizes: dict[str, int] = {}
     for topic in topics:
         seen = found[topic.topic_name]
         if isinstance(seen, Failure):
-            words[topic.key] = Farewell(Step.HOLD, seen.message)
+            words[topic.key] = DeletionDecision(Step.HOLD, seen.message)
             continue
-        words[topic.key] = farewell(topic, seen, scene)
+        words[topic.key] = decide_deletion(topic, seen, state)
         sizes[topic.topic_name] = len(seen.replicas) if seen is not None else 0
     return words, sizes
 
 
 async def _delete(
     topics: Sequence[KafkaTopic], sizes: Mapping[str, int], admin: KafkaAdmin
-) -> Mapping[ObjectKey, Farewell]:
+) -> Mapping[ObjectKey, DeletionDecision]:
     """Delete these in few calls; what Kafka did not take. One topic that it refuses holds back no other."""
-    kept: dict[ObjectKey, Farewell] = {}
+    kept: dict[ObjectKey, DeletionDecision] = {}
     for batch in batches(topics, lambda topic: 1 + sizes[topic.topic_name]):
         ids = {topic.topic_name: topic.status.topic_id or "" for topic in batch}
         BATCH_TOPICS.labels("delete_topics").observe(len(ids))
@@ -284,5 +284,5 @@ async def _delete(
             audit.deleted(topic, failure)
             if failure is not None:
                 count_error(str(topic.topology), failure.remedy, failure.reason)
-                kept[topic.key] = Farewell(Step.HOLD, failure.message)
+                kept[topic.key] = DeletionDecision(Step.HOLD, failure.message)
     return kept

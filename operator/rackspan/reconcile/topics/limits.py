@@ -11,8 +11,8 @@ from rackspan.reconcile.runtime.batching import MAX_PARTITIONS_AT_ONCE
 
 if TYPE_CHECKING:
     from rackspan.api.kafkatopic import KafkaTopic
-    from rackspan.reconcile.cluster.state import Scene
-    from rackspan.reconcile.ports import TopicSeen
+    from rackspan.reconcile.cluster.state import ClusterState
+    from rackspan.reconcile.ports import TopicDescription
 
 MAX_REPLICAS = 500_000
 """Of one topic: of the largest there can be, 100,000 partitions, five of each."""
@@ -24,7 +24,7 @@ PORTION = 50_000
 """What is computed in one go, by `cost`: about half a second, so that topologies take turns."""
 
 
-def size(topic: KafkaTopic, seen: TopicSeen | None) -> tuple[int, int]:
+def size(topic: KafkaTopic, seen: TopicDescription | None) -> tuple[int, int]:
     """How many partitions and replicas there are to compute with: those that Kafka claims and those that are asked for.
 
     Of what is asked for, no more than is made at once.
@@ -36,10 +36,10 @@ def size(topic: KafkaTopic, seen: TopicSeen | None) -> tuple[int, int]:
     return partitions, max(held + new * spec.replication_factor, partitions)
 
 
-def too_large(topic: KafkaTopic, seen: TopicSeen | None, scene: Scene) -> Failure | None:
+def too_large(topic: KafkaTopic, seen: TopicDescription | None, state: ClusterState) -> Failure | None:
     """Why nothing is computed about the topic; None where it is small enough."""
     partitions, replicas = size(topic, seen)
-    brokers = len(scene.racks.rows)
+    brokers = len(state.racks.rows)
     width = max(topic.spec.replication_factor, *map(len, seen.replicas if seen is not None else ()), 0)
     if width > MAX_WIDTH:
         found, limit = f"{plural(width, 'replica')} of one partition", f"{MAX_WIDTH:,}"
@@ -57,7 +57,7 @@ def too_large(topic: KafkaTopic, seen: TopicSeen | None, scene: Scene) -> Failur
     )
 
 
-def cost(topic: KafkaTopic, seen: TopicSeen | None, scene: Scene) -> int:
+def cost(topic: KafkaTopic, seen: TopicDescription | None, state: ClusterState) -> int:
     """About how long computing takes, in no unit: replicas, and a share of the pairs of a partition and a broker."""
     partitions, replicas = size(topic, seen)
-    return replicas + partitions * len(scene.racks.rows) // 100
+    return replicas + partitions * len(state.racks.rows) // 100

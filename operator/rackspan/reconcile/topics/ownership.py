@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Applicant:
+class TopicClaim:
     """A KafkaTopic, the RackTopology that it names, and the labels of its namespace."""
 
     topic: KafkaTopic
@@ -35,15 +35,15 @@ class Applicant:
         return self.topic.meta.namespace == self.topology.meta.namespace
 
 
-def refusal(applicant: Applicant) -> Failure | None:
+def refusal(claim: TopicClaim) -> Failure | None:
     """Why the topology does not let the object have its topic; None where it does."""
-    return next((found for check in _CHECKS if (found := check(applicant)) is not None), None)
+    return next((found for check in _CHECKS if (found := check(claim)) is not None), None)
 
 
-def _namespace_not_allowed(applicant: Applicant) -> Failure | None:
-    topic, topology = applicant.topic, applicant.topology
+def _namespace_not_allowed(claim: TopicClaim) -> Failure | None:
+    topic, topology = claim.topic, claim.topology
     namespace, rule = topic.meta.namespace, topology.spec.allowed_namespaces
-    if rule.admits(namespace, applicant.labels, own=topology.meta.namespace):
+    if rule.admits(namespace, claim.labels, own=topology.meta.namespace):
         return None
     return Failure(
         Reason.NAMESPACE_NOT_ALLOWED,
@@ -53,17 +53,17 @@ def _namespace_not_allowed(applicant: Applicant) -> Failure | None:
     )
 
 
-def _internal_topic(applicant: Applicant) -> Failure | None:
-    name, topology = applicant.topic.topic_name, applicant.topology
+def _internal_topic(claim: TopicClaim) -> Failure | None:
+    name, topology = claim.topic.topic_name, claim.topology
     if not name.startswith(INTERNAL_PREFIX) or name in topology.spec.internal_topics:
         return None
     return internal(name, topology.key)
 
 
-def _name_not_allowed(applicant: Applicant) -> Failure | None:
+def _name_not_allowed(claim: TopicClaim) -> Failure | None:
     """Names are given to other namespaces only; one for an internal topic has to be given as such."""
-    name, topology, namespace = applicant.topic.topic_name, applicant.topology, applicant.topic.meta.namespace
-    if applicant.is_own:
+    name, topology, namespace = claim.topic.topic_name, claim.topology, claim.topic.meta.namespace
+    if claim.is_own:
         return None
     prefixes = topology.spec.allowed_namespaces.prefixes(namespace)
     if name.startswith(INTERNAL_PREFIX):
@@ -126,7 +126,7 @@ def adoption_refused(topic: KafkaTopic, topology: ObjectKey, adoption: Adoption)
 # --- several objects for one topic ------------------------------------------------------------------------------------
 
 
-def owner(claims: Iterable[Applicant]) -> KafkaTopic | None:
+def owner(claims: Iterable[TopicClaim]) -> KafkaTopic | None:
     """Which of several objects that were admitted for one Kafka topic decides; None where there is none.
 
     The one that has the topic. While none has it, those that may adopt it come first, so that nobody keeps a topic from
@@ -137,7 +137,7 @@ def owner(claims: Iterable[Applicant]) -> KafkaTopic | None:
     return None if first is None else first.topic
 
 
-def _rank(claim: Applicant) -> tuple[bool, bool, tuple[str, str]]:
+def _rank(claim: TopicClaim) -> tuple[bool, bool, tuple[str, str]]:
     meta, topology = claim.topic.meta, claim.topology
     adopts = may_adopt(meta.namespace, topology.meta.namespace, topology.spec.adoption)
     return claim.topic.status.topic_id is None, not adopts, meta.age

@@ -27,44 +27,46 @@ if TYPE_CHECKING:
 
     from rackspan.api.kafkatopic import KafkaTopicSpec
     from rackspan.core.placement import Placer
-    from rackspan.reconcile.cluster.state import Scene
+    from rackspan.reconcile.cluster.state import ClusterState
 
 Assignment = tuple[tuple[int, ...], ...]
 MIN_ISR = "min.insync.replicas"
 
 
-def placer_name(spec: KafkaTopicSpec, scene: Scene) -> str:
+def placer_name(spec: KafkaTopicSpec, state: ClusterState) -> str:
     """The topic's placer, else the topology's default."""
-    return spec.placement.placer or scene.spec.defaults.placer
+    return spec.placement.placer or state.spec.defaults.placer
 
 
-def guest(spec: KafkaTopicSpec, have: int, scene: Scene) -> str | None:
+def third_party_placer(spec: KafkaTopicSpec, have: int, state: ClusterState) -> str | None:
     """The placer that has to be asked where that is not a built-in one; there are `have` partitions already."""
     if spec.placement.assignment or spec.partitions <= have:
         return None
-    name = placer_name(spec, scene)
-    placer = scene.placers.get(name)
+    name = placer_name(spec, state)
+    placer = state.placers.get(name)
     return None if placer is None or type(placer).__module__.startswith("rackspan.") else name
 
 
-def place(name: str, spec: KafkaTopicSpec, partitions: int, current: Assignment, scene: Scene) -> Assignment | None:
+def place(
+    name: str, spec: KafkaTopicSpec, partitions: int, current: Assignment, state: ClusterState
+) -> Assignment | None:
     """Replica lists of all `partitions`, keeping `current`; None where the placer defers to Kafka.
 
     Raises FailureError: unknown placer or level, missing racks, infeasible.
     """
     if spec.placement.assignment:
-        return _explicit(spec, partitions, current, scene)
-    placer = scene.placers.get(placer_name(spec, scene))
+        return _explicit(spec, partitions, current, state)
+    placer = state.placers.get(placer_name(spec, state))
     if placer is None:
-        known = ", ".join(sorted(scene.placers))
+        known = ", ".join(sorted(state.placers))
         raise _failure(
-            Reason.UNKNOWN_PLACER, f"there is no placer {placer_name(spec, scene)!r}; installed are: {known}"
+            Reason.UNKNOWN_PLACER, f"there is no placer {placer_name(spec, state)!r}; installed are: {known}"
         )
-    _refuse_if_no_rack_is_known(scene)
+    _refuse_if_no_rack_is_known(state)
     request = PlacementSpec(
         partitions=partitions,
         replication_factor=spec.replication_factor,
-        spread=spreads(spec, scene),
+        spread=spreads(spec, state),
         include=spec.placement.brokers.include,
         exclude=spec.placement.brokers.exclude,
         leaders=tuple(parse_rack(domain) for domain in spec.placement.leaders),
@@ -73,13 +75,13 @@ def place(name: str, spec: KafkaTopicSpec, partitions: int, current: Assignment,
         shift=spec.placement.shift,
         current=current,
     )
-    return _placed(placer_name(spec, scene), placer, request, scene)
+    return _placed(placer_name(spec, state), placer, request, state)
 
 
-def _placed(name: str, placer: Placer, request: PlacementSpec, scene: Scene) -> Assignment | None:
+def _placed(name: str, placer: Placer, request: PlacementSpec, state: ClusterState) -> Assignment | None:
     """What the placer gives. Whatever goes wrong in one that somebody else wrote is that topic's failure alone."""
     try:
-        placement = placer.place(request, ClusterView(scene.racks.tree, scene.load.replicas, scene.load.leaders))
+        placement = placer.place(request, ClusterView(state.racks.tree, state.load.replicas, state.load.leaders))
         rows = None if placement is None else placement.partitions
     except MissingRackError as error:
         raise _failure(Reason.MISSING_RACKS, str(error)) from error
@@ -95,39 +97,39 @@ def _placed(name: str, placer: Placer, request: PlacementSpec, scene: Scene) -> 
     return rows
 
 
-def spreads(spec: KafkaTopicSpec, scene: Scene) -> tuple[Spread, ...]:
+def spreads(spec: KafkaTopicSpec, state: ClusterState) -> tuple[Spread, ...]:
     """The topic's spread constraints. Raises FailureError for a level that the topology does not have."""
     found = []
     for spread in spec.placement.spread:
-        _known_level(spread.level, "spec.placement.spread", scene)
+        _known_level(spread.level, "spec.placement.spread", state)
         found.append(Spread(spread.level, spread.max_skew, Unsatisfiable(spread.when_unsatisfiable)))
     return tuple(found)
 
 
-def durability_of(spec: KafkaTopicSpec, scene: Scene) -> Durability | None:
+def durability_of(spec: KafkaTopicSpec, state: ClusterState) -> Durability | None:
     """The topic's durability, else the topology's default, else none. Raises FailureError for an unknown level."""
-    wanted = spec.durability or scene.spec.defaults.durability
+    wanted = spec.durability or state.spec.defaults.durability
     if not wanted.min_domains and not wanted.tolerate:
         return None
     for level in (*wanted.min_domains, *wanted.tolerate):
-        _known_level(level, "durability", scene)
+        _known_level(level, "durability", state)
     return Durability(min_domains=wanted.min_domains, tolerate=wanted.tolerate)
 
 
-def wanted_config(spec: KafkaTopicSpec, replicas: Sequence[Sequence[int]], scene: Scene) -> Mapping[str, str]:
+def wanted_config(spec: KafkaTopicSpec, replicas: Sequence[Sequence[int]], state: ClusterState) -> Mapping[str, str]:
     """The configuration keys that are managed: `spec.config`, and min.insync.replicas where durability derives it.
 
     Derived from the partitions that lie as asked: what is out of place is told by compliance and mended by moves, not
     by a weaker promise. Raises FailureError where the durability cannot be had, or contradicts the value that was set.
     """
-    durability = durability_of(spec, scene)
+    durability = durability_of(spec, state)
     given = spec.config_values.get(MIN_ISR)
     if durability is None:
         return spec.config_values
-    in_place = _in_place(spec, replicas, scene)
+    in_place = _in_place(spec, replicas, state)
     if not in_place:
         return spec.config_values
-    tree = eligible_tree(spec, scene)
+    tree = eligible_tree(spec, state)
     try:
         found = min_insync(tree, in_place, durability, int(given) if given and given.isdigit() else None)
     except DurabilityError as error:
@@ -135,12 +137,12 @@ def wanted_config(spec: KafkaTopicSpec, replicas: Sequence[Sequence[int]], scene
     return {**spec.config_values, MIN_ISR: str(found.value)} if given is None else spec.config_values
 
 
-def _in_place(spec: KafkaTopicSpec, replicas: Sequence[Sequence[int]], scene: Scene) -> list[Sequence[int]]:
+def _in_place(spec: KafkaTopicSpec, replicas: Sequence[Sequence[int]], state: ClusterState) -> list[Sequence[int]]:
     right_size = [row for row in replicas if len(row) == spec.replication_factor]
     if spec.placement.assignment:
         return right_size
     try:
-        found = judged(spec, right_size, scene)
+        found = judged(spec, right_size, state)
     except FailureError:
         return []
     if found.undecided:  # a promise that half of the partitions were asked for would change when the others are known
@@ -148,18 +150,18 @@ def _in_place(spec: KafkaTopicSpec, replicas: Sequence[Sequence[int]], scene: Sc
     return [row for row, wrong in zip(right_size, found.broken.tolist(), strict=True) if not wrong]
 
 
-def eligible_tree(spec: KafkaTopicSpec, scene: Scene) -> RackTree:
+def eligible_tree(spec: KafkaTopicSpec, state: ClusterState) -> RackTree:
     """The tree in which only the brokers that the topic may use have capacity."""
-    tree = scene.racks.tree
+    tree = state.racks.tree
     include, exclude = spec.placement.brokers.include, spec.placement.brokers.exclude
     return tree.selected(include, exclude)
 
 
-def leads_elsewhere(spec: KafkaTopicSpec, scene: Scene) -> bool:
+def leads_elsewhere(spec: KafkaTopicSpec, state: ClusterState) -> bool:
     """Whether all brokers of the domains preferred for leaders are offline, so that those of others lead."""
     wanted = tuple(parse_rack(domain) for domain in spec.placement.leaders)
     try:
-        return bool(wanted) and not reachable_leaders(eligible_tree(spec, scene), wanted)
+        return bool(wanted) and not reachable_leaders(eligible_tree(spec, state), wanted)
     except InfeasibleError:
         return False  # none may lead at all, which is told as such
 
@@ -183,17 +185,17 @@ def against_assignment(wanted: Assignment, replicas: Sequence[Sequence[int]]) ->
     )
 
 
-def judged(spec: KafkaTopicSpec, replicas: Sequence[Sequence[int]], scene: Scene) -> Compliance:
+def judged(spec: KafkaTopicSpec, replicas: Sequence[Sequence[int]], state: ClusterState) -> Compliance:
     """Compliance of what Kafka holds, unknown for the partitions that depend on a rack that is not known.
 
     Raises FailureError where none can be judged: no rack or a level is not known.
     """
-    _refuse_if_no_rack_is_known(scene)
-    return judge(eligible_tree(spec, scene), replicas, spreads(spec, scene))
+    _refuse_if_no_rack_is_known(state)
+    return judge(eligible_tree(spec, state), replicas, spreads(spec, state))
 
 
-def _explicit(spec: KafkaTopicSpec, partitions: int, current: Assignment, scene: Scene) -> Assignment:
-    online = {row.id for row in scene.racks.rows if row.online}
+def _explicit(spec: KafkaTopicSpec, partitions: int, current: Assignment, state: ClusterState) -> Assignment:
+    online = {row.id for row in state.racks.rows if row.online}
     wanted = tuple(spec.placement.assignment[len(current) : partitions])
     absent = sorted({broker for row in wanted for broker in row} - online)
     if absent:
@@ -206,22 +208,22 @@ def _explicit(spec: KafkaTopicSpec, partitions: int, current: Assignment, scene:
     return current + wanted
 
 
-def _refuse_if_no_rack_is_known(scene: Scene) -> None:
+def _refuse_if_no_rack_is_known(state: ClusterState) -> None:
     """Raise FailureError where no broker has a rack, which to placers is a cluster without racks.
 
     Here it is a mistake, such as in a selector, unless the topology says to ignore it.
     """
-    rows, missing = scene.racks.rows, scene.racks.missing
-    if missing and len(missing) == len(rows) and not scene.racks.ignore_missing:
+    rows, missing = state.racks.rows, state.racks.missing
+    if missing and len(missing) == len(rows) and not state.racks.ignore_missing:
         why = missing[0].problem.message if missing[0].problem else "it is not known"
         raise _failure(Reason.MISSING_RACKS, f"no broker's rack is known; broker {missing[0].id}: {why}")
 
 
-def _known_level(level: str, where: str, scene: Scene) -> None:
-    if level not in scene.racks.levels:
+def _known_level(level: str, where: str, state: ClusterState) -> None:
+    if level not in state.racks.levels:
         raise _failure(
             Reason.UNKNOWN_LEVEL,
-            f"{where} names level {level!r}; topology {scene.topology} has: {', '.join(scene.racks.levels)}",
+            f"{where} names level {level!r}; topology {state.topology} has: {', '.join(state.racks.levels)}",
         )
 
 

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from rackspan.api.meta import ObjectKey
     from rackspan.core.planning import TopicPlan
     from rackspan.core.topology import RackTree
-    from rackspan.reconcile.cluster.state import Scene
-    from rackspan.reconcile.ports import TopicSeen
+    from rackspan.reconcile.cluster.state import ClusterState
+    from rackspan.reconcile.ports import TopicDescription
 
 _log = logging.getLogger("rackspan.reconcile")
 Replicas = tuple[tuple[int, ...], ...]
@@ -51,14 +51,16 @@ class Plans:
         self._known: dict[ObjectKey, tuple[_Basis, TopicPlan]] = {}
         self._turn = asyncio.Lock()
 
-    async def of(self, seen: Sequence[tuple[KafkaTopic, TopicSeen]], scene: Scene) -> Mapping[ObjectKey, TopicPlan]:
+    async def of(
+        self, seen: Sequence[tuple[KafkaTopic, TopicDescription]], state: ClusterState
+    ) -> Mapping[ObjectKey, TopicPlan]:
         """Plans for topics as Kafka holds them, empty where nothing is to be done; none where that cannot be said."""
         async with self._turn:
-            wanted, anew = await plan(partial(self._looked_through, seen, scene))
+            wanted, anew = await plan(partial(self._looked_through, seen, state))
             if anew:
                 for topic in anew:
                     self.forget(topic.key)
-                made = await plan(partial(_made_safely, anew, wanted, scene, self._pending(scene)))
+                made = await plan(partial(_made_safely, anew, wanted, state, self._pending(state)))
                 for topic in anew:
                     if topic.topic_name in made:
                         self._known[topic.key] = wanted[topic.key], made[topic.topic_name]
@@ -69,11 +71,11 @@ class Plans:
         self._known.pop(key, None)
 
     def _looked_through(
-        self, seen: Sequence[tuple[KafkaTopic, TopicSeen]], scene: Scene
+        self, seen: Sequence[tuple[KafkaTopic, TopicDescription]], state: ClusterState
     ) -> tuple[Mapping[ObjectKey, _Basis], Sequence[KafkaTopic]]:
         """What plans would be made from now, and the topics that need one."""
         wanted = {
-            topic.key: basis for topic, found in seen if (basis := _basis_safely(topic, found, scene)) is not None
+            topic.key: basis for topic, found in seen if (basis := _basis_safely(topic, found, state)) is not None
         }
         anew = [topic for topic, _ in seen if topic.key in wanted and not self._holds(topic.key, wanted[topic.key])]
         return wanted, anew
@@ -82,36 +84,38 @@ class Plans:
         known = self._known.get(key)
         return known is not None and known[0] == basis
 
-    def _pending(self, scene: Scene) -> list[TopicPlan]:
+    def _pending(self, state: ClusterState) -> list[TopicPlan]:
         """Plans that wait. Those made for other brokers, or brokers elsewhere, will be made anew."""
-        return [made for basis, made in self._known.values() if not made.empty and basis.tree == scene.racks.tree]
+        return [made for basis, made in self._known.values() if not made.empty and basis.tree == state.racks.tree]
 
 
-def request_of(seen: Sequence[tuple[KafkaTopic, TopicSeen]], scene: Scene) -> tuple[Request, Sequence[KafkaTopic]]:
+def request_of(
+    seen: Sequence[tuple[KafkaTopic, TopicDescription]], state: ClusterState
+) -> tuple[Request, Sequence[KafkaTopic]]:
     """What is asked of the planner where no plan waits yet, and the topics of which something can be said."""
-    wanted = {topic.key: basis for topic, found in seen if (basis := _basis(topic, found, scene)) is not None}
+    wanted = {topic.key: basis for topic, found in seen if (basis := _basis(topic, found, state)) is not None}
     topics = [topic for topic, _ in seen if topic.key in wanted]
-    return _request(topics, wanted, scene, ()), topics
+    return _request(topics, wanted, state, ()), topics
 
 
-def _basis_safely(topic: KafkaTopic, seen: TopicSeen, scene: Scene) -> _Basis | None:
+def _basis_safely(topic: KafkaTopic, seen: TopicDescription, state: ClusterState) -> _Basis | None:
     try:
-        return _basis(topic, seen, scene)
+        return _basis(topic, seen, state)
     except Exception:
         _log.exception("KafkaTopic %s: no plan, for an unexpected error", topic.key)
         return None
 
 
-def _basis(topic: KafkaTopic, seen: TopicSeen, scene: Scene) -> _Basis | None:
+def _basis(topic: KafkaTopic, seen: TopicDescription, state: ClusterState) -> _Basis | None:
     """None where nothing can be said: a level or a rack is not known."""
-    unknown = {row.id for row in scene.racks.missing}
-    if not scene.racks.ignore_missing and any(unknown.intersection(row) for row in seen.replicas):
+    unknown = {row.id for row in state.racks.missing}
+    if not state.racks.ignore_missing and any(unknown.intersection(row) for row in seen.replicas):
         return None
     spec = topic.spec
     try:
         wish = Wish(
             replication_factor=spec.replication_factor,
-            spread=spreads(spec, scene),
+            spread=spreads(spec, state),
             include=spec.placement.brokers.include,
             exclude=spec.placement.brokers.exclude,
             leaders=tuple(parse_rack(domain) for domain in spec.placement.leaders),
@@ -119,36 +123,36 @@ def _basis(topic: KafkaTopic, seen: TopicSeen, scene: Scene) -> _Basis | None:
         )
     except FailureError:
         return None
-    return _Basis(scene.racks.tree, wish, seen.replicas)
+    return _Basis(state.racks.tree, wish, seen.replicas)
 
 
 def _made_safely(
-    topics: Sequence[KafkaTopic], wanted: Mapping[ObjectKey, _Basis], scene: Scene, pending: Sequence[TopicPlan]
+    topics: Sequence[KafkaTopic], wanted: Mapping[ObjectKey, _Basis], state: ClusterState, pending: Sequence[TopicPlan]
 ) -> Mapping[str, TopicPlan]:
     """An unexpected error over one topic leaves that one without a plan, and no other."""
     try:
-        return _made(topics, wanted, scene, pending)
+        return _made(topics, wanted, state, pending)
     except Exception:
         if len(topics) == 1:
             _log.exception("KafkaTopic %s: no plan, for an unexpected error", topics[0].key)
             return {}
     middle = len(topics) // 2
-    first = _made_safely(topics[:middle], wanted, scene, pending)
-    second = _made_safely(topics[middle:], wanted, scene, [*pending, *first.values()])
+    first = _made_safely(topics[:middle], wanted, state, pending)
+    second = _made_safely(topics[middle:], wanted, state, [*pending, *first.values()])
     return {**first, **second}
 
 
 def _made(
-    topics: Sequence[KafkaTopic], wanted: Mapping[ObjectKey, _Basis], scene: Scene, pending: Iterable[TopicPlan]
+    topics: Sequence[KafkaTopic], wanted: Mapping[ObjectKey, _Basis], state: ClusterState, pending: Iterable[TopicPlan]
 ) -> Mapping[str, TopicPlan]:
     try:
-        return plan_topics(_request(topics, wanted, scene, pending))
+        return plan_topics(_request(topics, wanted, state, pending))
     except MissingRackError:
         return {}
 
 
 def _request(
-    topics: Sequence[KafkaTopic], wanted: Mapping[ObjectKey, _Basis], scene: Scene, pending: Iterable[TopicPlan]
+    topics: Sequence[KafkaTopic], wanted: Mapping[ObjectKey, _Basis], state: ClusterState, pending: Iterable[TopicPlan]
 ) -> Request:
     names = [topic.topic_name for topic in topics]
     lines = [
@@ -156,7 +160,7 @@ def _request(
         for at, topic in enumerate(topics)
         for number, row in enumerate(wanted[topic.key].replicas)
     ]
-    replicas, leaders = Counter(scene.load.replicas), Counter(scene.load.leaders)
+    replicas, leaders = Counter(state.load.replicas), Counter(state.load.leaders)
     for waiting in pending:
         for change in waiting.changes:
             replicas.update(change.replicas)
@@ -167,7 +171,7 @@ def _request(
         replicas.subtract(row)
         leaders.subtract(row[:1])
     return Request(
-        scene.racks.tree,
+        state.racks.tree,
         table(names, lines),
         wishes={topic.topic_name: wanted[topic.key].wish for topic in topics},
         elsewhere=Elsewhere(+replicas, +leaders),

@@ -17,16 +17,16 @@ from rackspan.metrics import QUEUE_DEPTH, RECONCILE_SECONDS, RECONCILED, count_e
 from rackspan.reconcile.failures import UNEXPECTED, Failure, FailureError, Remedy
 from rackspan.reconcile.ports import ObjectRef
 from rackspan.reconcile.runtime.batching import batches
-from rackspan.reconcile.runtime.threads import think
+from rackspan.reconcile.runtime.threads import in_thread
 from rackspan.reconcile.runtime.workqueue import WorkQueue
 from rackspan.reconcile.topics.batch import reconcile_topics
 from rackspan.reconcile.topics.decision import Decision, has_to_claim
 from rackspan.reconcile.topics.deletion import Step, finalizers_for
-from rackspan.reconcile.topics.events import announcements
-from rackspan.reconcile.topics.finalizer import Goodbye, held_back
+from rackspan.reconcile.topics.events import condition_events
+from rackspan.reconcile.topics.finalizer import TopicFinalizer, held_back
 from rackspan.reconcile.topics.limits import PORTION, cost, too_large
-from rackspan.reconcile.topics.ownership import Applicant, owner, refusal, rival
-from rackspan.reconcile.topics.placement import guest
+from rackspan.reconcile.topics.ownership import TopicClaim, owner, refusal, rival
+from rackspan.reconcile.topics.placement import third_party_placer
 from rackspan.reconcile.topics.plan import Plans
 from rackspan.reconcile.topics.status import conclude, failed
 
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
     from rackspan.api.kafkatopic import KafkaTopicStatus
     from rackspan.api.racktopology import DeletionsStatus
-    from rackspan.reconcile.cluster.state import Scene
+    from rackspan.reconcile.cluster.state import ClusterState
     from rackspan.reconcile.ports import KafkaAdmin
-    from rackspan.reconcile.runtime.dependencies import Tools
+    from rackspan.reconcile.runtime.dependencies import Dependencies
     from rackspan.reconcile.topics.batch import Outcome
 
 R = TypeVar("R")
@@ -69,11 +69,11 @@ class _Concluded:
     status: KafkaTopicStatus | Exception | None
 
 
-class Outlook(Protocol):
+class ObservedCluster(Protocol):
     """What is known of a topology, and the client to act through; `wake` has it looked at again."""
 
     @property
-    def scene(self) -> Scene | Failure: ...  # noqa: D102
+    def state(self) -> ClusterState | Failure: ...  # noqa: D102
     @property
     def admin(self) -> KafkaAdmin | None: ...  # noqa: D102
     @property
@@ -81,23 +81,27 @@ class Outlook(Protocol):
     def wake(self) -> None: ...  # noqa: D102
 
 
-class TopicLoop:
+class TopicsReconciler:
     """Several batches may be worked on side by side; the queue keeps one object from being worked on twice at once.
 
     `topology` is None for topics whose topology is not there; they give no series of metrics.
     """
 
     def __init__(
-        self, topology: ObjectKey | None, lookout: Outlook, tools: Tools, record: Callable[[], Awaitable[None]]
+        self,
+        topology: ObjectKey | None,
+        observer: ObservedCluster,
+        dependencies: Dependencies,
+        record: Callable[[], Awaitable[None]],
     ) -> None:
         self._name = "" if topology is None else str(topology)
-        self._lookout = lookout
-        self._tools = tools
+        self._observer = observer
+        self._dependencies = dependencies
         self._queue: WorkQueue[ObjectKey] = WorkQueue()
         self._suspects: dict[tuple[ObjectKey, Reason], float] = {}
         self._settled: dict[ObjectKey, int] = {}
         self._plans = Plans()
-        self._goodbye = Goodbye(topology or ObjectKey("", ""), tools, self._refusals, record)
+        self._finalizer = TopicFinalizer(topology or ObjectKey("", ""), dependencies, self._refusals, record)
 
     def add(self, keys: Iterable[ObjectKey]) -> None:
         """Look at these topics soon."""
@@ -132,7 +136,7 @@ class TopicLoop:
         except FailureError as error:
             count_error(self._name, error.failure.remedy, error.failure.reason)
             self._retry(keys)
-            self._lookout.wake()  # is Kafka still there?
+            self._observer.wake()  # is Kafka still there?
         except Exception:
             count_error(self._name, Remedy.RETRY, Reason.UNEXPECTED_ERROR)
             _log.exception("topology %s: unexpected error over %d topics", self._name, len(keys))
@@ -153,7 +157,7 @@ class TopicLoop:
 
     async def _reconcile(self, keys: Sequence[ObjectKey]) -> None:
         """One pass over some topics. Raises FailureError where Kafka answered for none of them."""
-        topics = [topic for key in keys if (topic := self._tools.inventory.topics.get(key)) is not None]
+        topics = [topic for key in keys if (topic := self._dependencies.cache.topics.get(key)) is not None]
         leaving = [topic for topic in topics if topic.meta.is_deleting]
         staying = [topic for topic in topics if not topic.meta.is_deleting]
         await self._let_go(leaving)
@@ -164,11 +168,11 @@ class TopicLoop:
         refused = [topic for topic in staying if topic.key in refusals]
         await self._each(refused, lambda topic: self._tell(topic, failed(topic, refusals[topic.key], _now())))
         admitted = [topic for topic in staying if topic.key not in refusals]
-        scene, admin = self._lookout.scene, self._lookout.admin
-        if isinstance(scene, Failure) or admin is None:
-            await self._wait(admitted, scene)
+        state, admin = self._observer.state, self._observer.admin
+        if isinstance(state, Failure) or admin is None:
+            await self._wait(admitted, state)
         elif admitted:
-            await self._bring_to_spec(admitted, scene, admin, self._lookout.epoch)
+            await self._bring_to_spec(admitted, state, admin, self._observer.epoch)
 
     async def _each(self, topics: Iterable[KafkaTopic], act: Callable[[KafkaTopic], Awaitable[R]]) -> list[R | None]:
         """What `act` gives for each topic, side by side; None where it failed, which is told and is no other's.
@@ -200,10 +204,10 @@ class TopicLoop:
         owners: dict[tuple[ObjectKey, str], KafkaTopic | None] = {}
 
         def refused(topic: KafkaTopic) -> Failure | None:
-            applicant = self._applicant(topic)
-            if applicant is None:
-                return None  # the scene says that there is no topology
-            known = refusal(applicant) or self._too_late(topic)
+            claim = self._claim_of(topic)
+            if claim is None:
+                return None  # the state says that there is no topology
+            known = refusal(claim) or self._too_late(topic)
             if known is not None:
                 return known
             about = topic.topology, topic.topic_name
@@ -215,40 +219,40 @@ class TopicLoop:
 
     def _too_late(self, topic: KafkaTopic) -> Failure | None:
         """A topology that goes lets nothing new hold it up."""
-        topology = self._tools.inventory.topologies.get(topic.topology)
+        topology = self._dependencies.cache.topologies.get(topic.topology)
         if topology is None or not topology.meta.is_deleting or topic.status.topic_id is not None:
             return None
         return Failure(Reason.TOPOLOGY_NOT_FOUND, f"RackTopology {topic.topology} is being deleted", Remedy.SPEC)
 
-    def _applicant(self, topic: KafkaTopic) -> Applicant | None:
-        inventory = self._tools.inventory
-        topology = inventory.topologies.get(topic.topology)
+    def _claim_of(self, topic: KafkaTopic) -> TopicClaim | None:
+        cache = self._dependencies.cache
+        topology = cache.topologies.get(topic.topology)
         if topology is None:
             return None
-        return Applicant(topic, topology, inventory.namespaces.get(topic.meta.namespace, {}))
+        return TopicClaim(topic, topology, cache.namespaces.get(topic.meta.namespace, {}))
 
     def _owner(self, topic: KafkaTopic) -> KafkaTopic | None:
         """Who decides about the topic. An object that its topology does not admit keeps nobody from doing so."""
-        claims = map(self._applicant, self._tools.inventory.claims(topic))
+        claims = map(self._claim_of, self._dependencies.cache.claims(topic))
         return owner(claim for claim in claims if claim is not None and refusal(claim) is None)
 
     # --- while the topology is not fit to act on ---------------------------------------------------------------------
 
-    async def _wait(self, topics: Iterable[KafkaTopic], scene: Scene | Failure) -> None:
+    async def _wait(self, topics: Iterable[KafkaTopic], state: ClusterState | Failure) -> None:
         """Only objects that nobody has judged in their present form are told; the others keep their last good status.
 
-        Nobody comes back for them: the first scene that is fit to act on hands out all topics anew.
+        Nobody comes back for them: the first state that is fit to act on hands out all topics anew.
         """
-        if not isinstance(scene, Failure) or scene.reason == Reason.WAITING:
+        if not isinstance(state, Failure) or state.reason == Reason.WAITING:
             return
-        lost = scene.reason == Reason.TOPOLOGY_NOT_FOUND
+        lost = state.reason == Reason.TOPOLOGY_NOT_FOUND
         chosen = [
             topic
             for topic in topics
             # Applied together, topics often arrive a moment before their topology: no reason to cry wolf.
-            if (not self._is_only_suspected(topic.key, scene.reason) if lost else not _is_judged(topic))
+            if (not self._is_only_suspected(topic.key, state.reason) if lost else not _is_judged(topic))
         ]
-        known = scene if lost else Failure(Reason.TOPOLOGY_NOT_READY, f"{scene.reason}: {scene.message}", Remedy.RETRY)
+        known = state if lost else Failure(Reason.TOPOLOGY_NOT_READY, f"{state.reason}: {state.message}", Remedy.RETRY)
 
         def told(topic: KafkaTopic) -> Failure:
             return known if self._name else not_found(topic)
@@ -257,40 +261,47 @@ class TopicLoop:
 
     # --- while it is -------------------------------------------------------------------------------------------------
 
-    async def _bring_to_spec(self, topics: Sequence[KafkaTopic], scene: Scene, admin: KafkaAdmin, epoch: int) -> None:
+    async def _bring_to_spec(
+        self, topics: Sequence[KafkaTopic], state: ClusterState, admin: KafkaAdmin, epoch: int
+    ) -> None:
         ready = await self._each(topics, self._with_finalizer)
-        with_guest: list[KafkaTopic] = []
+        with_third_party: list[KafkaTopic] = []
         others: list[KafkaTopic] = []
         for topic in filter(None, ready):
-            asks = guest(topic.spec, topic.status.partitions or 0, scene) is not None
-            (with_guest if asks else others).append(topic)
+            asks = third_party_placer(topic.spec, topic.status.partitions or 0, state) is not None
+            (with_third_party if asks else others).append(topic)
         ends = await asyncio.gather(
-            *(self._pass(some, scene, admin, epoch) for some in (others, with_guest) if some), return_exceptions=True
+            *(self._pass(some, state, admin, epoch) for some in (others, with_third_party) if some),
+            return_exceptions=True,
         )
         for error in filter(None, ends):
             raise error
 
-    async def _pass(self, topics: Sequence[KafkaTopic], scene: Scene, admin: KafkaAdmin, epoch: int) -> None:
-        outcomes = await reconcile_topics(topics, scene, admin, partial(self._claim, scene), self._tools.guests)
-        await self._plan(outcomes, scene)
-        concluded = await self._conclude(outcomes, scene, epoch)
+    async def _pass(self, topics: Sequence[KafkaTopic], state: ClusterState, admin: KafkaAdmin, epoch: int) -> None:
+        outcomes = await reconcile_topics(
+            topics, state, admin, partial(self._claim, state), self._dependencies.third_party
+        )
+        await self._plan(outcomes, state)
+        concluded = await self._conclude(outcomes, state, epoch)
         by_key = {outcome.topic.key: outcome for outcome in outcomes}
         await self._each(
             [outcome.topic for outcome in outcomes],
             lambda topic: self._close(by_key[topic.key], concluded[topic.key]),
         )
 
-    async def _conclude(self, outcomes: Sequence[Outcome], scene: Scene, epoch: int) -> Mapping[ObjectKey, _Concluded]:
+    async def _conclude(
+        self, outcomes: Sequence[Outcome], state: ClusterState, epoch: int
+    ) -> Mapping[ObjectKey, _Concluded]:
         """The statuses, computed off the event loop, a portion at a time so that other topologies get their turn."""
         found: dict[ObjectKey, _Concluded] = {}
-        for some in batches(outcomes, lambda outcome: cost(outcome.topic, outcome.seen, scene), PORTION):
+        for some in batches(outcomes, lambda outcome: cost(outcome.topic, outcome.seen, state), PORTION):
             settled = {outcome.topic.key: self._settled.get(outcome.topic.key) for outcome in some}
-            found |= await think(partial(_all_concluded, some, scene, epoch, settled))
+            found |= await in_thread(partial(_all_concluded, some, state, epoch, settled))
         return found
 
-    async def _claim(self, scene: Scene, outcomes: Sequence[Outcome]) -> None:
+    async def _claim(self, state: ClusterState, outcomes: Sequence[Outcome]) -> None:
         """Record which topics are about to be made, wherever it would matter after a crash whose they are."""
-        await asyncio.gather(*(self._record(outcome) for outcome in outcomes if has_to_claim(outcome.topic, scene)))
+        await asyncio.gather(*(self._record(outcome) for outcome in outcomes if has_to_claim(outcome.topic, state)))
 
     async def _record(self, outcome: Outcome) -> None:
         claimed = replace(outcome.topic, status=replace(outcome.topic.status, creating=True))
@@ -303,16 +314,18 @@ class TopicLoop:
             outcome.failures.append(known)
 
     async def _recorded(self, claimed: KafkaTopic, before: KafkaTopic) -> KafkaTopic | None:
-        written = await self._tools.statuses.write(_ref(before), before.status.to_dict(), claimed.status.to_dict())
-        return self._tools.inventory.put_answer(written) if written is not None else None
+        written = await self._dependencies.statuses.write(
+            _ref(before), before.status.to_dict(), claimed.status.to_dict()
+        )
+        return self._dependencies.cache.put_answer(written) if written is not None else None
 
-    async def _plan(self, outcomes: Sequence[Outcome], scene: Scene) -> None:
+    async def _plan(self, outcomes: Sequence[Outcome], state: ClusterState) -> None:
         seen = [
             (outcome.topic, outcome.seen)
             for outcome in outcomes
-            if outcome.seen is not None and not outcome.guarded and not too_large(outcome.topic, outcome.seen, scene)
+            if outcome.seen is not None and not outcome.guarded and not too_large(outcome.topic, outcome.seen, state)
         ]
-        plans = await self._plans.of(seen, scene)
+        plans = await self._plans.of(seen, state)
         for outcome in outcomes:
             outcome.plan = plans.get(outcome.topic.key)
 
@@ -320,11 +333,11 @@ class TopicLoop:
         """The topic with the finalizers it should have, before anything is made that they guard."""
         if finalizers_for(topic.meta) is None:
             return topic
-        written = await self._tools.finalizers.put_on(KIND, topic.meta)
+        written = await self._dependencies.finalizers.put_on(KIND, topic.meta)
         if written is None:
             self._queue.add_after(topic.key, _SUSPICION_SECONDS)  # it changed meanwhile: its event is on the way
             return None
-        known = self._tools.inventory.put_answer(written)
+        known = self._dependencies.cache.put_answer(written)
         return known if known is not None and not known.meta.is_deleting else None
 
     async def _close(self, outcome: Outcome, concluded: _Concluded) -> None:
@@ -369,36 +382,36 @@ class TopicLoop:
 
     async def _tell(self, topic: KafkaTopic, status: KafkaTopicStatus, outcome: Outcome | None = None) -> bool:
         """Write a status if it changed, and announce what is new in it; False where it has to be tried again."""
-        inventory, ref = self._tools.inventory, _ref(topic)
+        cache, ref = self._dependencies.cache, _ref(topic)
         try:
-            written = await self._tools.statuses.write(ref, topic.status.to_dict(), status.to_dict())
+            written = await self._dependencies.statuses.write(ref, topic.status.to_dict(), status.to_dict())
         except FailureError:
             self._settled.pop(topic.key, None)
             self._queue.retry(topic.key)
             # A topic id that is known but not written yet must not be taken for somebody else's in the next pass, and
             # one that is to be forgotten counts until that is written.
-            known = inventory.topics.get(topic.key)
+            known = cache.topics.get(topic.key)
             if known and known.meta.uid == topic.meta.uid and (status.topic_id or not topic.status.topic_id):
-                inventory.keep_topic(replace(known, status=status))
+                cache.keep_topic(replace(known, status=status))
             return False
         if written is not None:
-            inventory.put_answer(written)
-        for announcement in announcements(ref, topic.status.conditions, status.conditions, outcome):
-            self._tools.kube.announce(announcement)
+            cache.put_answer(written)
+        for event in condition_events(ref, topic.status.conditions, status.conditions, outcome):
+            self._dependencies.kube.announce(event)
         return True
 
-    # --- goodbye -----------------------------------------------------------------------------------------------------
+    # --- deletion ----------------------------------------------------------------------------------------------------
 
     def deletions(self) -> tuple[DeletionsStatus | None, Collection[ObjectKey]]:
         """What there is to tell of deletions, and which objects wait for a person."""
-        return self._goodbye.review()
+        return self._finalizer.review()
 
     def users(self) -> Collection[KafkaTopic]:
         """The objects whose end would be the end of their topics."""
-        return self._goodbye.users()
+        return self._finalizer.users()
 
     async def _let_go(self, topics: Sequence[KafkaTopic]) -> None:
-        again = await self._goodbye.let_go(topics, self._lookout.scene, self._lookout.admin)
+        again = await self._finalizer.let_go(topics, self._observer.state, self._observer.admin)
         held = [topic for topic in topics if topic.key in again and again[topic.key].step is Step.HOLD]
         await self._each(held, lambda topic: self._tell(topic, failed(topic, held_back(again[topic.key]), _now())))
         self._retry(again)
@@ -421,24 +434,24 @@ def not_found(topic: KafkaTopic) -> Failure:
 
 
 def _all_concluded(
-    outcomes: Iterable[Outcome], scene: Scene, epoch: int, settled: Mapping[ObjectKey, int | None]
+    outcomes: Iterable[Outcome], state: ClusterState, epoch: int, settled: Mapping[ObjectKey, int | None]
 ) -> dict[ObjectKey, _Concluded]:
     """A defect over one topic is told with that one alone."""
-    return {outcome.topic.key: _concluded(outcome, scene, epoch, settled[outcome.topic.key]) for outcome in outcomes}
+    return {outcome.topic.key: _concluded(outcome, state, epoch, settled[outcome.topic.key]) for outcome in outcomes}
 
 
-def _concluded(outcome: Outcome, scene: Scene, epoch: int, settled: int | None) -> _Concluded:
+def _concluded(outcome: Outcome, state: ClusterState, epoch: int, settled: int | None) -> _Concluded:
     try:
         fingerprint = hash((epoch, _fingerprint(outcome)))
         if settled == fingerprint and outcome.decision.idle:
             return _Concluded(fingerprint, None)
-        return _Concluded(fingerprint, conclude(outcome, scene, _now()))
+        return _Concluded(fingerprint, conclude(outcome, state, _now()))
     except Exception as error:  # it is told where the status would be written
         return _Concluded(0, error)
 
 
 def _fingerprint(outcome: Outcome) -> int:
-    """What the last status was concluded from, the scene aside. While it is the same, so is the status."""
+    """What the last status was concluded from, the state aside. While it is the same, so is the status."""
     meta, config = outcome.topic.meta, outcome.config
     return hash(
         (

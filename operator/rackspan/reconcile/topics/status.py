@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 
     from rackspan.api.kafkatopic import KafkaTopic, KafkaTopicSpec, KafkaTopicStatus
     from rackspan.core.planning import TopicPlan
-    from rackspan.reconcile.cluster.state import Scene
-    from rackspan.reconcile.ports import TopicSeen
+    from rackspan.reconcile.cluster.state import ClusterState
+    from rackspan.reconcile.ports import TopicDescription
     from rackspan.reconcile.topics.batch import Outcome
 
 _MAX_NAMED = 10
@@ -71,7 +71,7 @@ class _Judgement:
     told: _Told
 
 
-def conclude(outcome: Outcome, scene: Scene, now: datetime) -> KafkaTopicStatus:
+def conclude(outcome: Outcome, state: ClusterState, now: datetime) -> KafkaTopicStatus:
     """The status after a pass over a topic that Kafka was asked about."""
     topic, seen, problem = outcome.topic, outcome.seen, outcome.problem
     if seen is None or outcome.guarded:
@@ -79,9 +79,9 @@ def conclude(outcome: Outcome, scene: Scene, now: datetime) -> KafkaTopicStatus:
         if outcome.decision.foreign is not None:
             status = _without_facts(topic, status, outcome.decision.foreign, now)
         return replace(status, topic_id=None, adopted=None) if _is_to_be_recreated(outcome) else status
-    large = too_large(topic, seen, scene)
-    judgement = _judge(topic, seen, scene, outcome.plan) if large is None else _unjudged(large)
-    ready = _with_pause(topic, _ready(outcome, seen, judgement, scene))
+    large = too_large(topic, seen, state)
+    judgement = _judge(topic, seen, state, outcome.plan) if large is None else _unjudged(large)
+    ready = _with_pause(topic, _ready(outcome, seen, judgement, state))
     status = replace(
         topic.status,
         observed_generation=topic.meta.generation,
@@ -89,13 +89,13 @@ def conclude(outcome: Outcome, scene: Scene, now: datetime) -> KafkaTopicStatus:
         topic_id=seen.topic_id,
         adopted=_is_adopted(outcome, seen) or None,
         creating=None,
-        cluster_id=scene.cluster_id,
+        cluster_id=state.cluster_id,
         partitions=len(seen.replicas),
         replication_factor=min(map(len, seen.replicas), default=0),
         min_in_sync_replicas=outcome.config.min_insync if outcome.config else topic.status.min_in_sync_replicas,
-        placer=None if topic.spec.placement.assignment else placer_name(topic.spec, scene),
+        placer=None if topic.spec.placement.assignment else placer_name(topic.spec, state),
         compliance=judgement.compliance,
-        placement=_where(seen.replicas, scene) if large is None else None,
+        placement=_where(seen.replicas, state) if large is None else None,
         plan=_certificate(outcome.plan),
     )
     conditions = _set(topic, status.conditions, READY, ready, now)
@@ -141,7 +141,7 @@ def _without_facts(topic: KafkaTopic, status: KafkaTopicStatus, lost: Failure, n
     )
 
 
-def _is_adopted(outcome: Outcome, seen: TopicSeen) -> bool:
+def _is_adopted(outcome: Outcome, seen: TopicDescription) -> bool:
     """Whether the topic was there before the object had one."""
     if outcome.topic.status.topic_id == seen.topic_id:
         return bool(outcome.topic.status.adopted)
@@ -175,12 +175,12 @@ def _unjudged(why: Failure) -> _Judgement:
     return _Judgement(None, _Told(_UNKNOWN, why.reason, why.message))
 
 
-def _judge(topic: KafkaTopic, seen: TopicSeen, scene: Scene, plan: TopicPlan | None) -> _Judgement:
+def _judge(topic: KafkaTopic, seen: TopicDescription, state: ClusterState, plan: TopicPlan | None) -> _Judgement:
     spec = topic.spec
     if spec.placement.assignment:
-        return _judge_explicit(spec, seen, scene)
+        return _judge_explicit(spec, seen, state)
     try:
-        found = judged(spec, seen.replicas, scene)
+        found = judged(spec, seen.replicas, state)
     except FailureError as error:
         return _unjudged(error.failure)
     compliance = ComplianceStatus(
@@ -198,14 +198,14 @@ def _judge(topic: KafkaTopic, seen: TopicSeen, scene: Scene, plan: TopicPlan | N
             for finding in found.sample(MAX_SAMPLES)
         ),
     )
-    return _Judgement(compliance if found.partitions else None, _verdict(found, scene))
+    return _Judgement(compliance if found.partitions else None, _verdict(found, state))
 
 
-def _verdict(found: core.Compliance, scene: Scene) -> _Told:
+def _verdict(found: core.Compliance, state: ClusterState) -> _Told:
     """What is wrong for certain comes before what is not known."""
     unknown = ""
     if found.undecided:
-        brokers = ", ".join(str(row.id) for row in scene.racks.missing[:_MAX_NAMED])
+        brokers = ", ".join(str(row.id) for row in state.racks.missing[:_MAX_NAMED])
         unknown = f"{plural(found.undecided, 'partition')} cannot be judged: no rack is known of brokers {brokers}"
     if found.non_compliant:
         first = found.sample(1)[0]
@@ -232,7 +232,7 @@ def _sentence(finding: core.Finding) -> str:
             return f"broker {finding.domain} is listed twice"
 
 
-def _judge_explicit(spec: KafkaTopicSpec, seen: TopicSeen, scene: Scene) -> _Judgement:
+def _judge_explicit(spec: KafkaTopicSpec, seen: TopicDescription, state: ClusterState) -> _Judgement:
     found = against_assignment(spec.placement.assignment, seen.replicas)
     samples = tuple(
         Finding(
@@ -243,7 +243,7 @@ def _judge_explicit(spec: KafkaTopicSpec, seen: TopicSeen, scene: Scene) -> _Jud
         for index in found.different[:MAX_SAMPLES]
     )
     compliance = ComplianceStatus(len(seen.replicas), len(found.different), found.moves, samples)
-    drained = {row.id for row in scene.racks.rows if row.draining}
+    drained = {row.id for row in state.racks.rows if row.draining}
     kept = [(index, row) for index, row in enumerate(spec.placement.assignment) if not drained.isdisjoint(row)]
     if kept:
         return _holding_up(compliance, kept, drained, {*found.different})
@@ -282,7 +282,7 @@ def _holding_up(
     )
 
 
-def _ready(outcome: Outcome, seen: TopicSeen, judgement: _Judgement, scene: Scene) -> _Told:
+def _ready(outcome: Outcome, seen: TopicDescription, judgement: _Judgement, state: ClusterState) -> _Told:
     spec, problem = outcome.topic.spec, outcome.problem
     if problem is not None:
         return _Told(_FALSE, problem.reason, problem.message)
@@ -303,7 +303,7 @@ def _ready(outcome: Outcome, seen: TopicSeen, judgement: _Judgement, scene: Scen
     warning = ""
     if size > 1 and min_insync == size:
         warning = f"; min.insync.replicas is {size} as well, so one replica that lags stops acks=all writes"
-    if leads_elsewhere(spec, scene):
+    if leads_elsewhere(spec, state):
         domains = ", ".join(spec.placement.leaders)
         warning += f"; all brokers of the domains preferred for leaders ({domains}) are offline, so others lead"
     topic = outcome.topic
@@ -328,7 +328,7 @@ def _with_pause(topic: KafkaTopic, ready: _Told) -> _Told:
     return _Told(ready.status, Reason.PAUSED, f"paused; {what}")
 
 
-def _lacks(spec: KafkaTopicSpec, seen: TopicSeen, judgement: _Judgement) -> _Told | None:
+def _lacks(spec: KafkaTopicSpec, seen: TopicDescription, judgement: _Judgement) -> _Told | None:
     """What only moving replicas can change."""
     other = [len(row) for row in seen.replicas if len(row) != spec.replication_factor]
     if other:
@@ -438,9 +438,9 @@ def _set(
     )
 
 
-def _where(replicas: Sequence[Sequence[int]], scene: Scene) -> PlacementStatus:
+def _where(replicas: Sequence[Sequence[int]], state: ClusterState) -> PlacementStatus:
     """Replicas and preferred leaders per domain, as many levels from the top as fit into a status."""
-    racks = {row.id: row.rack or () for row in scene.racks.rows}
+    racks = {row.id: row.rack or () for row in state.racks.rows}
     held: Counter[RackPath] = Counter()
     led: Counter[RackPath] = Counter()
     for row in replicas:

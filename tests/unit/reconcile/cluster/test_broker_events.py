@@ -3,7 +3,7 @@
 import pytest
 
 from rackspan.api.meta import ObjectKey
-from rackspan.reconcile.cluster.broker_events import DEBOUNCE_SECONDS, Absence
+from rackspan.reconcile.cluster.broker_events import DEBOUNCE_SECONDS, BrokerEvents
 from rackspan.reconcile.ports import ObjectRef
 
 REF = ObjectRef("RackTopology", ObjectKey("kafka", "prod"), "uid-1")
@@ -15,7 +15,7 @@ def told(absence, offline, at):
 
 
 def test_a_rolling_restart_is_no_news():
-    absence, at = Absence(), 0.0
+    absence, at = BrokerEvents(), 0.0
     for broker in NINE:
         for _ in range(int(DEBOUNCE_SECONDS) // 5):
             assert told(absence, [broker], at) == []
@@ -24,7 +24,7 @@ def test_a_rolling_restart_is_no_news():
 
 
 def test_a_broker_that_stays_away_is_told_once_and_so_is_its_return():
-    absence = Absence()
+    absence = BrokerEvents()
     assert told(absence, [3], 0) == []
     assert told(absence, [3], DEBOUNCE_SECONDS) == [("BrokerOffline", "broker 3 has been offline for minutes", True)]
     assert told(absence, [3], 2 * DEBOUNCE_SECONDS) == []
@@ -33,7 +33,7 @@ def test_a_broker_that_stays_away_is_told_once_and_so_is_its_return():
 
 
 def test_brokers_that_go_together_are_told_together():
-    absence = Absence()
+    absence = BrokerEvents()
     told(absence, [3], 0)
     told(absence, [3, 4], 5)
     told(absence, [3, 4, 5], 10)
@@ -44,21 +44,21 @@ def test_brokers_that_go_together_are_told_together():
 
 
 def test_a_broker_that_is_taken_out_of_the_cluster_has_not_come_back():
-    absence = Absence()
+    absence = BrokerEvents()
     told(absence, [9], 0)
     told(absence, [9], DEBOUNCE_SECONDS)
     assert told(absence, [], DEBOUNCE_SECONDS + 5) == []
 
 
 def test_what_was_told_before_a_restart_of_the_operator_is_not_told_again():
-    absence = Absence(told=[3])
+    absence = BrokerEvents(told=[3])
     assert told(absence, [3], 0) == told(absence, [3], 2 * DEBOUNCE_SECONDS) == []
     assert [reason for reason, *_ in told(absence, [], 3 * DEBOUNCE_SECONDS)] == ["BrokersOnline"]
 
 
 @pytest.mark.parametrize("count", [100, 5000])
 def test_an_event_names_a_hundred_brokers_at_most(count):
-    absence = Absence()
+    absence = BrokerEvents()
     every = list(range(1000, 1000 + count))
     assert not list(absence.news(REF, (), every, 0))
     (event,) = absence.news(REF, (), every, DEBOUNCE_SECONDS)

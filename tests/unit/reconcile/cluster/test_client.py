@@ -1,8 +1,8 @@
 """The connection to Kafka, while Secrets change and the API server comes and goes."""
 
 import pytest
+from tests.unit.reconcile.examples import topology
 from tests.unit.reconcile.memory import MemoryKafka
-from tests.unit.reconcile.scenes import topology
 
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.cluster.client import Session

@@ -3,21 +3,21 @@
 from dataclasses import replace
 
 import pytest
-from tests.unit.reconcile.scenes import EVEN, NOON, known, scene, topic
+from tests.unit.reconcile.examples import EVEN, NOON, known, state, topic
 
 from rackspan.api.racktopology import MAX_DRAIN_SAMPLES
 from rackspan.reconcile.cluster.drains import drains_of, summary, told
 from rackspan.reconcile.cluster.state import BrokerLoad
-from rackspan.reconcile.ports import HeldSeen, LoadSeen
+from rackspan.reconcile.ports import RemainingReplicas, ReplicaCounts
 
 
 def draining(racks=EVEN, holders=(), **spec):
-    load = BrokerLoad(LoadSeen(dict.fromkeys(holders, 1), {}, 1))
-    return replace(scene(racks, **spec), load=load)
+    load = BrokerLoad(ReplicaCounts(dict.fromkeys(holders, 1), {}, 1))
+    return replace(state(racks, **spec), load=load)
 
 
 def held(**of_broker):
-    return HeldSeen(NOON, {int(broker[1:]): topics for broker, topics in of_broker.items()})
+    return RemainingReplicas(NOON, {int(broker[1:]): topics for broker, topics in of_broker.items()})
 
 
 def managed(name, *, compliant=None, plan=False, ready="InSync", **spec):

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 from prometheus_client import REGISTRY
-from tests.unit.reconcile.scenes import scene, topic
+from tests.unit.reconcile.examples import state, topic
 
 from rackspan import metrics
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.cluster.gauges import measure, measure_look
-from rackspan.reconcile.cluster.status import Situation
+from rackspan.reconcile.cluster.status import StatusInputs
 from rackspan.reconcile.failures import Failure, Remedy
 
 AWAY = Failure(Reason.KAFKA_UNREACHABLE, "no broker answers", Remedy.RETRY)
@@ -50,13 +50,13 @@ def told(name):
 
 
 def known():
-    where = scene()
+    where = state()
     rows = (replace(where.racks.rows[0], online=False), *where.racks.rows[1:])
     return replace(where, racks=replace(where.racks, rows=rows))
 
 
 def test_states_exclude_each_other_and_add_up():
-    measure(NAME, Situation(known(), known().racks, TOPICS), ready=True)
+    measure(NAME, StatusInputs(known(), known().racks, TOPICS), ready=True)
     assert told("rackspan_topics") == {"ready": 1, "stalled": 1, "pending": 1, "unknown": 2}
     assert told("rackspan_brokers") == {"online": 5, "offline": 1, "unknown": 0}
     assert told("rackspan_non_compliant_topics") == {None: 1}
@@ -66,8 +66,8 @@ def test_states_exclude_each_other_and_add_up():
 
 
 def test_while_kafka_is_away_nothing_is_told_that_nobody_knows():
-    measure(NAME, Situation(known(), known().racks, TOPICS), ready=True)
-    measure(NAME, Situation(AWAY, known().racks, TOPICS), ready=False)
+    measure(NAME, StatusInputs(known(), known().racks, TOPICS), ready=True)
+    measure(NAME, StatusInputs(AWAY, known().racks, TOPICS), ready=False)
     assert told("rackspan_topics") == {"ready": 0, "stalled": 0, "pending": 0, "unknown": 5}
     assert told("rackspan_brokers") == {"online": 0, "offline": 0, "unknown": 6}
     for name in ("non_compliant_topics", "moves_needed", "drifted_brokers", "rackless_brokers"):
@@ -79,7 +79,7 @@ def test_a_look_that_failed_is_no_successful_pass():
     measure_look(NAME, AWAY)
     assert told("rackspan_topology_connected") == {None: 0}
     assert told("rackspan_last_successful_pass_timestamp_seconds") == {}, "it never was connected"
-    measure_look(NAME, scene())
+    measure_look(NAME, state())
     assert told("rackspan_topology_connected") == {None: 1}
     passed = told("rackspan_last_successful_pass_timestamp_seconds")
     assert passed[None] > 0
@@ -89,8 +89,8 @@ def test_a_look_that_failed_is_no_successful_pass():
 
 
 def test_all_of_a_topology_goes_with_it():
-    measure_look(NAME, scene())
-    measure(NAME, Situation(known(), known().racks, TOPICS), ready=True)
+    measure_look(NAME, state())
+    measure(NAME, StatusInputs(known(), known().racks, TOPICS), ready=True)
     metrics.count_error(NAME, "retry", "KafkaUnreachable")
     metrics.RECONCILED.labels(NAME).inc()
     metrics.SCANS_STARTED.labels(NAME, "Schedule").inc()

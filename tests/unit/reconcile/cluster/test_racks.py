@@ -1,11 +1,11 @@
 """Where brokers really run, from pods, nodes and Kafka."""
 
 import pytest
-from tests.unit.reconcile.scenes import topology
+from tests.unit.reconcile.examples import topology
 
 from rackspan.api.racktopology import BrokerIdSpec
-from rackspan.reconcile.cluster.racks import PodFacts, broker_id_of, last_seen, rack_view
-from rackspan.reconcile.ports import BrokerSeen
+from rackspan.reconcile.cluster.racks import BrokerPod, broker_id_of, last_seen, rack_view
+from rackspan.reconcile.ports import BrokerDescription
 
 LABELS = {"region": "example.com/region", "zone": "example.com/zone", "rack": "example.com/rack"}
 
@@ -26,11 +26,11 @@ def node(*path):
 
 
 def pod(name="kafka-0", node="n0", *, namespace="kafka", labels=None, annotations=None):
-    return PodFacts(namespace, name, {"app": "kafka", **(labels or {})}, annotations or {}, node)
+    return BrokerPod(namespace, name, {"app": "kafka", **(labels or {})}, annotations or {}, node)
 
 
 def broker(number=0, rack="/eu/eu-1a/r1"):
-    return BrokerSeen(number, f"kafka-{number}:9092", rack)
+    return BrokerDescription(number, f"kafka-{number}:9092", rack)
 
 
 def only_row(topology, nodes=None, pods=(), brokers=()):
@@ -100,7 +100,7 @@ def test_two_pods_that_claim_one_broker_are_duplicates():
 
 
 def test_pods_elsewhere_and_of_other_labels_are_no_brokers():
-    pods = [pod(namespace="other"), PodFacts("kafka", "web-0", {"app": "web"}, {}, "n0"), pod("kafka-tools")]
+    pods = [pod(namespace="other"), BrokerPod("kafka", "web-0", {"app": "web"}, {}, "n0"), pod("kafka-dependencies")]
     assert rack_view(of_nodes(), {"n0": node("eu")}, pods, []).rows == ()
 
 

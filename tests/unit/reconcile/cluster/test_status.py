@@ -1,17 +1,17 @@
-"""What a RackTopology's status says follows from the scene."""
+"""What a RackTopology's status says follows from the state."""
 
 from dataclasses import replace
 from datetime import timedelta
 
-from tests.unit.reconcile.scenes import CLUSTER, LEVELS, NOON, SIX, scene, topic, topology
+from tests.unit.reconcile.examples import CLUSTER, LEVELS, NOON, SIX, state, topic, topology
 
 from rackspan.api.conditions import find_condition
 from rackspan.api.reasons import Reason
-from rackspan.reconcile.cluster.racks import PodFacts, rack_view
+from rackspan.reconcile.cluster.racks import BrokerPod, rack_view
 from rackspan.reconcile.cluster.state import BrokerLoad
-from rackspan.reconcile.cluster.status import Situation, topology_status
+from rackspan.reconcile.cluster.status import StatusInputs, topology_status
 from rackspan.reconcile.failures import Failure, Remedy
-from rackspan.reconcile.ports import BrokerSeen, HeldSeen, LoadSeen
+from rackspan.reconcile.ports import BrokerDescription, RemainingReplicas, ReplicaCounts
 
 LATER = NOON + timedelta(minutes=1)
 AWAY = Failure(Reason.KAFKA_UNREACHABLE, "no broker answers", Remedy.RETRY)
@@ -20,7 +20,7 @@ WRONG = Failure(Reason.CLUSTER_ID_MISMATCH, "another cluster", Remedy.SPEC)
 
 def status_of(where, racks=None, topics=(), about=None, now=NOON):
     racks = racks or (None if isinstance(where, Failure) else where.racks)
-    return topology_status(about or topology(), Situation(where, racks, topics), now)
+    return topology_status(about or topology(), StatusInputs(where, racks, topics), now)
 
 
 def told(status, kind):
@@ -37,7 +37,7 @@ def in_state(name, **conditions):
 
 
 def test_a_topology_that_is_fit_to_act_on_is_ready():
-    status = status_of(scene())
+    status = status_of(state())
     assert told(status, "Ready") == ("True", "InSync")
     assert told(status, "Connected") == ("True", "Connected")
     assert told(status, "RacksInSync") == ("True", "RacksInSync")
@@ -54,13 +54,13 @@ def test_topics_are_counted_by_state():
         in_state("c", Ready="False", Stalled="True"),
         topic("d"),
     ]
-    counts = status_of(scene(), topics=topics).topics
+    counts = status_of(state(), topics=topics).topics
     assert (counts.total, counts.ready, counts.non_compliant, counts.stalled) == (4, 1, 1, 1)
 
 
 def test_while_kafka_is_away_the_last_good_facts_stay():
-    before = status_of(scene())
-    status = status_of(AWAY, scene().racks, about=replace(topology(), status=before), now=LATER)
+    before = status_of(state())
+    status = status_of(AWAY, state().racks, about=replace(topology(), status=before), now=LATER)
     assert told(status, "Ready") == ("False", "KafkaUnreachable")
     assert told(status, "Connected") == ("False", "KafkaUnreachable")
     assert told(status, "Reconciling") == ("True", "KafkaUnreachable")
@@ -76,33 +76,33 @@ def test_a_wrong_cluster_stalls():
 
 
 def test_a_cluster_without_brokers_is_not_ready():
-    empty = replace(scene(), racks=rack_view(topology(), {}, [], []))
+    empty = replace(state(), racks=rack_view(topology(), {}, [], []))
     assert told(status_of(empty), "Ready") == ("False", "NoBrokers")
 
 
 def test_missing_racks_are_told_unless_they_are_to_be_ignored():
     gap = {**SIX, 6: None}
-    strict = status_of(scene(gap))
+    strict = status_of(state(gap))
     assert told(strict, "Ready") == ("False", "MissingRacks")
     assert (strict.missing_racks.count, strict.missing_racks.brokers) == (1, (6,))
     assert "1 of 7 brokers have no rack (6); broker 6: Kafka reports no broker.rack" in (
         find_condition(strict.conditions, "Ready").message
     )
-    relaxed = status_of(scene(gap, missingRackPolicy="Ignore"))
+    relaxed = status_of(state(gap, missingRackPolicy="Ignore"))
     assert told(relaxed, "Ready") == ("True", "InSync")
     assert relaxed.missing_racks.count == 1
 
 
 def test_a_rack_that_is_no_path_is_told_before_one_that_is_only_missing():
-    status = status_of(scene({**SIX, 6: None, 7: "/a/b/c/d"}, levels=[{"name": level} for level in "xyz"]))
+    status = status_of(state({**SIX, 6: None, 7: "/a/b/c/d"}, levels=[{"name": level} for level in "xyz"]))
     assert told(status, "Ready") == ("False", "InvalidRack")
 
 
 def test_two_pods_with_one_broker_id_are_told():
     about = topology(rackSource="Nodes", brokers={"podSelector": {}})
-    pods = [PodFacts("kafka", f"{name}-0", {}, {}, "n0") for name in "ab"]
-    racks = rack_view(about, {}, pods, [BrokerSeen(0, "kafka:9092", None)])
-    status = status_of(replace(scene(), racks=racks), about=about)
+    pods = [BrokerPod("kafka", f"{name}-0", {}, {}, "n0") for name in "ab"]
+    racks = rack_view(about, {}, pods, [BrokerDescription(0, "kafka:9092", None)])
+    status = status_of(replace(state(), racks=racks), about=about)
     assert told(status, "Ready") == ("False", "DuplicateBrokerId")
     assert "pods a-0, b-0 all claim broker id 0" in find_condition(status.conditions, "Ready").message
     assert status.brokers[0].pod == "a-0, b-0"
@@ -112,9 +112,9 @@ def test_a_pod_whose_number_no_broker_can_have_is_told_and_stops_nothing():
     about = topology(
         rackSource="Nodes", levels=[{"name": "region", "nodeLabel": "region"}], brokers={"podSelector": {}}
     )
-    pods = [PodFacts("kafka", name, {}, {}, "n0") for name in ("kafka-0", "kafka-99999999999999999999")]
-    racks = rack_view(about, {"n0": {"region": "eu"}}, pods, [BrokerSeen(0, "h", "/eu")])
-    status = status_of(replace(scene(), racks=racks), about=about)
+    pods = [BrokerPod("kafka", name, {}, {}, "n0") for name in ("kafka-0", "kafka-99999999999999999999")]
+    racks = rack_view(about, {"n0": {"region": "eu"}}, pods, [BrokerDescription(0, "h", "/eu")])
+    status = status_of(replace(state(), racks=racks), about=about)
     assert told(status, "Ready") == ("True", "InSync")
     sentence = "pod kafka-99999999999999999999 is passed over, because no broker can have its number"
     assert find_condition(status.conditions, "Ready").message.endswith(sentence)
@@ -126,9 +126,9 @@ def test_drift_is_told_and_does_not_stop_anything():
     about = topology(rackSource="Nodes", levels=levels, brokers={"podSelector": {}})
     node = {"region": "eu", "zone": "eu-1b", "rack": "r1"}
     racks = rack_view(
-        about, {"n0": node}, [PodFacts("kafka", "kafka-0", {}, {}, "n0")], [BrokerSeen(0, "h", "/eu/eu-1a/r1")]
+        about, {"n0": node}, [BrokerPod("kafka", "kafka-0", {}, {}, "n0")], [BrokerDescription(0, "h", "/eu/eu-1a/r1")]
     )
-    status = status_of(replace(scene(), racks=racks), about=about)
+    status = status_of(replace(state(), racks=racks), about=about)
     assert told(status, "RacksInSync") == ("False", "RackDrift")
     assert told(status, "Ready") == ("True", "InSync")
     assert (status.drift.count, status.drift.brokers) == (1, (0,))
@@ -138,9 +138,9 @@ def test_a_level_that_no_broker_has_is_told_with_its_label():
     levels = [{"name": name, "nodeLabel": label} for name, label in (("zone", "zone"), ("rack", "example.com/rcak"))]
     about = topology(rackSource="Nodes", levels=levels, brokers={"podSelector": {}})
     nodes = {f"n{at}": {"zone": f"z{at}", "example.com/rack": "r1"} for at in range(2)}
-    pods = [PodFacts("kafka", f"kafka-{at}", {}, {}, f"n{at}") for at in range(2)]
-    seen = [BrokerSeen(at, "h", f"z{at}") for at in range(2)]
-    status = status_of(replace(scene(), racks=rack_view(about, nodes, pods, seen)), about=about)
+    pods = [BrokerPod("kafka", f"kafka-{at}", {}, {}, f"n{at}") for at in range(2)]
+    seen = [BrokerDescription(at, "h", f"z{at}") for at in range(2)]
+    status = status_of(replace(state(), racks=rack_view(about, nodes, pods, seen)), about=about)
     assert told(status, "Ready") == ("False", "EmptyLevel")
     assert told(status, "Stalled") == ("True", "EmptyLevel")
     assert find_condition(status.conditions, "Ready").message == (
@@ -148,27 +148,27 @@ def test_a_level_that_no_broker_has_is_told_with_its_label():
         "mend spec.levels or the labels, or remove the level"
     )
     nodes["n1"]["example.com/rcak"] = "r1"
-    deeper = status_of(replace(scene(), racks=rack_view(about, nodes, pods, seen)), about=about)
+    deeper = status_of(replace(state(), racks=rack_view(about, nodes, pods, seen)), about=about)
     assert told(deeper, "Ready") == ("True", "InSync"), "paths may differ in depth"
 
 
 def test_a_level_that_no_broker_rack_reaches_is_told():
-    where = scene({0: "/eu/a", 1: "/us/b"}, levels=[{"name": level} for level in LEVELS])
+    where = state({0: "/eu/a", 1: "/us/b"}, levels=[{"name": level} for level in LEVELS])
     status = status_of(where)
     assert told(status, "Ready") == ("False", "EmptyLevel")
     assert "no broker has a rack: each broker.rack ends above it" in find_condition(status.conditions, "Ready").message
 
 
 def asking_for(spec):
-    return replace(topology(), spec=scene(**spec).spec)
+    return replace(topology(), spec=state(**spec).spec)
 
 
 def drained(left, spec, now=NOON, about=None, where=None):
-    where = where or scene(**spec)
-    held = left if left is None else HeldSeen(NOON, {0: left})
+    where = where or state(**spec)
+    held = left if left is None else RemainingReplicas(NOON, {0: left})
     about = about or asking_for(spec)
     return topology_status(
-        about, Situation(where, scene().racks if isinstance(where, Failure) else where.racks, (), held), now
+        about, StatusInputs(where, state().racks if isinstance(where, Failure) else where.racks, (), held), now
     )
 
 
@@ -181,7 +181,7 @@ def test_a_drain_is_a_condition_while_it_is_asked_for():
     assert [broker.draining for broker in busy.brokers] == [True, *[None] * 5]
     about = replace(asking_for(spec), status=busy)
     assert told(drained({}, spec, about=about), "Drained") == ("True", "Drained")
-    ended = status_of(scene(), about=replace(topology(), status=busy))
+    ended = status_of(state(), about=replace(topology(), status=busy))
     assert told(ended, "Drained") is ended.drain_summary is None
     assert ended.drains == ()
 
@@ -193,14 +193,14 @@ def test_nothing_is_drained_while_kafka_is_away_or_the_spec_is_newer_than_the_an
     away = drained({}, spec, LATER, about, AWAY)
     assert told(away, "Drained") == ("Unknown", "KafkaUnreachable")
     assert away.drains == before.drains, "with the time at which they were seen"
-    assert told(drained({}, spec, LATER, about, scene()), "Drained") == ("Unknown", "Waiting")
+    assert told(drained({}, spec, LATER, about, state()), "Drained") == ("Unknown", "Waiting")
 
 
 def without(*away, holders=()):
-    """The scene while these brokers are down; `holders` are known only by the replicas on them."""
-    where = scene()
+    """The state while these brokers are down; `holders` are known only by the replicas on them."""
+    where = state()
     rows = tuple(replace(row, online=row.id not in away) for row in where.racks.rows)
-    load = BrokerLoad(LoadSeen(dict.fromkeys(holders, 1), {}, 1))
+    load = BrokerLoad(ReplicaCounts(dict.fromkeys(holders, 1), {}, 1))
     return replace(where, racks=replace(where.racks, rows=rows), load=load)
 
 
@@ -213,7 +213,7 @@ def test_a_broker_that_is_away_is_told_and_stops_nothing():
     assert sentence in find_condition(status.conditions, "BrokersOnline").message
     assert sentence in find_condition(status.conditions, "Ready").message
     assert (status.offline.count, status.offline.brokers) == (2, (3, 7))
-    back = status_of(scene(), about=replace(topology(), status=status), now=LATER)
+    back = status_of(state(), about=replace(topology(), status=status), now=LATER)
     assert told(back, "BrokersOnline") == ("True", "BrokersOnline")
     assert told(back, "Ready") == ("True", "InSync")
     assert back.offline.count == 0
@@ -228,12 +228,12 @@ def test_while_kafka_is_away_nobody_knows_which_brokers_are_online():
 def test_a_pause_of_a_topology_says_that_it_pauses_nothing():
     about = topology()
     about = replace(about, meta=replace(about.meta, annotations={"rackspan.dev/paused": "true"}))
-    status = status_of(scene(), about=about)
+    status = status_of(state(), about=about)
     assert told(status, "Paused") == ("False", "InvalidAnnotation")
     assert told(status, "Ready") == ("True", "InSync")
-    assert told(status_of(scene(), about=replace(topology(), status=status)), "Paused") is None
+    assert told(status_of(state(), about=replace(topology(), status=status)), "Paused") is None
 
 
 def test_looking_again_changes_nothing():
-    first = status_of(scene())
-    assert status_of(scene(), about=replace(topology(), status=first), now=LATER) == first
+    first = status_of(state())
+    assert status_of(state(), about=replace(topology(), status=first), now=LATER) == first

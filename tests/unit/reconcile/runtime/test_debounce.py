@@ -3,12 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rackspan.reconcile.runtime.debounce import CALM_SECONDS, FIRST_SECONDS, MOST_SECONDS, Damping
+from rackspan.reconcile.runtime.debounce import CALM_SECONDS, FIRST_SECONDS, MOST_SECONDS, Debounce
 
 
 def looks(changes):
     """When changes at these times are looked at: each look takes what came while it was waited for."""
-    damping, found = Damping(), []
+    damping, found = Debounce(), []
     for at in changes:
         if not found or at > found[-1]:
             found.append(at + damping.delay(at))

@@ -8,9 +8,9 @@ import pytest
 
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.runtime.leader_election import Leadership
+from rackspan.reconcile.runtime.leader_election import LeaderElection
 from rackspan.reconcile.runtime.lease import Candidate, LeaseRecord, Timing
-from rackspan.reconcile.runtime.liveness import Beats
+from rackspan.reconcile.runtime.liveness import Liveness
 
 TIMING = Timing()
 AWAY = FailureError(Failure(Reason.API_SERVER_UNREACHABLE, "away", Remedy.RETRY))
@@ -144,8 +144,8 @@ class Clock:
         return self.now
 
 
-def leadership(server, clock, identity="me"):
-    return Leadership(server, identity, Timing(6), Beats(), clock)
+def election(server, clock, identity="me"):
+    return LeaderElection(server, identity, Timing(6), Liveness(), clock)
 
 
 def refused(one):
@@ -156,7 +156,7 @@ def refused(one):
 
 async def test_nothing_is_changed_before_the_lease_is_ours_nor_once_it_was_not_renewed():
     server, clock = Server(), Clock()
-    one = leadership(server, clock)
+    one = election(server, clock)
     assert refused(one).reason is Reason.LEASE_NOT_HELD
     assert await one.acquire(asyncio.Event())
     one.check()
@@ -166,7 +166,7 @@ async def test_nothing_is_changed_before_the_lease_is_ours_nor_once_it_was_not_r
 
 async def test_who_waits_gets_it_once_it_is_let_go_of():
     server, clock = Server(), Clock()
-    old, new = leadership(server, clock, "old"), leadership(server, clock, "new")
+    old, new = election(server, clock, "old"), election(server, clock, "new")
     await old.acquire(asyncio.Event())
     server.was_read.clear()
     waiting = asyncio.create_task(new.acquire(asyncio.Event()))
@@ -180,7 +180,7 @@ async def test_who_waits_gets_it_once_it_is_let_go_of():
 
 async def test_the_keeper_ends_where_another_one_holds_the_lease():
     server, clock = Server(), Clock()
-    one = leadership(server, clock)
+    one = election(server, clock)
     await one.acquire(asyncio.Event())
     server.put(replace(server.record, holder="other\n"))
     await asyncio.wait_for(one.keep(), 30)
@@ -193,7 +193,7 @@ async def test_waiting_ends_where_it_is_time_to_stop():
     server = Server()
     server.away = True
     stop = asyncio.Event()
-    waiting = asyncio.create_task(leadership(server, Clock()).acquire(stop))
+    waiting = asyncio.create_task(election(server, Clock()).acquire(stop))
     await asyncio.sleep(0)
     stop.set()
     assert await asyncio.wait_for(waiting, 30) is False
@@ -204,7 +204,7 @@ async def test_a_cancellation_that_comes_with_the_end_is_not_swallowed():
     server = Server()
     server.away = True
     stop = asyncio.Event()
-    waiting = asyncio.create_task(leadership(server, Clock()).acquire(stop))
+    waiting = asyncio.create_task(election(server, Clock()).acquire(stop))
     for _ in range(20):
         await asyncio.sleep(0)
     stop.set()

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from rackspan.reconcile.runtime.liveness import Beats, progress
+from rackspan.reconcile.runtime.liveness import Liveness, progress
 
 
 class Clock:
@@ -15,35 +15,35 @@ class Clock:
 
 def test_a_step_stalls_by_itself_while_others_come_and_go():
     clock = Clock()
-    beats = Beats(clock)
-    with beats.step("wedged"):
+    liveness = Liveness(clock)
+    with liveness.step("wedged"):
         for _ in range(5):
             clock.now += 100
-            with beats.step("quick"):
+            with liveness.step("quick"):
                 pass
-        assert beats.stalled(300) == {"wedged": 500.0}
-    assert beats.stalled(0) == {}
+        assert liveness.stalled(300) == {"wedged": 500.0}
+    assert liveness.stalled(0) == {}
 
 
 def test_what_waits_for_something_to_do_never_stalls():
     clock = Clock()
-    beats = Beats(clock)
+    liveness = Liveness(clock)
     clock.now += 10_000
-    assert beats.stalled(300) == {}
+    assert liveness.stalled(300) == {}
 
 
 async def test_each_answer_is_progress_also_in_a_task_of_the_step():
     clock = Clock()
-    beats = Beats(clock)
+    liveness = Liveness(clock)
 
     async def call():
         clock.now += 200
         progress()
 
-    with beats.step("long"), beats.step("batch"):
+    with liveness.step("long"), liveness.step("batch"):
         for _ in range(3):
             await asyncio.create_task(call())
-        assert beats.stalled(300) == {"long": 600.0}, "the outer one does not get on by what is told within another"
+        assert liveness.stalled(300) == {"long": 600.0}, "the outer one does not get on by what is told within another"
 
 
 def test_progress_outside_of_any_step_is_nobodys():

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rackspan.api.racktopology import RackTopology
-from rackspan.reconcile.runtime.namespace_quota import Seniority
+from rackspan.reconcile.runtime.namespace_quota import NamespaceQuota
 
 SERVED = 3
 ACTS = st.lists(
@@ -29,31 +29,31 @@ def topology(name, second=1, uid=None, namespace="shop"):
 
 @given(ACTS)
 def test_the_oldest_of_each_namespace_are_served(acts):
-    seniority, there = Seniority(SERVED), {}
+    quota, there = NamespaceQuota(SERVED), {}
     for act, name, second, namespace in acts:
         one = topology(name, second, namespace=namespace)
         if act == "put":
-            seniority.put(one)
+            quota.put(one)
             there[one.key] = one
         else:
-            seniority.drop(one.key)
+            quota.drop(one.key)
             there.pop(one.key, None)
     for key in there:
         mates = [one for one in there.values() if one.key.namespace == key.namespace]
         mates.sort(key=lambda one: (one.meta.creation_timestamp, one.meta.uid))
         served = key in [one.key for one in mates[:SERVED]]
-        assert (seniority.crowded_out(key) is None) == served
+        assert (quota.over_quota(key) is None) == served
 
 
 def test_one_that_is_left_alone_is_told_what_helps():
-    seniority = Seniority(1)
-    seniority.put(topology("old", 1))
-    seniority.put(topology("new", 2))
-    found = seniority.crowded_out(topology("new").key)
+    quota = NamespaceQuota(1)
+    quota.put(topology("old", 1))
+    quota.put(topology("new", 2))
+    found = quota.over_quota(topology("new").key)
     assert found.reason == "TooManyTopologies"
     assert found.message == (
         "1 RackTopology of namespace shop is older, and the operator serves 1 of a namespace: "
         "delete some, or raise topologiesPerNamespace of the chart"
     )
-    seniority.drop(topology("old").key)
-    assert seniority.crowded_out(topology("new").key) is None
+    quota.drop(topology("old").key)
+    assert quota.over_quota(topology("new").key) is None

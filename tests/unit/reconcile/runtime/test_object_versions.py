@@ -5,8 +5,8 @@ import pytest
 from rackspan.api.errors import SpecError
 from rackspan.api.kafkatopic import KIND
 from rackspan.api.meta import ObjectKey
-from rackspan.reconcile.cache import Inventory
-from rackspan.reconcile.runtime.object_versions import Identities
+from rackspan.reconcile.cache import Cache
+from rackspan.reconcile.runtime.object_versions import ObjectVersions
 
 KEY = ObjectKey("shop", "orders")
 
@@ -20,9 +20,9 @@ def body(version, uid="1", **spec):
 
 @pytest.fixture
 def known():
-    identities = Identities()
-    assert identities.admit(KIND, body("10"))
-    return identities
+    versions = ObjectVersions()
+    assert versions.admit(KIND, body("10"))
+    return versions
 
 
 @pytest.mark.parametrize("version", ["9", "10"])
@@ -37,9 +37,9 @@ def test_versions_compare_as_numbers(known):
 
 
 def test_versions_that_are_no_numbers_are_taken_as_they_come():
-    identities = Identities()
-    assert identities.admit(KIND, body("b"))
-    assert identities.admit(KIND, body("a"))
+    versions = ObjectVersions()
+    assert versions.admit(KIND, body("b"))
+    assert versions.admit(KIND, body("a"))
 
 
 def test_a_new_list_counts_even_where_it_shows_less(known):
@@ -72,33 +72,33 @@ def topology(version, uid="1", **spec):
     return body(version, uid) | {"spec": spec}
 
 
-def seen(inventory, topology):
-    if inventory.identities.admit("RackTopology", topology):
-        inventory.put_topology(topology)
+def seen(cache, topology):
+    if cache.versions.admit("RackTopology", topology):
+        cache.put_topology(topology)
 
 
 def test_the_answer_to_a_write_does_not_take_back_what_a_topology_asks_for_since():
-    inventory = Inventory()
-    seen(inventory, topology("10", drainBrokers=[1]))
-    inventory.put_topology_answer(topology("9"))
-    assert inventory.topologies[KEY].spec.drain_brokers == (1,)
-    inventory.put_topology_answer(topology("11"))
-    assert inventory.topologies[KEY].meta.resource_version == "11"
+    cache = Cache()
+    seen(cache, topology("10", drainBrokers=[1]))
+    cache.put_topology_answer(topology("9"))
+    assert cache.topologies[KEY].spec.drain_brokers == (1,)
+    cache.put_topology_answer(topology("11"))
+    assert cache.topologies[KEY].meta.resource_version == "11"
 
 
 def test_the_answer_to_a_write_brings_back_no_topology():
-    inventory = Inventory()
-    inventory.put_topology_answer(topology("9"))
-    assert inventory.topologies == {}
-    seen(inventory, topology("10", uid="2"))
-    inventory.put_topology_answer(topology("11", uid="1"))
-    assert inventory.topologies[KEY].meta.uid == "2"
+    cache = Cache()
+    cache.put_topology_answer(topology("9"))
+    assert cache.topologies == {}
+    seen(cache, topology("10", uid="2"))
+    cache.put_topology_answer(topology("11", uid="1"))
+    assert cache.topologies[KEY].meta.uid == "2"
 
 
 @pytest.mark.parametrize(("uid", "stays"), [("1", True), ("2", False)])
 def test_an_object_that_cannot_be_read_leaves_the_last_one_that_could_but_not_its_predecessor(uid, stays):
-    inventory = Inventory()
-    inventory.put_topic(body("1"))
+    cache = Cache()
+    cache.put_topic(body("1"))
     with pytest.raises(SpecError):
-        inventory.put_topic(body("2", uid, partitions="many"))
-    assert (KEY in inventory.topics) is stays
+        cache.put_topic(body("2", uid, partitions="many"))
+    assert (KEY in cache.topics) is stays

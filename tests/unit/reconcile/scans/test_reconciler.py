@@ -10,12 +10,12 @@ from tests.unit.reconcile.scans.things import at
 from rackspan.api.labels import SCAN_NOW
 from rackspan.api.meta import ObjectKey
 from rackspan.api.reasons import Reason
-from rackspan.reconcile.cache import Inventory
+from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.scans import reconciler as loops
 from rackspan.reconcile.scans.config import ScanSetup
 from rackspan.reconcile.scans.job_status import RunKind, read_run
-from rackspan.reconcile.scans.reconciler import ScanLoop, ScanTools
+from rackspan.reconcile.scans.reconciler import ScanDependencies, ScansReconciler
 
 REFUSED = Failure(Reason.NOT_AUTHORIZED, "no right to create jobs", Remedy.ACCESS)
 
@@ -59,8 +59,8 @@ class MemoryKube:
     announced: list = field(default_factory=list)
     there: dict = field(default_factory=dict)
 
-    def announce(self, announcement):
-        self.announced.append(announcement)
+    def announce(self, event):
+        self.announced.append(event)
 
     async def uids(self, kind):
         return self.there
@@ -73,26 +73,26 @@ class World:
         self.now = at("2026-01-31 02:59")
         self.runs = MemoryRuns(lambda: self.now)
         self.kube = MemoryKube()
-        self.inventory = Inventory()
+        self.cache = Cache()
         self.told = []
         self.setup = ScanSetup("rackspan", "rackspan-scan:1")
         self.restart()
 
     def restart(self):
         """Another process: what is not in an object is forgotten."""
-        tools = ScanTools(self.inventory, self.kube, self.runs, self.setup, clock=lambda: self.now)
-        self.inventory.scans.clear()
-        self.loop = ScanLoop(tools, self.told.append)
+        dependencies = ScanDependencies(self.cache, self.kube, self.runs, self.setup, clock=lambda: self.now)
+        self.cache.scans.clear()
+        self.loop = ScansReconciler(dependencies, self.told.append)
 
     def topology(self, namespace="kafka", *, request=None, **compliance):
         metadata = {"name": "prod", "namespace": namespace, "uid": f"uid-of-{namespace}", "generation": 1}
         if request:
             metadata["annotations"] = {SCAN_NOW: request}
         patch = {"metadata": metadata, "spec": {"compliance": compliance} if compliance else {}}
-        self.inventory.put_topology(changed(TOPOLOGY, patch))
+        self.cache.put_topology(changed(TOPOLOGY, patch))
 
     def facts(self, namespace="kafka"):
-        return self.inventory.scans[ObjectKey(namespace, "prod")]
+        return self.cache.scans[ObjectKey(namespace, "prod")]
 
 
 @pytest.fixture
@@ -211,7 +211,7 @@ async def test_news_are_told_only_when_there_are_any(world):
 async def test_scans_of_a_topology_that_is_gone_go_too(world, monkeypatch):
     world.topology(request="a")
     await world.loop.turn()
-    world.inventory.drop_topology(ObjectKey("kafka", "prod"))
+    world.cache.drop_topology(ObjectKey("kafka", "prod"))
     await world.loop.turn()
     assert world.runs.objects, "it may only not be listed yet"
     monkeypatch.setattr(loops, "_ORPHAN_SECONDS", 0)
@@ -227,9 +227,9 @@ async def test_scans_of_another_operators_topologies_are_left_alone(world, monke
     monkeypatch.setattr(loops, "_ORPHAN_SECONDS", 0)
     world.topology(request="a")
     await world.loop.turn()
-    world.inventory.drop_topology(ObjectKey("kafka", "prod"))
-    tools = ScanTools(world.inventory, world.kube, world.runs, world.setup, ("shop",), lambda: world.now)
-    other = ScanLoop(tools, world.told.append)
+    world.cache.drop_topology(ObjectKey("kafka", "prod"))
+    dependencies = ScanDependencies(world.cache, world.kube, world.runs, world.setup, ("shop",), lambda: world.now)
+    other = ScansReconciler(dependencies, world.told.append)
     world.topology("shop", schedule="@daily")
     await other.turn()
     assert len(world.runs.objects) == 1
@@ -266,8 +266,8 @@ async def test_a_scan_whose_pod_does_not_start_is_told_and_lets_the_next_one_go(
 
 async def test_without_a_namespace_for_scans_that_is_told(world):
     world.topology(schedule="@daily")
-    tools = ScanTools(world.inventory, world.kube, None, ScanSetup(image="i:1"), clock=lambda: world.now)
-    await ScanLoop(tools, world.told.append).turn()
+    dependencies = ScanDependencies(world.cache, world.kube, None, ScanSetup(image="i:1"), clock=lambda: world.now)
+    await ScansReconciler(dependencies, world.told.append).turn()
     assert world.facts().trouble.reason == Reason.SCAN_NOT_SET_UP
 
 
@@ -276,10 +276,10 @@ async def test_a_topology_that_goes_while_scans_are_listed_is_not_scanned(world)
     listed = world.runs.runs
 
     async def meanwhile(kind):
-        world.inventory.drop_topology(ObjectKey("kafka", "prod"))
+        world.cache.drop_topology(ObjectKey("kafka", "prod"))
         return await listed(kind)
 
     world.runs.runs = meanwhile
     await world.loop.turn()
     assert world.runs.objects == {}
-    assert world.inventory.scans == {}
+    assert world.cache.scans == {}

@@ -4,8 +4,8 @@ import json
 import logging
 
 import pytest
+from tests.unit.reconcile.examples import state, topic
 from tests.unit.reconcile.memory import MemoryKafka
-from tests.unit.reconcile.scenes import scene, topic
 
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.failures import Failure, Remedy
@@ -26,7 +26,7 @@ def lines(caplog):
 async def test_a_line_says_who_asked_what_and_what_kafka_answered(lines):
     admin = MemoryKafka({"b": FAIR, "c": FAIR}, {"b": {}, "c": {}}, refusing={"bad": REFUSED})
     topics = [topic("a"), topic("b", partitions=5), topic("c", config={"retention.ms": 1}), topic("bad")]
-    await reconcile_topics(topics, scene(), admin)
+    await reconcile_topics(topics, state(), admin)
     entries = {record.audit["topic"]: record.audit for record in lines()}
     assert len(lines()) == 4
     assert {name: (entry["operation"], entry["answer"]) for name, entry in entries.items()} == {
@@ -49,12 +49,12 @@ async def test_a_line_says_who_asked_what_and_what_kafka_answered(lines):
 
 
 async def test_a_call_without_an_answer_is_a_line_for_each_topic(lines):
-    await reconcile_topics([topic("a"), topic("b")], scene(), MemoryKafka(broken={"create_topics": AWAY}))
+    await reconcile_topics([topic("a"), topic("b")], state(), MemoryKafka(broken={"create_topics": AWAY}))
     assert [record.audit["answer"] for record in lines()] == ["KafkaUnreachable"] * 2
 
 
 async def test_what_is_in_place_leaves_no_line(lines):
-    await reconcile_topics([topic("a")], scene(), MemoryKafka({"a": FAIR}, {"a": {}}))
+    await reconcile_topics([topic("a")], state(), MemoryKafka({"a": FAIR}, {"a": {}}))
     assert lines() == []
 
 

@@ -1,8 +1,8 @@
 """A batch of topics: observed together, acted on together, and each with an outcome of its own."""
 
 import pytest
+from tests.unit.reconcile.examples import known, state, topic
 from tests.unit.reconcile.memory import MemoryKafka
-from tests.unit.reconcile.scenes import known, scene, topic
 
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
@@ -20,7 +20,7 @@ def kafka(*names, **options):
 
 
 async def outcomes(topics, admin):
-    return {outcome.topic.topic_name: outcome for outcome in await reconcile_topics(topics, scene(), admin)}
+    return {outcome.topic.topic_name: outcome for outcome in await reconcile_topics(topics, state(), admin)}
 
 
 async def test_a_batch_is_one_call_of_each_kind():
@@ -76,7 +76,7 @@ async def test_a_call_that_fails_as_a_whole_fails_its_own_topics_only():
 
 async def test_where_kafka_answers_for_none_it_is_the_caller_s():
     with pytest.raises(FailureError):
-        await reconcile_topics([topic("a")], scene(), kafka(broken={"describe_topics": AWAY}))
+        await reconcile_topics([topic("a")], state(), kafka(broken={"describe_topics": AWAY}))
 
 
 async def test_brokers_may_take_a_moment_to_show_what_was_made():
@@ -127,7 +127,7 @@ async def test_topics_of_one_batch_share_the_load():
 
 
 async def test_what_kafka_refuses_weighs_on_no_later_placement():
-    where = scene()
+    where = state()
     await reconcile_topics([topic("bad")], where, kafka(refusing={"bad": REFUSED}))
     await reconcile_topics([topic("worse")], where, kafka(broken={"create_topics": AWAY}))
     assert not where.load.holders
@@ -145,7 +145,7 @@ async def test_a_broker_that_has_not_heard_of_new_partitions_yet_is_not_believed
 
 
 async def test_what_cannot_be_recorded_is_not_made_and_weighs_on_nothing():
-    admin, where = kafka(), scene()
+    admin, where = kafka(), state()
 
     async def claim(outcomes):
         assert admin.made("create_topics") == []

@@ -1,11 +1,11 @@
-"""What is done about one topic follows from the object, what Kafka holds and the scene, and moves nothing."""
+"""What is done about one topic follows from the object, what Kafka holds and the state, and moves nothing."""
 
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.reconcile.scenes import EVEN, SIX, known, scene, seen, topic
+from tests.unit.reconcile.examples import EVEN, SIX, known, seen, state, topic
 
 from rackspan.reconcile.runtime.batching import MAX_PARTITIONS_AT_ONCE
 from rackspan.reconcile.topics.decision import decide, foreign, has_to_claim
@@ -15,7 +15,7 @@ FAIR = ((0, 3, 2), (3, 1, 2), (4, 2, 0))
 
 
 def test_a_topic_that_is_not_there_is_created_where_the_placer_says():
-    decision = decide(topic(config={"retention.ms": 60_000}), None, {}, scene())
+    decision = decide(topic(config={"retention.ms": 60_000}), None, {}, state())
     create = decision.create
     assert (create.name, create.partitions, create.replication_factor) == ("orders", 3, 3)
     assert create.config == {"retention.ms": "60000"}
@@ -26,7 +26,7 @@ def test_a_topic_that_is_not_there_is_created_where_the_placer_says():
 
 
 def test_a_topic_that_is_as_asked_is_left_alone():
-    decision = decide(topic(status=known()), seen(*FAIR), {"segment.bytes": "1"}, scene())
+    decision = decide(topic(status=known()), seen(*FAIR), {"segment.bytes": "1"}, state())
     assert decision.idle
     assert decision.problem is decision.foreign is None
 
@@ -34,7 +34,7 @@ def test_a_topic_that_is_as_asked_is_left_alone():
 @given(st.integers(1, 12), st.integers(0, 12))
 def test_growth_lists_only_new_partitions(have, more):
     rows = [FAIR[number % 3] for number in range(have)]
-    decision = decide(topic(partitions=have + more), seen(*rows), {}, scene())
+    decision = decide(topic(partitions=have + more), seen(*rows), {}, state())
     if not more:
         assert decision.idle
     else:
@@ -45,21 +45,21 @@ def test_growth_lists_only_new_partitions(have, more):
 
 def test_an_explicit_assignment_is_taken_row_by_row():
     assigned = {"replicationFactor": 2, "placement": {"assignment": [[5, 0], [0, 1], [3, 2]]}}
-    assert decide(topic(**assigned), None, {}, scene()).create.assignment == ((5, 0), (0, 1), (3, 2))
-    grow = decide(topic(**assigned), seen((1, 2)), {}, scene()).grow
+    assert decide(topic(**assigned), None, {}, state()).create.assignment == ((5, 0), (0, 1), (3, 2))
+    grow = decide(topic(**assigned), seen((1, 2)), {}, state()).grow
     assert (grow.total, grow.assignment) == (3, ((0, 1), (3, 2)))
 
 
 def test_only_configs_that_are_named_and_differ_are_set():
     wanted = topic(config={"retention.ms": 60_000, "cleanup.policy": "compact", "preallocate": "TRUE"})
     own = {"retention.ms": "1", "cleanup.policy": "compact", "preallocate": "true", "segment.bytes": "5"}
-    decision = decide(wanted, seen(*FAIR), own, scene())
+    decision = decide(wanted, seen(*FAIR), own, state())
     assert decision.configure.set == {"retention.ms": "60000"}
     assert decision.summary == "set retention.ms=60000"
 
 
 def test_partitions_are_never_taken_away_and_the_rest_is_done():
-    decision = decide(topic(partitions=2, config={"retention.ms": 1}), seen(*FAIR), {}, scene())
+    decision = decide(topic(partitions=2, config={"retention.ms": 1}), seen(*FAIR), {}, state())
     assert decision.problem.reason == "PartitionsCannotShrink"
     assert "set spec.partitions to 3 or more" in decision.problem.message
     assert decision.grow is None
@@ -68,16 +68,16 @@ def test_partitions_are_never_taken_away_and_the_rest_is_done():
 
 def test_a_growth_that_cannot_be_does_not_hold_back_a_config():
     wanted = topic(partitions=6, replicationFactor=7, config={"retention.ms": 1})
-    decision = decide(wanted, seen(*FAIR), {}, scene())
+    decision = decide(wanted, seen(*FAIR), {}, state())
     assert decision.problem.reason == "Infeasible"
     assert decision.configure.set == {"retention.ms": "1"}
 
 
 def test_a_very_large_topic_is_made_in_steps_that_kafka_takes():
     wanted = topic(partitions=20_000, replicationFactor=1)
-    first = decide(wanted, None, {}, scene(EVEN)).create
+    first = decide(wanted, None, {}, state(EVEN)).create
     assert first.partitions == len(first.assignment) == MAX_PARTITIONS_AT_ONCE
-    grow = decide(wanted, seen(*first.assignment), {}, scene(EVEN)).grow
+    grow = decide(wanted, seen(*first.assignment), {}, state(EVEN)).grow
     assert grow.total == 2 * MAX_PARTITIONS_AT_ONCE
     assert len(grow.assignment) == MAX_PARTITIONS_AT_ONCE
 
@@ -88,7 +88,7 @@ class Defers:
 
 
 def test_a_placer_may_leave_the_choice_to_kafka():
-    where = scene(EVEN, placers={"MultiLevel": Defers()})
+    where = state(EVEN, placers={"MultiLevel": Defers()})
     assert decide(topic(), None, {}, where).create.assignment is None
     assert decide(topic(partitions=4), seen(*FAIR), {}, where).grow.assignment is None
 
@@ -116,17 +116,17 @@ ADOPT = {"rackspan.dev/adopt-topic-id": "id-2"}
     ],
 )
 def test_nothing_is_done_to_a_topic_that_is_not_the_object_s(wanted, found, reason):
-    failure = foreign(wanted, found, scene())
+    failure = foreign(wanted, found, state())
     assert (failure and failure.reason) == reason
-    decision = decide(wanted, found, {}, scene())
+    decision = decide(wanted, found, {}, state())
     assert decision.foreign == failure
     if reason:
         assert decision.idle
 
 
 def test_a_lost_topic_is_made_again_only_where_that_was_asked_for():
-    assert foreign(topic(status=known()), None, scene()).remedy == "spec"
-    assert foreign(topic(status=known(), **RECREATE), None, scene()).remedy == "retry"
+    assert foreign(topic(status=known()), None, state()).remedy == "spec"
+    assert foreign(topic(status=known(), **RECREATE), None, state()).remedy == "retry"
 
 
 # -- whose it is -------------------------------------------------------------------------------------------------------
@@ -143,7 +143,7 @@ def test_a_lost_topic_is_made_again_only_where_that_was_asked_for():
     ],
 )
 def test_adoption_takes_the_topology_s_consent(adoption, namespace, adopts):
-    where, there = scene(adoption=adoption), seen(*FAIR, topic_id="id-9")
+    where, there = state(adoption=adoption), seen(*FAIR, topic_id="id-9")
     annotated = {"rackspan.dev/adopt-topic-id": "id-9"}
     for claim in (
         topic(namespace=namespace),
@@ -158,7 +158,7 @@ def test_adoption_takes_the_topology_s_consent(adoption, namespace, adopts):
 
 
 def test_what_an_object_has_already_or_was_about_to_make_is_no_adoption():
-    never = scene(adoption="Never")
+    never = state(adoption="Never")
     assert decide(topic(status=known()), seen(*FAIR), {}, never).foreign is None
     assert decide(topic(status={"creating": True}), seen(*FAIR), {}, never).foreign is None
     assert decide(topic(), None, {}, never).create is not None
@@ -166,8 +166,8 @@ def test_what_an_object_has_already_or_was_about_to_make_is_no_adoption():
 
 def test_a_topic_that_kafka_calls_internal_is_left_alone_unless_it_is_listed():
     internal = replace(seen(*FAIR), internal=True)
-    assert decide(topic(), internal, {}, scene()).foreign.reason == "InternalTopic"
-    assert decide(topic(), internal, {}, scene(internalTopics=["orders"])).foreign is None
+    assert decide(topic(), internal, {}, state()).foreign.reason == "InternalTopic"
+    assert decide(topic(), internal, {}, state(internalTopics=["orders"])).foreign is None
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_a_topic_that_kafka_calls_internal_is_left_alone_unless_it_is_listed():
     [("Allowed", "Retain", False), ("Allowed", "Delete", True), ("Own", "Retain", True), ("Never", "Retain", True)],
 )
 def test_a_creation_is_recorded_before_where_it_would_look_like_an_adoption_after_a_crash(adoption, policy, claims):
-    where = scene(adoption=adoption)
+    where = state(adoption=adoption)
     assert has_to_claim(topic(deletionPolicy=policy), where) == claims
     assert not has_to_claim(topic(deletionPolicy=policy, status={"creating": True}), where)
 
@@ -183,7 +183,7 @@ def test_a_creation_is_recorded_before_where_it_would_look_like_an_adoption_afte
 def test_what_is_too_large_is_not_computed():
     """9,000 partitions of 200 replicas over 400 brokers took half a minute of the processor."""
     racks = {broker: f"/z{broker % 3}" for broker in range(400)}
-    found = decide(topic(partitions=9_000, replicationFactor=200), None, {}, scene(racks, placers={}))
+    found = decide(topic(partitions=9_000, replicationFactor=200), None, {}, state(racks, placers={}))
     assert found.problem.reason == "TooLarge", "the placer, which is not there, is not even looked for"
     assert "1,800,000 replicas" in found.problem.message
     assert "more than the 500,000" in found.problem.message
@@ -191,9 +191,9 @@ def test_what_is_too_large_is_not_computed():
 
 def test_more_replicas_of_a_partition_than_anybody_has_are_not_placed():
     racks = {broker: f"/z{broker % 3}" for broker in range(1_000)}
-    found = decide(topic(partitions=1, replicationFactor=501), None, {}, scene(racks, placers={}))
+    found = decide(topic(partitions=1, replicationFactor=501), None, {}, state(racks, placers={}))
     assert found.problem.reason == "TooLarge"
     assert "501 replicas of one partition" in found.problem.message
     claimed = seen(tuple(range(1_000)))
-    found = too_large(topic(partitions=1, replicationFactor=3), claimed, scene(racks, placers={}))
+    found = too_large(topic(partitions=1, replicationFactor=3), claimed, state(racks, placers={}))
     assert "1,000 replicas of one partition" in found.message

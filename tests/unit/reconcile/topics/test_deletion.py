@@ -4,7 +4,7 @@ from collections import Counter
 from datetime import timedelta
 
 import pytest
-from tests.unit.reconcile.scenes import NOON, known, scene, seen, topic, topology
+from tests.unit.reconcile.examples import NOON, known, seen, state, topic, topology
 
 from rackspan.api.labels import FINALIZER
 from rackspan.api.meta import ObjectKey
@@ -12,10 +12,10 @@ from rackspan.api.reasons import Reason
 from rackspan.reconcile.failures import Failure, Remedy
 from rackspan.reconcile.ports import Terminating
 from rackspan.reconcile.topics.deletion import (
-    Farewell,
+    DeletionDecision,
     Step,
     crowded,
-    farewell,
+    decide_deletion,
     finalizers_for,
     guarded,
     held,
@@ -106,7 +106,7 @@ def test_a_namespace_that_holds_the_topology_too_ends_at_once_and_the_topics_sta
 
 
 def test_no_namespace_hangs_for_ever():
-    words = Farewell(Step.HOLD, "no broker answers")
+    words = DeletionDecision(Step.HOLD, "no broker answers")
     assert out_of_patience(going(), words, ENDING, NOON + timedelta(minutes=9)) is words
     assert out_of_patience(going(), words, AROUND, NOON + timedelta(days=9)) is words
     at_last = out_of_patience(going(), words, ENDING, NOON + timedelta(minutes=10))
@@ -162,23 +162,23 @@ def test_else_kafka_has_to_be_asked():
 
 
 def test_the_very_topic_is_deleted():
-    words = farewell(topic(deletionPolicy="Delete", status=known()), seen((0, 3, 2)), scene())
+    words = decide_deletion(topic(deletionPolicy="Delete", status=known()), seen((0, 3, 2)), state())
     assert words.step is Step.DELETE
 
 
 def test_a_topic_that_is_gone_already_holds_nobody_up():
-    assert farewell(topic(status=known()), None, scene()).step is Step.RELEASE
+    assert decide_deletion(topic(status=known()), None, state()).step is Step.RELEASE
 
 
 def test_a_topic_of_another_id_is_kept():
-    words = farewell(topic(status=known()), seen((0, 3, 2), topic_id="id-2"), scene())
+    words = decide_deletion(topic(status=known()), seen((0, 3, 2), topic_id="id-2"), state())
     assert words.step is Step.RELEASE
     assert "it is id-2, recreated by someone else; this object's topic was id-1" in words.message
 
 
 @pytest.mark.parametrize("found", [None, seen((0, 3, 2))], ids=["gone", "there"])
 def test_in_another_cluster_nothing_is_deleted_and_the_object_waits(found):
-    words = farewell(topic(status={**known(), "clusterId": "kafka-0"}), found, scene())
+    words = decide_deletion(topic(status={**known(), "clusterId": "kafka-0"}), found, state())
     assert words.step is Step.HOLD
     assert "belongs to Kafka cluster kafka-0, the topology now leads to kafka-1" in words.message
 

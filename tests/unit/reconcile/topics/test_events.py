@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from tests.unit.reconcile.scenes import NOON, known, seen, topic
+from tests.unit.reconcile.examples import NOON, known, seen, topic
 
 from rackspan.api.conditions import ConditionStatus, set_condition
 from rackspan.api.kafkatopic import KafkaTopicStatus
@@ -12,7 +12,7 @@ from rackspan.reconcile.failures import Failure, Remedy
 from rackspan.reconcile.ports import ConfigChange, NewPartitions, NewTopic, ObjectRef
 from rackspan.reconcile.topics.batch import Outcome
 from rackspan.reconcile.topics.decision import Decision
-from rackspan.reconcile.topics.events import announcements
+from rackspan.reconcile.topics.events import condition_events
 
 REF = ObjectRef("KafkaTopic", ObjectKey("shop", "orders"), "uid-1")
 ROWS = ((0, 1, 2),)
@@ -25,7 +25,7 @@ def condition(kind, status, reason, message="why", existing=(), now=NOON):
 
 
 def told(before, after, outcome=None):
-    return [(item.reason, item.warning) for item in announcements(REF, before, after, outcome)]
+    return [(item.reason, item.warning) for item in condition_events(REF, before, after, outcome)]
 
 
 def test_a_topic_becoming_non_compliant_and_compliant_again_is_told_each_time():
@@ -67,7 +67,7 @@ def test_a_config_that_drifted_is_told_apart_from_one_that_was_asked_for():
         status = {**known(topic_id), "conditions": KafkaTopicStatus(conditions=ready).to_dict()["conditions"]}
         wanted = topic(status=status, generation=generation)
         outcome = Outcome(wanted, seen(*ROWS), decision=Decision(configure=CONFIGURE))
-        *_, event = announcements(REF, (), (), outcome)
+        *_, event = condition_events(REF, (), (), outcome)
         return event.message
 
     asked_for, drifted = "topic orders: set: a=1, b=2", "topic orders: changed in Kafka, put back: a=1, b=2"

@@ -4,15 +4,15 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pytest
+from tests.unit.reconcile.examples import NOON, known, state, topic, topology
 from tests.unit.reconcile.memory import MemoryKafka
-from tests.unit.reconcile.scenes import NOON, known, scene, topic, topology
 
 from rackspan.api.labels import CONFIRM_DELETIONS, FINALIZER
 from rackspan.api.reasons import Reason
-from rackspan.reconcile.cache import Inventory
+from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import Terminating
-from rackspan.reconcile.runtime.finalizers import Finalizers
+from rackspan.reconcile.runtime.finalizers import FinalizerWriter
 from rackspan.reconcile.topics import finalizer
 from rackspan.reconcile.topics.deletion import Step
 
@@ -57,8 +57,8 @@ class MemoryKube:
             "metadata": {"namespace": ref.key.namespace, "name": ref.key.name, "uid": ref.uid, "resourceVersion": "0"}
         }
 
-    def announce(self, announcement):
-        self.announced.append(announcement.reason)
+    def announce(self, event):
+        self.announced.append(event.reason)
 
 
 @pytest.fixture(autouse=True)
@@ -79,28 +79,28 @@ def many():
 
 
 class House:
-    """One topology, its objects and who says goodbye to them."""
+    """One topology, its objects and who says finalizer to them."""
 
     def __init__(self, kube, kafka, *topics, refusal=None, prod=None):
-        self.inventory = Inventory()
+        self.cache = Cache()
         self.kube, self.kafka, self.topics = kube, kafka, topics
         self.recorded = []
         prod = topology(maxDeletionsPerMinute=1000) if prod is None else prod
         self.annotate(prod)
         for one in topics:
-            self.inventory.keep_topic(one)
-        tools = SimpleNamespace(inventory=self.inventory, kube=kube, finalizers=Finalizers(kube))
-        self.goodbye = finalizer.Goodbye(prod.key, tools, lambda: lambda _: refusal, self.record)
+            self.cache.keep_topic(one)
+        dependencies = SimpleNamespace(cache=self.cache, kube=kube, finalizers=FinalizerWriter(kube))
+        self.finalizer = finalizer.TopicFinalizer(prod.key, dependencies, lambda: lambda _: refusal, self.record)
 
     def annotate(self, prod):
-        self.inventory.topologies[prod.key] = prod
+        self.cache.topologies[prod.key] = prod
 
     async def record(self):
-        status, _ = self.goodbye.review()
+        status, _ = self.finalizer.review()
         self.recorded.append((status, len(self.kafka.made("delete_topics"))))
 
     async def let_go(self, *topics):
-        return await self.goodbye.let_go(topics or self.topics, scene(), self.kafka)
+        return await self.finalizer.let_go(topics or self.topics, state(), self.kafka)
 
 
 async def let_go(kube, kafka, *topics, refusal=None, prod=None):
@@ -204,7 +204,7 @@ async def test_what_a_person_confirms_goes_and_the_word_counts_once():
     kube, kafka = MemoryKube(), all_of([*topics, more])
     house = House(kube, kafka, *topics, prod=topology())
     assert held_by(await house.let_go()) == {Reason.DELETION_HELD}
-    assert house.goodbye.review()[0].waiting == 11
+    assert house.finalizer.review()[0].waiting == 11
     house.annotate(topology(annotations={CONFIRM_DELETIONS: "12"}))
     assert len(await house.let_go()) == 11, "another number"
     assert kube.removed == [CONFIRM_DELETIONS]
@@ -220,7 +220,7 @@ async def test_to_spare_one_of_eleven_does_not_delete_the_ten_others():
     kafka = all_of(topics)
     house = House(MemoryKube(), kafka, *topics, prod=topology())
     await house.let_go()
-    house.inventory.drop_topic(topics[0].key)
+    house.cache.drop_topic(topics[0].key)
     assert held_by(await house.let_go(*topics[1:])) == {Reason.DELETION_HELD}
     assert len(kafka.replicas) == 11
 
@@ -251,7 +251,7 @@ async def test_many_that_were_asked_for_while_the_first_was_compared_keep_that_o
 
     async def topics(names):
         for one in others:
-            house.inventory.keep_topic(one)
+            house.cache.keep_topic(one)
         return await describe(names)
 
     kafka.topics = topics
@@ -279,11 +279,11 @@ async def test_the_end_of_a_namespace_waits_even_for_one_topic_and_counts_those_
     kafka = all_of([leaving(), living])
     house = House(kube, kafka, leaving(), living, prod=topology())
     assert held_by(await house.let_go(leaving())) == {Reason.DELETION_HELD}
-    assert house.goodbye.review()[0].waiting == 2
+    assert house.finalizer.review()[0].waiting == 2
     house.annotate(topology(annotations={CONFIRM_DELETIONS: "2"}))
     assert await house.let_go(leaving()) == {}
     assert list(kafka.replicas) == ["later"]
-    house.inventory.keep_topic(leaving("later"))
+    house.cache.keep_topic(leaving("later"))
     assert await house.let_go(leaving("later")) == {}
     assert kafka.replicas == {}
 
@@ -304,7 +304,7 @@ async def test_a_topic_whose_object_says_retain_at_the_last_moment_is_kept(kafka
 
     async def spare(names):
         spared = topic(deleted="2026-01-31T12:00:00Z", status=known("id-of-orders"), finalizers=[FINALIZER])
-        house.inventory.keep_topic(spared)
+        house.cache.keep_topic(spared)
         return await ask(names)
 
     setattr(asked, moment, spare)

@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 import pytest
-from tests.unit.reconcile.scenes import known, topic, topology
+from tests.unit.reconcile.examples import known, topic, topology
 
-from rackspan.reconcile.cache import Inventory
-from rackspan.reconcile.topics.ownership import Applicant, owner, refusal, rival
+from rackspan.reconcile.cache import Cache
+from rackspan.reconcile.topics.ownership import TopicClaim, owner, refusal, rival
 
 SHOP = {"from": "Selector", "selector": {"matchLabels": {"team": "shop"}}}
 
@@ -24,7 +24,7 @@ SHOP = {"from": "Selector", "selector": {"matchLabels": {"team": "shop"}}}
     ],
 )
 def test_a_topology_is_open_to_the_namespaces_it_names(rule, namespace, labels, allowed):
-    refused = refusal(Applicant(topic(namespace=namespace), topology(allowedNamespaces=rule), labels))
+    refused = refusal(TopicClaim(topic(namespace=namespace), topology(allowedNamespaces=rule), labels))
     assert (refused is None) == allowed
     if refused:
         assert refused.reason == "NamespaceNotAllowed"
@@ -46,9 +46,9 @@ def test_a_topology_is_open_to_the_namespaces_it_names(rule, namespace, labels, 
 def test_prefixes_bind_other_namespaces_and_not_the_topology_s_own(prefixes, name, reason):
     rule = {"from": "All"} | ({} if prefixes is None else {"topicPrefixes": prefixes})
     where = topology(allowedNamespaces=rule)
-    refused = refusal(Applicant(topic("t", topicName=name), where, {}))
+    refused = refusal(TopicClaim(topic("t", topicName=name), where, {}))
     assert (refused and refused.reason) == reason
-    assert refusal(Applicant(topic("t", topicName=name, namespace="kafka"), where, {})) is None
+    assert refusal(TopicClaim(topic("t", topicName=name, namespace="kafka"), where, {})) is None
 
 
 @pytest.mark.parametrize(
@@ -65,13 +65,13 @@ def test_internal_topics_are_for_those_that_are_named(prefixes, listed, own, oth
     rule = {"from": "All"} | ({} if prefixes is None else {"topicPrefixes": prefixes})
     where = topology(allowedNamespaces=rule, internalTopics=listed)
     for namespace, reason in (("kafka", own), ("shop", other)):
-        refused = refusal(Applicant(topic("t", topicName="__consumer_offsets", namespace=namespace), where, {}))
+        refused = refusal(TopicClaim(topic("t", topicName="__consumer_offsets", namespace=namespace), where, {}))
         assert (refused and refused.reason) == reason
 
 
 def decides(*claims, **spec):
     where = topology(allowedNamespaces={"from": "All"}, **spec)
-    first, again = (owner(Applicant(claim, where, {}) for claim in order) for order in (claims, claims[::-1]))
+    first, again = (owner(TopicClaim(claim, where, {}) for claim in order) for order in (claims, claims[::-1]))
     assert first is again
     return first
 
@@ -109,21 +109,21 @@ def test_strangers_are_not_told_each_other_s_names():
 
 def rivals(*, ours=(), theirs=(), cluster="kafka-1", where="bank"):
     """How many objects there are for a topic that is named through two topologies, as either of them sees it."""
-    inventory = Inventory()
+    cache = Cache()
     for namespace, name, trusted, leads_to in (("kafka", "prod", ours, "kafka-1"), (where, "copy", theirs, cluster)):
         shown = topology(namespace=namespace, sharedWith=list(trusted))
         known_as = replace(shown, meta=replace(shown.meta, name=name))
-        inventory.topologies[known_as.key] = known_as
+        cache.topologies[known_as.key] = known_as
         if leads_to:
-            inventory.leads_to(known_as.key, leads_to)
-    one = inventory.keep_topic(topic("one", topicName="orders"))
-    two = inventory.keep_topic(topic("two", topicName="orders", topologyRef={"namespace": where, "name": "copy"}))
-    other = inventory.keep_topic(topic("three", topicName="payments"))
-    assert [claim.key for claim in inventory.claims(other)] == [other.key]
-    found = len(inventory.claims(one))
-    assert len(inventory.claims(two)) == found, "it goes both ways"
-    inventory.drop_topic(two.key)
-    assert [claim.key for claim in inventory.claims(one)] == [one.key]
+            cache.leads_to(known_as.key, leads_to)
+    one = cache.keep_topic(topic("one", topicName="orders"))
+    two = cache.keep_topic(topic("two", topicName="orders", topologyRef={"namespace": where, "name": "copy"}))
+    other = cache.keep_topic(topic("three", topicName="payments"))
+    assert [claim.key for claim in cache.claims(other)] == [other.key]
+    found = len(cache.claims(one))
+    assert len(cache.claims(two)) == found, "it goes both ways"
+    cache.drop_topic(two.key)
+    assert [claim.key for claim in cache.claims(one)] == [one.key]
     return found
 
 

@@ -1,7 +1,7 @@
 """From a spec to a placement, to min.insync.replicas, and to the judgement of what Kafka holds."""
 
 import pytest
-from tests.unit.reconcile.scenes import EVEN, SIX, scene, topic
+from tests.unit.reconcile.examples import EVEN, SIX, state, topic
 
 from rackspan.core.placement import Placement
 from rackspan.reconcile.failures import FailureError
@@ -21,20 +21,20 @@ def refused(spec, where, call=placed):
 
 
 def test_the_same_input_gives_the_same_placement():
-    assert placed({}, scene()) == placed({}, scene())
-    assert placed({"placement": {"seed": 1}}, scene()) != placed({"placement": {"seed": 2}}, scene())
+    assert placed({}, state()) == placed({}, state())
+    assert placed({"placement": {"seed": 1}}, state()) != placed({"placement": {"seed": 2}}, state())
 
 
 def test_load_that_was_placed_before_counts():
-    where = scene(EVEN)
+    where = state(EVEN)
     where.load.add([(0,)] * 50 + [(3,)] * 50)  # all of zone 0
     rows = placed({"replicationFactor": 1, "partitions": 8}, where, 8)
     assert not {0, 3}.intersection(broker for row in rows for broker in row)
 
 
 def test_the_topology_s_placer_is_the_default():
-    simple = scene(defaults={"placer": "Simple"})
-    assert placed({"placement": {"placer": "Simple", "seed": 1}}, scene()) == placed({"placement": {"seed": 1}}, simple)
+    simple = state(defaults={"placer": "Simple"})
+    assert placed({"placement": {"placer": "Simple", "seed": 1}}, state()) == placed({"placement": {"seed": 1}}, simple)
 
 
 @pytest.mark.parametrize(
@@ -59,13 +59,13 @@ def test_the_topology_s_placer_is_the_default():
     ],
 )
 def test_what_cannot_be_placed_is_told_why(spec, racks, reason, sentence):
-    failure = refused(spec, scene(racks))
+    failure = refused(spec, state(racks))
     assert (failure.reason, failure.remedy) == (reason, "spec")
     assert sentence in failure.message
 
 
 def test_racks_that_are_to_be_ignored_may_all_be_missing():
-    rows = placed({}, scene(dict.fromkeys(range(3)), missingRackPolicy="Ignore"))
+    rows = placed({}, state(dict.fromkeys(range(3)), missingRackPolicy="Ignore"))
     assert all(sorted(row) == [0, 1, 2] for row in rows)
 
 
@@ -86,7 +86,7 @@ class Nonsense:
 
 @pytest.mark.parametrize("placer", [Raises(), TooMany(), Nonsense()], ids=lambda placer: type(placer).__name__)
 def test_a_placer_s_defect_is_a_failure_of_the_topic(placer):
-    failure = refused({}, scene(placers={"MultiLevel": placer}))
+    failure = refused({}, state(placers={"MultiLevel": placer}))
     assert failure.reason == "PlacerFailed"
     assert "'MultiLevel'" in failure.message
 
@@ -95,7 +95,7 @@ def test_a_placer_s_defect_is_a_failure_of_the_topic(placer):
 
 
 def config(spec, where=None, replicas=FAIR):
-    return wanted_config(topic(**spec).spec, replicas, where or scene(EVEN))
+    return wanted_config(topic(**spec).spec, replicas, where or state(EVEN))
 
 
 def test_without_durability_only_what_the_spec_says_is_managed():
@@ -108,7 +108,7 @@ def test_min_insync_replicas_is_derived_from_the_placement():
 
 
 def test_the_topology_s_durability_is_the_default_and_an_empty_one_opts_out():
-    where = scene(EVEN, defaults={"durability": {"minDomains": {"zone": 2}}})
+    where = state(EVEN, defaults={"durability": {"minDomains": {"zone": 2}}})
     assert config({}, where) == {"min.insync.replicas": "2"}
     assert config({"durability": {}}, where) == {}
 
@@ -129,32 +129,32 @@ def test_partitions_out_of_place_do_not_weaken_the_promise():
     ],
 )
 def test_a_contradiction_is_told(spec, sentence):
-    failure = refused(spec, scene(EVEN), call=config)
+    failure = refused(spec, state(EVEN), call=config)
     assert failure.reason == "DurabilityUnsatisfiable"
     assert sentence in failure.message
 
 
 def test_durability_over_a_level_that_is_not_there_is_told():
-    assert refused({"durability": {"tolerate": {"cell": 1}}}, scene(EVEN), call=config).reason == "UnknownLevel"
+    assert refused({"durability": {"tolerate": {"cell": 1}}}, state(EVEN), call=config).reason == "UnknownLevel"
 
 
 # -- judging ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_rack_that_is_not_known_leaves_open_only_what_depends_on_it():
-    where = scene({**EVEN, 6: None})
+    where = state({**EVEN, 6: None})
     assert judged(topic().spec, FAIR, where).compliant
     assert judged(topic().spec, (*FAIR, (0, 1, 6)), where).unknown.tolist() == [False, False, False, True]
 
 
 def test_nothing_can_be_judged_while_no_rack_is_known():
-    call = refused({}, scene(dict.fromkeys(EVEN)), call=lambda spec, where: judged(topic(**spec).spec, FAIR, where))
+    call = refused({}, state(dict.fromkeys(EVEN)), call=lambda spec, where: judged(topic(**spec).spec, FAIR, where))
     assert call.reason == "MissingRacks"
     assert "no broker's rack is known; broker 0" in call.message
 
 
 def test_min_insync_waits_until_all_partitions_can_be_judged():
-    where = scene({**EVEN, 6: None})
+    where = state({**EVEN, 6: None})
     wanted = topic(durability={"minDomains": {"zone": 2}}).spec
     assert wanted_config(wanted, FAIR, where) == {"min.insync.replicas": "2"}
     assert wanted_config(wanted, (*FAIR, (0, 1, 6)), where) == {}

@@ -2,10 +2,10 @@
 
 from collections import Counter
 
-from tests.unit.reconcile.scenes import EVEN, scene, seen, topic
+from tests.unit.reconcile.examples import EVEN, seen, state, topic
 
 from rackspan.api.plans import topology_hash
-from rackspan.reconcile.dry_run import Standing, plan_of
+from rackspan.reconcile.dry_run import ObservedTopology, plan_of
 from rackspan.reconcile.topics.plan import Plans
 
 CROWDED = ((0, 3, 1), (1, 4, 2))  # of EVEN: two replicas in one zone
@@ -14,7 +14,7 @@ CROWDED = ((0, 3, 1), (1, 4, 2))  # of EVEN: two replicas in one zone
 async def test_topics_do_not_all_choose_the_emptiest_broker():
     topics = [topic(f"t{number}", partitions=1) for number in range(12)]
     found = [(one, seen((0, 3, 1), name=one.topic_name)) for one in topics]
-    made = await Plans().of(found, scene(EVEN))
+    made = await Plans().of(found, state(EVEN))
     given = Counter(
         broker for plan in made.values() for change in plan.changes for broker in set(change.replicas) - {0, 3, 1}
     )
@@ -22,7 +22,7 @@ async def test_topics_do_not_all_choose_the_emptiest_broker():
 
 
 async def test_plans_made_later_see_the_earlier_ones_as_carried_out():
-    plans, where = Plans(), scene(EVEN)
+    plans, where = Plans(), state(EVEN)
     given = Counter()
     for number in range(12):
         one = topic(f"t{number}", partitions=1)
@@ -33,45 +33,45 @@ async def test_plans_made_later_see_the_earlier_ones_as_carried_out():
 
 async def test_a_plan_is_kept_while_its_topic_and_the_brokers_are_the_same():
     plans, one = Plans(), topic("one", partitions=2)
-    first = (await plans.of([(one, seen(*CROWDED))], scene(EVEN)))[one.key]
-    busy = scene(EVEN)
+    first = (await plans.of([(one, seen(*CROWDED))], state(EVEN)))[one.key]
+    busy = state(EVEN)
     busy.load.replicas.update({2: 100, 5: 100})
     assert (await plans.of([(one, seen(*CROWDED))], busy))[one.key] is first
     assert (await plans.of([(one, seen(CROWDED[0], (1, 2, 3)))], busy))[one.key].hash != first.hash
 
 
 async def test_a_plan_is_made_anew_when_the_spec_or_the_brokers_change():
-    plans, where = Plans(), scene(EVEN)
+    plans, where = Plans(), state(EVEN)
     one, other = topic("one", partitions=2), topic("one", partitions=2, replicationFactor=2)
     first = (await plans.of([(one, seen(*CROWDED))], where))[one.key]
     assert (await plans.of([(other, seen(*CROWDED))], where))[one.key].hash != first.hash
-    moved = scene({**EVEN, 3: "/z1"})
+    moved = state({**EVEN, 3: "/z1"})
     assert (await plans.of([(one, seen(*CROWDED))], moved))[one.key].hash != first.hash
 
 
 async def test_the_same_topics_get_the_same_plans_from_an_operator_that_has_just_started():
     found = [(topic(f"t{number}", partitions=2), seen(*CROWDED, name=f"t{number}")) for number in range(5)]
-    first, second = await Plans().of(found, scene(EVEN)), await Plans().of(found[::-1], scene(EVEN))
+    first, second = await Plans().of(found, state(EVEN)), await Plans().of(found[::-1], state(EVEN))
     assert first == second
 
 
 async def test_a_topic_on_a_broker_whose_rack_is_not_known_has_no_plan():
     one = topic("one", partitions=1)
-    assert await Plans().of([(one, seen((0, 1, 6)))], scene({**EVEN, 6: None})) == {}
+    assert await Plans().of([(one, seen((0, 1, 6)))], state({**EVEN, 6: None})) == {}
 
 
 async def test_plans_for_brokers_that_are_elsewhere_by_now_do_not_count_for_new_ones():
     one, other = topic("one", partitions=2), topic("other", partitions=2)
-    plans, moved = Plans(), scene({**EVEN, 3: "/z1"})
-    await plans.of([(other, seen(*CROWDED, name="other"))], scene(EVEN))
+    plans, moved = Plans(), state({**EVEN, 3: "/z1"})
+    await plans.of([(other, seen(*CROWDED, name="other"))], state(EVEN))
     afterwards = await plans.of([(one, seen(*CROWDED, name="one"))], moved)
     assert afterwards == await Plans().of([(one, seen(*CROWDED, name="one"))], moved)
 
 
 async def test_who_looks_from_outside_comes_to_the_plans_of_the_operator():
     found = [(topic(f"t{number}", partitions=2), seen(*CROWDED, name=f"t{number}")) for number in range(5)]
-    made = plan_of(Standing(scene(EVEN), tuple(found)))
-    inside = await Plans().of(found[::-1], scene(EVEN))
+    made = plan_of(ObservedTopology(state(EVEN), tuple(found)))
+    inside = await Plans().of(found[::-1], state(EVEN))
     assert made.parts == inside
     assert made.whole.hash == topology_hash({str(key): part.hash for key, part in inside.items()})
     assert set(made.whole.changes) == {change for part in inside.values() for change in part.changes}
@@ -82,5 +82,5 @@ async def test_a_topic_of_which_nothing_can_be_said_is_named_from_outside_too():
     one = topic("one", partitions=1, placement={"spread": [{"level": "planet"}]})
     fine = topic("fine", partitions=2)
     found = ((fine, seen(*CROWDED, name="fine")), (one, seen((0, 1, 2), name="one")))
-    made = plan_of(Standing(scene(EVEN), found))
+    made = plan_of(ObservedTopology(state(EVEN), found))
     assert (made.unplanned, list(made.parts)) == ((one.key,), [fine.key])

@@ -5,27 +5,27 @@ import threading
 from dataclasses import dataclass, field, replace
 
 import pytest
-from tests.unit.reconcile import scenes
+from tests.unit.reconcile import examples
+from tests.unit.reconcile.examples import NOON, PLACERS, state, topology
 from tests.unit.reconcile.kube_memory import REFUSED, MemoryCluster
 from tests.unit.reconcile.memory import MemoryKafka
-from tests.unit.reconcile.scenes import NOON, PLACERS, scene, topology
 
 from rackspan.api.labels import FINALIZER
-from rackspan.reconcile.cache import Inventory
-from rackspan.reconcile.cluster.state import Scene
+from rackspan.reconcile.cache import Cache
+from rackspan.reconcile.cluster.state import ClusterState
 from rackspan.reconcile.runtime import threads
-from rackspan.reconcile.runtime.dependencies import Tools
-from rackspan.reconcile.runtime.finalizers import Finalizers
+from rackspan.reconcile.runtime.dependencies import Dependencies
+from rackspan.reconcile.runtime.finalizers import FinalizerWriter
 from rackspan.reconcile.runtime.status_writer import StatusWriter
 from rackspan.reconcile.topics import reconciler
-from rackspan.reconcile.topics.reconciler import TopicLoop
+from rackspan.reconcile.topics.reconciler import TopicsReconciler
 
 
 @dataclass
 class FixedLookout:
-    """One scene that does not change."""
+    """One state that does not change."""
 
-    scene: Scene
+    state: ClusterState
     admin: MemoryKafka
     epoch: int = 1
     woken: int = 0
@@ -38,25 +38,27 @@ class FixedLookout:
 class World:
     kube: MemoryCluster = field(default_factory=MemoryCluster)
     kafka: MemoryKafka = field(default_factory=MemoryKafka)
-    inventory: Inventory = field(default_factory=Inventory)
+    cache: Cache = field(default_factory=Cache)
 
     def __post_init__(self):
-        self.inventory.topologies[topology().key] = topology(allowedNamespaces={"from": "All"})
-        self.tools = Tools(self.inventory, self.kube, None, StatusWriter(self.kube), Finalizers(self.kube), {}, 60)
-        self.lookout = FixedLookout(scene(), self.kafka)
-        self.loop = TopicLoop(topology().key, self.lookout, self.tools, _recorded)
+        self.cache.topologies[topology().key] = topology(allowedNamespaces={"from": "All"})
+        self.dependencies = Dependencies(
+            self.cache, self.kube, None, StatusWriter(self.kube), FinalizerWriter(self.kube), {}, 60
+        )
+        self.observer = FixedLookout(state(), self.kafka)
+        self.loop = TopicsReconciler(topology().key, self.observer, self.dependencies, _recorded)
 
     async def work(self):
         await self.loop.see_through(await self.loop.take())
 
     def add(self, *topics):
         for one in topics:
-            self.inventory.keep_topic(one)
+            self.cache.keep_topic(one)
         self.loop.add([one.key for one in topics])
 
 
 def topic(name, *, finalizers=(FINALIZER,), **spec):
-    return scenes.topic(name, finalizers=finalizers, **spec)
+    return examples.topic(name, finalizers=finalizers, **spec)
 
 
 @pytest.fixture
@@ -148,7 +150,7 @@ class Blocks:
 @pytest.fixture
 def blocks(world):
     placer = Blocks()
-    world.lookout.scene = scene(placers={**PLACERS, "Blocks": placer})
+    world.observer.state = state(placers={**PLACERS, "Blocks": placer})
     yield placer
     placer.go.set()
 
@@ -174,9 +176,9 @@ async def test_a_placer_that_takes_too_long_is_left_alone_until_it_has_ended(wor
         assert world.kube.condition(name, "Ready")["reason"] == "PlacerTimedOut"
         assert world.kube.condition(name, "Reconciling")["status"] == "True"
     assert world.kube.condition("z", "Ready")["status"] == "True"
-    assert world.tools.guests.left_behind == {"Blocks"}
+    assert world.dependencies.third_party.left_behind == {"Blocks"}
     blocks.go.set()
-    while world.tools.guests.left_behind:  # noqa: ASYNC110  # no event tells it
+    while world.dependencies.third_party.left_behind:  # noqa: ASYNC110  # no event tells it
         await asyncio.sleep(0.001)
     assert blocks.asked == 1, "not again while one call has not ended"
     monkeypatch.setattr(threads, "PLACER_SECONDS", 600)
@@ -210,8 +212,8 @@ async def test_conclusions_are_drawn_off_the_event_loop(world, monkeypatch):
 
 async def test_who_owns_a_topic_is_found_once_for_all_that_claim_it(world, monkeypatch):
     looked_for = []
-    claims = world.inventory.claims
-    monkeypatch.setattr(world.inventory, "claims", lambda one: looked_for.append(one.key) or claims(one))
+    claims = world.cache.claims
+    monkeypatch.setattr(world.cache, "claims", lambda one: looked_for.append(one.key) or claims(one))
     world.add(*(topic(f"claim-{number}", topicName="orders") for number in range(100)))
     await world.work()
     assert len(looked_for) == 1

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.reconcile.scenes import EVEN, NOON, known, scene, seen, topic
+from tests.unit.reconcile.examples import EVEN, NOON, known, seen, state, topic
 
 from rackspan.api.conditions import find_condition
 from rackspan.api.kafkatopic import MAX_DOMAINS, MAX_SAMPLES
@@ -15,7 +15,7 @@ from rackspan.api.plans import TopicPlanStatus
 from rackspan.api.reasons import Reason
 from rackspan.core.compliance import judge
 from rackspan.reconcile.failures import Failure, Remedy
-from rackspan.reconcile.ports import ConfigChange, NewPartitions, NewTopic, TopicConfigSeen
+from rackspan.reconcile.ports import ConfigChange, NewPartitions, NewTopic, TopicConfig
 from rackspan.reconcile.topics.batch import Outcome
 from rackspan.reconcile.topics.decision import Decision, decide
 from rackspan.reconcile.topics.plan import Plans
@@ -28,11 +28,11 @@ AWAY = Failure(Reason.KAFKA_UNREACHABLE, "no broker answers", Remedy.RETRY)
 
 
 def outcome(wanted, rows=FAIR, *, min_insync=2, **more):
-    return Outcome(wanted, seen(*rows), TopicConfigSeen({}, min_insync), **more)
+    return Outcome(wanted, seen(*rows), TopicConfig({}, min_insync), **more)
 
 
 def concluded(found, where=None, now=NOON):
-    return conclude(found, where or scene(EVEN), now)
+    return conclude(found, where or state(EVEN), now)
 
 
 def told(status, kind):
@@ -94,7 +94,7 @@ def test_domains_are_few_and_whole_levels_are_left_out():
     racks = {broker: f"/r{broker % 2}/z{broker % 90}/h{broker}" for broker in range(180)}
     rows = tuple((broker,) for broker in range(180))
     wanted = topic(partitions=180, replicationFactor=1)
-    domains = concluded(outcome(wanted, rows), scene(racks)).placement.domains
+    domains = concluded(outcome(wanted, rows), state(racks)).placement.domains
     assert len(domains) == 2 + 90 <= MAX_DOMAINS
     assert sum(item.replicas for item in domains if item.domain.count("/") == 1) == 180
 
@@ -182,7 +182,7 @@ async def test_a_plan_of_ten_thousand_partitions_takes_little_room_in_a_status()
 
 
 async def planned(found):
-    return (await Plans().of([(found.topic, found.seen)], scene(EVEN)))[found.topic.key]
+    return (await Plans().of([(found.topic, found.seen)], state(EVEN)))[found.topic.key]
 
 
 def test_a_difference_to_an_assignment_is_told():
@@ -196,7 +196,7 @@ def test_a_difference_to_an_assignment_is_told():
 
 def test_an_assignment_to_a_broker_that_is_to_be_drained_says_that_it_holds_that_up():
     wanted = topic(partitions=2, replicationFactor=2, placement={"assignment": [[0, 1], [1, 2]]})
-    status = concluded(outcome(wanted, ((0, 1), (1, 2))), scene(EVEN, drainBrokers=[0]))
+    status = concluded(outcome(wanted, ((0, 1), (1, 2))), state(EVEN, drainBrokers=[0]))
     assert told(status, "Compliant") == told(status, "Ready") == ("False", "HoldsUpDrain")
     assert (status.compliance.non_compliant, status.compliance.moves) == (1, 0)
     assert status.compliance.samples[0].partition == 0
@@ -207,13 +207,13 @@ def test_an_assignment_to_a_broker_that_is_to_be_drained_says_that_it_holds_that
 
 
 def test_what_cannot_be_judged_is_unknown():
-    status = concluded(outcome(topic(), ((0, 1, 6), *FAIR[1:])), scene({**EVEN, 6: None}))
+    status = concluded(outcome(topic(), ((0, 1, 6), *FAIR[1:])), state({**EVEN, 6: None}))
     assert told(status, "Compliant") == ("Unknown", "MissingRacks")
     assert told(status, "Ready") == ("False", "MissingRacks")
 
 
 def test_what_is_unknown_spoils_only_what_depends_on_it():
-    where = scene({**EVEN, 6: None})
+    where = state({**EVEN, 6: None})
     status = concluded(outcome(topic(), FAIR), where)
     assert told(status, "Compliant") == ("True", "Compliant")
     assert told(status, "Ready") == ("True", "InSync")
@@ -263,7 +263,7 @@ def test_a_topic_that_is_not_there_yet_is_being_created():
 def test_nothing_is_told_any_more_of_a_topic_that_is_not_there(found, reason):
     before = replace(concluded(outcome(topic())), plan=TopicPlanStatus("abc", 1, 1, 0, 1))
     wanted = replace(topic(), status=before)
-    status = concluded(Outcome(wanted, found, decision=decide(wanted, found, {}, scene(EVEN))), now=LATER)
+    status = concluded(Outcome(wanted, found, decision=decide(wanted, found, {}, state(EVEN))), now=LATER)
     assert told(status, "Ready") == ("False", reason)
     assert told(status, "Stalled") == ("True", reason)
     assert told(status, "Compliant") == ("Unknown", reason)
@@ -373,7 +373,7 @@ def test_what_is_not_ready_either_goes_on_or_waits_for_somebody(rows, paused, se
 @given(st.lists(row, min_size=1, max_size=6))
 def test_ready_is_true_only_where_all_is_as_asked(rows):
     status = concluded(outcome(topic(partitions=len(rows)), rows))
-    as_asked = judge(scene(EVEN).racks.tree, rows).compliant and all(len(found) == 3 for found in rows)
+    as_asked = judge(state(EVEN).racks.tree, rows).compliant and all(len(found) == 3 for found in rows)
     assert told(status, "Ready")[0] == str(as_asked)
 
 
@@ -418,7 +418,7 @@ def test_that_delete_does_not_apply_to_what_was_adopted_is_told():
 
 
 async def test_others_lead_while_the_preferred_domain_is_offline_and_that_is_told():
-    where = scene(EVEN)
+    where = state(EVEN)
     rows = tuple(replace(row, online=row.rack != ("z0",)) for row in where.racks.rows)
     offline = replace(where, racks=replace(where.racks, rows=rows))
     lies = ((1, 2), (2, 4), (5, 1))

@@ -1,4 +1,4 @@
-"""Objects and scenes to decide about, as small as a test allows."""
+"""Objects and examples to decide about, as small as a test allows."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -11,8 +11,8 @@ from rackspan.api.racktopology import RackTopology
 from rackspan.core.placement.multilevel import MultiLevel
 from rackspan.core.placement.simple import Simple
 from rackspan.reconcile.cluster.racks import rack_view
-from rackspan.reconcile.cluster.state import BrokerLoad, Scene
-from rackspan.reconcile.ports import BrokerSeen, LoadSeen, TopicSeen
+from rackspan.reconcile.cluster.state import BrokerLoad, ClusterState
+from rackspan.reconcile.ports import BrokerDescription, ReplicaCounts, TopicDescription
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 CLUSTER = "kafka-1"
@@ -102,17 +102,19 @@ def known(topic_id: str = "id-1", **status: Any) -> dict[str, Any]:
     return {"topicId": topic_id, "clusterId": CLUSTER, "observedGeneration": 1, **status}
 
 
-def seen(*rows: Sequence[int], name: str = "orders", topic_id: str = "id-1") -> TopicSeen:
+def seen(*rows: Sequence[int], name: str = "orders", topic_id: str = "id-1") -> TopicDescription:
     """A topic as Kafka holds it."""
-    return TopicSeen(name, topic_id, tuple(tuple(row) for row in rows))
+    return TopicDescription(name, topic_id, tuple(tuple(row) for row in rows))
 
 
-def scene(racks: Mapping[int, str | None] | None = None, *, placers: Mapping[str, Any] = PLACERS, **spec: Any) -> Scene:
+def state(
+    racks: Mapping[int, str | None] | None = None, *, placers: Mapping[str, Any] = PLACERS, **spec: Any
+) -> ClusterState:
     """A topology that is fit to act on; its brokers are those that `racks` names, all of them online."""
     racks = SIX if racks is None else racks
     depth = max((rack or "").count("/") for rack in racks.values())
     levels = [{"name": level} for level in (LEVELS if depth > 1 else ("zone",))]
     prod = topology(**{"levels": levels, "adoption": "Allowed", **spec})
-    brokers = [BrokerSeen(broker, f"kafka-{broker}:9092", rack) for broker, rack in racks.items()]
+    brokers = [BrokerDescription(broker, f"kafka-{broker}:9092", rack) for broker, rack in racks.items()]
     view = rack_view(prod, {}, [], brokers)
-    return Scene(prod.key, prod.spec, CLUSTER, view, BrokerLoad(LoadSeen({}, {}, 0)), placers, 1)
+    return ClusterState(prod.key, prod.spec, CLUSTER, view, BrokerLoad(ReplicaCounts({}, {}, 0)), placers, 1)
