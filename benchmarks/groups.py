@@ -15,7 +15,7 @@ from time import process_time
 import numpy as np
 
 from benchmarks.machine import describe
-from rackspan.core.assignors import Readers, assign_evenly
+from rackspan.core.consumers.assignors import Readers, assign_evenly
 
 DOMAINS, TOPICS, REPLICAS, RUNS = 30, 200, 3, 3
 

@@ -8,8 +8,8 @@ import numpy as np
 from benchmarks.plans.clusters import Site, of, placed_by_multilevel, round_robin, uneven
 from benchmarks.plans.kafka_tool import KafkaTool, ToolRefusedError
 from rackspan.core.compliance import Reason, judge
-from rackspan.core.moves import fewest_moves
-from rackspan.core.placement.engine.spread import moves_to_balance
+from rackspan.core.compliance.fewest_moves import fewest_moves
+from rackspan.core.placement.engine.balance.rebalance import moves_to_balance
 from rackspan.core.planning import Plan, Request, Wish, plan, rebalance
 from rackspan.core.snapshot import BrokerIds, KnownBroker, Partitions, tree_of
 from rackspan.core.topology import IntArray, RackTree

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
-from rackspan.core.fairness import fair_windows
+from rackspan.core.compliance.fair_split import fair_windows
 from rackspan.core.topology import RackTree
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import logging
 
-from rackspan.core.words import escaped
+from rackspan.core.text import escaped
 
 
 class OneLineFormatter(logging.Formatter):

@@ -11,7 +11,7 @@ from dev.stack.nodes import SIX_BROKERS
 from tests.integration.support import until
 
 from rackspan.api.reasons import Reason
-from rackspan.core.locality import Selector
+from rackspan.core.consumers.locality import Selector
 from rackspan.core.snapshot import tree_of
 from rackspan.kafka import groups as reading
 from rackspan.kafka.groups import read_groups

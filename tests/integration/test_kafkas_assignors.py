@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rackspan.core.assignors import Readers, assign_evenly, assign_ranges
+from rackspan.core.consumers.assignors import Readers, assign_evenly, assign_ranges
 
 GROUPS = 2_000
 BEST = {"range": assign_ranges, "cooperative-sticky": assign_evenly}

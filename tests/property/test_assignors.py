@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.property import cases
 
-from rackspan.core.assignors import Readers, assign_evenly, assign_ranges
+from rackspan.core.consumers.assignors import Readers, assign_evenly, assign_ranges
 
 
 @st.composite

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from tests.property import cases, oracle
 from tests.property.strategies import LEVELS, sites, sized, trees
 
-from rackspan.core.nearest_durable import fullest, nearest_replication_factor
+from rackspan.core.durability.replication_factor import fullest, nearest_replication_factor
 
 
 def most_together(tree, size, level, domains):

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from rackspan.core.words import escaped
+from rackspan.core.text import escaped
 from rackspan.logs import OneLineFormatter
 
 

@@ -19,7 +19,7 @@ from unicodedata import category
 import numpy as np
 import numpy.typing as npt
 
-from rackspan.core.words import plural, shown
+from rackspan.core.text import plural, shown
 
 RackPath = tuple[str, ...]
 IntArray = npt.NDArray[np.int64]

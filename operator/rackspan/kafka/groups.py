@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import ConsumerGroupState, ConsumerGroupType, KafkaError
 
 from rackspan.api.racktopology import KafkaSpec
-from rackspan.core.locality import GroupSeen, MemberSeen, Selector, host_address
+from rackspan.core.consumers.locality import GroupSeen, MemberSeen, Selector, host_address
 from rackspan.kafka.admin import ConfluentAdmin
 from rackspan.kafka.config import client_properties
 from rackspan.kafka.errors import failure_of

@@ -15,7 +15,7 @@ from confluent_kafka import admin as _admin
 
 from rackspan.api.racktopology import KafkaSpec
 from rackspan.core.snapshot import KnownBroker, Snapshot, table
-from rackspan.core.words import plural
+from rackspan.core.text import plural
 from rackspan.kafka.admin import ConfluentAdmin, config_seen
 from rackspan.kafka.command_config import CommandConfigError
 from rackspan.kafka.config import client_properties

@@ -22,7 +22,7 @@ from rackspan.api.compliancereport import (
 from rackspan.api.conditions import COMPLIANT, READY, ConditionStatus, set_condition
 from rackspan.api.reasons import Reason
 from rackspan.core.scanning.rules import Severity
-from rackspan.core.words import be, every, plural
+from rackspan.core.text import be, every, plural
 from rackspan.reports.document import State
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rackspan.core.locality import Locality, Replicas, Selector, host_address, locality
+from rackspan.core.consumers.locality import Locality, Replicas, Selector, host_address, locality
 from rackspan.reconcile.cluster.racks import path_from_labels
 from rackspan.reconcile.failures import Failure
 from rackspan.reports.document import MAX_GROUPS, GroupRow
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from rackspan.api.racktopology import RackTopologySpec
-    from rackspan.core.locality import FloatArray, GroupSeen
+    from rackspan.core.consumers.locality import FloatArray, GroupSeen
     from rackspan.core.snapshot import Snapshot
     from rackspan.core.topology import RackPath, RackTree
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from msgspec import to_builtins
 from msgspec.structs import fields
 
-from rackspan.core.words import plural, shown
+from rackspan.core.text import plural, shown
 from rackspan.reports.document import FindingRow, ScanDocument
 from rackspan.reports.page.formats import moment
 from rackspan.reports.page.verdict import verdict

@@ -15,8 +15,8 @@ from msgspec import UNSET, DecodeError
 from msgspec.json import Decoder
 
 from rackspan.core.snapshot import NONE, KnownBroker, Partitions, Snapshot
+from rackspan.core.text import shown
 from rackspan.core.topology import RackPathError, parse_rack
-from rackspan.core.words import shown
 from rackspan.snapshots.partition_columns import columns
 from rackspan.snapshots.repeated_keys import refuse_repeated_keys, refuse_repeated_keys_of_topic
 from rackspan.snapshots.schema import BrokerDocument, ConfigValue, SnapshotDocument, TopicDocument

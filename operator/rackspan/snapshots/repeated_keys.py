@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import UNSET, Raw
 
-from rackspan.core.words import shown
+from rackspan.core.text import shown
 from rackspan.snapshots.schema import SnapshotDocument, TopicDocument
 from rackspan.snapshots.snapshot_errors import LONGEST, MisplacedError
 

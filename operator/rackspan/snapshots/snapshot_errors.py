@@ -4,7 +4,7 @@ import re
 
 from msgspec import DecodeError
 
-from rackspan.core.words import shown
+from rackspan.core.text import shown
 
 _AT = re.compile(r"(?P<what>.*?)(?: - at `(?P<path>\$.*)`)?", re.DOTALL)
 _RULES: tuple[tuple[re.Pattern[str], str], ...] = (

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from rackspan.core import assignors
-from rackspan.core.assignors import Readers, assign_evenly, assign_ranges
+from rackspan.core.consumers import assignors
+from rackspan.core.consumers.assignors import Readers, assign_evenly, assign_ranges
 
 
 def readers(near, domain, topic=None, number=None, subscribed=None):

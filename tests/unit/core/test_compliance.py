@@ -5,7 +5,7 @@ import pytest
 from tests.unit.core.clusters import cluster, grid
 
 from rackspan.core.compliance import Finding, Reason, judge
-from rackspan.core.moves import fewest_moves
+from rackspan.core.compliance.fewest_moves import fewest_moves
 from rackspan.core.placement import Placement, Spread, Unsatisfiable
 from rackspan.core.topology import Broker, RackTree, TopologyError
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tests.unit.core.clusters import cluster
 
-from rackspan.core.locality import GroupSeen, MemberSeen, Replicas, Selector, host_address, locality, nearest
+from rackspan.core.consumers.locality import GroupSeen, MemberSeen, Replicas, Selector, host_address, locality, nearest
 from rackspan.core.snapshot import KnownBroker, table
 from rackspan.core.topology import TopologyError
 

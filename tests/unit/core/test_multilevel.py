@@ -20,7 +20,7 @@ from rackspan.core.placement import (
     Unsatisfiable,
     seed_for,
 )
-from rackspan.core.placement.engine import leaders as leaders_of
+from rackspan.core.placement.engine.balance import leaders as leaders_of
 from rackspan.core.placement.multilevel import MultiLevel
 from rackspan.core.topology import domain_name
 

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.core.clusters import cluster, grid
 
 from rackspan.core.placement import ClusterView, MissingRackError, PlacementSpec
-from rackspan.core.placement.engine.replicas import Replicas
+from rackspan.core.placement.engine.balance.replicas import Replicas
 from rackspan.core.placement.multilevel import MultiLevel
 from rackspan.core.planning import Problem, Request, Wish, plan, rebalance
 from rackspan.core.snapshot import KnownBroker, table, tree_of

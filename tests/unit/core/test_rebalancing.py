@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from tests.unit.core.clusters import cluster, grid
 
-from rackspan.core.fairness import fair_windows
-from rackspan.core.placement.engine import cheapest
-from rackspan.core.placement.engine.replicas import Rules
-from rackspan.core.placement.engine.spread import moves_to_balance
+from rackspan.core.compliance.fair_split import fair_windows
+from rackspan.core.placement.engine.balance import cycle_cancelling as cheapest
+from rackspan.core.placement.engine.balance.rebalance import moves_to_balance
+from rackspan.core.placement.engine.balance.replicas import Rules
 from rackspan.core.placement.model import Spread
 from rackspan.core.planning import Request, Wish, rebalance
 from rackspan.core.snapshot import table
@@ -44,7 +44,7 @@ def test_brokers_that_are_drained_and_gone_leave_the_bound_exact():
 def test_beyond_the_largest_size_the_bound_is_that_of_the_loads(monkeypatch):
     tree, lying = grid("rack", 3, 10), topics(a=anyhow(24, 60, 2, seed=2), b=anyhow(30, 20, 2, seed=9))
     exact = rebalance(Request(tree, lying))
-    monkeypatch.setattr("rackspan.core.placement.engine.spread.LARGEST", 0)
+    monkeypatch.setattr("rackspan.core.placement.engine.balance.rebalance.LARGEST", 0)
     rough = rebalance(Request(tree, lying))
     assert rough.lower_bound < exact.lower_bound == exact.moves < rough.moves
     assert rough.after.levels[-1].replicas == exact.after.levels[-1].replicas

@@ -5,10 +5,10 @@ import pytest
 
 from rackspan.core.placement.model import Spread
 from rackspan.core.scanning import BrokerTruth, Expectation, Expectations, Truth, examine, examine_brokers, portion_of
+from rackspan.core.scanning.domain_totals import added
 from rackspan.core.scanning.findings import REASONS, RULES, SEVERITIES, Facts
+from rackspan.core.scanning.messages import fix, message
 from rackspan.core.scanning.rules import SEVERITY_OF, Rule
-from rackspan.core.scanning.tally import added
-from rackspan.core.scanning.words import fix, message
 from rackspan.core.snapshot import table
 
 RACKS = {1: "a", 2: "a", 3: "b", 4: "b", 5: "c", 6: "c"}

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.core.clusters import cluster
 
 from rackspan.api.racktopology import KafkaSpec, Level, RackTopologySpec
-from rackspan.core.locality import GroupSeen, MemberSeen, Selector
+from rackspan.core.consumers.locality import GroupSeen, MemberSeen, Selector
 from rackspan.core.snapshot import KnownBroker, Snapshot, table
 from rackspan.reports.consumer_groups import HostFacts, group_rows, racks_of_hosts
 from rackspan.reports.document import MAX_GROUPS, GroupRow

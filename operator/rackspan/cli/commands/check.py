@@ -22,11 +22,11 @@ from rackspan.core.outage import min_insync_replicas
 from rackspan.core.scanning import Expectations, Findings, Rule, Severity, Truth, examine, examine_brokers, truth_in
 from rackspan.core.scanning.examine import Examined
 from rackspan.core.scanning.findings import RULES, SEVERITIES, Facts
+from rackspan.core.scanning.messages import fix, message, place, shown_id
 from rackspan.core.scanning.rules import ALARMING
-from rackspan.core.scanning.words import fix, message, place, shown_id
 from rackspan.core.snapshot import NONE, Partitions, Snapshot
+from rackspan.core.text import be, plural
 from rackspan.core.topology import IntArray
-from rackspan.core.words import be, plural
 
 EPILOG = options.epilog(
     "$ rackspan check --snapshot prod.json --levels region,zone,rack",

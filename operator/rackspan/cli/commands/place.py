@@ -16,8 +16,8 @@ from rackspan.cli.shared.selection import Topology, broker_ids, refused
 from rackspan.core.compliance import judge
 from rackspan.core.placement import ClusterView, InfeasibleError, Placement, PlacementSpec
 from rackspan.core.snapshot import NONE, Partitions
+from rackspan.core.text import plural
 from rackspan.core.topology import RackTree
-from rackspan.core.words import plural
 from rackspan.placers import PlacerLoadError, load_placers
 
 EPILOG = options.epilog(

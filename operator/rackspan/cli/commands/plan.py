@@ -18,7 +18,7 @@ from rackspan.cli.shared.selection import Topology, nearest, topics_matching
 from rackspan.core.planning import Plan, Problem, Request, Wish, rebalance
 from rackspan.core.planning import plan as make_plan
 from rackspan.core.snapshot import Partitions, Snapshot
-from rackspan.core.words import plural
+from rackspan.core.text import plural
 
 EPILOG = options.epilog(
     "$ rackspan plan --snapshot prod.json",

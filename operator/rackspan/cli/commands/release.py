@@ -9,7 +9,7 @@ import typer
 from rackspan.api import racktopology
 from rackspan.cli.shared import options
 from rackspan.cli.shared.command_errors import CommandError
-from rackspan.core.words import plural
+from rackspan.core.text import plural
 
 EPILOG = (
     "Examples:\n\n$ rackspan release\n\n$ rackspan release --operator rackspan/rackspan\n\n$ rackspan release -n shop"

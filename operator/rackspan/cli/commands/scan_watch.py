@@ -14,7 +14,7 @@ from rackspan.cli.rendering.output import Format, console, emit
 from rackspan.cli.rendering.progress import step
 from rackspan.cli.shared.command_errors import CommandError, ExitCode
 from rackspan.core.scanning.rules import ALARMING
-from rackspan.core.words import plural
+from rackspan.core.text import plural
 
 
 def watch_scan(topology: ObjectKey, kubeconfig: Path | None, patience: float, output: Format) -> ExitCode:

@@ -9,7 +9,7 @@ from rackspan.cli.rendering.output import Format, console, count, emit, printed_
 from rackspan.cli.shared import options
 from rackspan.cli.shared.cluster_source import Source
 from rackspan.core.snapshot import NONE, Snapshot
-from rackspan.core.words import plural
+from rackspan.core.text import plural
 from rackspan.snapshots import snapshot_lines
 
 EPILOG = options.epilog(

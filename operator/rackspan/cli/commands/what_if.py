@@ -15,8 +15,8 @@ from rackspan.cli.shared.cluster_source import Source, sized
 from rackspan.cli.shared.live_topology import LiveTopology, refuse_others
 from rackspan.cli.shared.selection import Topology, brokers_below, topics_matching
 from rackspan.core.outage import DomainOutage, Outage, min_insync_replicas, outage_of, outages
+from rackspan.core.text import be, plural
 from rackspan.core.topology import RackTree, domain_name, parse_rack
-from rackspan.core.words import be, plural
 
 EPILOG = options.epilog(
     "$ rackspan what-if --snapshot prod.json --levels region,zone,rack",

@@ -7,9 +7,9 @@ from rich.console import Console
 from rich.text import Text
 
 from rackspan.cli.rendering.output import table
+from rackspan.core.scanning.messages import place
 from rackspan.core.scanning.rules import Severity
-from rackspan.core.scanning.words import place
-from rackspan.core.words import plural
+from rackspan.core.text import plural
 
 ROWS = 20
 """Findings that are shown unless somebody asks for more."""

@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from rackspan.core import words
-from rackspan.core.words import shown
+from rackspan.core.text import shown
+from rackspan.core.text import size as size_of
 
 _PIPED_WIDTH = 160
 _encode = Encoder().encode
@@ -126,4 +126,4 @@ def count(number: int, style: str = "") -> Text:
 
 def size(number: int | None, unknown: str = "?") -> str:
     """Give a number of bytes for people; a table has no room for more than `?` where it is not known."""
-    return words.size(number, unknown)
+    return size_of(number, unknown)

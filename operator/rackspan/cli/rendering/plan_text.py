@@ -7,7 +7,7 @@ from rich.console import Console
 
 from rackspan.cli.rendering.output import console, size, table
 from rackspan.core.planning import Change, Plan, State
-from rackspan.core.words import be, every, plural, shown
+from rackspan.core.text import be, every, plural, shown
 
 _ROWS = 20
 _MARKDOWN_ROWS = 500

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from rackspan.core.words import shown
+from rackspan.core.text import shown
 
 _PATIENCE_SECONDS = 1.0
 

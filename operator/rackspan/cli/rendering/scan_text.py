@@ -6,7 +6,7 @@ from rackspan.cli.rendering.findings_table import ROWS, FindingLine, print_findi
 from rackspan.cli.rendering.losses_table import losses, mildness
 from rackspan.cli.rendering.output import size
 from rackspan.core.outage import DomainOutage, Outage
-from rackspan.core.words import plural
+from rackspan.core.text import plural
 from rackspan.reports.document import DomainRow, ScanDocument, State
 
 _LOSSES = 5

@@ -16,7 +16,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from rackspan.core.words import escaped, shown
+from rackspan.core.text import escaped, shown
 
 _UsageError: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 _KUBECTL = "kubectl-"

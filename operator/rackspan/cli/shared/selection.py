@@ -13,8 +13,8 @@ from rackspan.cli.shared.options import MissingRackPolicy
 from rackspan.core.compliance import BROKER_LEVEL
 from rackspan.core.placement import InfeasibleError, MissingRackError
 from rackspan.core.snapshot import Snapshot, tree_of
+from rackspan.core.text import every
 from rackspan.core.topology import IntArray, RackPathError, RackTree, TopologyError, domain_name, parse_rack
-from rackspan.core.words import every
 
 _NEAR = 3
 _MOST_ID, _ID_DIGITS = 2**31 - 1, 10

@@ -1,11 +1,11 @@
 """
 The multi-level placer: replicas that survive the loss of any domain, at every level of the tree.
 
-GOALS In this order. First, every domain of every level splits its replicas of each partition fairly among its
-children (see `rackspan.core.fairness`). Second, where replicas lie already, as few as can be move. Third, brokers
+GOALS In this order. First, every domain of every level splits its replicas of each partition fairly among its children
+(see `rackspan.core.compliance.fair_split`). Second, where replicas lie already, as few as can be move. Third, brokers
 hold equally many replicas, what lies on them already counted. Fourth, brokers lead equally many partitions. Fifth, so
-do domains, in proportion to their brokers, top level first. Sixth, partner brokers vary, so that what a failing
-broker led spreads over many.
+do domains, in proportion to their brokers, top level first. Sixth, partner brokers vary, so that what a failing broker
+led spreads over many.
 
 A later goal never costs an earlier one anything: a small rack that must hold a replica of every partition gets one of
 every partition, however full its brokers are. In general racks should be of similar size.
@@ -14,9 +14,10 @@ CONSTRAINTS No broker holds two replicas of a partition. Brokers that are not el
 offline get no new one. A placement that cannot be is refused with the smallest change that would make it possible.
 
 ALGORITHM The fair split leaves each domain a window of at most two sizes per partition. Quotas per broker pour the
-replicas of the whole topic into these windows (`engine.quotas`), dealing turns quotas into partitions (`engine.deal`)
-in orders of the brokers that change from round to round (`engine.orders`), and leaders are an optimal semi-matching
-(`engine.leaders`). Three data centres of two racks of one broker, RF 3, 4 partitions:
+replicas of the whole topic into these windows (`engine.allocation.quotas`), dealing turns quotas into partitions
+(`engine.allocation.wrap_around`) in orders of the brokers that change from round to round
+(`engine.allocation.broker_orders`), and leaders are an optimal semi-matching (`engine.balance.leaders`). Three data
+centres of two racks of one broker, RF 3, 4 partitions:
 
                         /dc1              /dc2              /dc3
                     /r1     /r2       /r1     /r2       /r1     /r2
@@ -28,7 +29,7 @@ in orders of the brokers that change from round to round (`engine.orders`), and 
     partition 3               1       2              *4                * leads
 
 What lies there already and is fair is left alone; what is not is repaired with the fewest moves there are
-(`engine.mend`).
+(`engine.repair.partitions`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,16 +40,16 @@ import numpy as np
 import numpy.typing as npt
 
 from rackspan.core.compliance import allowed_skews, judge
-from rackspan.core.fairness import Windows, fair_windows, requiring, usable_windows
-from rackspan.core.placement.engine.deal import deal
-from rackspan.core.placement.engine.leaders import choose_leaders
-from rackspan.core.placement.engine.mend import Loads, Task, mend
-from rackspan.core.placement.engine.quotas import poured, quotas
+from rackspan.core.compliance.fair_split import Windows, fair_windows, requiring, usable_windows
+from rackspan.core.placement.engine.allocation.quotas import poured, quotas
+from rackspan.core.placement.engine.allocation.wrap_around import deal
+from rackspan.core.placement.engine.balance.leaders import choose_leaders
+from rackspan.core.placement.engine.repair.partitions import Loads, Task, mend
+from rackspan.core.placement.feasibility import checked_tree, refuse_impossible_spread, refuse_missing_racks
 from rackspan.core.placement.model import ClusterView, InfeasibleError, Placement, PlacementSpec
-from rackspan.core.placement.requests import checked_tree, refuse_impossible_spread, refuse_missing_racks
 from rackspan.core.placement.seeds import scrambled
+from rackspan.core.text import be, plural
 from rackspan.core.topology import IntArray, RackPath, RackTree, domain_name
-from rackspan.core.words import be, plural
 
 BoolArray = npt.NDArray[np.bool_]
 

@@ -37,9 +37,9 @@ from itertools import islice
 
 import numpy as np
 
+from rackspan.core.placement.feasibility import checked_tree, refuse_missing_racks
 from rackspan.core.placement.model import ClusterView, Placement, PlacementSpec
 from rackspan.core.placement.multilevel import continued
-from rackspan.core.placement.requests import checked_tree, refuse_missing_racks
 from rackspan.core.placement.seeds import scrambled
 from rackspan.core.placement.simple import refuse_too_few, resized, usable
 from rackspan.core.topology import RackTree

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rackspan.core.fairness import fair_windows
+from rackspan.core.compliance.fair_split import fair_windows
 from rackspan.core.placement.model import Spread, Unsatisfiable
+from rackspan.core.text import plural
 from rackspan.core.topology import Broker, RackPath, RackTree, domain_name
-from rackspan.core.words import plural
 
 _ROUNDS = 32  # of adding brokers and looking again
 

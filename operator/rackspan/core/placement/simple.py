@@ -24,11 +24,11 @@ Where only the start index is given the shift starts there too, as in Kafka; whe
 
 import numpy as np
 
+from rackspan.core.placement.feasibility import checked_tree
 from rackspan.core.placement.model import ClusterView, InfeasibleError, Placement, PlacementSpec
 from rackspan.core.placement.multilevel import continued
-from rackspan.core.placement.requests import checked_tree
+from rackspan.core.text import be, plural
 from rackspan.core.topology import IntArray, RackTree
-from rackspan.core.words import be, plural
 
 
 class Simple:

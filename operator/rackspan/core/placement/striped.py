@@ -27,9 +27,9 @@ The seventh partition starts a new round: its followers are sought three (the nu
 
 import numpy as np
 
+from rackspan.core.placement.feasibility import checked_tree, refuse_missing_racks
 from rackspan.core.placement.model import ClusterView, Placement, PlacementSpec
 from rackspan.core.placement.multilevel import continued
-from rackspan.core.placement.requests import checked_tree, refuse_missing_racks
 from rackspan.core.placement.simple import next_replica, refuse_too_few, resized, started, usable
 from rackspan.core.topology import IntArray, RackTree
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from rackspan.core.placement.feasibility import checked_tree, refuse_impossible_spread
 from rackspan.core.placement.model import InfeasibleError, PlacementSpec
 from rackspan.core.placement.multilevel import lasting_leaders
-from rackspan.core.placement.requests import checked_tree, refuse_impossible_spread
 from rackspan.core.planning.request import Problem, Request, Wish
 from rackspan.core.snapshot import Partitions
 from rackspan.core.topology import IntArray, RackTree

@@ -6,12 +6,13 @@ Second, as few replicas as can be are copied; a partition that is as it should b
 equally many replicas; fourth, they lead equally many partitions; fifth, the fullest broker holds few bytes.
 
 ALGORITHM Repair, drain, another replication factor and a topic as it is are one function with other inputs: judge all
-partitions at once, mend those that fail (`rackspan.core.placement.engine.mend`), create those that are missing. The
-lower bound is computed apart from the result, from what each partition could keep at most (`rackspan.core.moves`).
+partitions at once, mend those that fail (`rackspan.core.placement.engine.repair.partitions`), create those that are
+missing. The lower bound is computed apart from the result, from what each partition could keep at most
+(`rackspan.core.compliance.fewest_moves`).
 
 Rebalancing goes on from there: partitions give replicas to brokers that have fewer, as long as that makes the loads
 more even and every split stays fair. Its bound is that of all plans that end as even
-(`rackspan.core.placement.engine.spread`).
+(`rackspan.core.placement.engine.balance.rebalance`).
 """
 
 from collections.abc import Mapping
@@ -19,17 +20,17 @@ from collections.abc import Mapping
 import numpy as np
 
 from rackspan.core.compliance import allowed_skews, judge
-from rackspan.core.moves import fewest_moves, loosened
-from rackspan.core.placement.engine.mend import Task, mend
-from rackspan.core.placement.engine.spread import moves_to_balance, spread_out
-from rackspan.core.placement.requests import refuse_missing_racks
+from rackspan.core.compliance.fewest_moves import fewest_moves, loosened
+from rackspan.core.placement.engine.balance.rebalance import moves_to_balance, spread_out
+from rackspan.core.placement.engine.repair.partitions import Task, mend
+from rackspan.core.placement.feasibility import refuse_missing_racks
 from rackspan.core.planning.changes import Changes
 from rackspan.core.planning.draft import Draft, trimmed
 from rackspan.core.planning.groups import Group
 from rackspan.core.planning.measuring import states
+from rackspan.core.planning.per_topic import assign, create
 from rackspan.core.planning.plan import Fingerprints, Plan, TopicPlan
 from rackspan.core.planning.request import Problem, Request
-from rackspan.core.planning.wishes import assign, create
 from rackspan.core.topology import IntArray
 
 _SEED = 0  # of choices between topics

@@ -4,12 +4,12 @@ Looking at all partitions of a cluster: what is wrong, how bad that is, and what
 The one rule set: the operator, the command line and the Spark job all call `examine`.
 """
 
+from rackspan.core.scanning.brokers import BrokerTruth, Truth, truth_in, truth_of
 from rackspan.core.scanning.examine import examine, examine_brokers
 from rackspan.core.scanning.expectation import Expectation, Expectations
 from rackspan.core.scanning.findings import Findings
 from rackspan.core.scanning.portion import Portion, portion_of
 from rackspan.core.scanning.rules import Rule, Severity
-from rackspan.core.scanning.truth import BrokerTruth, Truth, truth_in, truth_of
 
 __all__ = [
     "BrokerTruth",

@@ -8,10 +8,10 @@ import numpy as np
 
 from rackspan.core.compliance import Compliance, Reason, judge
 from rackspan.core.durability import insync_bounds
+from rackspan.core.scanning.brokers import Truth
 from rackspan.core.scanning.expectation import Expectation, Expectations
 from rackspan.core.scanning.findings import ASSIGNMENT_DIFFERS, REASONS, Findings
 from rackspan.core.scanning.rules import RULES, SEVERITY_OF, TOPIC_RULES, Rule, Severity
-from rackspan.core.scanning.truth import Truth
 from rackspan.core.snapshot import NONE, BoolArray, Partitions
 from rackspan.core.topology import IntArray
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rackspan.core.scanning.brokers import Truth
+from rackspan.core.scanning.domain_totals import Holding, holdings
 from rackspan.core.scanning.examine import Examined, examine
 from rackspan.core.scanning.expectation import Expectations
 from rackspan.core.scanning.findings import Findings
-from rackspan.core.scanning.tally import Holding, holdings
-from rackspan.core.scanning.truth import Truth
 from rackspan.core.snapshot import NONE, Partitions
 from rackspan.core.topology import IntArray
 

@@ -10,10 +10,10 @@ from rackspan.api import times
 from rackspan.core.compliance import BROKER_LEVEL
 from rackspan.core.scanning import BrokerTruth, Truth
 from rackspan.core.scanning.findings import Facts
+from rackspan.core.scanning.messages import fix, message, shown_id
 from rackspan.core.scanning.rules import Rule, Severity
-from rackspan.core.scanning.words import fix, message, shown_id
+from rackspan.core.text import be, plural
 from rackspan.core.topology import domain_name
-from rackspan.core.words import be, plural
 from rackspan.reports.document import (
     MAX_TOPICS,
     BrokerRow,

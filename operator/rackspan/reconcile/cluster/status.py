@@ -26,8 +26,8 @@ from rackspan.api.conditions import (
 from rackspan.api.plans import MAX_PLAN_SAMPLES, PlannedTopic, TopologyPlanStatus, topology_hash
 from rackspan.api.racktopology import BrokerCount, BrokerStatus, LevelCount, RackSource, TopicCounts, domain_summary
 from rackspan.api.reasons import Reason
+from rackspan.core.text import plural
 from rackspan.core.topology import format_rack
-from rackspan.core.words import plural
 from rackspan.reconcile.cluster import drains
 from rackspan.reconcile.cluster.broker_events import named
 from rackspan.reconcile.cluster.state import ClusterState

@@ -7,7 +7,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from rackspan.api.reasons import Reason
-from rackspan.core.words import be, plural
+from rackspan.core.text import be, plural
 from rackspan.reconcile.failures import Failure, Remedy
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from rackspan import metrics
 from rackspan.api.times import timestamp
+from rackspan.core.scanning.messages import place
 from rackspan.core.scanning.rules import Severity
-from rackspan.core.scanning.words import place
 from rackspan.reconcile.ports import KubernetesEvent
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rackspan.api.kafkatopic import DeletionPolicy, OnTopicLoss
 from rackspan.api.labels import ADOPT_TOPIC_ID
 from rackspan.api.reasons import Reason
-from rackspan.core.words import plural
+from rackspan.core.text import plural
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import ConfigChange, NewPartitions, NewTopic
 from rackspan.reconcile.runtime.batching import MAX_PARTITIONS_AT_ONCE

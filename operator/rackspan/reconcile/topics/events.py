@@ -18,7 +18,7 @@ from rackspan.api.conditions import (
     find_condition,
 )
 from rackspan.api.reasons import Reason
-from rackspan.core.words import plural
+from rackspan.core.text import plural
 from rackspan.reconcile.ports import KubernetesEvent
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rackspan.api.reasons import Reason
-from rackspan.core.words import plural
+from rackspan.core.text import plural
 from rackspan.reconcile.failures import Failure, Remedy
 from rackspan.reconcile.runtime.batching import MAX_PARTITIONS_AT_ONCE
 

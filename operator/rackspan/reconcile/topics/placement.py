@@ -18,8 +18,8 @@ from rackspan.core.placement import (
     seed_for,
 )
 from rackspan.core.placement.multilevel import reachable_leaders
+from rackspan.core.text import plural
 from rackspan.core.topology import RackTree, parse_rack
-from rackspan.core.words import plural
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 
 if TYPE_CHECKING:

@@ -34,8 +34,8 @@ from rackspan.api.labels import CONFIRM_DELETE
 from rackspan.api.plans import MAX_PLAN_SAMPLES, PartitionChange, TopicPlanStatus
 from rackspan.api.reasons import Reason
 from rackspan.core import compliance as core
+from rackspan.core.text import be, every, plural
 from rackspan.core.topology import RackPath, domain_name
-from rackspan.core.words import be, every, plural
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.topics.deletion import deletes, is_confirmed
 from rackspan.reconcile.topics.limits import too_large

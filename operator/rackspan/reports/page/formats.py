@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from rackspan.core.words import plural
+from rackspan.core.text import plural
 
 _MINUTES_PER_HOUR, _HOURS_PER_DAY = 60, 24
 

@@ -11,7 +11,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from msgspec import to_builtins
 
-from rackspan.core.words import plural, size
+from rackspan.core.text import plural, size
 from rackspan.reports.document import ScanDocument, State
 from rackspan.reports.page import formats
 from rackspan.reports.page.charts import heat_charts, library, trend_charts

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from rackspan.core.words import plural
+from rackspan.core.text import plural
 from rackspan.reports.document import ScanDocument, State
 from rackspan.reports.page.formats import ago
 from rackspan.reports.page.vocabulary import SEVERITIES

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from rackspan.core.placement.model import InfeasibleError, MissingRackError, PlacementSpec
 from rackspan.core.placement.shortfalls import shortfalls, smallest_change
+from rackspan.core.text import be, plural
 from rackspan.core.topology import RackTree, TopologyError, domain_name
-from rackspan.core.words import be, plural
 
 
 def checked_tree(spec: PlacementSpec, tree: RackTree) -> RackTree:

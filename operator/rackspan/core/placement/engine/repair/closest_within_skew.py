@@ -31,10 +31,10 @@ def repair_within(
     seed: int,
 ) -> IntArray:
     """
-    Give each partition a placement of `size` within `skews` (see `rackspan.core.moves`) that keeps the most it can.
+    Give each partition a placement of `size` within `skews` that keeps the most it can.
 
-    `current` are positions per partition; `load` is added to. Gives positions of shape (partitions, size), a row of -1
-    where there is none over the brokers that are online.
+    `skews` are those of `rackspan.core.compliance.fewest_moves`, `current` are positions per partition; `load` is added
+    to. Gives positions of shape (partitions, size), a row of -1 where there is none over the brokers that are online.
     """
     placed = np.full((len(current), size), -1, dtype=np.int64)
     leaves = tree.nodes[-2]

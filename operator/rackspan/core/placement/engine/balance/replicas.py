@@ -10,7 +10,8 @@ every one below may lose a replica, but not into those that have their most, whi
 which brokers could be given any of some replicas takes time by the replicas, not by replicas times brokers.
 
 Direct hand-overs come first, many at a time: each replica is offered a broker that lacks replicas, out of the largest
-domain that it can move about in. Chains of hand-overs (`engine.chains`) then make the loads as even as they can be.
+domain that it can move about in. Chains of hand-overs (`engine.balance.augmenting_paths`) then make the loads as even
+as they can be.
 """
 
 from collections.abc import Sequence
@@ -20,10 +21,10 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from rackspan.core.fairness import Windows
-from rackspan.core.holdings import blocks
-from rackspan.core.placement.engine.chains import level
-from rackspan.core.placement.engine.draw import drawn, prefix_of, ranks, turns
+from rackspan.core.compliance.domain_counts import blocks
+from rackspan.core.compliance.fair_split import Windows
+from rackspan.core.placement.engine.balance.augmenting_paths import level
+from rackspan.core.placement.engine.weighted_choice import drawn, prefix_of, ranks, turns
 from rackspan.core.topology import IntArray, RackTree
 
 BoolArray = npt.NDArray[np.bool_]
@@ -40,7 +41,7 @@ class Reach:
     """
     Where replicas may go: to brokers from `low` up to but not including `high`, shape (replicas,).
 
-    Not to those from `first` up to but not including `last`, shape (replicas, stretches): see `engine.draw`.
+    Not to those from `first` up to but not including `last`, shape (replicas, stretches): see `engine.weighted_choice`.
     """
 
     low: IntArray

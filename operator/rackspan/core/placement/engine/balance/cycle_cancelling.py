@@ -22,10 +22,10 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from rackspan.core.fairness import Windows
-from rackspan.core.holdings import blocks
-from rackspan.core.placement.engine.replicas import Rules, windows_by_rule
-from rackspan.core.shortest import relaxed
+from rackspan.core.compliance.domain_counts import blocks
+from rackspan.core.compliance.fair_split import Windows
+from rackspan.core.placement.engine.balance.replicas import Rules, windows_by_rule
+from rackspan.core.shortest_paths import relaxed
 from rackspan.core.topology import IntArray, RackTree
 
 BoolArray = npt.NDArray[np.bool_]
@@ -246,7 +246,7 @@ def _least(tree: RackTree, windows: Windows, cost: IntArray, usable: BoolArray) 
 
     `cost` and `usable` have the shape (partitions, brokers).
 
-    As in `rackspan.core.moves.most_kept`, each domain is asked for its least, and for one more.
+    As in `rackspan.core.compliance.fewest_moves.most_kept`, each domain is asked for its least, and for one more.
     """
     flexible = windows.high[-1] > windows.low[-1]
     total = np.where(windows.low[-1] > 0, cost, 0)

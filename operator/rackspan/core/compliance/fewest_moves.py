@@ -8,7 +8,7 @@ The fewest moves, exactly: the most replicas of a partition that a compliant pla
 and the fewest moves is `n - kept(root, n)`. Each domain is only ever asked for the two sizes of its window, and going
 from the lower to the higher one gains at most one kept replica. So a yes or a no per domain carries the whole
 recursion, and a level of it is a sum over booleans for all partitions at once. Domains that hold no replica of a
-partition gain nothing, so only those that do are looked at (`rackspan.core.holdings`):
+partition gain nothing, so only those that do are looked at (`rackspan.core.compliance.domain_counts`):
 
     gain(broker) = it holds a replica
     gain(domain) = more children gain than the domain gives away extras when it holds its least
@@ -23,8 +23,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from rackspan.core.fairness import Windows, fair_windows
-from rackspan.core.holdings import Holding, blocks, holdings, sums
+from rackspan.core.compliance.domain_counts import Holding, blocks, holdings, sums
+from rackspan.core.compliance.fair_split import Windows, fair_windows
 from rackspan.core.topology import IntArray, RackTree
 
 BoolArray = npt.NDArray[np.bool_]

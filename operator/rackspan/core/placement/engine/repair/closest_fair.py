@@ -1,11 +1,11 @@
 """
 Repairing: partitions that hold replicas already and are not what they should be, with the fewest moves there are.
 
-`rackspan.core.moves` says, for each partition and domain that holds any of it, whether one replica more there keeps one
-more of those that lie there. Taking children that gain first, from the root down, keeps the most that can be kept.
-Whatever choice remains is drawn by what domains lack: water is poured over what lies in them, and each gets its part.
-That is done for all partitions at once, one level after the other, and looks at no domain that a partition leaves
-alone. What is uneven after that is for `engine.replicas`.
+`rackspan.core.compliance.fewest_moves` says, for each partition and domain that holds any of it, whether one replica
+more there keeps one more of those that lie there. Taking children that gain first, from the root down, keeps the most
+that can be kept. Whatever choice remains is drawn by what domains lack: water is poured over what lies in them, and
+each gets its part. That is done for all partitions at once, one level after the other, and looks at no domain that a
+partition leaves alone. What is uneven after that is for `engine.balance.replicas`.
 """
 
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from rackspan.core.fairness import Windows
-from rackspan.core.holdings import Holding, blocks
-from rackspan.core.moves import Kept, most_kept
-from rackspan.core.placement.engine.draw import drawn, prefix_of
+from rackspan.core.compliance.domain_counts import Holding, blocks
+from rackspan.core.compliance.fair_split import Windows
+from rackspan.core.compliance.fewest_moves import Kept, most_kept
+from rackspan.core.placement.engine.weighted_choice import drawn, prefix_of
 from rackspan.core.placement.seeds import scrambled
 from rackspan.core.topology import IntArray, RackTree
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from rackspan.core.placement.engine.replicas import Replicas
+from rackspan.core.placement.engine.balance.replicas import Replicas
 from rackspan.core.placement.seeds import scrambled
 from rackspan.core.topology import IntArray
 

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from rackspan.core.fairness import fair_windows
-from rackspan.core.moves import loosened
-from rackspan.core.placement.engine.leaders import choose_leaders
-from rackspan.core.placement.engine.loosened import repair_within
-from rackspan.core.placement.engine.repair import repair
-from rackspan.core.placement.engine.replicas import Replicas, Rules, even_out
-from rackspan.core.placement.engine.weights import even_bytes
+from rackspan.core.compliance.fair_split import fair_windows
+from rackspan.core.compliance.fewest_moves import loosened
+from rackspan.core.placement.engine.balance.disk_usage import even_bytes
+from rackspan.core.placement.engine.balance.leaders import choose_leaders
+from rackspan.core.placement.engine.balance.replicas import Replicas, Rules, even_out
+from rackspan.core.placement.engine.repair.closest_fair import repair
+from rackspan.core.placement.engine.repair.closest_within_skew import repair_within
 from rackspan.core.placement.seeds import scrambled
 from rackspan.core.topology import IntArray, RackTree
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from rackspan.core.compliance import Reason
 from rackspan.core.scanning.findings import ASSIGNMENT_DIFFERS, Facts
 from rackspan.core.scanning.rules import Rule
-from rackspan.core.words import plural
+from rackspan.core.text import plural
 
 _COMPLIANCE: Mapping[str, str] = {
     Reason.TOO_MANY_REPLICAS: "{level} {domain} holds {excess} too many",

@@ -6,7 +6,8 @@ Each partition picks one of its replicas so that the leaders per broker are as e
 
 1. Greedy in shrinking batches: each partition of a batch takes its least loaded replica. This lands near the optimum.
 2. Leaders that are there already are handed over directly, many at a time, where that makes them more even.
-3. Chains of hand-overs (`engine.chains`) make it optimal: first among the last partitions, which as a rule suffices.
+3. Chains of hand-overs (`engine.balance.augmenting_paths`) make it optimal: first among the last partitions, which as a
+   rule suffices.
 4. A chain between loads that differ by one only swaps the two loads. Such chains even out the domains, top level first.
 """
 
@@ -15,9 +16,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from rackspan.core.placement.engine.chains import Chain, chains, hand_over, search
-from rackspan.core.placement.engine.chains import level as level_loads
-from rackspan.core.placement.engine.draw import turns
+from rackspan.core.placement.engine.balance.augmenting_paths import Chain, chains, hand_over, search
+from rackspan.core.placement.engine.balance.augmenting_paths import level as level_loads
+from rackspan.core.placement.engine.weighted_choice import turns
 from rackspan.core.placement.seeds import scrambled
 from rackspan.core.topology import IntArray, Level, RackTree
 

@@ -25,7 +25,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from rackspan.core.assignors import Readers, assign_evenly, assign_ranges
+from rackspan.core.consumers.assignors import Readers, assign_evenly, assign_ranges
 from rackspan.core.snapshot import NONE, BoolArray, KnownBroker, Partitions
 from rackspan.core.topology import IntArray, RackPath, RackPathError, RackTree, parse_rack
 
@@ -78,7 +78,7 @@ class Locality:
 
     `near`: the member could read them in its own domain; `reads_near`: it does; `reads_far`: it reads them from another
     domain (of the rest, there is no leader, or it is not known where they or their readers are). `could_be_near`: with
-    a rack-aware assignment (`core.assignors`); fewer than `near` only where counts are uneven now.
+    a rack-aware assignment (`core.consumers.assignors`); fewer than `near` only where counts are uneven now.
     `cross_bytes_per_second` is what comes from other domains, of the partitions whose rate is known; None where none
     is.
     """

@@ -13,7 +13,7 @@ they are intervals of whole numbers, every set of totals found here can be dealt
 import numpy as np
 import numpy.typing as npt
 
-from rackspan.core.fairness import Windows
+from rackspan.core.compliance.fair_split import Windows
 from rackspan.core.placement.seeds import scrambled
 from rackspan.core.topology import IntArray, RackTree
 

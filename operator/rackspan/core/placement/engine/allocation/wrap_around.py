@@ -10,17 +10,18 @@ rule, systematic sampling in statistics).
                                                                            c c d d d d
 
 What lies side by side and is `q` long meets each of `n` columns `floor(q / n)` or `ceil(q / n)` times. No broker meets
-a column twice, since its quota is at most `n`; and each domain keeps to its window (`rackspan.core.fairness`), which is
-of two sizes at most, since its quota lies between `n` times the one and `n` times the other.
+a column twice, since its quota is at most `n`; and each domain keeps to its window
+(`rackspan.core.compliance.fair_split`), which is of two sizes at most, since its quota lies between `n` times the one
+and `n` times the other.
 
 Such neighbours meet the same partners all along. So the line is only used to share the quotas out, again to within one,
 over many small rounds of columns (column `p` belongs to round `p` modulo their number), in which a broker has about one
-replica. Each round is laid out anew, in an order of its own (`engine.orders`).
+replica. Each round is laid out anew, in an order of its own (`engine.allocation.broker_orders`).
 """
 
 import numpy as np
 
-from rackspan.core.placement.engine.orders import Orders
+from rackspan.core.placement.engine.allocation.broker_orders import Orders
 from rackspan.core.topology import IntArray, RackTree
 
 _AT_ONCE = 1 << 16  # replicas: what is worked on stays in the processor's cache

@@ -31,7 +31,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from rackspan.core.shortest import relaxed
+from rackspan.core.shortest_paths import relaxed
 from rackspan.core.topology import IntArray
 
 BoolArray = npt.NDArray[np.bool_]

@@ -2,16 +2,16 @@
 
 import numpy as np
 
+from rackspan.core.placement.feasibility import checked_tree
 from rackspan.core.placement.model import InfeasibleError, PlacementSpec
 from rackspan.core.placement.multilevel import created
-from rackspan.core.placement.requests import checked_tree
 from rackspan.core.placement.seeds import seed_for
 from rackspan.core.planning.changes import Change
 from rackspan.core.planning.draft import Draft
 from rackspan.core.planning.request import Problem, Wish
 from rackspan.core.snapshot import NONE
+from rackspan.core.text import plural
 from rackspan.core.topology import RackTree
-from rackspan.core.words import plural
 
 
 def assign(draft: Draft) -> None:

@@ -2,10 +2,10 @@
 Spreading out: moves that compliance does not need, so that replicas and leaders lie as evenly as fair splits allow.
 
 Any replica may go to any broker that its partition's windows allow. First the loads become as even as can be, and then
-the moves as few as can be for such loads (`engine.cheapest`), with prices that prove it. Where that would take too long
-the bound comes from the loads alone: the ways to be as even as can be differ by at most one replica per broker, so each
-broker has to end between its `floor` and its `ceiling`, and one move brings one replica to one broker and takes it from
-one other.
+the moves as few as can be for such loads (`engine.balance.cycle_cancelling`), with prices that prove it. Where that
+would take too long the bound comes from the loads alone: the ways to be as even as can be differ by at most one replica
+per broker, so each broker has to end between its `floor` and its `ceiling`, and one move brings one replica to one
+broker and takes it from one other.
 """
 
 from collections.abc import Sequence
@@ -13,12 +13,12 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from rackspan.core.fairness import fair_windows
-from rackspan.core.moves import loosened
-from rackspan.core.placement.engine.cheapest import LARGEST, Exchanges, fewest_by_prices
-from rackspan.core.placement.engine.mend import Loads, Task, led, with_followers_as_before
-from rackspan.core.placement.engine.quotas import quotas
-from rackspan.core.placement.engine.replicas import Replicas, Rules, even_out
+from rackspan.core.compliance.fair_split import fair_windows
+from rackspan.core.compliance.fewest_moves import loosened
+from rackspan.core.placement.engine.allocation.quotas import quotas
+from rackspan.core.placement.engine.balance.cycle_cancelling import LARGEST, Exchanges, fewest_by_prices
+from rackspan.core.placement.engine.balance.replicas import Replicas, Rules, even_out
+from rackspan.core.placement.engine.repair.partitions import Loads, Task, led, with_followers_as_before
 from rackspan.core.topology import IntArray, RackTree
 
 

@@ -1,6 +1,6 @@
 """Numbers as people read them."""
 
-from rackspan.core.words import plural, size
+from rackspan.core.text import plural, size
 
 
 def test_one_is_told_from_many():

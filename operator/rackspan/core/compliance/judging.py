@@ -23,9 +23,9 @@ from itertools import islice
 import numpy as np
 import numpy.typing as npt
 
-from rackspan.core.fairness import fair_windows
-from rackspan.core.holdings import Holding, blocks, holdings
-from rackspan.core.moves import most_kept_by
+from rackspan.core.compliance.domain_counts import Holding, blocks, holdings
+from rackspan.core.compliance.fair_split import fair_windows
+from rackspan.core.compliance.fewest_moves import most_kept_by
 from rackspan.core.placement.model import Placement, Spread, Unsatisfiable
 from rackspan.core.topology import Broker, IntArray, Level, RackTree, domain_name
 

@@ -22,10 +22,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from rackspan.core.nearest_durable import nearest_replication_factor
+from rackspan.core.durability.replication_factor import nearest_replication_factor
 from rackspan.core.placement.model import Placement
+from rackspan.core.text import plural
 from rackspan.core.topology import IntArray, RackTree
-from rackspan.core.words import plural
 
 _NONE = -1  # beyond the end of a shorter row
 

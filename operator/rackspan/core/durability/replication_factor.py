@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from rackspan.core.fairness import fair_windows
+from rackspan.core.compliance.fair_split import fair_windows
 from rackspan.core.topology import IntArray, RackTree
 
 LARGEST: Final = 32

@@ -1,0 +1,1 @@
+"""Even loads: replicas, leaders and bytes per broker, at as few moves as that takes."""
