@@ -10,7 +10,7 @@ from dev.stack.control_plane import Cluster, ControlPlane
 from dev.stack.kubectl import Kubectl
 from dev.stack.processes import free_ports
 from kubernetes import client, config
-from tests.chart.helm import CHART, Helm
+from tests.support.helm import CHART, Helm
 
 AUDIT_POLICY = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [{"level": "Metadata"}]}
 SHOP, SECRET, SCANNED = "shop", "kafka-login", "scanned"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 import yaml
-from tests.alerting import ALERTS, refuted
+from tests.support.alerting import ALERTS, refuted
 
 WELL = {
     'rackspan_build_info{version="1", python="3"}': "1x200",

@@ -13,7 +13,7 @@ import pytest
 import yaml
 from dev.paths import REPOSITORY
 from tests.chart import dockerfile
-from tests.chart.helm import CHART, only
+from tests.support.helm import CHART, only
 
 from rackspan.reconcile.scans.config import DEFAULT_APPLICATION
 

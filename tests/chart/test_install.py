@@ -13,7 +13,7 @@ import yaml
 from dev.paths import REPOSITORY
 from dev.stack.kubectl import KubectlError
 from dev.waiting import eventually
-from tests.chart.helm import CHART, Helm, HelmError
+from tests.support.helm import CHART, Helm, HelmError
 
 OLDER = "0.0.1"
 TOPIC = {

@@ -6,8 +6,8 @@ import re
 import pytest
 import yaml
 from prometheus_client import REGISTRY
-from tests.alerting import ALERTS
-from tests.chart.helm import CHART, only
+from tests.support.alerting import ALERTS
+from tests.support.helm import CHART, only
 
 from rackspan import metrics
 

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from dev.paths import REPOSITORY
 from tests.chart.conftest import SHOP
-from tests.chart.helm import CHART, HelmError, only
+from tests.support.helm import CHART, HelmError, only
 
 from rackspan.reconcile.scans.limits import Allowance, ScanLimits
 from rackspan.reconcile.scans.manifests import SELECTOR

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kubernetes import client
-from tests.crds.schemas import definitions
+from tests.support.schemas import definitions
 
 PLURALS = {kind: definition["spec"]["names"]["plural"] for kind, definition in definitions().items()}
 

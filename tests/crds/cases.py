@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tests.crds.schemas import Rule
+from tests.support.schemas import Rule
 
 from rackspan.api.client_properties import CLIENT_PROPERTIES
 

@@ -1,7 +1,7 @@
 """What the API server says to objects that the schema itself refuses, without any rule."""
 
 import pytest
-from tests.crds.manifests import BASES, REPORT, TOPIC, TOPOLOGY, changed
+from tests.support.manifests import BASES, REPORT, TOPIC, TOPOLOGY, changed
 
 pytestmark = pytest.mark.stack
 

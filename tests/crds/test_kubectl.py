@@ -4,8 +4,8 @@ import json
 
 import pytest
 from dev.stack.kubectl import KubectlError
-from tests.crds.manifests import FULL_TOPIC, FULL_TOPOLOGY, REPORT, TOPIC, TOPOLOGY, changed
-from tests.crds.schemas import DIRECTORY, definitions, fields
+from tests.support.manifests import FULL_TOPIC, FULL_TOPOLOGY, REPORT, TOPIC, TOPOLOGY, changed
+from tests.support.schemas import DIRECTORY, definitions, fields
 
 pytestmark = pytest.mark.stack
 

@@ -3,8 +3,8 @@
 import random
 
 import pytest
-from tests.crds.manifests import VALID
-from tests.crds.mutations import mutated
+from tests.support.manifests import VALID
+from tests.support.mutations import mutated
 
 from rackspan.api.compliancereport import ComplianceReport
 from rackspan.api.kafkatopic import KafkaTopic

@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 from tests.crds.cases import CASES, Case
-from tests.crds.manifests import BASES, VALID, changed
-from tests.crds.schemas import rules
+from tests.support.manifests import BASES, VALID, changed
+from tests.support.schemas import rules
 
 pytestmark = pytest.mark.stack
 

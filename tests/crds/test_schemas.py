@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import pytest
-from tests.crds.schemas import definitions, fields, rules, version
+from tests.support.schemas import definitions, fields, rules, version
 
 from rackspan.api._codec import camel, encode
 from rackspan.api.compliancereport import ComplianceReport

@@ -13,7 +13,7 @@ from dev.stack.control_plane import Cluster, components
 from dev.stack.kafka_cluster import KafkaCluster
 from dev.stack.kubectl import KubectlError
 from dev.stack.nodes import REGION_LABEL, ZONE_LABEL
-from tests.chart.helm import CHART, Helm
+from tests.support.helm import CHART, Helm
 
 ZONES = {"node-a": "eu-1a", "node-b": "eu-1b"}
 NAMESPACE = "rackspan"

@@ -3,9 +3,9 @@
 import secrets
 
 import pytest
-from tests.integration.bad_input_page import Promise
-from tests.integration.scan_support import IMAGE, Scans
-from tests.integration.support import Objects, Operator, Topics, broker_namespace, private_operators
+from tests.support.bad_input_page import Promise
+from tests.support.objects import Objects, Operator, Topics, broker_namespace, private_operators
+from tests.support.scans import IMAGE, Scans
 
 
 @pytest.fixture(scope="session")

@@ -8,8 +8,8 @@ import threading
 import pytest
 from dev.stack.certificates import CertificateAuthority
 from dev.stack.processes import free_ports
-from tests.integration.support import condition
-from tests.integration.support_secure import USER, Secure
+from tests.support.objects import condition
+from tests.support.secure import USER, Secure
 
 pytestmark = pytest.mark.timeout(240)  # whoever comes first starts the brokers
 

@@ -7,10 +7,10 @@ from collections import Counter
 import pytest
 from kubernetes import client
 from kubernetes.client.exceptions import ApiException
-from tests.crds.manifests import ASSIGNED_TOPIC, FULL_TOPIC, FULL_TOPOLOGY, TOPIC, TOPOLOGY
-from tests.crds.mutations import mutated
-from tests.integration.support import GROUP, PLURALS, VERSION, until
-from tests.integration.support import TOPOLOGY as SHARED
+from tests.support.manifests import ASSIGNED_TOPIC, FULL_TOPIC, FULL_TOPOLOGY, TOPIC, TOPOLOGY
+from tests.support.mutations import mutated
+from tests.support.objects import GROUP, PLURALS, VERSION, until
+from tests.support.objects import TOPOLOGY as SHARED
 
 SEED = 879
 ROUNDS = 4

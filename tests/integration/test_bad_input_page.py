@@ -7,7 +7,7 @@ import pytest
 from dev.paths import REPOSITORY
 from tests.crds.cases import CASES
 from tests.crds.test_bad_input import test_the_schema_refuses as schema_test
-from tests.integration.bad_input_page import rows
+from tests.support.bad_input_page import rows
 
 ROWS = list(rows())
 API_SERVER = [row for row in ROWS if row.says == "422 Invalid"]

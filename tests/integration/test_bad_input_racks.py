@@ -13,7 +13,7 @@ from dev.stack.nodes import (
     relabel_node,
 )
 from kubernetes import client
-from tests.integration.support import Objects, condition
+from tests.support.objects import Objects, condition
 
 
 @pytest.fixture

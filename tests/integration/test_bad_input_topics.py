@@ -1,7 +1,7 @@
 """A KafkaTopic that asks for what cannot be: it is told why, nothing happens to it, and nobody waits for it."""
 
 import pytest
-from tests.integration.support import condition
+from tests.support.objects import condition
 
 ABSENT_BROKER = 77
 

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
 from dev.waiting import eventually
-from tests.command import Ran
+from tests.support.command import Ran
 
 LEVELS = ("--levels", "region,zone,rack")
 

@@ -6,8 +6,8 @@ import re
 import pytest
 from dev.stack.nodes import LEVELS, ZONE_LABEL, relabel_node
 from kubernetes import client
-from tests.integration.support import until
 from tests.integration.test_cli import rackspan
+from tests.support.objects import until
 
 from rackspan.api.plans import topology_hash
 

@@ -2,7 +2,7 @@
 
 import pytest
 from dev.paths import REPOSITORY
-from tests.integration.support import Objects, until
+from tests.support.objects import Objects, until
 
 CRDS = REPOSITORY / "crds"
 

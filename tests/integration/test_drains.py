@@ -4,7 +4,7 @@ import json
 
 import pytest
 from dev.stack.kafka_cluster import KafkaCluster
-from tests.integration.support import Topics, condition
+from tests.support.objects import Topics, condition
 
 REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 

@@ -4,7 +4,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from tests.integration.support import condition, until
+from tests.support.objects import condition, until
 
 BURST = 200
 

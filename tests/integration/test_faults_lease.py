@@ -7,7 +7,7 @@ import threading
 
 import pytest
 import yaml
-from tests.integration.support import Operator, until
+from tests.support.objects import Operator, until
 
 pytestmark = pytest.mark.timeout(240)
 

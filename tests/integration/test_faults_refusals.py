@@ -3,7 +3,7 @@
 import pytest
 from kubernetes import client
 from kubernetes.client.exceptions import ApiException
-from tests.integration.support import GROUP, VERSION, message, until
+from tests.support.objects import GROUP, VERSION, message, until
 
 FINALIZER = "rackspan.dev/finalizer"
 

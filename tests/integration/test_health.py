@@ -7,7 +7,7 @@ import pytest
 import yaml
 from dev.paths import REPOSITORY
 from lupa.lua51 import LuaRuntime
-from tests.integration.support import condition
+from tests.support.objects import condition
 
 PATCH = REPOSITORY / "examples" / "argocd" / "health.patch"
 KEY = "resource.customizations.health.rackspan.dev_{}"

@@ -1,8 +1,8 @@
 """Who watches the operator's metrics alone sees that Kafka is away, and is alarmed."""
 
 from dev.stack.nodes import SIX_BROKERS
-from tests.alerting import lasting, refuted
-from tests.integration.support import samples_of, until
+from tests.support.alerting import lasting, refuted
+from tests.support.objects import samples_of, until
 
 NOBODY = "127.0.0.1:1"
 CONNECTED = "rackspan_topology_connected"

@@ -2,9 +2,9 @@
 
 import pytest
 from kubernetes import client
-from tests.integration.published import served
-from tests.integration.support import GROUP, VERSION
-from tests.reports import document, failed_document, finding
+from tests.support.objects import GROUP, VERSION
+from tests.support.published import served
+from tests.support.reports import document, failed_document, finding
 
 from rackspan.api.meta import ObjectKey
 from rackspan.kube.publishing import publish_scan

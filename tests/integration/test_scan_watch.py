@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.integration.scan_support import UNREACHABLE, publish
-from tests.reports import failed_document, finding
+from tests.support.reports import failed_document, finding
+from tests.support.scans import UNREACHABLE, publish
 
 from rackspan.reports.document import Summary
 

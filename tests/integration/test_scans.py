@@ -4,9 +4,9 @@ import datetime as dt
 import secrets
 
 import pytest
-from tests.integration.scan_support import IMAGE, SCAN_NOW, UNREACHABLE, publish
-from tests.integration.support import condition, reasons, until
-from tests.reports import failed_document, finding
+from tests.support.objects import condition, reasons, until
+from tests.support.reports import failed_document, finding
+from tests.support.scans import IMAGE, SCAN_NOW, UNREACHABLE, publish
 
 from rackspan.reports.document import Changes, Summary
 

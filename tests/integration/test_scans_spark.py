@@ -5,9 +5,9 @@ import secrets
 
 import pytest
 from kubernetes import client
-from tests.integration.published import served
-from tests.integration.scan_support import SCAN_NOW, UNREACHABLE
-from tests.integration.support import condition, until
+from tests.support.objects import condition, until
+from tests.support.published import served
+from tests.support.scans import SCAN_NOW, UNREACHABLE
 
 pytestmark = pytest.mark.stack
 

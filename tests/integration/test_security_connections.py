@@ -3,8 +3,8 @@
 import secrets
 
 import pytest
-from tests.integration.support import condition, until
-from tests.integration.support_secure import USER, Secure
+from tests.support.objects import condition, until
+from tests.support.secure import USER, Secure
 
 pytestmark = pytest.mark.timeout(240)  # whoever comes first starts the brokers
 

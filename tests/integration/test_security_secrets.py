@@ -6,8 +6,8 @@ import secrets
 
 import pytest
 from kubernetes import client
-from tests.integration.support import GROUP, PLURALS, VERSION, condition
-from tests.integration.support_secure import USER, Secure
+from tests.support.objects import GROUP, PLURALS, VERSION, condition
+from tests.support.secure import USER, Secure
 
 from rackspan.api.racktopology import CaSecretRef, KafkaSpec, SaslSecretRef, SaslSpec, TlsSpec
 from rackspan.kafka.admin import ConfluentAdmin

@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from tests.integration.support import condition, message, rack_tree, reasons, until
+from tests.support.objects import condition, message, rack_tree, reasons, until
 
 from rackspan.core.compliance import judge
 from rackspan.core.placement import ClusterView, PlacementSpec, seed_for

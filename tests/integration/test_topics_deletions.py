@@ -1,7 +1,7 @@
 """Data is kept in every doubt: many deletions at once, the end of a namespace, and what ends with the definitions."""
 
 import pytest
-from tests.integration.support import Objects, condition, message, until
+from tests.support.objects import Objects, condition, message, until
 
 CONFIRM = "rackspan.dev/confirm-deletions"
 

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 from dev.stack.nodes import LEVELS
-from tests.integration.support import Objects, a_second_after, condition, message, until
+from tests.support.objects import Objects, a_second_after, condition, message, until
 
 # -- adoption --------------------------------------------------------------------------------------------------------
 

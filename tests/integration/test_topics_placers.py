@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from dev.paths import REPOSITORY
-from tests.integration.support import condition, message
+from tests.support.objects import condition, message
 
 SAMPLE = REPOSITORY / "tests" / "placers" / "sample"
 DEFECTIVE = """

@@ -5,7 +5,7 @@ import secrets
 
 import pytest
 from dev.stack.nodes import SIX_BROKERS
-from tests.integration.support import Objects, broker_namespace, condition, private_operators, until
+from tests.support.objects import Objects, broker_namespace, condition, private_operators, until
 
 KUBE, KAFKA = "rackspan_kubernetes_request_seconds_count", "rackspan_kafka_request_seconds_count"
 READS_OF_KUBE = {"get_secret", "list_metadata", "list_resources"}

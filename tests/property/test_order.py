@@ -4,8 +4,8 @@ import json
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.command import cli, cluster
 from tests.property import cases
+from tests.support.command import cli, cluster
 
 RACKS = ("/a/1", "/a/2", "/b/1", "/b/2", "/c/1")
 NAMES = ("orders", "payments", "Orders", "orders-2", "a.b")

@@ -11,8 +11,8 @@ import time
 import pytest
 from dev.waiting import eventually
 from pyspark.sql import SparkSession
-from tests.command import cli, cluster, topic
-from tests.scan.support import command
+from tests.support.command import cli, cluster, topic
+from tests.support.random_clusters import command
 
 from rackspan.jobs.history.scan_history import History
 

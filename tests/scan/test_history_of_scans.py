@@ -5,8 +5,8 @@ import threading
 from datetime import date, timedelta
 
 import pytest
-from tests.command import cluster, topic
 from tests.scan.conftest import NOON
+from tests.support.command import cluster, topic
 
 from rackspan.jobs.history.scan_history import HistoryError
 from rackspan.jobs.scan.cluster_scan import Order, scan_cluster

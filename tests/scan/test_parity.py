@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.scan.support import random_cluster
+from tests.support.random_clusters import random_cluster
 from tests.unit.reconcile import examples
 
 from rackspan.core.outage import min_insync_replicas

@@ -5,8 +5,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from tests.command import cluster, topic
 from tests.scan.conftest import NOON
+from tests.support.command import cluster, topic
 
 from rackspan.api.compliancereport import ComplianceReportStatus
 from rackspan.api.conditions import find_condition

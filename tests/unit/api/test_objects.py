@@ -4,7 +4,7 @@ from dataclasses import FrozenInstanceError, replace
 from datetime import UTC, datetime
 
 import pytest
-from tests.crds.manifests import ASSIGNED_TOPIC, FULL_TOPIC, FULL_TOPOLOGY, REPORT, TOPIC, TOPOLOGY, changed
+from tests.support.manifests import ASSIGNED_TOPIC, FULL_TOPIC, FULL_TOPOLOGY, REPORT, TOPIC, TOPOLOGY, changed
 
 from rackspan.api.compliancereport import (
     ComplianceReport,

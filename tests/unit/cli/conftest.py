@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from tests.command import cli
+from tests.support.command import cli
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.command import RACKS, cluster, partition, topic
+from tests.support.command import RACKS, cluster, partition, topic
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "cli.md").read_text()
 FINE = cluster(topic("orders", [0, 3], [1, 4]), topic("payments", [2, 5]))

@@ -4,7 +4,7 @@ import json
 
 import pytest
 import yaml
-from tests.command import RACKS, cluster, topic
+from tests.support.command import RACKS, cluster, topic
 
 LEVELS = ("--levels", "region,zone,rack")
 KIP_36 = {0: "rack1", 1: "rack3", 2: "rack3", 3: "rack2", 4: "rack2", 5: "rack1"}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from dev.paths import REPOSITORY
-from tests.command import RACKS, cluster, topic
+from tests.support.command import RACKS, cluster, topic
 
 from rackspan.cli.completion import main
 

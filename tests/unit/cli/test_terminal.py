@@ -5,7 +5,7 @@ from itertools import product
 
 import pytest
 import yaml
-from tests.command import RACKS, cluster, topic
+from tests.support.command import RACKS, cluster, topic
 
 from rackspan.cli.rendering.findings_table import FindingLine, print_findings
 from rackspan.cli.rendering.output import console

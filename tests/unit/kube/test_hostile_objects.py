@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from tests.crds.manifests import FULL_TOPIC, FULL_TOPOLOGY, REPORT, changed
+from tests.support.manifests import FULL_TOPIC, FULL_TOPOLOGY, REPORT, changed
 from tests.unit.kube.recording import Answer, RecordingApi
 
 from rackspan.api.errors import SpecError

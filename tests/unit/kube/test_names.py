@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 
 import pytest
-from tests.crds.manifests import TOPOLOGY, changed
+from tests.support.manifests import TOPOLOGY, changed
 from tests.unit.kube.recording import Answer, RecordingApi
 from tests.unit.reconcile.scans.things import run
 

@@ -3,7 +3,7 @@
 from itertools import permutations
 
 import pytest
-from tests.crds.manifests import TOPIC, TOPOLOGY, changed
+from tests.support.manifests import TOPIC, TOPOLOGY, changed
 
 from rackspan.api.kafkatopic import KafkaTopic
 from rackspan.api.racktopology import RackTopology

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 from dev import example_scan
-from tests.command import cli
+from tests.support.command import cli
 
 from rackspan.reports.document import decode, encode
 

@@ -3,7 +3,7 @@
 import json
 from datetime import UTC, datetime
 
-from tests.reports import NOW, document, failed_document, finding
+from tests.support.reports import NOW, document, failed_document, finding
 
 from rackspan.api.compliancereport import MAX_CHANGES, MAX_FINDINGS, ComplianceReportStatus
 from rackspan.api.conditions import find_condition

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 import pytest
-from tests.crds.manifests import TOPOLOGY, changed
+from tests.support.manifests import TOPOLOGY, changed
 from tests.unit.reconcile.scans.things import at
 
 from rackspan.api.labels import SCAN_NOW

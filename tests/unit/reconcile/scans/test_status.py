@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from tests.reports import NOW, document, failed_document, finding
+from tests.support.reports import NOW, document, failed_document, finding
 from tests.unit.reconcile.scans.things import UID, at, failed, run, succeeded, topology
 
 from rackspan.api.compliancereport import ComplianceReportStatus

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from tests.crds.manifests import TOPOLOGY, changed
+from tests.support.manifests import TOPOLOGY, changed
 
 from rackspan.api.labels import SCAN_NOW
 from rackspan.api.meta import ObjectKey

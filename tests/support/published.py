@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from dev.paths import REPOSITORY
-from tests.integration.support import until
+from tests.support.objects import until
 
 _FOLDER = Path(os.environ.get("RACKSPAN_PUBLISHED_CRDS") or REPOSITORY.parent / "shared" / "data" / "crds")
 

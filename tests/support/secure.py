@@ -7,7 +7,7 @@ from typing import Any
 
 from dev.stack.kafka_cluster import KafkaCluster, Listener
 from kubernetes import client
-from tests.integration.support import Json, Objects
+from tests.support.objects import Json, Objects
 
 USER = "rackspan"
 

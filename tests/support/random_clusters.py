@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.command import Ran, cluster
+from tests.support.command import Ran, cluster
 
 
 def command(*arguments):
