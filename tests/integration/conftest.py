@@ -4,8 +4,10 @@ import secrets
 
 import pytest
 from tests.support.bad_input_page import Promise
-from tests.support.objects import Objects, Operator, Topics, broker_namespace, private_operators
+from tests.support.objects import Objects, broker_namespace
+from tests.support.operators import Operator, private_operators
 from tests.support.scans import IMAGE, Scans
+from tests.support.topics import Topics
 
 
 @pytest.fixture(scope="session")

@@ -9,8 +9,9 @@ from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 from tests.support.manifests import ASSIGNED_TOPIC, FULL_TOPIC, FULL_TOPOLOGY, TOPIC, TOPOLOGY
 from tests.support.mutations import mutated
-from tests.support.objects import GROUP, PLURALS, VERSION, until
+from tests.support.objects import GROUP, PLURALS, VERSION
 from tests.support.objects import TOPOLOGY as SHARED
+from tests.support.waiting import until
 
 SEED = 879
 ROUNDS = 4

@@ -7,7 +7,7 @@ import pytest
 from dev.stack.nodes import LEVELS, ZONE_LABEL, relabel_node
 from kubernetes import client
 from tests.integration.test_cli import rackspan
-from tests.support.objects import until
+from tests.support.waiting import until
 
 from rackspan.api.plans import topology_hash
 

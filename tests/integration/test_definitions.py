@@ -2,7 +2,8 @@
 
 import pytest
 from dev.paths import REPOSITORY
-from tests.support.objects import Objects, until
+from tests.support.objects import Objects
+from tests.support.waiting import until
 
 CRDS = REPOSITORY / "crds"
 

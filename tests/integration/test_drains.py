@@ -4,7 +4,8 @@ import json
 
 import pytest
 from dev.stack.kafka_cluster import KafkaCluster
-from tests.support.objects import Topics, condition
+from tests.support.objects import condition
+from tests.support.topics import Topics
 
 REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 

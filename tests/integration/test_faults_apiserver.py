@@ -8,8 +8,10 @@ from dev.paths import REPOSITORY
 from dev.stack.control_plane import ControlPlane
 from dev.stack.nodes import SIX_BROKERS, create_node, create_sites
 from kubernetes import client
-from tests.support.objects import Objects, Operator, condition, until
+from tests.support.objects import Objects, condition
+from tests.support.operators import Operator
 from tests.support.secure import Secure
+from tests.support.waiting import until
 
 OUTAGE_SECONDS = float(os.environ.get("RACKSPAN_TEST_API_OUTAGE_SECONDS", "20"))
 """A run by hand may ask for the full minute, or for an hour."""

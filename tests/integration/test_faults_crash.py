@@ -4,7 +4,8 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from tests.support.objects import condition, until
+from tests.support.objects import condition
+from tests.support.waiting import until
 
 BURST = 200
 

@@ -5,7 +5,10 @@ from dev.stack.kafka_cluster import KafkaCluster
 from dev.stack.nodes import create_broker_pod, create_sites, delete_broker_pod, delete_node, sites
 from kubernetes import client
 from tests.support.alerting import lasting, refuted
-from tests.support.objects import Topics, condition, message, samples_of, until
+from tests.support.objects import condition, message
+from tests.support.operators import samples_of
+from tests.support.topics import Topics
+from tests.support.waiting import until
 
 FOUR = sites("/eu/eu-1a/r1", "/eu/eu-1b/r1", "/us/us-1a/r1", "/us/us-1b/r1")
 

@@ -7,7 +7,8 @@ import threading
 
 import pytest
 import yaml
-from tests.support.objects import Operator, until
+from tests.support.operators import Operator
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.timeout(240)
 

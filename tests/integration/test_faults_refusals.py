@@ -3,7 +3,8 @@
 import pytest
 from kubernetes import client
 from kubernetes.client.exceptions import ApiException
-from tests.support.objects import GROUP, VERSION, message, until
+from tests.support.objects import GROUP, VERSION, message
+from tests.support.waiting import until
 
 FINALIZER = "rackspan.dev/finalizer"
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from dev.stack.nodes import SIX_BROKERS
-from tests.support.objects import until
+from tests.support.waiting import until
 
 from rackspan.api.reasons import Reason
 from rackspan.core.consumers.locality import Selector

@@ -2,7 +2,8 @@
 
 from dev.stack.nodes import SIX_BROKERS
 from tests.support.alerting import lasting, refuted
-from tests.support.objects import samples_of, until
+from tests.support.operators import samples_of
+from tests.support.waiting import until
 
 NOBODY = "127.0.0.1:1"
 CONNECTED = "rackspan_topology_connected"

@@ -4,9 +4,10 @@ import datetime as dt
 import secrets
 
 import pytest
-from tests.support.objects import condition, reasons, until
+from tests.support.objects import condition, reasons
 from tests.support.reports import failed_document, finding
 from tests.support.scans import IMAGE, SCAN_NOW, UNREACHABLE, publish
+from tests.support.waiting import until
 
 from rackspan.reports.document import Changes, Summary
 

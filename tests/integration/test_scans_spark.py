@@ -5,9 +5,10 @@ import secrets
 
 import pytest
 from kubernetes import client
-from tests.support.objects import condition, until
+from tests.support.objects import condition
 from tests.support.published import served
 from tests.support.scans import SCAN_NOW, UNREACHABLE
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.stack
 

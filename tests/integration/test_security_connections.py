@@ -3,8 +3,9 @@
 import secrets
 
 import pytest
-from tests.support.objects import condition, until
+from tests.support.objects import condition
 from tests.support.secure import USER, Secure
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.timeout(240)  # whoever comes first starts the brokers
 

@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 import yaml
 from aiohttp import web
-from tests.support.objects import until
+from tests.support.waiting import until
 
 SECONDS = 10
 PLUGIN = f"""

@@ -1,6 +1,7 @@
 """A topic follows its KafkaTopic: partitions, configuration, and what durability makes of min.insync.replicas."""
 
-from tests.support.objects import condition, message, reasons, until
+from tests.support.objects import condition, message, reasons
+from tests.support.waiting import until
 
 
 def test_new_partitions_are_placed_and_old_ones_stay_where_they_are(shop, topics):

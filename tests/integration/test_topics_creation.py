@@ -3,7 +3,8 @@
 from collections import Counter
 
 import pytest
-from tests.support.objects import condition, message, rack_tree, reasons, until
+from tests.support.objects import condition, message, rack_tree, reasons
+from tests.support.waiting import until
 
 from rackspan.core.compliance import judge
 from rackspan.core.placement import ClusterView, PlacementSpec, seed_for

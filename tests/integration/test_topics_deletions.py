@@ -1,7 +1,8 @@
 """Data is kept in every doubt: many deletions at once, the end of a namespace, and what ends with the definitions."""
 
 import pytest
-from tests.support.objects import Objects, condition, message, until
+from tests.support.objects import Objects, condition, message
+from tests.support.waiting import until
 
 CONFIRM = "rackspan.dev/confirm-deletions"
 

@@ -4,7 +4,8 @@ from collections import Counter
 
 import pytest
 from dev.stack.nodes import LEVELS
-from tests.support.objects import Objects, a_second_after, condition, message, until
+from tests.support.objects import Objects, a_second_after, condition, message
+from tests.support.waiting import until
 
 # -- adoption --------------------------------------------------------------------------------------------------------
 

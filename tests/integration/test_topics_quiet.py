@@ -5,7 +5,9 @@ import secrets
 
 import pytest
 from dev.stack.nodes import SIX_BROKERS
-from tests.support.objects import Objects, broker_namespace, condition, private_operators, until
+from tests.support.objects import Objects, broker_namespace, condition
+from tests.support.operators import private_operators
+from tests.support.waiting import until
 
 KUBE, KAFKA = "rackspan_kubernetes_request_seconds_count", "rackspan_kafka_request_seconds_count"
 READS_OF_KUBE = {"get_secret", "list_metadata", "list_resources"}

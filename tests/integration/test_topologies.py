@@ -3,7 +3,8 @@
 import pytest
 from dev.stack.nodes import LEVELS, RACK_LABEL, ZONE_LABEL, relabel_node
 from kubernetes import client
-from tests.support.objects import a_second_after, condition, message, rack_tree, reasons, until
+from tests.support.objects import a_second_after, condition, message, rack_tree, reasons
+from tests.support.waiting import until
 
 from rackspan.core.placement import ClusterView, PlacementSpec, seed_for
 from rackspan.core.placement.multilevel import MultiLevel

@@ -15,7 +15,8 @@ from dev.paths import REPOSITORY
 from dev.stack import named_stacks
 from dev.stack.nodes import NINE_BROKERS
 from dev.stack.processes import Processes
-from tests.support.objects import Operator, until
+from tests.support.operators import Operator
+from tests.support.waiting import until
 
 PAGE = (REPOSITORY / "docs" / "tutorial.md").read_text()
 TOOL = ".venv/bin/python -m dev kafka --name demo -- "

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from pyspark.sql import SparkSession
 from tests.support.command import Ran, cli
-from tests.support.random_clusters import run_in_process
+from tests.support.processes import run_in_process
 
 from rackspan.jobs.history.scan_history import History
 from rackspan.jobs.scan.cluster_scan import Order, scan_cluster

@@ -14,7 +14,7 @@ from confluent_kafka.admin import (
 from dev.stack.kafka_cluster import Security
 from dev.waiting import eventually
 from tests.scan.conftest import NOON
-from tests.scan.test_live import create
+from tests.support.topics import create
 
 from rackspan.jobs.scan.cluster_scan import Order, scan_cluster
 from rackspan.jobs.sources.scanned_cluster import live

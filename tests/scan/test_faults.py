@@ -12,7 +12,7 @@ import pytest
 from dev.waiting import eventually
 from pyspark.sql import SparkSession
 from tests.support.command import cli, cluster, topic
-from tests.support.random_clusters import command
+from tests.support.processes import command
 
 from rackspan.jobs.history.scan_history import History
 

@@ -6,6 +6,7 @@ import pytest
 from confluent_kafka.admin import NewTopic
 from dev.waiting import eventually
 from tests.scan.conftest import NOON
+from tests.support.topics import create
 
 from rackspan.jobs.history.scan_history import History
 from rackspan.jobs.scan.cluster_scan import Order, scan_cluster
@@ -13,20 +14,6 @@ from rackspan.jobs.sources.scanned_cluster import live
 from rackspan.reports.document import State
 
 SHOWN = ("rule", "severity", "topic", "partition", "broker", "level", "domain", "excess", "moves", "message", "fix")
-
-
-def create(cluster, *topics):
-    """Topics by name and replica lists, and wait until every broker knows of them."""
-    made = [NewTopic(name, len(lists), replica_assignment=[list(row) for row in lists]) for name, lists in topics]
-    admin = cluster.admin()
-    for answer in admin.create_topics(made).values():
-        answer.result(60)
-    names = {name for name, _ in topics}
-
-    def known():
-        return all(names <= cluster.known_to(broker).topics.keys() for broker in cluster.racks)
-
-    eventually(known, f"every broker to know {names}")
 
 
 @pytest.fixture

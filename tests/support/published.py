@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from dev.paths import REPOSITORY
-from tests.support.objects import until
+from tests.support.waiting import until
 
 _FOLDER = Path(os.environ.get("RACKSPAN_PUBLISHED_CRDS") or REPOSITORY.parent / "shared" / "data" / "crds")
 

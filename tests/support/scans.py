@@ -3,8 +3,8 @@
 import datetime as dt
 
 from kubernetes import client
-from tests.support.objects import until
 from tests.support.reports import document
+from tests.support.waiting import until
 
 from rackspan.api.meta import ObjectKey
 from rackspan.kube.publishing import publish_scan

@@ -1,0 +1,167 @@
+"""The operator as a process."""
+
+import json
+import re
+import secrets
+import signal
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dev.stack.processes import Processes
+from prometheus_client.parser import text_string_to_metric_families
+from tests.support.waiting import until
+
+RESYNC_SECONDS = 2
+
+
+@dataclass(slots=True)
+class Operator:
+    """One `rackspan operator`: a process that can be stopped, killed and started again under the same name."""
+
+    processes: Processes
+    kubeconfig: Path
+    flags: Sequence[str] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    name: str = field(default_factory=lambda: f"operator-{secrets.token_hex(3)}")
+    _read_from: int = 0  # in bytes: where the output of the latest start begins
+
+    def start(self) -> None:
+        """Launch it, and return once it serves its probes and says that it is ready."""
+        self.launch()
+        self.until_ready()
+
+    def launch(self) -> None:
+        """Start the process."""
+        path = self.processes.log(self.name)
+        self._read_from = path.stat().st_size if path.exists() else 0
+        command = [
+            str(Path(sys.executable).with_name("rackspan")),
+            "operator",
+            f"--kubeconfig={self.kubeconfig}",
+            f"--resync={RESYNC_SECONDS}",
+            "--listen-host=127.0.0.1",
+            "--listen-port=0",
+            "--log-format=json",
+            f"--lease-name={self.name}",
+            f"--lease-identity={self.name}",  # started again after a crash, it has its Lease back at once
+            *self.flags,
+        ]
+        self.processes.start(self.name, command, env=dict(self.environment))
+
+    def until_ready(self) -> None:
+        """Wait until it serves its probes and says that it is ready."""
+        until(self._is_ready, 60, "the operator to be ready")
+
+    def stop(self) -> None:
+        """End it as Kubernetes does: SIGTERM. Fails when it does not end by itself."""
+        self.processes.signal(self.name, signal.SIGTERM)
+        until(lambda: not self.running, 30, "the operator to end after SIGTERM")
+
+    def kill(self) -> None:
+        """End it as a crash does."""
+        self.processes.kill(self.name)
+
+    @property
+    def running(self) -> bool:
+        return self.processes.pid(self.name) is not None
+
+    @property
+    def pid(self) -> int:
+        pid = self.processes.pid(self.name)
+        assert pid is not None, "the operator is not running"
+        return pid
+
+    @property
+    def output(self) -> str:
+        """All that it ever wrote, standard output and standard error."""
+        return self.processes.log(self.name).read_text(errors="replace")
+
+    @property
+    def log(self) -> list[dict[str, Any]]:
+        """The log lines since the latest start. Raises ValueError where one is not JSON."""
+        return [json.loads(line) for line in self._latest().splitlines() if line.strip()]
+
+    def get(self, path: str) -> tuple[int, str]:
+        """HTTP status and body of `/metrics`, `/healthz` or `/readyz`."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self._port()}{path}", timeout=10) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    def metrics(self) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
+        """Every sample: by name, then by its labels, sorted."""
+        found: dict[str, dict[tuple[tuple[str, str], ...], float]] = {}
+        for family in text_string_to_metric_families(self.get("/metrics")[1]):
+            for sample in family.samples:
+                found.setdefault(sample.name, {})[tuple(sorted(sample.labels.items()))] = sample.value
+        return found
+
+    def metric(self, name: str, **labels: str) -> float:
+        """The sum over all samples of that name whose labels include these; 0 where there is none."""
+        wanted = set(labels.items())
+        return sum(value for key, value in self.metrics().get(name, {}).items() if wanted <= set(key))
+
+    def after_passes(self, count: int) -> None:
+        """Wait until it has asked Kafka for topics so many times more."""
+
+        def passes() -> float:
+            return self.metric("rackspan_kafka_request_seconds_count", operation="describe_topics")
+
+        start = passes()
+        until(lambda: passes() >= start + count, 60, f"{count} more passes")
+
+    def _latest(self) -> str:
+        with self.processes.log(self.name).open("rb") as log:
+            log.seek(self._read_from)
+            return log.read().decode(errors="replace")
+
+    def _port(self) -> int:
+        found = re.search(r"metrics and probes on port (\d+)", self._latest())
+        return int(found[1]) if found else 0
+
+    def _is_ready(self) -> bool:
+        self.processes.check(self.name)
+        try:
+            return self._port() > 0 and self.get("/readyz")[0] == 200
+        except OSError:
+            return False
+
+
+def samples_of(operator: Operator, label: str) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
+    """What a scrape tells of one topology, and of the operator itself, without histograms."""
+    return {
+        name: {labels: value for labels, value in found.items() if dict(labels).get("topology", label) == label}
+        for name, found in operator.metrics().items()
+        if name.startswith("rackspan_") and not name.endswith(("_bucket", "_sum", "_count"))
+    }
+
+
+@contextmanager
+def private_operators(shared: Operator) -> Iterator[Callable[..., Operator]]:
+    """Gives a factory of operators that end with the context: `factory("--namespace=x", environment={...})`.
+
+    On the control plane of the shared one they stand in for it, which pauses: two would decide about the same objects.
+    With `kubeconfig` they watch another control plane, and the shared one goes on.
+    """
+    started: list[Operator] = []
+
+    def factory(*flags: str, kubeconfig: Path | None = None, environment: Mapping[str, str] | None = None) -> Operator:
+        if kubeconfig is None and shared.running:
+            shared.stop()
+        operator = Operator(shared.processes, kubeconfig or shared.kubeconfig, flags, environment or {})
+        started.append(operator)
+        operator.start()
+        return operator
+
+    try:
+        yield factory
+    finally:
+        for operator in started:
+            operator.kill()

@@ -1,0 +1,141 @@
+"""Topics in Kafka, as its own tools see them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    NewTopic,
+    ResourceType,
+)
+from dev.waiting import eventually
+from tests.support.waiting import until
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """What somebody at Kafka's own tools sees and does."""
+
+    admin: AdminClient
+    _gone: set[str] = field(default_factory=set)
+
+    def create(
+        self,
+        name: str,
+        assignment: Sequence[Sequence[int]] | None = None,
+        *,
+        partitions: int = 3,
+        config: Mapping[str, str] | None = None,
+    ) -> str:
+        """Create a topic and return its id. With replicas where `assignment` says, else 3 where Kafka likes."""
+        if assignment is None:
+            new = NewTopic(name, partitions, 3, config=dict(config or {}))
+        else:
+            rows = [list(row) for row in assignment]
+            new = NewTopic(name, len(rows), replica_assignment=rows, config=dict(config or {}))
+        self.admin.create_topics([new])[name].result(30)
+        self.replicas(name, len(assignment) if assignment is not None else partitions)
+        return self.id(name)
+
+    def exists(self, name: str) -> bool:
+        return self._describe(name) is not None
+
+    def existing(self, names: Iterable[str]) -> list[str]:
+        """Those of the names that Kafka shows a topic of."""
+        answers = self.admin.describe_topics(TopicCollection(list(names)))
+        return [name for name, answer in answers.items() if _known(answer) is not None]
+
+    def id(self, name: str) -> str:
+        """The topic's id as Kafka's own tools print it. Brokers learn of a new topic one after the other."""
+        return _id(until(lambda: self._describe(name), 10, f"topic {name} to be described"))
+
+    def replicas(self, name: str, partitions: int = 1) -> tuple[tuple[int, ...], ...]:
+        """Broker ids per partition, the preferred leader first, once the broker that is asked knows as many partitions.
+
+        One broker may show for a moment what another one, which answers next, has not heard of yet.
+        """
+
+        def found() -> list[Any] | None:
+            topic = self._describe(name)
+            return topic.partitions if topic is not None and len(topic.partitions) >= partitions else None
+
+        rows = sorted(until(found, 30, f"topic {name} to show {partitions} partitions"), key=lambda row: row.id)
+        return tuple(tuple(node.id for node in row.replicas) for row in rows)
+
+    def until_config(self, name: str, expected: Mapping[str, str]) -> None:
+        """Wait until the topic's own configs are these."""
+        until(lambda: self.config(name) == expected, 30, f"topic {name} to have just {dict(expected)}")
+
+    def config(self, name: str) -> dict[str, str]:
+        """The topic's own configs, without what is inherited."""
+        resource = ConfigResource(ResourceType.TOPIC, name)
+        entries = until(lambda: self._configs(resource), 30, f"topic {name} to show")
+        own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+        return {key: entry.value for key, entry in entries.items() if entry.source == own}
+
+    def set_config(self, name: str, **config: str) -> None:
+        """Set configs by hand; `_` in a keyword stands for a dot."""
+        entries = [
+            ConfigEntry(key.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET)
+            for key, value in config.items()
+        ]
+        resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=entries)
+        self.admin.incremental_alter_configs([resource])[resource].result(30)
+
+    def delete(self, name: str) -> None:
+        gone = self.id(name)
+        self.admin.delete_topics([name])[name].result(30)
+        self._gone.add(gone)
+
+    def load(self) -> tuple[dict[int, int], dict[int, int]]:
+        """Replicas and preferred leaders per broker, over all topics."""
+        replicas: dict[int, int] = {}
+        leaders: dict[int, int] = {}
+        for topic in self.admin.list_topics(timeout=30).topics.values():
+            for partition in topic.partitions.values():
+                leaders[partition.replicas[0]] = leaders.get(partition.replicas[0], 0) + 1
+                for broker in partition.replicas:
+                    replicas[broker] = replicas.get(broker, 0) + 1
+        return replicas, leaders
+
+    def _describe(self, name: str) -> Any:
+        """None also for a topic that was deleted here and that some broker still shows: ids are never used again."""
+        found = _known(self.admin.describe_topics(TopicCollection([name]))[name])
+        return None if found is None or _id(found) in self._gone else found
+
+    def _configs(self, resource: ConfigResource) -> Any:
+        return _known(self.admin.describe_configs([resource])[resource])
+
+
+def create(cluster, *topics):
+    """Topics by name and replica lists, and wait until every broker knows of them."""
+    made = [NewTopic(name, len(lists), replica_assignment=[list(row) for row in lists]) for name, lists in topics]
+    admin = cluster.admin()
+    for answer in admin.create_topics(made).values():
+        answer.result(60)
+    names = {name for name, _ in topics}
+
+    def known():
+        return all(names <= cluster.known_to(broker).topics.keys() for broker in cluster.racks)
+
+    eventually(known, f"every broker to know {names}")
+
+
+def _id(described: Any) -> str:
+    return str(described.topic_id).translate(str.maketrans("+/", "-_"))
+
+
+def _known(answer: Any) -> Any:
+    """What Kafka says of a topic, or None where it knows of none."""
+    try:
+        return answer.result(30)
+    except KafkaException as error:
+        if error.args[0].name() == "UNKNOWN_TOPIC_OR_PART":
+            return None
+        raise
