@@ -9,7 +9,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import pytest
 from tests.support.schemas import definitions, fields, rules, version
 
-from rackspan.api._codec import camel, encode
+from rackspan.api.codec import camel, encode
 from rackspan.api.compliancereport import ComplianceReport
 from rackspan.api.kafkatopic import KafkaTopic
 from rackspan.api.labels import GROUP, VERSION

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Self
 
-from rackspan.api._codec import StatusCodec, decode
+from rackspan.api.codec import StatusCodec, decode
 from rackspan.api.conditions import Condition
 from rackspan.api.labels import ADOPT_TOPIC_ID, CONFIRM_DELETE
 from rackspan.api.meta import Meta, ObjectKey

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import NamedTuple, Self
 
-from rackspan.api._codec import decode
+from rackspan.api.codec import decode
 from rackspan.api.labels import PAUSED
 
 _YES = frozenset({"true", "yes", "on", "1", "y", "t", ""})

@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final, Self
 
-from rackspan.api._codec import StatusCodec, decode
+from rackspan.api.codec import StatusCodec, decode
 from rackspan.api.conditions import Condition
 from rackspan.api.meta import Meta, ObjectKey
 from rackspan.api.plans import TopologyPlanStatus

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rackspan.api._codec import camel, decode, decode_leniently, encode
+from rackspan.api.codec import camel, decode, decode_leniently, encode
 from rackspan.api.errors import SpecError
 
 

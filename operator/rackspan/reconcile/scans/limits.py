@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
-from rackspan.api._codec import decode, encode
+from rackspan.api.codec import decode, encode
 from rackspan.api.racktopology import DEFAULT_HISTORY_PATH, ComplianceScanSpec, ConcurrencyPolicy, ExecutorsSpec
 from rackspan.reconcile.scans.locations import Location, LocationError
 from rackspan.reconcile.scans.quantities import heap, quantity
