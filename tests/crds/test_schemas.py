@@ -1,22 +1,21 @@
 """What holds for the definitions as a whole, and their agreement with the types that the operator reads them into."""
 
-import dataclasses
 import types
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+import msgspec
 import pytest
 from tests.support.schemas import definitions, fields, rules, version
 
-from rackspan.api.codec import camel, encode
+from rackspan.api.codec import encode
 from rackspan.api.compliancereport import ComplianceReport
 from rackspan.api.kafkatopic import KafkaTopic
 from rackspan.api.labels import GROUP, VERSION
 from rackspan.api.racktopology import RackTopology
 
 TYPES = {"KafkaTopic": KafkaTopic, "RackTopology": RackTopology, "ComplianceReport": ComplianceReport}
-ABSENT = object()
 
 
 def _spec_fields():
@@ -96,25 +95,21 @@ def _differences(path: str, schema: Mapping[str, Any], declared: Any):
 
 
 def _object_differences(path: str, schema: Mapping[str, Any], declared: Any):
-    assert dataclasses.is_dataclass(declared), path
-    hints = get_type_hints(declared)
-    by_key = {camel(field.name): field for field in dataclasses.fields(declared)}
+    assert issubclass(declared, msgspec.Struct), path
+    by_key = {field.encode_name: field for field in msgspec.structs.fields(declared)}
     if by_key.keys() != schema["properties"].keys():
         yield f"{path}: not in both are {sorted(by_key.keys() ^ schema['properties'].keys())}"
     for key, field in by_key.items():
         child = schema["properties"].get(key, {})
-        has_default = _default(field) is not ABSENT
-        if has_default == (key in schema.get("required", ())):
+        if field.required != (key in schema.get("required", ())):
             yield f"{path}.{key} is required in one and not in the other"
         if child.get("type") != "object" and "default" in child and child["default"] != encode(_default(field)):
             yield f"{path}.{key} is {child['default']} by default in the schema and {_default(field)} in the type"
-        yield from _differences(f"{path}.{key}", child, hints[field.name])
+        yield from _differences(f"{path}.{key}", child, field.type)
 
 
-def _default(field: dataclasses.Field[Any]) -> Any:
-    if field.default is not dataclasses.MISSING:
-        return field.default
-    return ABSENT if field.default_factory is dataclasses.MISSING else field.default_factory()
+def _default(field: msgspec.structs.FieldInfo) -> Any:
+    return field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
 
 
 def _without_none(declared: Any) -> Any:

@@ -1,15 +1,16 @@
 """ComplianceReport: what the last scan of a Kafka cluster found."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any, Final, Self
 
-from rackspan.api.codec import StatusCodec, decode
+from msgspec import field
+
+from rackspan.api.codec import ApiStruct, StatusStruct, decode
 from rackspan.api.conditions import Condition
 from rackspan.api.meta import Meta, ObjectKey
 from rackspan.api.racktopology import ScanEngine
 from rackspan.api.references import TopologyRef
+from rackspan.api.times import Time
 from rackspan.core.scanning.rules import Severity
 
 KIND: Final = "ComplianceReport"
@@ -24,15 +25,13 @@ MAX_FINDING_TEXT: Final = 1024
 MAX_FAILURE_TEXT: Final = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class ComplianceReportSpec:
+class ComplianceReportSpec(ApiStruct, frozen=True):
     """What the report is about."""
 
     topology_ref: TopologyRef
 
 
-@dataclass(frozen=True, slots=True)
-class ReportSummary:
+class ReportSummary(ApiStruct, frozen=True):
     """What was found, counted: `findings` and the two maps count all, whether listed or not."""
 
     topics: int | None = None
@@ -50,8 +49,7 @@ class ReportSummary:
     by_rule: Mapping[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class ReportFinding:
+class ReportFinding(ApiStruct, frozen=True):
     """One finding. `id` is the same in every scan that finds it again; one about a broker has no `topic`."""
 
     id: str
@@ -66,11 +64,10 @@ class ReportFinding:
     domain: str | None = None
     excess: int | None = None
     moves: int | None = None
-    first_seen: datetime | None = None
+    first_seen: Time | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ChangedFinding:
+class ChangedFinding(ApiStruct, frozen=True):
     """A finding that is new or cleared."""
 
     id: str
@@ -82,30 +79,27 @@ class ChangedFinding:
     broker: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ReportChanges:
+class ReportChanges(ApiStruct, frozen=True):
     """Against the scan before, which ended at `since`: counts, and the first MAX_CHANGES of each."""
 
     new: int
     cleared: int
-    since: datetime | None = None
+    since: Time | None = None
     new_findings: tuple[ChangedFinding, ...] = ()
     cleared_findings: tuple[ChangedFinding, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ScanFailure:
+class ScanFailure(ApiStruct, frozen=True):
     """Why the last scan could not judge the cluster."""
 
     scan_id: str
     reason: str
     message: str
-    started_at: datetime | None = None
-    finished_at: datetime | None = None
+    started_at: Time | None = None
+    finished_at: Time | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ComplianceReportStatus(StatusCodec):
+class ComplianceReportStatus(StatusStruct, frozen=True):
     """
     What the last scan found that could judge the cluster, and `failure` where a later one could not.
 
@@ -113,10 +107,10 @@ class ComplianceReportStatus(StatusCodec):
     """
 
     observed_generation: int | None = None
-    scan_time: datetime | None = None
+    scan_time: Time | None = None
     scan_id: str | None = None
-    started_at: datetime | None = None
-    finished_at: datetime | None = None
+    started_at: Time | None = None
+    finished_at: Time | None = None
     engine: ScanEngine | None = None
     cluster_id: str | None = None
     summary: ReportSummary | None = None
@@ -132,13 +126,12 @@ class ComplianceReportStatus(StatusCodec):
         return self.failure.scan_id if self.failure else self.scan_id
 
 
-@dataclass(frozen=True, slots=True)
-class ComplianceReport:
+class ComplianceReport(ApiStruct, frozen=True):
     """A ComplianceReport object."""
 
     meta: Meta
     spec: ComplianceReportSpec
-    status: ComplianceReportStatus = field(default_factory=ComplianceReportStatus)
+    status: ComplianceReportStatus = ComplianceReportStatus()
 
     @classmethod
     def from_object(cls, obj: Mapping[str, Any]) -> Self:

@@ -5,10 +5,12 @@ understand the three. The others tell details.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC
 from enum import StrEnum
 from typing import Final
+
+from rackspan.api.codec import ApiStruct
+from rackspan.api.times import Time
 
 READY: Final = "Ready"
 RECONCILING: Final = "Reconciling"
@@ -34,15 +36,14 @@ class ConditionStatus(StrEnum):
     UNKNOWN = "Unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
+class Condition(ApiStruct, frozen=True):
     """One aspect of an object's state. `last_transition_time` is in UTC and whole seconds, as the API stores it."""
 
     type: str
     status: ConditionStatus
     reason: str
     message: str
-    last_transition_time: datetime
+    last_transition_time: Time
     observed_generation: int | None = None
 
 
@@ -54,7 +55,7 @@ def set_condition(
     message: str,
     *,
     generation: int,
-    now: datetime,
+    now: Time,
 ) -> tuple[Condition, ...]:
     """The conditions with one of them set, in the order they had.
 

@@ -1,11 +1,12 @@
 """KafkaTopic: one topic of one Kafka cluster, and where its replicas shall live."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Self
 
-from rackspan.api.codec import StatusCodec, decode
+from msgspec import field
+
+from rackspan.api.codec import ApiStruct, StatusStruct, decode
 from rackspan.api.conditions import Condition
 from rackspan.api.labels import ADOPT_TOPIC_ID, CONFIRM_DELETE
 from rackspan.api.meta import Meta, ObjectKey
@@ -44,8 +45,7 @@ class OnTopicLoss(StrEnum):
     RECREATE = "Recreate"
 
 
-@dataclass(frozen=True, slots=True)
-class TopicSpread:
+class TopicSpread(ApiStruct, frozen=True):
     """How far replicas of a partition may be from an even spread at one level."""
 
     level: str
@@ -53,16 +53,14 @@ class TopicSpread:
     when_unsatisfiable: WhenUnsatisfiable = WhenUnsatisfiable.REFUSE
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerFilter:
+class BrokerFilter(ApiStruct, frozen=True):
     """Which brokers may hold replicas. Entries are broker ids such as "12" or rack patterns such as /eu/*/r1."""
 
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class TopicPlacement:
+class TopicPlacement(ApiStruct, frozen=True):
     """Where replicas shall live.
 
     `leaders` are rack paths. `assignment` has a row of broker ids per partition, preferred leader first; it is empty
@@ -79,8 +77,7 @@ class TopicPlacement:
     shift: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class KafkaTopicSpec:
+class KafkaTopicSpec(ApiStruct, frozen=True):
     """What the topic shall be.
 
     `config` holds the configs to manage, as written. `durability` and `reassignment` are None where the RackTopology's
@@ -104,8 +101,7 @@ class KafkaTopicSpec:
         return {key: str(value) for key, value in self.config.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(ApiStruct, frozen=True):
     """A partition that is not compliant: `domain`, of `level`, holds `excess` replicas too many."""
 
     partition: int
@@ -115,8 +111,7 @@ class Finding:
     excess: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ComplianceStatus:
+class ComplianceStatus(ApiStruct, frozen=True):
     """How many of the partitions judged are not compliant, and the fewest replicas to copy to mend all of them."""
 
     partitions: int
@@ -125,8 +120,7 @@ class ComplianceStatus:
     samples: tuple[Finding, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DomainPlacement:
+class DomainPlacement(ApiStruct, frozen=True):
     """How many replicas and preferred leaders of the topic a domain holds."""
 
     domain: str
@@ -134,15 +128,13 @@ class DomainPlacement:
     leaders: int
 
 
-@dataclass(frozen=True, slots=True)
-class PlacementStatus:
+class PlacementStatus(ApiStruct, frozen=True):
     """Where the topic is, summed over the domains of the upper levels."""
 
     domains: tuple[DomainPlacement, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class KafkaTopicStatus(StatusCodec):
+class KafkaTopicStatus(StatusStruct, frozen=True):
     """What the operator saw and did.
 
     Build the next one with `dataclasses.replace`, and compare the two with `==` before writing. `adopted` tells that
@@ -166,13 +158,12 @@ class KafkaTopicStatus(StatusCodec):
     conditions: tuple[Condition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class KafkaTopic:
+class KafkaTopic(ApiStruct, frozen=True):
     """A KafkaTopic object."""
 
     meta: Meta
     spec: KafkaTopicSpec
-    status: KafkaTopicStatus = field(default_factory=KafkaTopicStatus)
+    status: KafkaTopicStatus = KafkaTopicStatus()
 
     @classmethod
     def from_object(cls, obj: Mapping[str, Any]) -> Self:

@@ -1,12 +1,14 @@
 """What every Kubernetes object has: its key and its metadata."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import NamedTuple, Self
 
-from rackspan.api.codec import decode
+from msgspec import field
+from msgspec.structs import replace
+
+from rackspan.api.codec import ApiStruct, decode
 from rackspan.api.labels import PAUSED
+from rackspan.api.times import Time
 
 _YES = frozenset({"true", "yes", "on", "1", "y", "t", ""})
 """What people write in YAML; `kubectl annotate rst orders rackspan.dev/paused=` leaves it empty."""
@@ -24,8 +26,7 @@ class ObjectKey(NamedTuple):
         return f"{self.namespace}/{self.name}"
 
 
-@dataclass(frozen=True, slots=True)
-class Meta:
+class Meta(ApiStruct, frozen=True):
     """The part of `metadata` that decisions need.
 
     `creation_timestamp` is None for an object that was read from a file. `deletion_timestamp` is set once somebody
@@ -37,8 +38,8 @@ class Meta:
     uid: str = ""
     generation: int = 0
     resource_version: str = ""
-    creation_timestamp: datetime | None = None
-    deletion_timestamp: datetime | None = None
+    creation_timestamp: Time | None = None
+    deletion_timestamp: Time | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     finalizers: tuple[str, ...] = ()

@@ -1,16 +1,16 @@
 """What a status says about the plan that would bring topics to what is asked: the certificate, and a few samples."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
+
+from rackspan.api.codec import ApiStruct
 
 MAX_PLAN_SAMPLES: Final = 5
 """Samples of a plan that fit into a status. `rackspan plan --topology` prints all of it."""
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionChange:
+class PartitionChange(ApiStruct, frozen=True):
     """The replicas of one partition now and by the plan, the preferred leader first."""
 
     partition: int
@@ -18,8 +18,7 @@ class PartitionChange:
     replicas: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class TopicPlanStatus:
+class TopicPlanStatus(ApiStruct, frozen=True):
     """The plan of one topic: replicas to copy, the fewest that any plan could copy, and what else changes."""
 
     hash: str
@@ -31,8 +30,7 @@ class TopicPlanStatus:
     samples: tuple[PartitionChange, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedTopic:
+class PlannedTopic(ApiStruct, frozen=True):
     """A KafkaTopic and the replicas that its plan copies."""
 
     topic: str
@@ -40,8 +38,7 @@ class PlannedTopic:
     moves: int
 
 
-@dataclass(frozen=True, slots=True)
-class TopologyPlanStatus:
+class TopologyPlanStatus(ApiStruct, frozen=True):
     """The plans of all topics of a topology in sums; the samples are those that copy the most."""
 
     hash: str

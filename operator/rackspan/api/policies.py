@@ -1,8 +1,11 @@
 """Wishes that a RackTopology can set for all of its topics, and a KafkaTopic for itself."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import field
+
+from rackspan.api.codec import ApiStruct
 
 
 class Approval(StrEnum):
@@ -12,8 +15,7 @@ class Approval(StrEnum):
     AUTOMATIC = "Automatic"
 
 
-@dataclass(frozen=True, slots=True)
-class DurabilitySpec:
+class DurabilitySpec(ApiStruct, frozen=True):
     """What a topic shall survive, by the names of levels.
 
     `min_domains`: domains that hold every write acknowledged with acks=all. `tolerate`: domains that may be lost while
@@ -24,8 +26,7 @@ class DurabilitySpec:
     tolerate: Mapping[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class ReassignmentSpec:
+class ReassignmentSpec(ApiStruct, frozen=True):
     """How replicas of one topic may be moved. None is "as the topology says"."""
 
     approval: Approval | None = None
@@ -33,8 +34,7 @@ class ReassignmentSpec:
     max_concurrent_moves: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Reassignment:
+class Reassignment(ApiStruct, frozen=True):
     """How replicas may be moved. `throttle` is in bytes per second and broker; None is no limit."""
 
     approval: Approval = Approval.MANUAL

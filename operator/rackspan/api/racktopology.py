@@ -1,17 +1,18 @@
 """RackTopology: one Kafka cluster, and the tree of regions, zones and racks that its brokers stand in."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final, Self
 
-from rackspan.api.codec import StatusCodec, decode
+from msgspec import field
+
+from rackspan.api.codec import ApiStruct, StatusStruct, decode
 from rackspan.api.conditions import Condition
 from rackspan.api.meta import Meta, ObjectKey
 from rackspan.api.plans import TopologyPlanStatus
 from rackspan.api.policies import DurabilitySpec, Reassignment
 from rackspan.api.references import LabelSelector
+from rackspan.api.times import Time
 
 KIND: Final = "RackTopology"
 PLURAL: Final = "racktopologies"
@@ -108,16 +109,14 @@ class ScanState(StrEnum):
     FAILED = "Failed"
 
 
-@dataclass(frozen=True, slots=True)
-class CaSecretRef:
+class CaSecretRef(ApiStruct, frozen=True):
     """Certificate authorities in a Secret of the topology's namespace."""
 
     name: str
     key: str = "ca.crt"
 
 
-@dataclass(frozen=True, slots=True)
-class ClientCertSecretRef:
+class ClientCertSecretRef(ApiStruct, frozen=True):
     """A client certificate and its private key in a Secret of the topology's namespace."""
 
     name: str
@@ -125,8 +124,7 @@ class ClientCertSecretRef:
     key_key: str = "tls.key"
 
 
-@dataclass(frozen=True, slots=True)
-class SaslSecretRef:
+class SaslSecretRef(ApiStruct, frozen=True):
     """A user name and a password in a Secret of the topology's namespace."""
 
     name: str
@@ -134,8 +132,7 @@ class SaslSecretRef:
     password_key: str = "password"  # noqa: S105  # the name of a key
 
 
-@dataclass(frozen=True, slots=True)
-class TlsSpec:
+class TlsSpec(ApiStruct, frozen=True):
     """How to encrypt the connection. Without `ca_secret_ref` the system's certificate authorities are trusted."""
 
     ca_secret_ref: CaSecretRef | None = None
@@ -143,16 +140,14 @@ class TlsSpec:
     verify_hostname: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class SaslSpec:
+class SaslSpec(ApiStruct, frozen=True):
     """How to log in."""
 
     mechanism: SaslMechanism
     secret_ref: SaslSecretRef
 
 
-@dataclass(frozen=True, slots=True)
-class KafkaSpec:
+class KafkaSpec(ApiStruct, frozen=True):
     """How to reach the Kafka cluster. `cluster_id` is the one that is meant, None where any will do."""
 
     bootstrap_servers: str
@@ -179,16 +174,14 @@ class KafkaSpec:
         return frozenset(names)
 
 
-@dataclass(frozen=True, slots=True)
-class Level:
+class Level(ApiStruct, frozen=True):
     """One level of the rack tree, and the node label that it is read from."""
 
     name: str
     node_label: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerIdSpec:
+class BrokerIdSpec(ApiStruct, frozen=True):
     """How a pod tells its broker id: `key` names the label or annotation, `offset` is added to the number."""
 
     from_: BrokerIdFrom = BrokerIdFrom.NAME_SUFFIX
@@ -196,8 +189,7 @@ class BrokerIdSpec:
     offset: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerPodsSpec:
+class BrokerPodsSpec(ApiStruct, frozen=True):
     """Which pods are the brokers. `namespace` is None for the topology's own."""
 
     pod_selector: LabelSelector
@@ -205,8 +197,7 @@ class BrokerPodsSpec:
     broker_id: BrokerIdSpec = BrokerIdSpec()
 
 
-@dataclass(frozen=True, slots=True)
-class AllowedNamespaces:
+class AllowedNamespaces(ApiStruct, frozen=True):
     """Which namespaces' KafkaTopics may use a topology, and how those of other namespaces may call their topics.
 
     A topic's name begins with one of `topic_prefixes`, in which `$(namespace)` stands for its object's namespace. None
@@ -236,8 +227,7 @@ class AllowedNamespaces:
         return tuple(prefix.replace(NAMESPACE_VARIABLE, namespace) for prefix in self.topic_prefixes)
 
 
-@dataclass(frozen=True, slots=True)
-class TopicDefaults:
+class TopicDefaults(ApiStruct, frozen=True):
     """What topics get where they do not say otherwise."""
 
     placer: str = "MultiLevel"
@@ -245,16 +235,14 @@ class TopicDefaults:
     reassignment: Reassignment = field(default_factory=Reassignment)
 
 
-@dataclass(frozen=True, slots=True)
-class PodResources:
+class PodResources(ApiStruct, frozen=True):
     """What a pod requests, and its limits: quantities by resource, as Kubernetes writes them."""
 
     requests: Mapping[str, int | str] = field(default_factory=dict)
     limits: Mapping[str, int | str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class ExecutorsSpec:
+class ExecutorsSpec(ApiStruct, frozen=True):
     """The pods that Spark spreads a scan over. `memory` is the heap of each, in Spark's notation."""
 
     instances: int = 2
@@ -262,16 +250,14 @@ class ExecutorsSpec:
     memory: str = "1g"
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryVolume:
+class HistoryVolume(ApiStruct, frozen=True):
     """A volume that keeps the history: a PersistentVolumeClaim of the namespace where scans run."""
 
     claim_name: str
     sub_path: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ComplianceScanSpec:
+class ComplianceScanSpec(ApiStruct, frozen=True):
     """How and when the whole cluster is scanned. Without a schedule only on demand."""
 
     schedule: str | None = None
@@ -299,8 +285,7 @@ class ComplianceScanSpec:
         return self.history_location or (DEFAULT_HISTORY_PATH if self.history_volume else None)
 
 
-@dataclass(frozen=True, slots=True)
-class RackTopologySpec:
+class RackTopologySpec(ApiStruct, frozen=True):
     """How to reach the Kafka cluster, and where its brokers' racks come from.
 
     `levels` are top first. `rack_aliases` maps the flat ids that Kafka reports to rack paths. `drain_racks` are rack
@@ -330,8 +315,7 @@ class RackTopologySpec:
         return tuple(level.name for level in self.levels)
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerStatus:
+class BrokerStatus(ApiStruct, frozen=True):
     """One broker. `rack` is where it stands, `reported_rack` what Kafka says; `drift` is that the two differ."""
 
     id: int
@@ -345,8 +329,7 @@ class BrokerStatus:
     draining: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DrainReplicas:
+class DrainReplicas(ApiStruct, frozen=True):
     """Replicas that are left, in all and by whose topics they are of: each is counted once.
 
     `explicit` topics have a KafkaTopic whose assignment names a broker that is drained; `internal` ones are Kafka's
@@ -360,8 +343,7 @@ class DrainReplicas:
     internal: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class DrainBlock:
+class DrainBlock(ApiStruct, frozen=True):
     """One reason why replicas are left, the topics that it holds for, and the first of them by name."""
 
     reason: str
@@ -370,8 +352,7 @@ class DrainBlock:
     samples: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DrainStatus:
+class DrainStatus(ApiStruct, frozen=True):
     """One entry of drainBrokers or drainRacks: a broker id, or a domain such as /eu/eu-1a.
 
     `drained` is None where that is not known. `replicas` and `blocks` are as of `observed_at`.
@@ -384,19 +365,17 @@ class DrainStatus:
     drained: bool | None = None
     replicas: DrainReplicas | None = None
     blocks: tuple[DrainBlock, ...] = ()
-    observed_at: datetime | None = None
+    observed_at: Time | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LevelCount:
+class LevelCount(ApiStruct, frozen=True):
     """How many domains a level has."""
 
     level: str
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerCount:
+class BrokerCount(ApiStruct, frozen=True):
     """How many brokers, and the ids of the first of them."""
 
     count: int
@@ -408,8 +387,7 @@ class BrokerCount:
         return cls(len(brokers), tuple(sorted(brokers)[:MAX_BROKER_SAMPLES]))
 
 
-@dataclass(frozen=True, slots=True)
-class TopicCounts:
+class TopicCounts(ApiStruct, frozen=True):
     """The KafkaTopics of a topology, by state."""
 
     total: int
@@ -418,23 +396,21 @@ class TopicCounts:
     stalled: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class LastScan:
+class LastScan(ApiStruct, frozen=True):
     """The scan that was started last. `reason` and `message` tell why it failed, the counts what it found."""
 
     scan_id: str
     trigger: ScanTrigger
     state: ScanState
-    started_at: datetime
-    finished_at: datetime | None = None
+    started_at: Time
+    finished_at: Time | None = None
     reason: str | None = None
     message: str | None = None
     findings: int | None = None
     non_compliant: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ScansStatus:
+class ScansStatus(ApiStruct, frozen=True):
     """
     When scans are due, and what has been dealt with.
 
@@ -443,8 +419,8 @@ class ScansStatus:
     """
 
     schedule: str | None = None
-    last_scheduled_at: datetime | None = None
-    next_at: datetime | None = None
+    last_scheduled_at: Time | None = None
+    next_at: Time | None = None
     missed: int | None = None
     running: int | None = None
     handled_request: str | None = None
@@ -452,24 +428,21 @@ class ScansStatus:
     announced: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RecentDeletions:
+class RecentDeletions(ApiStruct, frozen=True):
     """How many topics went whose objects somebody asked to delete in one second."""
 
-    at: datetime
+    at: Time
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class DeletionsStatus:
+class DeletionsStatus(ApiStruct, frozen=True):
     """Deletions that wait for a person, and those of the last minute that did not have to."""
 
     waiting: int = 0
     recent: tuple[RecentDeletions, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class RackTopologyStatus(StatusCodec):
+class RackTopologyStatus(StatusStruct, frozen=True):
     """What the operator saw. Build the next one with `dataclasses.replace`, and compare with `==` before writing.
 
     `domain_summary` and `drain_summary` are `domains` and `drains` in one line, for `kubectl get`.
@@ -494,13 +467,12 @@ class RackTopologyStatus(StatusCodec):
     conditions: tuple[Condition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class RackTopology:
+class RackTopology(ApiStruct, frozen=True):
     """A RackTopology object."""
 
     meta: Meta
     spec: RackTopologySpec
-    status: RackTopologyStatus = field(default_factory=RackTopologyStatus)
+    status: RackTopologyStatus = RackTopologyStatus()
 
     @classmethod
     def from_object(cls, obj: Mapping[str, Any]) -> Self:

@@ -1,14 +1,15 @@
 """How one object names another."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 
+from msgspec import field
+
+from rackspan.api.codec import ApiStruct
 from rackspan.api.meta import ObjectKey
 
 
-@dataclass(frozen=True, slots=True)
-class TopologyRef:
+class TopologyRef(ApiStruct, frozen=True):
     """Names a RackTopology, in the namespace of the object that refers to it unless it says otherwise."""
 
     name: str
@@ -28,8 +29,7 @@ class SelectorOperator(StrEnum):
     DOES_NOT_EXIST = "DoesNotExist"
 
 
-@dataclass(frozen=True, slots=True)
-class Requirement:
+class Requirement(ApiStruct, frozen=True):
     """A requirement on one label."""
 
     key: str
@@ -49,8 +49,7 @@ class Requirement:
                 return self.key not in labels
 
 
-@dataclass(frozen=True, slots=True)
-class LabelSelector:
+class LabelSelector(ApiStruct, frozen=True):
     """A Kubernetes label selector: all of its parts must hold, and an empty one selects everything."""
 
     match_labels: Mapping[str, str] = field(default_factory=dict)

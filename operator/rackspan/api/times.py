@@ -1,6 +1,12 @@
 """Moments as the Kubernetes API writes them."""
 
 from datetime import UTC, datetime
+from typing import Annotated, TypeAlias
+
+from msgspec import Meta
+
+Time: TypeAlias = Annotated[datetime, Meta(tz=True)]
+"""A moment with its time zone, as a field of an object is declared."""
 
 
 def timestamp(when: datetime) -> str:

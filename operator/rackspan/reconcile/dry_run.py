@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from rackspan.api.conditions import READY, find_condition
 from rackspan.api.plans import topology_hash
 from rackspan.api.reasons import Reason
@@ -129,7 +131,7 @@ def plan_of(stands: ObservedTopology) -> TopologyPlan:
 def as_it_stands(topology: RackTopology, stands: ObservedTopology) -> RackTopology:
     """The topology with the brokers as they are now in its status, for those who judge by that."""
     rows = tuple(broker_status(row) for row in stands.state.racks.rows)
-    return replace(topology, status=replace(topology.status, brokers=rows))
+    return structs.replace(topology, status=structs.replace(topology.status, brokers=rows))
 
 
 def _is_the_objects_own(topic: KafkaTopic) -> bool:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec.structs import replace
 
 from rackspan.api.compliancereport import (
     MAX_CHANGES,

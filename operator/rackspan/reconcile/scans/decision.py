@@ -9,10 +9,12 @@ between starting a scan and writing that down starts none twice.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
 
 from rackspan.api.labels import SCAN_NOW
 from rackspan.api.racktopology import ComplianceScanSpec, ConcurrencyPolicy, ScanTrigger

@@ -11,7 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
-from rackspan.api.codec import decode, encode
+from msgspec import structs
+
+from rackspan.api.codec import ApiStruct, decode
 from rackspan.api.racktopology import DEFAULT_HISTORY_PATH, ComplianceScanSpec, ConcurrencyPolicy, ExecutorsSpec
 from rackspan.reconcile.scans.locations import Location, LocationError
 from rackspan.reconcile.scans.quantities import heap, quantity
@@ -23,8 +25,7 @@ if TYPE_CHECKING:
     from rackspan.api.meta import ObjectKey
 
 
-@dataclass(frozen=True, slots=True)
-class ScanLimits:
+class ScanLimits(ApiStruct, frozen=True):
     """
     The most that one topology's scans may spend; `scan.limits` of the chart.
 
@@ -57,7 +58,7 @@ class Allowance:
     def read(cls, locations: Iterable[str], claims: Iterable[str], limits: Mapping[str, object]) -> Self:
         """From the chart's values; `limits` are camelCase. Raises ValueError."""
         allowance = cls(tuple(locations), tuple(claims), decode(ScanLimits, limits, "limits"))
-        unknown = limits.keys() - encode(ScanLimits(history_days=1)).keys()
+        unknown = limits.keys() - {one.encode_name for one in structs.fields(ScanLimits)}
         if unknown:
             raise ValueError(f"limits has no {min(unknown)}")
         for amount in (allowance.limits.cpu, allowance.limits.memory, allowance.limits.executor_memory):

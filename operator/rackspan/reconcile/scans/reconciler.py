@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from rackspan import metrics
 from rackspan.api import kafkatopic, racktopology
 from rackspan.api.labels import SCAN_NOW
@@ -278,7 +280,7 @@ class ScansReconciler:
 
         for event in news(about, report, objects):
             self._dependencies.kube.announce(event)
-        return replace(memory, announced=report.scan_id)
+        return structs.replace(memory, announced=report.scan_id)
 
     # --- all of them -------------------------------------------------------------------------------------------------
 

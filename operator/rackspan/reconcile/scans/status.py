@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from rackspan.api.conditions import SCANNED, ConditionStatus, find_condition, remove_condition, set_condition
 from rackspan.api.racktopology import LastScan, ScansStatus, ScanState

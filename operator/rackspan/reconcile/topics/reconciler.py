@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from msgspec.structs import replace
 
 from rackspan.api.conditions import COMPLIANT, READY, STALLED, ConditionStatus, find_condition, is_true
 from rackspan.api.kafkatopic import KIND, KafkaTopic

@@ -10,6 +10,8 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from rackspan.api.conditions import (
     COMPLIANT,
     PAUSED,
@@ -75,14 +77,16 @@ def conclude(outcome: Outcome, state: ClusterState, now: datetime) -> KafkaTopic
     """The status after a pass over a topic that Kafka was asked about."""
     topic, seen, problem = outcome.topic, outcome.seen, outcome.problem
     if seen is None or outcome.guarded:
-        status = replace(failed(topic, problem or _not_there_yet(outcome), now), creating=outcome.creating or None)
+        status = structs.replace(
+            failed(topic, problem or _not_there_yet(outcome), now), creating=outcome.creating or None
+        )
         if outcome.decision.foreign is not None:
             status = _without_facts(topic, status, outcome.decision.foreign, now)
-        return replace(status, topic_id=None, adopted=None) if _is_to_be_recreated(outcome) else status
+        return structs.replace(status, topic_id=None, adopted=None) if _is_to_be_recreated(outcome) else status
     large = too_large(topic, seen, state)
     judgement = _judge(topic, seen, state, outcome.plan) if large is None else _unjudged(large)
     ready = _with_pause(topic, _ready(outcome, seen, judgement, state))
-    status = replace(
+    status = structs.replace(
         topic.status,
         observed_generation=topic.meta.generation,
         topic_name=topic.topic_name,
@@ -105,7 +109,7 @@ def conclude(outcome: Outcome, state: ClusterState, now: datetime) -> KafkaTopic
     if not outcome.settled:
         waits = _Told(_TRUE, Reason.UPDATING, "Kafka has taken the change and does not show it yet")
         conditions = _set(topic, conditions, RECONCILING, waits, now)
-    return replace(status, conditions=_paused(topic, conditions, now))
+    return structs.replace(status, conditions=_paused(topic, conditions, now))
 
 
 def failed(topic: KafkaTopic, failure: Failure, now: datetime) -> KafkaTopicStatus:
@@ -118,7 +122,7 @@ def failed(topic: KafkaTopic, failure: Failure, now: datetime) -> KafkaTopicStat
     if failure.remedy is Remedy.SPEC and find_condition(conditions, COMPLIANT) is not None:
         conditions = _set(topic, conditions, COMPLIANT, replace(told, status=_UNKNOWN), now)
     conditions = _abnormal(topic, conditions, failure, now)
-    return replace(
+    return structs.replace(
         topic.status,
         observed_generation=topic.meta.generation,
         topic_name=topic.topic_name,
@@ -128,7 +132,7 @@ def failed(topic: KafkaTopic, failure: Failure, now: datetime) -> KafkaTopicStat
 
 def _without_facts(topic: KafkaTopic, status: KafkaTopicStatus, lost: Failure, now: datetime) -> KafkaTopicStatus:
     """The status of an object whose topic is not there: its id stays, for that is what is missed, and no count does."""
-    return replace(
+    return structs.replace(
         status,
         partitions=None,
         replication_factor=None,
@@ -278,7 +282,8 @@ def _holding_up(
     )
     wrong = different | {index for index, _ in kept if index < compliance.partitions}
     return _Judgement(
-        replace(compliance, non_compliant=len(wrong), samples=(*samples, *compliance.samples)[:MAX_SAMPLES]), told
+        structs.replace(compliance, non_compliant=len(wrong), samples=(*samples, *compliance.samples)[:MAX_SAMPLES]),
+        told,
     )
 
 

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from datetime import timedelta
 
+from msgspec import structs
 from tests.unit.reconcile.examples import CLUSTER, LEVELS, NOON, SIX, state, topic, topology
 
 from rackspan.api.conditions import find_condition
@@ -60,7 +61,7 @@ def test_topics_are_counted_by_state():
 
 def test_while_kafka_is_away_the_last_good_facts_stay():
     before = status_of(state())
-    status = status_of(AWAY, state().racks, about=replace(topology(), status=before), now=LATER)
+    status = status_of(AWAY, state().racks, about=structs.replace(topology(), status=before), now=LATER)
     assert told(status, "Ready") == ("False", "KafkaUnreachable")
     assert told(status, "Connected") == ("False", "KafkaUnreachable")
     assert told(status, "Reconciling") == ("True", "KafkaUnreachable")
@@ -160,7 +161,7 @@ def test_a_level_that_no_broker_rack_reaches_is_told():
 
 
 def asking_for(spec):
-    return replace(topology(), spec=state(**spec).spec)
+    return structs.replace(topology(), spec=state(**spec).spec)
 
 
 def drained(left, spec, now=NOON, about=None, where=None):
@@ -179,9 +180,9 @@ def test_a_drain_is_a_condition_while_it_is_asked_for():
     assert told(busy, "Ready") == ("True", "InSync")
     assert busy.drain_summary == "0 of 1 drained, 2 replicas left"
     assert [broker.draining for broker in busy.brokers] == [True, *[None] * 5]
-    about = replace(asking_for(spec), status=busy)
+    about = structs.replace(asking_for(spec), status=busy)
     assert told(drained({}, spec, about=about), "Drained") == ("True", "Drained")
-    ended = status_of(state(), about=replace(topology(), status=busy))
+    ended = status_of(state(), about=structs.replace(topology(), status=busy))
     assert told(ended, "Drained") is ended.drain_summary is None
     assert ended.drains == ()
 
@@ -189,7 +190,7 @@ def test_a_drain_is_a_condition_while_it_is_asked_for():
 def test_nothing_is_drained_while_kafka_is_away_or_the_spec_is_newer_than_the_answer():
     spec = {"drainBrokers": [0]}
     before = drained({}, spec)
-    about = replace(asking_for(spec), status=before)
+    about = structs.replace(asking_for(spec), status=before)
     away = drained({}, spec, LATER, about, AWAY)
     assert told(away, "Drained") == ("Unknown", "KafkaUnreachable")
     assert away.drains == before.drains, "with the time at which they were seen"
@@ -213,7 +214,7 @@ def test_a_broker_that_is_away_is_told_and_stops_nothing():
     assert sentence in find_condition(status.conditions, "BrokersOnline").message
     assert sentence in find_condition(status.conditions, "Ready").message
     assert (status.offline.count, status.offline.brokers) == (2, (3, 7))
-    back = status_of(state(), about=replace(topology(), status=status), now=LATER)
+    back = status_of(state(), about=structs.replace(topology(), status=status), now=LATER)
     assert told(back, "BrokersOnline") == ("True", "BrokersOnline")
     assert told(back, "Ready") == ("True", "InSync")
     assert back.offline.count == 0
@@ -221,19 +222,19 @@ def test_a_broker_that_is_away_is_told_and_stops_nothing():
 
 def test_while_kafka_is_away_nobody_knows_which_brokers_are_online():
     before = status_of(without(3))
-    status = status_of(AWAY, about=replace(topology(), status=before), now=LATER)
+    status = status_of(AWAY, about=structs.replace(topology(), status=before), now=LATER)
     assert told(status, "BrokersOnline") == ("Unknown", "KafkaUnreachable")
 
 
 def test_a_pause_of_a_topology_says_that_it_pauses_nothing():
     about = topology()
-    about = replace(about, meta=replace(about.meta, annotations={"rackspan.dev/paused": "true"}))
+    about = structs.replace(about, meta=structs.replace(about.meta, annotations={"rackspan.dev/paused": "true"}))
     status = status_of(state(), about=about)
     assert told(status, "Paused") == ("False", "InvalidAnnotation")
     assert told(status, "Ready") == ("True", "InSync")
-    assert told(status_of(state(), about=replace(topology(), status=status)), "Paused") is None
+    assert told(status_of(state(), about=structs.replace(topology(), status=status)), "Paused") is None
 
 
 def test_looking_again_changes_nothing():
     first = status_of(state())
-    assert status_of(state(), about=replace(topology(), status=first), now=LATER) == first
+    assert status_of(state(), about=structs.replace(topology(), status=first), now=LATER) == first

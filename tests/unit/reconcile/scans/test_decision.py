@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec import structs
 from tests.unit.reconcile.scans.things import at, failed, run, succeeded, topology
 
 from rackspan.api.racktopology import LastScan, ScansStatus, ScanState, ScanTrigger
@@ -55,7 +56,7 @@ def test_names_leave_room_for_what_pods_append():
 
 def test_two_topologies_of_one_name_have_scans_of_their_own():
     here = topology(schedule=NIGHTLY)
-    there = replace(here, meta=replace(here.meta, namespace="other"))
+    there = structs.replace(here, meta=structs.replace(here.meta, namespace="other"))
     names = {decide(of, memory(), None, (), at("2026-01-31 03:00")).start.name for of in (here, there)}
     assert len(names) == 2
 
@@ -295,5 +296,5 @@ def test_a_fingerprint_changes_with_what_a_verdict_depends_on():
     assert before != fingerprint(topology(racks=("/eu/a", "/eu/c")))
     assert before != fingerprint(topology(racks=("/eu/a",)))
     of = topology()
-    assert before != fingerprint(replace(of, spec=replace(of.spec, drain_brokers=(1,))))
-    assert fingerprint(replace(of, meta=replace(of.meta, generation=2))) is None, "not looked at yet"
+    assert before != fingerprint(structs.replace(of, spec=structs.replace(of.spec, drain_brokers=(1,))))
+    assert fingerprint(structs.replace(of, meta=structs.replace(of.meta, generation=2))) is None, "not looked at yet"

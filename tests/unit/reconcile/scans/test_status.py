@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from msgspec import structs
 from tests.support.reports import NOW, document, failed_document, finding
 from tests.unit.reconcile.scans.things import UID, at, failed, run, succeeded, topology
 
@@ -83,7 +84,7 @@ def test_the_condition_tells_the_last_result_and_what_comes_next():
     assert (status.last_scan, status.scans) == (last, memory)
     bad, _ = told(ScanFacts("", memory, last_scan(RUNNING, [failed(SCAN)], (), None, NOW)), schedule="0 3 * * *")
     assert (bad.status, bad.reason) == ("False", "ScanFailed")
-    missed, _ = told(ScanFacts("", replace(memory, missed=2), last), schedule="0 3 * * *")
+    missed, _ = told(ScanFacts("", structs.replace(memory, missed=2), last), schedule="0 3 * * *")
     assert (missed.status, missed.reason) == ("False", "ScanMissed")
     trouble = Failure(Reason.SCAN_NOT_STARTED, "no right to", Remedy.ACCESS)
     assert told(ScanFacts("", memory, last, trouble))[0].message == "no right to"
@@ -98,7 +99,7 @@ def test_while_a_scan_runs_the_condition_keeps_the_last_result():
 
 
 def failed_scan():
-    return replace(RUNNING, state=ScanState.FAILED, message="x")
+    return structs.replace(RUNNING, state=ScanState.FAILED, message="x")
 
 
 def test_a_topology_that_asks_for_no_scans_has_no_condition_about_them():

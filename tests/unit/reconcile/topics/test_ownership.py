@@ -1,8 +1,7 @@
 """Who may use a topology, and which of several objects decides about one topic."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from tests.unit.reconcile.examples import known, topic, topology
 
 from rackspan.reconcile.cache import Cache

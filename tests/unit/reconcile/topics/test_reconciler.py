@@ -2,9 +2,10 @@
 
 import asyncio
 import threading
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pytest
+from msgspec.structs import replace
 from tests.unit.reconcile import examples
 from tests.unit.reconcile.examples import NOON, PLACERS, state, topology
 from tests.unit.reconcile.kube_memory import REFUSED, MemoryCluster

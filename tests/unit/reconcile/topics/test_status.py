@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 from tests.unit.reconcile.examples import EVEN, NOON, known, seen, state, topic
 
 from rackspan.api.conditions import find_condition
@@ -234,7 +235,7 @@ def test_a_wrong_spec_stalls_and_a_busy_kafka_does_not():
     stalled = concluded(outcome(topic(), decision=Decision(problem=wrong)))
     assert told(stalled, "Stalled") == ("True", "Infeasible")
     assert told(stalled, "Reconciling") is None
-    retried = concluded(outcome(replace(topic(), status=stalled), failures=[AWAY]))
+    retried = concluded(outcome(structs.replace(topic(), status=stalled), failures=[AWAY]))
     assert told(retried, "Reconciling") == ("True", "KafkaUnreachable")
     assert told(retried, "Stalled") is None
     assert told(retried, "Ready") == ("False", "KafkaUnreachable")
@@ -245,7 +246,7 @@ def test_a_change_that_brokers_do_not_show_yet_is_reconciling():
     status = concluded(growing)
     assert told(status, "Ready") == ("False", "Updating")
     assert told(status, "Reconciling") == ("True", "Updating")
-    done = concluded(outcome(replace(topic(partitions=4), status=status), (*FAIR, (0, 1, 2))))
+    done = concluded(outcome(structs.replace(topic(partitions=4), status=status), (*FAIR, (0, 1, 2))))
     assert told(done, "Ready") == ("True", "InSync")
     assert told(done, "Reconciling") is None
 
@@ -261,8 +262,8 @@ def test_a_topic_that_is_not_there_yet_is_being_created():
     ("found", "reason"), [(seen((0, 3), topic_id="id-2"), "TopicIdMismatch"), (None, "TopicVanished")]
 )
 def test_nothing_is_told_any_more_of_a_topic_that_is_not_there(found, reason):
-    before = replace(concluded(outcome(topic())), plan=TopicPlanStatus("abc", 1, 1, 0, 1))
-    wanted = replace(topic(), status=before)
+    before = structs.replace(concluded(outcome(topic())), plan=TopicPlanStatus("abc", 1, 1, 0, 1))
+    wanted = structs.replace(topic(), status=before)
     status = concluded(Outcome(wanted, found, decision=decide(wanted, found, {}, state(EVEN))), now=LATER)
     assert told(status, "Ready") == ("False", reason)
     assert told(status, "Stalled") == ("True", reason)
@@ -275,14 +276,14 @@ def test_nothing_is_told_any_more_of_a_topic_that_is_not_there(found, reason):
 def test_what_is_not_asked_for_any_more_is_not_called_compliant():
     before = concluded(outcome(topic()))
     conflict = Failure(Reason.TOPIC_CONFLICT, "an older object owns it", Remedy.SPEC)
-    status = failed(replace(topic(), status=before), conflict, LATER)
+    status = failed(structs.replace(topic(), status=before), conflict, LATER)
     assert told(status, "Compliant") == ("Unknown", "TopicConflict")
     assert told(failed(topic(), conflict, LATER), "Compliant") is None
 
 
 def test_when_nothing_can_be_said_the_last_good_facts_stay():
     before = concluded(outcome(topic()))
-    status = failed(replace(topic(generation=2), status=before), AWAY, LATER)
+    status = failed(structs.replace(topic(generation=2), status=before), AWAY, LATER)
     assert status.compliance == before.compliance
     assert status.observed_generation == 2
     assert told(status, "Compliant") == ("True", "Compliant")
@@ -315,7 +316,7 @@ def test_a_pause_that_cannot_be_read_is_a_pause_and_waits_for_somebody():
         assert told(status, "Stalled") == ("True", "InvalidAnnotation")
         assert told(status, "Paused") == ("True", "InvalidAnnotation")
         assert "is 'until monday'" in sentence(status)
-        cleared = concluded(outcome(replace(topic(), status=status)))
+        cleared = concluded(outcome(structs.replace(topic(), status=status)))
         assert told(cleared, "Ready") == ("True", "InSync")
         assert told(cleared, "Stalled") is told(cleared, "Paused") is None
 
@@ -325,7 +326,7 @@ def test_a_paused_topic_tells_what_waits():
     status = concluded(outcome(topic(annotations=PAUSED), waiting=waiting))
     assert told(status, "Ready") == ("False", "Paused")
     assert sentence(status) == "paused; waiting for the annotation to go: set retention.ms=1"
-    resumed = concluded(outcome(replace(topic(), status=status)))
+    resumed = concluded(outcome(structs.replace(topic(), status=status)))
     assert told(resumed, "Paused") is None
     assert told(resumed, "Ready") == ("True", "InSync")
 
@@ -346,7 +347,7 @@ def test_concluding_again_changes_nothing(rows, paused, problem):
 
     def once(status, now):
         failures = [problem] if problem else []
-        return concluded(outcome(replace(wanted, status=status), rows, failures=failures), now=now)
+        return concluded(outcome(structs.replace(wanted, status=status), rows, failures=failures), now=now)
 
     first = once(wanted.status, NOON)
     assert once(first, LATER) == first
