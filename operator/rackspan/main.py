@@ -24,10 +24,10 @@ from rackspan.kube.scan_runs import KubeScanRuns
 from rackspan.metrics import LEASE_HELD
 from rackspan.placers import load_placers
 from rackspan.reconcile.cache import Cache
+from rackspan.reconcile.dependencies import Dependencies
 from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.manager import Manager
 from rackspan.reconcile.release import release
-from rackspan.reconcile.runtime.dependencies import Dependencies
 from rackspan.reconcile.runtime.finalizers import FinalizerWriter
 from rackspan.reconcile.runtime.leader_election import LeaderElection
 from rackspan.reconcile.runtime.liveness import Liveness

@@ -146,7 +146,7 @@ class ConfluentAdmin:
 
         return await self._run("describe_cluster", call)
 
-    async def load(self) -> ReplicaCounts:
+    async def replica_counts(self) -> ReplicaCounts:
         """Replicas and preferred leaders per broker over every topic: one Metadata call."""
 
         def call() -> ReplicaCounts:
@@ -161,7 +161,7 @@ class ConfluentAdmin:
 
         return await self._run("list_topics", call)
 
-    async def held(self, brokers: Collection[int]) -> RemainingReplicas:
+    async def remaining_replicas(self, brokers: Collection[int]) -> RemainingReplicas:
         """What some brokers hold, down or not, from one Metadata call; the time is that of the question."""
 
         def call() -> RemainingReplicas:

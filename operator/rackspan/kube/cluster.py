@@ -118,7 +118,7 @@ class KubeCluster:
         served = {item["kind"] for item in found["resources"]}
         return tuple(kind for kind in _OWN if kind not in served)
 
-    async def guarded(self, kind: str) -> Collection[Meta]:
+    async def with_finalizer(self, kind: str) -> Collection[Meta]:
         """The objects of a kind that carry our finalizer; none where the kind is not served. Metadata only."""
         found: list[Meta] = []
         for path in [_OWN[kind].within(name) for name in self._namespaces or ()] or [_OWN[kind].everywhere()]:
@@ -150,6 +150,6 @@ class KubeCluster:
         except NotFoundError as error:  # an API server that has just started may not serve custom resources yet
             raise FailureError(Failure(Reason.API_SERVER_UNREACHABLE, f"GET {path}: {error}", Remedy.RETRY)) from error
 
-    def announce(self, announcement: KubernetesEvent) -> None:
+    def record_event(self, announcement: KubernetesEvent) -> None:
         """Queue an Event; never waits and never fails."""
         self._events.put(announcement)

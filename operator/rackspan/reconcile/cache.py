@@ -6,6 +6,7 @@ The only mutable picture of Kubernetes in the operator. It belongs to the event 
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rackspan.api import kafkatopic, racktopology
@@ -13,7 +14,6 @@ from rackspan.api.errors import SpecError
 from rackspan.api.kafkatopic import KafkaTopic
 from rackspan.api.meta import ObjectKey
 from rackspan.api.racktopology import RackTopology
-from rackspan.reconcile.cluster.racks import BrokerPod
 from rackspan.reconcile.runtime.namespace_quota import SERVED, NamespaceQuota
 from rackspan.reconcile.runtime.object_versions import ObjectVersions, key_of
 
@@ -21,9 +21,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from rackspan.api.compliancereport import ComplianceReportStatus
-    from rackspan.reconcile.scans.status import ScanFacts
 
 T = TypeVar("T", KafkaTopic, RackTopology)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerPod:
+    """A pod, reduced to what tells which broker runs where."""
+
+    namespace: str
+    name: str
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    node: str | None
 
 
 class Cache:
@@ -39,8 +49,6 @@ class Cache:
         self.topics: dict[ObjectKey, KafkaTopic] = {}
         self.reports: dict[ObjectKey, ComplianceReportStatus] = {}
         """What the last scan of a topology reported, by the topology."""
-        self.scans: dict[ObjectKey, ScanFacts] = {}
-        """What is known of a topology's scans, which its status may not tell yet."""
         self._topics_of: defaultdict[ObjectKey, set[ObjectKey]] = defaultdict(set)
         self._claims: defaultdict[str, set[ObjectKey]] = defaultdict(set)
         self._clusters: dict[ObjectKey, str] = {}
@@ -139,7 +147,6 @@ class Cache:
         self.topologies.pop(key, None)
         self.quota.drop(key)
         self._clusters.pop(key, None)
-        self.scans.pop(key, None)
 
     def put_node(self, body: Mapping[str, Any]) -> bool:
         """Remember a node's labels; whether they changed."""

@@ -89,7 +89,7 @@ async def standing(
                 Remedy.SPEC,
             )
         )
-    load = BrokerLoad(await admin.load())
+    load = BrokerLoad(await admin.replica_counts())
     away = last_seen({}, topology.status, load.holders)
     racks = rack_view(
         topology,

@@ -14,11 +14,11 @@ from rackspan.metrics import forget_report, forget_topology
 from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.orphans import Orphans
 from rackspan.reconcile.relist import Route, sweep
+from rackspan.reconcile.runtime.finalizers import has_finalizer
 from rackspan.reconcile.runtime.object_versions import key_of
 from rackspan.reconcile.runtime.waiting import happened
 from rackspan.reconcile.scans.decision import fingerprint
 from rackspan.reconcile.scans.reconciler import ScanDependencies, ScansReconciler
-from rackspan.reconcile.topics.deletion import has_finalizer
 from rackspan.reconcile.topology import TopologyReconciler
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rackspan.api.meta import ObjectKey
     from rackspan.api.racktopology import RackTopology
     from rackspan.reconcile.cache import Cache
-    from rackspan.reconcile.runtime.dependencies import Dependencies
+    from rackspan.reconcile.dependencies import Dependencies
 
 POD: Final = "Pod"
 NODE: Final = "Node"
@@ -218,7 +218,7 @@ class Manager:
         self.cache.drop_topology(key)
         self._generations.pop(key, None)
         self._scan_shapes.pop(key, None)
-        self._scans.wake()
+        self._scans.topology_gone(key)
         self._end(key)
 
     # --- ComplianceReports -------------------------------------------------------------------------------------------
@@ -318,7 +318,7 @@ class Manager:
             return
         for topic in self.cache.topics_of(key):
             self._orphans.drop(topic)
-        loop = TopologyReconciler(key, self._dependencies)
+        loop = TopologyReconciler(key, self._dependencies, self._scans.status)
         task = asyncio.create_task(loop.run(), name=f"topology {key}")
         task.add_done_callback(lambda _: self._ended(key))
         self._loops[key] = (loop, task)

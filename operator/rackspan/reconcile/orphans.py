@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from rackspan.api.kafkatopic import KafkaTopic
     from rackspan.api.meta import ObjectKey
     from rackspan.reconcile.cluster.state import ClusterState
+    from rackspan.reconcile.dependencies import Dependencies
     from rackspan.reconcile.ports import KafkaAdmin
-    from rackspan.reconcile.runtime.dependencies import Dependencies
 
 _WORKERS = 2
 

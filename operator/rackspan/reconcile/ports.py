@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from rackspan.api.meta import Meta, ObjectKey
     from rackspan.api.racktopology import KafkaSpec
     from rackspan.reconcile.failures import Failure
-    from rackspan.reconcile.runtime.lease import LeaseRecord
-    from rackspan.reconcile.scans.job_status import Run, RunKind
 
 JsonObject: TypeAlias = dict[str, Any]
 
@@ -39,14 +37,6 @@ class AlwaysPermitted:
 
     def check(self) -> None:
         """Never refuse."""
-
-
-class LeaseStore(Protocol):
-    """The one Lease that operators share. Raises FailureError."""
-
-    async def read(self) -> LeaseRecord | None: ...
-    async def write(self, record: LeaseRecord, *, taken: bool) -> LeaseRecord | None: ...
-    async def release(self, identity: str) -> None: ...
 
 
 # --- Kafka -----------------------------------------------------------------------------------------------------------
@@ -140,17 +130,38 @@ Outcomes: TypeAlias = "Mapping[str, Failure | None]"
 class KafkaAdmin(Protocol):
     """One cluster's Admin API. A call raises FailureError only where it failed for all topics."""
 
-    async def cluster(self) -> ClusterDescription: ...
-    async def load(self) -> ReplicaCounts: ...
-    async def held(self, brokers: Collection[int]) -> RemainingReplicas: ...
-    async def default_min_insync(self, brokers: Sequence[int]) -> int | None: ...
-    async def topics(self, names: Collection[str]) -> Mapping[str, TopicDescription | Failure | None]: ...
-    async def configs(self, names: Collection[str]) -> Mapping[str, TopicConfig]: ...
-    async def create_topics(self, topics: Sequence[NewTopic]) -> Outcomes: ...
-    async def create_partitions(self, topics: Sequence[NewPartitions]) -> Outcomes: ...
-    async def alter_configs(self, changes: Sequence[ConfigChange]) -> Outcomes: ...
-    async def delete_topics(self, ids: Mapping[str, str]) -> Outcomes: ...
-    async def close(self) -> None: ...
+    async def cluster(self) -> ClusterDescription:
+        """The cluster id and the brokers that are alive (DescribeCluster)."""
+
+    async def replica_counts(self) -> ReplicaCounts:
+        """Replicas and preferred leaders per broker, over every topic (Metadata)."""
+
+    async def remaining_replicas(self, brokers: Collection[int]) -> RemainingReplicas:
+        """What lies on these brokers, whether they are alive or not (Metadata)."""
+
+    async def default_min_insync(self, brokers: Sequence[int]) -> int | None:
+        """The brokers' own min.insync.replicas; None where none of them tells. Never raises."""
+
+    async def topics(self, names: Collection[str]) -> Mapping[str, TopicDescription | Failure | None]:
+        """By name: the topic, None where there is none, a Failure where just this one could not be read."""
+
+    async def configs(self, names: Collection[str]) -> Mapping[str, TopicConfig]:
+        """By name: the topic's configuration. Topics that are gone are left out."""
+
+    async def create_topics(self, topics: Sequence[NewTopic]) -> Outcomes:
+        """Create topics in one controller operation, of at most 10,000 metadata records."""
+
+    async def create_partitions(self, topics: Sequence[NewPartitions]) -> Outcomes:
+        """Grow topics in one controller operation, of at most 10,000 metadata records."""
+
+    async def alter_configs(self, changes: Sequence[ConfigChange]) -> Outcomes:
+        """Set the keys that are named, and touch no other (IncrementalAlterConfigs, KIP-339)."""
+
+    async def delete_topics(self, ids: Mapping[str, str]) -> Outcomes:
+        """Delete topics by name; `ids` are the topic ids that the caller has just seen under these names."""
+
+    async def close(self) -> None:
+        """Let go of connections and threads. Calls under way end with a failure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,9 +176,10 @@ class Credentials:
 
 
 class KafkaConnector(Protocol):
-    """Makes a client. A client is thrown away after a failed first answer (librdkafka may stay broken)."""
+    """Makes clients. One that failed its first answer is thrown away: librdkafka may stay broken."""
 
-    async def connect(self, kafka: KafkaSpec, credentials: Credentials) -> KafkaAdmin: ...
+    async def connect(self, kafka: KafkaSpec, credentials: Credentials) -> KafkaAdmin:
+        """A client that has answered once. Raises FailureError."""
 
 
 # --- Kubernetes ------------------------------------------------------------------------------------------------------
@@ -192,15 +204,6 @@ class KubernetesEvent:
     warning: bool = False
 
 
-class ScanRuns(Protocol):
-    """The namespace where scans run. Raises FailureError."""
-
-    async def runs(self, kind: RunKind) -> Sequence[Run]: ...
-    async def unstarted(self, runs: Sequence[Run]) -> Mapping[str, str]: ...
-    async def start(self, body: JsonObject) -> bool: ...
-    async def delete(self, run: Run) -> None: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Terminating:
     """What is being deleted around the objects, so that their own deletion need not be anybody's wish."""
@@ -212,14 +215,31 @@ class Terminating:
 
 
 class Cluster(Protocol):
-    """The Kubernetes API, as far as reconciling needs it. Raises FailureError; `None` where the object is gone."""
+    """The Kubernetes API, as far as reconciling needs it. Every call raises FailureError, but for `record_event`."""
 
-    async def replace_status(self, ref: ObjectRef, status: JsonObject) -> JsonObject | None: ...
-    async def set_finalizers(self, ref: ObjectRef, finalizers: Sequence[str], version: str) -> JsonObject | None: ...
-    async def remove_annotation(self, ref: ObjectRef, name: str, version: str) -> JsonObject | None: ...
-    async def terminating(self, namespaces: Collection[str]) -> Terminating: ...
-    async def guarded(self, kind: str) -> Collection[Meta]: ...
-    async def secret(self, namespace: str, name: str) -> Mapping[str, bytes]: ...
-    async def uids(self, kind: str) -> Mapping[ObjectKey, str]: ...
-    async def find(self, kind: str, key: ObjectKey) -> JsonObject | None: ...
-    def announce(self, event: KubernetesEvent) -> None: ...
+    async def replace_status(self, ref: ObjectRef, status: JsonObject) -> JsonObject | None:
+        """Make this the whole status. The object as it is then; None where the object of this uid is gone."""
+
+    async def set_finalizers(self, ref: ObjectRef, finalizers: Sequence[str], version: str) -> JsonObject | None:
+        """Replace the finalizers. The object as it is then; None where it is gone or not at `version` any more."""
+
+    async def remove_annotation(self, ref: ObjectRef, name: str, version: str) -> JsonObject | None:
+        """Remove an annotation. The object as it is then; None where it is gone or not at `version` any more."""
+
+    async def terminating(self, namespaces: Collection[str]) -> Terminating:
+        """Which of our CustomResourceDefinitions, and which of these namespaces, are being deleted."""
+
+    async def with_finalizer(self, kind: str) -> Collection[Meta]:
+        """The metadata of all objects of a kind that carry our finalizer; none where the kind is not served."""
+
+    async def secret(self, namespace: str, name: str) -> Mapping[str, bytes]:
+        """The decoded data of one Secret."""
+
+    async def uids(self, kind: str) -> Mapping[ObjectKey, str]:
+        """The uid of every object of a kind that is watched."""
+
+    async def find(self, kind: str, key: ObjectKey) -> JsonObject | None:
+        """One object as it is now; None where it is gone."""
+
+    def record_event(self, event: KubernetesEvent) -> None:
+        """Queue an Event for posting. Never waits and never fails."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from rackspan.api.conditions import READY, is_true
 from rackspan.api.racktopology import KIND
@@ -20,16 +20,15 @@ from rackspan.reconcile.cluster.status import StatusInputs, topology_status
 from rackspan.reconcile.failures import Failure, FailureError
 from rackspan.reconcile.ports import ObjectRef
 from rackspan.reconcile.runtime.liveness import progress
-from rackspan.reconcile.scans.status import with_scans
 from rackspan.reconcile.topics.events import condition_events
 from rackspan.reconcile.topics.reconciler import TopicsReconciler
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from rackspan.api.meta import ObjectKey
-    from rackspan.api.racktopology import RackTopologyStatus
-    from rackspan.reconcile.runtime.dependencies import Dependencies
+    from rackspan.api.racktopology import RackTopology, RackTopologyStatus
+    from rackspan.reconcile.dependencies import Dependencies
 
 _log = logging.getLogger("rackspan.reconcile")
 
@@ -39,13 +38,18 @@ _STATUS_SECONDS = 1.0
 """The least time between two statuses of a topology, whose counts move with every topic."""
 
 
+AddScans: TypeAlias = "Callable[[RackTopology, RackTopologyStatus, datetime], RackTopologyStatus]"
+"""Gives the status with what is known of the topology's scans at that time."""
+
+
 class TopologyReconciler:
     """Level-triggered: every pass starts from what is there now, never from what changed."""
 
-    def __init__(self, key: ObjectKey, dependencies: Dependencies) -> None:
+    def __init__(self, key: ObjectKey, dependencies: Dependencies, add_scans: AddScans) -> None:
         self.last_pass: float | None = None
         self._key = key
         self._dependencies = dependencies
+        self._add_scans = add_scans
         self._observer = Observer(key, dependencies)
         self._topics = TopicsReconciler(key, self._observer, dependencies, self._write_status)
         self._finalizer = TopologyFinalizer(key, dependencies, self._topics.users)
@@ -182,13 +186,13 @@ class TopologyReconciler:
         status = topology_status(topology, inputs, now)
         measure(str(self._key), inputs, ready=is_true(status.conditions, READY))
         measure_drains(str(self._key), status)
-        status = with_scans(topology, status, cache.scans.get(self._key), now)
+        status = self._add_scans(topology, status, now)
         ref = ObjectRef(KIND, topology.key, topology.meta.uid)
         written = await self._dependencies.statuses.write(ref, topology.status.to_dict(), status.to_dict())
         if written is not None:
             cache.put_topology_answer(written)
             for event in condition_events(ref, topology.status.conditions, status.conditions):
-                self._dependencies.kube.announce(event)
+                self._dependencies.kube.record_event(event)
         if isinstance(state, ClusterState):
             self._tell_of_brokers(ref, topology.status, inputs, now)
 
@@ -197,7 +201,7 @@ class TopologyReconciler:
             self._absence = BrokerEvents(told_of(before, now))
         loop_time = asyncio.get_running_loop().time()
         for event in self._absence.news(ref, inputs.online, inputs.offline, loop_time):
-            self._dependencies.kube.announce(event)
+            self._dependencies.kube.record_event(event)
 
     def _passed(self) -> None:
         self.last_pass = asyncio.get_running_loop().time()

@@ -83,7 +83,7 @@ def asked(brokers, monkeypatch, question):
 
 def test_a_broker_that_falls_silent_is_given_up_for_another_one(monkeypatch):
     brokers = Brokers(SILENT, SILENT, TOPICS)
-    load = asked(brokers, monkeypatch, ConfluentAdmin.load)
+    load = asked(brokers, monkeypatch, ConfluentAdmin.replica_counts)
     assert (load.topics, dict(load.replicas), dict(load.leaders)) == (1, {2: 1, 1: 1}, {2: 1})
     assert brokers.asked[0] < 10, "soon"
     assert brokers.asked == sorted(brokers.asked), "and a large cluster gets its time all the same"
@@ -91,13 +91,13 @@ def test_a_broker_that_falls_silent_is_given_up_for_another_one(monkeypatch):
 
 def test_silence_of_all_brokers_is_a_failure(monkeypatch):
     with pytest.raises(FailureError, match="_TRANSPORT"):
-        asked(Brokers(SILENT, SILENT, SILENT), monkeypatch, ConfluentAdmin.load)
+        asked(Brokers(SILENT, SILENT, SILENT), monkeypatch, ConfluentAdmin.replica_counts)
 
 
 def test_a_refusal_is_an_answer(monkeypatch):
     brokers = Brokers(REFUSED)
     with pytest.raises(FailureError, match="CLUSTER_AUTHORIZATION_FAILED"):
-        asked(brokers, monkeypatch, ConfluentAdmin.load)
+        asked(brokers, monkeypatch, ConfluentAdmin.replica_counts)
     assert len(brokers.asked) == 1
 
 
@@ -105,7 +105,7 @@ def test_where_no_broker_is_left_nobody_is_waited_for(monkeypatch):
     brokers = Brokers(SILENT, trouble=KafkaError._ALL_BROKERS_DOWN)
     monkeypatch.setattr(ConfluentAdmin, "_forget", lambda _: None)  # else the trouble is of before
     with pytest.raises(FailureError, match="_TRANSPORT"):
-        asked(brokers, monkeypatch, ConfluentAdmin.load)
+        asked(brokers, monkeypatch, ConfluentAdmin.replica_counts)
     assert len(brokers.asked) == 1
 
 
@@ -195,7 +195,7 @@ def test_a_call_after_the_client_was_closed_is_given_up(monkeypatch):
 
     async def closed(admin):
         await admin.close()
-        return await admin.load()
+        return await admin.replica_counts()
 
     with pytest.raises(FailureError) as caught:
         asked(Brokers(TOPICS), monkeypatch, closed)

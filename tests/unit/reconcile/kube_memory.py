@@ -33,7 +33,7 @@ class MemoryCluster:
     async def list_keys(self, kind):
         return ()
 
-    def announce(self, event):
+    def record_event(self, event):
         self.announced.append(event)
 
     def condition(self, name, type_):

@@ -10,9 +10,9 @@ from tests.unit.reconcile.memory import MemoryKafka
 
 from rackspan.api.labels import FINALIZER
 from rackspan.reconcile.cache import Cache
+from rackspan.reconcile.dependencies import Dependencies
 from rackspan.reconcile.manager import Manager
 from rackspan.reconcile.ports import BrokerDescription, ClusterDescription, ReplicaCounts
-from rackspan.reconcile.runtime.dependencies import Dependencies
 from rackspan.reconcile.runtime.finalizers import FinalizerWriter
 from rackspan.reconcile.runtime.object_versions import key_of
 from rackspan.reconcile.runtime.status_writer import StatusWriter
@@ -35,7 +35,7 @@ class WholeKafka(MemoryKafka):
             "kafka-1", tuple(BrokerDescription(number, "h", f"/z{number}") for number in range(3))
         )
 
-    async def load(self):
+    async def replica_counts(self):
         return ReplicaCounts({}, {}, 0)
 
     async def default_min_insync(self, brokers):

@@ -17,7 +17,7 @@ class MemoryKube:
         self.changed = changed
         self.written = {}
 
-    async def guarded(self, kind):
+    async def with_finalizer(self, kind):
         return self.objects[kind]
 
     async def set_finalizers(self, ref, finalizers, version):

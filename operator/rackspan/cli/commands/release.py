@@ -70,7 +70,7 @@ async def _release(
                 found = await release(kube, leaving_only=False)
                 counts = {kind: counts[kind] + number for kind, number in found.items()}
                 await asyncio.sleep(_SETTLE_SECONDS)
-                if not [meta for kind in KINDS for meta in await kube.guarded(kind)]:
+                if not [meta for kind in KINDS for meta in await kube.with_finalizer(kind)]:
                     return counts
     except FailureError as error:
         raise CommandError(error.failure.message) from error

@@ -6,16 +6,17 @@ import logging
 from typing import TYPE_CHECKING
 
 from rackspan.api.racktopology import KIND
+from rackspan.reconcile.cluster.deletion import in_use, keeping
 from rackspan.reconcile.failures import FailureError
-from rackspan.reconcile.topics.deletion import has_finalizer, in_use, keeping
+from rackspan.reconcile.runtime.finalizers import has_finalizer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from rackspan.api.kafkatopic import KafkaTopic
     from rackspan.api.meta import ObjectKey
+    from rackspan.reconcile.dependencies import Dependencies
     from rackspan.reconcile.failures import Failure
-    from rackspan.reconcile.runtime.dependencies import Dependencies
 
 _log = logging.getLogger("rackspan.reconcile")
 

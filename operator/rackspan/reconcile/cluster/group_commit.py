@@ -168,13 +168,13 @@ class GroupedAdmin:
         """The cluster id and the brokers that are alive."""
         return await self._admin.cluster()
 
-    async def load(self) -> ReplicaCounts:
+    async def replica_counts(self) -> ReplicaCounts:
         """Replicas and preferred leaders per broker over every topic."""
-        return await self._admin.load()
+        return await self._admin.replica_counts()
 
-    async def held(self, brokers: Collection[int]) -> RemainingReplicas:
+    async def remaining_replicas(self, brokers: Collection[int]) -> RemainingReplicas:
         """What some brokers hold."""
-        return await self._admin.held(brokers)
+        return await self._admin.remaining_replicas(brokers)
 
     async def default_min_insync(self, brokers: Sequence[int]) -> int | None:
         """The brokers' min.insync.replicas."""

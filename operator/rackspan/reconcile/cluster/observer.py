@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from rackspan.api.racktopology import RackTopology
     from rackspan.core.topology import RackPath
     from rackspan.reconcile.cluster.racks import RackView
+    from rackspan.reconcile.dependencies import Dependencies
     from rackspan.reconcile.ports import ClusterDescription, KafkaAdmin, RemainingReplicas
-    from rackspan.reconcile.runtime.dependencies import Dependencies
 
 _log = logging.getLogger("rackspan.reconcile")
 
@@ -137,7 +137,7 @@ class Observer:
         self._met = topology.meta.uid, seen.cluster_id
         cache.leads_to(self._key, seen.cluster_id)
         if self._load is None or resync:
-            self._load = BrokerLoad(await admin.load())
+            self._load = BrokerLoad(await admin.replica_counts())
             min_insync = await admin.default_min_insync([broker.id for broker in seen.brokers])
             self._min_insync = self._min_insync if min_insync is None else min_insync
         # A pod that is lost is gone before Kafka misses its broker: what was known of it must outlast that moment.
@@ -155,7 +155,7 @@ class Observer:
         self._places |= self.racks.places
         if before is not None and before != self.racks:
             # All plans are made anew now: from what lies on the brokers, as anybody else would who asks Kafka.
-            self._load = BrokerLoad(await admin.load())
+            self._load = BrokerLoad(await admin.replica_counts())
         await self._look_at_drains(admin, topology)
         return ClusterState(
             self._key,
@@ -176,7 +176,7 @@ class Observer:
         if not drained:
             self.held = None
         elif self.held is None or self.held.replicas.keys() != drained or not fresh:
-            self.held = await admin.held(drained)
+            self.held = await admin.remaining_replicas(drained)
             self._held_asked = now
 
     async def _ask(self, topology: RackTopology, *, fresh_secrets: bool) -> tuple[KafkaAdmin, ClusterDescription]:

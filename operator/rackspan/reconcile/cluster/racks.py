@@ -24,21 +24,11 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from rackspan.api.racktopology import BrokerIdSpec, RackTopology, RackTopologySpec, RackTopologyStatus
+    from rackspan.reconcile.cache import BrokerPod
     from rackspan.reconcile.ports import BrokerDescription
 
 _MOST: Final = 2**31 - 1
 """The highest number that a broker can have."""
-
-
-@dataclass(frozen=True, slots=True)
-class BrokerPod:
-    """A pod, reduced to what tells which broker runs where."""
-
-    namespace: str
-    name: str
-    labels: Mapping[str, str]
-    annotations: Mapping[str, str]
-    node: str | None
 
 
 @dataclass(frozen=True, slots=True)

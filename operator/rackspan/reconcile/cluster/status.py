@@ -32,9 +32,9 @@ from rackspan.core.text import plural
 from rackspan.core.topology import format_rack
 from rackspan.reconcile.cluster import drains
 from rackspan.reconcile.cluster.broker_events import named
+from rackspan.reconcile.cluster.deletion import how_to_confirm
 from rackspan.reconcile.cluster.state import ClusterState
 from rackspan.reconcile.failures import Failure, Remedy
-from rackspan.reconcile.topics.deletion import how_to_confirm
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

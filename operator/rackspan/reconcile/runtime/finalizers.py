@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from rackspan.api.labels import FINALIZER
 from rackspan.reconcile.ports import ObjectRef
-from rackspan.reconcile.topics.deletion import finalizers_for, without_finalizer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,3 +37,22 @@ class FinalizerWriter:
             return await self._kube.set_finalizers(
                 ObjectRef(kind, meta.key, meta.uid), finalizers, meta.resource_version
             )
+
+
+def finalizers_for(meta: Meta) -> tuple[str, ...] | None:
+    """The finalizers that a living object should have; None where they are right.
+
+    Ours is there under either policy. Put there only once the policy says Delete, it would come too late for an object
+    that is deleted right after.
+    """
+    return None if has_finalizer(meta) else (*meta.finalizers, FINALIZER)
+
+
+def has_finalizer(meta: Meta) -> bool:
+    """Whether the object cannot go before we let it."""
+    return FINALIZER in meta.finalizers
+
+
+def without_finalizer(meta: Meta) -> tuple[str, ...]:
+    """The object's finalizers less ours."""
+    return tuple(name for name in meta.finalizers if name != FINALIZER)

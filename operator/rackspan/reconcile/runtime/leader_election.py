@@ -15,8 +15,7 @@ from rackspan.reconcile.runtime.waiting import happened
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rackspan.reconcile.ports import LeaseStore
-    from rackspan.reconcile.runtime.lease import Timing
+    from rackspan.reconcile.runtime.lease import LeaseStore, Timing
     from rackspan.reconcile.runtime.liveness import Liveness
 
 _log = logging.getLogger("rackspan.lease")

@@ -8,6 +8,7 @@ its time, counted from when its last successful renewal was sent: it has stopped
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 NEVER = float("-inf")
 LEASE_SECONDS = 30
@@ -53,6 +54,19 @@ class LeaseRecord:
     seconds: int
     transitions: int
     version: str = ""
+
+
+class LeaseStore(Protocol):
+    """The one Lease that operators share. Raises FailureError."""
+
+    async def read(self) -> LeaseRecord | None:
+        """What the Lease says; None where there is none."""
+
+    async def write(self, record: LeaseRecord, *, taken: bool) -> LeaseRecord | None:
+        """Replace the record of `record.version`; None where that is not the latest. `taken`: the holder changes."""
+
+    async def release(self, identity: str) -> None:
+        """Leave the Lease without a holder, if this one holds it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,19 +23,20 @@ from rackspan.reconcile.scans.decision import Change, decide, fingerprint
 from rackspan.reconcile.scans.events import measure_report, news
 from rackspan.reconcile.scans.job_status import RunKind
 from rackspan.reconcile.scans.manifests import scan_body
-from rackspan.reconcile.scans.status import ScanFacts, last_scan
+from rackspan.reconcile.scans.status import ScanFacts, last_scan, with_scans
 from rackspan.reconcile.scans.turn_order import Turns, Waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from rackspan.api.meta import ObjectKey
-    from rackspan.api.racktopology import RackTopology
+    from rackspan.api.racktopology import RackTopology, RackTopologyStatus
     from rackspan.reconcile.cache import Cache
-    from rackspan.reconcile.ports import Cluster, ScanRuns
+    from rackspan.reconcile.ports import Cluster
     from rackspan.reconcile.scans.config import ScanSetup
     from rackspan.reconcile.scans.decision import ScanDecision
     from rackspan.reconcile.scans.job_status import Run
+    from rackspan.reconcile.scans.ports import ScanRuns
 
 _log = logging.getLogger("rackspan.scans")
 
@@ -76,6 +77,8 @@ class ScansReconciler:
     def __init__(self, dependencies: ScanDependencies, told: Callable[[ObjectKey], None]) -> None:
         self._dependencies = dependencies
         self._told = told
+        self.facts: dict[ObjectKey, ScanFacts] = {}
+        """What is known of each topology's scans, which its status may not tell yet."""
         self._changes: dict[str, Change] = {}
         self._due_since: dict[ObjectKey, datetime] = {}
         self._orphans: dict[ObjectKey, float] = {}
@@ -89,6 +92,15 @@ class ScansReconciler:
     def wake(self) -> None:
         """A topology or a report changed."""
         self._wake.set()
+
+    def topology_gone(self, key: ObjectKey) -> None:
+        """The RackTopology is no more."""
+        self.facts.pop(key, None)
+        self._wake.set()
+
+    def status(self, topology: RackTopology, status: RackTopologyStatus, now: datetime) -> RackTopologyStatus:
+        """The RackTopology's status, with what is known of its scans."""
+        return with_scans(topology, status, self.facts.get(topology.key), now)
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -233,7 +245,7 @@ class ScansReconciler:
 
     def _facts(self, topology: RackTopology) -> ScanFacts:
         """What is known; after a start of the operator what the status remembers."""
-        known = self._dependencies.cache.scans.get(topology.key)
+        known = self.facts.get(topology.key)
         if known is not None and known.topology_uid == topology.meta.uid:
             return known
         status = topology.status
@@ -253,8 +265,8 @@ class ScansReconciler:
         last = facts.last
         if last is not None and last.state is not ScanState.RUNNING:
             metrics.SCAN_SUCCESS.labels(name).set(last.state is ScanState.COMPLETED)
-        if self._dependencies.cache.scans.get(topology.key) != facts:
-            self._dependencies.cache.scans[topology.key] = facts
+        if self.facts.get(topology.key) != facts:
+            self.facts[topology.key] = facts
             self._told(topology.key)
 
     def _count(self, topology: RackTopology, before: ScanFacts, last: racktopology.LastScan | None) -> None:
@@ -279,7 +291,7 @@ class ScansReconciler:
             return [ObjectRef(kafkatopic.KIND, topic.key, topic.meta.uid) for topic in found]
 
         for event in news(about, report, objects):
-            self._dependencies.kube.announce(event)
+            self._dependencies.kube.record_event(event)
         return structs.replace(memory, announced=report.scan_id)
 
     # --- all of them -------------------------------------------------------------------------------------------------

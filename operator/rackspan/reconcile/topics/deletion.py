@@ -8,18 +8,18 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from rackspan.api.kafkatopic import DeletionPolicy
-from rackspan.api.labels import CONFIRM_DELETE, CONFIRM_DELETIONS, FINALIZER
+from rackspan.api.labels import CONFIRM_DELETE, CONFIRM_DELETIONS
 from rackspan.api.reasons import Reason
-from rackspan.reconcile.failures import Failure, Remedy
+from rackspan.reconcile.runtime.finalizers import has_finalizer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping
     from datetime import datetime
 
     from rackspan.api.kafkatopic import KafkaTopic
-    from rackspan.api.meta import Meta, ObjectKey
     from rackspan.api.racktopology import RackTopology
     from rackspan.reconcile.cluster.state import ClusterState
+    from rackspan.reconcile.failures import Failure
     from rackspan.reconcile.ports import Terminating, TopicDescription
 
 WINDOW = timedelta(minutes=1)
@@ -59,28 +59,9 @@ def deletes(topic: KafkaTopic) -> bool:
     return topic.spec.deletion_policy == DeletionPolicy.DELETE
 
 
-def finalizers_for(meta: Meta) -> tuple[str, ...] | None:
-    """The finalizers that a living object should have; None where they are right.
-
-    Ours is there under either policy. Put there only once the policy says Delete, it would come too late for an object
-    that is deleted right after.
-    """
-    return None if has_finalizer(meta) else (*meta.finalizers, FINALIZER)
-
-
 def is_confirmed(topic: KafkaTopic, topic_id: str) -> bool:
     """Whether a person has named the id of a topic that was adopted, and that the object's end shall delete."""
     return topic.confirm_delete == topic_id
-
-
-def has_finalizer(meta: Meta) -> bool:
-    """Whether the object cannot go before we let it."""
-    return FINALIZER in meta.finalizers
-
-
-def without_finalizer(meta: Meta) -> tuple[str, ...]:
-    """The object's finalizers less ours."""
-    return tuple(name for name in meta.finalizers if name != FINALIZER)
 
 
 def takes_topic_along(topic: KafkaTopic) -> bool:
@@ -179,50 +160,6 @@ def crowded(asked: Mapping[datetime, int], limit: int) -> frozenset[datetime]:
 def confirmation(topology: RackTopology) -> str | None:
     """What somebody wrote to confirm deletions, if anything."""
     return topology.meta.annotations.get(CONFIRM_DELETIONS)
-
-
-def how_to_confirm(topology: RackTopology, waiting: Iterable[ObjectKey]) -> str:
-    """What the RackTopology's condition says while deletions wait."""
-    keys = sorted(waiting)
-    return (
-        f"{len(keys)} {'deletion waits' if len(keys) == 1 else 'deletions wait'} for a person ({_named(keys)}): "
-        f"more than {topology.spec.max_deletions_per_minute} were asked for within a minute, "
-        "or their namespace is being deleted. "
-        f"To delete these topics and all that is in them: kubectl annotate --namespace {topology.meta.namespace} "
-        f"racktopology {topology.meta.name} {CONFIRM_DELETIONS}={len(keys)}. "
-        "To keep a topic, set its object's deletionPolicy to Retain"
-    )
-
-
-def _named(keys: Sequence[ObjectKey]) -> str:
-    rest = len(keys) - _NAMED
-    return ", ".join(map(str, keys[:_NAMED])) + (f" and {rest} more" if rest > 0 else "")
-
-
-def keeping(topology: RackTopology, users: Iterable[KafkaTopic], around: Terminating) -> tuple[ObjectKey, ...]:
-    """The KafkaTopics that a RackTopology which is being deleted outlives: it is the only way to their topics.
-
-    Where its whole namespace goes, only those that go with it, so that no other namespace can hold that one up; where
-    its definition goes, none. What is left behind keeps its topic.
-    """
-    if around.definitions:
-        return ()
-    own = topology.meta.namespace
-    ends = own in around.namespaces
-    return tuple(
-        sorted(topic.key for topic in users if not ends or (topic.meta.is_deleting and topic.meta.namespace == own))
-    )
-
-
-def in_use(keys: Sequence[ObjectKey]) -> Failure:
-    """What a RackTopology that is being deleted tells while it is needed."""
-    many = "KafkaTopics have" if len(keys) > 1 else "KafkaTopic has"
-    return Failure(
-        Reason.TOPOLOGY_IN_USE,
-        f"it is being deleted, and goes last: {len(keys)} {many} deletionPolicy Delete, and only through it "
-        f"can their topics be deleted ({_named(keys)}); delete them, or set their deletionPolicy to Retain",
-        Remedy.SPEC,
-    )
 
 
 def decide_deletion(topic: KafkaTopic, seen: TopicDescription | None, state: ClusterState) -> DeletionDecision:

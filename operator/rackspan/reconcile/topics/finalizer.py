@@ -15,6 +15,7 @@ from rackspan.metrics import BATCH_TOPICS, count_error
 from rackspan.reconcile.failures import UNEXPECTED, Failure, FailureError, Remedy
 from rackspan.reconcile.ports import KubernetesEvent, ObjectRef, Terminating
 from rackspan.reconcile.runtime.batching import batches
+from rackspan.reconcile.runtime.finalizers import has_finalizer
 from rackspan.reconcile.topics import audit
 from rackspan.reconcile.topics.deletion import (
     DeletionDecision,
@@ -22,7 +23,6 @@ from rackspan.reconcile.topics.deletion import (
     confirmation,
     decide_deletion,
     guarded,
-    has_finalizer,
     held,
     out_of_patience,
     retained,
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from rackspan.api.meta import ObjectKey
     from rackspan.api.racktopology import DeletionsStatus, RackTopology
     from rackspan.reconcile.cluster.state import ClusterState
+    from rackspan.reconcile.dependencies import Dependencies
     from rackspan.reconcile.ports import KafkaAdmin
-    from rackspan.reconcile.runtime.dependencies import Dependencies
 
 _log = logging.getLogger("rackspan.reconcile")
 _LAG_SECONDS = 0.5
@@ -168,7 +168,7 @@ class TopicFinalizer:
         self._cache.put_topology_answer(written)
         if not fits:
             message = f"{CONFIRM_DELETIONS} does not name the {count} deletions that wait: none was carried out"
-            self._kube.announce(KubernetesEvent(about, Reason.DELETION_HELD, message, warning=True))
+            self._kube.record_event(KubernetesEvent(about, Reason.DELETION_HELD, message, warning=True))
         elif len(self._gate.waiting) == count:
             self._gate.confirm()
 
@@ -230,7 +230,7 @@ class TopicFinalizer:
             return DeletionDecision(Step.AGAIN, "the object changed while it was being let go")
         about = ObjectRef(KIND, topic.key, topic.meta.uid)
         reason = "Deleted" if words.step is Step.DELETE else "Released"
-        self._kube.announce(KubernetesEvent(about, reason, words.message))
+        self._kube.record_event(KubernetesEvent(about, reason, words.message))
         return None
 
 

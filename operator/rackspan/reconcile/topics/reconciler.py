@@ -19,11 +19,12 @@ from rackspan.metrics import QUEUE_DEPTH, RECONCILE_SECONDS, RECONCILED, count_e
 from rackspan.reconcile.failures import UNEXPECTED, Failure, FailureError, Remedy
 from rackspan.reconcile.ports import ObjectRef
 from rackspan.reconcile.runtime.batching import batches
+from rackspan.reconcile.runtime.finalizers import finalizers_for
 from rackspan.reconcile.runtime.threads import in_thread
 from rackspan.reconcile.runtime.workqueue import WorkQueue
 from rackspan.reconcile.topics.batch import reconcile_topics
 from rackspan.reconcile.topics.decision import Decision, has_to_claim
-from rackspan.reconcile.topics.deletion import Step, finalizers_for
+from rackspan.reconcile.topics.deletion import Step
 from rackspan.reconcile.topics.events import condition_events
 from rackspan.reconcile.topics.finalizer import TopicFinalizer, held_back
 from rackspan.reconcile.topics.limits import PORTION, cost, too_large
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
     from rackspan.api.kafkatopic import KafkaTopicStatus
     from rackspan.api.racktopology import DeletionsStatus
     from rackspan.reconcile.cluster.state import ClusterState
+    from rackspan.reconcile.dependencies import Dependencies
     from rackspan.reconcile.ports import KafkaAdmin
-    from rackspan.reconcile.runtime.dependencies import Dependencies
     from rackspan.reconcile.topics.batch import Outcome
 
 R = TypeVar("R")
@@ -399,7 +400,7 @@ class TopicsReconciler:
         if written is not None:
             cache.put_answer(written)
         for event in condition_events(ref, topic.status.conditions, status.conditions, outcome):
-            self._dependencies.kube.announce(event)
+            self._dependencies.kube.record_event(event)
         return True
 
     # --- deletion ----------------------------------------------------------------------------------------------------

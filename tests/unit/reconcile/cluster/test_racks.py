@@ -4,7 +4,8 @@ import pytest
 from tests.unit.reconcile.examples import topology
 
 from rackspan.api.racktopology import BrokerIdSpec
-from rackspan.reconcile.cluster.racks import BrokerPod, broker_id_of, last_seen, rack_view
+from rackspan.reconcile.cache import BrokerPod
+from rackspan.reconcile.cluster.racks import broker_id_of, last_seen, rack_view
 from rackspan.reconcile.ports import BrokerDescription
 
 LABELS = {"region": "example.com/region", "zone": "example.com/zone", "rack": "example.com/rack"}
@@ -100,7 +101,7 @@ def test_two_pods_that_claim_one_broker_are_duplicates():
 
 
 def test_pods_elsewhere_and_of_other_labels_are_no_brokers():
-    pods = [pod(namespace="other"), BrokerPod("kafka", "web-0", {"app": "web"}, {}, "n0"), pod("kafka-dependencies")]
+    pods = [pod(namespace="other"), BrokerPod("kafka", "web-0", {"app": "web"}, {}, "n0"), pod("kafka-tools")]
     assert rack_view(of_nodes(), {"n0": node("eu")}, pods, []).rows == ()
 
 

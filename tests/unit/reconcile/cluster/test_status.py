@@ -8,7 +8,8 @@ from tests.unit.reconcile.examples import CLUSTER, LEVELS, NOON, SIX, state, top
 
 from rackspan.api.conditions import find_condition
 from rackspan.api.reasons import Reason
-from rackspan.reconcile.cluster.racks import BrokerPod, rack_view
+from rackspan.reconcile.cache import BrokerPod
+from rackspan.reconcile.cluster.racks import rack_view
 from rackspan.reconcile.cluster.state import BrokerLoad
 from rackspan.reconcile.cluster.status import StatusInputs, topology_status
 from rackspan.reconcile.failures import Failure, Remedy

@@ -59,7 +59,7 @@ class MemoryKube:
     announced: list = field(default_factory=list)
     there: dict = field(default_factory=dict)
 
-    def announce(self, event):
+    def record_event(self, event):
         self.announced.append(event)
 
     async def uids(self, kind):
@@ -81,7 +81,6 @@ class World:
     def restart(self):
         """Another process: what is not in an object is forgotten."""
         dependencies = ScanDependencies(self.cache, self.kube, self.runs, self.setup, clock=lambda: self.now)
-        self.cache.scans.clear()
         self.loop = ScansReconciler(dependencies, self.told.append)
 
     def topology(self, namespace="kafka", *, request=None, **compliance):
@@ -92,7 +91,7 @@ class World:
         self.cache.put_topology(changed(TOPOLOGY, patch))
 
     def facts(self, namespace="kafka"):
-        return self.cache.scans[ObjectKey(namespace, "prod")]
+        return self.loop.facts[ObjectKey(namespace, "prod")]
 
 
 @pytest.fixture
@@ -267,7 +266,8 @@ async def test_a_scan_whose_pod_does_not_start_is_told_and_lets_the_next_one_go(
 async def test_without_a_namespace_for_scans_that_is_told(world):
     world.topology(schedule="@daily")
     dependencies = ScanDependencies(world.cache, world.kube, None, ScanSetup(image="i:1"), clock=lambda: world.now)
-    await ScansReconciler(dependencies, world.told.append).turn()
+    world.loop = ScansReconciler(dependencies, world.told.append)
+    await world.loop.turn()
     assert world.facts().trouble.reason == Reason.SCAN_NOT_SET_UP
 
 
@@ -282,4 +282,4 @@ async def test_a_topology_that_goes_while_scans_are_listed_is_not_scanned(world)
     world.runs.runs = meanwhile
     await world.loop.turn()
     assert world.runs.objects == {}
-    assert world.cache.scans == {}
+    assert world.loop.facts == {}

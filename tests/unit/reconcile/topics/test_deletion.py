@@ -7,7 +7,6 @@ import pytest
 from tests.unit.reconcile.examples import NOON, known, seen, state, topic, topology
 
 from rackspan.api.labels import FINALIZER
-from rackspan.api.meta import ObjectKey
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.failures import Failure, Remedy
 from rackspan.reconcile.ports import Terminating
@@ -16,26 +15,13 @@ from rackspan.reconcile.topics.deletion import (
     Step,
     crowded,
     decide_deletion,
-    finalizers_for,
     guarded,
     held,
-    how_to_confirm,
-    in_use,
-    keeping,
     out_of_patience,
     retained,
-    without_finalizer,
 )
 
 PAUSED = {"rackspan.dev/paused": "true"}
-
-
-@pytest.mark.parametrize("policy", ["Retain", "Delete"])
-def test_every_object_carries_the_finalizer_since_its_policy_may_change_any_time(policy):
-    assert finalizers_for(topic(deletionPolicy=policy).meta) == (FINALIZER,)
-    assert finalizers_for(topic(deletionPolicy=policy, finalizers=["theirs"]).meta) == ("theirs", FINALIZER)
-    assert finalizers_for(topic(deletionPolicy=policy, finalizers=["theirs", FINALIZER]).meta) is None
-    assert without_finalizer(topic(finalizers=[FINALIZER, "theirs"]).meta) == ("theirs",)
 
 
 REFUSED = Failure(Reason.NAMESPACE_NOT_ALLOWED, "topology prod is not open to namespace shop", Remedy.SPEC)
@@ -131,30 +117,6 @@ def test_more_than_so_many_within_a_minute_are_a_crowd(seconds, limit, crowd):
         return NOON + timedelta(seconds=second)
 
     assert crowded(Counter(map(at, seconds)), limit) == set(map(at, crowd))
-
-
-def test_a_topology_outlives_those_whose_topics_go_only_through_it():
-    near, far = going(name="near", namespace="kafka"), going(name="far")
-    assert keeping(topology(), [near, far], AROUND) == (near.key, far.key)
-    assert keeping(topology(), [], AROUND) == ()
-    told = in_use([near.key, far.key])
-    assert "2 KafkaTopics have deletionPolicy Delete" in told.message
-    assert "(kafka/near, shop/far)" in told.message
-
-
-def test_with_its_namespace_a_topology_waits_for_nothing_that_does_not_go_with_it():
-    around = Terminating(namespaces={"kafka": NOON})
-    lives, far = going(name="lives", namespace="kafka"), going(name="far", deleted="2026-01-31T12:00:00Z")
-    goes = going(name="goes", namespace="kafka", deleted="2026-01-31T12:00:00Z")
-    assert keeping(topology(), [lives, far, goes], around) == (goes.key,)
-    assert keeping(topology(), [goes], Terminating(definitions=("racktopologies.rackspan.dev",))) == ()
-
-
-def test_it_is_told_how_to_confirm():
-    waiting = [ObjectKey("shop", f"orders-{number}") for number in range(5)]
-    told = how_to_confirm(topology(), waiting)
-    assert told.startswith("5 deletions wait for a person (shop/orders-0, shop/orders-1, shop/orders-2 and 2 more)")
-    assert "kubectl annotate --namespace kafka racktopology prod rackspan.dev/confirm-deletions=5. " in told
 
 
 def test_else_kafka_has_to_be_asked():

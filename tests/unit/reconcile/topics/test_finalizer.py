@@ -57,7 +57,7 @@ class MemoryKube:
             "metadata": {"namespace": ref.key.namespace, "name": ref.key.name, "uid": ref.uid, "resourceVersion": "0"}
         }
 
-    def announce(self, event):
+    def record_event(self, event):
         self.announced.append(event.reason)
 
 

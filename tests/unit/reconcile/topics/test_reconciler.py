@@ -14,8 +14,8 @@ from tests.unit.reconcile.memory import MemoryKafka
 from rackspan.api.labels import FINALIZER
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.cluster.state import ClusterState
+from rackspan.reconcile.dependencies import Dependencies
 from rackspan.reconcile.runtime import threads
-from rackspan.reconcile.runtime.dependencies import Dependencies
 from rackspan.reconcile.runtime.finalizers import FinalizerWriter
 from rackspan.reconcile.runtime.status_writer import StatusWriter
 from rackspan.reconcile.topics import reconciler
