@@ -10,14 +10,19 @@ import psutil
 import pytest
 from dev.paths import REPOSITORY
 from dev.waiting import eventually
+from tests.support.spark import QUICK
 
 DEMO = [sys.executable, "-m", "dev.demo"]
 
 
 @pytest.fixture
 def environment(tmp_path, kubernetes_binaries, kafka_distribution, helm):
-    """A state directory of the test's own, so that no demo that a person has left running is touched."""
-    return {**os.environ, "RACKSPAN_STATE": str(tmp_path / "state"), "PYTHONUTF8": "1"}
+    """A state directory of the test's own, so that no demo that a person has left running is touched.
+
+    Its scans' JVMs are gone again before a thorough compiler has paid for itself.
+    """
+    state = str(tmp_path / "state")
+    return {**os.environ, "RACKSPAN_STATE": state, "PYTHONUTF8": "1", "JDK_JAVA_OPTIONS": QUICK}
 
 
 def processes_of(directory):

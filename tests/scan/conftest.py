@@ -7,6 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.support.command import Ran, cli
 from tests.support.processes import run_in_process
+from tests.support.spark import quick
 
 from rackspan.jobs.history.scan_history import History
 from rackspan.jobs.scan.cluster_scan import Order, scan_cluster
@@ -18,7 +19,9 @@ NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
 
 @pytest.fixture(scope="session")
 def spark():
-    session = spark_session("local[2]", "1g")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYSPARK_SUBMIT_ARGS", quick()["PYSPARK_SUBMIT_ARGS"])
+        session = spark_session("local[2]", "1g")
     # Clusters are small here: what Spark does for large ones only takes time.
     session.conf.set("spark.sql.shuffle.partitions", "1")
     session.conf.set("spark.sql.codegen.wholeStage", "false")

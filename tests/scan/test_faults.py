@@ -13,6 +13,7 @@ from dev.waiting import eventually
 from pyspark.sql import SparkSession
 from tests.support.command import cli, cluster, topic
 from tests.support.processes import command
+from tests.support.spark import quick
 
 from rackspan.jobs.history.scan_history import History
 
@@ -160,6 +161,7 @@ def test_a_scan_that_is_killed_leaves_the_history_as_it_was(rackspan, tmp_path, 
             command("scan", "--snapshot", file, "--history", location, "--scan-id", "killed", "--master", "local[1]"),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
+            env=quick(),
             start_new_session=True,
         )
         for table, file in files.items()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pyspark
 import pytest
+from tests.support.spark import QUICK
 
 from rackspan.reconcile.scans.manifests import CLOSED_SPARK
 
@@ -32,6 +33,8 @@ LOCAL = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
     "spark.executor.memory": "512m",
+    "spark.driver.extraJavaOptions": QUICK,
+    "spark.executor.extraJavaOptions": QUICK,
     "spark.sql.codegen.wholeStage": "false",
 }
 
@@ -52,7 +55,7 @@ def driver(settings, folder):
 def stranger(port, app):
     """An executor that nobody asked for, and that has no secret; gives what it says when it ends."""
     command = [
-        *("java", "-cp", f"{SPARK}/jars/*", "org.apache.spark.executor.CoarseGrainedExecutorBackend"),
+        *("java", QUICK, "-cp", f"{SPARK}/jars/*", "org.apache.spark.executor.CoarseGrainedExecutorBackend"),
         *("--driver-url", f"spark://CoarseGrainedScheduler@127.0.0.1:{port}", "--executor-id", "999"),
         *("--hostname", "127.0.0.1", "--cores", "1", "--app-id", app, "--resourceProfileId", "0"),
     ]

@@ -1,11 +1,11 @@
 """`rackspan` in a process of its own."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 from tests.support.command import Ran
+from tests.support.spark import quick
 
 
 def command(*arguments):
@@ -14,7 +14,7 @@ def command(*arguments):
 
 def run_in_process(folder, *arguments, environment=None, before=None, timeout=120):
     """Run to its end; `before` is called in the new process, and `environment` replaces all of this one's."""
-    environment = dict(os.environ) if environment is None else environment
+    environment = quick() if environment is None else environment
     done = subprocess.run(
         command(*arguments),
         cwd=folder,
