@@ -13,12 +13,14 @@ from msgspec import to_builtins
 from rackspan.cli.commands.report import page_of, write
 from rackspan.cli.commands.scan_watch import watch_scan
 from rackspan.cli.rendering.output import Format, console, emit
+from rackspan.cli.rendering.progress import step
 from rackspan.cli.rendering.scan_text import print_scan
 from rackspan.cli.shared import options
 from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_with, tell, warn
-from rackspan.cli.shared.scan_request import ScanRequest
+from rackspan.cli.shared.live_topology import topology_key
 from rackspan.cli.shared.selection import level_names
 from rackspan.core.scanning.rules import ALARMING
+from rackspan.jobs.scan.scan_request import ScanRequest
 from rackspan.reports.document import ScanDocument, State, encode
 
 EPILOG = options.epilog(
@@ -119,14 +121,36 @@ def scan(
     The exit code is 1 when something of severity high or critical was found. A cluster that cannot be read is told as a
     failed scan, and the others go on. For one small cluster `rackspan check` finds the same without Spark.
     """
+    names = level_names(levels)
+    sources = {
+        "--snapshot": snapshot,
+        "--bootstrap-server": bootstrap_server,
+        "--topology": topology,
+        "--synthetic": synthetic,
+    }
+    _refuse_several([name for name, value in sources.items() if value is not None])
+    if command_config is not None and bootstrap_server is None:
+        raise CommandError("--command-config is for --bootstrap-server")
+    if publish and topology is None:
+        raise CommandError("--publish is for --topology: without one there is no object to write")
+    if retention_days is not None and history is None:
+        raise CommandError("--retention-days is for --history")
+    key = None if topology is None else topology_key(topology)
+    if key is not None and levels:
+        raise CommandError("--levels is not for --topology: the RackTopology names them")
+    if watch:
+        if key is None:
+            raise CommandError("--watch is for --topology: the operator knows no other clusters")
+        code = watch_scan(key, kubeconfig, timeout, output)
+        raise typer.Exit(ExitCode.FINE if exit_zero else code)
     request = ScanRequest(
         snapshot=snapshot,
         bootstrap_server=bootstrap_server,
-        topology=topology,
+        topology=key,
         synthetic=synthetic,
         command_config=command_config,
         kubeconfig=kubeconfig,
-        levels=level_names(levels),
+        levels=names,
         master=master,
         driver_memory=driver_memory,
         slices=slices,
@@ -135,16 +159,7 @@ def scan(
         scan_id=scan_id,
         publish=publish,
     )
-    request.refuse_contradictions()
-    if watch:
-        if topology is None:
-            raise CommandError("--watch is for --topology: the operator knows no other clusters")
-        code = watch_scan(request.topology_key, kubeconfig, timeout, output)
-        raise typer.Exit(ExitCode.FINE if exit_zero else code)
-    _need_spark()
-    from rackspan.cli.scan_on_spark import scans  # noqa: PLC0415 - no other command needs Spark
-
-    found = list(scans(request))
+    found = _scanned(request)
     for document in found:
         for sentence in document.warnings:
             warn(f"{document.cluster}: {sentence}")
@@ -154,6 +169,31 @@ def scan(
         code = ExitCode.FINE
     with ending_with(code):
         _print(found, output)
+
+
+def _refuse_several(given: Sequence[str]) -> None:
+    if len(given) != 1:
+        raise CommandError(
+            f"only one of {', '.join(given)} can be used" if given else "the cluster is missing",
+            "pass --snapshot PATH, --bootstrap-server HOST:PORT, --topology NAMESPACE/NAME or --synthetic PARTITIONS",
+        )
+
+
+class _Progress:
+    """What the job says, on standard error."""
+
+    step = staticmethod(step)
+    warn = staticmethod(warn)
+
+
+def _scanned(request: ScanRequest) -> list[ScanDocument]:
+    _need_spark()
+    from rackspan.jobs.scan.scan_job import ScanJobError, scan_clusters  # noqa: PLC0415 - nothing else needs Spark
+
+    try:
+        return list(scan_clusters(request, _Progress()))
+    except ScanJobError as error:
+        raise CommandError(str(error), error.hint) from error
 
 
 def _need_spark() -> None:

@@ -1,21 +1,26 @@
-"""`rackspan scan` on Spark, cluster by cluster. The only module of the command line that imports Spark."""
+"""
+The entry point of the scan job: all clusters of one request, one after the other on one Spark session.
+
+`rackspan scan` calls it on somebody's machine as well as in the pods that the operator starts.
+"""
 
 import asyncio
 import secrets
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from datetime import UTC, datetime
 from functools import cache
+from pathlib import Path
+from typing import Protocol
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from rackspan.cli.rendering.progress import step
-from rackspan.cli.shared.command_errors import CommandError, warn
-from rackspan.cli.shared.scan_request import ScanRequest
+from rackspan.api.meta import ObjectKey
 from rackspan.jobs.history.scan_history import History, HistoryError
 from rackspan.jobs.scan.cluster_scan import Order, failed, scan_cluster
+from rackspan.jobs.scan.scan_request import ScanRequest
 from rackspan.jobs.sources import scanned_cluster
 from rackspan.jobs.sources.scanned_cluster import ClusterError, ScannedCluster
 from rackspan.jobs.sources.synthetic_cluster import SyntheticCluster
@@ -32,54 +37,84 @@ from rackspan.snapshots import SnapshotError
 _STEPS = 5
 
 
-def scans(request: ScanRequest) -> Iterator[ScanDocument]:
-    """
-    Scan every cluster that is asked for; one that cannot be read is told as a failed scan.
+class ScanJobError(Exception):
+    """Ends the whole job, where a cluster that cannot be scanned ends only its own scan; `hint` says what to do."""
 
-    Raises CommandError where that is true of all of them: no history, no Spark, nothing to read.
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class StepProgress(Protocol):
+    """A step that is under way."""
+
+    def describe(self, description: str) -> None:
+        """Say what is being done."""
+
+    def advance(self, done: int, total: int) -> None:
+        """Say how far it is."""
+
+
+class Progress(Protocol):
+    """Where the job says what it is doing."""
+
+    def step(self, description: str) -> AbstractContextManager[StepProgress]:
+        """Show that a step is under way until the context ends."""
+
+    def warn(self, message: str) -> None:
+        """Pass on a warning."""
+
+
+def scan_clusters(request: ScanRequest, progress: Progress) -> Iterator[ScanDocument]:
+    """
+    Scan every cluster of the request, and give a document of each; of one that cannot be read, that of a failed scan.
+
+    Raises ScanJobError for what concerns all of them: no history, no Spark, no snapshot files, a ComplianceReport that
+    cannot be written.
     """
     now = datetime.now(UTC)
     try:
         history = None if request.history is None else History(request.history)
     except HistoryError as error:
-        raise CommandError(str(error)) from error
+        raise ScanJobError(str(error)) from error
     scan_id = request.scan_id or f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
     order = Order(scan_id, now, history, request.retention_days)
     ready = list(_clusters(request, order))
     with ExitStack() as until_the_end:
-        session = cache(lambda: until_the_end.enter_context(_spark(request)))  # only where there is anything to scan
+        # Only where there is anything to scan.
+        session = cache(lambda: until_the_end.enter_context(_spark(request, progress)))
         for one in ready:
-            document = one if isinstance(one, ScanDocument) else _scanned(session(), one, order)
-            if request.publish:
-                _publish(document, request)
+            document = one if isinstance(one, ScanDocument) else _scanned(session(), one, order, progress)
+            if request.publish and request.topology is not None:
+                _publish(document, request.topology, request.kubeconfig)
             yield document
 
 
 @contextmanager
-def _spark(request: ScanRequest) -> Iterator[SparkSession]:
+def _spark(request: ScanRequest, progress: Progress) -> Iterator[SparkSession]:
     try:
-        with step("starting Spark"):
+        with progress.step("starting Spark"):
             session = spark_session(request.master, request.driver_memory)
     except (PySparkException, Py4JError, OSError) as error:
         hint = "see that `java -version` says 17 or newer and that --master can be reached, or use rackspan check"
-        raise CommandError(f"Spark did not start: {str(error).strip().splitlines()[0]}", hint) from error
+        raise ScanJobError(f"Spark did not start: {str(error).strip().splitlines()[0]}", hint) from error
     try:
         yield session
     finally:
         session.stop()
 
 
-def _scanned(spark: SparkSession, cluster: ScannedCluster, order: Order) -> ScanDocument:
+def _scanned(spark: SparkSession, cluster: ScannedCluster, order: Order, progress: Progress) -> ScanDocument:
     done = 0
-    with step(f"scanning {cluster.name}") as progress:
+    with progress.step(f"scanning {cluster.name}") as step:
 
         def told(what: str) -> None:
             nonlocal done
             if what.startswith("warning: "):
-                warn(what.removeprefix("warning: "))
+                progress.warn(what.removeprefix("warning: "))
                 return
-            progress.describe(f"{cluster.name}: {what}")
-            progress.advance(done, _STEPS)
+            step.describe(f"{cluster.name}: {what}")
+            step.advance(done, _STEPS)
             done += 1
 
         try:
@@ -98,7 +133,7 @@ def _clusters(request: ScanRequest, order: Order) -> Iterator[ScannedCluster | S
     try:
         files = scanned_cluster.snapshot_files(request.snapshot) if request.snapshot is not None else []
     except ClusterError as error:
-        raise CommandError(str(error)) from error
+        raise ScanJobError(str(error)) from error
     for file in files:
         try:
             yield scanned_cluster.from_file(file, request.levels)
@@ -106,32 +141,34 @@ def _clusters(request: ScanRequest, order: Order) -> Iterator[ScannedCluster | S
             yield failed(file.stem, order, "SnapshotUnreadable", str(error))
         except ClusterError as error:
             yield failed(file.stem, order, error.reason, str(error))
-    name = request.topology or request.bootstrap_server
-    if name is None:
-        return
     try:
-        yield _of_topology(request) if request.topology else _live(request, name)
+        if request.topology is not None:
+            name = str(request.topology)
+            yield _of_topology(request.topology, request)
+        elif request.bootstrap_server is not None:
+            name = request.bootstrap_server
+            yield _live(request.bootstrap_server, request)
     except FailureError as error:
         yield failed(name, order, str(error.failure.reason), error.failure.message)
     except ClusterError as error:
         yield failed(name, order, error.reason, str(error))
 
 
-def _live(request: ScanRequest, servers: str) -> ScannedCluster:
+def _live(servers: str, request: ScanRequest) -> ScannedCluster:
     try:
         properties = {} if request.command_config is None else read_command_config(request.command_config)
         return scanned_cluster.live(servers, servers, properties, request.slices, request.levels)
     except CommandConfigError as error:
-        raise CommandError(str(error)) from error
+        raise ScanJobError(str(error)) from error
 
 
-def _of_topology(request: ScanRequest) -> ScannedCluster:
-    seen = asyncio.run(read_topology(request.topology_key, request.kubeconfig))
+def _of_topology(topology: ObjectKey, request: ScanRequest) -> ScannedCluster:
+    seen = asyncio.run(read_topology(topology, request.kubeconfig))
     return from_topology(seen, request.slices)
 
 
-def _publish(document: ScanDocument, request: ScanRequest) -> None:
+def _publish(document: ScanDocument, topology: ObjectKey, kubeconfig: Path | None) -> None:
     try:
-        asyncio.run(publish_scan(document, request.topology_key, request.kubeconfig))
+        asyncio.run(publish_scan(document, topology, kubeconfig))
     except (FailureError, NotFoundError) as error:
-        raise CommandError(f"the ComplianceReport was not written: {error}") from error
+        raise ScanJobError(f"the ComplianceReport was not written: {error}") from error
