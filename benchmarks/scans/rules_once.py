@@ -13,7 +13,7 @@ from rackspan.core.scanning import Expectations
 from rackspan.core.scanning.rules import Rule
 from rackspan.jobs.sources.scanned_cluster import synthetic
 from rackspan.jobs.sources.synthetic_cluster import SyntheticCluster
-from rackspan.jobs.spark.judging import Question, judge_batches
+from rackspan.jobs.spark.judging import Criteria, judge_batches
 from rackspan.jobs.spark.schemas import FINDING, JUDGED, PARTITIONS, TOPIC, spark_schema
 from rackspan.jobs.spark.spark_session import spark_session
 
@@ -60,8 +60,8 @@ def _counted(spark: SparkSession, way: str, every: DataFrame, cluster: Synthetic
 
 
 def _by_core(every: DataFrame, cluster: SyntheticCluster) -> Mapping[str, int]:
-    question = Question("benchmark", cluster.truth, Expectations())
-    judged = every.mapInArrow(judge_batches(question), spark_schema(JUDGED))
+    criteria = Criteria("benchmark", cluster.truth, Expectations())
+    judged = every.mapInArrow(judge_batches(criteria), spark_schema(JUDGED))
     topic = F.col("kind") == TOPIC
     other = (F.col("kind") == FINDING) & (F.col("rule") == str(Rule.LEADER_NOT_PREFERRED))
     return plain_sql.counts(

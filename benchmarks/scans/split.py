@@ -21,7 +21,7 @@ def main(partitions: int, memory: str) -> None:
     def frames(count: int) -> tuple[DataFrame, DataFrame]:
         cluster = synthetic(SyntheticCluster(count), 2)
         read = spark.read.format(cluster.format).options(**dict(cluster.options)).load()
-        return read, read.mapInArrow(judge_batches(cluster.question), spark_schema(JUDGED))
+        return read, read.mapInArrow(judge_batches(cluster.criteria), spark_schema(JUDGED))
 
     for frame in frames(_WARM):
         _spent(frame)

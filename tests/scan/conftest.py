@@ -10,7 +10,7 @@ from tests.support.processes import run_in_process
 from tests.support.spark import quick
 
 from rackspan.jobs.history.scan_history import History
-from rackspan.jobs.scan.cluster_scan import Order, scan_cluster
+from rackspan.jobs.scan.cluster_scan import ScanRun, scan_cluster
 from rackspan.jobs.sources.scanned_cluster import from_file
 from rackspan.jobs.spark.spark_session import spark_session
 
@@ -63,7 +63,7 @@ class Scans:
     def __call__(self, document, scan_id, minutes=0, *, name="prod", retention_days=None, levels=()):
         file = self._folder / f"{name}.json"
         file.write_text(json.dumps(document))
-        order = Order(scan_id, NOON + timedelta(minutes=minutes), self.history, retention_days)
+        order = ScanRun(scan_id, NOON + timedelta(minutes=minutes), self.history, retention_days)
         told = []
         found = scan_cluster(self._spark, from_file(file, levels), order, told.append)
         assert [line for line in told if line.startswith("warning")] == []

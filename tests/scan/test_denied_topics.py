@@ -16,7 +16,7 @@ from dev.waiting import eventually
 from tests.scan.conftest import NOON
 from tests.support.topics import create
 
-from rackspan.jobs.scan.cluster_scan import Order, scan_cluster
+from rackspan.jobs.scan.cluster_scan import ScanRun, scan_cluster
 from rackspan.jobs.sources.scanned_cluster import live
 
 SCANNER = "scanner"
@@ -87,7 +87,7 @@ def test_what_acls_hide_is_told_and_counted_and_what_was_found_before_is_kept(sp
 
     def scan(scan_id):
         cluster = live("prod", servers, properties, 2, ("region", "zone"))
-        return scan_cluster(spark, cluster, Order(scan_id, NOON, history), print)
+        return scan_cluster(spark, cluster, ScanRun(scan_id, NOON, history), print)
 
     before = scan("a")
     assert {row.topic for row in before.findings} == {"orders", "payments"}

@@ -9,7 +9,7 @@ from tests.scan.conftest import NOON
 from tests.support.command import cluster, topic
 
 from rackspan.jobs.history.scan_history import HistoryError
-from rackspan.jobs.scan.cluster_scan import Order, scan_cluster
+from rackspan.jobs.scan.cluster_scan import ScanRun, scan_cluster
 from rackspan.jobs.sources.scanned_cluster import from_file
 
 FAIR, UNFAIR = (0, 2, 3), (0, 1, 2)
@@ -140,7 +140,7 @@ def test_a_damaged_history_is_named_and_left_as_it_is(spark, scans, history, tmp
         data.write_bytes(text[: len(text) // 2])
         data.with_name(f".{data.name}.crc").unlink()
     with pytest.raises(HistoryError, match=f"history {history.location}: .*(Parquet|parquet)"):
-        scan_cluster(spark, from_file(tmp_path / "prod.json"), Order("b", NOON, history), lambda _: None)
+        scan_cluster(spark, from_file(tmp_path / "prod.json"), ScanRun("b", NOON, history), lambda _: None)
     assert [scan.scan_id for manifest in history.manifests("prod") for scan in manifest.scans] == ["a"]
     for data, text in whole.items():
         data.write_bytes(text)

@@ -9,7 +9,7 @@ from tests.scan.conftest import NOON
 from tests.support.topics import create
 
 from rackspan.jobs.history.scan_history import History
-from rackspan.jobs.scan.cluster_scan import Order, scan_cluster
+from rackspan.jobs.scan.cluster_scan import ScanRun, scan_cluster
 from rackspan.jobs.sources.scanned_cluster import live
 from rackspan.reports.document import State
 
@@ -74,7 +74,7 @@ def test_topics_that_come_and_go_while_it_reads_do_not_end_a_scan(spark, kafka, 
     try:
         for number in range(2):
             cluster = live("prod", kafka.bootstrap(), {}, 3, ("region", "zone", "rack"))
-            document = scan_cluster(spark, cluster, Order(f"scan-{number}", NOON, history), lambda _: None)
+            document = scan_cluster(spark, cluster, ScanRun(f"scan-{number}", NOON, history), lambda _: None)
             assert document.state is State.COMPLETED
             assert "scan-stays" in {row.name for row in document.topics}
             assert not {row.rule for row in document.findings if row.topic == "scan-stays"} - {"NotCompliant"}

@@ -19,7 +19,7 @@ from rackspan.core.snapshot import NONE, table
 from rackspan.jobs.sources.scanned_cluster import from_file
 from rackspan.jobs.spark import transforms
 from rackspan.jobs.spark.arrow_batches import partition_batches
-from rackspan.jobs.spark.judging import Question, judge_batches
+from rackspan.jobs.spark.judging import Criteria, judge_batches
 from rackspan.jobs.spark.schemas import JUDGED, PARTITIONS, spark_schema
 from rackspan.reconcile.expectations import expectations_of, truth_of_topology
 from rackspan.reconcile.topics import placement
@@ -30,11 +30,11 @@ SEEDS = (0, 2, 3, 5, 7)
 SLICES = (2, 7)
 
 
-def judged_by_spark(spark, question, partitions, least, slices):
+def judged_by_spark(spark, criteria, partitions, least, slices):
     """Judge partitions that lie anywhere: those of one topic are on several slices."""
     every = pa.Table.from_batches(partition_batches(partitions, least), schema=PARTITIONS)
     frame = spark.createDataFrame(every).repartition(slices, "partition")
-    return frame.mapInArrow(judge_batches(question), spark_schema(JUDGED)).persist()
+    return frame.mapInArrow(judge_batches(criteria), spark_schema(JUDGED)).persist()
 
 
 def told_by_spark(judged):
@@ -47,9 +47,9 @@ def told_by_spark(judged):
     }
 
 
-def told_in_process(question, partitions, found):
-    tree = question.truth.tree
-    ids = found.ids(question.cluster, partitions.names, tree).tolist()
+def told_in_process(criteria, partitions, found):
+    tree = criteria.truth.tree
+    ids = found.ids(criteria.cluster_id, partitions.names, tree).tolist()
     severities = [str(SEVERITIES[rank]) for rank in found.severity.tolist()]
     return {
         (
@@ -90,13 +90,13 @@ def test_spark_finds_what_the_core_finds_however_the_partitions_are_cut(spark, s
     if seed % 2:
         moved = tuple(replace(one, reported="/elsewhere") if at < 2 else one for at, one in enumerate(truth.brokers))
         truth = Truth(truth.levels, moved, ignore_missing=seed % 4 == 3)
-    question = Question(f"cluster-{seed}", truth, random_wishes(chance, snapshot))
+    criteria = Criteria(f"cluster-{seed}", truth, random_wishes(chance, snapshot))
     partitions, least = snapshot.partitions, min_insync_replicas(snapshot.configs)
-    examined = examine(truth, partitions, least, question.expectations)
-    expected = told_in_process(question, partitions, examined.findings)
+    examined = examine(truth, partitions, least, criteria.expectations)
+    expected = told_in_process(criteria, partitions, examined.findings)
     assert len(expected) > 10
     for slices in SLICES:
-        judged = judged_by_spark(spark, question, partitions, least, slices)
+        judged = judged_by_spark(spark, criteria, partitions, least, slices)
         assert told_by_spark(judged) == expected, slices
         tallied = transforms.topics(judged, transforms.findings(judged)).toArrow().to_pylist()
         assert sum(row["non_compliant"] for row in tallied) == np.count_nonzero(examined.broken)
@@ -156,8 +156,8 @@ def test_a_scan_judges_every_partition_as_the_operator_does(spark, spec):
     ]
     partitions = table([one.topic_name for one, _ in made], rows)
     truth = truth_of_topology(topology)
-    question = Question("kafka/prod", truth, expectations_of(topology, [one for one, _ in made]))
-    judged = judged_by_spark(spark, question, partitions, np.ones(len(made), dtype=np.int64), 3)
+    criteria = Criteria("kafka/prod", truth, expectations_of(topology, [one for one, _ in made]))
+    judged = judged_by_spark(spark, criteria, partitions, np.ones(len(made), dtype=np.int64), 3)
     wrong = {}
     for row in transforms.findings(judged).toArrow().to_pylist():
         if row["rule"] in (Rule.NOT_COMPLIANT, Rule.REPLICA_ON_DRAINED_BROKER):
@@ -175,7 +175,7 @@ def test_a_scan_judges_every_partition_as_the_operator_does(spark, spec):
 def test_brokers_are_told_of_in_a_scan_as_in_process(scans, tmp_path):
     document = random_cluster(2, name="prod", missing=True)
     scans(document, "a", levels=LEVELS)
-    found = examine_brokers(from_file(tmp_path / "prod.json", LEVELS).question.truth)
+    found = examine_brokers(from_file(tmp_path / "prod.json", LEVELS).criteria.truth)
     assert len(found) == 2
     expected = sorted((str(RULES[rule]), broker) for rule, broker in zip(found.rule, found.broker, strict=True))
     rows = [(row["rule"], row["broker"]) for row in scans.rows("findings") if row["topic"] is None]

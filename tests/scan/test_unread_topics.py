@@ -11,7 +11,7 @@ from tests.support.command import cluster, topic
 from rackspan.api.compliancereport import ComplianceReportStatus
 from rackspan.api.conditions import find_condition
 from rackspan.core.outage import min_insync_replicas
-from rackspan.jobs.scan.cluster_scan import Order, scan_cluster
+from rackspan.jobs.scan.cluster_scan import ScanRun, scan_cluster
 from rackspan.jobs.sources.data_sources import FileSource
 from rackspan.jobs.sources.scanned_cluster import ClusterError, from_file
 from rackspan.jobs.spark.arrow_batches import partition_batches, unread_batches
@@ -55,7 +55,7 @@ def scan(spark, history, tmp_path):
         file.write_text(json.dumps(cluster(*topics)))
         options = {"path": str(file), "unread": json.dumps(dict.fromkeys(unread, WHY))}
         taken.append(scan_id)
-        order = Order(scan_id, NOON + timedelta(hours=len(taken)), history)
+        order = ScanRun(scan_id, NOON + timedelta(hours=len(taken)), history)
         return scan_cluster(spark, replace(from_file(file), format=Partly.name(), options=options), order, print)
 
     return look

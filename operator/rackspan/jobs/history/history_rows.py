@@ -1,4 +1,4 @@
-"""From what a scan has seen to the rows that the history keeps of it."""
+"""Rows of the history's tables, from what a scan has seen. All tables have the columns of `schemas.TABLES`."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -14,19 +14,23 @@ from rackspan.reports.document import GroupRow, Summary
 
 
 def with_minutes(topics: pa.Table, violated: frozenset[str], minutes: float) -> pa.Table:
-    """Topics with the minutes since the scan before, where they were out of compliance then."""
+    """
+    Add the column `violation_minutes` to topics.
+
+    A topic that was out of compliance at the previous scan gets the `minutes` since then, every other one 0.
+    """
     names = topics["topic"].to_pylist()
     spent = pa.array([minutes if name in violated else 0.0 for name in names], pa.float64())
     return topics.append_column("violation_minutes", spent)
 
 
 def with_unread(topics: pa.Table, before: pa.Table) -> pa.Table:
-    """Topics with those that could not be read, as the scan before has told of them."""
+    """Add topics that could not be read to those that could: their rows of the previous scan, in `before`."""
     return pa.concat_tables([topics, before.select(topics.schema.names).cast(topics.schema)])
 
 
 def topics(scan_id: str, counted: pa.Table) -> pa.Table:
-    """Those of which there is something to say. `counted` are all of them, with their minutes."""
+    """Rows of `topics`: those with findings or violation minutes, of `counted`, which are all."""
     schema = TABLES["topics"]
     said = pa.compute.or_(
         pa.compute.greater(counted["findings"], 0), pa.compute.greater(counted["violation_minutes"], 0)
@@ -37,12 +41,12 @@ def topics(scan_id: str, counted: pa.Table) -> pa.Table:
 
 
 def holdings(scan_id: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
-    """What lies in each domain."""
+    """Rows of `holdings`: what each domain and each broker holds."""
     return _table("holdings", scan_id, rows)
 
 
 def brokers(scan_id: str, truth: Truth, before: Mapping[int, bool]) -> pa.Table:
-    """Brokers, and whether they came or went since the scan before."""
+    """Rows of `brokers`; `changed` where a broker is online now and was not in `before`, or the other way round."""
     rows = (
         {
             "broker": broker.id,
@@ -57,14 +61,14 @@ def brokers(scan_id: str, truth: Truth, before: Mapping[int, bool]) -> pa.Table:
 
 
 def groups(scan_id: str, rows: Sequence[GroupRow]) -> pa.Table:
-    """Consumer groups."""
+    """Rows of `groups`: consumer groups."""
     return _table("groups", scan_id, (msgspec.structs.asdict(row) for row in rows))
 
 
 def scan(
     scan_id: str, sequence: int, observed_at: datetime, minutes: float, summary: Summary, counted: pa.Table
 ) -> pa.Table:
-    """The scan itself. `minutes` have passed since the one before."""
+    """The one row of `scans`; `minutes` are those since the previous scan."""
     row = {
         "sequence": sequence,
         "finished_at": observed_at,

@@ -1,4 +1,4 @@
-"""The entry of one scan in the history: written, seen with all that was there before, and committed at last."""
+"""Writes one scan into the history: its tables, then the trend over all scans, then the commit that shows it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -20,16 +20,21 @@ _FLAP_DAYS: Final = timedelta(days=7)
 
 
 @dataclass(frozen=True, slots=True)
-class OverTime:
-    """What the history says, this scan included: minutes by topic, flaps by broker, and days."""
+class HistoryTrend:
+    """
+    What the history says, the scan that is being written included.
 
-    minutes: Mapping[str, float] = field(default_factory=dict)
-    flaps: Mapping[int, int] = field(default_factory=dict)
+    `violation_minutes` are by topic, of all that is kept; `broker_flaps` by broker id, how often it came or went in the
+    last seven days; `days` are rows of `trends.days`.
+    """
+
+    violation_minutes: Mapping[str, float] = field(default_factory=dict)
+    broker_flaps: Mapping[int, int] = field(default_factory=dict)
     days: list[Mapping[str, Any]] = field(default_factory=list)
 
 
-class Ledger:
-    """Where one scan of a cluster writes. All of it raises HistoryError."""
+class HistoryWriter:
+    """Writes one scan of a cluster. All methods raise HistoryError where the history cannot be read or written."""
 
     def __init__(
         self, spark: SparkSession, history: History, cluster: str, scan_id: str, observed_at: datetime
@@ -40,7 +45,7 @@ class Ledger:
         self._attempt = history.begin(cluster, scan_id, observed_at)
 
     def write(self, findings: DataFrame, tables: Mapping[str, pa.Table]) -> None:
-        """Write the rows of all tables, which nobody sees yet."""
+        """Write the rows of all tables; readers do not see them before `commit`."""
         others = (name for name in TABLES["findings"].names if name != "scan_id")
         columns = [F.lit(self._attempt.scan_id).alias("scan_id"), *others]
         try:
@@ -50,22 +55,22 @@ class Ledger:
         for table, rows in tables.items():
             self._history.write(self._attempt, table, rows)
 
-    def over_time(self) -> OverTime:
-        """Look at all scans that are kept, and at this one, which has been written."""
+    def trend(self) -> HistoryTrend:
+        """Sum up all scans that are kept and this one, whose tables have to be written by then."""
         manifests = self._history.manifests(self._attempt.cluster)
         week = (self._observed_at - _FLAP_DAYS).date()
         lately = [manifest for manifest in manifests if manifest.day >= week]
         minutes = trends.topic_minutes(self._kept("topics", manifests))
         flaps = trends.flaps(self._kept("brokers", lately))
         days = trends.days(self._kept("scans", manifests))
-        return OverTime(
+        return HistoryTrend(
             {row["topic"]: row["violation_minutes"] for row in rows_of(minutes)},
             {row["broker"]: row["flaps"] for row in rows_of(flaps) if row["flaps"]},
             rows_of(days),
         )
 
     def commit(self, document: ScanDocument) -> ScanDocument:
-        """Make it visible. Where another run of this very scan was quicker, its document counts and is given."""
+        """Make the scan visible, and give its document: another run's where that committed the same scan id first."""
         attempt = self._attempt
         manifest = self._history.commit(attempt, self._observed_at, encode(document))
         entry = next(scan for scan in manifest.scans if scan.scan_id == attempt.scan_id)
@@ -73,15 +78,15 @@ class Ledger:
 
     def tidy(self, before: datetime | None, retention_days: int | None, tell: Callable[[str], None]) -> None:
         """
-        Compact and forget; `before` is when the scan before looked.
+        Compact days that are over, and delete those that are past retention; `before` is the time of the previous scan.
 
-        The scan is done by now: what goes wrong here is told, and the next one tries again.
+        The scan has been committed by now, so an error here is only told; the next scan tries again.
         """
         cluster = self._attempt.cluster
         try:
             self._history.compact(cluster, self._observed_at.date())
             if retention_days is not None:
-                # One clock that jumps ahead is not believed before the next scan agrees.
+                # Days are deleted by the earlier of two scans' clocks: one clock that jumps ahead deletes nothing.
                 today = min(self._observed_at, before or self._observed_at).astimezone(UTC).date()
                 self._history.expire(cluster, today - timedelta(days=retention_days))
             self._history.sweep(cluster, datetime.now(UTC))
@@ -89,6 +94,6 @@ class Ledger:
             tell(f"warning: {error}")
 
     def _kept(self, table: str, manifests: list[Manifest]) -> DataFrame:
-        """Rows of a table that manifests name, and those that this run has written."""
+        """Rows of a table in the files that manifests name, and in those that this run has written."""
         paths = [*self._history.paths(table, manifests), self._history.spark_path(self._attempt, table)]
         return read_table(self._spark, table, paths)

@@ -7,9 +7,9 @@ The history of scans: append-only Parquet tables, and a manifest per scan that m
     <root>/manifests/cluster=<name>/date=<day>/day-<sequence>-<random>.json   a day's scans, compacted
     <root>/unused/cluster=<name>.json                                     files that no manifest names, and since when
 
-Readers only look at files that manifests name. A job that is killed leaves files that none does, and so do compacting
-and forgetting; `sweep` deletes what has not been named for a day. Writers never share a file, so scans of any clusters
-may be written side by side, and read meanwhile. Scans are ordered by their sequence, not by the clock.
+Readers only look at files that manifests name. A job that is killed leaves files that no manifest names, and so do
+compaction and retention; `sweep` deletes what has not been named for a day. Writers never share a file, so scans of any
+clusters can be written at once, and read meanwhile. Scans are ordered by their sequence, not by the clock.
 """
 
 import time
@@ -26,15 +26,15 @@ import pyarrow as pa
 from rackspan.jobs.history.storage import GoneError, HistoryError, Storage
 from rackspan.jobs.spark.schemas import TABLES
 
-_GRACE = timedelta(days=1)
-"""How long files are kept once no manifest names them: their scan may be running, or a reader may be among them."""
-_TRIES = 5
+_UNNAMED_KEPT = timedelta(days=1)
+"""How long files that no manifest names are kept: their scan may still be running, or a reader may have listed them."""
+_MANIFEST_READS = 5
 _VERSION = 1
-_MERGED = "day-"
+_COMPACTED = "day-"
 
 
 class ScanEntry(msgspec.Struct, frozen=True, rename="camel"):
-    """A scan in a manifest."""
+    """A scan in a manifest. `observed_at` is when it ran (UTC), `document` the path of its document below the root."""
 
     scan_id: str
     sequence: int
@@ -43,12 +43,12 @@ class ScanEntry(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def place(self) -> tuple[int, str]:
-        """Sorts scans; those of writers side by side may have the same sequence."""
+        """Key that sorts scans. Two writers at once may take the same sequence, so the id decides between those."""
         return (self.sequence, self.scan_id)
 
 
 class Manifest(msgspec.Struct, frozen=True, rename="camel"):
-    """Scans, and by table the files that hold their rows, as paths below the root."""
+    """Scans of one day (UTC), and for each table the files that hold their rows, as paths below the root."""
 
     cluster: str
     day: date
@@ -58,18 +58,18 @@ class Manifest(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def newest(self) -> ScanEntry:
-        """The last of its scans."""
+        """The scan with the highest sequence."""
         return max(self.scans, key=lambda scan: scan.place)
 
     @property
     def scan_ids(self) -> frozenset[str]:
-        """Names of its scans."""
+        """Ids of its scans."""
         return frozenset(scan.scan_id for scan in self.scans)
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """Where one run writes what nobody sees before `History.commit`."""
+    """The files of one run of a scan. Readers do not see them before `History.commit`."""
 
     cluster: str
     scan_id: str
@@ -78,95 +78,101 @@ class Attempt:
 
     def folder(self, table: str) -> str:
         """The folder of a table's files, below the root."""
-        return f"{table}/{_of(self.cluster, self.day)}/{self.name}"
+        return f"{table}/{_folder(self.cluster, self.day)}/{self.name}"
 
     @property
     def document(self) -> str:
         """The path of the scan document, below the root."""
-        return f"documents/{_of(self.cluster, self.day)}/{self.name}.json.gz"
+        return f"documents/{_folder(self.cluster, self.day)}/{self.name}.json.gz"
 
 
 class History:
     """
-    The tables at one location: a path, or a URI of any file system of Arrow.
+    A history at one location: a path, or a URI of any file system that Arrow knows.
 
-    All of its methods raise HistoryError where what they need cannot be read or written.
+    All methods raise HistoryError where what they need cannot be read or written.
     """
 
     def __init__(self, location: str) -> None:
-        """Raises HistoryError where the location makes no sense."""
+        """Raises HistoryError for a location that no file system of Arrow can use."""
         self._files = Storage(location)
-        self._merged: dict[str, Manifest] = {}
-        """Compacted days by path, as they were read: nobody changes one."""
+        self._compacted: dict[str, Manifest] = {}
+        """Manifests of compacted days by path: they are never changed, so each is read once."""
 
     @property
     def location(self) -> str:
-        """Where it is, as somebody named it."""
+        """The location as it was given, without secrets."""
         return self._files.location
 
     @property
     def root(self) -> str:
-        """Where it is, as file systems name it in what they say."""
+        """The location as it stands in the errors of file systems, without the scheme."""
         return self._files.root
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
     def clusters(self) -> list[str]:
-        """Names of the clusters that were scanned."""
+        """Names of the clusters that have scans, sorted."""
         folders = self._files.names("manifests")
         return sorted(unquote(name.removeprefix("cluster=")) for name in folders if name.startswith("cluster="))
 
     def manifests(self, cluster: str) -> list[Manifest]:
-        """Manifests of a cluster, by day and sequence; each scan is in one of them."""
-        for _ in range(_TRIES):
+        """Manifests of a cluster, by day and sequence. Each scan is in exactly one of them."""
+        for _ in range(_MANIFEST_READS):
             try:
                 return self._read_manifests(cluster)
-            except GoneError:  # compacted while we looked
+            except GoneError:  # another writer has compacted the day between listing and reading
                 time.sleep(0.1)
         raise HistoryError(f"{self.location}: the manifests of {cluster} change faster than they can be read")
 
     def latest(self, cluster: str) -> Manifest | None:
-        """The manifest with the last scan of a cluster."""
+        """The manifest with the newest scan of a cluster, None where there is none."""
         return max(self.manifests(cluster), key=lambda manifest: manifest.newest.place, default=None)
 
     def entry(self, cluster: str, scan_id: str) -> ScanEntry | None:
-        """A scan, if it has been committed."""
+        """The entry of a scan, None where it has not been committed."""
         every = (scan for manifest in self.manifests(cluster) for scan in manifest.scans)
         return next((scan for scan in every if scan.scan_id == scan_id), None)
 
     def document(self, entry: ScanEntry) -> bytes:
-        """The document of a scan."""
+        """The scan document of an entry, as JSON."""
         return self._files.read(entry.document)
 
     def paths(self, table: str, manifests: Iterable[Manifest]) -> list[str]:
-        """Files of a table as Spark reads them."""
+        """Paths or URIs of a table's files, for Spark."""
         return [f"{self.location}/{path}" for manifest in manifests for path in manifest.tables.get(table, ())]
 
     def rows(self, table: str, manifests: Iterable[Manifest], scan_id: str | None = None) -> pa.Table:
-        """Rows of a table, of one scan or of all, with the declared columns."""
+        """Rows of a table, of one scan or of all, with the columns of `schemas.TABLES`."""
         schema = TABLES[table]
         paths = [path for manifest in manifests for path in manifest.tables.get(table, ())]
-        found = pa.concat_tables([schema.empty_table(), *(_declared(self._files.rows(path), schema) for path in paths)])
+        found = pa.concat_tables(
+            [schema.empty_table(), *(_with_declared_columns(self._files.rows(path), schema) for path in paths)]
+        )
         return found if scan_id is None else found.filter(pa.compute.equal(found["scan_id"], scan_id))
 
     # --- writing -----------------------------------------------------------------------------------------------------
 
     def begin(self, cluster: str, scan_id: str, now: datetime) -> Attempt:
-        """A place to write to."""
-        return Attempt(cluster, scan_id, now.astimezone(UTC).date(), f"{quote(scan_id, safe='')}-{_unlike_others()}")
+        """Choose the paths of a run that is about to write. Nothing is written yet."""
+        return Attempt(cluster, scan_id, now.astimezone(UTC).date(), f"{quote(scan_id, safe='')}-{_random_suffix()}")
 
     def write(self, attempt: Attempt, table: str, rows: pa.Table) -> None:
-        """Write rows of a table."""
+        """Write rows of a table, whose columns are those of `schemas.TABLES`."""
         self._files.put_rows(f"{attempt.folder(table)}/part-0.parquet", rows.cast(TABLES[table]))
 
     def spark_path(self, attempt: Attempt, table: str) -> str:
-        """Where Spark writes the files of a table."""
+        """Path or URI of the folder to which Spark writes the files of a table."""
         return f"{self.location}/{attempt.folder(table)}"
 
     def commit(self, attempt: Attempt, observed_at: datetime, document: bytes) -> Manifest:
-        """Make an attempt visible, which has written all tables. The first commit of a scan id counts, and is given."""
+        """
+        Make an attempt that has written all tables visible, and give the manifest with its scan.
+
+        The first commit of a scan id wins: where there is one, that one's manifest is given.
+        """
         self._files.put(attempt.document, document)
-        tables = self._written(attempt)
+        tables = self._tables_of(attempt)
         before = self.manifests(attempt.cluster)
         if (first := _with_scan(attempt.scan_id, before)) is not None:
             return first
@@ -177,16 +183,16 @@ class History:
         return _with_scan(attempt.scan_id, self.manifests(attempt.cluster)) or manifest
 
     def commit_day(self, cluster: str, day: date, scans: list[ScanEntry], tables: Mapping[str, pa.Table]) -> Manifest:
-        """Make a day's scans visible together, in the place of the manifests of each."""
-        attempt = Attempt(cluster, "day", day, f"{_MERGED}{_unlike_others()}")
+        """Write a day's scans into one file per table, and a manifest that replaces those of the single scans."""
+        attempt = Attempt(cluster, "day", day, f"{_COMPACTED}{_random_suffix()}")
         for table, rows in tables.items():
             self.write(attempt, table, rows)
-        merged = Manifest(cluster, day, scans, self._written(attempt))
-        self._put_manifest(f"{_MERGED}{merged.newest.sequence:010d}-{_unlike_others()}", merged)
-        return merged
+        compacted = Manifest(cluster, day, scans, self._tables_of(attempt))
+        self._put_manifest(f"{_COMPACTED}{compacted.newest.sequence:010d}-{_random_suffix()}", compacted)
+        return compacted
 
     def compact(self, cluster: str, before: date) -> int:
-        """Put each day's scans into one file per table; how many days it was."""
+        """Compact every day before this one that has several manifests, and give the number of days."""
         days: dict[date, list[Manifest]] = {}
         for manifest in self.manifests(cluster):
             if manifest.day < before:
@@ -195,28 +201,32 @@ class History:
         for day, manifests in crowded.items():
             scans = [scan for manifest in manifests for scan in manifest.scans]
             tables = {table: self.rows(table, manifests) for table in TABLES}
-            merged = self.commit_day(cluster, day, scans, tables)
-            # Somebody else may be compacting the same day: what neither of us has seen stays.
-            for path in self._manifest_paths(_of(cluster, day)):
-                if self._covered(path, merged):
+            compacted = self.commit_day(cluster, day, scans, tables)
+            # Another writer may be compacting the same day: manifests of scans that are not in ours stay.
+            for path in self._manifest_paths(_folder(cluster, day)):
+                if self._covered(path, compacted):
                     self._files.delete(path)
         return len(crowded)
 
     def expire(self, cluster: str, before: date) -> int:
-        """Forget days; how many. Readers can go on: a later sweep deletes the files."""
+        """Delete the manifests of days before this one, and give their number. A later sweep deletes the files."""
         old = [day for day in self._days("manifests", cluster) if _day(day) < before]
         for day in old:
             self._files.delete(day)
         return len(old)
 
     def sweep(self, cluster: str, now: datetime) -> int:
-        """Delete what no manifest has named for a day, and note what just became so; how many."""
-        since = self._unused(cluster)
+        """
+        Delete files that no manifest has named for a day, and give their number.
+
+        Those that no manifest names for the first time are noted with the time, for a later sweep.
+        """
+        since = self._read_unused(cluster)
         manifests = self.manifests(cluster)
         used = {path.rpartition("/")[0] for one in manifests for paths in one.tables.values() for path in paths}
         used |= {scan.document for one in manifests for scan in one.scans}
-        unused = {path: min(since.get(path, now), now) for path in self._everything(cluster) if path not in used}
-        gone = {path for path, noted in unused.items() if noted <= now - _GRACE}
+        unused = {path: min(since.get(path, now), now) for path in self._written_paths(cluster) if path not in used}
+        gone = {path for path, noted in unused.items() if noted <= now - _UNNAMED_KEPT}
         for path in gone:
             self._files.delete(path)
         if unused or since:
@@ -230,27 +240,27 @@ class History:
         days: dict[str, list[str]] = {}
         for path in self._manifest_paths(_cluster(cluster)):
             days.setdefault(path.rpartition("/")[0], []).append(path)
-        found = (manifest for paths in days.values() for manifest in self._of_day(paths))
+        found = (manifest for paths in days.values() for manifest in self._manifests_of_day(paths))
         return sorted(found, key=lambda one: (one.day, one.newest.place))
 
-    def _of_day(self, paths: list[str]) -> Iterator[Manifest]:
-        merged = [self._manifest(path) for path in paths if _is_merged(path)]
-        widest = max(merged, key=lambda one: len(one.scans), default=None)  # each has all scans of narrower ones
+    def _manifests_of_day(self, paths: list[str]) -> Iterator[Manifest]:
+        compacted = [self._manifest(path) for path in paths if _is_compacted(path)]
+        widest = max(compacted, key=lambda one: len(one.scans), default=None)  # each has all scans of narrower ones
         seen = set(widest.scan_ids) if widest else set()
         if widest:
             yield widest
         for path in paths:
-            if not _is_merged(path) and (scan_id := _scan_id(path)) not in seen:
+            if not _is_compacted(path) and (scan_id := _scan_id(path)) not in seen:
                 seen.add(scan_id)
                 yield self._manifest(path)
 
     def _manifest_paths(self, folder: str) -> list[str]:
         paths = self._files.paths(f"manifests/{folder}", ".json")
-        return [path for path in paths if _is_merged(path) or _name(path)[0].isdigit()]
+        return [path for path in paths if _is_compacted(path) or _base_name(path)[0].isdigit()]
 
     def _manifest(self, path: str) -> Manifest:
-        if path in self._merged:
-            return self._merged[path]
+        if path in self._compacted:
+            return self._compacted[path]
         place = f"{self.root}/{path}"
         try:
             manifest = msgspec.json.decode(self._files.read(path), type=Manifest)
@@ -260,40 +270,40 @@ class History:
             raise HistoryError(f"{place}: is of version {manifest.version}, which a newer rackspan wrote")
         if not manifest.scans:
             raise HistoryError(f"{place}: is no manifest: it names no scan")
-        if _is_merged(path):
-            self._merged[path] = manifest
+        if _is_compacted(path):
+            self._compacted[path] = manifest
         return manifest
 
-    def _covered(self, path: str, merged: Manifest) -> bool:
-        """Whether a manifest says nothing that a merged one does not say as well."""
-        if not _is_merged(path):
-            return _scan_id(path) in merged.scan_ids
+    def _covered(self, path: str, compacted: Manifest) -> bool:
+        """Whether `compacted` replaces the manifest at `path`: a single scan's, or a smaller compacted one's."""
+        if not _is_compacted(path):
+            return _scan_id(path) in compacted.scan_ids
         try:
-            return self._manifest(path).scan_ids < merged.scan_ids
+            return self._manifest(path).scan_ids < compacted.scan_ids
         except GoneError:
             return True
 
     def _put_manifest(self, name: str, manifest: Manifest) -> None:
-        path = f"manifests/{_of(manifest.cluster, manifest.day)}/{name}.json"
+        path = f"manifests/{_folder(manifest.cluster, manifest.day)}/{name}.json"
         self._files.put(path, msgspec.json.encode(manifest))
 
-    def _unused(self, cluster: str) -> dict[str, datetime]:
-        """Since when files have been known to be named by no manifest. A note that is lost only costs a day."""
+    def _read_unused(self, cluster: str) -> dict[str, datetime]:
+        """Unnamed files, and since when each has been. A note that cannot be read only delays the sweep by a day."""
         try:
             return msgspec.json.decode(self._files.read(_unused_file(cluster)), type=dict[str, datetime])
         except (HistoryError, msgspec.DecodeError):
             return {}
 
-    def _written(self, attempt: Attempt) -> dict[str, list[str]]:
-        """Files of an attempt by table. A clock that jumped may have let somebody sweep them away."""
-        tables = {table: self._data(attempt.folder(table)) for table in TABLES}
+    def _tables_of(self, attempt: Attempt) -> dict[str, list[str]]:
+        """Files of an attempt by table. Raises HistoryError where a sweep of a wrong clock has deleted them."""
+        tables = {table: self._parquet_files(attempt.folder(table)) for table in TABLES}
         lost = [table for table, files in tables.items() if not files]
         if lost:
             raise HistoryError(f"history {self.location}: what was written to {', '.join(lost)} is not there any more")
         return tables
 
-    def _data(self, folder: str) -> list[str]:
-        """Files of rows, without what Spark puts beside them."""
+    def _parquet_files(self, folder: str) -> list[str]:
+        """Parquet files in a folder, without the markers and checksums that Spark writes beside them."""
         names = self._files.names(folder)
         return [f"{folder}/{name}" for name in names if name.endswith(".parquet") and name[0] not in "._"]
 
@@ -302,8 +312,8 @@ class History:
         folder = f"{table}/{_cluster(cluster)}"
         return [f"{folder}/{name}" for name in self._files.names(folder) if name.startswith("date=")]
 
-    def _everything(self, cluster: str) -> Iterator[str]:
-        """What attempts have written: folders of tables, and documents."""
+    def _written_paths(self, cluster: str) -> Iterator[str]:
+        """Paths of all that attempts have written: their folders in the tables, and their documents."""
         for table in (*TABLES, "documents"):
             for day in self._days(table, cluster):
                 yield from (f"{day}/{name}" for name in self._files.names(day))
@@ -313,7 +323,7 @@ def _cluster(cluster: str) -> str:
     return f"cluster={quote(cluster, safe='')}"
 
 
-def _of(cluster: str, day: date) -> str:
+def _folder(cluster: str, day: date) -> str:
     return f"{_cluster(cluster)}/date={day.isoformat()}"
 
 
@@ -321,23 +331,23 @@ def _unused_file(cluster: str) -> str:
     return f"unused/{_cluster(cluster)}.json"
 
 
-def _name(path: str) -> str:
+def _base_name(path: str) -> str:
     return path.rpartition("/")[2]
 
 
 def _day(folder: str) -> date:
-    return date.fromisoformat(_name(folder).removeprefix("date="))
+    return date.fromisoformat(_base_name(folder).removeprefix("date="))
 
 
-def _is_merged(manifest: str) -> bool:
-    return _name(manifest).startswith(_MERGED)
+def _is_compacted(manifest: str) -> bool:
+    return _base_name(manifest).startswith(_COMPACTED)
 
 
 def _scan_id(manifest: str) -> str:
-    return unquote(_name(manifest).removesuffix(".json").partition("-")[2])
+    return unquote(_base_name(manifest).removesuffix(".json").partition("-")[2])
 
 
-def _unlike_others() -> str:
+def _random_suffix() -> str:
     return uuid.uuid4().hex[:8]
 
 
@@ -345,8 +355,8 @@ def _with_scan(scan_id: str, manifests: Iterable[Manifest]) -> Manifest | None:
     return next((manifest for manifest in manifests if scan_id in manifest.scan_ids), None)
 
 
-def _declared(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Rows with the declared columns: what a file from before does not have is null."""
+def _with_declared_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Rows with the columns of `schema`: those that an older file does not have are null."""
     columns = [
         rows[field.name].cast(field.type) if field.name in rows.column_names else pa.nulls(len(rows), field.type)
         for field in schema

@@ -1,4 +1,4 @@
-"""Files at one location of any file system of Arrow, by their paths below it. What goes wrong is told in one way."""
+"""Files at one location of any file system that Arrow knows. Every error of a file system becomes a HistoryError."""
 
 import gzip
 import os
@@ -14,18 +14,18 @@ from rackspan.reconcile.scans.locations import without_secrets
 
 
 class HistoryError(Exception):
-    """The history could not be read or written; the message says where and why."""
+    """A history that cannot be read or written; the message says where and why."""
 
 
 class GoneError(HistoryError):
-    """A file was there when it was listed, and is not any more."""
+    """A file that was listed is gone by the time it is read."""
 
 
 class Storage:
-    """Files below `location`: a path, or a URI like `s3://…`."""
+    """Files below `location`, a path or a URI like `s3://…`, by their paths below it. Methods raise HistoryError."""
 
     def __init__(self, location: str) -> None:
-        """Raises HistoryError where the location makes no sense."""
+        """Raises HistoryError for a location that no file system of Arrow can use."""
         uri, shown = location.replace("s3a://", "s3://", 1), without_secrets(location)
         try:
             if "://" in uri:
@@ -38,19 +38,19 @@ class Storage:
 
     @property
     def root(self) -> str:
-        """The location as file systems name it in what they say."""
+        """The location as it stands in the errors of file systems, without the scheme."""
         root: str = self._root
         return root
 
     def names(self, folder: str) -> list[str]:
         """Names in a folder, sorted; none where there is no folder."""
-        with self._told():
+        with self._as_history_errors():
             selector = arrow_fs.FileSelector(self._at(folder), allow_not_found=True)
             return sorted(info.base_name for info in self._fs.get_file_info(selector))
 
     def paths(self, folder: str, suffix: str) -> list[str]:
         """Paths of all files below a folder that end so, sorted; none where there is no folder."""
-        with self._told():
+        with self._as_history_errors():
             selector = arrow_fs.FileSelector(self._at(folder), allow_not_found=True, recursive=True)
             return sorted(
                 info.path.removeprefix(f"{self._root}/")
@@ -59,41 +59,41 @@ class Storage:
             )
 
     def read(self, path: str) -> bytes:
-        """All of a file; what ends in `.gz` is unpacked."""
+        """Content of a file, unpacked where the name ends in `.gz`. Raises GoneError where there is none."""
         compression = "gzip" if path.endswith(".gz") else None
-        with self._told(), self._fs.open_input_stream(self._at(path), compression=compression) as stream:
+        with self._as_history_errors(), self._fs.open_input_stream(self._at(path), compression=compression) as stream:
             text: bytes = stream.read()
             return text
 
     def rows(self, path: str) -> pa.Table:
-        """All of a Parquet file."""
-        with self._told(path), self._fs.open_input_file(self._at(path)) as file:
+        """Rows of a Parquet file. Raises GoneError where there is none."""
+        with self._as_history_errors(path), self._fs.open_input_file(self._at(path)) as file:
             return pq.read_table(file)
 
     def put(self, path: str, text: bytes) -> None:
-        """Write all of a file or nothing of it, in the place of one that is there; what ends in `.gz` is packed."""
+        """Write or replace a file at once, so that no reader sees half of it; packed where the name ends in `.gz`."""
         data = gzip.compress(text) if path.endswith(".gz") else text
         target = self._at(path)
-        with self._told():
+        with self._as_history_errors():
             self._fs.create_dir(target.rpartition("/")[0], recursive=True)
             if isinstance(self._fs, arrow_fs.LocalFileSystem):
                 _replace(target, data)
                 return
-            with self._fs.open_output_stream(target, compression=None) as stream:  # shown when it is complete
+            with self._fs.open_output_stream(target, compression=None) as stream:  # object stores show whole files only
                 stream.write(data)
 
     def put_rows(self, path: str, rows: pa.Table) -> None:
-        """Write a Parquet file, which may be seen before it is complete."""
+        """Write a Parquet file. A reader may see half of it, so nothing may name it before this returns."""
         target = self._at(path)
-        with self._told():
+        with self._as_history_errors():
             self._fs.create_dir(target.rpartition("/")[0], recursive=True)
             with self._fs.open_output_stream(target) as stream:
                 pq.write_table(rows, stream, compression="zstd")
 
     def delete(self, path: str) -> None:
-        """Delete a file or a folder with all that is in it; somebody may have done so before."""
+        """Delete a file, or a folder with all that is in it; it is no error where another did so first."""
         target = self._at(path)
-        with self._told(), suppress(FileNotFoundError):
+        with self._as_history_errors(), suppress(FileNotFoundError):
             if self._fs.get_file_info(target).type == arrow_fs.FileType.Directory:
                 self._fs.delete_dir(target)
             else:
@@ -103,7 +103,7 @@ class Storage:
         return f"{self._root}/{path}"
 
     @contextmanager
-    def _told(self, path: str = "") -> Iterator[None]:
+    def _as_history_errors(self, path: str = "") -> Iterator[None]:
         place = f"{self.location}/{path}" if path else self.location
         try:
             yield
@@ -114,7 +114,7 @@ class Storage:
 
 
 def _replace(target: str, data: bytes) -> None:
-    partial = f"{target.rpartition('/')[0]}/.{uuid.uuid4().hex}"  # short, whatever the length of the name
+    partial = f"{target.rpartition('/')[0]}/.{uuid.uuid4().hex}"  # a suffix could make a long name too long
     try:
         with open(partial, "wb") as stream:  # noqa: PTH123 - the path is the file system's
             stream.write(data)

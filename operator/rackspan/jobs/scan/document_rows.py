@@ -1,4 +1,4 @@
-"""From rows of the tables to the scan document."""
+"""Parts of the scan document, from rows of the tables."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -30,12 +30,12 @@ _UNREAD_NAMES, _UNREAD_REASONS, _UNREAD_WORDS = 5, 3, 200
 
 
 def timestamp(when: datetime | None) -> str | None:
-    """The moment as Kubernetes writes it; None where it is not known."""
+    """A time as Kubernetes writes it (RFC 3339, UTC, seconds); None for None."""
     return None if when is None else times.timestamp(when)
 
 
 def finding_rows(rows: Iterable[Row]) -> list[FindingRow]:
-    """Findings in words. `rows` have the columns of the findings' table."""
+    """Findings with their messages and fixes. `rows` have the columns of the table `findings`."""
     return [_finding(row) for row in rows]
 
 
@@ -68,8 +68,8 @@ def _finding(row: Row) -> FindingRow:
     )
 
 
-def unread_words(unread: Mapping[str, str]) -> list[str]:
-    """Topics that could not be read, each with why, as a sentence."""
+def unread_warnings(unread: Mapping[str, str]) -> list[str]:
+    """The warning about topics that could not be read, as a list of one or no sentence. `unread` is why, by topic."""
     if not unread:
         return []
     named = ", ".join(sorted(unread)[:_UNREAD_NAMES]) + (", …" if len(unread) > _UNREAD_NAMES else "")
@@ -80,9 +80,11 @@ def unread_words(unread: Mapping[str, str]) -> list[str]:
 
 def summary(topics: pa.Table, counted: Iterable[Row], unfair: Iterable[Row], truth: Truth, unread: int = 0) -> Summary:
     """
-    Count. `topics` are all of them, with and without findings; `counted` are findings by rule and severity.
+    Sum up a scan.
 
-    `unread` topics could not be read: those that the scan before told of are among `topics`.
+    `topics` are all topics, with and without findings; `counted` the number of findings by rule and severity; `unfair`
+    that of unfairly split partitions by level; `unread` the number of topics that could not be read, for which `topics`
+    has the rows of the previous scan, where that had any.
     """
     by_rule: dict[str, int] = {}
     by_severity: dict[str, int] = {}
@@ -114,12 +116,12 @@ def _sum(rows: pa.Table, column: str) -> int:
 
 
 def what_if(row: Row) -> WhatIf:
-    """What the loss of a domain would do."""
+    """What the loss of the domain of a row of `holdings` would do."""
     return WhatIf(row["offline"], row["not_writable"], row["last_replica"], row["replicas"], row["bytes"])
 
 
 def domain_rows(holdings: Iterable[Row], truth: Truth, wrong: Iterable[Row]) -> list[DomainRow]:
-    """Domains of the named levels in the tree's order."""
+    """Domains that hold anything, level by level from the top, in the tree's order. `wrong` are findings by domain."""
     told = {(row["level"], row["domain"]): row for row in wrong}
     held = {(row["level"], row["domain"]): row for row in holdings}
     found = []
@@ -145,14 +147,14 @@ def domain_rows(holdings: Iterable[Row], truth: Truth, wrong: Iterable[Row]) -> 
 
 
 def rack_name(broker: BrokerTruth) -> str | None:
-    """Where a broker stands, as a path."""
+    """A broker's rack as a path, None where it has none."""
     return None if broker.rack is None else domain_name(broker.rack)
 
 
 def broker_rows(
     holdings: Iterable[Row], truth: Truth, wrong: Iterable[Row], flaps: Mapping[int, int]
 ) -> list[BrokerRow]:
-    """Brokers by id."""
+    """All brokers by id. `wrong` are findings by broker, `flaps` how often each came or went in the last days."""
     told = {row["broker"]: row for row in wrong}
     held = {row["domain"]: row for row in holdings if row["level"] == BROKER_LEVEL}
     found = []
@@ -181,7 +183,12 @@ def broker_rows(
 def topic_rows(
     topics: pa.Table, managed: Mapping[str, object], minutes: Mapping[str, float], since: Mapping[str, datetime]
 ) -> list[TopicRow]:
-    """Topics with findings, those with the worst first."""
+    """
+    At most MAX_TOPICS topics with findings, the worst first.
+
+    `managed` are topics that have an object, `minutes` violation minutes by topic, `since` when the oldest finding of a
+    topic was first seen.
+    """
     order = {str(severity): severity.rank for severity in Severity}
     wrong = topics.filter(pa.compute.greater(topics["findings"], 0)).to_pylist()
     wrong.sort(key=lambda row: (order[row["worst"]], -row["moves"], -row["findings"], row["topic"]))
@@ -205,7 +212,7 @@ def topic_rows(
 
 
 def trend(days: Iterable[Row]) -> list[Day]:
-    """Days, the first one first."""
+    """Days of the history, from rows of `trends.days`."""
     return [
         Day(
             date=row["date"].isoformat(),

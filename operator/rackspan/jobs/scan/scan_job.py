@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from rackspan.api.meta import ObjectKey
 from rackspan.jobs.history.scan_history import History, HistoryError
-from rackspan.jobs.scan.cluster_scan import Order, failed, scan_cluster
+from rackspan.jobs.scan.cluster_scan import ScanRun, failed, scan_cluster
 from rackspan.jobs.scan.scan_request import ScanRequest
 from rackspan.jobs.sources import scanned_cluster
 from rackspan.jobs.sources.scanned_cluster import ClusterError, ScannedCluster
@@ -78,13 +78,13 @@ def scan_clusters(request: ScanRequest, progress: Progress) -> Iterator[ScanDocu
     except HistoryError as error:
         raise ScanJobError(str(error)) from error
     scan_id = request.scan_id or f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
-    order = Order(scan_id, now, history, request.retention_days)
-    ready = list(_clusters(request, order))
+    run = ScanRun(scan_id, now, history, request.retention_days)
+    ready = list(_clusters(request, run))
     with ExitStack() as until_the_end:
         # Only where there is anything to scan.
         session = cache(lambda: until_the_end.enter_context(_spark(request, progress)))
         for one in ready:
-            document = one if isinstance(one, ScanDocument) else _scanned(session(), one, order, progress)
+            document = one if isinstance(one, ScanDocument) else _scanned(session(), one, run, progress)
             if request.publish and request.topology is not None:
                 _publish(document, request.topology, request.kubeconfig)
             yield document
@@ -104,7 +104,7 @@ def _spark(request: ScanRequest, progress: Progress) -> Iterator[SparkSession]:
         session.stop()
 
 
-def _scanned(spark: SparkSession, cluster: ScannedCluster, order: Order, progress: Progress) -> ScanDocument:
+def _scanned(spark: SparkSession, cluster: ScannedCluster, run: ScanRun, progress: Progress) -> ScanDocument:
     done = 0
     with progress.step(f"scanning {cluster.name}") as step:
 
@@ -118,14 +118,14 @@ def _scanned(spark: SparkSession, cluster: ScannedCluster, order: Order, progres
             done += 1
 
         try:
-            return scan_cluster(spark, cluster, order, told)
+            return scan_cluster(spark, cluster, run, told)
         except ClusterError as error:
-            return failed(cluster.name, order, error.reason, str(error))
+            return failed(cluster.name, run, error.reason, str(error))
         except HistoryError as error:
-            return failed(cluster.name, order, "HistoryUnavailable", str(error))
+            return failed(cluster.name, run, "HistoryUnavailable", str(error))
 
 
-def _clusters(request: ScanRequest, order: Order) -> Iterator[ScannedCluster | ScanDocument]:
+def _clusters(request: ScanRequest, run: ScanRun) -> Iterator[ScannedCluster | ScanDocument]:
     """Clusters that can be scanned, and the documents of those that cannot."""
     if request.synthetic is not None:
         yield scanned_cluster.synthetic(SyntheticCluster(request.synthetic), request.slices)
@@ -138,9 +138,9 @@ def _clusters(request: ScanRequest, order: Order) -> Iterator[ScannedCluster | S
         try:
             yield scanned_cluster.from_file(file, request.levels)
         except SnapshotError as error:
-            yield failed(file.stem, order, "SnapshotUnreadable", str(error))
+            yield failed(file.stem, run, "SnapshotUnreadable", str(error))
         except ClusterError as error:
-            yield failed(file.stem, order, error.reason, str(error))
+            yield failed(file.stem, run, error.reason, str(error))
     try:
         if request.topology is not None:
             name = str(request.topology)
@@ -149,9 +149,9 @@ def _clusters(request: ScanRequest, order: Order) -> Iterator[ScannedCluster | S
             name = request.bootstrap_server
             yield _live(request.bootstrap_server, request)
     except FailureError as error:
-        yield failed(name, order, str(error.failure.reason), error.failure.message)
+        yield failed(name, run, str(error.failure.reason), error.failure.message)
     except ClusterError as error:
-        yield failed(name, order, error.reason, str(error))
+        yield failed(name, run, error.reason, str(error))
 
 
 def _live(servers: str, request: ScanRequest) -> ScannedCluster:

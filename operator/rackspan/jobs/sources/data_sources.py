@@ -1,8 +1,8 @@
 """
-Where partitions come from, as Python data sources of Spark: a live cluster, a snapshot file, a cluster made up.
+Data sources of Spark in Python: a live cluster, a snapshot file, a made-up cluster.
 
-Each gives Arrow batches of PARTITIONS. Options are text; what can hold a password is named so that Spark never prints
-it.
+Each gives Arrow batches with the columns PARTITIONS. Options are text, and the one that may hold a password is named so
+that Spark redacts it.
 """
 
 import json
@@ -24,14 +24,14 @@ from rackspan.jobs.spark.schemas import PARTITIONS, spark_schema
 from rackspan.snapshots import read_snapshot
 
 SECRETS: Final = "clientSecrets"
-"""The option with the client's properties: Spark redacts options whose names speak of secrets."""
+"""The option with the client's properties (JSON): Spark redacts options with `secret` in their names."""
 KNOWN: Final = "knownTopics"
-"""The option with topics to ask for by name (JSON): Kafka leaves out of its list what the client may not describe."""
+"""The option with topics to ask for by name (JSON): Kafka does not list those that the client may not describe."""
 _TOPICS_AT_ONCE = 2_000
 
 
 class Slice(InputPartition):
-    """A part of a source: some topics' names, or the number of a part."""
+    """A part of a source, read by one task: names of topics, or first and last topic."""
 
     def __init__(self, value: Any) -> None:
         super().__init__(value)
@@ -39,16 +39,16 @@ class Slice(InputPartition):
 
 class _Source(DataSource):
     def schema(self) -> StructType:
-        """Partitions."""
+        """The columns PARTITIONS."""
         return spark_schema(PARTITIONS)
 
 
 class LiveSource(_Source):
     """
-    A live cluster: one Spark partition per slice of topics, and each task asks with a client of its own.
+    A live cluster: one Spark partition per slice of topics, each read with a client of its own.
 
-    Options: `servers`, `clientSecrets` (JSON of librdkafka's properties), `slices`, `knownTopics`. A topic that goes
-    while it is read is left out; one that cannot be read is told.
+    Options: `servers`, `clientSecrets` (JSON of librdkafka's properties), `slices`, `knownTopics`. A topic that is
+    deleted meanwhile is left out; one that cannot be read becomes a row with the reason in `unread`.
     """
 
     @classmethod
@@ -110,7 +110,7 @@ class _FileReader(DataSourceReader):
 
 
 class SyntheticSource(_Source):
-    """A cluster that is made up, for load tests. Options: `cluster` (JSON of a SyntheticCluster), `slices`."""
+    """A made-up cluster, for load tests. Options: `cluster` (JSON of a SyntheticCluster), `slices`."""
 
     @classmethod
     def name(cls) -> str:

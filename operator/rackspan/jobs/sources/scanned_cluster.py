@@ -1,4 +1,4 @@
-"""The clusters that a scan is about: how Spark reads each, and what it is held against."""
+"""A cluster that is ready to be scanned: how Spark reads it, and what it is judged against."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from rackspan.core.snapshot import KnownBroker, Snapshot, table
 from rackspan.core.topology import RackPathError, TopologyError
 from rackspan.jobs.sources.data_sources import SECRETS, FileSource, LiveSource, SyntheticSource
 from rackspan.jobs.sources.synthetic_cluster import SyntheticCluster
-from rackspan.jobs.spark.judging import Question
+from rackspan.jobs.spark.judging import Criteria
 from rackspan.reports.document import GroupRow
 from rackspan.snapshots import read_outline
 
@@ -27,10 +27,15 @@ class ClusterError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ScannedCluster:
-    """A cluster, ready to be read: its name for people, the question, and the data source's format and options."""
+    """
+    A cluster that is ready to be scanned.
+
+    `name` is for people, `format` and `options` choose Spark's data source. `groups` are rows of the document that are
+    known already, and so are `warnings`.
+    """
 
     name: str
-    question: Question
+    criteria: Criteria
     format: str
     options: Mapping[str, str] = field(repr=False)
     groups: Sequence[GroupRow] = ()
@@ -38,12 +43,12 @@ class ScannedCluster:
 
     @property
     def cluster_id(self) -> str | None:
-        """Kafka's own name of it."""
-        return self.question.cluster or None
+        """Kafka's own id of it, None where it is not known."""
+        return self.criteria.cluster_id or None
 
 
 def snapshot_files(path: Path) -> list[Path]:
-    """Name the file, or those of a folder that end in `.json`. Raises ClusterError where there are none."""
+    """The file itself, or a folder's files that end in `.json`, sorted. Raises ClusterError where there are none."""
     if not path.is_dir():
         return [path]
     found = sorted(file for file in path.iterdir() if file.suffix == ".json" and file.is_file())
@@ -53,10 +58,10 @@ def snapshot_files(path: Path) -> list[Path]:
 
 
 def from_file(file: Path, levels: Sequence[str] = ()) -> ScannedCluster:
-    """Read what a snapshot file says of its brokers. Raises SnapshotError and ClusterError."""
+    """A snapshot file, judged by the racks that its brokers report. Raises SnapshotError and ClusterError."""
     outline = read_outline(file)
-    question = Question(outline.cluster_id or "", _reported(outline.brokers, levels), Expectations())
-    return ScannedCluster(file.stem, question, FileSource.name(), {"path": str(file.resolve())})
+    criteria = Criteria(outline.cluster_id or "", _reported(outline.brokers, levels), Expectations())
+    return ScannedCluster(file.stem, criteria, FileSource.name(), {"path": str(file.resolve())})
 
 
 def live(
@@ -66,27 +71,31 @@ def live(
     slices: int,
     levels: Sequence[str] = (),
 ) -> ScannedCluster:
-    """Ask a cluster for its brokers, and take its word for their racks. Raises FailureError and ClusterError."""
+    """
+    A live cluster, judged by the racks that its brokers report; it is asked for its brokers here.
+
+    Raises FailureError where Kafka does not answer, ClusterError where racks make no tree.
+    """
     from rackspan.kafka.snapshot import take_outline  # noqa: PLC0415 - only this cluster needs a Kafka client
 
     outline = take_outline(servers, properties)
-    question = Question(outline.cluster_id or "", _reported(outline.brokers, levels), Expectations())
-    return judged_live(name, question, servers, properties, slices)
+    criteria = Criteria(outline.cluster_id or "", _reported(outline.brokers, levels), Expectations())
+    return judged_live(name, criteria, servers, properties, slices)
 
 
 def judged_live(
-    name: str, question: Question, servers: str, properties: Mapping[str, str], slices: int
+    name: str, criteria: Criteria, servers: str, properties: Mapping[str, str], slices: int
 ) -> ScannedCluster:
-    """Read a live cluster, and judge it by somebody else's word."""
+    """A live cluster, judged by criteria from elsewhere; nothing is asked of it here."""
     options = {"servers": servers, SECRETS: json.dumps(dict(properties)), "slices": str(slices)}
-    return ScannedCluster(name, question, LiveSource.name(), options)
+    return ScannedCluster(name, criteria, LiveSource.name(), options)
 
 
 def synthetic(cluster: SyntheticCluster, slices: int) -> ScannedCluster:
-    """Make a cluster up."""
+    """A cluster that is made up."""
     options = {"cluster": msgspec.json.encode(cluster).decode(), "slices": str(slices)}
-    question = Question("", cluster.truth, Expectations())
-    return ScannedCluster(f"synthetic-{cluster.partitions}", question, SyntheticSource.name(), options)
+    criteria = Criteria("", cluster.truth, Expectations())
+    return ScannedCluster(f"synthetic-{cluster.partitions}", criteria, SyntheticSource.name(), options)
 
 
 def _reported(brokers: tuple[KnownBroker, ...], levels: Sequence[str]) -> Truth:

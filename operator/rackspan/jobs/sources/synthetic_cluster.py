@@ -1,4 +1,4 @@
-"""A cluster that is made up, fairly placed but for a share of its partitions. The same numbers give the same one."""
+"""A made-up cluster of any size, fairly placed but for a share of its partitions."""
 
 from dataclasses import dataclass
 
@@ -15,10 +15,10 @@ _PORTION = 200_000
 @dataclass(frozen=True, slots=True)
 class SyntheticCluster:
     """
-    Regions of three zones of as many racks as it takes for ten brokers each; replication factor three.
+    One region of three zones, in racks of ten brokers; replication factor 3. The same fields give the same cluster.
 
-    `broken` is the share of partitions of which two replicas lie in one zone, `behind` the share with a replica that
-    lags.
+    `broken` is the share (0 to 1) of partitions with two replicas in one zone, `behind` that of partitions with a
+    replica out of sync.
     """
 
     partitions: int
@@ -31,17 +31,17 @@ class SyntheticCluster:
 
     @property
     def topics(self) -> int:
-        """How many topics there are."""
+        """The number of topics."""
         return -(-self.partitions // self.per_topic)
 
     @property
     def topics_at_once(self) -> int:
-        """As many as are made in one go."""
+        """How many topics are made at a time, so that a portion has about 200,000 partitions."""
         return max(1, _PORTION // self.per_topic)
 
     @property
     def truth(self) -> Truth:
-        """Where its brokers stand: one region of three zones."""
+        """The racks of its brokers."""
         return Truth(_LEVELS, tuple(self._broker(number) for number in range(self.brokers)))
 
     def _broker(self, number: int) -> BrokerTruth:

@@ -1,11 +1,11 @@
-"""The cluster behind a RackTopology: racks and wishes from Kubernetes, partitions and consumers from Kafka."""
+"""The cluster of a RackTopology: racks and expectations from Kubernetes, partitions and consumers from Kafka."""
 
 from dataclasses import replace
 
 from rackspan.core.snapshot import Snapshot
 from rackspan.core.topology import RackPathError, TopologyError
 from rackspan.jobs.sources.scanned_cluster import ClusterError, ScannedCluster, judged_live
-from rackspan.jobs.spark.judging import Question
+from rackspan.jobs.spark.judging import Criteria
 from rackspan.kafka.config import client_properties
 from rackspan.kafka.groups import GroupsSeen, read_groups
 from rackspan.kafka.snapshot import Outline, take_outline, take_portion
@@ -18,10 +18,10 @@ from rackspan.reports.document import GroupRow
 
 def from_topology(seen: TopologySeen, slices: int) -> ScannedCluster:
     """
-    Ask Kafka, and judge it by the topology and its topics.
+    A live cluster, judged by its RackTopology and its KafkaTopics; consumer groups are read here.
 
-    Raises ClusterError: the operator has not seen the brokers yet, another cluster answers, racks make no tree. Raises
-    FailureError where Kafka does not answer.
+    Raises ClusterError where the operator has not seen the brokers yet, another cluster answers or racks make no tree,
+    and FailureError where Kafka does not answer.
     """
     topology = seen.topology
     if not topology.status.brokers:
@@ -29,7 +29,7 @@ def from_topology(seen: TopologySeen, slices: int) -> ScannedCluster:
     try:
         truth = truth_of_topology(topology)
         expectations = expectations_of(topology, seen.topics)
-        truth.tree.level  # noqa: B018 - built here, so that racks that make no tree are told before Spark starts
+        truth.tree.level  # noqa: B018 - built here, so that racks that make no tree fail before Spark starts
     except (RackPathError, TopologyError) as error:
         raise ClusterError("RacksUnusable", str(error)) from error
     kafka = topology.spec.kafka
@@ -38,17 +38,17 @@ def from_topology(seen: TopologySeen, slices: int) -> ScannedCluster:
     known = topology.status.cluster_id
     if known is not None and outline.cluster_id != known:
         raise ClusterError("AnotherCluster", f"cluster {outline.cluster_id} answers, the topology is of {known}")
-    question = Question(outline.cluster_id or "", truth, expectations)
-    cluster = judged_live(str(topology.key), question, kafka.bootstrap_servers, properties, slices)
+    criteria = Criteria(outline.cluster_id or "", truth, expectations)
+    cluster = judged_live(str(topology.key), criteria, kafka.bootstrap_servers, properties, slices)
     warnings = list(seen.warnings)
-    groups = _groups(seen, question, outline, properties, warnings)
+    groups = _groups(seen, criteria, outline, properties, warnings)
     return replace(cluster, groups=groups, warnings=tuple(warnings))
 
 
 def _groups(
-    seen: TopologySeen, question: Question, outline: Outline, properties: dict[str, str], warnings: list[str]
+    seen: TopologySeen, criteria: Criteria, outline: Outline, properties: dict[str, str], warnings: list[str]
 ) -> list[GroupRow]:
-    """Consumer groups. That they cannot be read is worth a warning, not a failed scan."""
+    """Rows of consumer groups. Where they cannot be read, a warning is added, and the scan goes on without."""
     servers = seen.topology.spec.kafka.bootstrap_servers
     try:
         found = read_groups(servers, properties)
@@ -58,11 +58,11 @@ def _groups(
         return []
     warnings += found.warnings
     hosts = racks_of_hosts(seen.hosts, seen.nodes, seen.topology.spec)
-    return group_rows(found.groups, portion, question.truth.tree, hosts, found.selector)
+    return group_rows(found.groups, portion, criteria.truth.tree, hosts, found.selector)
 
 
 def _read_by(found: GroupsSeen, servers: str, properties: dict[str, str]) -> Snapshot:
-    """The topics that somebody reads."""
+    """A snapshot of the topics that groups read."""
     members = [member for group in found.groups for member in group.members]
     topics = {topic for member in members for topic in (*member.partitions, *(member.topics or ()))}
     return take_portion(servers, properties, sorted(topics)).snapshot

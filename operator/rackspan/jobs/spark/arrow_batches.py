@@ -1,4 +1,4 @@
-"""Between Arrow record batches and the core's columns."""
+"""Arrow record batches from the core's columns, and back. Column names are those of `schemas`."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -16,7 +16,7 @@ _LARGEST_BATCH = 1 << 16
 
 
 def partition_batches(partitions: Partitions, min_insync: IntArray) -> Iterator[pa.RecordBatch]:
-    """Give partitions as a source's batches. `min_insync` is per topic."""
+    """Give partitions as batches of PARTITIONS. `min_insync` is `min.insync.replicas` by topic, shape (topics,)."""
     names = pa.array(partitions.names, pa.string())
     for start in range(0, len(partitions), _LARGEST_BATCH):
         some = partitions.rows(np.arange(start, min(start + _LARGEST_BATCH, len(partitions))))
@@ -36,20 +36,20 @@ def partition_batches(partitions: Partitions, min_insync: IntArray) -> Iterator[
 
 
 def unread_batches(unread: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
-    """Give topics that could not be read, and why, as a source's batches."""
+    """Give topics that could not be read, each with the reason, as a batch of PARTITIONS."""
     columns = {"topic": pa.array(list(unread), pa.string()), "unread": pa.array(list(unread.values()), pa.string())}
     arrays = [columns.get(field.name, pa.nulls(len(unread), field.type)) for field in PARTITIONS]
     yield pa.RecordBatch.from_arrays(arrays, schema=PARTITIONS)
 
 
 def unread_topics(table: pa.Table) -> Iterator[pa.RecordBatch]:
-    """Give rows of PARTITIONS that stand for topics that could not be read as rows of JUDGED."""
+    """Turn rows of PARTITIONS about topics that could not be read into a batch of JUDGED."""
     columns = {"topic": _whole(table, "topic"), "reason": _whole(table, "unread")}
     yield _batch(UNREAD, len(table), columns)
 
 
 def partitions_of(table: pa.Table) -> tuple[Partitions, IntArray]:
-    """Give rows of PARTITIONS as columns, and `min.insync.replicas` per topic."""
+    """Give rows of PARTITIONS as the core's columns, and `min.insync.replicas` by topic, shape (topics,)."""
     topics = table.column("topic").combine_chunks().dictionary_encode()
     topic = topics.indices.to_numpy().astype(np.int64)
     replicas = _matrix(table.column("replicas").combine_chunks(), NONE, np.dtype(np.int32))
@@ -71,7 +71,7 @@ def partitions_of(table: pa.Table) -> tuple[Partitions, IntArray]:
 
 
 def judged_batches(cluster: str, truth: Truth, names: tuple[str, ...], portion: Portion) -> Iterator[pa.RecordBatch]:
-    """Give a portion as rows of JUDGED."""
+    """Give a judged portion as batches of JUDGED; `cluster` is Kafka's id of it, `names` are the portion's topics."""
     yield from finding_batches(cluster, truth, names, portion.findings)
     yield _topics(names, portion)
     rows = portion.holdings
@@ -91,7 +91,7 @@ def judged_batches(cluster: str, truth: Truth, names: tuple[str, ...], portion: 
 
 
 def finding_batches(cluster: str, truth: Truth, names: tuple[str, ...], every: Findings) -> Iterator[pa.RecordBatch]:
-    """Give findings as rows of JUDGED; `names` are those of the topics that were looked at."""
+    """Give findings as batches of JUDGED; `cluster` is Kafka's id of it, `names` the topics that they index."""
     for start in range(0, len(every), _LARGEST_BATCH):
         found = every.rows(np.arange(start, min(start + _LARGEST_BATCH, len(every))))
         columns = {
@@ -152,7 +152,7 @@ def _numbers(table: pa.Table, column: str) -> IntArray:
 
 
 def _matrix(lists: pa.ListArray, fill: int, kind: np.dtype[Any]) -> Any:
-    """Lists as rows of one width, padded with `fill`."""
+    """Lists as a matrix, shape (lists, longest list), padded with `fill` on the right."""
     lengths = lists.value_lengths().to_numpy(zero_copy_only=False).astype(np.int64)
     values = lists.flatten().to_numpy(zero_copy_only=False)
     width = int(lengths.max(initial=0))

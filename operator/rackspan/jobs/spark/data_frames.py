@@ -1,4 +1,4 @@
-"""Spark's frames with the history's columns, and their rows."""
+"""Tables of the history as Spark's DataFrames, and DataFrames as rows."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from rackspan.jobs.spark.schemas import TABLES, spark_schema
 
 
 def read_table(spark: SparkSession, table: str, paths: Sequence[str]) -> DataFrame:
-    """Rows of a table in files; none where there is no file."""
+    """Rows of one of `schemas.TABLES` in the files at `paths`; no rows where there are no files."""
     schema = spark_schema(TABLES[table])
     if not paths:
         return spark.createDataFrame([], schema)
@@ -17,6 +17,6 @@ def read_table(spark: SparkSession, table: str, paths: Sequence[str]) -> DataFra
 
 
 def rows_of(frame: DataFrame) -> list[Mapping[str, Any]]:
-    """All rows, here: for what is small."""
+    """Collect all rows into this process. Only for small results."""
     rows: list[Mapping[str, Any]] = frame.toArrow().to_pylist()
     return rows

@@ -9,24 +9,25 @@ from rackspan.core.scanning import Expectations, Truth, portion_of
 from rackspan.jobs.spark.arrow_batches import judged_batches, partitions_of, unread_topics
 
 _ROWS = 200_000
-"""Partitions that are judged at once: enough for numpy to shine, few enough for a worker's memory."""
+"""Partitions that are judged at once: enough for numpy to be fast, few enough for a worker's memory."""
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class Criteria:
     """
-    What a cluster's partitions are judged against; travels to every worker once.
+    What a cluster's partitions are judged against; it is sent to every worker once.
 
-    `cluster` is Kafka's own id of it, empty where nobody knows it: findings have the same ids whatever people call it.
+    `cluster_id` is Kafka's own id, empty where it is not known. Ids of findings are made with it, so they stay the same
+    when people call the cluster otherwise.
     """
 
-    cluster: str
+    cluster_id: str
     truth: Truth
     expectations: Expectations
 
 
-def judge_batches(question: Question) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Make the function from batches of PARTITIONS to batches of JUDGED."""
+def judge_batches(criteria: Criteria) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Make the function for `mapInArrow` that turns batches with the columns PARTITIONS into batches of JUDGED."""
 
     def judge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for every in _portions(batches):
@@ -37,8 +38,8 @@ def judge_batches(question: Question) -> Callable[[Iterator[pa.RecordBatch]], It
             if not len(table):
                 continue
             partitions, min_insync = partitions_of(table)
-            portion = portion_of(question.truth, partitions, min_insync, question.expectations)
-            yield from judged_batches(question.cluster, question.truth, partitions.names, portion)
+            portion = portion_of(criteria.truth, partitions, min_insync, criteria.expectations)
+            yield from judged_batches(criteria.cluster_id, criteria.truth, partitions.names, portion)
 
     return judge
 

@@ -1,8 +1,8 @@
 """
-The columns of everything that the job reads, passes on and keeps.
+Columns of what the job reads, passes on and keeps.
 
-Declared once, in Arrow's terms; Spark's are derived. A table of the history may gain columns, never lose or change one:
-files from before read as null there.
+They are declared in Arrow's types, and Spark's are derived. A table of the history may gain columns but never lose or
+change one: older files read as null there.
 """
 
 from typing import Final
@@ -24,9 +24,9 @@ PARTITIONS: Final = pa.schema(
     ]
 )
 """
-What a source gives: a row per partition. `leader` and `size_bytes` are -1 where there is none, or none is known.
+What a source gives: a row per partition. `leader` is -1 where there is none, `size_bytes` where it is not known.
 
-A topic that could not be read has one row, with nothing but its name and, in `unread`, why.
+A topic that could not be read has one row instead, with its name and, in `unread`, the reason.
 """
 
 FINDING_COLUMNS: Final = [
@@ -141,5 +141,5 @@ TABLES: Final = {
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
-    """Give the same in Spark's terms."""
+    """Give the same columns in Spark's types."""
     return from_arrow_schema(schema)

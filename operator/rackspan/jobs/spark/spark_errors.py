@@ -1,4 +1,4 @@
-"""What Spark says when something goes wrong, in one sentence."""
+"""Spark's errors, of many lines each, as one sentence."""
 
 import re
 from typing import Final
@@ -19,7 +19,7 @@ _REASONS: Final = {
 
 
 def explained(error: Exception) -> ClusterError:
-    """What went wrong, out of the many lines that Spark makes of it."""
+    """Give the innermost cause that is not Spark's own wrapper, with a reason for machines where there is one."""
     causes = [(kind, text) for kind, text in _CAUSE.findall(str(error)) if kind not in _DEFECTS]
     kind, text = causes[-1] if causes else (type(error).__name__, str(error).strip().splitlines()[0][:500])
     return ClusterError(_REASONS.get(kind, "ScanFailed"), text)

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from rackspan.jobs.sources.data_sources import SOURCES
 
 _GATEWAY = "PYSPARK_GATEWAY_PORT"
-"""Set where spark-submit has started the JVM, and with it chosen how Spark runs."""
+"""The variable that spark-submit sets for the Python program that it starts; Spark's settings are chosen by then."""
 _QUIET = Path(__file__).with_name("log4j2.properties")
 _JAVA_OPTIONS = f"-Dlog4j2.configurationFile={_QUIET.as_uri()} -XX:+UseParallelGC"
 _LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
@@ -22,21 +22,21 @@ _SETTINGS = {
     "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
-    # Every result here is small: planning anew after each stage costs more than it saves.
+    # Results are small, so planning again after each stage costs more than it saves.
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
-    # A history names its files one by one: to look at a year of them takes less than a job with a task for each.
+    # Files are given one by one: listing a year of them here takes less time than a Spark job with a task for each.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1024",
 }
 
 
 def spark_session(master: str | None, memory: str = "2g") -> SparkSession:
     """
-    Start a session, or take the one there is.
+    Start a session, or take the running one, with the sources registered.
 
-    Without a `master` the one that spark-submit names counts, else all cores of this machine. `memory` is the driver's,
-    which in local mode is all there is. What `PYSPARK_SUBMIT_ARGS` sets wins.
+    Without a `master` the one of spark-submit counts, else all cores of this machine. `memory` is the driver's heap, in
+    Java's notation, which in local mode is all of Spark's. Settings in `PYSPARK_SUBMIT_ARGS` win.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("rackspan scan")
@@ -56,6 +56,6 @@ def spark_session(master: str | None, memory: str = "2g") -> SparkSession:
 
 
 def _given() -> frozenset[str]:
-    """Settings that whoever starts the scan has chosen: they win."""
+    """Names of the settings in `PYSPARK_SUBMIT_ARGS`."""
     words = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))
     return frozenset(value.partition("=")[0] for flag, value in pairwise(words) if flag == "--conf")

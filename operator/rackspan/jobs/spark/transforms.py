@@ -1,4 +1,4 @@
-"""From judged rows to findings, topics and holdings: DataFrame to DataFrame, nothing else."""
+"""Findings, topics and holdings from the rows of JUDGED. Every function is from DataFrame to DataFrame."""
 
 from typing import Final
 
@@ -14,7 +14,12 @@ _HELD: Final = ("replicas", "leaders", "leading", "bytes", "offline", "not_writa
 
 
 def findings(judged: DataFrame) -> DataFrame:
-    """Findings, each once: a topic whose partitions were judged in portions is told of in each of them."""
+    """
+    Findings, each once.
+
+    A topic whose partitions were judged in several portions has a finding in each: that with the largest absolute
+    excess is taken, and of two that differ in sign the negative one.
+    """
     every = judged.where(F.col("kind") == FINDING).select(_NAMES)
     about_topics = F.col("rule").isin([str(rule) for rule in TOPIC_RULES])
     farthest = F.max_by(F.struct(*_NAMES), F.struct(F.abs("excess"), -F.col("excess"))).alias("one")
@@ -23,14 +28,18 @@ def findings(judged: DataFrame) -> DataFrame:
 
 
 def with_first_seen(found: DataFrame, before: DataFrame, observed: Column) -> DataFrame:
-    """Findings with the time they were first seen: that of the scan before where it had them, else this scan's."""
+    """
+    Add `first_seen` and `new` to findings.
+
+    `first_seen` is that of the previous scan's findings in `before` where they have the same id, else `observed`.
+    """
     known = before.select("id", F.col("first_seen").alias("known"))
     joined = found.join(known, "id", "left")
     return joined.withColumn("first_seen", F.coalesce("known", observed)).withColumn("new", F.col("known").isNull())
 
 
 def topics(judged: DataFrame, found: DataFrame) -> DataFrame:
-    """Topics with their sums, the number of their findings and how bad the worst of them is."""
+    """Topics with the sums over their partitions, the number of their findings, and the worst severity."""
     tallied = (
         judged.where(F.col("kind") == TOPIC)
         .groupBy("topic")
@@ -45,7 +54,7 @@ def topics(judged: DataFrame, found: DataFrame) -> DataFrame:
 
 
 def holdings(judged: DataFrame) -> DataFrame:
-    """What lies in each domain of each level, and on each broker."""
+    """What each domain of each level, and each broker, holds, and what its loss would do."""
     return (
         judged.where(F.col("kind") == HOLDING)
         .groupBy("level", "domain")
@@ -54,37 +63,37 @@ def holdings(judged: DataFrame) -> DataFrame:
 
 
 def unread(judged: DataFrame) -> DataFrame:
-    """Topics that could not be read, and why."""
+    """`topic` and `reason` of topics that could not be read."""
     return judged.where(F.col("kind") == UNREAD).select("topic", "reason").orderBy("topic")
 
 
 def of_topics(rows: DataFrame, topics: DataFrame) -> DataFrame:
-    """Rows that are about some topics."""
+    """The rows whose topic is among `topics`."""
     return rows.join(topics.select("topic"), "topic", "left_semi")
 
 
 def unfair(judged: DataFrame) -> DataFrame:
-    """Partitions with an unfair split, by level."""
+    """`level` and `partitions`: how many partitions are split unfairly there."""
     return judged.where(F.col("kind") == UNFAIR).groupBy("level").agg(F.sum("partitions").alias("partitions"))
 
 
 def counts(found: DataFrame) -> DataFrame:
-    """Findings by rule and severity."""
+    """The number of findings by rule and severity, in `count`."""
     return found.groupBy("rule", "severity").count()
 
 
 def by_broker(found: DataFrame) -> DataFrame:
-    """Findings about each broker, and how bad the worst of them is."""
+    """`broker`, the number of findings about it, and the worst severity."""
     return found.where(F.col("broker").isNotNull()).groupBy("broker").agg(*_counted())
 
 
 def by_domain(found: DataFrame) -> DataFrame:
-    """Findings about each domain, and how bad the worst of them is."""
+    """`level`, `domain`, the number of findings about it, and the worst severity."""
     return found.where(F.col("domain").isNotNull()).groupBy("level", "domain").agg(*_counted())
 
 
 def worst(found: DataFrame, most: int) -> DataFrame:
-    """The worst findings, always the same ones."""
+    """At most `most` findings, by severity; the order is total, so the same ones are taken every time."""
     return found.orderBy(_rank(), "rule", "topic", "partition", "broker", "id").limit(most)
 
 
