@@ -83,7 +83,8 @@ class Access:
                 return  # somebody else has seen to it
             self._asked = now
             try:
-                await asyncio.wait_for(self._load(), _PLUGIN_SECONDS)
+                async with asyncio.timeout(_PLUGIN_SECONDS):  # wait_for can swallow a cancellation up to Python 3.11
+                    await self._load()
             except Exception as error:
                 _log.warning("no new token for the API server: %s", error)
 

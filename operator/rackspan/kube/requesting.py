@@ -43,7 +43,8 @@ async def request_scan(
     """
     rest = Rest(await connect(kubeconfig, "rackspan-cli"))
     try:
-        return await asyncio.wait_for(follow(rest, key, tell), patience)
+        async with asyncio.timeout(patience):  # wait_for can swallow a cancellation up to Python 3.11
+            return await follow(rest, key, tell)
     except NotFoundError as error:
         raise FailureError(
             Failure(Reason.TOPOLOGY_NOT_FOUND, f"there is no RackTopology {key}", Remedy.ACCESS)

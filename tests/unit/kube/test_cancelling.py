@@ -1,0 +1,54 @@
+"""Who is told to end ends, also at the moment at which what he waits for comes.
+
+`asyncio.wait_for` swallows such a cancellation up to Python 3.11.
+"""
+
+import asyncio
+
+import pytest
+
+from rackspan.api.meta import ObjectKey
+from rackspan.kube import requesting
+from rackspan.kube.access import Access
+
+
+async def renewed(waits_for, _):
+    access = Access(None)
+    access.settings.api_key["BearerToken"] = "Bearer old"
+
+    async def load():
+        await waits_for
+
+    access._load = load
+    await access.renew(rejected="Bearer old")
+
+
+async def scan_requested(waits_for, monkeypatch):
+    async def connect(*_):
+        return asyncio.Queue()  # which is never asked
+
+    async def follow(*_):
+        return await waits_for
+
+    async def close(_):
+        """Nothing is open."""
+
+    monkeypatch.setattr(requesting, "connect", connect)
+    monkeypatch.setattr(requesting, "follow", follow)
+    monkeypatch.setattr(requesting.Rest, "close", close)
+    await requesting.request_scan(ObjectKey("shop", "prod"), print, 60.0)
+
+
+@pytest.mark.parametrize("turns", range(5))
+@pytest.mark.parametrize("call", [renewed, scan_requested])
+async def test_a_cancellation_is_not_lost_when_the_answer_comes_at_the_same_time(call, turns, monkeypatch):
+    answer = asyncio.get_running_loop().create_future()
+    task = asyncio.create_task(call(answer, monkeypatch))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    answer.set_result(None)
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    was_told = task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled() == was_told
