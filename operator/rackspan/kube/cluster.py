@@ -59,19 +59,19 @@ class KubeCluster:
 
     async def set_finalizers(self, ref: ObjectRef, finalizers: Sequence[str], version: str) -> JsonObject | None:
         """Replace the finalizers of the object as it was at `version`; None where it changed or is gone."""
-        self._permit.check()
-        body = {"metadata": {"uid": ref.uid, "resourceVersion": version, "finalizers": list(finalizers)}}
-        try:
-            return await self._rest.merge("patch_finalizers", _OWN[ref.kind].named(ref.key), body)
-        except (NotFoundError, ConflictError):
-            return None
+        return await self._patch_metadata("patch_finalizers", ref, version, {"finalizers": list(finalizers)})
 
     async def remove_annotation(self, ref: ObjectRef, name: str, version: str) -> JsonObject | None:
         """Take one annotation off the object as it was at `version`; None where it changed or is gone."""
+        return await self._patch_metadata("patch_annotations", ref, version, {"annotations": {name: None}})
+
+    async def _patch_metadata(
+        self, operation: str, ref: ObjectRef, version: str, metadata: JsonObject
+    ) -> JsonObject | None:
         self._permit.check()
-        body = {"metadata": {"uid": ref.uid, "resourceVersion": version, "annotations": {name: None}}}
+        body = {"metadata": {"uid": ref.uid, "resourceVersion": version, **metadata}}
         try:
-            return await self._rest.merge("patch_annotations", _OWN[ref.kind].named(ref.key), body)
+            return await self._rest.merge(operation, _OWN[ref.kind].named(ref.key), body)
         except (NotFoundError, ConflictError):
             return None
 
@@ -120,35 +120,32 @@ class KubeCluster:
 
     async def with_finalizer(self, kind: str) -> Collection[Meta]:
         """The objects of a kind that carry our finalizer; none where the kind is not served. Metadata only."""
-        found: list[Meta] = []
-        for path in [_OWN[kind].within(name) for name in self._namespaces or ()] or [_OWN[kind].everywhere()]:
-            try:
-                items = await self._rest.items("list_metadata", path, accept=_METADATA_ONLY)
-            except NotFoundError:
-                continue
-            found += (Meta.from_object(item) for item in items)
-        return [meta for meta in found if FINALIZER in meta.finalizers]
+        try:
+            items = await self._metadata(self._lists(kind))
+        except NotFoundError:
+            return []
+        return [meta for meta in map(Meta.from_object, items) if FINALIZER in meta.finalizers]
 
     async def uids(self, kind: str) -> Mapping[ObjectKey, str]:
         """Which objects of a kind there are now; metadata only. An object of no namespace has an empty one."""
-        resource = _LISTED[kind]
-        watched = () if kind in _NOT_IN_NAMESPACES else self._namespaces or ()
-        found: dict[ObjectKey, str] = {}
-        for path in [resource.within(namespace) for namespace in watched] or [resource.everywhere()]:
-            for item in await self._items(path):
-                found[key_of(item)] = item["metadata"]["uid"]
-        return found
+        paths = self._lists(kind)
+        try:
+            return {key_of(item): item["metadata"]["uid"] for item in await self._metadata(paths)}
+        except NotFoundError as error:  # an API server that has just started may not serve custom resources yet
+            what = f"GET {paths[0]}: {error}"
+            raise FailureError(Failure(Reason.API_SERVER_UNREACHABLE, what, Remedy.RETRY)) from error
 
     async def find(self, kind: str, key: ObjectKey) -> JsonObject | None:
         """One object as it is now, by the right to list; None where it is gone."""
         found = (await self._rest.get("find", _LISTED[kind].only(key))).get("items") or ()
         return next(iter(found), None)
 
-    async def _items(self, path: ApiPath) -> list[JsonObject]:
-        try:
-            return await self._rest.items("list_metadata", path, accept=_METADATA_ONLY)
-        except NotFoundError as error:  # an API server that has just started may not serve custom resources yet
-            raise FailureError(Failure(Reason.API_SERVER_UNREACHABLE, f"GET {path}: {error}", Remedy.RETRY)) from error
+    def _lists(self, kind: str) -> tuple[ApiPath, ...]:
+        return _LISTED[kind].lists(() if kind in _NOT_IN_NAMESPACES else self._namespaces or ())
+
+    async def _metadata(self, paths: Collection[ApiPath]) -> list[JsonObject]:
+        """What these lists hold, metadata only. Raises NotFoundError where the kind is not served, and FailureError."""
+        return [item for path in paths for item in await self._rest.items("list_metadata", path, accept=_METADATA_ONLY)]
 
     def record_event(self, announcement: KubernetesEvent) -> None:
         """Queue an Event; never waits and never fails."""

@@ -18,7 +18,7 @@ from rackspan.api.reasons import Reason
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from rackspan.api.meta import ObjectKey
 
@@ -47,6 +47,10 @@ class Resource:
     def within(self, namespace: str) -> ApiPath:
         """Those of one namespace. Raises FailureError for what is no namespace's name."""
         return ApiPath(f"{self.root}/namespaces/{_namespace(namespace)}/{self.plural}")
+
+    def lists(self, namespaces: Collection[str]) -> tuple[ApiPath, ...]:
+        """The lists that hold all objects of these namespaces; of every namespace where none is named."""
+        return tuple(self.within(namespace) for namespace in namespaces) or (self.everywhere(),)
 
     def alone(self, name: str) -> ApiPath:
         """One of them that is in no namespace. Raises FailureError for what is no name."""

@@ -32,7 +32,13 @@ class KubeScanRuns:
 
     async def runs(self, kind: RunKind) -> Sequence[Run]:
         """All scans that there are of a kind. Where there is no Kubeflow operator, there are no SparkApplications."""
-        return await self._list(kind)
+        try:
+            items = await self._rest.items(
+                "list_scans", _RESOURCES[kind].within(self._namespace), query={"labelSelector": SELECTOR}
+            )
+        except NotFoundError:
+            return []
+        return [run for item in items if (run := read_run(kind, item)) is not None]
 
     async def unstarted(self, runs: Sequence[Run]) -> Mapping[str, str]:
         """Why the pods of these have not started, by the uid of what runs them; others are left out."""
@@ -67,14 +73,6 @@ class KubeScanRuns:
             await self._rest.delete("delete_scan", path, options)
         except (NotFoundError, ConflictError):
             return  # it is gone, or it is another one by now
-
-    async def _list(self, kind: RunKind) -> list[Run]:
-        path = _RESOURCES[kind].within(self._namespace)
-        try:
-            items = await self._rest.items("list_scans", path, query={"labelSelector": SELECTOR})
-        except NotFoundError:
-            return []
-        return [run for item in items if (run := read_run(kind, item)) is not None]
 
 
 def _job_of(pod: Mapping[str, Any]) -> str | None:

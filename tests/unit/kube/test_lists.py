@@ -1,0 +1,54 @@
+"""Objects are listed in the namespaces that are watched, page by page."""
+
+import pytest
+from tests.unit.kube.recording import Answer, RecordingApi
+
+from rackspan.api.labels import FINALIZER
+from rackspan.api.meta import ObjectKey
+from rackspan.kube.cluster import KubeCluster
+from rackspan.kube.events import EventQueue
+from rackspan.kube.rest import Rest
+from rackspan.reconcile.failures import FailureError
+
+TOPICS = "/apis/rackspan.dev/v1alpha1"
+
+
+def cluster(api, *namespaces):
+    return KubeCluster(Rest(api), EventQueue(Rest(api)), namespaces)
+
+
+def paged(_, path):
+    """One object a page, two pages a list."""
+    namespace = path.split("/namespaces/")[1].split("/")[0] if "/namespaces/" in path else "all"
+    name = "b" if "continue=" in path else "a"
+    metadata = {"name": name, "namespace": namespace, "uid": name, "finalizers": [FINALIZER] if name == "b" else []}
+    more = {} if name == "b" else {"metadata": {"continue": "more"}}
+    return Answer(body={"items": [{"metadata": metadata}], **more})
+
+
+async def test_every_page_of_every_watched_namespace_is_read():
+    api = RecordingApi(paged)
+    found = await cluster(api, "shop", "dev").uids("KafkaTopic")
+    assert found == {ObjectKey(space, name): name for space in ("shop", "dev") for name in ("a", "b")}
+    assert [path.partition("?")[0] for _, path in api.asked] == [
+        f"{TOPICS}/namespaces/{space}/kafkatopics" for space in ("shop", "shop", "dev", "dev")
+    ]
+
+
+async def test_without_namespaces_one_list_holds_all():
+    api = RecordingApi(paged)
+    assert [meta.key for meta in await cluster(api).with_finalizer("KafkaTopic")] == [ObjectKey("all", "b")]
+    assert {path.partition("?")[0] for _, path in api.asked} == {f"{TOPICS}/kafkatopics"}
+
+
+async def test_nodes_are_in_no_namespace():
+    api = RecordingApi(paged)
+    await cluster(api, "shop").uids("Node")
+    assert {path.partition("?")[0] for _, path in api.asked} == {"/api/v1/nodes"}
+
+
+async def test_a_kind_that_is_not_served_has_none_to_release_and_its_objects_are_not_known():
+    kube = cluster(RecordingApi(lambda *_: Answer(404, {"message": "not found"})), "shop", "dev")
+    assert await kube.with_finalizer("KafkaTopic") == []
+    with pytest.raises(FailureError, match=f"GET {TOPICS}/namespaces/shop/kafkatopics: not found"):
+        await kube.uids("KafkaTopic")
