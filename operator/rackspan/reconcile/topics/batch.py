@@ -18,7 +18,7 @@ from rackspan.reconcile.topics import audit
 from rackspan.reconcile.topics.configs import differing
 from rackspan.reconcile.topics.decision import Decision, decide, foreign
 from rackspan.reconcile.topics.limits import PORTION, cost, too_large
-from rackspan.reconcile.topics.placement import MIN_ISR, third_party_placer
+from rackspan.reconcile.topics.placement import MIN_ISR, Judged, third_party_placer
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
@@ -92,6 +92,11 @@ class Outcome:
         failure = self.failures[0]
         unclear = failure.reason == Reason.KAFKA_UNREACHABLE
         return unclear or (failure.remedy is Remedy.RETRY and bool(self.topic.status.creating) and not self.new_claim)
+
+    @property
+    def judged(self) -> Judged | None:
+        """What was found of the replicas' compliance when the decision was made."""
+        return self.decision.judged or self.waiting.judged
 
     @property
     def guarded(self) -> bool:

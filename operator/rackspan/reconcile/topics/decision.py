@@ -15,7 +15,7 @@ from rackspan.reconcile.runtime.batching import MAX_PARTITIONS_AT_ONCE
 from rackspan.reconcile.topics.configs import differing
 from rackspan.reconcile.topics.limits import too_large
 from rackspan.reconcile.topics.ownership import adoption_refused, internal, may_adopt
-from rackspan.reconcile.topics.placement import place, wanted_config
+from rackspan.reconcile.topics.placement import Judged, ManagedConfig, managed_config, place
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,6 +35,9 @@ class Decision:
     problem: Failure | None = None
     foreign: Failure | None = None
     """Why Kafka's topic is not this object's: then nothing is done, and nothing of it gets into the status."""
+
+    judged: Judged | None = None
+    """The compliance of what Kafka holds, or will once the topic is made, where the decision needed it."""
 
     @property
     def idle(self) -> bool:
@@ -66,8 +69,14 @@ def decide(topic: KafkaTopic, seen: TopicDescription | None, own: Mapping[str, s
     if seen is None:
         return _creation(topic, state)
     grow, grow_problem = _growth(topic, seen, state)
-    configure, config_problem = _configuration(topic, seen, own, state)
-    return Decision(grow=grow, configure=configure, problem=grow_problem or config_problem)
+    try:
+        managed, config_problem = managed_config(topic.spec, seen.replicas, state), None
+    except FailureError as error:
+        managed, config_problem = ManagedConfig(topic.spec.config_values), error.failure
+    different = differing(managed.values, own)
+    configure = ConfigChange(topic.topic_name, different) if different else None
+    problem = grow_problem or config_problem
+    return Decision(grow=grow, configure=configure, problem=problem, judged=managed.judged)
 
 
 def has_to_claim(topic: KafkaTopic, state: ClusterState) -> bool:
@@ -121,10 +130,11 @@ def _creation(topic: KafkaTopic, state: ClusterState) -> Decision:
     partitions = min(spec.partitions, MAX_PARTITIONS_AT_ONCE)
     try:
         assignment = place(topic.topic_name, spec, partitions, (), state)
-        config = wanted_config(spec, assignment or (), state)
+        managed = managed_config(spec, assignment or (), state)
     except FailureError as error:
         return Decision(problem=error.failure)
-    return Decision(create=NewTopic(topic.topic_name, partitions, spec.replication_factor, assignment, config))
+    create = NewTopic(topic.topic_name, partitions, spec.replication_factor, assignment, managed.values)
+    return Decision(create=create, judged=managed.judged)
 
 
 def _growth(
@@ -146,14 +156,3 @@ def _growth(
     except FailureError as error:
         return None, error.failure
     return NewPartitions(topic.topic_name, total, assignment and assignment[have:]), None
-
-
-def _configuration(
-    topic: KafkaTopic, seen: TopicDescription, own: Mapping[str, str], state: ClusterState
-) -> tuple[ConfigChange | None, Failure | None]:
-    try:
-        wanted, problem = wanted_config(topic.spec, seen.replicas, state), None
-    except FailureError as error:
-        wanted, problem = topic.spec.config_values, error.failure
-    different = differing(wanted, own)
-    return (ConfigChange(topic.topic_name, different) if different else None), problem

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import compress
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from rackspan.api.reasons import Reason
 from rackspan.core.compliance import Compliance, judge
@@ -116,19 +119,41 @@ def durability_of(spec: KafkaTopicSpec, state: ClusterState) -> Durability | Non
     return Durability(min_domains=wanted.min_domains, tolerate=wanted.tolerate)
 
 
-def wanted_config(spec: KafkaTopicSpec, replicas: Sequence[Sequence[int]], state: ClusterState) -> Mapping[str, str]:
-    """The configuration keys that are managed: `spec.config`, and min.insync.replicas where durability derives it.
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The compliance of one topic's replica lists, or why it cannot be told."""
+
+    replicas: Assignment
+    compliance: Compliance | Failure = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ManagedConfig:
+    """The configuration keys that are managed, and the compliance where they were derived from it."""
+
+    values: Mapping[str, str]
+    judged: Judged | None = None
+
+
+def managed_config(spec: KafkaTopicSpec, replicas: Assignment, state: ClusterState) -> ManagedConfig:
+    """`spec.config`, and min.insync.replicas where durability derives it.
 
     Derived from the partitions that lie as asked: what is out of place is told by compliance and mended by moves, not
     by a weaker promise. Raises FailureError where the durability cannot be had, or contradicts the value that was set.
     """
     durability = durability_of(spec, state)
-    given = spec.config_values.get(MIN_ISR)
     if durability is None:
-        return spec.config_values
-    in_place = _in_place(spec, replicas, state)
+        return ManagedConfig(spec.config_values)
+    found = None if spec.placement.assignment else judged(spec, replicas, state)
+    return ManagedConfig(_with_min_insync(spec, _in_place(spec, replicas, found), durability, state), found)
+
+
+def _with_min_insync(
+    spec: KafkaTopicSpec, in_place: Sequence[Sequence[int]], durability: Durability, state: ClusterState
+) -> Mapping[str, str]:
     if not in_place:
         return spec.config_values
+    given = spec.config_values.get(MIN_ISR)
     tree = eligible_tree(spec, state)
     try:
         found = min_insync(tree, in_place, durability, int(given) if given and given.isdigit() else None)
@@ -137,17 +162,20 @@ def wanted_config(spec: KafkaTopicSpec, replicas: Sequence[Sequence[int]], state
     return {**spec.config_values, MIN_ISR: str(found.value)} if given is None else spec.config_values
 
 
-def _in_place(spec: KafkaTopicSpec, replicas: Sequence[Sequence[int]], state: ClusterState) -> list[Sequence[int]]:
-    right_size = [row for row in replicas if len(row) == spec.replication_factor]
-    if spec.placement.assignment:
-        return right_size
-    try:
-        found = judged(spec, right_size, state)
-    except FailureError:
-        return []
-    if found.undecided:  # a promise that half of the partitions were asked for would change when the others are known
-        return []
-    return [row for row, wrong in zip(right_size, found.broken.tolist(), strict=True) if not wrong]
+def _in_place(spec: KafkaTopicSpec, replicas: Assignment, found: Judged | None) -> Sequence[Sequence[int]]:
+    """The partitions of the right size that comply; none where some of those cannot be judged.
+
+    A promise that only half of the partitions were asked for would change when the others are known.
+    """
+    right_size = [len(row) == spec.replication_factor for row in replicas]
+    if found is None:
+        return list(compress(replicas, right_size))
+    if isinstance(found.compliance, Failure):
+        return ()
+    broken, unknown = found.compliance.broken, found.compliance.unknown
+    if np.any(unknown & right_size):
+        return ()
+    return list(compress(replicas, ~broken & right_size))
 
 
 def eligible_tree(spec: KafkaTopicSpec, state: ClusterState) -> RackTree:
@@ -185,13 +213,16 @@ def against_assignment(wanted: Assignment, replicas: Sequence[Sequence[int]]) ->
     )
 
 
-def judged(spec: KafkaTopicSpec, replicas: Sequence[Sequence[int]], state: ClusterState) -> Compliance:
-    """Compliance of what Kafka holds, unknown for the partitions that depend on a rack that is not known.
+def judged(spec: KafkaTopicSpec, replicas: Assignment, state: ClusterState) -> Judged:
+    """The compliance of `replicas`, unknown for the partitions that depend on a rack that is not known.
 
-    Raises FailureError where none can be judged: no rack or a level is not known.
+    A Failure where no partition can be judged: no rack is known, or a level of the spec.
     """
-    _refuse_if_no_rack_is_known(state)
-    return judge(eligible_tree(spec, state), replicas, spreads(spec, state))
+    try:
+        _refuse_if_no_rack_is_known(state)
+        return Judged(replicas, judge(eligible_tree(spec, state), replicas, spreads(spec, state)))
+    except FailureError as error:
+        return Judged(replicas, error.failure)
 
 
 def _explicit(spec: KafkaTopicSpec, partitions: int, current: Assignment, state: ClusterState) -> Assignment:

@@ -38,7 +38,7 @@ from rackspan.api.reasons import Reason
 from rackspan.core import compliance as core
 from rackspan.core.text import be, every, plural
 from rackspan.core.topology import RackPath, domain_name
-from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.failures import Failure, Remedy
 from rackspan.reconcile.topics.deletion import deletes, is_confirmed
 from rackspan.reconcile.topics.limits import too_large
 from rackspan.reconcile.topics.placement import against_assignment, judged, leads_elsewhere, placer_name
@@ -84,7 +84,7 @@ def conclude(outcome: Outcome, state: ClusterState, now: datetime) -> KafkaTopic
             status = _without_facts(topic, status, outcome.decision.foreign, now)
         return structs.replace(status, topic_id=None, adopted=None) if _is_to_be_recreated(outcome) else status
     large = too_large(topic, seen, state)
-    judgement = _judge(topic, seen, state, outcome.plan) if large is None else _unjudged(large)
+    judgement = _judge(outcome, seen, state) if large is None else _unjudged(large)
     ready = _with_pause(topic, _ready(outcome, seen, judgement, state))
     status = structs.replace(
         topic.status,
@@ -179,14 +179,15 @@ def _unjudged(why: Failure) -> _Judgement:
     return _Judgement(None, _Told(_UNKNOWN, why.reason, why.message))
 
 
-def _judge(topic: KafkaTopic, seen: TopicDescription, state: ClusterState, plan: TopicPlan | None) -> _Judgement:
-    spec = topic.spec
+def _judge(outcome: Outcome, seen: TopicDescription, state: ClusterState) -> _Judgement:
+    spec, plan, known = outcome.topic.spec, outcome.plan, outcome.judged
     if spec.placement.assignment:
         return _judge_explicit(spec, seen, state)
-    try:
-        found = judged(spec, seen.replicas, state)
-    except FailureError as error:
-        return _unjudged(error.failure)
+    if known is None or known.replicas != seen.replicas:
+        known = judged(spec, seen.replicas, state)
+    found = known.compliance
+    if isinstance(found, Failure):
+        return _unjudged(found)
     compliance = ComplianceStatus(
         partitions=found.partitions,
         non_compliant=found.non_compliant,

@@ -5,7 +5,7 @@ from tests.unit.reconcile.examples import EVEN, SIX, state, topic
 
 from rackspan.core.placement import Placement
 from rackspan.reconcile.failures import FailureError
-from rackspan.reconcile.topics.placement import against_assignment, judged, place, wanted_config
+from rackspan.reconcile.topics.placement import against_assignment, judged, managed_config, place
 
 FAIR = ((0, 1, 2), (1, 2, 3), (5, 4, 3))  # of EVEN
 
@@ -95,7 +95,7 @@ def test_a_placer_s_defect_is_a_failure_of_the_topic(placer):
 
 
 def config(spec, where=None, replicas=FAIR):
-    return wanted_config(topic(**spec).spec, replicas, where or state(EVEN))
+    return managed_config(topic(**spec).spec, replicas, where or state(EVEN)).values
 
 
 def test_without_durability_only_what_the_spec_says_is_managed():
@@ -143,21 +143,21 @@ def test_durability_over_a_level_that_is_not_there_is_told():
 
 def test_a_rack_that_is_not_known_leaves_open_only_what_depends_on_it():
     where = state({**EVEN, 6: None})
-    assert judged(topic().spec, FAIR, where).compliant
-    assert judged(topic().spec, (*FAIR, (0, 1, 6)), where).unknown.tolist() == [False, False, False, True]
+    assert judged(topic().spec, FAIR, where).compliance.compliant
+    assert judged(topic().spec, (*FAIR, (0, 1, 6)), where).compliance.unknown.tolist() == [False, False, False, True]
 
 
 def test_nothing_can_be_judged_while_no_rack_is_known():
-    call = refused({}, state(dict.fromkeys(EVEN)), call=lambda spec, where: judged(topic(**spec).spec, FAIR, where))
-    assert call.reason == "MissingRacks"
-    assert "no broker's rack is known; broker 0" in call.message
+    found = judged(topic().spec, FAIR, state(dict.fromkeys(EVEN))).compliance
+    assert found.reason == "MissingRacks"
+    assert "no broker's rack is known; broker 0" in found.message
 
 
 def test_min_insync_waits_until_all_partitions_can_be_judged():
     where = state({**EVEN, 6: None})
     wanted = topic(durability={"minDomains": {"zone": 2}}).spec
-    assert wanted_config(wanted, FAIR, where) == {"min.insync.replicas": "2"}
-    assert wanted_config(wanted, (*FAIR, (0, 1, 6)), where) == {}
+    assert managed_config(wanted, FAIR, where).values == {"min.insync.replicas": "2"}
+    assert managed_config(wanted, (*FAIR, (0, 1, 6)), where).values == {}
 
 
 def test_an_assignment_is_compared_partition_by_partition():

@@ -18,7 +18,7 @@ from rackspan.reconcile.dependencies import Dependencies
 from rackspan.reconcile.runtime import threads
 from rackspan.reconcile.runtime.finalizers import FinalizerWriter
 from rackspan.reconcile.runtime.status_writer import StatusWriter
-from rackspan.reconcile.topics import reconciler
+from rackspan.reconcile.topics import placement, reconciler
 from rackspan.reconcile.topics.reconciler import TopicsReconciler
 
 
@@ -228,3 +228,21 @@ async def _recorded():
 
 def _deleted(one):
     return replace(one, meta=replace(one.meta, deletion_timestamp=NOON))
+
+
+@pytest.mark.parametrize("paused", [{}, {"annotations": {"rackspan.dev/paused": "true"}}])
+async def test_compliance_is_judged_once_a_pass(world, monkeypatch, paused):
+    judge, asked = placement.judge, []
+
+    def counted(*arguments):
+        asked.append(arguments)
+        return judge(*arguments)
+
+    monkeypatch.setattr(placement, "judge", counted)
+    durable = topic("a", durability={"minDomains": {"zone": 2}})
+    world.add(durable)
+    await world.work()
+    assert len(asked) == 1, "where the topic is made"
+    world.add(topic("a", durability={"minDomains": {"zone": 2}}, generation=2, **paused))
+    await world.work()
+    assert len(asked) == 2, "and where it is looked at anew"
