@@ -10,13 +10,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+import javaproperties
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
-_PAIR = re.compile(r"((?:[^\\=:\s]|\\.)+)\s*[=:\s]?\s*(.*)", re.DOTALL)
-_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
-_ESCAPED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _JAAS = re.compile(r"\s*(?P<module>[\w.$]+)\s+\w+\s*(?P<options>.*?);?\s*", re.DOTALL)
 _OPTION = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;]+))""")
 _LOGIN_MODULES = ("PlainLoginModule", "ScramLoginModule")
@@ -47,11 +46,14 @@ class CommandConfigError(ValueError):
 def read_command_config(path: Path) -> dict[str, str]:
     """Properties for a librdkafka client. Raises CommandConfigError."""
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise CommandConfigError(f"{path}: cannot be read: {why}") from None
-    return translated(dict(_pairs(text)), str(path))
+        java = javaproperties.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise CommandConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise CommandConfigError(f"{path}: cannot be read: it is not UTF-8") from None
+    except javaproperties.InvalidUEscapeError:  # which quotes what may be a part of a password
+        raise CommandConfigError(f"{path}: cannot be read: a \\u in it has no four hexadecimal digits") from None
+    return translated(java, str(path))
 
 
 def translated(java: Mapping[str, str], name: str) -> dict[str, str]:
@@ -117,26 +119,3 @@ def _take_key(rest: dict[str, str], found: dict[str, str], name: str) -> None:
         )
     del rest["ssl.keystore.location"]
     found["ssl.certificate.location"] = found["ssl.key.location"] = location
-
-
-def _pairs(text: str) -> Iterator[tuple[str, str]]:
-    """Keys and values of `java.util.Properties`."""
-    line = ""
-    for raw in text.splitlines():
-        line += raw.lstrip()
-        backslashes = len(line) - len(line.rstrip("\\"))
-        if backslashes % 2 and not line.startswith(("#", "!")):
-            line = line[:-1]
-            continue
-        match = None if line.startswith(("#", "!")) else _PAIR.fullmatch(line)
-        if match is not None:
-            yield _unescaped(match[1]), _unescaped(match[2])
-        line = ""
-
-
-def _unescaped(text: str) -> str:
-    def one(match: re.Match[str]) -> str:
-        code = match[1]
-        return chr(int(code[1:], 16)) if len(code) > 1 else _ESCAPED.get(code, code)
-
-    return _ESCAPE.sub(one, text)

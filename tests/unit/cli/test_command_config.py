@@ -9,7 +9,7 @@ PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
 def read(tmp_path, text):
     file = tmp_path / "client.properties"
-    file.write_text(text)
+    file.write_text(text, newline="")
     return read_command_config(file)
 
 
@@ -65,6 +65,26 @@ def test_librdkafkas_own_names_and_pkcs12_pass_through(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("a=x\u0085y", "x\u0085y"),
+        ("a=x\u2028y", "x\u2028y"),
+        ("a=x\x0by", "x\x0by"),
+        ("a=x\fy", "x\fy"),
+        ("a=\u00a0x", "\u00a0x"),
+        (r"a=\ud83d\ude00", "\U0001f600"),
+        ("a=x\\", "x"),
+        ("a = \\\n  x \\\n  y", "x y"),
+        ("a x=y:z", "x=y:z"),
+    ],
+    ids=ascii,
+)
+def test_values_are_read_as_java_reads_them(tmp_path, text, value):
+    """By the words of `java.util.Properties.load`: only CR and LF end a line, only space, tab and FF are blank."""
+    assert read(tmp_path, text) == {"a": value}
+
+
+@pytest.mark.parametrize(
     ("text", "sentence"),
     [
         (
@@ -91,6 +111,7 @@ def test_librdkafkas_own_names_and_pkcs12_pass_through(tmp_path):
             ),
         ),
         (f'sasl.jaas.config={PLAIN} required username="ann";', "sasl.jaas.config: holds no password"),
+        (r"sasl.password=a\ucanary", r"cannot be read: a \u in it has no four hexadecimal digits"),
     ],
 )
 def test_what_cannot_be_translated_gets_a_sentence(tmp_path, text, sentence):
