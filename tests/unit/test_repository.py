@@ -98,3 +98,11 @@ def test_examples_can_be_applied_as_a_folder():
 
 def test_spark_applications_name_the_spark_of_the_scans_image():
     assert locked("scan.lock")["pyspark"].startswith(f"pyspark=={SPARK_VERSION} ")
+
+
+def test_every_path_that_the_map_for_contributors_names_is_there():
+    named = set(re.findall(r"`([\w.-]+/[\w./-]*|[\w-]+\.py)`", (REPOSITORY / "CONTRIBUTING.md").read_text()))
+    roots = (REPOSITORY, *(REPOSITORY / "operator/rackspan" / room for room in ("", "reconcile")))
+    made = {"operator/rackspan"} | {path for path in named if path.startswith("requirements/*")}
+    assert [path for path in sorted(named - made) if not any((root / path).exists() for root in roots)] == []
+    assert len(named) > 40
