@@ -99,7 +99,15 @@ class Outcome:
         return self.decision.judged or self.waiting.judged
 
     @property
-    def guarded(self) -> bool:
+    def is_adopted(self) -> bool:
+        """Whether the topic that Kafka has existed before it became this object's."""
+        status = self.topic.status
+        if self.seen is not None and self.seen.topic_id == status.topic_id:
+            return bool(status.adopted)
+        return not self.creating
+
+    @property
+    def is_foreign(self) -> bool:
         """Whether Kafka's topic of this name is not the one that the object is about."""
         return self.decision.foreign is not None
 

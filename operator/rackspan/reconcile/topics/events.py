@@ -82,9 +82,9 @@ def _done(about: ObjectRef, outcome: Outcome) -> Iterator[KubernetesEvent]:
     decision, topic = outcome.decision, outcome.topic
     if decision.create is not None:
         yield KubernetesEvent(about, Reason.CREATED, f"topic {topic.topic_name}: {decision.summary}")
-    elif topic.status.creating and outcome.seen is not None and not outcome.guarded:
+    elif topic.status.creating and outcome.seen is not None and not outcome.is_foreign:
         yield KubernetesEvent(about, Reason.CREATED, f"topic {topic.topic_name} ({outcome.seen.topic_id}) was made")
-    elif topic.status.topic_id is None and outcome.seen is not None and not outcome.guarded:
+    elif topic.status.topic_id is None and outcome.seen is not None and not outcome.is_foreign:
         yield KubernetesEvent(
             about,
             Reason.ADOPTED,

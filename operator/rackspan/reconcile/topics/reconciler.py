@@ -31,7 +31,7 @@ from rackspan.reconcile.topics.limits import PORTION, cost, too_large
 from rackspan.reconcile.topics.ownership import TopicClaim, owner, refusal, rival
 from rackspan.reconcile.topics.placement import third_party_placer
 from rackspan.reconcile.topics.plan import Plans
-from rackspan.reconcile.topics.status import conclude, failed
+from rackspan.reconcile.topics.status import failed_status, topic_status
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
@@ -169,7 +169,7 @@ class TopicsReconciler:
         for key in refusals:
             self._settled.pop(key, None)  # should it be admitted again, its status has to be concluded anew
         refused = [topic for topic in staying if topic.key in refusals]
-        await self._each(refused, lambda topic: self._tell(topic, failed(topic, refusals[topic.key], _now())))
+        await self._each(refused, lambda topic: self._tell(topic, failed_status(topic, refusals[topic.key], _now())))
         admitted = [topic for topic in staying if topic.key not in refusals]
         state, admin = self._observer.state, self._observer.admin
         if isinstance(state, Failure) or admin is None:
@@ -194,7 +194,7 @@ class TopicsReconciler:
         self._queue.retry(topic.key)
         self._settled.pop(topic.key, None)
         try:
-            await self._tell(topic, failed(topic, found, _now()))
+            await self._tell(topic, failed_status(topic, found, _now()))
         except Exception:
             _log.exception("KafkaTopic %s: unexpected error over its status", topic.key)
         return None
@@ -260,7 +260,7 @@ class TopicsReconciler:
         def told(topic: KafkaTopic) -> Failure:
             return known if self._name else not_found(topic)
 
-        await self._each(chosen, lambda topic: self._tell(topic, failed(topic, told(topic), _now())))
+        await self._each(chosen, lambda topic: self._tell(topic, failed_status(topic, told(topic), _now())))
 
     # --- while it is -------------------------------------------------------------------------------------------------
 
@@ -326,7 +326,7 @@ class TopicsReconciler:
         seen = [
             (outcome.topic, outcome.seen)
             for outcome in outcomes
-            if outcome.seen is not None and not outcome.guarded and not too_large(outcome.topic, outcome.seen, state)
+            if outcome.seen is not None and not outcome.is_foreign and not too_large(outcome.topic, outcome.seen, state)
         ]
         plans = await self._plans.of(seen, state)
         for outcome in outcomes:
@@ -416,7 +416,9 @@ class TopicsReconciler:
     async def _let_go(self, topics: Sequence[KafkaTopic]) -> None:
         again = await self._finalizer.let_go(topics, self._observer.state, self._observer.admin)
         held = [topic for topic in topics if topic.key in again and again[topic.key].step is Step.HOLD]
-        await self._each(held, lambda topic: self._tell(topic, failed(topic, held_back(again[topic.key]), _now())))
+        await self._each(
+            held, lambda topic: self._tell(topic, failed_status(topic, held_back(again[topic.key]), _now()))
+        )
         self._retry(again)
 
 
@@ -448,7 +450,7 @@ def _concluded(outcome: Outcome, state: ClusterState, epoch: int, settled: int |
         fingerprint = hash((epoch, _fingerprint(outcome)))
         if settled == fingerprint and outcome.decision.idle:
             return _Concluded(fingerprint, None)
-        return _Concluded(fingerprint, conclude(outcome, state, _now()))
+        return _Concluded(fingerprint, topic_status(outcome, state, _now()))
     except Exception as error:  # it is told where the status would be written
         return _Concluded(0, error)
 

@@ -106,7 +106,7 @@ async def test_a_paused_topic_is_observed_and_nothing_else():
 async def test_a_topic_of_somebody_else_is_guarded():
     admin = kafka("a")
     found = await outcomes([topic("a", partitions=5, status=known("another-id"))], admin)
-    assert found["a"].guarded
+    assert found["a"].is_foreign
     assert admin.replicas["a"] == FAIR
 
 

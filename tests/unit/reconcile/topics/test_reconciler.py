@@ -96,14 +96,14 @@ async def test_a_status_that_is_refused_holds_back_nobody_else(world, error):
 
 
 async def test_a_defect_over_one_topic_is_told_and_no_other_s(world, monkeypatch):
-    conclude = reconciler.conclude
+    topic_status = reconciler.topic_status
 
     def faulty(outcome, *arguments):
         if outcome.topic.key.name == "odd":
             raise AttributeError("None has no attribute lower")
-        return conclude(outcome, *arguments)
+        return topic_status(outcome, *arguments)
 
-    monkeypatch.setattr(reconciler, "conclude", faulty)
+    monkeypatch.setattr(reconciler, "topic_status", faulty)
     world.add(topic("a"), topic("odd"), topic("z"))
     await world.work()
     assert world.kube.condition("a", "Ready")["status"] == world.kube.condition("z", "Ready")["status"] == "True"
@@ -199,13 +199,13 @@ async def test_what_kafka_claims_is_not_judged_beyond_a_size(world):
 
 
 async def test_conclusions_are_drawn_off_the_event_loop(world, monkeypatch):
-    conclude, threads = reconciler.conclude, set()
+    topic_status, threads = reconciler.topic_status, set()
 
     def spied(*arguments):
         threads.add(threading.current_thread().name.split("_")[0])
-        return conclude(*arguments)
+        return topic_status(*arguments)
 
-    monkeypatch.setattr(reconciler, "conclude", spied)
+    monkeypatch.setattr(reconciler, "topic_status", spied)
     world.add(topic("a"), topic("z"))
     await world.work()
     assert threads == {"thinking"}, "in a pool of its own: names of hosts are resolved in asyncio's"

@@ -20,7 +20,7 @@ from rackspan.reconcile.ports import ConfigChange, NewPartitions, NewTopic, Topi
 from rackspan.reconcile.topics.batch import Outcome
 from rackspan.reconcile.topics.decision import Decision, decide
 from rackspan.reconcile.topics.plan import Plans
-from rackspan.reconcile.topics.status import conclude, failed
+from rackspan.reconcile.topics.status import failed_status, topic_status
 
 LATER = NOON + timedelta(minutes=1)
 FAIR = ((0, 1, 2), (1, 2, 3), (5, 4, 3))  # of EVEN
@@ -33,7 +33,7 @@ def outcome(wanted, rows=FAIR, *, min_insync=2, **more):
 
 
 def concluded(found, where=None, now=NOON):
-    return conclude(found, where or state(EVEN), now)
+    return topic_status(found, where or state(EVEN), now)
 
 
 def told(status, kind):
@@ -276,14 +276,14 @@ def test_nothing_is_told_any_more_of_a_topic_that_is_not_there(found, reason):
 def test_what_is_not_asked_for_any_more_is_not_called_compliant():
     before = concluded(outcome(topic()))
     conflict = Failure(Reason.TOPIC_CONFLICT, "an older object owns it", Remedy.SPEC)
-    status = failed(structs.replace(topic(), status=before), conflict, LATER)
+    status = failed_status(structs.replace(topic(), status=before), conflict, LATER)
     assert told(status, "Compliant") == ("Unknown", "TopicConflict")
-    assert told(failed(topic(), conflict, LATER), "Compliant") is None
+    assert told(failed_status(topic(), conflict, LATER), "Compliant") is None
 
 
 def test_when_nothing_can_be_said_the_last_good_facts_stay():
     before = concluded(outcome(topic()))
-    status = failed(structs.replace(topic(generation=2), status=before), AWAY, LATER)
+    status = failed_status(structs.replace(topic(generation=2), status=before), AWAY, LATER)
     assert status.compliance == before.compliance
     assert status.observed_generation == 2
     assert told(status, "Compliant") == ("True", "Compliant")

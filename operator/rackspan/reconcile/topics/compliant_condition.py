@@ -1,0 +1,160 @@
+"""Compliance of one topic: the Compliant condition, and the counts and samples in its status. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from rackspan.api.kafkatopic import MAX_SAMPLES, ComplianceStatus, Finding
+from rackspan.api.reasons import Reason
+from rackspan.core import compliance as core
+from rackspan.core.text import be, every, plural
+from rackspan.reconcile.failures import Failure
+from rackspan.reconcile.topics.conditions import FALSE, TRUE, UNKNOWN, ConditionValue
+from rackspan.reconcile.topics.placement import against_assignment, judged
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rackspan.api.kafkatopic import KafkaTopicSpec
+    from rackspan.reconcile.cluster.state import ClusterState
+    from rackspan.reconcile.ports import TopicDescription
+    from rackspan.reconcile.topics.batch import Outcome
+
+_MAX_NAMED = 10
+"""Broker ids listed in a message."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComplianceResult:
+    """What the status and the Compliant condition say; `compliance` is None where nothing could be compared."""
+
+    compliance: ComplianceStatus | None
+    condition: ConditionValue
+
+
+def compliance_result(outcome: Outcome, seen: TopicDescription, state: ClusterState) -> ComplianceResult:
+    """Compare the replicas in Kafka with the spec; the fewest moves come from the plan where there is one."""
+    spec, plan, known = outcome.topic.spec, outcome.plan, outcome.judged
+    if spec.placement.assignment:
+        return _explicit_result(spec, seen, state)
+    if known is None or known.replicas != seen.replicas:
+        known = judged(spec, seen.replicas, state)
+    found = known.compliance
+    if isinstance(found, Failure):
+        return not_judged(found)
+    compliance = ComplianceStatus(
+        partitions=found.partitions,
+        non_compliant=found.non_compliant,
+        moves=plan.lower_bound if plan is not None and plan.feasible else found.moves,
+        samples=tuple(
+            Finding(
+                partition=finding.partition,
+                reason=finding.reason,
+                level=finding.level,
+                domain=finding.domain,
+                excess=finding.excess,
+            )
+            for finding in found.sample(MAX_SAMPLES)
+        ),
+    )
+    return ComplianceResult(compliance if found.partitions else None, _spread_condition(found, state))
+
+
+def not_judged(why: Failure) -> ComplianceResult:
+    """Compliant is Unknown for this reason."""
+    return ComplianceResult(None, ConditionValue.of_failure(why, UNKNOWN))
+
+
+def _spread_condition(found: core.Compliance, state: ClusterState) -> ConditionValue:
+    """False where partitions are certainly not compliant, even if others cannot be judged."""
+    unknown = ""
+    if found.undecided:
+        brokers = ", ".join(str(row.id) for row in state.racks.missing[:_MAX_NAMED])
+        unknown = f"{plural(found.undecided, 'partition')} cannot be judged: no rack is known of brokers {brokers}"
+    if found.non_compliant:
+        first = found.sample(1)[0]
+        message = (
+            f"{found.non_compliant} of {plural(found.partitions, 'partition')} {be(found.non_compliant)} not spread as "
+            f"asked; {plural(found.moves, 'replica')} would have to move; "
+            f"partition {first.partition}: {_finding_text(first)}"
+        )
+        return ConditionValue(FALSE, Reason.NOT_COMPLIANT, f"{message}; {unknown}" if unknown else message)
+    if unknown:
+        return ConditionValue(UNKNOWN, Reason.MISSING_RACKS, unknown)
+    return ConditionValue(TRUE, Reason.COMPLIANT, f"{every(found.partitions, 'partition')} spread as asked")
+
+
+def _finding_text(finding: core.Finding) -> str:
+    match finding.reason:
+        case core.Reason.TOO_MANY_REPLICAS:
+            return f"{finding.level} {finding.domain} holds {finding.excess} too many"
+        case core.Reason.BROKER_NOT_ELIGIBLE:
+            return f"broker {finding.domain} may hold no replica of it"
+        case core.Reason.BROKER_UNKNOWN:
+            return f"broker {finding.domain} is not known"
+        case core.Reason.BROKER_REPEATED:
+            return f"broker {finding.domain} is listed twice"
+
+
+def _explicit_result(spec: KafkaTopicSpec, seen: TopicDescription, state: ClusterState) -> ComplianceResult:
+    found = against_assignment(spec.placement.assignment, seen.replicas)
+    samples = tuple(
+        Finding(
+            partition=index,
+            reason=f"replicas are {_broker_list(seen.replicas[index])}, "
+            f"the assignment says {_broker_list(spec.placement.assignment[index])}",
+        )
+        for index in found.different[:MAX_SAMPLES]
+    )
+    compliance = ComplianceStatus(len(seen.replicas), len(found.different), found.moves, samples)
+    drained = {row.id for row in state.racks.rows if row.draining}
+    blocking = [(index, row) for index, row in enumerate(spec.placement.assignment) if not drained.isdisjoint(row)]
+    if blocking:
+        return _blocking_drain(compliance, blocking, drained, {*found.different})
+    if not found.different:
+        return ComplianceResult(
+            compliance, ConditionValue(TRUE, Reason.COMPLIANT, "replicas are where the assignment puts them")
+        )
+    return ComplianceResult(
+        compliance,
+        ConditionValue(
+            FALSE,
+            Reason.ASSIGNMENT_DIFFERS,
+            f"{len(found.different)} of {plural(len(seen.replicas), 'partition')} "
+            f"differ{'s' * (len(found.different) == 1)} from the assignment; {plural(found.moves, 'replica')} "
+            f"would have to move; partition {samples[0].partition}: {samples[0].reason}",
+        ),
+    )
+
+
+def _blocking_drain(
+    compliance: ComplianceStatus, blocking: Sequence[tuple[int, Sequence[int]]], drained: set[int], different: set[int]
+) -> ComplianceResult:
+    """The result for an explicit assignment that names brokers which the topology drains.
+
+    `blocking` are such rows with their partition numbers, `different` the partitions whose replicas differ from theirs.
+    """
+    brokers = sorted({broker for _, row in blocking for broker in row} & drained)
+    samples = [
+        Finding(index, f"the assignment {_broker_list(row)} names a broker that is to be drained")
+        for index, row in blocking
+    ]
+    value = ConditionValue(
+        FALSE,
+        Reason.HOLDS_UP_DRAIN,
+        f"the assignment keeps {plural(sum(broker in drained for _, row in blocking for broker in row), 'replica')} on "
+        f"brokers that the topology is to drain ({', '.join(map(str, brokers[:_MAX_NAMED]))}): "
+        "change spec.placement.assignment, or end the drain",
+    )
+    wrong = different | {index for index, _ in blocking if index < compliance.partitions}
+    return ComplianceResult(
+        structs.replace(compliance, non_compliant=len(wrong), samples=(*samples, *compliance.samples)[:MAX_SAMPLES]),
+        value,
+    )
+
+
+def _broker_list(brokers: Sequence[int]) -> str:
+    return "[" + ", ".join(map(str, brokers)) + "]"

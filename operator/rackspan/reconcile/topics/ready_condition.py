@@ -1,0 +1,132 @@
+"""The Ready condition of one topic. Pure.
+
+Ready is True when Kafka has all that the spec asks for, placement included. Where only moving replicas would help, it
+is False and names the plan and its cost; the operator does not execute plans.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rackspan.api.labels import CONFIRM_DELETE
+from rackspan.api.reasons import Reason
+from rackspan.core.text import be, plural
+from rackspan.reconcile.topics.conditions import FALSE, TRUE, ConditionValue, invalid_pause
+from rackspan.reconcile.topics.deletion import deletes, is_confirmed
+from rackspan.reconcile.topics.placement import leads_elsewhere
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rackspan.api.kafkatopic import KafkaTopicSpec
+    from rackspan.core.planning import TopicPlan
+    from rackspan.reconcile.cluster.state import ClusterState
+    from rackspan.reconcile.ports import TopicDescription
+    from rackspan.reconcile.topics.batch import Outcome
+
+
+def ready_condition(
+    outcome: Outcome, seen: TopicDescription, compliant: ConditionValue, state: ClusterState
+) -> ConditionValue:
+    """Ready of a topic that Kafka has, as `seen`; `compliant` is what its Compliant condition says.
+
+    The message of a paused topic begins with that.
+    """
+    topic, ready = outcome.topic, _unpaused(outcome, seen, compliant, state)
+    invalid = invalid_pause(topic)
+    if invalid is not None:
+        return ConditionValue.of_failure(invalid, FALSE)
+    if not topic.meta.is_paused or ready.reason == Reason.PAUSED:
+        return ready
+    what = ready.message if ready.status == TRUE else f"{ready.reason}: {ready.message}"
+    return ConditionValue(ready.status, Reason.PAUSED, f"paused; {what}")
+
+
+def _unpaused(
+    outcome: Outcome, seen: TopicDescription, compliant: ConditionValue, state: ClusterState
+) -> ConditionValue:
+    spec, problem = outcome.topic.spec, outcome.problem
+    if problem is not None:
+        return ConditionValue.of_failure(problem, FALSE)
+    if outcome.topic.meta.is_paused and not outcome.waiting.idle:
+        message = f"paused; waiting for the annotation to go: {outcome.waiting.summary}"
+        return ConditionValue(FALSE, Reason.PAUSED, message)
+    partitions = plural(len(seen.replicas), "partition")
+    if len(seen.replicas) < spec.partitions or not outcome.settled:
+        message = f"{len(seen.replicas)} of {plural(spec.partitions, 'partition')} {be(len(seen.replicas))} there"
+        return ConditionValue(FALSE, Reason.UPDATING, message)
+    wrong = _misplaced(spec, seen, compliant)
+    if outcome.plan is not None and not outcome.plan.empty:
+        return _plan_pending(outcome.plan, wrong)
+    if wrong is not None:
+        return _not_planned(outcome.plan, wrong)
+    replicas = plural(spec.replication_factor, "replica")
+    message = f"{partitions} of {replicas} {be(len(seen.replicas))} as asked{_warnings(outcome, seen, state)}"
+    return ConditionValue(TRUE, Reason.IN_SYNC, message)
+
+
+def _warnings(outcome: Outcome, seen: TopicDescription, state: ClusterState) -> str:
+    """What somebody should know although the topic is as asked, to be appended to the message."""
+    topic, spec, warnings = outcome.topic, outcome.topic.spec, ""
+    size, min_insync = spec.replication_factor, outcome.config.min_insync if outcome.config else None
+    if size > 1 and min_insync == size:
+        warnings += f"; min.insync.replicas is {size} as well, so one replica that lags stops acks=all writes"
+    if leads_elsewhere(spec, state):
+        domains = ", ".join(spec.placement.leaders)
+        warnings += f"; all brokers of the domains preferred for leaders ({domains}) are offline, so others lead"
+    if deletes(topic) and outcome.is_adopted and not is_confirmed(topic, seen.topic_id):
+        warnings += (
+            "; the topic was adopted, so deletionPolicy Delete does not apply to it without the annotation "
+            f"{CONFIRM_DELETE}={seen.topic_id}"
+        )
+    return warnings
+
+
+def _misplaced(spec: KafkaTopicSpec, seen: TopicDescription, compliant: ConditionValue) -> ConditionValue | None:
+    """What only moving, adding or removing replicas can put right; None where there is nothing."""
+    other = [len(row) for row in seen.replicas if len(row) != spec.replication_factor]
+    if other:
+        return ConditionValue(
+            FALSE,
+            Reason.REPLICATION_FACTOR_DIFFERS,
+            f"{len(other)} of {plural(len(seen.replicas), 'partition')} {'has' if len(other) == 1 else 'have'} "
+            f"{_range(other)} {'replica' if set(other) == {1} else 'replicas'}, the spec says "
+            f"{spec.replication_factor}",
+        )
+    return replace(compliant, status=FALSE) if compliant.status != TRUE else None
+
+
+def _plan_pending(plan: TopicPlan, wrong: ConditionValue | None) -> ConditionValue:
+    why = wrong.message if wrong is not None else "leaders are not in the domains preferred for them"
+    message = f"plan {plan.hash} {_plan_cost(plan)}; not executed yet: {why}"
+    return ConditionValue(FALSE, Reason.PLAN_PENDING, message)
+
+
+def _not_planned(plan: TopicPlan | None, wrong: ConditionValue) -> ConditionValue:
+    """What is wrong, and why no plan puts it right where that is known."""
+    if plan is None or not plan.problems:
+        return wrong
+    problem = plan.problems[0]
+    return replace(wrong, message=f"{wrong.message}; no plan: {problem.reason}: {problem.smallest_change}")
+
+
+def _plan_cost(plan: TopicPlan) -> str:
+    removes = f"removes {plural(plan.removals, 'replica')}" if plan.removals else ""
+    if plan.moves:
+        copies = f"copies {plural(plan.moves, 'replica')} of {plural(len(plan.changes), 'partition')}"
+        both = f"{copies} and {removes}" if removes else copies
+        return f"{both}, and no plan copies fewer" if not plan.gap else f"{both}; {plan.lower_bound} are the least"
+    partitions = plural(plan.reorders, "partition")
+    if not removes:
+        return f"copies nothing and reorders the replicas of {partitions}"
+    return (
+        f"copies nothing, {removes} and reorders those of {partitions}"
+        if plan.reorders
+        else f"copies nothing and {removes}"
+    )
+
+
+def _range(numbers: Sequence[int]) -> str:
+    least, most = min(numbers), max(numbers)
+    return str(least) if least == most else f"{least} to {most}"
