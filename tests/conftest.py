@@ -1,5 +1,6 @@
 """The real parts that tests share. Each starts when a test first asks for it, and ends with the run or its crash."""
 
+import contextlib
 import os
 import secrets
 
@@ -150,12 +151,27 @@ def crds(kubectl) -> list[str]:
 
 
 @pytest.fixture
-def namespace(kubectl):
+def namespace_factory(api_client):
+    """Makes namespaces: `namespace_factory(team="shop")` makes one with that label, and gives its name."""
+    core = client.CoreV1Api(api_client)
+    made: list[str] = []
+
+    def factory(**labels) -> str:
+        name = f"test-{secrets.token_hex(4)}"
+        core.create_namespace({"metadata": {"name": name, "labels": labels}})
+        made.append(name)
+        return name
+
+    yield factory
+    for name in made:
+        with contextlib.suppress(client.exceptions.NotFoundException):
+            core.delete_namespace(name)
+
+
+@pytest.fixture
+def namespace(namespace_factory):
     """A namespace of the test's own. Its random name also serves to keep topics on a shared Kafka apart."""
-    name = f"test-{secrets.token_hex(4)}"
-    kubectl("create", "namespace", name)
-    yield name
-    kubectl("delete", "namespace", name, "--wait=false")
+    return namespace_factory()
 
 
 @pytest.fixture

@@ -3,51 +3,33 @@
 import secrets
 
 import pytest
+from kubernetes import client
 from tests.support.bad_input_page import Promise
 from tests.support.objects import Objects, broker_namespace
-from tests.support.operators import Operator, private_operators
+from tests.support.operators import Operator, Turns, private_operators
 from tests.support.scans import IMAGE, Scans
 from tests.support.topics import Topics
 
 
 @pytest.fixture(scope="session")
-def _shared_operator(control_plane, crds, processes):
-    return Operator(processes, control_plane.kubeconfig, name="operator")
+def _turns(control_plane, crds, processes) -> Turns:
+    return Turns(processes, control_plane.kubeconfig)
 
 
 @pytest.fixture
-def operator(_shared_operator) -> Operator:
+def operator(_turns) -> Operator:
     """The operator that the run shares: it watches all namespaces. A test may stop, kill and start it."""
-    if not _shared_operator.running:
-        _shared_operator.start()
-    return _shared_operator
+    return _turns.of("operator")
 
 
 @pytest.fixture
-def operator_factory(_shared_operator):
+def operator_factory(_turns):
     """Starts operators of the test's own: `operator_factory("--namespace=x", environment={...}, kubeconfig=...)`.
 
-    On the run's control plane they stand in for the shared one, which pauses until a test asks for it again.
+    On the run's control plane they stand in for the shared ones, which pause until a test asks for them again.
     """
-    with private_operators(_shared_operator) as factory:
+    with private_operators(_turns) as factory:
         yield factory
-
-
-@pytest.fixture
-def namespace_factory(kubectl):
-    """Makes further namespaces: `namespace_factory(team="shop")` makes one with that label, and gives its name."""
-    made: list[str] = []
-
-    def factory(**labels) -> str:
-        name = f"test-{secrets.token_hex(4)}"
-        metadata = {"name": name, "labels": labels}
-        kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
-        made.append(name)
-        return name
-
-    yield factory
-    for name in made:
-        kubectl("delete", "namespace", name, "--wait=false", "--ignore-not-found")
 
 
 @pytest.fixture
@@ -86,19 +68,30 @@ def shop(_open_topology, objects, operator) -> Objects:
     return Objects(objects.api, objects.namespace, _open_topology.namespace)
 
 
-@pytest.fixture
-def scans(api_client, namespace_factory, kubectl):
-    """A namespace where scans may run, and nothing that is not as careful as they are."""
-    namespace = namespace_factory(**{"pod-security.kubernetes.io/enforce": "restricted"})
-    kubectl("create", "serviceaccount", "rackspan-scan", f"--namespace={namespace}")
-    return Scans(api_client, namespace)
+@pytest.fixture(scope="session")
+def _scan_namespace(api_client) -> str:
+    name, core = f"scans-{secrets.token_hex(4)}", client.CoreV1Api(api_client)
+    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    core.create_namespace({"metadata": {"name": name, "labels": labels}})
+    core.create_namespaced_service_account(name, {"metadata": {"name": "rackspan-scan"}})
+    return name
 
 
 @pytest.fixture
-def scanning(operator_factory, scans, objects):
-    """An operator that scans there, for the test's own namespace."""
-    flags = [f"--scan-image={IMAGE}", f"--scan-namespace={scans.namespace}", f"--namespace={objects.namespace}"]
-    return operator_factory(*flags)
+def scans(api_client, _scan_namespace, objects):
+    """The namespace where scans may run, and nothing that is not as careful as they are; it is left empty."""
+    scans = Scans(api_client, _scan_namespace)
+    yield scans
+    for topology in objects.topologies():
+        objects.delete("RackTopology", topology)
+        objects.until_gone("RackTopology", topology)
+    scans.clear()
+
+
+@pytest.fixture
+def scanning(_turns, scans) -> Operator:
+    """The operator that the run's tests of scans share: it watches all namespaces, and scans there."""
+    return _turns.of("scanning", f"--scan-image={IMAGE}", f"--scan-namespace={scans.namespace}")
 
 
 @pytest.fixture

@@ -33,6 +33,10 @@ def scans_of(obj):
     return obj.get("status", {}).get("scans", {})
 
 
+def failures(operator, objects):
+    return operator.metric("rackspan_scans_ended_total", result="Failed", topology=f"{objects.namespace}/kafka")
+
+
 def last_scan(obj):
     return obj.get("status", {}).get("lastScan", {})
 
@@ -134,7 +138,7 @@ async def test_a_cluster_that_cannot_be_scanned_is_told_in_the_scans_own_words(s
     scans.end(job.metadata.name)
     topology = objects.until_condition("RackTopology", "kafka", "Scanned", "False", "ScanFailed")
     assert "KafkaUnreachable: no broker answers" in condition(topology, "Scanned")["message"]
-    until(lambda: scanning.metric("rackspan_scans_ended_total", result="Failed") == 1, 30, "the failure to be counted")
+    until(lambda: failures(scanning, objects) == 1, 30, "the failure to be counted")
     assert scanning.metrics()["rackspan_scan_success"][("topology", f"{objects.namespace}/kafka"),] == 0
 
 
@@ -240,13 +244,19 @@ async def test_new_and_cleared_findings_are_events_and_metrics(scanning, scans, 
     objects.until("RackTopology", "kafka", lambda obj: scans_of(obj).get("announced") == job.metadata.name)
     scanning.stop()
     scanning.start()
-    until(lambda: scanning.metric("rackspan_scan_findings", severity="high") == 30, 30, "metrics after a restart")
+    high = {"severity": "high", "topology": f"{objects.namespace}/kafka"}
+    until(lambda: scanning.metric("rackspan_scan_findings", **high) == 30, 30, "metrics after a restart")
     assert reasons(objects.events("orders")).count("FindingNew") == 1, "told once"
 
 
 def test_scans_of_a_topology_that_is_deleted_are_counted_no_more(scanning, scans, objects):
     request_on_creation(objects)
     scans.until_jobs(1)
-    until(lambda: scanning.metric("rackspan_scan_running") == 1, 30, "the scan to be counted")
+    name = (("topology", f"{objects.namespace}/kafka"),)
+
+    def running():
+        return scanning.metrics().get("rackspan_scan_running", {})
+
+    until(lambda: running().get(name) == 1, 30, "the scan to be counted")
     objects.delete("RackTopology", "kafka")
-    until(lambda: "rackspan_scan_running" not in scanning.metrics(), 30, "the series to go")
+    until(lambda: name not in running(), 30, "the series to go")

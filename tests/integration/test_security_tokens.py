@@ -123,10 +123,9 @@ def kubeconfig(gate, tmp_path):
 
 
 @pytest.fixture
-def alone(_shared_operator):
+def alone(_turns):
     """Without the operator that the run shares, which would decide about the same objects."""
-    if _shared_operator.running:
-        _shared_operator.stop()
+    _turns.pause()
 
 
 @pytest.mark.usefixtures("alone", "broker_sites")

@@ -36,11 +36,11 @@ def versions(objects):
 
 
 @pytest.fixture(scope="module")
-def alone(_shared_operator, api_client, kubectl, crds, kafka):
+def alone(_turns, api_client, kubectl, crds, kafka):
     """An operator that watches only one namespace, and that namespace."""
     with (
         broker_namespace(api_client, kubectl, f"test-{secrets.token_hex(4)}") as namespace,
-        private_operators(_shared_operator) as factory,
+        private_operators(_turns) as factory,
     ):
         yield factory(f"--namespace={namespace}"), Objects(api_client, namespace)
 

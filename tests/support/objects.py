@@ -120,6 +120,11 @@ class Objects:
         assert found is not None, f"there is no RackTopology {name}"
         return found
 
+    def topologies(self) -> list[str]:
+        """Names of the namespace's RackTopologies."""
+        found = self._custom.list_namespaced_custom_object(GROUP, VERSION, self.namespace, "racktopologies")["items"]
+        return [item["metadata"]["name"] for item in found]
+
     def topics(self) -> list[Json]:
         """Every KafkaTopic of the namespace."""
         return self._custom.list_namespaced_custom_object(GROUP, VERSION, self.namespace, "kafkatopics")["items"]

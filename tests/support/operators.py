@@ -143,19 +143,45 @@ def samples_of(operator: Operator, label: str) -> dict[str, dict[tuple[tuple[str
     }
 
 
+class Turns:
+    """Operators that watch all namespaces of one control plane, of which one runs at a time.
+
+    Two would decide about the same objects.
+    """
+
+    def __init__(self, processes: Processes, kubeconfig: Path) -> None:
+        self.processes = processes
+        self.kubeconfig = kubeconfig
+        self._known: dict[str, Operator] = {}
+
+    def of(self, name: str, *flags: str) -> Operator:
+        """The one of that name, running; `flags` are those of its first start."""
+        chosen = self._known.setdefault(name, Operator(self.processes, self.kubeconfig, flags, name=name))
+        if not chosen.running:
+            self.pause()
+            chosen.start()
+        return chosen
+
+    def pause(self) -> None:
+        """End the one that runs."""
+        for operator in self._known.values():
+            if operator.running:
+                operator.stop()
+
+
 @contextmanager
-def private_operators(shared: Operator) -> Iterator[Callable[..., Operator]]:
+def private_operators(turns: Turns) -> Iterator[Callable[..., Operator]]:
     """Gives a factory of operators that end with the context: `factory("--namespace=x", environment={...})`.
 
-    On the control plane of the shared one they stand in for it, which pauses: two would decide about the same objects.
-    With `kubeconfig` they watch another control plane, and the shared one goes on.
+    On the control plane of the shared ones they stand in for them. With `kubeconfig` they watch another control plane,
+    and the shared one goes on.
     """
     started: list[Operator] = []
 
     def factory(*flags: str, kubeconfig: Path | None = None, environment: Mapping[str, str] | None = None) -> Operator:
-        if kubeconfig is None and shared.running:
-            shared.stop()
-        operator = Operator(shared.processes, kubeconfig or shared.kubeconfig, flags, environment or {})
+        if kubeconfig is None:
+            turns.pause()
+        operator = Operator(turns.processes, kubeconfig or turns.kubeconfig, flags, environment or {})
         started.append(operator)
         operator.start()
         return operator

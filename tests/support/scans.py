@@ -28,6 +28,11 @@ class Scans:
         found = self._batch.list_namespaced_job(self.namespace, label_selector=selector).items
         return sorted(found, key=lambda job: (job.metadata.creation_timestamp, job.metadata.name))
 
+    def clear(self):
+        """Delete every Job, with its pods."""
+        self._batch.delete_collection_namespaced_job(self.namespace, propagation_policy="Background")
+        until(lambda: self.jobs() == [], 30, f"no Job to be left in {self.namespace}")
+
     def until_jobs(self, number, *, running=None):
         """Wait until there are so many Jobs, or so many that run."""
 
