@@ -6,9 +6,11 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest
-# Processes that share the tests among them, each with stacks of its own. A Kubernetes of one's own takes no more than one.
-WORKERS ?= $(if $(RACKSPAN_KUBECONFIG),1,2)
+# Processes that share the tests. With a stack each has servers of its own, some 3 GB, for which it mostly waits: hence
+# more than there are cores. A Kubernetes that the user names is everybody's, so it takes one.
+WORKERS ?= $(if $(RACKSPAN_KUBECONFIG),1,3)
 SHARED := --numprocesses=$(WORKERS) --no-loadscope-reorder
+SHARED_FAST := --numprocesses=logical --no-loadscope-reorder
 # What needs neither a control plane nor a Kafka, what does, and what takes real pods and therefore root: `make e2e` only.
 FAST_TESTS := tests/unit tests/property
 POD_TESTS := tests/e2e
@@ -44,7 +46,7 @@ assets: $(READY) ## Get Kubernetes, Kafka, helm and promtool into the cache, and
 
 .PHONY: check
 check: lint ## Lint, types, layers, unit and property tests, these with few cases (under two minutes)
-	$(PYTEST) $(SHARED) --hypothesis-profile=fast $(FAST_TESTS)
+	$(PYTEST) $(SHARED_FAST) --hypothesis-profile=fast $(FAST_TESTS)
 
 .PHONY: lint
 lint: $(READY) ## Style, types and layers alone
@@ -59,7 +61,7 @@ test: lint assets ## Everything: lint, then all tests, on the real control plane
 
 .PHONY: test-unit test-property
 test-unit test-property: test-%: $(READY)
-	$(PYTEST) $(SHARED) --hypothesis-profile=deep tests/$*
+	$(PYTEST) $(SHARED_FAST) --hypothesis-profile=deep tests/$*
 
 test-%: assets ## The tests of one folder: test-unit, test-crds, test-integration, ...
 	$(PYTEST) $(SHARED) tests/$*
