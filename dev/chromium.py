@@ -1,4 +1,4 @@
-"""The browser that tests drive: found on the machine, else Debian's package where that can be installed."""
+"""The browser for the tests of pages: the machine's, else Debian's package where that can be installed."""
 
 import os
 import shutil

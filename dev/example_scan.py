@@ -68,7 +68,7 @@ class _Cluster:
 
 
 def example(regions: int = 2, zones: int = 3, racks: int = 2, brokers: int = 2, topics: int = 40) -> d.ScanDocument:
-    """Draw the cluster and scan it; the same arguments give the same document. `brokers` are those of a rack."""
+    """Make up a cluster and its scan; the same arguments give the same document. `brokers` are those of each rack."""
     random = Random(36)
     cluster = _draw(random, _paths(regions, zones, racks, brokers), topics)
     findings = _found(random, cluster)

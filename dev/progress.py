@@ -1,4 +1,4 @@
-"""Long commands that keep their reader informed, and that two sessions never run twice."""
+"""Long commands: progress on standard error, and locks so that two processes never do the same work at once."""
 
 import fcntl
 import shutil
@@ -15,17 +15,17 @@ _LINE_EVERY_SECONDS = 10.0
 
 
 class AssetError(RuntimeError):
-    """Something that the stack is made of cannot be had. The message says what to do about it."""
+    """A program or file that is needed cannot be downloaded, built or found. The message says what to do."""
 
 
 def say(message: str) -> None:
-    """One line for the person who waits: on standard error, because standard output belongs to the command's result."""
+    """Print a line on standard error: standard output is for the command's result."""
     print(f"[dev] {message}", file=sys.stderr, flush=True)
 
 
 @contextmanager
 def exclusive(lock: Path) -> Iterator[None]:
-    """Hold `lock` across processes, so that of two sessions one builds and the other waits for it. Freed by a crash."""
+    """Hold the file `lock` while the context lasts; another process waits for it. A crash frees it."""
     lock.parent.mkdir(parents=True, exist_ok=True)
     with lock.open("w") as handle:
         try:

@@ -22,7 +22,7 @@ _POLL_SECONDS = 0.5
 
 
 class BarePods:
-    """Runs the pods of one namespace while its context lasts; a process that still runs then goes on."""
+    """Runs the pods of one namespace while its context lasts; processes that still run at the end are not stopped."""
 
     def __init__(self, kubectl: Kubectl, selector: str, kubeconfig: Path, processes: Processes) -> None:
         self._kubectl = kubectl

@@ -47,7 +47,7 @@ Line = tuple[Span, ...]
 
 @dataclass(frozen=True, slots=True)
 class Glyphs:
-    """What pictures are drawn with."""
+    """The characters of a picture."""
 
     leader: str
     replica: str

@@ -27,7 +27,7 @@ _TIME_LIMIT = 240
 
 
 class DemoError(RuntimeError):
-    """Something did not come out as the demo says. The message is a sentence for the person who watches."""
+    """A claim of the demo does not hold. The message is a sentence for the person who watches."""
 
 
 class Terminal:

@@ -27,7 +27,7 @@ def create(index: int) -> str:
 
 
 def remove() -> None:
-    """Take away every cgroup of this module's, also those that a crash has left. They have to be empty by now."""
+    """Delete every cgroup that this module made, also those that a crash has left. No process may be in them."""
     for hierarchy in _hierarchies():
         for root in hierarchy.glob(f"{_PREFIX}[0-9]*"):
             for folder in sorted((path for path in root.rglob("*") if path.is_dir()), reverse=True):

@@ -92,13 +92,13 @@ def pod_cluster(
 
 
 def _clear(directory: Path, proxy: Path) -> None:
-    """Undo what ended nodes have left, and the rules of their kube-proxy, which knows its own best."""
+    """Undo what ended nodes have left; kube-proxy itself deletes its rules."""
     subprocess.run([str(proxy), "--cleanup"], check=False, capture_output=True)
     leftovers.remove(directory)
 
 
 def _start_proxy(plane: ControlPlane, program: Path, node: Node) -> None:
-    """One for all nodes: they share the machine's one table of rules, so that every pod finds every Service."""
+    """Start one kube-proxy for all nodes: they share the machine's iptables, so every pod reaches every Service."""
     command = [
         str(program),
         f"--kubeconfig={plane.kubeconfig_for_component(_PROXY, 'system:kube-proxy')}",

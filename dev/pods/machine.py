@@ -80,7 +80,7 @@ def has_cgroup_v1() -> bool:
 
 
 def _foreign_node() -> str | None:
-    """A kubelet or kube-proxy that is not ours: the two would undo each other's rules."""
+    """A kubelet or kube-proxy of another cluster on this machine: its iptables rules and ours would conflict."""
     for process in psutil.process_iter(["name", "exe"]):
         name, program = process.info["name"], process.info["exe"]
         if name in ("kubelet", "kube-proxy") and not Path(program or "/").is_relative_to(cache_root()):

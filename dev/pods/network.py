@@ -61,7 +61,7 @@ def plugin_configuration(index: int, state: Path) -> dict[str, Any]:
 
 
 def remove() -> None:
-    """Take away every link and rule of this module's, also those that a crash has left."""
+    """Delete every link and rule that this module made, also those that a crash has left."""
     for path in Path("/sys/class/net").glob(f"{_LINK_PREFIX}*"):
         _run("ip", "link", "delete", path.name)
     while _succeeds("iptables", "--wait", "--delete", *_FORWARD):

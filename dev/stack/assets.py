@@ -134,12 +134,12 @@ def _pinned(module: Path, dependency: str) -> str:
 
 
 def find_kstatus() -> Path | None:
-    """The program around kstatus, the library by which others tell whether an object is at rest, if it was built."""
+    """The program around kstatus, the library that tells whether an object is reconciled; None if it is not built."""
     return _find_module_program("kstatus", _kstatus_version())
 
 
 def ensure_kstatus() -> Path:
-    """The same, after building it where it is missing."""
+    """The program around kstatus, after building it where it is missing."""
     destination = cache_root() / "kstatus" / _kstatus_version()
     program = destination / "kstatus"
     with exclusive(destination / ".lock"):
@@ -166,7 +166,7 @@ def ensure_kstatus() -> Path:
 
 
 def _kstatus_version() -> str:
-    """Its sources are here: another version for every change of them."""
+    """A version from the hash of its sources, which are in this repository."""
     sources = sorted(path for path in _KSTATUS_MODULE.iterdir() if path.is_file())
     return hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()[:12]
 

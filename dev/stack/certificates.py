@@ -18,7 +18,7 @@ LOOPBACK_NAMES = ("localhost", "127.0.0.1")
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """Files in PEM: the certificate, its private key (PKCS 8), and both in one file as Kafka's PEM key stores want."""
+    """Paths of PEM files: a certificate, its private key (PKCS 8), and both in one file for Kafka's PEM key stores."""
 
     cert: Path
     key: Path

@@ -32,7 +32,7 @@ _NOT_FOR_HAND_MADE_NODES = ("node-lifecycle-controller", "taint-eviction-control
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A Kubernetes that can be talked to: one that is named by its kubeconfig, or a ControlPlane's."""
+    """Access to a Kubernetes cluster: a kubeconfig's, or that of a ControlPlane."""
 
     kubeconfig: Path
     kubectl: Kubectl
@@ -148,12 +148,12 @@ class ControlPlane:
         eventually(alive_and_ready, what, timeout=120, interval=0.05, retry_on=(OSError, urllib.error.URLError))
 
     def stop_component(self, name: str) -> None:
-        """Stop one component: the API server to see how clients bear its absence, for example."""
+        """Stop one component, for example the API server, to test what clients do without it."""
         # The API server would wait half a minute for its watchers to leave.
         self.processes.stop(self.process(name), grace=3)
 
     def freeze_component(self, name: str) -> None:
-        """Let one component hang: connections stay open and nobody answers."""
+        """Let one component hang: its connections stay open, and nothing is answered."""
         self.processes.signal(self.process(name), signal.SIGSTOP)
 
     def thaw_component(self, name: str) -> None:
@@ -171,7 +171,7 @@ class ControlPlane:
                 self.start_component(name)
 
     def destroy(self) -> None:
-        """Kill every component at once: for a control plane whose data nobody wants."""
+        """Kill every component at once; its data may be damaged."""
         for name in reversed(self._started()):
             self.processes.kill(self.process(name))
 
@@ -318,7 +318,7 @@ def _write_kubeconfig(path: Path, server: dict[str, str], user: str, credentials
 
 
 def _trust(pki: Path, name: str) -> ssl.SSLContext:
-    """Trust the authority in `pki`, and come with the certificate of that name."""
+    """A TLS context that trusts the authority in `pki` and presents the certificate of that name."""
     context = ssl.create_default_context(cafile=str(pki / "ca.crt"))
     context.load_cert_chain(pki / f"{name}.crt", pki / f"{name}.key")
     return context

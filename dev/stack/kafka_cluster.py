@@ -188,7 +188,7 @@ class KafkaCluster:
         return AdminClient({**self.client_config(), "log_level": 0})
 
     def known_to(self, broker: int) -> ClusterMetadata:
-        """The brokers and topics that one broker knows of, which others may have heard of earlier or later."""
+        """The brokers and topics in one broker's metadata; other brokers' may be older or newer."""
         server = f"{self._record.host}:{self._record.ports[str(broker)]['INTERNAL']}"
         # A new client each time: one that met the broker in the middle of its start can stay broken.
         admin = AdminClient({"bootstrap.servers": server, "reconnect.backoff.max.ms": 200, "log_level": 0})
@@ -230,7 +230,7 @@ class KafkaCluster:
         self.wait_until_registered()
 
     def destroy(self) -> None:
-        """Kill every process of the cluster at once: for a cluster whose data nobody wants."""
+        """Kill every process of the cluster at once; its data may be damaged."""
         for name in (*map(_broker_name, self.racks), "controller"):
             self.processes.kill(self._process(name))
 
@@ -239,7 +239,7 @@ class KafkaCluster:
         self.processes.stop(self._process(_broker_name(broker)))
 
     def kill_broker(self, broker: int) -> None:
-        """End one broker the way a crash does: the cluster notices after the session timeout of nine seconds."""
+        """Kill one broker, as a crash does: the controller fences it after the session timeout of nine seconds."""
         self.processes.kill(self._process(_broker_name(broker)))
 
     def freeze_broker(self, broker: int) -> None:

@@ -11,7 +11,7 @@ Manifest = Mapping[str, Any]
 
 
 class KubectlError(RuntimeError):
-    """kubectl said no; the message is what it printed on standard error."""
+    """kubectl failed; the message is what it printed on standard error."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from rackspan.reports.document import Summary as DocumentSummary
 
 MAX_FINDINGS_BYTES: Final = 150 * 1024
-"""Of the findings that are listed: every watcher of reports gets each of them whole, at every scan."""
+"""Size of the findings that are listed: whoever watches reports gets the whole object at every scan."""
 MAX_CHANGE_TEXT: Final = 512
 """Characters of the message of a new or a cleared finding."""
 
@@ -51,16 +51,16 @@ def compliance_status(
     engine: ScanEngine | None = None,
 ) -> ComplianceReportStatus:
     """
-    The next status of a topology's report.
+    The next status of a topology's report, at the time `now`.
 
-    A scan that failed leaves what the one before found, and the condition Ready tells why.
+    A failed scan leaves the results of the previous one, and the condition Ready says why it failed.
     """
     conditions = _Conditions(before.conditions, generation, now)
     if document.state is State.FAILED:
         failure = ScanFailure(
             document.scan_id,
             document.reason if _REASON.fullmatch(document.reason) else Reason.SCAN_FAILED,
-            _cut(document.message or "the scan failed", MAX_FAILURE_TEXT),
+            cut(document.message or "the scan failed", MAX_FAILURE_TEXT),
             _time(document.started_at),
             _time(document.finished_at),
         )
@@ -113,7 +113,7 @@ def worst_first(findings: Iterable[FindingRow]) -> list[FindingRow]:
 
 
 def is_older(document: ScanDocument, before: Mapping[str, Any]) -> bool:
-    """Whether a status already tells of a scan that began after this one: a slow scan must not bring back the past."""
+    """Whether the status `before` is of a scan that began later: a slow scan must not overwrite a newer one."""
     status = ComplianceReportStatus.from_dict(before)
     started = _time(document.started_at)
     failed = status.failure.started_at if status.failure else None
@@ -167,8 +167,8 @@ def _finding(row: FindingRow) -> ReportFinding:
         id=row.id,
         rule=row.rule,
         severity=_severity(row),
-        message=_cut(row.message),
-        fix=_cut(row.fix) if row.fix else None,
+        message=cut(row.message),
+        fix=cut(row.fix) if row.fix else None,
         topic=row.topic,
         partition=row.partition,
         broker=row.broker,
@@ -181,7 +181,7 @@ def _finding(row: FindingRow) -> ReportFinding:
 
 
 def _changed(row: FindingRow) -> ChangedFinding:
-    message = _cut(row.message, MAX_CHANGE_TEXT)
+    message = cut(row.message, MAX_CHANGE_TEXT)
     return ChangedFinding(row.id, row.rule, _severity(row), message, row.topic, row.partition, row.broker)
 
 
@@ -205,7 +205,8 @@ def _bounded(findings: Iterable[ReportFinding]) -> tuple[ReportFinding, ...]:
     return tuple(kept)
 
 
-def _cut(text: str, most: int = MAX_FINDING_TEXT) -> str:
+def cut(text: str, most: int = MAX_FINDING_TEXT) -> str:
+    """The text, or its first `most` characters, the last three of which are then dots."""
     return text if len(text) <= most else text[: most - 3] + "..."
 
 

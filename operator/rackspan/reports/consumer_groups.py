@@ -1,4 +1,4 @@
-"""Consumer groups in the scan document: from who reads what, and where, to rows of bounded number."""
+"""Rows of consumer groups in the scan document: how much of what each group reads is in its members' racks."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """
 The scan document as an `openreports.io/v1alpha1` Report, for dashboards that show such reports of many tools.
 
-One result per finding, the worst first; what has no room is in the summary's counts all the same. Pure.
+One result per finding, the worst first. Findings beyond the limits are only counted, in the summary.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rackspan.api import compliancereport, racktopology
 from rackspan.api.labels import API_VERSION
-from rackspan.reports.compliance_report import worst_first
+from rackspan.reports.compliance_report import cut, worst_first
 from rackspan.reports.document import State
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ _MAX_TEXT = 2_048
 
 
 def open_report(document: ScanDocument, topology: ObjectKey, uid: str) -> dict[str, Any]:
-    """The Report about a RackTopology, in its namespace and with its name. A scan that failed is one `error`."""
+    """The Report about a RackTopology, in its namespace and with its name. A failed scan has one result, `error`."""
     scope = {
         "apiVersion": API_VERSION,
         "kind": racktopology.KIND,
@@ -102,7 +102,7 @@ def _result(row: FindingRow, at: dict[str, int]) -> dict[str, Any]:
         "level": row.level,
         "domain": row.domain,
         "moves": row.moves or None,
-        "fix": _cut(row.fix) or None,
+        "fix": cut(row.fix, _MAX_TEXT) or None,
         "firstSeen": row.first_seen,
     }
     return {
@@ -111,7 +111,7 @@ def _result(row: FindingRow, at: dict[str, int]) -> dict[str, Any]:
         "category": _CATEGORIES.get(row.rule, _PLACEMENT),
         "severity": row.severity if row.severity in _RESULTS else "info",
         "result": _RESULTS.get(row.severity, "warn"),
-        "message": _cut(row.message),
+        "message": cut(row.message, _MAX_TEXT),
         "source": SOURCE,
         "scored": True,
         "timestamp": at,
@@ -126,7 +126,7 @@ def _failed(document: ScanDocument) -> dict[str, Any]:
         "category": "Availability",
         "severity": "high",
         "result": "error",
-        "message": _cut(document.message or document.reason or "the scan failed"),
+        "message": cut(document.message or document.reason or "the scan failed", _MAX_TEXT),
         "source": SOURCE,
         "scored": False,
         "timestamp": _timestamp(document.finished_at),
@@ -137,7 +137,3 @@ def _failed(document: ScanDocument) -> dict[str, Any]:
 def _timestamp(text: str) -> dict[str, int]:
     moment = datetime.fromisoformat(text)
     return {"seconds": int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()), "nanos": 0}
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _MAX_TEXT else text[: _MAX_TEXT - 3] + "..."

@@ -16,7 +16,7 @@ from msgspec.json import Decoder
 from rackspan.core.snapshot import NONE, Snapshot
 from rackspan.snapshots.reader import read_bytes, shown_name
 from rackspan.snapshots.schema import Bytes
-from rackspan.snapshots.snapshot_errors import SnapshotError, sentence_of
+from rackspan.snapshots.snapshot_errors import SnapshotError, describe_decode_error
 
 
 class _Partition(Struct, rename="camel", gc=False):
@@ -41,7 +41,7 @@ _output = Decoder(_Output).decode
 
 
 def read_log_dirs(file: Path | str) -> Mapping[tuple[str, int], int]:
-    """Bytes by topic and partition number. Raises SnapshotError."""
+    """Sizes in bytes, by topic and partition number; `-` is standard input. Raises SnapshotError."""
     name, text = shown_name(file), read_bytes(file)
     lines = [line for line in text.splitlines() if line.lstrip().startswith(b"{")]
     if not lines:
@@ -49,7 +49,7 @@ def read_log_dirs(file: Path | str) -> Mapping[tuple[str, int], int]:
     try:
         output = _output(lines[-1])
     except (DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise SnapshotError(f"{name}: {sentence_of(error, '$', len(text))}") from None
+        raise SnapshotError(f"{name}: {describe_decode_error(error, '$', len(text))}") from None
     sizes: dict[tuple[str, int], int] = {}
     for broker in output.brokers:
         for directory in broker.log_dirs:
@@ -63,7 +63,7 @@ def read_log_dirs(file: Path | str) -> Mapping[tuple[str, int], int]:
 
 
 def with_sizes(snapshot: Snapshot, sizes: Mapping[tuple[str, int], int]) -> Snapshot:
-    """Give the snapshot with these sizes; partitions that are not among them keep theirs."""
+    """Give the snapshot with these sizes in bytes; partitions that are not among them keep theirs."""
     partitions = snapshot.partitions
     names = partitions.names
     found = np.fromiter(

@@ -1,9 +1,9 @@
 """
-From decoded topics to columns, and the checks that concern more than one field.
+Columns from decoded topics, and the checks that concern more than one field.
 
-Topics are gathered in batches: the objects of one are turned into arrays and dropped before the next is decoded, so a
-file of millions of partitions costs the memory of its text and its columns, not of its objects. Arrays find out that
-something is wrong; plain Python then says what, in the one row where it is.
+Topics come in batches: the objects of one batch become arrays and are dropped before the next is decoded, so a file of
+millions of partitions takes the memory of its text and its columns, not of its objects. numpy finds the first row with
+an error, and plain Python then says what is wrong in it.
 """
 
 from collections.abc import Sequence
@@ -16,26 +16,26 @@ from msgspec import UNSET, UnsetType
 from rackspan.core.snapshot import NONE, BoolArray, BrokerIds, Partitions
 from rackspan.core.topology import IntArray
 from rackspan.snapshots.schema import PartitionDocument, TopicDocument
-from rackspan.snapshots.snapshot_errors import MisplacedError
+from rackspan.snapshots.snapshot_errors import FieldError
 
 _number, _replicas, _isr = attrgetter("partition"), attrgetter("replicas"), attrgetter("isr")
 _leader, _size_bytes = attrgetter("leader"), attrgetter("size_bytes")
 
 
 MOST_REPLICAS = 256
-"""Of one partition: a list far longer than all others would make every row as long."""
+"""Most replicas of one partition: rows are as wide as the longest list, so one very long list would fill the memory."""
 
 
 def columns(first: int, topics: Sequence[TopicDocument]) -> Partitions:
     """
     Check the partitions of `topics`, of which the first is `$.topics[first]`, and give them as columns.
 
-    The columns' `names` are left empty. Raises MisplacedError.
+    The columns' `names` are left empty. Raises FieldError.
     """
     counts = np.fromiter((len(topic.partitions) for topic in topics), dtype=np.int64, count=len(topics))
     if not counts.all():
         empty = first + int(np.argmin(counts))
-        raise MisplacedError(f"$.topics[{empty}].partitions", "is empty; a topic has at least one partition")
+        raise FieldError(f"$.topics[{empty}].partitions", "is empty; a topic has at least one partition")
     rows = [partition for topic in topics for partition in topic.partitions]
     starts = np.cumsum(counts) - counts
     topic = np.repeat(np.arange(len(counts)), counts)
@@ -117,22 +117,22 @@ def _not_among(leader: IntArray, replicas: BrokerIds) -> BoolArray:
 
 def _explain(path: str, row: PartitionDocument) -> None:
     if not row.replicas:
-        raise MisplacedError(f"{path}.replicas", "is empty; a partition has at least one replica")
+        raise FieldError(f"{path}.replicas", "is empty; a partition has at least one replica")
     if len(row.replicas) > MOST_REPLICAS:
-        raise MisplacedError(
+        raise FieldError(
             f"{path}.replicas",
             f"names {len(row.replicas):,} brokers; a partition has at most {MOST_REPLICAS:,} replicas",
         )
     for at, broker in enumerate(row.replicas):
         if broker in row.replicas[:at]:
-            raise MisplacedError(f"{path}.replicas[{at}]", f"broker {broker} is listed twice")
+            raise FieldError(f"{path}.replicas[{at}]", f"broker {broker} is listed twice")
     isr = [] if row.isr is UNSET else row.isr
     for at, broker in enumerate(isr):
         if broker in isr[:at]:
-            raise MisplacedError(f"{path}.isr[{at}]", f"broker {broker} is listed twice")
+            raise FieldError(f"{path}.isr[{at}]", f"broker {broker} is listed twice")
         if broker not in row.replicas:
-            raise MisplacedError(f"{path}.isr[{at}]", f"broker {broker} is no replica of this partition")
-    raise MisplacedError(f"{path}.leader", f"broker {row.leader} is no replica of this partition")
+            raise FieldError(f"{path}.isr[{at}]", f"broker {broker} is no replica of this partition")
+    raise FieldError(f"{path}.leader", f"broker {row.leader} is no replica of this partition")
 
 
 def _in_order(
@@ -152,9 +152,9 @@ def _in_order(
     for entry, partition in enumerate(topics[at].partitions):
         path = f"$.topics[{first + at}].partitions[{entry}].partition"
         if partition.partition in seen:
-            raise MisplacedError(path, f"partition {partition.partition} is listed twice")
+            raise FieldError(path, f"partition {partition.partition} is listed twice")
         if partition.partition >= count:
             numbers = f"{count} partitions are numbered 0 to {count - 1}" if count > 1 else "only partition is number 0"
-            raise MisplacedError(path, f"is {partition.partition}, but the topic's {numbers}")
+            raise FieldError(path, f"is {partition.partition}, but the topic's {numbers}")
         seen.add(partition.partition)
     raise AssertionError("unreachable: n different numbers below n are 0 to n - 1")

@@ -20,7 +20,7 @@ from rackspan.core.topology import RackPathError, parse_rack
 from rackspan.snapshots.partition_columns import columns
 from rackspan.snapshots.repeated_keys import refuse_repeated_keys, refuse_repeated_keys_of_topic
 from rackspan.snapshots.schema import BrokerDocument, ConfigValue, SnapshotDocument, TopicDocument
-from rackspan.snapshots.snapshot_errors import LONGEST, MisplacedError, SnapshotError, sentence_of
+from rackspan.snapshots.snapshot_errors import MAX_SHOWN, FieldError, SnapshotError, describe_decode_error
 
 T = TypeVar("T")
 STDIN = "-"
@@ -29,7 +29,7 @@ Advance = Callable[[int, int], None]
 """Called while reading with the number of topics done and of all topics."""
 
 _BATCH = 1 << 16
-"""Partitions that are held as objects at a time."""
+"""Partitions that are decoded before they become columns."""
 _MOST_DIGITS = 5
 _BOM = b"\xef\xbb\xbf"
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -48,7 +48,7 @@ def read_snapshot(file: Path | str, advance: Advance | None = None) -> Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """What a snapshot file says beside its topics."""
+    """A snapshot file without its topics; `topics` is their number."""
 
     cluster_id: str | None
     brokers: tuple[KnownBroker, ...]
@@ -56,13 +56,13 @@ class Outline:
 
 
 def read_outline(file: Path | str) -> Outline:
-    """Read a snapshot file's brokers, and see that it is whole. Raises SnapshotError."""
+    """Read a snapshot file's brokers and count its topics, which are not checked. Raises SnapshotError."""
     name = shown_name(file)
     text = _usable(read_bytes(file), name)
     try:
         document = _decoded(partial(_document, text), "$", len(text))
         return Outline(document.cluster_id or None, tuple(_brokers(document.brokers)), len(document.topics))
-    except (MisplacedError, _BadTextError) as error:
+    except (FieldError, _BadTextError) as error:
         raise SnapshotError(f"{name}: {error}") from None
 
 
@@ -90,12 +90,12 @@ def parse_snapshot(text: bytes, name: str = "snapshot", advance: Advance | None 
     try:
         with _without_collector():
             return _parsed(usable, advance or (lambda _done, _all: None))
-    except (MisplacedError, _BadTextError) as error:
+    except (FieldError, _BadTextError) as error:
         raise SnapshotError(f"{name}: {error}") from None
 
 
 def _usable(text: bytes, name: str) -> bytes:
-    """Text without a byte order mark. Raises SnapshotError for none, and for another encoding."""
+    """The text without its byte order mark. Raises SnapshotError for an empty text, and for UTF-16."""
     text = text.removeprefix(_BOM)
     if not text or text.isspace():
         raise SnapshotError(f"{name}: is empty")
@@ -123,9 +123,9 @@ def _parsed(text: bytes, advance: Advance) -> Snapshot:
         topic = _decoded(partial(_topic, raw), path, len(text))
         refuse_repeated_keys_of_topic(topic, raw, path)
         if _NAME.fullmatch(topic.name) is None or topic.name in (".", ".."):
-            raise MisplacedError(f"{path}.name", f'"{shown(topic.name, LONGEST)}" is no name that Kafka gives a topic')
+            raise FieldError(f"{path}.name", f'"{shown(topic.name, MAX_SHOWN)}" is no name that Kafka gives a topic')
         if seen.setdefault(topic.name, at) != at:
-            raise MisplacedError(
+            raise FieldError(
                 f"{path}.name", f'topic "{topic.name}" is listed twice, first at $.topics[{seen[topic.name]}]'
             )
         names.append(topic.name)
@@ -143,16 +143,16 @@ def _decoded(decode: Callable[[], T], path: str, size: int) -> T:
     try:
         return decode()
     except (DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise _BadTextError(sentence_of(error, path, size)) from None
+        raise _BadTextError(describe_decode_error(error, path, size)) from None
 
 
 def _brokers(documents: list[BrokerDocument]) -> Iterator[KnownBroker]:
     if not documents:
-        raise MisplacedError("$.brokers", "is empty; a cluster has at least one broker")
+        raise FieldError("$.brokers", "is empty; a cluster has at least one broker")
     seen: dict[int, int] = {}
     for at, broker in enumerate(documents):
         if seen.setdefault(broker.id, at) != at:
-            raise MisplacedError(
+            raise FieldError(
                 f"$.brokers[{at}].id", f"broker {broker.id} is listed twice, first at $.brokers[{seen[broker.id]}]"
             )
         rack = None if broker.rack is UNSET else broker.rack
@@ -160,16 +160,16 @@ def _brokers(documents: list[BrokerDocument]) -> Iterator[KnownBroker]:
             try:
                 parse_rack(rack)
             except RackPathError as error:
-                raise MisplacedError(f"$.brokers[{at}].rack", str(error)) from None
+                raise FieldError(f"$.brokers[{at}].rack", str(error)) from None
         yield KnownBroker(broker.id, rack)
 
 
 def _config(config: Mapping[str, ConfigValue], path: str) -> Mapping[str, str]:
-    """Values as text; a null says nothing."""
+    """Values as text; null is left out. Raises FieldError for an unusable `min.insync.replicas`."""
     values = {key: _text(value) for key, value in config.items() if value is not None}
     least = values.get(MIN_INSYNC, "1")
     if not (least.isascii() and least.isdigit() and len(least) <= _MOST_DIGITS and int(least) > 0):
-        raise MisplacedError(f'{path}["{MIN_INSYNC}"]', f'"{shown(least, LONGEST)}" is no number of replicas')
+        raise FieldError(f'{path}["{MIN_INSYNC}"]', f'"{shown(least, MAX_SHOWN)}" is no number of replicas')
     return values
 
 
@@ -198,7 +198,7 @@ def _joined(names: tuple[str, ...], parts: list[Partitions]) -> Partitions:
 
 @contextmanager
 def _without_collector() -> Iterator[None]:
-    """Without Python's cycle collector: it would walk over the batch's lists again and again, and find nothing."""
+    """Disable Python's cycle collector: it would visit the batch's many lists again and again, and free nothing."""
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,8 +1,8 @@
 """
-Keys that an object has twice: JSON leaves open which of the values counts, and a decoder takes the last without a word.
+Refuses keys that an object has twice: JSON leaves open which value counts, and the decoder silently takes the last one.
 
-Every pair of an object has one colon, so a text has as many as there are pairs, and those in its strings. Only where it
-has others is it looked at key by key: a file of millions of partitions is not decoded twice.
+A text has one colon per key that was decoded, and those in its strings. Only where it has more is it decoded again key
+by key, so a file of millions of partitions is decoded once.
 """
 
 import json
@@ -14,7 +14,7 @@ from msgspec import UNSET, Raw
 
 from rackspan.core.text import shown
 from rackspan.snapshots.schema import SnapshotDocument, TopicDocument
-from rackspan.snapshots.snapshot_errors import LONGEST, MisplacedError
+from rackspan.snapshots.snapshot_errors import MAX_SHOWN, FieldError
 
 _COLON = b":"
 _REQUIRED = 2  # of each kind of object, but for brokers
@@ -22,7 +22,7 @@ _OPTIONAL = tuple(attrgetter(field) for field in ("isr", "leader", "size_bytes")
 
 
 def refuse_repeated_keys(document: SnapshotDocument, text: bytes) -> None:
-    """See to the document but for its topics. Raises MisplacedError."""
+    """Check the document except for its topics. Raises FieldError."""
     pairs = _REQUIRED + (document.cluster_id is not UNSET)
     pairs += sum(1 + (broker.rack is not UNSET) for broker in document.brokers)
     pairs += sum(_colons(string) for string in (document.cluster_id, *(broker.rack for broker in document.brokers)))
@@ -31,7 +31,7 @@ def refuse_repeated_keys(document: SnapshotDocument, text: bytes) -> None:
 
 
 def refuse_repeated_keys_of_topic(topic: TopicDocument, text: Raw, path: str) -> None:
-    """See to the object of one topic, at `path`. Raises MisplacedError."""
+    """Check the object of one topic, at `path`. Raises FieldError."""
     partitions = topic.partitions
     pairs = _REQUIRED * (1 + len(partitions)) + sum(
         len(partitions) - list(map(given, partitions)).count(UNSET) for given in _OPTIONAL
@@ -48,7 +48,7 @@ def _colons(value: object) -> int:
 
 
 def _refuse(text: bytes, path: str) -> None:
-    with suppress(ValueError):  # such as a number of thousands of digits, which is a value and no key
+    with suppress(ValueError):  # Python refuses numbers of thousands of digits, which are no keys
         json.loads(text, object_pairs_hook=lambda pairs: _object(pairs, path))
 
 
@@ -58,6 +58,6 @@ def _object(pairs: list[tuple[str, Any]], path: str) -> dict[str, Any]:
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
-                raise MisplacedError(path, f'the key "{shown(key, LONGEST)}" is given twice in one object')
+                raise FieldError(path, f'the key "{shown(key, MAX_SHOWN)}" is given twice in one object')
             seen.add(key)
     return found

@@ -1,4 +1,4 @@
-"""What is wrong with a file, in one sentence with the place in it."""
+"""Errors about a snapshot file: one sentence, with the place in the file."""
 
 import re
 
@@ -17,8 +17,8 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"Expected `(.+)`, got `(.+)`"), "expected {kind0}, got {kind1}"),
     (re.compile(r"Number out of range|Integer value out of range"), "the number is out of range"),
 )
-LONGEST = 80
-"""Characters of a text from the file that an error repeats."""
+MAX_SHOWN = 80
+"""Characters of a text from the file that an error repeats at most."""
 _KINDS = {
     "int": "an integer",
     "float": "a fraction",
@@ -32,18 +32,18 @@ _KINDS = {
 
 
 class SnapshotError(ValueError):
-    """A snapshot file, or one that goes with it, that cannot be used; the message says where and why."""
+    """A snapshot file or log-dirs file that cannot be used; the message says where and why."""
 
 
-class MisplacedError(Exception):
-    """Something wrong at a place in the document, such as `$.topics[3].name`."""
+class FieldError(Exception):
+    """An error at a path in the document, such as `$.topics[3].name`."""
 
     def __init__(self, path: str, sentence: str) -> None:
         super().__init__(f"{path}: {sentence}")
 
 
-def sentence_of(error: DecodeError | UnicodeDecodeError | RecursionError, root: str, size: int) -> str:
-    """Say what the decoder found wrong below `root`, a path such as `$.topics[3]`, in `size` bytes."""
+def describe_decode_error(error: DecodeError | UnicodeDecodeError | RecursionError, root: str, size: int) -> str:
+    """Give a decoder's error as a sentence; `root` is the path that was decoded, `size` the file's bytes."""
     if isinstance(error, UnicodeDecodeError):
         return f"{root}: holds text that is not UTF-8"
     if isinstance(error, RecursionError):
@@ -55,7 +55,7 @@ def sentence_of(error: DecodeError | UnicodeDecodeError | RecursionError, root: 
         match = rule.fullmatch(what)
         if match is None:
             continue
-        groups = [shown(group, LONGEST) for group in match.groups()]
+        groups = [shown(group, MAX_SHOWN) for group in match.groups()]
         kinds = {f"kind{number}": _kind(group) for number, group in enumerate(groups)}
         text = sentence.format(*groups, size=f"{size:,}", **kinds)
         return text if text.startswith(("ends", "is not JSON")) else f"{at}: {text}"

@@ -1,4 +1,4 @@
-"""The smallest loss that hurts: the question with which people come to a what-if."""
+"""The smallest loss that takes partitions offline or stops writes, which the page shows first."""
 
 from collections.abc import Callable
 
