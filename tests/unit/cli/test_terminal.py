@@ -8,7 +8,7 @@ import yaml
 from tests.support.command import RACKS, cluster, topic
 
 from rackspan.cli.rendering.findings_table import FindingLine, print_findings
-from rackspan.cli.rendering.output import console
+from rackspan.cli.rendering.tables import console
 
 HOSTILE = "x\x1b[2J\x1b]0;owned\x07\r\n\x9b31m\x85\u202e\u2066\u2028y"
 SHOWN = r"x\x1b[2J\x1b]0;owned\x07\r\n\x9b31m\x85\u202e\u2066\u2028y"

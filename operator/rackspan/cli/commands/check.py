@@ -1,4 +1,4 @@
-"""`rackspan check`: what is wrong with a cluster, where, and what would mend it."""
+"""`rackspan check`: what is wrong with a cluster, where, and what would fix it."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -9,14 +9,15 @@ import numpy as np
 import typer
 from rich.console import Console, Group
 
+from rackspan.cli.rendering.documents import Format, print_document
 from rackspan.cli.rendering.findings_table import ROWS, FindingLine, print_findings
-from rackspan.cli.rendering.output import Format, console, emit, table
 from rackspan.cli.rendering.progress import step
+from rackspan.cli.rendering.tables import console, print_hidden, table
 from rackspan.cli.shared import options
-from rackspan.cli.shared.cluster_source import Source
+from rackspan.cli.shared.cluster_source import ClusterSource
 from rackspan.cli.shared.command_errors import ExitCode, ending_with
-from rackspan.cli.shared.live_topology import LiveTopology, refuse_others
-from rackspan.cli.shared.selection import Topology, topics_matching
+from rackspan.cli.shared.live_topology import LiveTopology, refuse_options_of_topology
+from rackspan.cli.shared.selection import TopologyOptions, matching_partitions
 from rackspan.core.compliance import BROKER_LEVEL
 from rackspan.core.outage import min_insync_replicas
 from rackspan.core.scanning import Expectations, Findings, Rule, Severity, Truth, examine, examine_brokers, truth_in
@@ -79,23 +80,21 @@ def check(
     something is as bad. `rackspan scan` finds the same in clusters of any size, and keeps a history.
     """
     if topology is None:
-        selected = Topology.of(levels, missing_rack_policy, drain_broker, drain_rack)
-        found = Source(snapshot, bootstrap_server, command_config).read_topics("to check")
+        selected = TopologyOptions.of(levels, missing_rack_policy, drain_broker, drain_rack)
+        found = ClusterSource(snapshot, bootstrap_server, command_config).read_topics("to check")
         truth, expected = truth_in(selected.tree(found), found), Expectations()
     else:
-        refuse_others(context)
+        refuse_options_of_topology(context)
         live = LiveTopology.at(topology, kubeconfig)
         found, truth, expected = live.snapshot(), live.truth, live.expectations
-    partitions = found.partitions
-    if topic is not None:
-        partitions = partitions.rows(np.isin(partitions.topic, topics_matching(found, topic)))
+    partitions = matching_partitions(found, topic)
     with step(f"judging {plural(len(partitions), 'partition')}"):
         checked = _checked(found, truth, partitions, expected)
     with ending_with(ExitCode.OUT_OF_COMPLIANCE if checked.alarming else ExitCode.FINE):
         if output is Format.TABLE:
             _print(checked, most=len(partitions) + len(checked.findings) if show_all else ROWS)
         else:
-            emit({"summary": _summary(checked), "findings": _documents(checked)}, output)
+            print_document({"summary": _summary(checked), "findings": _documents(checked)}, output)
 
 
 def _checked(snapshot: Snapshot, truth: Truth, partitions: Partitions, expected: Expectations) -> _Checked:
@@ -176,8 +175,7 @@ def _print_partitions(screen: Console, checked: _Checked, most: int) -> None:
         replicas = " ".join(str(broker) for broker in partitions.replicas[row].tolist() if broker != NONE)
         rows.add_row(topic, str(number), replicas, str(moves_of[row]), Group(*said))
     screen.print(rows)
-    if len(wrong) > len(worst):
-        screen.print(f"… and {plural(len(wrong) - len(worst), 'more partition')} (--all prints them)")
+    print_hidden(screen, len(wrong) - len(worst), "more partition")
 
 
 def _print_others(screen: Console, checked: _Checked, most: int) -> None:

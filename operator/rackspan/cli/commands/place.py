@@ -7,12 +7,13 @@ import numpy as np
 import typer
 from rich.console import Console
 
-from rackspan.cli.rendering.output import Format, console, emit, table
+from rackspan.cli.rendering.documents import Format, print_document
 from rackspan.cli.rendering.progress import step
+from rackspan.cli.rendering.tables import console, print_hidden, table
 from rackspan.cli.shared import options
-from rackspan.cli.shared.cluster_source import Source
+from rackspan.cli.shared.cluster_source import ClusterSource
 from rackspan.cli.shared.command_errors import CommandError
-from rackspan.cli.shared.selection import Topology, broker_ids, refused
+from rackspan.cli.shared.selection import TopologyOptions, broker_ids, infeasible
 from rackspan.core.compliance import judge
 from rackspan.core.placement import ClusterView, InfeasibleError, Placement, PlacementSpec
 from rackspan.core.snapshot import NONE, Partitions
@@ -64,22 +65,22 @@ def place(
     """
     _refuse_contradictions(placer, start_index, shift, seed)
     included = () if brokers is None else tuple(map(str, broker_ids("--brokers", [brokers])))
-    topology = Topology.of(levels, missing_rack_policy, drain_broker, drain_rack)
-    found = Source(snapshot, bootstrap_server, command_config).read()
-    tree = topology.tree_with_gaps(found)  # whether racks are needed is the placer's to say
+    topology = TopologyOptions.of(levels, missing_rack_policy, drain_broker, drain_rack)
+    found = ClusterSource(snapshot, bootstrap_server, command_config).read()
+    tree = topology.tree_with_missing_racks(found)  # whether racks are needed is the placer's to say
     spec = PlacementSpec(
         partitions, replication_factor, include=included, seed=seed or 0, start_index=start_index, shift=shift
     )
     with step(f"placing {plural(partitions, 'partition')}"):
-        made = _placed(placer, spec, view(tree, found.partitions))
+        made = _placed(placer, spec, cluster_view(tree, found.partitions))
     if output is Format.TABLE:
         _print(tree, made, most=partitions if show_all else _ROWS)
     else:
-        emit({"placement": made.partitions, "placer": placer, "seed": spec.seed}, output)
+        print_document({"placement": made.partitions, "placer": placer, "seed": spec.seed}, output)
 
 
-def view(tree: RackTree, partitions: Partitions) -> ClusterView:
-    """Give the tree with what lies on its brokers."""
+def cluster_view(tree: RackTree, partitions: Partitions) -> ClusterView:
+    """Give the tree with the number of replicas and of preferred leaders on each broker."""
     return ClusterView(tree, _counted(partitions.replicas), _counted(partitions.replicas[:, :1]))
 
 
@@ -98,7 +99,7 @@ def _placed(name: str, spec: PlacementSpec, cluster: ClusterView) -> Placement:
     try:
         made = placers[name].place(spec, cluster)
     except InfeasibleError as error:
-        raise refused(error) from error
+        raise infeasible(error) from error
     if made is None:
         raise CommandError(f"the placer {name} leaves this placement to Kafka", "choose another --placer")
     return made
@@ -120,8 +121,7 @@ def _print(tree: RackTree, made: Placement, most: int) -> None:
     for partition, (leader, *followers) in enumerate(made.partitions[:most]):
         rows.add_row(str(partition), str(leader), " ".join(map(str, followers)))
     screen.print(rows)
-    if len(made) > most:
-        screen.print(f"… and {plural(len(made) - most, 'more partition')} (--all prints them)")
+    print_hidden(screen, len(made) - most, "more partition")
     _print_balance(screen, tree, made.partitions)
     verdict = judge(tree, made)
     if verdict.compliant:

@@ -1,4 +1,4 @@
-"""`rackspan plan`: the fewest moves to what is wished, with the certificate that there are no fewer."""
+"""`rackspan plan`: the fewest moves to compliance and to what is asked for, with the lower bound that shows it."""
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
@@ -7,14 +7,14 @@ from typing import Annotated, Any
 import typer
 
 from rackspan.cli.rendering import plan_reassignment, plan_text
-from rackspan.cli.rendering.output import Format, emit
+from rackspan.cli.rendering.documents import Format, print_document
 from rackspan.cli.rendering.plan_document import document, topology_document
 from rackspan.cli.rendering.progress import step
 from rackspan.cli.shared import options
-from rackspan.cli.shared.cluster_source import Source
-from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_with, note, tell
-from rackspan.cli.shared.live_topology import LiveTopology, differences, refuse_others
-from rackspan.cli.shared.selection import Topology, nearest, topics_matching
+from rackspan.cli.shared.cluster_source import ClusterSource
+from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_with, note, print_error
+from rackspan.cli.shared.live_topology import LiveTopology, plan_differences, refuse_options_of_topology
+from rackspan.cli.shared.selection import TopologyOptions, nearest, topics_matching
 from rackspan.core.planning import Plan, Problem, Request, Wish, rebalance
 from rackspan.core.planning import plan as make_plan
 from rackspan.core.snapshot import Partitions, Snapshot
@@ -82,11 +82,13 @@ def plan(
     lower bound, so that a reviewer sees that it cannot be done with less. Nothing is executed.
     """
     if topology is not None:
-        refuse_others(context, "--log-dirs", "--topic", "--replication-factor", "--partitions", "--rebalance")
+        refuse_options_of_topology(
+            context, "--log-dirs", "--topic", "--replication-factor", "--partitions", "--rebalance"
+        )
         _plan_topology(LiveTopology.at(topology, kubeconfig), output, show_all=show_all)
         return
-    selected = Topology.of(levels, missing_rack_policy, drain_broker, drain_rack)
-    source = Source(snapshot, bootstrap_server, command_config, log_dirs)
+    selected = TopologyOptions.of(levels, missing_rack_policy, drain_broker, drain_rack)
+    source = ClusterSource(snapshot, bootstrap_server, command_config, log_dirs)
     found = source.read_topics("to plan")
     _refuse_silent_brokers(source, found, selected)
     chosen = _chosen(found, topic)
@@ -96,20 +98,20 @@ def plan(
     with step("planning"):
         made = rebalance(request) if rebalance_too else make_plan(request)
     with ending_with(ExitCode.FINE if made.feasible else ExitCode.BAD_INPUT):
-        _tell(made.problems)
+        _print_problems(made.problems)
         _print(made, found.partitions, output, show_all=show_all)
 
 
 def _plan_topology(live: LiveTopology, output: PlanFormat, *, show_all: bool) -> None:
     """Print the operator's plan of a topology."""
     made = live.plan()
-    others = differences(made)
+    others = plan_differences(made)
     for key, why in list(others.items())[:_SENTENCES]:
         note(f"KafkaTopic {key}: {why}")
     if len(others) > _SENTENCES:
         note(f"and {plural(len(others) - _SENTENCES, 'more KafkaTopic')} like that; -o json lists them all")
     with ending_with(ExitCode.FINE if made.whole.feasible else ExitCode.BAD_INPUT):
-        _tell(made.whole.problems)
+        _print_problems(made.whole.problems)
         extra = topology_document(live.stands.state.topology, made, others)
         _print(made.whole, made.request.partitions, output, extra, show_all=show_all)
 
@@ -127,23 +129,23 @@ def _print(
         case PlanFormat.REASSIGNMENT:
             pass  # half of what was asked for is not to be executed by mistake
         case _:
-            emit({**(extra or {}), **document(made)}, Format(output.value))
+            print_document({**(extra or {}), **document(made)}, Format(output.value))
 
 
-def _tell(problems: Sequence[Problem]) -> None:
+def _print_problems(problems: Sequence[Problem]) -> None:
     for problem in problems[:_SENTENCES]:
-        tell(str(problem).removesuffix(f": {problem.smallest_change}"), problem.smallest_change)
+        print_error(str(problem).removesuffix(f": {problem.smallest_change}"), problem.smallest_change)
     if len(problems) > _SENTENCES:
-        tell(f"and {len(problems) - _SENTENCES} more like that", "-o json lists them all")
+        print_error(f"and {len(problems) - _SENTENCES} more like that", "-o json lists them all")
 
 
-def _refuse_silent_brokers(source: Source, found: Snapshot, topology: Topology) -> None:
-    """Refuse a live broker's absence: to plan it away while it restarts would copy all it holds."""
+def _refuse_silent_brokers(source: ClusterSource, found: Snapshot, topology: TopologyOptions) -> None:
+    """Refuse a broker that is away and not drained: a plan made while it restarts would copy all that it holds."""
     silent = set(found.unknown_brokers).difference(topology.drain_brokers)
     if silent:
         broker = min(silent)
         raise CommandError(
-            f"broker {broker} holds replicas and {source.lacks_brokers}",
+            f"broker {broker} holds replicas and {source.why_absent}",
             f"wait until it is back, or pass --drain-broker {broker} if it is gone for good",
         )
 

@@ -15,7 +15,7 @@ EPILOG = (
     "Examples:\n\n$ rackspan release\n\n$ rackspan release --operator rackspan/rackspan\n\n$ rackspan release -n shop"
 )
 _SETTLE_SECONDS = 5.0
-"""How long nothing may come back before all is said to be released: an operator may just be ending."""
+"""How long no finalizer may come back before the command ends: an operator that is shutting down may still write."""
 _PATIENCE_SECONDS = 240.0
 _MANY = {racktopology.KIND: "RackTopologies"}
 

@@ -1,21 +1,20 @@
 """`rackspan report`: a scan document in the forms in which people read it."""
 
-import sys
 import tempfile
 import webbrowser
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 from msgspec import to_builtins
 
-from rackspan.cli.rendering.output import Format, emit, printed_json
+from rackspan.cli.rendering.documents import Format, print_document, printed_json
 from rackspan.cli.shared import options
 from rackspan.cli.shared.command_errors import CommandError, note
-from rackspan.reports.document import SCHEMA, ScanDocument, decode, encode
-from rackspan.reports.page import NoPlottingLibraryError, render
+from rackspan.cli.shared.scan_files import page_of, read_document, write_file
+from rackspan.cli.shared.selection import first_of
+from rackspan.reports.document import ScanDocument, decode, encode
 from rackspan.reports.texts import comma_separated, markdown
 
 OPEN_EPILOG = options.epilog(
@@ -45,7 +44,7 @@ Cluster = Annotated[
 ScanId = Annotated[str | None, typer.Option(help="With --history: this scan. Default: the last one.")]
 
 
-class Form(StrEnum):
+class ExportFormat(StrEnum):
     """The forms of a scan document on standard output."""
 
     JSON = "json"
@@ -79,7 +78,7 @@ def export(
         Path | None, typer.Option(metavar="FILE", help="Write the page there: one HTML file that needs no network.")
     ] = None,
     output: Annotated[
-        Form | None, typer.Option("--output", "-o", help="Print it. CSV holds the listed findings.")
+        ExportFormat | None, typer.Option("--output", "-o", help="Print it. CSV holds the listed findings.")
     ] = None,
 ) -> None:
     """Write a scan as a page, print it as JSON, YAML, Markdown or CSV, or both."""
@@ -87,7 +86,7 @@ def export(
         raise CommandError("say what to write", "--page FILE, -o json, yaml, markdown or csv")
     document = _wanted(file, history, cluster, scan_id)
     if page is not None:
-        write(page, page_of(document))
+        write_file(page, page_of(document))
     if output is not None:
         _print(document, output)
 
@@ -98,7 +97,7 @@ def _wanted(file: str | None, location: str | None, cluster: str | None, scan_id
     if file is not None:
         if cluster is not None or scan_id is not None:
             raise CommandError("--cluster and --scan-id are for --history")
-        return read(file)
+        return read_document(file)
     return _kept(location or "", cluster, scan_id)
 
 
@@ -113,7 +112,9 @@ def _kept(location: str, cluster: str | None, scan_id: str | None) -> ScanDocume
         name = cluster or _only(history.clusters(), location)
         manifest = history.latest(name)
         if manifest is None:
-            raise CommandError(f"{location}: holds no scan of {name}", f"it has {_some(history.clusters())}")
+            raise CommandError(
+                f"{location}: holds no scan of {name}", f"it has {first_of(history.clusters(), 5) or 'none'}"
+            )
         entry = manifest.newest if scan_id is None else history.entry(name, scan_id)
         if entry is None:
             raise CommandError(
@@ -128,54 +129,17 @@ def _only(clusters: list[str], location: str) -> str:
     if not clusters:
         raise CommandError(f"{location}: holds no scans", "rackspan scan --history writes them")
     if len(clusters) > 1:
-        raise CommandError(f"{location}: holds scans of {len(clusters)} clusters", f"--cluster {_some(clusters)}")
+        raise CommandError(f"{location}: holds scans of {len(clusters)} clusters", f"--cluster {first_of(clusters, 5)}")
     return clusters[0]
 
 
-def _some(clusters: list[str]) -> str:
-    few = sorted(clusters)[:5]
-    return ", ".join(few) + (f" … ({len(clusters)} in all)" if len(few) < len(clusters) else "") if few else "none"
-
-
-def read(file: str) -> ScanDocument:
-    """Read a scan document; `-` is standard input."""
-    name = "standard input" if file == "-" else file
-    try:
-        text = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-    except OSError as error:
-        raise CommandError(f"{name}: {error.strerror or error}") from error
-    try:
-        return decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise CommandError(f"{name}: no scan document: {error}", f"its schema has to be {SCHEMA}") from error
-
-
-def page_of(document: ScanDocument) -> str:
-    """Draw the page; what is missing for that is told as a command's error."""
-    try:
-        return render(document)
-    except NoPlottingLibraryError as error:
-        raise CommandError(str(error), error.remedy) from error
-
-
-def write(path: Path, text: str) -> None:
-    """Write a file as a whole, or leave what was there."""
-    scratch = path.with_name(f".{path.name}.part")
-    try:
-        scratch.write_text(text, encoding="utf-8")
-        scratch.replace(path)
-    except OSError as error:
-        scratch.unlink(missing_ok=True)
-        raise CommandError(f"{path}: {error.strerror or error}") from error
-
-
-def _print(document: ScanDocument, form: Form) -> None:
-    match form:
-        case Form.JSON:
+def _print(document: ScanDocument, output: ExportFormat) -> None:
+    match output:
+        case ExportFormat.JSON:
             print(printed_json(encode(document).decode()))
-        case Form.YAML:
-            emit(to_builtins(document), Format.YAML)
-        case Form.MARKDOWN:
+        case ExportFormat.YAML:
+            print_document(to_builtins(document), Format.YAML)
+        case ExportFormat.MARKDOWN:
             print(markdown(document), end="")
-        case Form.CSV:
+        case ExportFormat.CSV:
             print(comma_separated(document), end="")

@@ -198,12 +198,12 @@ def operator(
     )
     try:
         asyncio.run(run(settings))
-    except LeaseLostError as error:  # what it knew counts no more: it is started anew
+    except LeaseLostError as error:  # another operator may have acted since: Kubernetes starts this one again
         raise typer.Exit(1) from error
 
 
 def _lease_name(namespaces: Sequence[str]) -> str:
-    """Operators of other namespaces have another Lease."""
+    """Name of the Lease: operators that watch other namespaces have another one."""
     if not namespaces:
         return "rackspan"
     return f"rackspan-{hashlib.sha256(' '.join(sorted(set(namespaces))).encode()).hexdigest()[:10]}"

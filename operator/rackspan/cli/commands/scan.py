@@ -10,14 +10,15 @@ from typing import Annotated, Any
 import typer
 from msgspec import to_builtins
 
-from rackspan.cli.commands.report import page_of, write
 from rackspan.cli.commands.scan_watch import watch_scan
-from rackspan.cli.rendering.output import Format, console, emit
+from rackspan.cli.rendering.documents import Format, print_document
 from rackspan.cli.rendering.progress import step
 from rackspan.cli.rendering.scan_text import print_scan
+from rackspan.cli.rendering.tables import console
 from rackspan.cli.shared import options
-from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_with, tell, warn
+from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_with, print_error, warn
 from rackspan.cli.shared.live_topology import topology_key
+from rackspan.cli.shared.scan_files import page_of, write_file
 from rackspan.cli.shared.selection import level_names
 from rackspan.core.scanning.rules import ALARMING
 from rackspan.jobs.scan.scan_request import ScanRequest
@@ -207,9 +208,9 @@ def _write(found: Sequence[ScanDocument], report: Path | None, page: Path | None
     many = len(found) > 1
     for document in found:
         if report is not None:
-            write(_named(report, document, many=many), encode(document).decode() + "\n")
+            write_file(_named(report, document, many=many), encode(document).decode() + "\n")
         if page is not None:
-            write(_named(page, document, many=many), page_of(document))
+            write_file(_named(page, document, many=many), page_of(document))
 
 
 def _named(path: Path, document: ScanDocument, *, many: bool) -> Path:
@@ -224,13 +225,13 @@ def _print(found: Sequence[ScanDocument], output: Format) -> None:
             print_scan(screen, document)
         return
     documents: list[dict[str, Any]] = [to_builtins(document) for document in found]
-    emit(documents[0] if len(documents) == 1 else {"scans": documents}, output)
+    print_document(documents[0] if len(documents) == 1 else {"scans": documents}, output)
 
 
 def _exit_code(found: Sequence[ScanDocument]) -> ExitCode:
     lost = [document for document in found if document.state is State.FAILED]
     for document in lost:
-        tell(f"{document.cluster}: {document.message}")
+        print_error(f"{document.cluster}: {document.message}")
     if lost:
         kafka = all(document.reason in _REASONS_OF_KAFKA for document in lost)
         return ExitCode.KAFKA if kafka else ExitCode.BAD_INPUT

@@ -9,16 +9,21 @@ from rackspan.api.compliancereport import ComplianceReportStatus
 from rackspan.api.meta import ObjectKey
 from rackspan.api.racktopology import ScanState
 from rackspan.api.times import timestamp
+from rackspan.cli.rendering.documents import Format, print_document
 from rackspan.cli.rendering.findings_table import ROWS, FindingLine, print_findings
-from rackspan.cli.rendering.output import Format, console, emit
 from rackspan.cli.rendering.progress import step
+from rackspan.cli.rendering.tables import console
 from rackspan.cli.shared.command_errors import CommandError, ExitCode
 from rackspan.core.scanning.rules import ALARMING
 from rackspan.core.text import plural
 
 
 def watch_scan(topology: ObjectKey, kubeconfig: Path | None, patience: float, output: Format) -> ExitCode:
-    """Ask, wait, print. Raises CommandError where there is no scan, or it failed."""
+    """
+    Ask the operator for a scan, wait at most `patience` seconds, print the report, and give the exit code.
+
+    Raises CommandError where there is no scan by then, or it failed.
+    """
     from rackspan.kube.requesting import request_scan  # noqa: PLC0415 - the only lines that need Kubernetes
     from rackspan.reconcile.failures import FailureError  # noqa: PLC0415
 
@@ -35,7 +40,7 @@ def watch_scan(topology: ObjectKey, kubeconfig: Path | None, patience: float, ou
     if output is Format.TABLE:
         _print(topology, report.status)
     else:
-        emit(report.status.to_dict(), output)
+        print_document(report.status.to_dict(), output)
     found = report.status.summary.by_severity if report.status.summary else {}
     return ExitCode.OUT_OF_COMPLIANCE if any(found.get(one, 0) for one in ALARMING) else ExitCode.FINE
 

@@ -5,9 +5,10 @@ import sys
 import numpy as np
 from msgspec.json import decode
 
-from rackspan.cli.rendering.output import Format, console, count, emit, printed_json, size, table
+from rackspan.cli.rendering.documents import Format, print_document, printed_json
+from rackspan.cli.rendering.tables import console, count, size, table
 from rackspan.cli.shared import options
-from rackspan.cli.shared.cluster_source import Source
+from rackspan.cli.shared.cluster_source import ClusterSource
 from rackspan.core.snapshot import NONE, Snapshot
 from rackspan.core.text import plural
 from rackspan.snapshots import snapshot_lines
@@ -28,11 +29,11 @@ def snapshot(
     output: options.Output = Format.JSON,
 ) -> None:
     """Write a cluster's brokers, racks and partitions as one file, from which all other commands work without Kafka."""
-    found = Source(snapshot, bootstrap_server, command_config, log_dirs).read()
+    found = ClusterSource(snapshot, bootstrap_server, command_config, log_dirs).read()
     if output is Format.JSON:
         sys.stdout.writelines(map(printed_json, snapshot_lines(found)))
     elif output is Format.YAML:
-        emit(decode("".join(snapshot_lines(found))), output)
+        print_document(decode("".join(snapshot_lines(found))), output)
     else:
         _print(found)
 

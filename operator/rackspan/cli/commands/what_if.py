@@ -4,16 +4,16 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
-from rackspan.cli.rendering.losses_table import losses, mildness
-from rackspan.cli.rendering.output import Format, console, emit
+from rackspan.cli.rendering.documents import Format, print_document
+from rackspan.cli.rendering.losses_table import loss_order, losses_table
 from rackspan.cli.rendering.progress import step
+from rackspan.cli.rendering.tables import console, print_hidden
 from rackspan.cli.shared import options
-from rackspan.cli.shared.cluster_source import Source, sized
-from rackspan.cli.shared.live_topology import LiveTopology, refuse_others
-from rackspan.cli.shared.selection import Topology, brokers_below, topics_matching
+from rackspan.cli.shared.cluster_source import ClusterSource, with_log_dir_sizes
+from rackspan.cli.shared.live_topology import LiveTopology, refuse_options_of_topology
+from rackspan.cli.shared.selection import TopologyOptions, brokers_below, matching_partitions
 from rackspan.core.outage import DomainOutage, Outage, min_insync_replicas, outage_of, outages
 from rackspan.core.text import be, plural
 from rackspan.core.topology import RackTree, domain_name, parse_rack
@@ -52,15 +52,13 @@ def what_if(
     Last replica: exactly one in sync is left. Bytes to copy: what lies there, should it never come back.
     """
     if topology is None:
-        found = Source(snapshot, bootstrap_server, command_config, log_dirs).read_topics("to lose")
-        tree = Topology(levels, missing_rack_policy).tree(found)
+        found = ClusterSource(snapshot, bootstrap_server, command_config, log_dirs).read_topics("to lose")
+        tree = TopologyOptions(levels, missing_rack_policy).tree(found)
     else:
-        refuse_others(context)
+        refuse_options_of_topology(context)
         live = LiveTopology.at(topology, kubeconfig)
-        tree, found = live.tree, sized(live.snapshot(), log_dirs)
-    partitions = found.partitions
-    if topic is not None:
-        partitions = partitions.rows(np.isin(partitions.topic, topics_matching(found, topic)))
+        tree, found = live.tree, with_log_dir_sizes(live.snapshot(), log_dirs)
+    partitions = matching_partitions(found, topic)
     least = min_insync_replicas(found.configs)
     with step("losing domains"):
         now = outage_of(tree, partitions, least, ())
@@ -73,11 +71,11 @@ def what_if(
         _print(len(partitions), now, rows, most=len(rows) if show_all else _ROWS)
     else:
         document = {"partitions": len(partitions), "now": _document(now), "losses": map(_row, rows)}
-        emit(document, output)
+        print_document(document, output)
 
 
 def _together(tree: RackTree, paths: list[str], lost: list[int], outage: Outage) -> DomainOutage:
-    """Row of several domains that are lost at once; one on its own is of its level."""
+    """Row of domains that are lost at once. The level of a single one is its own, that of several `together`."""
     names = [domain_name(parse_rack(path)) for path in paths]
     depth = len(parse_rack(paths[0]))
     level = tree.nodes[depth].name if len(paths) == 1 else _TOGETHER
@@ -87,7 +85,7 @@ def _together(tree: RackTree, paths: list[str], lost: list[int], outage: Outage)
 def _sorted(tree: RackTree, rows: Iterable[DomainOutage]) -> Iterator[DomainOutage]:
     """Rows by level, the worst of each first."""
     order = {level.name: at for at, level in enumerate(tree.nodes)}
-    return iter(sorted(rows, key=lambda row: (order[row.level], mildness(row.outage))))
+    return iter(sorted(rows, key=lambda row: (order[row.level], loss_order(row.outage))))
 
 
 def _document(outage: Outage) -> dict[str, Any]:
@@ -111,7 +109,6 @@ def _print(partitions: int, now: Outage, rows: list[DomainOutage], most: int) ->
         f"{now.not_writable:,} not writable, {now.last_replica:,} on their last replica"
     )
     levels = [list(level) for _, level in groupby(rows, key=lambda row: row.level)]
-    screen.print(losses(row for level in levels for row in level[:most]))
+    screen.print(losses_table(row for level in levels for row in level[:most]))
     hidden = sum(max(0, len(level) - most) for level in levels)
-    if hidden:
-        screen.print(f"… and {plural(hidden, 'milder row')} (--all prints them)")
+    print_hidden(screen, hidden, "milder row")

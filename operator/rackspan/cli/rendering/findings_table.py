@@ -1,4 +1,4 @@
-"""Findings on a terminal, whoever found them."""
+"""Findings as a table, from `check`, from a scan document or from a ComplianceReport."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol, Self
@@ -6,10 +6,9 @@ from typing import NamedTuple, Protocol, Self
 from rich.console import Console
 from rich.text import Text
 
-from rackspan.cli.rendering.output import table
+from rackspan.cli.rendering.tables import print_hidden, table
 from rackspan.core.scanning.messages import place
 from rackspan.core.scanning.rules import Severity
-from rackspan.core.text import plural
 
 ROWS = 20
 """Findings that are shown unless somebody asks for more."""
@@ -34,7 +33,7 @@ class _Finding(Protocol):
 
 
 class FindingLine(NamedTuple):
-    """What is shown of a finding. `since` is empty where nobody has looked before."""
+    """A row of the table. `since` is RFC 3339, empty where there is no history."""
 
     severity: str
     what: str
@@ -45,13 +44,13 @@ class FindingLine(NamedTuple):
 
     @classmethod
     def of(cls, finding: _Finding, first_seen: str | None) -> Self:
-        """One of a scan's document or report."""
+        """Make the row of a finding of a scan document or a ComplianceReport."""
         where = place(finding.topic, finding.partition, finding.broker)
         return cls(finding.severity, finding.rule, where, finding.message, finding.fix or "", first_seen or "")
 
 
 def print_findings(screen: Console, lines: Sequence[FindingLine], total: int, elsewhere: str) -> None:
-    """Print lines, and how many of the `total` are not among them; `elsewhere` says who has those."""
+    """Print a row per finding, and how many of `total` are left out; `elsewhere` says where those are listed."""
     if not lines:
         return
     dated = any(line.since for line in lines)
@@ -60,5 +59,4 @@ def print_findings(screen: Console, lines: Sequence[FindingLine], total: int, el
         style = _STYLES.get(Severity(line.severity), "")
         rows.add_row(Text(line.severity, style=style), *line[1 : None if dated else -1])
     screen.print(rows)
-    if total > len(lines):
-        screen.print(f"… and {plural(total - len(lines), 'more finding')} ({elsewhere})")
+    print_hidden(screen, total - len(lines), "more finding", elsewhere)

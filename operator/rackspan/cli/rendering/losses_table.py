@@ -1,20 +1,20 @@
-"""What the loss of domains would do, on a terminal, whoever counted it."""
+"""What the loss of domains would do, as a table."""
 
 from collections.abc import Iterable
 
 from rich.table import Table
 
-from rackspan.cli.rendering.output import count, size, table
+from rackspan.cli.rendering.tables import count, size, table
 from rackspan.core.outage import DomainOutage, Outage
 
 
-def mildness(outage: Outage) -> tuple[int, ...]:
-    """Sorts losses, the worst first."""
+def loss_order(outage: Outage) -> tuple[int, ...]:
+    """Key that sorts losses, the worst first: by partitions offline, not writable, on their last replica, then size."""
     return (-outage.offline, -outage.not_writable, -outage.last_replica, -(outage.size_bytes or 0), -outage.replicas)
 
 
-def losses(rows: Iterable[DomainOutage]) -> Table:
-    """Make the table."""
+def losses_table(rows: Iterable[DomainOutage]) -> Table:
+    """Make a row per lost domain."""
     shown = table("level", "domain lost", "#brokers", "#offline", "#not writable", "#last replica", "#bytes to copy")
     for row in rows:
         outage = row.outage

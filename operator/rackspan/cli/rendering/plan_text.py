@@ -1,11 +1,11 @@
-"""A plan as people read it: on call in a terminal, and as a reviewer of a pull request."""
+"""A plan for people: tables on a terminal, Markdown for a pull request."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console
 
-from rackspan.cli.rendering.output import console, size, table
+from rackspan.cli.rendering.tables import console, print_hidden, size, table
 from rackspan.core.planning import Change, Plan, State
 from rackspan.core.text import be, every, plural, shown
 
@@ -20,10 +20,10 @@ def print_table(plan: Plan, *, show_all: bool) -> None:
     if plan.empty:
         words = "nothing to do" if plan.feasible else "nothing of it can be done"
         fine = plan.feasible and not plan.after.non_compliant
-        screen.print(f"{words}: {_wrong(plan)}  (plan {plan.hash})", style="green" if fine else "bold red")
+        screen.print(f"{words}: {_compliance(plan)}  (plan {plan.hash})", style="green" if fine else "bold red")
         _print_states(screen, plan)
         return
-    screen.print(_wrong(plan), style="bold")
+    screen.print(_compliance(plan), style="bold")
     screen.print(f"{_cost(plan)}  (plan {plan.hash})")
     _print_states(screen, plan)
     rows = table("topic", "#partition", "now", "planned", "#copied", "#bytes")
@@ -40,8 +40,7 @@ def print_table(plan: Plan, *, show_all: bool) -> None:
             size(known) if copied else "",
         )
     screen.print(rows)
-    if len(plan.changes) > most:
-        screen.print(f"… and {plural(len(plan.changes) - most, 'more partition')} (--all prints them)")
+    print_hidden(screen, len(plan.changes) - most, "more partition")
 
 
 def print_markdown(plan: Plan, *, show_all: bool) -> None:
@@ -49,7 +48,7 @@ def print_markdown(plan: Plan, *, show_all: bool) -> None:
     print("\n".join(_markdown(plan, len(plan.changes) if show_all else _MARKDOWN_ROWS)))
 
 
-def _wrong(plan: Plan) -> str:
+def _compliance(plan: Plan) -> str:
     before, after = plan.before, plan.after
     if not before.non_compliant and not after.non_compliant:
         return f"{every(after.partitions, 'partition')} compliant"
@@ -134,11 +133,8 @@ def _markdown(plan: Plan, most: int) -> Iterator[str]:
     yield f"## Kafka reassignment plan `{plan.hash}`\n"
     for problem in plan.problems:
         yield f"> [!CAUTION]\n> {shown(str(problem))}\n"
-    yield (
-        f"**{_cost(plan)}.** {_wrong(plan)[0].upper()}{_wrong(plan)[1:]}.\n"
-        if plan.changes
-        else (f"**Nothing to do.** {_wrong(plan)[0].upper()}{_wrong(plan)[1:]}.\n")
-    )
+    state = _compliance(plan)
+    yield f"**{_cost(plan) if plan.changes else 'Nothing to do'}.** {state[0].upper()}{state[1:]}.\n"
     yield "| certificate | |\n|---|---:|"
     yield f"| moves (replicas to copy) | {plan.moves:,} |"
     yield f"| lower bound | {plan.lower_bound:,} |"

@@ -3,8 +3,8 @@
 from rich.console import Console
 
 from rackspan.cli.rendering.findings_table import ROWS, FindingLine, print_findings
-from rackspan.cli.rendering.losses_table import losses, mildness
-from rackspan.cli.rendering.output import size
+from rackspan.cli.rendering.losses_table import loss_order, losses_table
+from rackspan.cli.rendering.tables import size
 from rackspan.core.outage import DomainOutage, Outage
 from rackspan.core.text import plural
 from rackspan.reports.document import DomainRow, ScanDocument, State
@@ -39,9 +39,9 @@ def print_scan(screen: Console, document: ScanDocument) -> None:
         )
     lines = [FindingLine.of(finding, finding.first_seen) for finding in document.findings[:ROWS]]
     print_findings(screen, lines, counted.findings, "--report FILE and --page FILE list them")
-    worst = sorted(map(_loss, document.domains), key=lambda row: (mildness(row.outage), row.domain))
+    worst = sorted(map(_loss, document.domains), key=lambda row: (loss_order(row.outage), row.domain))
     if worst:
-        screen.print(losses(worst[:_LOSSES]))
+        screen.print(losses_table(worst[:_LOSSES]))
 
 
 def _loss(row: DomainRow) -> DomainOutage:

@@ -15,8 +15,8 @@ _NAMED = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """What the options say."""
+class ClusterSource:
+    """The options that name a cluster."""
 
     snapshot: str | None
     bootstrap_server: str | None
@@ -25,17 +25,17 @@ class Source:
 
     @property
     def live(self) -> bool:
-        """Whether it is a cluster and no file."""
+        """Whether it is a live cluster and not a file."""
         return self.bootstrap_server is not None
 
     @property
     def name(self) -> str:
-        """The file or the servers, as sentences begin."""
+        """The file or the servers, to begin a sentence with."""
         return self.bootstrap_server or shown_name(self.snapshot or "")
 
     @property
-    def lacks_brokers(self) -> str:
-        """What is said of brokers that hold replicas and are not there."""
+    def why_absent(self) -> str:
+        """Why a broker that holds replicas is not listed, to end a sentence with."""
         return "did not answer" if self.live else "is not among the brokers"
 
     def read(self) -> Snapshot:
@@ -43,13 +43,13 @@ class Source:
         self._refuse_contradictions()
         try:
             with step(f"reading {self.name}") as progress:
-                found = self._taken(progress.advance) if self.live else self._read(progress.advance)
-                return sized(found, self.log_dirs)
+                found = self._read_live(progress.advance) if self.live else self._read_file(progress.advance)
+                return with_log_dir_sizes(found, self.log_dirs)
         except SnapshotError as error:
             raise CommandError(str(error)) from error
 
     def read_topics(self, purpose: str) -> Snapshot:
-        """Do the same for a purpose that needs topics, such as `to check`."""
+        """Read a cluster that has topics; `purpose` says what for, such as `to check`. Raises CommandError."""
         found = self.read()
         if not len(found.partitions):
             raise CommandError(f"{self.name}: holds no topics, so there is nothing {purpose}")
@@ -67,7 +67,7 @@ class Source:
         if self.snapshot == STDIN and self.log_dirs == STDIN:
             raise CommandError("--snapshot and --log-dirs cannot both be standard input")
 
-    def _read(self, advance: Advance) -> Snapshot:
+    def _read_file(self, advance: Advance) -> Snapshot:
         found = read_snapshot(self.snapshot or "", advance)
         absent = found.unknown_brokers
         if absent:
@@ -77,7 +77,7 @@ class Source:
             warn(f"{self.name}: {brokers}{more} {verbs} not among the brokers")
         return found
 
-    def _taken(self, advance: Advance) -> Snapshot:
+    def _read_live(self, advance: Advance) -> Snapshot:
         # Only these lines need Kafka's client, which takes longer to import than most commands run.
         from rackspan.kafka.command_config import CommandConfigError, read_command_config  # noqa: PLC0415
         from rackspan.kafka.snapshot import take_snapshot  # noqa: PLC0415
@@ -95,7 +95,7 @@ class Source:
         return live.snapshot
 
 
-def sized(found: Snapshot, log_dirs: str | None) -> Snapshot:
+def with_log_dir_sizes(found: Snapshot, log_dirs: str | None) -> Snapshot:
     """Give the snapshot with the sizes of `--log-dirs`, if that was given. Raises CommandError."""
     try:
         return found if log_dirs is None else with_sizes(found, read_log_dirs(log_dirs))

@@ -25,7 +25,7 @@ _CANNOT_WRITE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, e
 
 
 class ExitCode(IntEnum):
-    """What a script can tell apart."""
+    """How a command ended, for scripts."""
 
     FINE = 0
     OUT_OF_COMPLIANCE = 1
@@ -36,7 +36,7 @@ class ExitCode(IntEnum):
 
 
 class CommandError(Exception):
-    """Ends a command; `hint` says what to do next."""
+    """Ends a command with exit code `code`; `hint` says what to do next."""
 
     def __init__(self, message: str, hint: str = "", code: ExitCode = ExitCode.BAD_INPUT) -> None:
         super().__init__(message)
@@ -45,7 +45,7 @@ class CommandError(Exception):
 
 
 class OneLineErrors(TyperGroup):
-    """The command, with its errors told in one line each."""
+    """The group of all commands, which prints every error as one line."""
 
     def main(
         self,
@@ -61,7 +61,7 @@ class OneLineErrors(TyperGroup):
         try:
             code = super().main(given, prog_name or called_as(), complete_var, False, windows_expand_args, **extra)
         except CommandError as error:
-            tell(str(error), error.hint)
+            print_error(str(error), error.hint)
             code = error.code
         except _UsageError as error:
             code = _told_usage(error)
@@ -70,7 +70,7 @@ class OneLineErrors(TyperGroup):
         except Exception as error:
             if given[:1] in ([name] for name in _WITH_TRACEBACKS) or os.environ.get("RACKSPAN_DEBUG"):
                 raise
-            tell(
+            print_error(
                 f"a defect of rackspan: {type(error).__name__}: {error}",
                 "RACKSPAN_DEBUG=1 shows where; please report it",
             )
@@ -92,7 +92,11 @@ class OneLineErrors(TyperGroup):
 
 @contextmanager
 def ending_with(code: ExitCode) -> Iterator[None]:
-    """Print a result whose verdict is `code`: it stays the command's also where a reader such as `head` saw enough."""
+    """
+    Print a result within this context, and exit with `code`, also where a reader such as `head` has closed the pipe.
+
+    Raises typer.Exit, and CommandError where the result cannot be written.
+    """
     try:
         try:
             yield
@@ -116,7 +120,7 @@ def _print_no_more() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains once more at exit
 
 
-def tell(message: str, hint: str = "") -> None:
+def print_error(message: str, hint: str = "") -> None:
     """Print an error, on one line, and its hint."""
     print(f"error: {shown(message)}", file=sys.stderr)
     if hint:
@@ -148,6 +152,8 @@ def _told_usage(error: Any) -> int:
     else:
         path = context.command_path if context is not None else called_as()
         message = " ".join(error.format_message().split())  # it lists on lines of their own what can be chosen
-        tell(message.replace("Value error, ", "").rstrip("."), f"see {path} --help")  # some versions of typer say so
+        print_error(
+            message.replace("Value error, ", "").rstrip("."), f"see {path} --help"
+        )  # some versions of typer say so
     code: int = error.exit_code
     return code

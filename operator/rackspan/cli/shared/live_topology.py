@@ -11,7 +11,7 @@ import typer
 from rackspan.api.meta import ObjectKey
 from rackspan.cli.rendering.progress import step
 from rackspan.cli.shared.command_errors import CommandError, ExitCode, warn
-from rackspan.cli.shared.selection import refused
+from rackspan.cli.shared.selection import infeasible
 from rackspan.core.placement import MissingRackError
 from rackspan.core.scanning import Expectations, Truth
 from rackspan.core.snapshot import Snapshot
@@ -43,7 +43,7 @@ def topology_key(text: str) -> ObjectKey:
     return ObjectKey(namespace, name)
 
 
-def refuse_others(context: typer.Context, *also: str) -> None:
+def refuse_options_of_topology(context: typer.Context, *also: str) -> None:
     """Raise CommandError for options that a RackTopology and its KafkaTopics say themselves, `also` among them."""
     said = (*_SAID, *also)
     for parameter in context.command.params:
@@ -56,14 +56,14 @@ def refuse_others(context: typer.Context, *also: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class LiveTopology:
-    """A topology that has been looked at."""
+    """A RackTopology with its KafkaTopics and brokers, as the operator sees them now."""
 
     picture: "Picture"
     stands: "ObservedTopology"
 
     @classmethod
     def at(cls, text: str, kubeconfig: Path | None) -> "LiveTopology":
-        """Look at it. Raises CommandError."""
+        """Read `NAMESPACE/NAME` from Kubernetes, and its brokers from Kafka. Raises CommandError."""
         # Only these lines need the clients, which take longer to import than most commands run.
         from rackspan.kafka.admin import ConfluentConnector  # noqa: PLC0415
         from rackspan.kube.picture import read_picture  # noqa: PLC0415
@@ -86,7 +86,7 @@ class LiveTopology:
             with step(f"reading RackTopology {key}"):
                 found = asyncio.run(looked())
         except FailureError as error:
-            raise _told(error) from error
+            raise _command_error(error) from error
         for sentence in found.picture.seen.warnings:
             if not sentence.startswith("racks of consumers"):
                 warn(sentence)
@@ -94,15 +94,15 @@ class LiveTopology:
 
     @property
     def tree(self) -> RackTree:
-        """Where the brokers run. Raises CommandError where some have a rack and some have not."""
+        """The rack tree of its brokers. Raises CommandError where some have a rack and some have not."""
         tree = self.stands.state.racks.tree
         if tree.missing_racks:
-            raise _named(MissingRackError(tree.missing_racks))
+            raise _missing_racks(MissingRackError(tree.missing_racks))
         return tree
 
     @property
     def truth(self) -> Truth:
-        """The same, for judging; whoever has no rack is told there."""
+        """Racks and states of its brokers, for judging: a broker without a rack becomes a finding there."""
         from rackspan.reconcile.dry_run import as_it_stands  # noqa: PLC0415
         from rackspan.reconcile.expectations import truth_of_topology  # noqa: PLC0415
 
@@ -116,7 +116,7 @@ class LiveTopology:
         return expectations_of(self.picture.seen.topology, self.picture.seen.topics)
 
     def snapshot(self) -> Snapshot:
-        """All that lies in Kafka now. Raises CommandError."""
+        """All topics and partitions in Kafka now. Raises CommandError."""
         from rackspan.kafka.config import client_properties  # noqa: PLC0415
         from rackspan.kafka.snapshot import take_snapshot  # noqa: PLC0415
         from rackspan.reconcile.failures import FailureError  # noqa: PLC0415
@@ -128,7 +128,7 @@ class LiveTopology:
             with step(f"reading {kafka.bootstrap_servers}"):
                 live = take_snapshot(kafka.bootstrap_servers, properties)
         except FailureError as error:
-            raise _told(error) from error
+            raise _command_error(error) from error
         for sentence in live.warnings:
             warn(sentence)
         if not len(live.snapshot.partitions):
@@ -143,14 +143,14 @@ class LiveTopology:
             with step("planning"):
                 made = plan_of(self.stands)
         except MissingRackError as error:
-            raise _named(error) from error
+            raise _missing_racks(error) from error
         for key in made.unplanned:
             warn(f"KafkaTopic {key}: nothing can be planned: a rack or a level that it needs is not known")
         return made
 
 
-def differences(made: "TopologyPlan") -> Mapping[str, str]:
-    """What the operator's plans are where they are others, by topic, and why."""
+def plan_differences(made: "TopologyPlan") -> Mapping[str, str]:
+    """Why the operator's own plan of a topic is another one, by topic, for those where it is."""
     told = {}
     for key in made.differing:
         known = made.topics[key].status.plan
@@ -164,12 +164,12 @@ def differences(made: "TopologyPlan") -> Mapping[str, str]:
     return told
 
 
-def _named(error: MissingRackError) -> CommandError:
-    told = refused(error)
+def _missing_racks(error: MissingRackError) -> CommandError:
+    told = infeasible(error)
     return CommandError(str(told), "give it a rack, or set missingRackPolicy: Ignore in the RackTopology")
 
 
-def _told(error: Exception) -> CommandError:
+def _command_error(error: Exception) -> CommandError:
     from rackspan.api.reasons import Reason  # noqa: PLC0415
 
     failure = getattr(error, "failure", None)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rackspan.cli.rendering.output import Format
+from rackspan.cli.rendering.documents import Format
 from rackspan.cli.shared.command_errors import CommandError
 
 
@@ -24,7 +24,7 @@ _MOST_PORT = 65_535
 
 
 def _servers(given: str | None) -> str | None:
-    """Refuse what no client could connect to, before one tries for as long as its patience lasts."""
+    """Refuse what no client could connect to, before one tries until its timeout."""
     for server in [] if given is None else given.split(","):
         found = _SERVER.fullmatch(server.strip())
         if found is None or not 1 <= int(found["port"]) <= _MOST_PORT:

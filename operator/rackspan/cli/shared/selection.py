@@ -1,10 +1,10 @@
-"""Which brokers and which topics of a snapshot a command is about."""
+"""Which racks, brokers and topics of a snapshot the options select."""
 
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from rackspan.cli.shared.command_errors import CommandError
 from rackspan.cli.shared.options import MissingRackPolicy
 from rackspan.core.compliance import BROKER_LEVEL
 from rackspan.core.placement import InfeasibleError, MissingRackError
-from rackspan.core.snapshot import Snapshot, tree_of
+from rackspan.core.snapshot import Partitions, Snapshot, tree_of
 from rackspan.core.text import every
 from rackspan.core.topology import IntArray, RackPathError, RackTree, TopologyError, domain_name, parse_rack
 
@@ -21,8 +21,8 @@ _MOST_ID, _ID_DIGITS = 2**31 - 1, 10
 
 
 @dataclass(frozen=True, slots=True)
-class Topology:
-    """What the options say about racks and brokers."""
+class TopologyOptions:
+    """The options about racks and brokers."""
 
     levels: str = ""
     missing_racks: MissingRackPolicy = MissingRackPolicy.FAIL
@@ -41,17 +41,17 @@ class Topology:
         return cls(levels, missing_racks, broker_ids("--drain-broker", drain_brokers or ()), drain_racks or ())
 
     def tree(self, snapshot: Snapshot) -> RackTree:
-        """Do as `tree_with_gaps` does; refuse brokers without a rack where others have one."""
-        tree = self.tree_with_gaps(snapshot)
+        """The same tree as `tree_with_missing_racks`. Raises CommandError also where only some brokers have a rack."""
+        tree = self.tree_with_missing_racks(snapshot)
         if tree.missing_racks:
-            raise refused(MissingRackError(tree.missing_racks))
+            raise infeasible(MissingRackError(tree.missing_racks))
         return tree
 
-    def tree_with_gaps(self, snapshot: Snapshot) -> RackTree:
+    def tree_with_missing_racks(self, snapshot: Snapshot) -> RackTree:
         """
-        The snapshot's rack tree, in which drained brokers are not eligible, for those who see to racks themselves.
+        The snapshot's rack tree, also where only some brokers have a rack. Drained brokers are not eligible in it.
 
-        Raises CommandError where levels and racks do not fit, a name is nobody's, or no broker is left.
+        Raises CommandError where levels and racks do not fit, no broker or rack has a given name, or no broker is left.
         """
         ignore = self.missing_racks is MissingRackPolicy.IGNORE and any(b.rack is None for b in snapshot.brokers)
         names = level_names(self.levels)
@@ -72,7 +72,8 @@ class Topology:
         for broker in self.drain_brokers:
             if broker not in named:
                 raise CommandError(
-                    f"--drain-broker {broker}: the cluster has no broker {broker}", f"its brokers are {_some(ids)}"
+                    f"--drain-broker {broker}: the cluster has no broker {broker}",
+                    f"its brokers are {first_of(ids, 10)}",
                 )
         drained = set(self.drain_brokers)
         for path in self.drain_racks:
@@ -132,27 +133,36 @@ def topics_matching(snapshot: Snapshot, pattern: str | None) -> IntArray:
     return found
 
 
+def matching_partitions(snapshot: Snapshot, pattern: str | None) -> Partitions:
+    """Partitions of the topics whose whole name matches; all without a pattern. Raises CommandError."""
+    partitions = snapshot.partitions
+    if pattern is None:
+        return partitions
+    return partitions.rows(np.isin(partitions.topic, topics_matching(snapshot, pattern)))
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Hint that names what was probably meant."""
+    """Hint with the known names that are most like `name`."""
     names = list(known)
     close = get_close_matches(name, names, _NEAR, 0.5) or sorted(names)[:_NEAR]
     return f"the nearest are {', '.join(close)}" if close else "there are none"
 
 
-_OURS = {
+_AS_OPTIONS = {
     "set missingRackPolicy: Ignore": "pass --missing-rack-policy ignore",
     " that include and exclude leave": "",  # only --brokers leaves any out, and its user knows
 }
 
 
-def refused(error: InfeasibleError) -> CommandError:
-    """Give the same sentence in the words of the command line."""
+def infeasible(error: InfeasibleError) -> CommandError:
+    """Give the same error with the command line's options in the place of the API's fields."""
     change = error.smallest_change
-    for words, ours in _OURS.items():
-        change = change.replace(words, ours)
+    for words, option in _AS_OPTIONS.items():
+        change = change.replace(words, option)
     return CommandError(error.reason.replace("replicationFactor", "--replication-factor"), change)
 
 
-def _some(ids: Collection[int]) -> str:
-    few = sorted(ids)[:10]
-    return ", ".join(map(str, few)) + (f" … ({len(ids)} in all)" if len(few) < len(ids) else "")
+def first_of(values: Collection[Any], most: int) -> str:
+    """The first values in order, and how many there are where some are left out; empty for none."""
+    few = sorted(values)[:most]
+    return ", ".join(map(str, few)) + (f" … ({len(values)} in all)" if len(few) < len(values) else "")

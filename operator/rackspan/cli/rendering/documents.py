@@ -1,4 +1,4 @@
-"""How results look: JSON and YAML for programs, tables for people. Only results go to standard output."""
+"""Results as JSON and YAML, for programs. Only results go to standard output."""
 
 import json
 import sys
@@ -8,15 +8,8 @@ from typing import Any
 
 import yaml
 from msgspec.json import Encoder
-from rich import box
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-from rackspan.core.text import shown
-from rackspan.core.text import size as size_of
-
-_PIPED_WIDTH = 160
+_YAML_WIDTH = 160
 _encode = Encoder().encode
 _Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
@@ -29,7 +22,7 @@ class Format(StrEnum):
     YAML = "yaml"
 
 
-def emit(document: Mapping[str, Any], form: Format) -> None:
+def print_document(document: Mapping[str, Any], form: Format) -> None:
     """Print a document as JSON or YAML."""
     if form is Format.YAML:
         plain = {
@@ -42,7 +35,7 @@ def emit(document: Mapping[str, Any], form: Format) -> None:
 
 def _yaml(plain: Mapping[str, Any]) -> str:
     for letters in (True, False):
-        text: str = yaml.dump(plain, Dumper=_Dumper, sort_keys=False, allow_unicode=letters, width=_PIPED_WIDTH)
+        text: str = yaml.dump(plain, Dumper=_Dumper, sort_keys=False, allow_unicode=letters, width=_YAML_WIDTH)
         if _is_printed(text):
             break
     return text
@@ -90,40 +83,3 @@ def _array(items: Iterable[Any]) -> Iterator[str]:
         yield f"{before}\n  {_json(item)}"
         before = ","
     yield "\n ]" if before == "," else "[]"
-
-
-class _Screen(Console):
-    def render_str(self, text: str, **style: Any) -> Text:
-        """Escape what is shown, in a cell as well as on a line: clusters, files and arguments choose much of it."""
-        return super().render_str(shown(text), **style)
-
-    def on_broken_pipe(self) -> None:
-        """Leave it to the command's own handling, where rich would end the process with exit code 1."""
-        raise BrokenPipeError
-
-
-def console() -> Console:
-    """Standard output; wide where it is no terminal, so that nothing is cut off in a file."""
-    screen = _Screen(highlight=False, markup=False, emoji=False)
-    if not screen.is_terminal:
-        screen.width = _PIPED_WIDTH
-    return screen
-
-
-def table(*headings: str) -> Table:
-    """Make a table; headings that begin with `#` are of numbers, which stand to the right."""
-    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    for heading in headings:
-        name = heading.removeprefix("#")
-        made.add_column(name, justify="right" if heading != name else "left", no_wrap=heading != name)
-    return made
-
-
-def count(number: int, style: str = "") -> Text:
-    """Give a number with separators; in `style` unless it is zero, and dim then."""
-    return Text(f"{number:,}", style=style if number else "dim")
-
-
-def size(number: int | None, unknown: str = "?") -> str:
-    """Give a number of bytes for people; a table has no room for more than `?` where it is not known."""
-    return size_of(number, unknown)
