@@ -32,7 +32,7 @@ from rackspan.reconcile.runtime.finalizers import FinalizerWriter
 from rackspan.reconcile.runtime.leader_election import LeaderElection
 from rackspan.reconcile.runtime.liveness import Liveness
 from rackspan.reconcile.runtime.status_writer import StatusWriter
-from rackspan.reconcile.runtime.waiting import happened
+from rackspan.reconcile.runtime.waiting import wait_for_any
 from rackspan.reconcile.scans.reconciler import ScanDependencies
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ async def run(settings: Settings) -> None:
     rest = Rest(client_of(access))
     liveness, lease = Liveness(), settings.lease
     election = LeaderElection(KubeLease(rest, lease.key), lease.identity, lease.timing, liveness)
-    LEASE_HELD.set_function(lambda: float(election.held()))
+    LEASE_HELD.set_function(lambda: float(election.is_leader()))
     vitals = _Vitals(liveness, election)
     events = EventQueue(rest, liveness)
     kube = KubeCluster(rest, events, settings.namespaces, election)
@@ -87,7 +87,7 @@ async def _lead(election: LeaderElection, stop: asyncio.Event, work: Coroutine[N
     def ended(_: object) -> None:
         stop.set()
 
-    keeper = asyncio.create_task(election.keep(), name="lease")
+    keeper = asyncio.create_task(election.renew(), name="lease")
     keeper.add_done_callback(ended)
     try:
         await work
@@ -122,7 +122,7 @@ class _Vitals:
     def ready(self) -> Mapping[str, object]:
         if self.controller is not None:
             return self.controller.ready()
-        return {"ok": False, "missing": list(self.missing), "waitingFor": self.election.holder}
+        return {"ok": False, "missing": list(self.missing), "waitingFor": self.election.other_holder}
 
 
 async def _lost(
@@ -143,7 +143,8 @@ async def _lost(
     except Exception as error:
         if getattr(error, "status", None) != _NOT_FOUND:  # kopf keeps its classes of errors to itself
             raise
-        await happened(_SERVED_SECONDS, stop)  # what is served and what is said to be served may differ for a moment
+        # Discovery may go on listing a kind for a moment after its API has ceased to be served.
+        await wait_for_any(_SERVED_SECONDS, stop)
         return True
     finally:
         vitals.controller = None
@@ -192,7 +193,7 @@ async def _until_served(kube: KubeCluster, stop: asyncio.Event, vitals: _Vitals)
                 await release(kube, leaving_only=True)
         except FailureError as error:
             _log.warning("waiting for the API server: %s", error)
-        await happened(_SERVED_SECONDS, stop)
+        await wait_for_any(_SERVED_SECONDS, stop)
     return False
 
 

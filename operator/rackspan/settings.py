@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rackspan.reconcile.runtime.lease import Timing
-from rackspan.reconcile.runtime.namespace_quota import SERVED
+from rackspan.reconcile.runtime.namespace_quota import DEFAULT_TOPOLOGIES_PER_NAMESPACE
 from rackspan.reconcile.scans.config import ScanSetup
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Settings:
     """Namespaces to watch; empty for all."""
     resync_seconds: float = 60.0
     """How often the whole of a Kafka cluster is compared with the objects, so that drift is put back."""
-    topologies_per_namespace: int = SERVED
+    topologies_per_namespace: int = DEFAULT_TOPOLOGIES_PER_NAMESPACE
     """RackTopologies of one namespace that are served, the oldest; others cost next to nothing."""
     stall_seconds: float = 300.0
     """How old the last pass may be before the liveness probe fails."""

@@ -241,7 +241,7 @@ class ConfluentAdmin:
 
         def call() -> Any:
             return self._client.create_topics(
-                [_new_topic(topic) for topic in topics], request_timeout=self._permit.change_seconds
+                [_new_topic(topic) for topic in topics], request_timeout=self._permit.change_timeout_seconds
             )
 
         return await self._act("create_topics", call)
@@ -258,7 +258,7 @@ class ConfluentAdmin:
                 )
                 for topic in topics
             ]
-            return self._client.create_partitions(wanted, request_timeout=self._permit.change_seconds)
+            return self._client.create_partitions(wanted, request_timeout=self._permit.change_timeout_seconds)
 
         return await self._act("create_partitions", call)
 
@@ -277,7 +277,9 @@ class ConfluentAdmin:
                 )
                 for change in changes
             ]
-            answers = self._client.incremental_alter_configs(resources, request_timeout=self._permit.change_seconds)
+            answers = self._client.incremental_alter_configs(
+                resources, request_timeout=self._permit.change_timeout_seconds
+            )
             return {resource.name: answer for resource, answer in answers.items()}
 
         return await self._act("incremental_alter_configs", call)
@@ -286,7 +288,7 @@ class ConfluentAdmin:
         """One DeleteTopics call for topics by name. The caller has compared their ids just before."""
 
         def call() -> Any:
-            return self._client.delete_topics(list(ids), request_timeout=self._permit.change_seconds)
+            return self._client.delete_topics(list(ids), request_timeout=self._permit.change_timeout_seconds)
 
         outcomes = await self._act("delete_topics", call)
         self._deleted |= {ids[name] for name, failure in outcomes.items() if failure is None}

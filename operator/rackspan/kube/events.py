@@ -47,7 +47,7 @@ class EventQueue:
         while True:
             announcement = await self._queue.get()
             try:
-                with self._beats.step("events"):
+                with self._beats.track("events"):
                     await self._post(announcement)
             except (FailureError, NotFoundError, ConflictError) as error:
                 EVENTS_DROPPED.inc()

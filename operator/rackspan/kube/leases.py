@@ -35,7 +35,7 @@ class KubeLease:
         now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
         spec: dict[str, Any] = {
             "holderIdentity": record.holder,
-            "leaseDurationSeconds": record.seconds,
+            "leaseDurationSeconds": record.duration_seconds,
             "leaseTransitions": record.transitions,
             "renewTime": now,
             **({"acquireTime": now} if taken else {}),
@@ -70,7 +70,7 @@ def _record(body: JsonObject) -> LeaseRecord:
     spec = body.get("spec") or {}
     return LeaseRecord(
         holder=spec.get("holderIdentity") or "",
-        seconds=spec.get("leaseDurationSeconds") or LEASE_SECONDS,
+        duration_seconds=spec.get("leaseDurationSeconds") or LEASE_SECONDS,
         transitions=spec.get("leaseTransitions") or 0,
         version=body["metadata"]["resourceVersion"],
     )

@@ -14,7 +14,7 @@ from rackspan.api.errors import SpecError
 from rackspan.api.kafkatopic import KafkaTopic
 from rackspan.api.meta import ObjectKey
 from rackspan.api.racktopology import RackTopology
-from rackspan.reconcile.runtime.namespace_quota import SERVED, NamespaceQuota
+from rackspan.reconcile.runtime.namespace_quota import DEFAULT_TOPOLOGIES_PER_NAMESPACE, NamespaceQuota
 from rackspan.reconcile.runtime.object_versions import ObjectVersions, key_of
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class BrokerPod:
 class Cache:
     """Objects by key. `versions` tells what is news before it is put here; `put_*` and `drop_*` are idempotent."""
 
-    def __init__(self, topologies_per_namespace: int = SERVED) -> None:
+    def __init__(self, topologies_per_namespace: int = DEFAULT_TOPOLOGIES_PER_NAMESPACE) -> None:
         self.versions = ObjectVersions()
         self.quota = NamespaceQuota(topologies_per_namespace)
         self.nodes: dict[str, Mapping[str, str]] = {}
@@ -98,7 +98,7 @@ class Cache:
 
     def put_answer(self, body: Mapping[str, Any]) -> KafkaTopic | None:
         """Remember what the answer to a write says of a KafkaTopic; what is known then, None where it is gone."""
-        if self.versions.admit_answer(kafkatopic.KIND, body):
+        if self.versions.record_response(kafkatopic.KIND, body):
             return self.put_topic(body)
         known = self.topics.get(key_of(body))
         return known if known is not None and known.meta.uid == body["metadata"]["uid"] else None
@@ -128,7 +128,7 @@ class Cache:
 
     def put_topology_answer(self, body: Mapping[str, Any]) -> None:
         """Remember what the answer to a write says of a RackTopology, unless that is gone by now or newer is known."""
-        if self.versions.admit_answer(racktopology.KIND, body):
+        if self.versions.record_response(racktopology.KIND, body):
             self.put_topology(body)
 
     def _read(

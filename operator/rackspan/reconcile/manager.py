@@ -16,7 +16,7 @@ from rackspan.reconcile.orphans import Orphans
 from rackspan.reconcile.relist import Route, sweep
 from rackspan.reconcile.runtime.finalizers import has_finalizer
 from rackspan.reconcile.runtime.object_versions import key_of
-from rackspan.reconcile.runtime.waiting import happened
+from rackspan.reconcile.runtime.waiting import wait_for_any
 from rackspan.reconcile.scans.decision import fingerprint
 from rackspan.reconcile.scans.reconciler import ScanDependencies, ScansReconciler
 from rackspan.reconcile.topology import TopologyReconciler
@@ -109,7 +109,7 @@ class Manager:
 
     def topic_listed(self, body: Mapping[str, Any], *, listed: bool = False) -> None:
         """Known before anything is decided."""
-        if self.cache.versions.admit(kafkatopic.KIND, body, listed=listed):
+        if self.cache.versions.record(kafkatopic.KIND, body, listed=listed):
             try:
                 self.cache.put_topic(body)
             except SpecError as error:
@@ -138,7 +138,7 @@ class Manager:
 
     def topic_gone(self, body: Mapping[str, Any]) -> None:
         """Deleted. An object of the same name that was made since is another one."""
-        if self.cache.versions.bury(kafkatopic.KIND, body):
+        if self.cache.versions.record_deletion(kafkatopic.KIND, body):
             self._forget_topic(key_of(body))
 
     def _forget_topic(self, key: ObjectKey) -> None:
@@ -170,7 +170,7 @@ class Manager:
 
     def topology_listed(self, body: Mapping[str, Any], *, listed: bool = False) -> None:
         """Known before anything is decided."""
-        if self.cache.versions.admit(racktopology.KIND, body, listed=listed):
+        if self.cache.versions.record(racktopology.KIND, body, listed=listed):
             try:
                 self.cache.put_topology(body)
             except SpecError as error:
@@ -212,7 +212,7 @@ class Manager:
 
     def topology_gone(self, body: Mapping[str, Any]) -> None:
         """Deleted. Its topics are told; Kafka is left alone."""
-        if not self.cache.versions.bury(racktopology.KIND, body):
+        if not self.cache.versions.record_deletion(racktopology.KIND, body):
             return
         key = key_of(body)
         self.cache.drop_topology(key)
@@ -225,7 +225,7 @@ class Manager:
 
     def report_seen(self, body: Mapping[str, Any], *, listed: bool = False) -> None:
         """Listed, added or changed. Only the report that has its topology's name counts: the scan writes no other."""
-        if not self.cache.versions.admit(compliancereport.KIND, body, listed=listed):
+        if not self.cache.versions.record(compliancereport.KIND, body, listed=listed):
             return
         try:
             report = ComplianceReport.from_object(body)
@@ -239,7 +239,7 @@ class Manager:
     def report_gone(self, body: Mapping[str, Any]) -> None:
         """Deleted."""
         if (
-            self.cache.versions.bury(compliancereport.KIND, body)
+            self.cache.versions.record_deletion(compliancereport.KIND, body)
             and self.cache.reports.pop(key_of(body), None) is not None
         ):
             forget_report(str(key_of(body)))
@@ -252,12 +252,12 @@ class Manager:
 
     def node_seen(self, body: Mapping[str, Any], *, listed: bool = False) -> None:
         """Added or changed."""
-        if self.cache.versions.admit(NODE, body, listed=listed) and self.cache.put_node(body):
+        if self.cache.versions.record(NODE, body, listed=listed) and self.cache.put_node(body):
             self._look_everywhere()
 
     def node_gone(self, body: Mapping[str, Any]) -> None:
         """Deleted."""
-        if self.cache.versions.bury(NODE, body):
+        if self.cache.versions.record_deletion(NODE, body):
             self.cache.nodes.pop(body["metadata"]["name"], None)
             self._look_everywhere()
 
@@ -265,24 +265,24 @@ class Manager:
         """Added or changed."""
         key = key_of(body)
         before = self.cache.pods.get(key)
-        if self.cache.versions.admit(POD, body, listed=listed) and self.cache.put_pod(body):
+        if self.cache.versions.record(POD, body, listed=listed) and self.cache.put_pod(body):
             self._look_for_pod(before, self.cache.pods.get(key))
 
     def pod_gone(self, body: Mapping[str, Any]) -> None:
         """Deleted."""
-        if self.cache.versions.bury(POD, body):
+        if self.cache.versions.record_deletion(POD, body):
             self._look_for_pod(self.cache.pods.pop(key_of(body), None))
 
     def namespace_seen(self, body: Mapping[str, Any], *, listed: bool = False) -> None:
         """Added or changed."""
-        if self.cache.versions.admit(NAMESPACE, body, listed=listed) and self.cache.put_namespace(body):
+        if self.cache.versions.record(NAMESPACE, body, listed=listed) and self.cache.put_namespace(body):
             name = body["metadata"]["name"]
             self._wake([topic for topic in self.cache.topics.values() if topic.meta.namespace == name])
             self._look_for_brokers_of(name)
 
     def namespace_gone(self, body: Mapping[str, Any]) -> None:
         """Deleted, and all that was in it."""
-        if self.cache.versions.bury(NAMESPACE, body):
+        if self.cache.versions.record_deletion(NAMESPACE, body):
             self.cache.namespaces.pop(body["metadata"]["name"], None)
 
     def _look_for_brokers_of(self, namespace: str) -> None:
@@ -349,11 +349,11 @@ class Manager:
 
     async def _sweep(self) -> None:
         while True:
-            if await happened(_SWEEP_SECONDS, self._relisted):
+            if await wait_for_any(_SWEEP_SECONDS, self._relisted):
                 await asyncio.sleep(_RELIST_SECONDS)
                 self._relisted.clear()
             try:
-                with self._dependencies.liveness.step("sweep"):
+                with self._dependencies.liveness.track("sweep"):
                     await self.sweep()
             except FailureError as error:
                 _log.warning("the sweep waits for the API server: %s", error)

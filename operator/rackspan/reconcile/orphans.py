@@ -61,7 +61,7 @@ class Orphans:
     async def _work(self) -> None:
         while True:
             keys = await self._topics.take()
-            with self._liveness.step("batch of topics without a topology"):
+            with self._liveness.track("batch of topics without a topology"):
                 await self._topics.see_through(keys)
             for key in keys:
                 topic = self._cache.topics.get(key)

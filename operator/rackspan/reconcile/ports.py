@@ -23,7 +23,7 @@ class Permit(Protocol):
     """Asked just before each change, in Kafka or in Kubernetes. Threads may ask."""
 
     @property
-    def change_seconds(self) -> float:
+    def change_timeout_seconds(self) -> float:
         """How long a change may be under way."""
 
     def check(self) -> None:
@@ -33,7 +33,7 @@ class Permit(Protocol):
 class AlwaysPermitted:
     """The permit of who needs none: a command that a person gives."""
 
-    change_seconds = 60.0
+    change_timeout_seconds = 60.0
 
     def check(self) -> None:
         """Never refuse."""

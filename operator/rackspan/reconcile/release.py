@@ -24,6 +24,6 @@ async def release(kube: Cluster, *, leaving_only: bool) -> Mapping[str, int]:
     finalizers, counts = FinalizerWriter(kube), {}
     for kind in KINDS:
         chosen = [meta for meta in await kube.with_finalizer(kind) if meta.is_deleting or not leaving_only]
-        written = await asyncio.gather(*(finalizers.take_off(kind, meta) for meta in chosen))
+        written = await asyncio.gather(*(finalizers.remove(kind, meta) for meta in chosen))
         counts[kind] = sum(one is not None for one in written)
     return counts

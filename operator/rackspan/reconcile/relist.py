@@ -23,7 +23,7 @@ async def sweep(versions: ObjectVersions, kube: Cluster, routes: Mapping[str, Ro
 
     Objects come and go while lists are on their way: what was not known before a list was asked for is left alone.
     """
-    versions.buried.clear()
+    versions.deleted_uids.clear()
     for kind, route in routes.items():
         before = versions.uids(kind)
         there = await kube.uids(kind)
@@ -33,5 +33,5 @@ async def sweep(versions: ObjectVersions, kube: Cluster, routes: Mapping[str, Ro
             route.gone({"metadata": {"namespace": key.namespace, "name": key.name, "uid": uid}})
             if key in there and not versions.knows(kind, key):
                 body = await kube.find(kind, key)
-                if body is not None and body["metadata"]["uid"] not in versions.buried:
+                if body is not None and body["metadata"]["uid"] not in versions.deleted_uids:
                     route.seen(body)

@@ -117,7 +117,7 @@ class TopologyReconciler:
 
     async def _look(self) -> None:
         while True:
-            with self._dependencies.liveness.step(f"look at {self._key}"):
+            with self._dependencies.liveness.track(f"look at {self._key}"):
                 await self._finalizer.tend()  # before there is a state, so before any topic is made through it
                 progress()
                 everything = await self._observer.look()
@@ -139,7 +139,7 @@ class TopologyReconciler:
             batch.add_done_callback(lambda _: slots.release())
 
     async def _see_through(self, keys: Sequence[ObjectKey]) -> None:
-        with self._dependencies.liveness.step(f"batch of {self._key}"):
+        with self._dependencies.liveness.track(f"batch of {self._key}"):
             await self._topics.see_through(keys)
         self._passed()
 
@@ -148,7 +148,7 @@ class TopologyReconciler:
             await self._news.wait()
             self._news.clear()
             try:
-                with self._dependencies.liveness.step(f"status of {self._key}"):
+                with self._dependencies.liveness.track(f"status of {self._key}"):
                     await self._finalizer.tend()
                     progress()
                     await self._write_status()

@@ -18,7 +18,7 @@ REF = ObjectRef("KafkaTopic", ObjectKey("shop", "orders"), "uid")
 
 
 class Refused:
-    change_seconds = 10.0
+    change_timeout_seconds = 10.0
 
     def check(self):
         raise FailureError(Failure(Reason.LEASE_NOT_HELD, "no", Remedy.RETRY))

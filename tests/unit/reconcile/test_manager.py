@@ -209,9 +209,9 @@ async def test_an_operator_that_stops_because_it_shall_is_not_dead(controller):
 async def test_a_listed_topology_is_admitted_once(controller, monkeypatch):
     admitted = []
     versions = controller.cache.versions
-    admit = type(versions).admit
+    admit = type(versions).record
     monkeypatch.setattr(
-        type(versions), "admit", lambda self, *given, **more: admitted.append(given) or admit(self, *given, **more)
+        type(versions), "record", lambda self, *given, **more: admitted.append(given) or admit(self, *given, **more)
     )
     controller.topology_relisted(TOPOLOGY)
     assert len(admitted) == 1

@@ -17,7 +17,7 @@ from rackspan.api.meta import ObjectKey
 from rackspan.cli.shared import options
 from rackspan.logs import escape_lines
 from rackspan.reconcile.runtime.lease import LEASE_SECONDS, Timing
-from rackspan.reconcile.runtime.namespace_quota import SERVED
+from rackspan.reconcile.runtime.namespace_quota import DEFAULT_TOPOLOGIES_PER_NAMESPACE
 from rackspan.reconcile.scans.config import DEFAULT_APPLICATION, ScanSetup
 from rackspan.reconcile.scans.limits import Allowance
 from rackspan.reconcile.topics.audit import LOGGER as AUDIT
@@ -67,7 +67,7 @@ def operator(
             min=1,
             help="RackTopologies of one namespace that are served, the oldest: each may connect to Kafka.",
         ),
-    ] = SERVED,
+    ] = DEFAULT_TOPOLOGIES_PER_NAMESPACE,
     listen_host: Annotated[
         str, typer.Option(envvar="RACKSPAN_LISTEN_HOST", help="Address of /metrics, /healthz and /readyz.")
     ] = "0.0.0.0",  # noqa: S104 - probes and Prometheus come from outside the Pod

@@ -46,7 +46,7 @@ class TopologyFinalizer:
         if not topology.meta.is_deleting:
             self.problem = None
             if not has_finalizer(topology.meta):
-                written = await self._dependencies.finalizers.put_on(KIND, topology.meta)
+                written = await self._dependencies.finalizers.add(KIND, topology.meta)
         elif has_finalizer(topology.meta):
             keys: Collection[ObjectKey] = ()
             if users := self._users():
@@ -54,6 +54,6 @@ class TopologyFinalizer:
                 keys = keeping(topology, users, around)
             self.problem = in_use(tuple(keys)) if keys else None
             if not keys:
-                written = await self._dependencies.finalizers.take_off(KIND, topology.meta)
+                written = await self._dependencies.finalizers.remove(KIND, topology.meta)
         if written is not None:
             self._dependencies.cache.put_topology_answer(written)

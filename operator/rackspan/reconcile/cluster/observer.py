@@ -13,7 +13,7 @@ from rackspan.reconcile.cluster.racks import last_seen, rack_view
 from rackspan.reconcile.cluster.state import BrokerLoad, ClusterState
 from rackspan.reconcile.failures import UNEXPECTED, Failure, FailureError, Remedy
 from rackspan.reconcile.runtime.debounce import Debounce
-from rackspan.reconcile.runtime.waiting import happened
+from rackspan.reconcile.runtime.waiting import wait_for_any
 
 if TYPE_CHECKING:
     from rackspan.api.meta import ObjectKey
@@ -79,9 +79,9 @@ class Observer:
         pause = min(_POLL_SECONDS, self._dependencies.resync_seconds)
         if isinstance(self.state, Failure):
             pause = min(_RETRY_MAX_SECONDS, _RETRY_FIRST_SECONDS * 2 ** min(self._failures, 5))
-        if await happened(pause, self._wake, self._moved):
+        if await wait_for_any(pause, self._wake, self._moved):
             if not self._wake.is_set():
-                await happened(self._debounce.delay(asyncio.get_running_loop().time()), self._wake)
+                await wait_for_any(self._debounce.delay(asyncio.get_running_loop().time()), self._wake)
             if self._wake.is_set():
                 await asyncio.sleep(_DEBOUNCE_SECONDS)
         self._wake.clear()

@@ -1,7 +1,7 @@
-"""Many topics in few calls, below what Kafka's controller takes at once. Pure.
+"""Splits Admin API calls into batches below the limit of Kafka's controller. Pure.
 
-KRaft caps one controller operation at 10,000 metadata records (QuorumController.MAX_RECORDS_PER_USER_OP): a creation
-above it fails whole. A topic costs one record, one per partition and one per configuration key.
+KRaft caps one controller operation at 10,000 metadata records (QuorumController.MAX_RECORDS_PER_USER_OP): a request
+above it fails for all its topics. A topic costs one record, one per partition and one per configuration key.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MAX_RECORDS = 3_000
-"""Per call. Well below the cap, and small enough that a call's answer is not waited for long."""
+"""Metadata records per call: well below the cap, so that each call is answered soon."""
 
 MAX_PARTITIONS_AT_ONCE = 9_000
-"""A larger topic is created with this many partitions and then grown, as the level-triggered loop would anyway."""
+"""A larger topic is created with this many partitions; the next reconciliations add the others."""
 
 
 def topic_records(topic: NewTopic) -> int:
-    """Records of one creation."""
+    """Metadata records of a CreateTopics entry: the topic, its partitions and its configuration keys."""
     return 1 + topic.partitions + len(topic.config)
 
 
 def partition_records(topic: NewPartitions) -> int:
-    """Records of one growth; without an explicit assignment as many as Kafka may have to make."""
+    """Metadata records of a CreatePartitions entry; the upper bound `total` where Kafka chooses the assignment."""
     return topic.total if topic.assignment is None else len(topic.assignment)
 
 
 def config_records(change: ConfigChange) -> int:
-    """Records of one configuration change."""
+    """Metadata records of an IncrementalAlterConfigs entry."""
     return len(change.set)
 
 
 def batches(items: Iterable[T], records: Callable[[T], int], limit: int = MAX_RECORDS) -> Iterator[list[T]]:
-    """The items in order, cut so that no batch has more than `limit` records unless one item alone has."""
+    """Split items, in order, into batches of at most `limit` records; a larger item is a batch of its own."""
     batch: list[T] = []
     total = 0
     for item in items:

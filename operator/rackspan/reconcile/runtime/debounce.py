@@ -1,25 +1,25 @@
-"""How long to gather changes before looking at them, so that what flaps costs no more than what changes once. Pure."""
+"""Adaptive debouncing: bursts of events are handled together, and a flapping object is handled rarely. Pure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-FIRST_SECONDS = 0.2
-"""A rollout or a relabelled zone is many events that come together."""
-MOST_SECONDS = 5.0
-CALM_SECONDS = 30.0
-"""How long nothing must have changed before the next change is looked at as quickly as the first."""
+MIN_SECONDS = 0.2
+"""Enough to gather the many events of a rollout, or of nodes that are relabelled together."""
+MAX_SECONDS = 5.0
+RESET_SECONDS = 30.0
+"""Seconds without an event after which the delay is the shortest again."""
 
 
 @dataclass(slots=True)
 class Debounce:
-    """Each look that a change gives rise to doubles the time that the next change is waited with; times in seconds."""
+    """Exponentially growing delay between an event and its handling. Times are in seconds."""
 
     _last: float = float("-inf")
-    _delay: float = FIRST_SECONDS
+    _delay: float = MIN_SECONDS
 
     def delay(self, now: float) -> float:
-        """How long to wait with a change that was noticed at `now`, for more that come with it."""
-        self._delay = FIRST_SECONDS if now - self._last > CALM_SECONDS else min(MOST_SECONDS, 2 * self._delay)
+        """Seconds to wait after an event at `now` before handling it; twice the last delay, within the bounds above."""
+        self._delay = MIN_SECONDS if now - self._last > RESET_SECONDS else min(MAX_SECONDS, 2 * self._delay)
         self._last = now + self._delay
         return self._delay

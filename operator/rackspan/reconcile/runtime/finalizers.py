@@ -1,4 +1,4 @@
-"""Writes our finalizer onto objects and takes it off again: many side by side, and never too many."""
+"""Adds Rackspan's finalizer to objects and removes it, with bounded concurrency."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ if TYPE_CHECKING:
     from rackspan.api.meta import Meta
     from rackspan.reconcile.ports import Cluster, JsonObject
 
-_AT_ONCE = 16
+_MAX_CONCURRENT_WRITES = 16
 
 
 class FinalizerWriter:
-    """Shared by all topologies, so that one large one cannot flood the API server."""
+    """Shared by all topologies, so that a large one cannot flood the API server."""
 
     def __init__(self, kube: Cluster) -> None:
         self._kube = kube
-        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._slots = asyncio.Semaphore(_MAX_CONCURRENT_WRITES)
 
-    async def put_on(self, kind: str, meta: Meta) -> JsonObject | None:
-        """The object with our finalizer; None where it changed meanwhile or is gone. Raises FailureError."""
+    async def add(self, kind: str, meta: Meta) -> JsonObject | None:
+        """The object with Rackspan's finalizer; None on a conflict or where it is gone. Raises FailureError."""
         return await self._write(kind, meta, finalizers_for(meta) or meta.finalizers)
 
-    async def take_off(self, kind: str, meta: Meta) -> JsonObject | None:
-        """The object without our finalizer; None where it changed meanwhile or is gone. Raises FailureError."""
+    async def remove(self, kind: str, meta: Meta) -> JsonObject | None:
+        """The object without Rackspan's finalizer; None on a conflict or where it is gone. Raises FailureError."""
         return await self._write(kind, meta, without_finalizer(meta))
 
     async def _write(self, kind: str, meta: Meta, finalizers: Sequence[str]) -> JsonObject | None:
@@ -40,19 +40,19 @@ class FinalizerWriter:
 
 
 def finalizers_for(meta: Meta) -> tuple[str, ...] | None:
-    """The finalizers that a living object should have; None where they are right.
+    """The finalizers to write to an object that is not being deleted; None where Rackspan's is there already.
 
-    Ours is there under either policy. Put there only once the policy says Delete, it would come too late for an object
-    that is deleted right after.
+    It is added under either deletionPolicy: if it were added only once the policy is Delete, it would come too late for
+    an object that is deleted right after that change.
     """
     return None if has_finalizer(meta) else (*meta.finalizers, FINALIZER)
 
 
 def has_finalizer(meta: Meta) -> bool:
-    """Whether the object cannot go before we let it."""
+    """Whether the object carries Rackspan's finalizer."""
     return FINALIZER in meta.finalizers
 
 
 def without_finalizer(meta: Meta) -> tuple[str, ...]:
-    """The object's finalizers less ours."""
+    """The object's finalizers without Rackspan's."""
     return tuple(name for name in meta.finalizers if name != FINALIZER)

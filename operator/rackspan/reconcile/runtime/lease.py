@@ -1,8 +1,8 @@
-"""Who may act: one operator at a time holds a Lease, and acts only while it is sure of that. Pure: times are arguments.
+"""Leader election as a state machine: which operator may change anything. Pure: times are arguments.
 
-The rules are client-go's leader election. A Lease is somebody's for as long as its record keeps changing. How long ago
-it last did, each operator measures by its own clock, so clocks need not agree. Who holds it is sure of it for half of
-its time, counted from when its last successful renewal was sent: it has stopped long before another one may begin.
+The algorithm is client-go's (`tools/leaderelection`): a candidate never compares clocks. It notes on its own clock when
+it last saw the Lease's record change, and takes the Lease once the record has not changed for the lease duration. The
+leader stops acting after half of that, counted from when its last successful renewal was sent.
 """
 
 from __future__ import annotations
@@ -12,115 +12,124 @@ from typing import Protocol
 
 NEVER = float("-inf")
 LEASE_SECONDS = 30
+"""Default lease duration."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Everything follows from how long a Lease that nobody renews stays its last holder's."""
+    """All intervals in seconds, as fractions of the lease duration (`spec.leaseDurationSeconds`)."""
 
     lease_seconds: int = LEASE_SECONDS
 
     @property
-    def sure_seconds(self) -> float:
-        """How long its holder goes on after a renewal was sent."""
+    def renew_deadline_seconds(self) -> float:
+        """How long after sending its last successful renewal the leader still acts (client-go: RenewDeadline)."""
         return self.lease_seconds / 2
 
     @property
-    def change_seconds(self) -> float:
-        """How long a change may be under way: what is sent last has ended before the Lease can be another's."""
+    def change_timeout_seconds(self) -> float:
+        """Timeout of one change in Kafka or Kubernetes: even the last one ends before another operator can lead."""
         return self.lease_seconds / 3
 
     @property
-    def renew_seconds(self) -> float:
-        """How often it is renewed, or looked at by who waits for it."""
+    def retry_period_seconds(self) -> float:
+        """Pause between two attempts to acquire or renew the Lease (client-go: RetryPeriod)."""
         return self.lease_seconds / 10
 
     @property
-    def answer_seconds(self) -> float:
-        """How long one answer of the API server is waited for: there is time for another try."""
+    def request_timeout_seconds(self) -> float:
+        """Timeout of one attempt; short enough for another one before the renew deadline."""
         return self.lease_seconds / 6
 
     @property
-    def news_seconds(self) -> float:
-        """After a time without the API server: how long news of what changed meanwhile is waited for."""
+    def catch_up_seconds(self) -> float:
+        """How long a leader whose renewals had lapsed waits for watch events that it missed, before it acts again."""
         return self.lease_seconds / 6
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseRecord:
-    """What a Lease says. The holder is empty where it was let go of, `version` where there is no such object."""
+    """The fields of a Lease that leader election uses (client-go: LeaderElectionRecord).
+
+    `holder` is empty once the Lease was released. `version` is the object's resourceVersion, empty where there is no
+    object yet.
+    """
 
     holder: str
-    seconds: int
+    duration_seconds: int
     transitions: int
     version: str = ""
 
 
 class LeaseStore(Protocol):
-    """The one Lease that operators share. Raises FailureError."""
+    """Reads and writes the one Lease that all replicas share. Every call raises FailureError."""
 
     async def read(self) -> LeaseRecord | None:
-        """What the Lease says; None where there is none."""
+        """The Lease's record; None where there is no Lease."""
 
     async def write(self, record: LeaseRecord, *, taken: bool) -> LeaseRecord | None:
-        """Replace the record of `record.version`; None where that is not the latest. `taken`: the holder changes."""
+        """Replace version `record.version`; the record as written, None on a conflict.
+
+        `taken` says that the holder changes, and sets `acquireTime`.
+        """
 
     async def release(self, identity: str) -> None:
-        """Leave the Lease without a holder, if this one holds it."""
+        """Clear the holder, if it is `identity`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """What one operator knows of the Lease. Times are seconds of its own clock, which never goes back."""
+    """What one operator knows about the Lease. Times are seconds on its own monotonic clock."""
 
     identity: str
     timing: Timing = field(default_factory=Timing)
-    seen: LeaseRecord | None = None
-    changed_at: float = NEVER
-    """When the record was first seen as it is."""
-    sure_until: float = NEVER
-    """Until when the Lease is certainly ours."""
-    informed_at: float = NEVER
-    """From when on what is known of Kubernetes' objects is not older than the Lease allows."""
+    observed: LeaseRecord | None = None
+    observed_at: float = NEVER
+    """When `observed` was first seen in its present form."""
+    leading_until: float = NEVER
+    """Until when no other operator can hold the Lease."""
+    caught_up_at: float = NEVER
+    """From when on the watch events of a lapse have arrived (`Timing.catch_up_seconds`)."""
 
-    def sees(self, record: LeaseRecord | None, now: float) -> Candidate:
-        """After a look at the Lease; None where there is none. One that was deleted may still have its holder."""
-        if record is None and self.seen is not None:
-            record = replace(self.seen, version="")
-        changed = self.seen is None or record != self.seen
-        return replace(self, seen=record, changed_at=now if changed else self.changed_at)
+    def after_read(self, record: LeaseRecord | None, now: float) -> Candidate:
+        """The state after reading the Lease. The holder of a Lease that was deleted may still be acting."""
+        if record is None and self.observed is not None:
+            record = replace(self.observed, version="")
+        changed = self.observed is None or record != self.observed
+        return replace(self, observed=record, observed_at=now if changed else self.observed_at)
 
-    def wants(self, now: float) -> LeaseRecord | None:
-        """The record to write, at the version that is to be replaced; None while the Lease is another's."""
-        seen, seconds = self.seen, self.timing.lease_seconds
-        if seen is None:
+    def next_record(self, now: float) -> LeaseRecord | None:
+        """The record to write, with the version that it replaces; None while another operator holds the Lease."""
+        observed, seconds = self.observed, self.timing.lease_seconds
+        if observed is None:
             return LeaseRecord(self.identity, seconds, 0)
-        if seen.holder == self.identity and (seen.version or now < self.sure_until):
-            return replace(seen, seconds=seconds)
-        if seen.holder and now < self.changed_at + seen.seconds:
+        if observed.holder == self.identity and (observed.version or now < self.leading_until):
+            return replace(observed, duration_seconds=seconds)
+        if observed.holder and now < self.observed_at + observed.duration_seconds:
             return None
-        return LeaseRecord(self.identity, seconds, seen.transitions + 1, seen.version)
+        return LeaseRecord(self.identity, seconds, observed.transitions + 1, observed.version)
 
-    def renewed(self, written: LeaseRecord, sent: float, now: float) -> Candidate:
-        """After the API server took the record that was sent at `sent`."""
-        lapsed = self.sure_until != NEVER and now >= self.sure_until
+    def after_renewal(self, written: LeaseRecord, sent: float, now: float) -> Candidate:
+        """The state after the API server accepted the record that was sent at `sent`."""
+        lapsed = self.leading_until != NEVER and now >= self.leading_until
         return replace(
             self,
-            seen=written,
-            changed_at=now,
-            sure_until=sent + self.timing.sure_seconds,
-            informed_at=now + self.timing.news_seconds if lapsed else self.informed_at,
+            observed=written,
+            observed_at=now,
+            leading_until=sent + self.timing.renew_deadline_seconds,
+            caught_up_at=now + self.timing.catch_up_seconds if lapsed else self.caught_up_at,
         )
 
-    def gave_up(self) -> Candidate:
-        """After the Lease was let go of, or was seen to be another's."""
-        return replace(self, sure_until=NEVER)
+    def resigned(self) -> Candidate:
+        """The state after releasing the Lease, or after seeing that another operator holds it."""
+        return replace(self, leading_until=NEVER)
 
     @property
     def other_holder(self) -> str | None:
-        """Who else holds the Lease, as far as is known."""
-        return self.seen.holder if self.seen is not None and self.seen.holder not in ("", self.identity) else None
+        """The identity of the other operator that was last seen to hold the Lease."""
+        holder = self.observed.holder if self.observed else ""
+        return holder if holder not in ("", self.identity) else None
 
-    def may_act(self, now: float) -> bool:
-        """Whether the Lease is certainly ours, and what is known is not too old."""
-        return self.informed_at <= now < self.sure_until
+    def is_leader(self, now: float) -> bool:
+        """Whether this operator may change anything: it holds the Lease, and has caught up after any lapse."""
+        return self.caught_up_at <= now < self.leading_until

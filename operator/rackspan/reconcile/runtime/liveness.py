@@ -1,4 +1,4 @@
-"""Which steps are under way, and for how long none of them has got on: what the liveness probe judges by."""
+"""Detects loops that hang, for the liveness probe: how long each running task has made no progress."""
 
 from __future__ import annotations
 
@@ -13,43 +13,43 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class _Step:
+class _Task:
     name: str
-    at: float
+    progress_at: float
     clock: Callable[[], float]
 
 
-_CURRENT: ContextVar[_Step | None] = ContextVar("step", default=None)
+_CURRENT: ContextVar[_Task | None] = ContextVar("task", default=None)
 
 
 class Liveness:
-    """Loops tell of each step that they take. One that waits for something to do is in none, and never stalls."""
+    """Loops wrap each iteration in `track`. A loop that is idle tracks nothing, so it never counts as stalled."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._steps: dict[int, _Step] = {}
+        self._tasks: dict[int, _Task] = {}
 
     @contextlib.contextmanager
-    def step(self, name: str) -> Iterator[None]:
-        """A step, from here to the end of the block. Calls of `progress` within it, also in its tasks, are its own."""
-        step = _Step(name, self._clock(), self._clock)
-        self._steps[id(step)] = step
-        token = _CURRENT.set(step)
+    def track(self, name: str) -> Iterator[None]:
+        """Track a task within the block. `progress()` counts for it there, also in asyncio tasks started there."""
+        task = _Task(name, self._clock(), self._clock)
+        self._tasks[id(task)] = task
+        token = _CURRENT.set(task)
         try:
             yield
         finally:
             _CURRENT.reset(token)
-            del self._steps[id(step)]
+            del self._tasks[id(task)]
 
     def stalled(self, seconds: float) -> Mapping[str, float]:
-        """Steps that have not got on for so long, and for how long."""
+        """Tasks without progress for at least `seconds`: seconds since their last progress, by name."""
         now = self._clock()
-        ages = ((step.name, now - step.at) for step in self._steps.values())
+        ages = ((task.name, now - task.progress_at) for task in self._tasks.values())
         return {name: round(age, 1) for name, age in ages if age >= seconds}
 
 
 def progress() -> None:
-    """The step that is under way here has got on: something that it waited for has answered, be it with a failure."""
-    step = _CURRENT.get()
-    if step is not None:
-        step.at = step.clock()
+    """Tell the task that is tracked here that something it waited for has answered, successfully or not."""
+    task = _CURRENT.get()
+    if task is not None:
+        task.progress_at = task.clock()

@@ -1,4 +1,4 @@
-"""Which RackTopologies of a namespace came first: only so many of each are served. Pure."""
+"""A limit on RackTopologies per namespace: the oldest are served, the others are refused. Pure."""
 
 from __future__ import annotations
 
@@ -15,23 +15,22 @@ if TYPE_CHECKING:
     from rackspan.api.racktopology import RackTopology
 
 _Age = tuple[str, str]
-SERVED = 20
-"""RackTopologies of a namespace that are served, unless somebody says otherwise."""
+DEFAULT_TOPOLOGIES_PER_NAMESPACE = 20
 
 
 class NamespaceQuota:
-    """RackTopologies of each namespace from the oldest on.
+    """At most `limit` RackTopologies are served per namespace, since each costs tasks and a Kafka client.
 
-    `served` are dealt with in each namespace: a RackTopology costs loops, and a client of the Kafka that it names.
+    Age is `metadata.creationTimestamp`, then the uid.
     """
 
-    def __init__(self, served: int) -> None:
-        self._served = served
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
         self._ages: dict[ObjectKey, _Age] = {}
         self._sorted: defaultdict[str, list[_Age]] = defaultdict(list)
 
     def put(self, topology: RackTopology) -> None:
-        """Remember when it was made."""
+        """Add a RackTopology."""
         age = topology.meta.age
         if self._ages.get(topology.key) == age:
             return
@@ -40,7 +39,7 @@ class NamespaceQuota:
         insort(self._sorted[topology.meta.namespace], age)
 
     def drop(self, key: ObjectKey) -> None:
-        """Forget it: those that are younger move up."""
+        """Remove a RackTopology; a younger one may take its place."""
         age = self._ages.pop(key, None)
         if age is None:
             return
@@ -50,15 +49,15 @@ class NamespaceQuota:
             del self._sorted[key.namespace]
 
     def over_quota(self, key: ObjectKey) -> Failure | None:
-        """Why a RackTopology is left alone that has so many older ones beside it; None where there is room."""
+        """Why this RackTopology is not served: `limit` older ones are in its namespace. None where it is served."""
         age = self._ages.get(key)
         older = 0 if age is None else bisect_left(self._sorted[key.namespace], age)
-        if older < self._served:
+        if older < self._limit:
             return None
         return Failure(
             Reason.TOO_MANY_TOPOLOGIES,
             f"{plural(older, 'RackTopology', 'RackTopologies')} of namespace {key.namespace} "
-            f"{be(older)} older, and the operator serves {self._served} of a namespace: "
+            f"{be(older)} older, and the operator serves {self._limit} of a namespace: "
             "delete some, or raise topologiesPerNamespace of the chart",
             Remedy.SPEC,
         )

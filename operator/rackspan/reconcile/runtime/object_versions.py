@@ -1,8 +1,8 @@
-"""Which object stands under a name, while lists, events and answers to writes overtake each other. Pure.
+"""The latest known version of each watched object, whatever order it is received in. Pure.
 
-Every change is told more than once (by index, by event, by the answer to a write), and the events of two objects that
-had one name after the other come in any order. An object is told by its uid, and of two bodies the one counts that the
-API server made later.
+A change arrives several times (from kopf's index, as an event, in the response to a write), and events of an object
+that was deleted and recreated under one name arrive in any order. Objects are told apart by uid, and the body with the
+newer resourceVersion wins.
 """
 
 from __future__ import annotations
@@ -17,48 +17,48 @@ if TYPE_CHECKING:
 
 
 class ObjectVersion(NamedTuple):
-    """An object, and the version in which it was last seen."""
+    """An object's uid, and the resourceVersion in which it was last seen."""
 
     uid: str
     version: str
 
 
 class ObjectVersions:
-    """By kind and name, the object that is known. It belongs to the event loop; nothing here waits."""
+    """The known objects, by kind and name. Not thread-safe: for one event loop."""
 
     def __init__(self) -> None:
         self._known: defaultdict[str, dict[ObjectKey, ObjectVersion]] = defaultdict(dict)
-        self.buried: set[str] = set()
-        """Uids that went since the last sweep began: what is read of them by now comes too late."""
+        self.deleted_uids: set[str] = set()
+        """Uids deleted since the last sweep (`relist.sweep`) began: what it reads of them is outdated."""
 
-    def admit(self, kind: str, body: Mapping[str, Any], *, listed: bool = False) -> bool:
-        """Whether the body is news, which is remembered.
+    def record(self, kind: str, body: Mapping[str, Any], *, listed: bool = False) -> bool:
+        """Record a body; whether it is new, and so has to be handled.
 
-        A list is where a watch starts, so of the object that is known it counts even when it is older: the API server's
-        data may have been restored from a backup. Of another object it counts only when it is newer, since what was
-        listed may have gone since; the sweep, which follows on every list, clears that up.
+        `listed` says that it comes from a list. A watch starts from a list, so an older version of the known object
+        counts too: etcd may have been restored from a backup. A body with another uid counts only where it is newer,
+        since that object may have been deleted after it was listed; the sweep after every list corrects that.
         """
-        key, told = key_of(body), _identity(body)
+        key, received = key_of(body), _identity(body)
         known = self._known[kind].get(key)
         if known is not None:
-            if listed and known.uid == told.uid:
-                is_news = known.version != told.version
+            if listed and known.uid == received.uid:
+                is_new = known.version != received.version
             else:
-                is_news = _is_older(known.version, told.version)
-            if not is_news:
+                is_new = _is_older(known.version, received.version)
+            if not is_new:
                 return False
-        self._known[kind][key] = told
+        self._known[kind][key] = received
         return True
 
-    def admit_answer(self, kind: str, body: Mapping[str, Any]) -> bool:
-        """Whether the answer to a write is news of an object that is still there."""
+    def record_response(self, kind: str, body: Mapping[str, Any]) -> bool:
+        """Record the response to a write; whether it is new, and the object was not deleted meanwhile."""
         known = self._known[kind].get(key_of(body))
-        return known is not None and known.uid == _identity(body).uid and self.admit(kind, body)
+        return known is not None and known.uid == _identity(body).uid and self.record(kind, body)
 
-    def bury(self, kind: str, body: Mapping[str, Any]) -> bool:
-        """Whether it is the object that is known which went; an object of that name that was made since stays."""
+    def record_deletion(self, kind: str, body: Mapping[str, Any]) -> bool:
+        """Record a deletion; whether it is the known object's. An object that was recreated under its name stays."""
         key, uid = key_of(body), _identity(body).uid
-        self.buried.add(uid)
+        self.deleted_uids.add(uid)
         known = self._known[kind].get(key)
         if known is None or known.uid != uid:
             return False
@@ -66,16 +66,16 @@ class ObjectVersions:
         return True
 
     def knows(self, kind: str, key: ObjectKey) -> bool:
-        """Whether some object of that name is known."""
+        """Whether an object of this name is known."""
         return key in self._known[kind]
 
     def uids(self, kind: str) -> Mapping[ObjectKey, str]:
-        """The objects that are known now."""
+        """The uids of the known objects."""
         return {key: known.uid for key, known in self._known[kind].items()}
 
 
 def key_of(body: Mapping[str, Any]) -> ObjectKey:
-    """The object's namespace, empty where its kind has none, and name."""
+    """The object's name and namespace; the namespace of a cluster-scoped object is empty."""
     metadata = body["metadata"]
     return ObjectKey(metadata.get("namespace") or "", metadata["name"])
 
@@ -86,7 +86,7 @@ def _identity(body: Mapping[str, Any]) -> ObjectVersion:
 
 
 def _is_older(version: str, other: str) -> bool:
-    """Resource versions of one kind compare as integers (KEP-5504); another API server's are taken as they come."""
+    """Compare resourceVersions as integers (KEP-5504); of any other form, one that differs counts as newer."""
     if version.isdecimal() and other.isdecimal():
         return int(version) < int(other)
     return version != other

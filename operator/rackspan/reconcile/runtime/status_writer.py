@@ -1,4 +1,4 @@
-"""Writes statuses: whole, only when they changed, and many side by side."""
+"""Writes the status subresource: as a whole, only where it changed, with bounded concurrency."""
 
 from __future__ import annotations
 
@@ -15,23 +15,22 @@ if TYPE_CHECKING:
     from rackspan.reconcile.ports import Cluster, JsonObject, ObjectRef
 
 _log = logging.getLogger("rackspan.reconcile")
-_AT_ONCE = 16
+_MAX_CONCURRENT_WRITES = 16
 
 
 class StatusWriter:
-    """Shared by all topologies, so that one large one cannot flood the API server."""
+    """Shared by all topologies, so that a large one cannot flood the API server."""
 
     def __init__(self, kube: Cluster) -> None:
         self._kube = kube
-        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._slots = asyncio.Semaphore(_MAX_CONCURRENT_WRITES)
         self._uncertain: set[str] = set()
-        """By uid, objects whose status may be any that was sent since: the answer to a write was an error, or none."""
+        """Uids of objects whose last write failed or timed out, so that their status is not known."""
 
     async def write(self, ref: ObjectRef, old: Mapping[str, Any], new: JsonObject) -> JsonObject | None:
-        """The object as it is after the write; None where nothing had to be written or the object is gone.
+        """Replace the status where it differs; the object as written, None where nothing was written or it is gone.
 
-        The status is replaced as a whole, so that nothing stays of a write whose answer was lost. Raises FailureError
-        where the API server did not take it; the caller tries again later.
+        `old` is the status as last read. Raises FailureError where the write failed; the caller retries.
         """
         if old == new and ref.uid not in self._uncertain:
             return None

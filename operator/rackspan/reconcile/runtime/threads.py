@@ -1,8 +1,8 @@
-"""Where computing is done: in threads of its own, so that the event loop keeps turning.
+"""Runs computations in threads, so that they do not block the event loop.
 
-Never in asyncio's default executor, in which names of hosts are resolved. What Rackspan computes is bounded by a budget
-and shares a few threads. A placer that somebody else wrote is bounded by nothing: each call gets a thread that is left
-behind when its time is over.
+Rackspan's own computations are bounded and share small pools, apart from asyncio's default executor, which resolves
+host names. Third-party placers are not bounded, and a thread cannot be killed: each call gets a thread of its own,
+which is abandoned ("left behind") after a timeout.
 """
 
 from __future__ import annotations
@@ -24,49 +24,46 @@ R = TypeVar("R")
 _log = logging.getLogger("rackspan.reconcile")
 
 PLACER_SECONDS = 10.0
-"""How long a placer that is not built in may take over one topic."""
+"""How long a third-party placer may take over one topic."""
 _POOL = ThreadPoolExecutor(4, "thinking")
-_PLANNERS = ThreadPoolExecutor(8, "planning")
-"""Apart, because one plan covers a whole batch and may take long."""
+_PLANNER_POOL = ThreadPoolExecutor(8, "planning")
+"""A pool of its own, because one plan covers a whole batch and may take long."""
 
 
 async def in_thread(work: Callable[[], R]) -> R:
-    """What `work` gives, computed in one of a few threads that all topologies share, first come, first served."""
+    """The result of `work`, run in a small pool that all topologies share, in order of submission."""
     return await asyncio.get_running_loop().run_in_executor(_POOL, work)
 
 
-async def plan(work: Callable[[], R]) -> R:
-    """The same for plans."""
-    return await asyncio.get_running_loop().run_in_executor(_PLANNERS, work)
+async def in_planner_thread(work: Callable[[], R]) -> R:
+    """The same, in the pool for plans."""
+    return await asyncio.get_running_loop().run_in_executor(_PLANNER_POOL, work)
 
 
 class PlacerTimedOutError(Exception):
-    """A call of the placer took too long, this one or one before that has still not ended."""
+    """A call of the placer took longer than PLACER_SECONDS: this one, or an earlier one that has still not ended."""
 
 
 class ThirdPartyPlacers:
-    """Calls of placers that are not built in, one at a time of each, by its name. One for the whole operator."""
+    """Calls third-party placers, by name: one call at a time of each. One instance for the whole operator."""
 
     def __init__(self) -> None:
         self._left_behind: set[str] = set()
-        self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     @property
     def left_behind(self) -> Collection[str]:
-        """Placers with a call whose time is over and that has not ended."""
+        """Names of placers with a call that timed out and has not ended."""
         return frozenset(self._left_behind)
 
     async def call(self, placer: str, work: Callable[[], R]) -> R:
-        """What `work` gives, from a thread of its own.
-
-        Raises PlacerTimedOutError: it took too long, or an earlier call of this placer did and has still not ended.
-        """
-        turn = self._turns[placer]
+        """The result of `work`, run in a thread of its own. Raises PlacerTimedOutError, and what `work` raises."""
+        lock = self._locks[placer]
         if placer in self._left_behind:
             raise PlacerTimedOutError
         try:
             async with asyncio.timeout(PLACER_SECONDS):
-                await turn.acquire()
+                await lock.acquire()
         except TimeoutError as error:
             raise PlacerTimedOutError from error
         try:
@@ -74,7 +71,7 @@ class ThirdPartyPlacers:
                 raise PlacerTimedOutError
             return await self._call(placer, work)
         finally:
-            turn.release()
+            lock.release()
 
     async def _call(self, placer: str, work: Callable[[], R]) -> R:
         answer: Future[R] = Future()
@@ -83,35 +80,35 @@ class ThirdPartyPlacers:
         try:
             done, _ = await asyncio.wait({asyncio.wrap_future(answer)}, timeout=PLACER_SECONDS)
         except asyncio.CancelledError:
-            self._leave(placer, answer, loop)
+            self._leave_behind(placer, answer, loop)
             raise
         for ended in done:
             return ended.result()
         _log.error("the placer %r takes longer than %g seconds: its call is left behind", placer, PLACER_SECONDS)
-        self._leave(placer, answer, loop)
+        self._leave_behind(placer, answer, loop)
         raise PlacerTimedOutError
 
-    def _leave(self, placer: str, answer: Future[R], loop: asyncio.AbstractEventLoop) -> None:
+    def _leave_behind(self, placer: str, answer: Future[R], loop: asyncio.AbstractEventLoop) -> None:
         self._left_behind.add(placer)
-        self._measure()
-        answer.add_done_callback(lambda _: self._back(placer, loop))
+        self._update_metric()
+        answer.add_done_callback(lambda _: self._on_ended(placer, loop))
 
-    def _back(self, placer: str, loop: asyncio.AbstractEventLoop) -> None:
-        """A call that was left behind has ended; told from its thread."""
-        with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody is interested
-            loop.call_soon_threadsafe(self._forgive, placer)
+    def _on_ended(self, placer: str, loop: asyncio.AbstractEventLoop) -> None:
+        """A call that was left behind has ended. Runs in the call's thread."""
+        with contextlib.suppress(RuntimeError):  # the event loop is closed: the operator is stopping
+            loop.call_soon_threadsafe(self._allow_again, placer)
 
-    def _forgive(self, placer: str) -> None:
+    def _allow_again(self, placer: str) -> None:
         self._left_behind.discard(placer)
-        self._measure()
+        self._update_metric()
         _log.info("the placer %r has ended a call that was left behind", placer)
 
-    def _measure(self) -> None:
+    def _update_metric(self) -> None:
         PLACERS_LEFT_BEHIND.set(len(self._left_behind))
 
 
 def _run(answer: Future[R], work: Callable[[], R]) -> None:
-    """Whatever happens, the call ends with an answer: code of others may raise SystemExit."""
+    """Set the result in every case: third-party code may raise SystemExit, too."""
     try:
         result = work()
     except BaseException as error:

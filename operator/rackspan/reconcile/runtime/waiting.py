@@ -1,7 +1,7 @@
-"""How loops are woken between their turns.
+"""Waiting for events with a timeout.
 
-Not by `asyncio.wait_for`: up to Python 3.11 it swallows a cancellation that comes together with what it waits for, and
-a loop that is told to end goes on.
+`asyncio.wait_for` is not used: up to Python 3.11 it swallows a cancellation that coincides with the awaited event, so
+that a cancelled loop would go on.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 
 
-async def happened(seconds: float | None, *events: asyncio.Event) -> bool:
-    """Wait until any of these is set, so many seconds at most (None: for ever); whether one is."""
+async def wait_for_any(seconds: float | None, *events: asyncio.Event) -> bool:
+    """Wait until any of these is set, or for `seconds` (None: no limit); whether one is set."""
     waiting = [asyncio.ensure_future(event.wait()) for event in events]
     try:
         done, _ = await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -20,8 +20,8 @@ async def happened(seconds: float | None, *events: asyncio.Event) -> bool:
     return bool(done)
 
 
-async def woken(wake: asyncio.Event, pause: float, debounce: float) -> None:
-    """Wait for `wake`, `pause` seconds at most, and `debounce` seconds more for what comes with it; then reset it."""
-    if await happened(pause, wake):
+async def wait_debounced(wake: asyncio.Event, seconds: float, debounce: float) -> None:
+    """Wait for `wake`, or for `seconds`; once set, `debounce` seconds more to gather a burst. Clears `wake`."""
+    if await wait_for_any(seconds, wake):
         await asyncio.sleep(debounce)
     wake.clear()

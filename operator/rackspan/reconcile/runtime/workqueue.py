@@ -1,7 +1,7 @@
-"""A work queue of keys: every key waits once, is worked on by one worker at a time, and comes back later when asked.
+"""A work queue of keys, with the contract of client-go's `util/workqueue`.
 
-The contract is client-go's workqueue: a key added while a worker has it is handed out again after that worker is done,
-so a change during the work is never lost and the same object is never worked on twice at once.
+A key waits at most once and is processed by one worker at a time. One that is added while a worker has it is handed out
+again after that worker's `done`, so that no change is lost.
 """
 
 from __future__ import annotations
@@ -11,25 +11,26 @@ import heapq
 import random
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from rackspan.reconcile.runtime.waiting import happened
+from rackspan.reconcile.runtime.waiting import wait_for_any
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable
 
 K = TypeVar("K", bound="Hashable")
 
-_BACKOFF_FIRST = 0.5
-_BACKOFF_MAX = 60.0
+_MIN_BACKOFF_SECONDS = 0.5
+_MAX_BACKOFF_SECONDS = 60.0
 
 
 class WorkQueue(Generic[K]):
-    """Keys to work on, oldest first. All methods belong to one event loop."""
+    """Keys to reconcile, in the order in which they were added. Not thread-safe: for one event loop."""
 
     def __init__(self) -> None:
         self._waiting: dict[K, None] = {}
-        self._working: set[K] = set()
-        self._again: set[K] = set()
-        self._later: list[tuple[float, int, K]] = []
+        self._processing: set[K] = set()
+        self._dirty: set[K] = set()
+        """Keys that were added while they were being processed."""
+        self._delayed: list[tuple[float, int, K]] = []
         self._due: dict[K, float] = {}
         self._failures: dict[K, int] = {}
         self._sequence = 0
@@ -39,84 +40,84 @@ class WorkQueue(Generic[K]):
         return len(self._waiting)
 
     def add(self, keys: Iterable[K]) -> None:
-        """Hand these out soon."""
+        """Queue these; keys that wait already keep their places."""
         for key in keys:
-            if key in self._working:
-                self._again.add(key)
+            if key in self._processing:
+                self._dirty.add(key)
             else:
                 self._waiting.setdefault(key)
         self._changed.set()
 
     def add_after(self, key: K, seconds: float) -> None:
-        """Hand this one out after a while, unless it is added earlier."""
+        """Queue a key after `seconds`, or at the earlier time that was asked for before."""
         due = asyncio.get_running_loop().time() + seconds
         if key in self._due and self._due[key] <= due:
             return
         self._due[key] = due
         self._sequence += 1
-        heapq.heappush(self._later, (due, self._sequence, key))
+        heapq.heappush(self._delayed, (due, self._sequence, key))
         self._changed.set()
 
-    def retry(self, key: K) -> None:
-        """Hand it out again with exponential back-off and jitter."""
+    def add_rate_limited(self, key: K) -> None:
+        """Queue a key that failed, after exponential back-off: 0.5 s to 60 s, with 20 % jitter."""
         count = self._failures[key] = self._failures.get(key, 0) + 1
-        delay = min(_BACKOFF_MAX, _BACKOFF_FIRST * 2 ** min(count - 1, 10))
+        delay = min(_MAX_BACKOFF_SECONDS, _MIN_BACKOFF_SECONDS * 2 ** min(count - 1, 10))
         self.add_after(key, delay * random.uniform(0.8, 1.2))  # noqa: S311 - jitter, no secret
 
     def forget(self, key: K) -> None:
-        """It worked: the next failure starts with the shortest delay again."""
+        """Reset the back-off of a key that succeeded."""
         self._failures.pop(key, None)
 
-    def drop(self, key: K) -> None:
-        """The object is gone."""
+    def remove(self, key: K) -> None:
+        """Remove a key whose object was deleted."""
         self._waiting.pop(key, None)
         self._due.pop(key, None)
-        self._again.discard(key)
+        self._dirty.discard(key)
         self.forget(key)
 
-    async def take(self, most: int, linger: float, patience: float = 0.0) -> list[K]:
-        """Up to `most` keys.
+    async def get_batch(self, max_keys: int, debounce: float, max_wait: float = 0.0) -> list[K]:
+        """Wait for keys, and take up to `max_keys` of them; `done` must follow.
 
-        When some are there, others that follow within `linger` seconds come along, and those that follow them, for as
-        long as `patience` seconds.
+        To gather a burst into one batch, it waits until no key was added for `debounce` seconds, and for `max_wait`
+        seconds at most.
         """
-        await self._ready()
+        await self._wait_for_keys()
         loop = asyncio.get_running_loop()
-        end = loop.time() + max(linger, patience)
+        end = loop.time() + max(debounce, max_wait)
         before = 0
-        while before < len(self._waiting) < most and linger > 0 and loop.time() < end:
+        while before < len(self._waiting) < max_keys and debounce > 0 and loop.time() < end:
             before = len(self._waiting)
-            await asyncio.sleep(linger)
-            self._wake_due()
-        taken = list(self._waiting)[:most]
+            await asyncio.sleep(debounce)
+            self._add_due()
+        taken = list(self._waiting)[:max_keys]
         for key in taken:
             del self._waiting[key]
             self._due.pop(key, None)
-        self._working.update(taken)
+        self._processing.update(taken)
         return taken
 
     def done(self, keys: Collection[K]) -> None:
-        """The worker is through with these."""
-        self._working.difference_update(keys)
-        again = self._again.intersection(keys)
-        self._again -= again
-        if again:
-            self.add(again)
+        """Mark keys as processed; those that were added meanwhile are queued again."""
+        self._processing.difference_update(keys)
+        dirty = self._dirty.intersection(keys)
+        self._dirty -= dirty
+        if dirty:
+            self.add(dirty)
 
-    async def _ready(self) -> None:
+    async def _wait_for_keys(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
-            self._wake_due()
+            self._add_due()
             if self._waiting:
                 return
             self._changed.clear()
-            timeout = self._later[0][0] - loop.time() if self._later else None
-            await happened(timeout, self._changed)
+            timeout = self._delayed[0][0] - loop.time() if self._delayed else None
+            await wait_for_any(timeout, self._changed)
 
-    def _wake_due(self) -> None:
+    def _add_due(self) -> None:
         now = asyncio.get_running_loop().time()
-        while self._later and self._later[0][0] <= now:
-            due, _, key = heapq.heappop(self._later)
+        while self._delayed and self._delayed[0][0] <= now:
+            due, _, key = heapq.heappop(self._delayed)
             if self._due.get(key) == due:
                 del self._due[key]
                 self.add([key])

@@ -18,7 +18,7 @@ from rackspan.api.reasons import Reason
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import ObjectRef
 from rackspan.reconcile.runtime.liveness import Liveness
-from rackspan.reconcile.runtime.waiting import woken
+from rackspan.reconcile.runtime.waiting import wait_debounced
 from rackspan.reconcile.scans.decision import Change, decide, fingerprint
 from rackspan.reconcile.scans.events import measure_report, news
 from rackspan.reconcile.scans.job_status import RunKind
@@ -106,11 +106,11 @@ class ScansReconciler:
         """Until cancelled."""
         while True:
             pause = await self._turn_safely()
-            await woken(self._wake, pause, _DEBOUNCE_SECONDS)
+            await wait_debounced(self._wake, pause, _DEBOUNCE_SECONDS)
 
     async def _turn_safely(self) -> float:
         try:
-            with self._dependencies.liveness.step("scans"):
+            with self._dependencies.liveness.track("scans"):
                 return await self.turn()
         except FailureError as error:
             metrics.count_error("", error.failure.remedy, error.failure.reason)

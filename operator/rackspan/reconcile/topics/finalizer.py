@@ -219,7 +219,7 @@ class TopicFinalizer:
         if words.step in (Step.HOLD, Step.AGAIN):
             return words
         try:
-            written = await self._finalizers.take_off(KIND, topic.meta)
+            written = await self._finalizers.remove(KIND, topic.meta)
         except FailureError as error:
             count_error(str(topic.topology), error.failure.remedy, error.failure.reason)
             return DeletionDecision(Step.HOLD, error.failure.message)

@@ -18,7 +18,7 @@ from rackspan.core.planning import Elsewhere, Request, Wish, plan_topics
 from rackspan.core.snapshot import table
 from rackspan.core.topology import parse_rack
 from rackspan.reconcile.failures import FailureError
-from rackspan.reconcile.runtime.threads import plan
+from rackspan.reconcile.runtime.threads import in_planner_thread
 from rackspan.reconcile.topics.placement import spreads
 
 if TYPE_CHECKING:
@@ -56,11 +56,11 @@ class Plans:
     ) -> Mapping[ObjectKey, TopicPlan]:
         """Plans for topics as Kafka holds them, empty where nothing is to be done; none where that cannot be said."""
         async with self._turn:
-            wanted, anew = await plan(partial(self._looked_through, seen, state))
+            wanted, anew = await in_planner_thread(partial(self._looked_through, seen, state))
             if anew:
                 for topic in anew:
                     self.forget(topic.key)
-                made = await plan(partial(_made_safely, anew, wanted, state, self._pending(state)))
+                made = await in_planner_thread(partial(_made_safely, anew, wanted, state, self._pending(state)))
                 for topic in anew:
                     if topic.topic_name in made:
                         self._known[topic.key] = wanted[topic.key], made[topic.topic_name]

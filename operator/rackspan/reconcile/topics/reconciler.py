@@ -118,14 +118,14 @@ class TopicsReconciler:
 
     def drop(self, key: ObjectKey) -> None:
         """This KafkaTopic is no more."""
-        self._queue.drop(key)
+        self._queue.remove(key)
         self._settled.pop(key, None)
         self._plans.forget(key)
         self._trust(key)
 
     async def take(self) -> Sequence[ObjectKey]:
         """Wait for the next batch. Its keys are nobody else's before `see_through` has ended."""
-        keys = await self._queue.take(_BATCH, _LINGER_SECONDS, _PATIENCE_SECONDS)
+        keys = await self._queue.get_batch(_BATCH, _LINGER_SECONDS, _PATIENCE_SECONDS)
         self._measure_queue()
         return keys
 
@@ -156,7 +156,7 @@ class TopicsReconciler:
 
     def _retry(self, keys: Iterable[ObjectKey]) -> None:
         for key in keys:
-            self._queue.retry(key)
+            self._queue.add_rate_limited(key)
 
     async def _reconcile(self, keys: Sequence[ObjectKey]) -> None:
         """One pass over some topics. Raises FailureError where Kafka answered for none of them."""
@@ -191,7 +191,7 @@ class TopicsReconciler:
         if not isinstance(found, Failure):
             return found
         count_error(self._name, found.remedy, found.reason)
-        self._queue.retry(topic.key)
+        self._queue.add_rate_limited(topic.key)
         self._settled.pop(topic.key, None)
         try:
             await self._tell(topic, failed_status(topic, found, _now()))
@@ -336,7 +336,7 @@ class TopicsReconciler:
         """The topic with the finalizers it should have, before anything is made that they guard."""
         if finalizers_for(topic.meta) is None:
             return topic
-        written = await self._dependencies.finalizers.put_on(KIND, topic.meta)
+        written = await self._dependencies.finalizers.add(KIND, topic.meta)
         if written is None:
             self._queue.add_after(topic.key, _SUSPICION_SECONDS)  # it changed meanwhile: its event is on the way
             return None
@@ -355,7 +355,7 @@ class TopicsReconciler:
         if outcome.seen is not None:
             self._trust(topic.key)
         if outcome.is_half_seen and outcome.decision.idle and not outcome.failures:
-            self._queue.retry(topic.key)  # the last status, if there is one, is better than half of one
+            self._queue.add_rate_limited(topic.key)  # the last status, if there is one, is better than half of one
             return
         if isinstance(concluded.status, Exception):
             raise concluded.status
@@ -364,7 +364,7 @@ class TopicsReconciler:
         if not await self._tell(topic, concluded.status, outcome):
             return
         if (problem is not None and problem.remedy is not Remedy.SPEC) or not outcome.settled:
-            self._queue.retry(topic.key)
+            self._queue.add_rate_limited(topic.key)
         elif _is_unfinished(outcome):
             self._queue.add_after(topic.key, 0)
         else:
@@ -390,7 +390,7 @@ class TopicsReconciler:
             written = await self._dependencies.statuses.write(ref, topic.status.to_dict(), status.to_dict())
         except FailureError:
             self._settled.pop(topic.key, None)
-            self._queue.retry(topic.key)
+            self._queue.add_rate_limited(topic.key)
             # A topic id that is known but not written yet must not be taken for somebody else's in the next pass, and
             # one that is to be forgotten counts until that is written.
             known = cache.topics.get(topic.key)

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rackspan.reconcile.runtime.debounce import CALM_SECONDS, FIRST_SECONDS, MOST_SECONDS, Debounce
+from rackspan.reconcile.runtime.debounce import MAX_SECONDS, MIN_SECONDS, RESET_SECONDS, Debounce
 
 
 def looks(changes):
@@ -16,7 +16,7 @@ def looks(changes):
 
 
 def test_a_change_in_calm_times_is_looked_at_at_once():
-    assert looks([0, 100, 200]) == [FIRST_SECONDS, 100 + FIRST_SECONDS, 200 + FIRST_SECONDS]
+    assert looks([0, 100, 200]) == [MIN_SECONDS, 100 + MIN_SECONDS, 200 + MIN_SECONDS]
 
 
 def test_fifty_changes_within_seventeen_seconds_are_looked_at_seven_times():
@@ -28,11 +28,11 @@ def test_fifty_changes_within_seventeen_seconds_are_looked_at_seven_times():
 def test_every_change_is_looked_at_within_the_longest_wait(changes):
     found = looks(changes)
     for at in changes:
-        assert any(at <= look <= at + MOST_SECONDS for look in found)
+        assert any(at <= look <= at + MAX_SECONDS for look in found)
 
 
 @given(st.integers(1, 40), st.floats(0.05, 4))
 def test_what_has_flapped_is_quick_again_after_a_calm(number, every):
     changes = [step * every for step in range(number)]
-    later = changes[-1] + 2 * CALM_SECONDS
-    assert looks([*changes, later])[-1] == later + FIRST_SECONDS
+    later = changes[-1] + 2 * RESET_SECONDS
+    assert looks([*changes, later])[-1] == later + MIN_SECONDS

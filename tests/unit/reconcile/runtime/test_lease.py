@@ -61,20 +61,20 @@ class Simulated:
 
     def turn(self, server, now, chance):
         local = now + self.skew
-        self.next_turn = now + TIMING.renew_seconds * chance.uniform(0.5, 2)
+        self.next_turn = now + TIMING.retry_period_seconds * chance.uniform(0.5, 2)
         if now < self.cut_until:
             return
         if chance.random() < 0.03:
             self.cut_until = now + chance.uniform(1, 90)
-        self.candidate = self.candidate.sees(server.record, local)
-        wanted = self.candidate.wants(local)
+        self.candidate = self.candidate.after_read(server.record, local)
+        wanted = self.candidate.next_record(local)
         if wanted is None:
-            self.candidate = self.candidate.gave_up() if self.candidate.other_holder else self.candidate
+            self.candidate = self.candidate.resigned() if self.candidate.other_holder else self.candidate
             return
         written = server.put(wanted)
-        took = chance.choice([0.0, 0.0, 1.0, TIMING.answer_seconds])
+        took = chance.choice([0.0, 0.0, 1.0, TIMING.request_timeout_seconds])
         if written is not None and chance.random() < 0.8:  # else the answer is lost
-            self.candidate = self.candidate.renewed(written, local, local + took)
+            self.candidate = self.candidate.after_renewal(written, local, local + took)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -90,47 +90,49 @@ def test_no_two_operators_act_at_once_and_none_acts_while_anothers_change_is_und
                 operator.turn(server, now, chance)
         if tick == 4000:
             server.record = None  # somebody deletes the Lease
-        acting = [one.candidate.identity for one in operators if one.candidate.may_act(now + one.skew)]
+        acting = [one.candidate.identity for one in operators if one.candidate.is_leader(now + one.skew)]
         assert len(acting) <= 1
         for name in acting:
             last_act[name] = now
             acted.add(name)
             for other, at in last_act.items():
-                assert other == name or now - at > TIMING.change_seconds, f"{other}'s change may be under way"
+                assert other == name or now - at > TIMING.change_timeout_seconds, f"{other}'s change may be under way"
     assert len(acted) > 1, "the Lease changed hands"
 
 
 def test_a_lease_is_taken_only_after_its_whole_time_as_seen_here():
     held = LeaseRecord("other", 30, 4, "7")
-    candidate = Candidate("me").sees(held, 100.0)
-    assert candidate.wants(129.9) is None
-    assert candidate.sees(held, 129.0).wants(130.0) == LeaseRecord("me", 30, 5, "7")
-    assert candidate.sees(replace(held, version="8"), 129.0).wants(130.0) is None
+    candidate = Candidate("me").after_read(held, 100.0)
+    assert candidate.next_record(129.9) is None
+    assert candidate.after_read(held, 129.0).next_record(130.0) == LeaseRecord("me", 30, 5, "7")
+    assert candidate.after_read(replace(held, version="8"), 129.0).next_record(130.0) is None
 
 
 def test_the_same_identity_has_its_lease_back_at_once():
-    assert Candidate("me").sees(LeaseRecord("me", 30, 4, "7"), 0.0).wants(0.0) is not None
+    assert Candidate("me").after_read(LeaseRecord("me", 30, 4, "7"), 0.0).next_record(0.0) is not None
 
 
 def test_one_that_was_let_go_of_is_taken_at_once():
-    assert Candidate("me").sees(LeaseRecord("", 1, 4, "7"), 0.0).wants(0.0) == LeaseRecord("me", 30, 5, "7")
+    assert Candidate("me").after_read(LeaseRecord("", 1, 4, "7"), 0.0).next_record(0.0) == LeaseRecord("me", 30, 5, "7")
 
 
 def test_a_lease_that_is_deleted_still_has_its_holder():
-    candidate = Candidate("me").sees(LeaseRecord("other", 30, 4, "7"), 0.0).sees(None, 10.0).sees(None, 11.0)
-    assert candidate.wants(39.0) is None
-    assert candidate.wants(40.0) == LeaseRecord("me", 30, 5, "")
+    candidate = (
+        Candidate("me").after_read(LeaseRecord("other", 30, 4, "7"), 0.0).after_read(None, 10.0).after_read(None, 11.0)
+    )
+    assert candidate.next_record(39.0) is None
+    assert candidate.next_record(40.0) == LeaseRecord("me", 30, 5, "")
 
 
 def test_after_a_time_without_the_api_server_news_is_waited_for():
     record = LeaseRecord("me", 30, 0, "1")
-    candidate = Candidate("me").renewed(record, 0.0, 1.0)
-    assert candidate.may_act(1.0)
-    assert candidate.may_act(14.9)
-    assert not candidate.may_act(15.0)
-    again = candidate.renewed(record, 40.0, 41.0)
-    assert not again.may_act(45.9)
-    assert again.may_act(46.0)
+    candidate = Candidate("me").after_renewal(record, 0.0, 1.0)
+    assert candidate.is_leader(1.0)
+    assert candidate.is_leader(14.9)
+    assert not candidate.is_leader(15.0)
+    again = candidate.after_renewal(record, 40.0, 41.0)
+    assert not again.is_leader(45.9)
+    assert again.is_leader(46.0)
 
 
 # -- the keeper ------------------------------------------------------------------------------------------------------
@@ -171,11 +173,11 @@ async def test_who_waits_gets_it_once_it_is_let_go_of():
     server.was_read.clear()
     waiting = asyncio.create_task(new.acquire(asyncio.Event()))
     await server.was_read.wait()
-    assert not new.held()
+    assert not new.is_leader()
     await old.release()
-    assert not old.held()
+    assert not old.is_leader()
     assert await waiting
-    assert new.held()
+    assert new.is_leader()
 
 
 async def test_the_keeper_ends_where_another_one_holds_the_lease():
@@ -183,7 +185,7 @@ async def test_the_keeper_ends_where_another_one_holds_the_lease():
     one = election(server, clock)
     await one.acquire(asyncio.Event())
     server.put(replace(server.record, holder="other\n"))
-    await asyncio.wait_for(one.keep(), 30)
+    await asyncio.wait_for(one.renew(), 30)
     refused(one)
     await one.release()
     assert server.record.holder == "other\n", "it is not ours to let go of"

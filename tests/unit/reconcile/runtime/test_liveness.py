@@ -16,10 +16,10 @@ class Clock:
 def test_a_step_stalls_by_itself_while_others_come_and_go():
     clock = Clock()
     liveness = Liveness(clock)
-    with liveness.step("wedged"):
+    with liveness.track("wedged"):
         for _ in range(5):
             clock.now += 100
-            with liveness.step("quick"):
+            with liveness.track("quick"):
                 pass
         assert liveness.stalled(300) == {"wedged": 500.0}
     assert liveness.stalled(0) == {}
@@ -40,7 +40,7 @@ async def test_each_answer_is_progress_also_in_a_task_of_the_step():
         clock.now += 200
         progress()
 
-    with liveness.step("long"), liveness.step("batch"):
+    with liveness.track("long"), liveness.track("batch"):
         for _ in range(3):
             await asyncio.create_task(call())
         assert liveness.stalled(300) == {"long": 600.0}, "the outer one does not get on by what is told within another"

@@ -21,50 +21,50 @@ def body(version, uid="1", **spec):
 @pytest.fixture
 def known():
     versions = ObjectVersions()
-    assert versions.admit(KIND, body("10"))
+    assert versions.record(KIND, body("10"))
     return versions
 
 
 @pytest.mark.parametrize("version", ["9", "10"])
 def test_what_is_no_newer_than_what_is_known_is_no_news(known, version):
-    assert not known.admit(KIND, body(version))
-    assert not known.admit_answer(KIND, body(version))
+    assert not known.record(KIND, body(version))
+    assert not known.record_response(KIND, body(version))
 
 
 def test_versions_compare_as_numbers(known):
-    assert not known.admit(KIND, body("9"))
-    assert known.admit(KIND, body("100"))
+    assert not known.record(KIND, body("9"))
+    assert known.record(KIND, body("100"))
 
 
 def test_versions_that_are_no_numbers_are_taken_as_they_come():
     versions = ObjectVersions()
-    assert versions.admit(KIND, body("b"))
-    assert versions.admit(KIND, body("a"))
+    assert versions.record(KIND, body("b"))
+    assert versions.record(KIND, body("a"))
 
 
 def test_a_new_list_counts_even_where_it_shows_less(known):
-    assert known.admit(KIND, body("7"), listed=True)
-    assert known.admit(KIND, body("8"))
+    assert known.record(KIND, body("7"), listed=True)
+    assert known.record(KIND, body("8"))
 
 
 def test_what_was_listed_of_an_object_that_went_since_takes_nobodys_place(known):
-    assert not known.admit(KIND, body("7", uid="0"), listed=True)
+    assert not known.record(KIND, body("7", uid="0"), listed=True)
 
 
 def test_an_event_of_an_object_that_went_before_takes_nobodys_place(known):
-    assert not known.admit(KIND, body("9", uid="0"))
-    assert not known.bury(KIND, body("9", uid="0"))
-    assert known.bury(KIND, body("11", uid="1"))
+    assert not known.record(KIND, body("9", uid="0"))
+    assert not known.record_deletion(KIND, body("9", uid="0"))
+    assert known.record_deletion(KIND, body("11", uid="1"))
     assert not known.knows(KIND, KEY)
 
 
 def test_the_answer_to_a_write_does_not_bring_back_an_object_that_is_gone(known):
-    known.bury(KIND, body("11"))
-    assert not known.admit_answer(KIND, body("12"))
+    known.record_deletion(KIND, body("11"))
+    assert not known.record_response(KIND, body("12"))
 
 
 def test_the_answer_to_a_write_does_not_replace_an_object_made_since(known):
-    assert not known.admit_answer(KIND, body("12", uid="0"))
+    assert not known.record_response(KIND, body("12", uid="0"))
 
 
 def topology(version, uid="1", **spec):
@@ -73,7 +73,7 @@ def topology(version, uid="1", **spec):
 
 
 def seen(cache, topology):
-    if cache.versions.admit("RackTopology", topology):
+    if cache.versions.record("RackTopology", topology):
         cache.put_topology(topology)
 
 

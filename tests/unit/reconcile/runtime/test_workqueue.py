@@ -23,7 +23,7 @@ def test_every_key_that_was_added_is_handed_out_once_and_to_one_worker_at_a_time
         due, batches = set(), []
 
         async def take(most):
-            taken = await queue.take(most, 0)
+            taken = await queue.get_batch(most, 0)
             assert len(set(taken)) == len(taken) <= most
             assert due.issuperset(taken)
             assert not {key for batch in batches for key in batch}.intersection(taken)
@@ -35,7 +35,7 @@ def test_every_key_that_was_added_is_handed_out_once_and_to_one_worker_at_a_time
                 queue.add(argument)
                 due.update(argument)
             elif name == "drop":
-                queue.drop(argument)
+                queue.remove(argument)
                 due.discard(argument)
             elif name == "take" and len(queue):
                 await take(argument)
@@ -54,14 +54,14 @@ def test_every_key_that_was_added_is_handed_out_once_and_to_one_worker_at_a_time
 async def test_the_oldest_comes_first():
     queue = WorkQueue()
     queue.add("cab")
-    assert await queue.take(2, 0) == ["c", "a"]
-    assert await queue.take(2, 0) == ["b"]
+    assert await queue.get_batch(2, 0) == ["c", "a"]
+    assert await queue.get_batch(2, 0) == ["b"]
 
 
 async def test_what_follows_within_a_moment_comes_along():
     queue = WorkQueue()
     queue.add(["a"])
-    taking = asyncio.create_task(queue.take(10, 0.05))
+    taking = asyncio.create_task(queue.get_batch(10, 0.05))
     await asyncio.sleep(0)
     queue.add(["b", "c"])
     assert await taking == ["a", "b", "c"]
@@ -71,7 +71,7 @@ async def test_a_stream_is_followed_while_patience_lasts():
     queue, loop = WorkQueue(), asyncio.get_running_loop()
     queue.add([0])
     start = loop.time()
-    taking = asyncio.create_task(queue.take(10_000, 0.04, 0.2))
+    taking = asyncio.create_task(queue.get_batch(10_000, 0.04, 0.2))
     number = 0
     while not taking.done():
         number += 1
@@ -83,7 +83,7 @@ async def test_a_stream_is_followed_while_patience_lasts():
 
 async def test_a_worker_waits_for_work():
     queue = WorkQueue()
-    taking = asyncio.create_task(queue.take(1, 0))
+    taking = asyncio.create_task(queue.get_batch(1, 0))
     await asyncio.sleep(0)
     assert not taking.done()
     queue.add(["a"])
@@ -92,7 +92,7 @@ async def test_a_worker_waits_for_work():
 
 async def test_two_workers_share_the_work():
     queue = WorkQueue()
-    workers = [asyncio.create_task(queue.take(1, 0)) for _ in range(2)]
+    workers = [asyncio.create_task(queue.get_batch(1, 0)) for _ in range(2)]
     await asyncio.sleep(0)
     queue.add(["a", "b"])
     assert sorted(key for batch in await asyncio.gather(*workers) for key in batch) == ["a", "b"]
@@ -103,24 +103,24 @@ async def test_of_two_times_the_earlier_counts():
     queue.add_after("a", 60)
     queue.add_after("a", 0.01)
     queue.add_after("a", 30)
-    assert await asyncio.wait_for(queue.take(1, 0), 5) == ["a"]
+    assert await asyncio.wait_for(queue.get_batch(1, 0), 5) == ["a"]
 
 
 async def test_what_was_looked_at_meanwhile_does_not_come_again():
     queue = WorkQueue()
     queue.add_after("a", 0.01)
     queue.add(["a"])
-    queue.done(await queue.take(1, 0))
+    queue.done(await queue.get_batch(1, 0))
     queue.add_after("b", 0.05)
-    assert await asyncio.wait_for(queue.take(2, 0), 5) == ["b"]
+    assert await asyncio.wait_for(queue.get_batch(2, 0), 5) == ["b"]
 
 
 async def test_what_is_dropped_does_not_come_later():
     queue = WorkQueue()
     queue.add_after("a", 0.01)
-    queue.drop("a")
+    queue.remove("a")
     queue.add_after("b", 0.05)
-    assert await asyncio.wait_for(queue.take(2, 0), 5) == ["b"]
+    assert await asyncio.wait_for(queue.get_batch(2, 0), 5) == ["b"]
 
 
 async def test_each_failure_waits_longer_until_one_attempt_works():
@@ -128,8 +128,8 @@ async def test_each_failure_waits_longer_until_one_attempt_works():
 
     async def waited():
         start = loop.time()
-        queue.retry("a")
-        queue.done(await asyncio.wait_for(queue.take(1, 0), 10))
+        queue.add_rate_limited("a")
+        queue.done(await asyncio.wait_for(queue.get_batch(1, 0), 10))
         return loop.time() - start
 
     first, second = await waited(), await waited()
