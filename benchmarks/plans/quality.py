@@ -10,7 +10,8 @@ from benchmarks.plans.kafka_tool import KafkaTool, ToolRefusedError
 from rackspan.core.compliance import Reason, judge
 from rackspan.core.compliance.fewest_moves import fewest_moves
 from rackspan.core.placement.engine.balance.rebalance import moves_to_balance
-from rackspan.core.planning import Plan, Request, Wish, plan, rebalance
+from rackspan.core.planning import Plan, Request, plan, rebalance
+from rackspan.core.requirements import TopicRequirements
 from rackspan.core.snapshot import BrokerIds, KnownBroker, Partitions, tree_of
 from rackspan.core.topology import IntArray, RackTree
 
@@ -129,8 +130,8 @@ def results(tool: KafkaTool, case: Case, start: Partitions, repeat: int) -> list
     """What Kafka's tool, the plan and the rebalancing plan make of a case."""
     before, tree = start.replicas, case.tree
     bound = least_moves(tree, before, case.wanted)
-    wishes = {} if case.size == case.wanted else {name: Wish(case.wanted) for name in start.names}
-    request = Request(tree, start, wishes=wishes)
+    wishes = {} if case.size == case.wanted else {name: TopicRequirements(case.wanted) for name in start.names}
+    request = Request(tree, start, requirements=wishes)
     found = [by_kafka(tool, case, start, bound, repeat)]
     for name, planner in ((PLAN, plan), (REBALANCE, rebalance)):
         made = planner(request)

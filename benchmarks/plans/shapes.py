@@ -24,7 +24,8 @@ from benchmarks.plans.measure import peak
 from rackspan.core.compliance import judge
 from rackspan.core.placement import ClusterView, PlacementSpec
 from rackspan.core.placement.multilevel import MultiLevel
-from rackspan.core.planning import Plan, Request, Wish, plan, rebalance
+from rackspan.core.planning import Plan, Request, plan, rebalance
+from rackspan.core.requirements import TopicRequirements
 from rackspan.core.snapshot import KnownBroker, tree_of
 from rackspan.core.topology import IntArray
 
@@ -184,7 +185,7 @@ def relabelled(count: int) -> Request:
 def more_replicas(count: int) -> Request:
     known = brokers(1000, *WIDTHS)
     topics = of(placed(known, count))
-    return Request(tree_of(known), topics, wishes=dict.fromkeys(topics.names, Wish(5)))
+    return Request(tree_of(known), topics, requirements=dict.fromkeys(topics.names, TopicRequirements(5)))
 
 
 def some_new(count: int) -> Request:

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from benchmarks.scans import plain_sql
-from rackspan.core.scanning import Expectations
+from rackspan.core.requirements import ClusterRequirements
 from rackspan.core.scanning.rules import Rule
 from rackspan.jobs.sources.scanned_cluster import synthetic
 from rackspan.jobs.sources.synthetic_cluster import SyntheticCluster
@@ -60,7 +60,7 @@ def _counted(spark: SparkSession, way: str, every: DataFrame, cluster: Synthetic
 
 
 def _by_core(every: DataFrame, cluster: SyntheticCluster) -> Mapping[str, int]:
-    criteria = Criteria("benchmark", cluster.truth, Expectations())
+    criteria = Criteria("benchmark", cluster.truth, ClusterRequirements())
     judged = every.mapInArrow(judge_batches(criteria), spark_schema(JUDGED))
     topic = F.col("kind") == TOPIC
     other = (F.col("kind") == FINDING) & (F.col("rule") == str(Rule.LEADER_NOT_PREFERRED))

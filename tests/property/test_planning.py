@@ -13,7 +13,8 @@ from tests.property.strategies import rows, sites, sized, trees
 
 from rackspan.core.compliance import judge
 from rackspan.core.placement.model import Spread
-from rackspan.core.planning import Elsewhere, Request, Wish, plan, plan_topics, rebalance
+from rackspan.core.planning import Elsewhere, Request, plan, plan_topics, rebalance
+from rackspan.core.requirements import TopicRequirements
 from rackspan.core.snapshot import table
 from rackspan.core.topology import RackTree
 
@@ -102,7 +103,7 @@ def test_another_replication_factor_keeps_what_stays(data):
     tree, topics = data.draw(clusters(spoiled=False))
     topics = after(topics, plan(Request(tree, cluster(topics))))
     wanted = data.draw(st.integers(1, tree.capacity))
-    made = plan(Request(tree, cluster(topics), wishes={"a": Wish(replication_factor=wanted)}))
+    made = plan(Request(tree, cluster(topics), requirements={"a": TopicRequirements(replication_factor=wanted)}))
     result = after(topics, made)
     for old, new in zip(topics["a"], result["a"], strict=True):
         assert len(new) == wanted
@@ -145,7 +146,7 @@ def test_brokers_hold_as_equally_many_where_topics_exclude_different_ones(data):
     tree, topics = data.draw(clusters(most=3, spoiled=False))
     wishes = {name: data.draw(exclusions(tree, len(topics[name][0]))) for name in topics}
     allowed = {name: sites(tree.selected((), wish.exclude)) for name, wish in wishes.items()}
-    request = Request(tree, cluster(topics), wishes=wishes)
+    request = Request(tree, cluster(topics), requirements=wishes)
     lying = Counter(b for name, lists in topics.items() for row in lists if _fair(allowed[name], row) for b in row)
     for make, options, at_rest in (
         (
@@ -165,7 +166,7 @@ def test_brokers_hold_as_equally_many_where_topics_exclude_different_ones(data):
 def exclusions(draw, tree, size):
     """A wish that leaves at least `size` brokers."""
     ids = [str(broker.id) for broker in tree.brokers]
-    return Wish(exclude=tuple(sorted(draw(st.sets(st.sampled_from(ids), max_size=len(ids) - size)))))
+    return TopicRequirements(exclude=tuple(sorted(draw(st.sets(st.sampled_from(ids), max_size=len(ids) - size)))))
 
 
 def _fair(here, row):
@@ -306,8 +307,8 @@ def test_with_a_loosened_spread_no_way_to_be_as_even_takes_fewer_moves_than_the_
     size = data.draw(st.integers(1, min(4, tree.capacity)))
     skews = data.draw(st.dictionaries(st.sampled_from(tree.levels), st.integers(2, 3), min_size=1))
     topics = {"a": data.draw(rows(tree, size, data.draw(st.integers(1, 3))))}
-    wish = Wish(spread=tuple(Spread(level, skew) for level, skew in skews.items()))
-    made = rebalance(Request(tree, cluster(topics), wishes={"a": wish}))
+    wish = TopicRequirements(spread=tuple(Spread(level, skew) for level, skew in skews.items()))
+    made = rebalance(Request(tree, cluster(topics), requirements={"a": wish}))
     allowed = {tree.levels.index(level): skew for level, skew in skews.items()}
     ids, reached = sorted(sites(tree)), oracle.evenness(load(tree, after(topics, made)))
     ways = {(tuple([0] * len(ids)), 0)}

@@ -10,9 +10,11 @@ import pytest
 from tests.support.random_clusters import random_cluster
 from tests.unit.reconcile import examples
 
+from rackspan.core.durability import Durability
 from rackspan.core.outage import min_insync_replicas
 from rackspan.core.placement.model import Spread
-from rackspan.core.scanning import Expectation, Expectations, Truth, examine, examine_brokers, truth_of
+from rackspan.core.requirements import ClusterRequirements, TopicRequirements
+from rackspan.core.scanning import Truth, examine, examine_brokers, truth_of
 from rackspan.core.scanning.findings import RULES, SEVERITIES, Findings
 from rackspan.core.scanning.rules import Rule
 from rackspan.core.snapshot import NONE, table
@@ -21,7 +23,7 @@ from rackspan.jobs.spark import transforms
 from rackspan.jobs.spark.arrow_batches import partition_batches
 from rackspan.jobs.spark.judging import Criteria, judge_batches
 from rackspan.jobs.spark.schemas import JUDGED, PARTITIONS, spark_schema
-from rackspan.reconcile.expectations import expectations_of, truth_of_topology
+from rackspan.reconcile.expectations import cluster_requirements, truth_of_topology
 from rackspan.reconcile.topics import placement
 from rackspan.snapshots import parse_snapshot
 
@@ -68,16 +70,16 @@ def random_wishes(chance, snapshot):
         some = tuple(str(broker) for broker in chance.sample(brokers, 1))
         wishes = [
             None,
-            Expectation(replication_factor=chance.randint(1, 4)),
-            Expectation(spread=(Spread("zone", 2),)),
-            Expectation(exclude=some),
-            Expectation(replication_factor=3, min_domains=(("region", 2),)),
-            Expectation(tolerate=(("zone", 1),)),
-            Expectation(assignment=tuple(tuple(chance.sample(brokers, 2)) for _ in range(chance.randint(1, 5)))),
+            TopicRequirements(replication_factor=chance.randint(1, 4)),
+            TopicRequirements(spread=(Spread("zone", 2),)),
+            TopicRequirements(exclude=some),
+            TopicRequirements(replication_factor=3, durability=Durability({"region": 2})),
+            TopicRequirements(durability=Durability(tolerate={"zone": 1})),
+            TopicRequirements(assignment=tuple(tuple(chance.sample(brokers, 2)) for _ in range(chance.randint(1, 5)))),
         ]
         if (wish := chance.choice(wishes)) is not None:
             of_topic[name] = wish
-    return Expectations(of_topic, Expectation(min_domains=(("zone", 2),)), managed=True)
+    return ClusterRequirements(of_topic, TopicRequirements(durability=Durability({"zone": 2})), managed=True)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -92,7 +94,7 @@ def test_spark_finds_what_the_core_finds_however_the_partitions_are_cut(spark, s
         truth = Truth(truth.levels, moved, ignore_missing=seed % 4 == 3)
     criteria = Criteria(f"cluster-{seed}", truth, random_wishes(chance, snapshot))
     partitions, least = snapshot.partitions, min_insync_replicas(snapshot.configs)
-    examined = examine(truth, partitions, least, criteria.expectations)
+    examined = examine(truth, partitions, least, criteria.requirements)
     expected = told_in_process(criteria, partitions, examined.findings)
     assert len(expected) > 10
     for slices in SLICES:
@@ -156,7 +158,7 @@ def test_a_scan_judges_every_partition_as_the_operator_does(spark, spec):
     ]
     partitions = table([one.topic_name for one, _ in made], rows)
     truth = truth_of_topology(topology)
-    criteria = Criteria("kafka/prod", truth, expectations_of(topology, [one for one, _ in made]))
+    criteria = Criteria("kafka/prod", truth, cluster_requirements(topology, [one for one, _ in made]))
     judged = judged_by_spark(spark, criteria, partitions, np.ones(len(made), dtype=np.int64), 3)
     wrong = {}
     for row in transforms.findings(judged).toArrow().to_pylist():

@@ -9,7 +9,8 @@ from benchmarks.plans import clusters, quality, speed
 from benchmarks.plans.kafka_tool import ToolRefusedError, proposal, reassignment
 
 from rackspan.core.compliance import judge
-from rackspan.core.planning import Request, Wish, plan, rebalance
+from rackspan.core.planning import Request, plan, rebalance
+from rackspan.core.requirements import TopicRequirements
 from rackspan.core.snapshot import tree_of
 from rackspan.snapshots import parse_snapshot, snapshot_lines
 
@@ -49,8 +50,8 @@ def test_sites_have_the_racks_they_are_named_for():
 def test_the_bound_is_found_without_a_plan_and_every_plan_keeps_to_it(case):
     start = start_of(case)
     bound = quality.least_moves(case.tree, start.replicas, case.wanted)
-    wishes = {name: Wish(case.wanted) for name in start.names}
-    made = plan(Request(case.tree, start, wishes=wishes))
+    wishes = {name: TopicRequirements(case.wanted) for name in start.names}
+    made = plan(Request(case.tree, start, requirements=wishes))
     after = quality.applied(made, start, case.wanted)
     result = quality.measured(case, quality.PLAN, bound, start.replicas, after)
     quality.certify(made, result)

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rackspan.api.conditions import READY, find_condition
 from rackspan.api.racktopology import MissingRackPolicy
 from rackspan.api.reasons import Reason
-from rackspan.core.placement import Spread, Unsatisfiable
-from rackspan.core.scanning import BrokerTruth, Expectation, Expectations, Truth
+from rackspan.api.requirements import durability_of, requirements_of
+from rackspan.core.requirements import ClusterRequirements, TopicRequirements
+from rackspan.core.scanning import BrokerTruth, Truth
 from rackspan.core.topology import format_rack, parse_rack
 from rackspan.reconcile.topics.ownership import TopicClaim, owner
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rackspan.api.kafkatopic import KafkaTopic, KafkaTopicSpec
-    from rackspan.api.policies import DurabilitySpec
+    from rackspan.api.kafkatopic import KafkaTopic
     from rackspan.api.racktopology import BrokerStatus, RackTopology
 
 
-def expectations_of(topology: RackTopology, topics: Iterable[KafkaTopic]) -> Expectations:
+def cluster_requirements(topology: RackTopology, topics: Iterable[KafkaTopic]) -> ClusterRequirements:
     """
     What the topics that go through a topology should be like, and those without an object.
 
@@ -34,32 +33,17 @@ def expectations_of(topology: RackTopology, topics: Iterable[KafkaTopic]) -> Exp
         if topic.topology == topology.key:
             claims[topic.topic_name].append(TopicClaim(topic, topology, {}))
     of_topic = {
-        name: expectation_of(decides.spec, defaults)
+        name: requirements_of(decides.spec, defaults)
         for name, rivals in claims.items()
         if (decides := owner(rivals)) is not None and not decides.meta.is_deleting and not _is_turned_away(decides)
     }
-    return Expectations(of_topic, _with(Expectation(), defaults), managed=True)
+    return ClusterRequirements(of_topic, TopicRequirements(durability=durability_of(defaults)), managed=True)
 
 
 def _is_turned_away(topic: KafkaTopic) -> bool:
     """Whether the operator has told the object that the topic is not its own: then it is like any without an object."""
     ready = find_condition(topic.status.conditions, READY)
     return ready is not None and ready.reason in (Reason.ADOPTION_NOT_ALLOWED, Reason.INTERNAL_TOPIC)
-
-
-def expectation_of(spec: KafkaTopicSpec, defaults: DurabilitySpec) -> Expectation:
-    """What one topic should be like; its own durability, else the topology's."""
-    placement = spec.placement
-    wish = Expectation(
-        replication_factor=spec.replication_factor,
-        spread=tuple(
-            Spread(one.level, one.max_skew, Unsatisfiable(one.when_unsatisfiable)) for one in placement.spread
-        ),
-        include=tuple(placement.brokers.include),
-        exclude=tuple(placement.brokers.exclude),
-        assignment=placement.assignment,
-    )
-    return _with(wish, spec.durability or defaults)
 
 
 def truth_of_topology(topology: RackTopology) -> Truth:
@@ -82,7 +66,3 @@ def _broker(topology: RackTopology, broker: BrokerStatus) -> BrokerTruth:
     return BrokerTruth(
         broker.id, rack, reported, online=broker.online is not False, draining=broker.id in spec.drain_brokers or below
     )
-
-
-def _with(wish: Expectation, durability: DurabilitySpec) -> Expectation:
-    return replace(wish, min_domains=tuple(durability.min_domains.items()), tolerate=tuple(durability.tolerate.items()))

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from tests.unit.core.clusters import cluster, grid
 
-from rackspan.core.placement import ClusterView, MissingRackError, PlacementSpec
+from rackspan.core.placement import ClusterView, MissingRackError, PlacementSpec, Spread, Unsatisfiable
 from rackspan.core.placement.engine.balance.replicas import Replicas
 from rackspan.core.placement.multilevel import MultiLevel
-from rackspan.core.planning import Problem, Request, Wish, plan, rebalance
+from rackspan.core.planning import Problem, Request, plan, rebalance
+from rackspan.core.requirements import TopicRequirements
 from rackspan.core.snapshot import KnownBroker, table, tree_of
 
 SIX = [KnownBroker(broker, f"/dc{broker % 3 + 1}/r{broker // 3 + 1}") for broker in range(6)]
@@ -77,7 +78,9 @@ def test_only_the_topics_that_were_named_are_changed():
 
 
 def test_partitions_to_be_created_are_placed_and_cost_no_move():
-    made = plan(Request(tree_of(SIX), topics(orders=[(0, 1, 2)]), wishes={"orders": Wish(partitions=3)}))
+    made = plan(
+        Request(tree_of(SIX), topics(orders=[(0, 1, 2)]), requirements={"orders": TopicRequirements(partitions=3)})
+    )
     assert [(change.partition, change.before) for change in made.changes] == [(1, ()), (2, ())]
     assert made.moves == 0
     assert made.after.levels[-1].replicas == (1, 2)
@@ -87,21 +90,21 @@ def test_partitions_to_be_created_are_placed_and_cost_no_move():
 def test_new_partitions_go_where_least_lies_beside_partitions_of_other_sizes():
     tree = cluster("rack", {broker: f"/r{broker}" for broker in range(4)})
     lying = topics(a=[(0,)] * 4 + [(1,)] * 4 + [(0, 1)])
-    made = plan(Request(tree, lying, wishes={"a": Wish(partitions=12)}))
+    made = plan(Request(tree, lying, requirements={"a": TopicRequirements(partitions=12)}))
     assert all(set(change.replicas) == {2, 3} for change in made.changes)
     assert made.after.levels[-1].replicas == (3, 5)
 
 
 def test_an_assignment_is_taken_as_it_is():
-    wishes = {"orders": Wish(assignment=((2, 1, 0), (3, 1, 2)))}
-    made = plan(Request(tree_of(SIX), topics(orders=[(0, 1, 2), (3, 4, 5)]), wishes=wishes))
+    wishes = {"orders": TopicRequirements(assignment=((2, 1, 0), (3, 1, 2)))}
+    made = plan(Request(tree_of(SIX), topics(orders=[(0, 1, 2), (3, 4, 5)]), requirements=wishes))
     assert changed(made) == {("orders", 0): (2, 1, 0), ("orders", 1): (3, 1, 2)}
     assert (made.moves, made.lower_bound, made.reorders) == (2, 2, 1)
 
 
 def test_preferred_leaders_take_over_without_a_move():
-    wishes = {"orders": Wish(leaders=(("dc3",),))}
-    made = plan(Request(tree_of(SIX), topics(orders=[(0, 1, 2), (5, 3, 4)]), wishes=wishes))
+    wishes = {"orders": TopicRequirements(leaders=(("dc3",),))}
+    made = plan(Request(tree_of(SIX), topics(orders=[(0, 1, 2), (5, 3, 4)]), requirements=wishes))
     assert changed(made) == {("orders", 0): (2, 0, 1)}
     assert (made.moves, made.reorders) == (0, 1)
 
@@ -109,7 +112,7 @@ def test_preferred_leaders_take_over_without_a_move():
 def while_offline(offline, rows, racks=None):
     """The plan for one topic that dc3 should lead."""
     tree = cluster("dc rack", racks or {broker.id: broker.rack for broker in SIX}, offline=offline)
-    return plan(Request(tree, topics(orders=rows), wishes={"orders": Wish(leaders=(("dc3",),))}))
+    return plan(Request(tree, topics(orders=rows), requirements={"orders": TopicRequirements(leaders=(("dc3",),))}))
 
 
 @pytest.mark.parametrize("offline", [{2}, {5}, {2, 5}, {0}, {0, 1, 2, 3, 4, 5}])
@@ -149,7 +152,7 @@ def test_rebalancing_fills_new_brokers_to_their_share_and_no_further():
 def test_a_chain_of_handovers_may_use_a_partition_twice():
     tree = cluster("region zone", {0: "/a", 1: "/b", 2: "/c", 3: "/a", 4: "/c/a"})
     lists = {"a": [(4, 0, 1, 3), (3, 0, 2, 1)], "b": [(1, 0, 2, 3), (0, 4, 1, 2)], "c": [(2, 1), (0, 3)]}
-    made = rebalance(Request(tree, topics(**lists), wishes={"a": Wish(exclude=("0",))}))
+    made = rebalance(Request(tree, topics(**lists), requirements={"a": TopicRequirements(exclude=("0",))}))
     assert made.after.levels[-1].replicas == (4, 4)
     tree = cluster("region zone", dict(enumerate(["/c", "/c/b", "/c", "/b/b", "/c", "/c", "/b/a", "/c/a"])))
     lists = {"a": [(6, 5, 2)], "b": [(1, 7), (2, 7)]}
@@ -162,7 +165,7 @@ def test_a_chain_of_handovers_may_use_a_partition_twice():
     ("wish", "problem"),
     [
         (
-            Wish(replication_factor=7),
+            TopicRequirements(replication_factor=7),
             Problem(
                 ("orders",),
                 "replicationFactor 7 needs 7 eligible brokers, there are 6",
@@ -170,7 +173,7 @@ def test_a_chain_of_handovers_may_use_a_partition_twice():
             ),
         ),
         (
-            Wish(partitions=1),
+            TopicRequirements(partitions=1),
             Problem(
                 ("orders",),
                 "the topic has 2 partitions and 1 is asked for; Kafka removes none",
@@ -178,17 +181,17 @@ def test_a_chain_of_handovers_may_use_a_partition_twice():
             ),
         ),
         (
-            Wish(assignment=((0, 1, 2),)),
+            TopicRequirements(assignment=((0, 1, 2),)),
             Problem(
                 ("orders",), "its assignment has 1 partition, the topic has 2, and Kafka removes none", "assign 1 more"
             ),
         ),
         (
-            Wish(assignment=((0, 1, 9), (0, 1, 2))),
+            TopicRequirements(assignment=((0, 1, 9), (0, 1, 2))),
             Problem(("orders",), "partition 0 is assigned to [0, 1, 9]", "broker 9 is not there, name another one"),
         ),
         (
-            Wish(assignment=((0, 1, 1), (0, 1, 2))),
+            TopicRequirements(assignment=((0, 1, 1), (0, 1, 2))),
             Problem(
                 ("orders",), "partition 0 is assigned to [0, 1, 1]", "name at least one broker, and each only once"
             ),
@@ -197,7 +200,7 @@ def test_a_chain_of_handovers_may_use_a_partition_twice():
 )
 def test_what_cannot_be_is_named_with_the_smallest_change_and_the_rest_is_planned(wish, problem):
     lists = {"orders": [(0, 1, 2), (3, 4, 5)], "other": [(0, 1, 3)]}
-    made = plan(Request(tree_of(SIX), topics(**lists), wishes={"orders": wish}))
+    made = plan(Request(tree_of(SIX), topics(**lists), requirements={"orders": wish}))
     assert made.problems == (problem,)
     assert not made.feasible
     assert [change.topic for change in made.changes] == ["other"]
@@ -218,7 +221,8 @@ def test_a_cluster_of_which_only_some_racks_are_known_is_refused():
 def test_the_hash_is_the_same_in_every_process():
     script = (
         "from tests.unit.core.test_planning import *;"
-        "print(plan(Request(tree_of(SIX, drained={0}), topics(orders=[(0, 1, 2)]), wishes={'orders': Wish()})).hash)"
+        "drained, required = tree_of(SIX, drained={0}), {'orders': TopicRequirements()};"
+        "print(plan(Request(drained, topics(orders=[(0, 1, 2)]), requirements=required)).hash)"
     )
     hashes = {
         subprocess.run(
@@ -233,7 +237,24 @@ def test_the_hash_is_the_same_in_every_process():
     assert len(hashes) == 1
 
 
-def test_the_hash_tells_brokers_wishes_and_what_lies_there_apart():
+def test_the_hash_that_people_approve_is_the_same_in_every_release():
+    required = {
+        "orders": TopicRequirements(
+            replication_factor=3,
+            partitions=4,
+            spread=(Spread("dc"), Spread("rack", 2, Unsatisfiable.BEST)),
+            include=("/dc*",),
+            exclude=("5",),
+            leaders=(("dc1",),),
+            seed=7,
+        ),
+        "payments": TopicRequirements(assignment=((2, 1, 0),)),
+    }
+    lying = topics(orders=[(0, 3, 1), (1, 2, 4)], payments=[(0, 1, 2)])
+    assert plan(Request(tree_of(SIX, ("dc", "rack")), lying, requirements=required)).hash == "16ce87c1718a32b6"
+
+
+def test_the_hash_tells_brokers_requirements_and_what_lies_there_apart():
     lying = topics(orders=[(0, 1, 2)])
     hashes = [
         plan(Request(tree_of(SIX), lying)).hash,
@@ -241,7 +262,7 @@ def test_the_hash_tells_brokers_wishes_and_what_lies_there_apart():
         plan(Request(tree_of(SIX[:5]), lying)).hash,
         plan(Request(tree_of(SIX), topics(orders=[(2, 1, 0)]))).hash,
         plan(Request(tree_of(SIX), topics(others=[(0, 1, 2)]))).hash,
-        plan(Request(tree_of(SIX), lying, wishes={"orders": Wish(replication_factor=2)})).hash,
+        plan(Request(tree_of(SIX), lying, requirements={"orders": TopicRequirements(replication_factor=2)})).hash,
     ]
     assert len(set(hashes)) == len(hashes)
 
@@ -253,8 +274,8 @@ def test_changes_in_columns_say_what_changes_one_by_one_say():
         [(0, at, row, row, row[0], 5) for at, row in enumerate([(0, 1, 2), (3, 0, 6), (0, 3)])]
         + [(1, at, row, row, row[0], None) for at, row in enumerate([(0, 4, 8), (1, 2, 5), (6, 6, 9)])],
     )
-    wishes = {"a": Wish(leaders=(("02",),)), "b": Wish(replication_factor=2, partitions=5)}
-    made = plan(Request(tree, topics, wishes=wishes))
+    wishes = {"a": TopicRequirements(leaders=(("02",),)), "b": TopicRequirements(replication_factor=2, partitions=5)}
+    made = plan(Request(tree, topics, requirements=wishes))
     one_by_one = list(made.changes)
     assert [(change.topic, change.partition) for change in one_by_one] == sorted(
         (change.topic, change.partition) for change in one_by_one

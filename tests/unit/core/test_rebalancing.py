@@ -9,7 +9,8 @@ from rackspan.core.placement.engine.balance import cycle_cancelling as cheapest
 from rackspan.core.placement.engine.balance.rebalance import moves_to_balance
 from rackspan.core.placement.engine.balance.replicas import Rules
 from rackspan.core.placement.model import Spread
-from rackspan.core.planning import Request, Wish, rebalance
+from rackspan.core.planning import Request, rebalance
+from rackspan.core.requirements import TopicRequirements
 from rackspan.core.snapshot import table
 
 
@@ -79,7 +80,7 @@ def test_where_no_circle_can_be_cut_short_the_plan_stands_and_its_bound_is_true(
 def test_replicas_that_a_smaller_replication_factor_takes_away_are_no_moves():
     tree = grid("rack", 3, 2)
     lists = [(0, 2, 4), (1, 3, 5), (0, 3, 5), (1, 2, 4)]
-    made = rebalance(Request(tree, topics(a=lists), wishes={"a": Wish(replication_factor=1)}))
+    made = rebalance(Request(tree, topics(a=lists), requirements={"a": TopicRequirements(replication_factor=1)}))
     assert (made.moves, made.lower_bound) == (0, 0)
 
 
@@ -89,8 +90,8 @@ def test_with_a_loosened_spread_loads_may_change_places():
     assert moves_to_balance(before, after, everyone, even=False) == 0
     assert moves_to_balance(before, np.array([3, 2, 4]), everyone, even=False) == 1
     tree = grid("rack", 3, 4)
-    wish = Wish(spread=(Spread("rack", 2),))
-    made = rebalance(Request(tree, topics(a=anyhow(12, 30, 4, seed=3)), wishes={"a": wish}))
+    wish = TopicRequirements(spread=(Spread("rack", 2),))
+    made = rebalance(Request(tree, topics(a=anyhow(12, 30, 4, seed=3)), requirements={"a": wish}))
     assert made.gap >= 0
 
 

@@ -1,10 +1,15 @@
 """The rules of a scan: every one broken by something, and by nothing else."""
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 
+from rackspan.core.compliance import judge
+from rackspan.core.durability import Durability
 from rackspan.core.placement.model import Spread
-from rackspan.core.scanning import BrokerTruth, Expectation, Expectations, Truth, examine, examine_brokers, portion_of
+from rackspan.core.requirements import ClusterRequirements, TopicRequirements
+from rackspan.core.scanning import BrokerTruth, Truth, examine, examine_brokers, portion_of
 from rackspan.core.scanning.domain_totals import added
 from rackspan.core.scanning.findings import REASONS, RULES, SEVERITIES, Facts
 from rackspan.core.scanning.messages import fix, message
@@ -43,7 +48,7 @@ def partitions(*rows, names=("orders",)):
 
 def told(truth, rows, expectation=None, least=1, default=None, *, managed=False):
     of_topic = {} if expectation is None else {"orders": expectation}
-    expectations = Expectations(of_topic, default or Expectation(), managed)
+    expectations = ClusterRequirements(of_topic, default or TopicRequirements(), managed)
     found = examine(truth, rows, np.full(len(rows.names), least), expectations).findings
     return [
         (RULES[rule], *(at if at != -1 else None for at in (partition, broker)), excess, moves)
@@ -79,19 +84,19 @@ def test_each_partition_is_told_of(row, expected):
 
 def test_a_partition_that_lags_below_min_insync_is_critical():
     rows = partitions(([1, 3, 5], [1, 3]), ([2, 4, 6], [2]))
-    found = examine(truth(), rows, np.array([2]), Expectations()).findings
+    found = examine(truth(), rows, np.array([2]), ClusterRequirements()).findings
     assert [SEVERITIES[at] for at in found.severity.tolist()] == ["medium", "critical"]
 
 
 def test_a_drained_broker_is_told_apart_from_one_that_a_topic_must_not_use():
     rows = partitions(([1, 3, 5],))
     assert told(truth(b1={"draining": True}), rows) == [(Rule.REPLICA_ON_DRAINED_BROKER, 0, 1, 1, 1)]
-    assert told(truth(), rows, Expectation(exclude=("1",))) == [(Rule.NOT_COMPLIANT, 0, 1, 1, 1)]
+    assert told(truth(), rows, TopicRequirements(exclude=("1",))) == [(Rule.NOT_COMPLIANT, 0, 1, 1, 1)]
 
 
 def test_a_topic_is_told_of_once_however_many_partitions_it_has():
     rows = partitions(([1, 3],), ([2, 4],), ([5],))
-    assert told(truth(), rows, Expectation(replication_factor=3)) == [
+    assert told(truth(), rows, TopicRequirements(replication_factor=3)) == [
         (Rule.REPLICATION_FACTOR_DIFFERS, None, None, -2, 0)
     ]
 
@@ -105,7 +110,7 @@ def test_a_topic_is_told_of_once_however_many_partitions_it_has():
     ],
 )
 def test_min_insync_is_held_against_the_durability(least, expected):
-    wish = Expectation(replication_factor=3, min_domains=(("zone", 2),), tolerate=(("zone", 1),))
+    wish = TopicRequirements(replication_factor=3, durability=Durability({"zone": 2}, {"zone": 1}))
     assert told(truth(), partitions(([1, 3, 5],)), wish, least) == expected
 
 
@@ -114,30 +119,30 @@ def test_more_in_sync_than_there_are_replicas_can_never_be_written():
 
 
 def test_a_broken_partition_does_not_speak_for_min_insync():
-    wish = Expectation(replication_factor=3, min_domains=(("zone", 2),))
+    wish = TopicRequirements(replication_factor=3, durability=Durability({"zone": 2}))
     rules = [row[0] for row in told(truth(), partitions(([1, 2, 3],), ([1, 3, 5],)), wish, 2)]
     assert rules == [Rule.NOT_COMPLIANT]
 
 
 def test_a_spread_loosens_what_is_compliant():
     rows = partitions(([1, 2, 3],))
-    assert told(truth(), rows, Expectation(spread=(Spread("zone", 2),))) == []
+    assert told(truth(), rows, TopicRequirements(spread=(Spread("zone", 2),))) == []
 
 
 def test_an_assignment_overrides_the_spread():
     rows = partitions(([1, 2, 3],), ([1, 3, 5],))
-    wish = Expectation(assignment=((1, 2, 3), (1, 3, 6)))
-    found = examine(truth(), rows, np.array([1]), Expectations({"orders": wish}))
+    wish = TopicRequirements(assignment=((1, 2, 3), (1, 3, 6)))
+    found = examine(truth(), rows, np.array([1]), ClusterRequirements({"orders": wish}))
     assert [(REASONS[at]) for at in found.findings.reason.tolist()] == ["AssignmentDiffers"]
     assert found.moves_of.tolist() == [0, 1]
 
 
 def test_an_assignment_to_a_drained_broker_holds_up_the_drain():
     rows = partitions(([1, 2, 3],), ([3, 5, 6],))
-    wish = Expectation(assignment=((1, 2, 3), (3, 5, 6)))
+    wish = TopicRequirements(assignment=((1, 2, 3), (3, 5, 6)))
     drained = truth(b1={"draining": True})
     assert told(drained, rows, wish) == [(Rule.REPLICA_ON_DRAINED_BROKER, 0, 1, 0, 0)]
-    found = examine(drained, rows, np.array([1]), Expectations({"orders": wish}))
+    found = examine(drained, rows, np.array([1]), ClusterRequirements({"orders": wish}))
     assert found.broken.tolist() == [True, False]
     (facts,) = found.findings.facts(rows.names, drained.tree)
     assert message(facts) == "broker 1 is drained, and the explicit assignment keeps a replica there"
@@ -148,14 +153,14 @@ def test_topics_without_an_object_are_told_of_where_there_are_objects():
     rows = partitions(([1, 3, 5],), ([2, 4, 6], None, None, 1), names=("orders", "__consumer_offsets"))
     assert told(truth(), rows) == []
     assert told(truth(), rows, managed=True) == [(Rule.UNMANAGED_TOPIC, None, None, 0, 0)]
-    assert told(truth(), rows, Expectation(), managed=True) == []
+    assert told(truth(), rows, TopicRequirements(), managed=True) == []
 
 
 def test_a_rack_that_is_not_known_keeps_partitions_from_being_judged_and_only_those():
     rows = partitions(([1, 2, 3],), ([1, 2, 5],))
     found = [(Rule.NOT_COMPLIANT, 0, None, 1, 1), (Rule.NOT_JUDGED, None, None, 0, 0)]
     assert told(truth(b5={"rack": None}), rows) == found
-    assert told(truth(b5={"rack": None}), rows, Expectation(assignment=((1, 2, 3), (1, 2, 5)))) == []
+    assert told(truth(b5={"rack": None}), rows, TopicRequirements(assignment=((1, 2, 3), (1, 2, 5)))) == []
 
 
 def test_brokers_that_drift_and_those_without_a_rack():
@@ -169,11 +174,11 @@ def test_ids_are_those_of_the_names_and_not_of_the_order():
     other = partitions(([1, 2, 3],), ([1, 2, 3], None, None, 1), names=("payments", "orders"))
     ids = []
     for rows in (one, other):
-        found = examine(truth(), rows, np.array([1, 1]), Expectations()).findings
+        found = examine(truth(), rows, np.array([1, 1]), ClusterRequirements()).findings
         names = [rows.names[at] for at in found.topic.tolist()]
         ids.append(dict(zip(names, found.ids("prod", rows.names, truth().tree).tolist(), strict=True)))
     # Partition numbers differ with the order; the same partition of the same topic is the same finding.
-    again = examine(truth(), partitions(([2, 1, 3],)), np.array([1]), Expectations()).findings
+    again = examine(truth(), partitions(([2, 1, 3],)), np.array([1]), ClusterRequirements()).findings
     assert again.ids("prod", ["orders"], truth().tree).tolist() == [ids[0]["orders"]]
     assert ids[0]["orders"] != ids[0]["payments"]
     assert again.ids("test", ["orders"], truth().tree).tolist() != [ids[0]["orders"]]
@@ -181,8 +186,10 @@ def test_ids_are_those_of_the_names_and_not_of_the_order():
 
 def test_portions_add_up_to_the_whole():
     rows = partitions(([1, 2, 3], [1]), ([1, 3, 5],), ([2, 4, 6], None, 4), ([3, 5],))
-    whole = portion_of(truth(), rows, np.array([2]), Expectations())
-    parts = [portion_of(truth(), rows.rows(np.array(at)), np.array([2]), Expectations()) for at in ([0, 3], [1, 2])]
+    whole = portion_of(truth(), rows, np.array([2]), ClusterRequirements())
+    parts = [
+        portion_of(truth(), rows.rows(np.array(at)), np.array([2]), ClusterRequirements()) for at in ([0, 3], [1, 2])
+    ]
     assert added(h for part in parts for h in part.holdings) == list(whole.holdings)
     ids = [set(part.findings.ids("c", rows.names, truth().tree).tolist()) for part in (whole, *parts)]
     assert ids[0] == ids[1] | ids[2]
@@ -192,7 +199,7 @@ def test_portions_add_up_to_the_whole():
 
 
 def test_no_partitions_at_all():
-    nothing = portion_of(truth(), table((), []), np.array([], dtype=np.int64), Expectations())
+    nothing = portion_of(truth(), table((), []), np.array([], dtype=np.int64), ClusterRequirements())
     assert len(nothing.findings) == 0
     assert {row.replicas for row in nothing.holdings} == {0}
 
@@ -205,3 +212,18 @@ def test_every_rule_has_a_severity_and_words(rule):
         assert sentence
         assert "{" not in sentence
         assert "None" not in sentence
+
+
+def test_topics_that_differ_in_what_no_rule_looks_at_are_judged_together(monkeypatch):
+    rows = table(("a", "b", "c"), [(at, 0, (1, 3, 5), (1, 3, 5), 1, None) for at in range(3)])
+    of_topic = {
+        "a": TopicRequirements(partitions=1, seed=1, durability=Durability({"zone": 2})),
+        "b": TopicRequirements(partitions=2, leaders=(("z1",),), durability=Durability({"zone": 2})),
+        "c": TopicRequirements(placer="Rings", durability=Durability({"zone": 3})),
+    }
+    calls = []
+    monkeypatch.setattr(
+        import_module("rackspan.core.scanning.examine"), "judge", lambda *args: calls.append(1) or judge(*args)
+    )
+    examine(truth(), rows, np.array([2, 2, 2]), ClusterRequirements(of_topic))
+    assert len(calls) == 2

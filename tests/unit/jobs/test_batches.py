@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rackspan.core.scanning import BrokerTruth, Expectations, Truth, portion_of
+from rackspan.core.requirements import ClusterRequirements
+from rackspan.core.scanning import BrokerTruth, Truth, portion_of
 from rackspan.core.snapshot import table
 from rackspan.jobs.spark.arrow_batches import judged_batches, partition_batches, partitions_of
 from rackspan.jobs.spark.judging import Criteria, judge_batches
@@ -56,7 +57,7 @@ def test_no_partitions_at_all_make_no_batch_and_can_be_read_back():
 
 
 def _judged(partitions, least):
-    portion = portion_of(TRUTH, partitions, least, Expectations())
+    portion = portion_of(TRUTH, partitions, least, ClusterRequirements())
     return pa.Table.from_batches(judged_batches("prod", TRUTH, partitions.names, portion), schema=JUDGED)
 
 
@@ -101,7 +102,7 @@ def test_judged_rows_are_of_four_kinds_with_the_declared_columns():
 def test_the_worker_s_function_judges_what_it_is_given_in_batches():
     partitions = table(["orders"], [(0, number, [0, 3, 1], [0, 3, 1], 0, 100) for number in range(4)])
     batches = [partition_batches(partitions.rows(np.array([at])), np.array([1])) for at in range(4)]
-    judge = judge_batches(Criteria("prod", TRUTH, Expectations()))
+    judge = judge_batches(Criteria("prod", TRUTH, ClusterRequirements()))
     found = pa.Table.from_batches(judge(batch for some in batches for batch in some), schema=JUDGED)
     assert _told(found) == _told(_judged(partitions, np.array([1])))
     assert list(judge(iter(()))) == []

@@ -7,7 +7,7 @@ from tests.support.manifests import TOPIC, TOPOLOGY, changed
 
 from rackspan.api.kafkatopic import KafkaTopic
 from rackspan.api.racktopology import RackTopology
-from rackspan.reconcile.expectations import expectations_of
+from rackspan.reconcile.expectations import cluster_requirements
 from rackspan.reconcile.topics.ownership import TopicClaim, owner
 
 PROD = RackTopology.from_object(TOPOLOGY)
@@ -40,12 +40,12 @@ def deciding(claims):
 def test_of_objects_made_in_one_second_the_same_decides_for_scans_and_operator(claims, decides):
     for order in permutations(claims):
         assert deciding(order).spec.replication_factor == decides
-        assert expectations_of(PROD, order).of_topic["orders"].replication_factor == decides
+        assert cluster_requirements(PROD, order).of_topic["orders"].replication_factor == decides
 
 
 def test_an_object_that_is_being_deleted_holds_its_topic_until_it_is_gone():
     leaving = {"deletionTimestamp": "2026-01-31T04:00:00Z", "finalizers": ["rackspan.dev/finalizer"]}
     old = claim("a", 3, created="2026-01-31T02:00:00Z", metadata=leaving)
     assert deciding([old, claim("b", 5)]) is old
-    assert "orders" not in expectations_of(PROD, [old, claim("b", 5)]).of_topic
-    assert expectations_of(PROD, [claim("b", 5)]).of_topic["orders"].replication_factor == 5
+    assert "orders" not in cluster_requirements(PROD, [old, claim("b", 5)]).of_topic
+    assert cluster_requirements(PROD, [claim("b", 5)]).of_topic["orders"].replication_factor == 5

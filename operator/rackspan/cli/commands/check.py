@@ -20,7 +20,8 @@ from rackspan.cli.shared.live_topology import LiveTopology, refuse_options_of_to
 from rackspan.cli.shared.selection import TopologyOptions, matching_partitions
 from rackspan.core.compliance import BROKER_LEVEL
 from rackspan.core.outage import min_insync_replicas
-from rackspan.core.scanning import Expectations, Findings, Rule, Severity, Truth, examine, examine_brokers, truth_in
+from rackspan.core.requirements import ClusterRequirements
+from rackspan.core.scanning import Findings, Rule, Severity, Truth, examine, examine_brokers, truth_in
 from rackspan.core.scanning.examine import Examined
 from rackspan.core.scanning.findings import RULES, SEVERITIES, Facts
 from rackspan.core.scanning.messages import fix, message, place, shown_id
@@ -82,14 +83,14 @@ def check(
     if topology is None:
         selected = TopologyOptions.of(levels, missing_rack_policy, drain_broker, drain_rack)
         found = ClusterSource(snapshot, bootstrap_server, command_config).read_topics("to check")
-        truth, expected = truth_in(selected.tree(found), found), Expectations()
+        truth, required = truth_in(selected.tree(found), found), ClusterRequirements()
     else:
         refuse_options_of_topology(context)
         live = LiveTopology.at(topology, kubeconfig)
-        found, truth, expected = live.snapshot(), live.truth, live.expectations
+        found, truth, required = live.snapshot(), live.truth, live.requirements
     partitions = matching_partitions(found, topic)
     with step(f"judging {plural(len(partitions), 'partition')}"):
-        checked = _checked(found, truth, partitions, expected)
+        checked = _checked(found, truth, partitions, required)
     with ending_with(ExitCode.OUT_OF_COMPLIANCE if checked.alarming else ExitCode.FINE):
         if output is Format.TABLE:
             _print(checked, most=len(partitions) + len(checked.findings) if show_all else ROWS)
@@ -97,8 +98,8 @@ def check(
             print_document({"summary": _summary(checked), "findings": _documents(checked)}, output)
 
 
-def _checked(snapshot: Snapshot, truth: Truth, partitions: Partitions, expected: Expectations) -> _Checked:
-    examined = examine(truth, partitions, min_insync_replicas(snapshot.configs), expected)
+def _checked(snapshot: Snapshot, truth: Truth, partitions: Partitions, required: ClusterRequirements) -> _Checked:
+    examined = examine(truth, partitions, min_insync_replicas(snapshot.configs), required)
     findings = Findings.joined([examined.findings, examine_brokers(truth)])
     topic = np.append(_ranks(partitions), NONE)[findings.topic]
     order = np.lexsort(

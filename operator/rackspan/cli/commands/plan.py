@@ -15,8 +15,9 @@ from rackspan.cli.shared.cluster_source import ClusterSource
 from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_with, note, print_error
 from rackspan.cli.shared.live_topology import LiveTopology, plan_differences, refuse_options_of_topology
 from rackspan.cli.shared.selection import TopologyOptions, nearest, topics_matching
-from rackspan.core.planning import Plan, Problem, Request, Wish, rebalance
+from rackspan.core.planning import Plan, Problem, Request, rebalance
 from rackspan.core.planning import plan as make_plan
+from rackspan.core.requirements import TopicRequirements
 from rackspan.core.snapshot import Partitions, Snapshot
 from rackspan.core.text import plural
 
@@ -158,12 +159,12 @@ def _chosen(found: Snapshot, pattern: str | None) -> frozenset[str] | None:
 
 def _wishes(
     found: Snapshot, chosen: frozenset[str] | None, factors: Sequence[str] | None, counts: Sequence[str] | None
-) -> Mapping[str, Wish]:
+) -> Mapping[str, TopicRequirements]:
     names = frozenset(found.partitions.names)
     wanted_factors = _numbers("--replication-factor", factors or (), names, chosen, _MOST_REPLICAS)
     wanted_counts = _numbers("--partitions", counts or (), names, chosen, _MOST_PARTITIONS)
     return {
-        name: Wish(replication_factor=wanted_factors.get(name), partitions=wanted_counts.get(name))
+        name: TopicRequirements(replication_factor=wanted_factors.get(name), partitions=wanted_counts.get(name))
         for name in sorted({*wanted_factors, *wanted_counts})
     }
 

@@ -13,7 +13,8 @@ from rackspan.cli.rendering.progress import step
 from rackspan.cli.shared.command_errors import CommandError, ExitCode, warn
 from rackspan.cli.shared.selection import infeasible
 from rackspan.core.placement import MissingRackError
-from rackspan.core.scanning import Expectations, Truth
+from rackspan.core.requirements import ClusterRequirements
+from rackspan.core.scanning import Truth
 from rackspan.core.snapshot import Snapshot
 from rackspan.core.topology import RackTree
 
@@ -109,11 +110,11 @@ class LiveTopology:
         return truth_of_topology(as_it_stands(self.picture.seen.topology, self.stands))
 
     @property
-    def expectations(self) -> Expectations:
+    def requirements(self) -> ClusterRequirements:
         """What the KafkaTopics ask for."""
-        from rackspan.reconcile.expectations import expectations_of  # noqa: PLC0415
+        from rackspan.reconcile.expectations import cluster_requirements  # noqa: PLC0415
 
-        return expectations_of(self.picture.seen.topology, self.picture.seen.topics)
+        return cluster_requirements(self.picture.seen.topology, self.picture.seen.topics)
 
     def snapshot(self) -> Snapshot:
         """All topics and partitions in Kafka now. Raises CommandError."""

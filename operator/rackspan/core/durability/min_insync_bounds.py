@@ -59,6 +59,9 @@ class Durability:
     def __bool__(self) -> bool:
         return bool(self.min_domains or self.tolerate)
 
+    def __hash__(self) -> int:
+        return hash((frozenset(self.min_domains.items()), frozenset(self.tolerate.items())))
+
 
 @dataclass(frozen=True, slots=True)
 class MinInsync:

@@ -1,9 +1,9 @@
-"""Planning: from what lies in a cluster and what is wished of it to the fewest changes, with a certificate."""
+"""Planning: from what lies in a cluster and what its topics should be to the fewest changes, with a certificate."""
 
 from rackspan.core.planning.changes import Change, Changes
 from rackspan.core.planning.plan import Extent, Plan, State, TopicPlan
 from rackspan.core.planning.planner import plan, plan_topics, rebalance
-from rackspan.core.planning.request import Elsewhere, Problem, Request, Wish
+from rackspan.core.planning.request import Elsewhere, Problem, Request
 
 __all__ = [
     "Change",
@@ -15,7 +15,6 @@ __all__ = [
     "Request",
     "State",
     "TopicPlan",
-    "Wish",
     "plan",
     "plan_topics",
     "rebalance",

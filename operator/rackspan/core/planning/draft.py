@@ -7,14 +7,15 @@ import numpy as np
 
 from rackspan.core.placement.engine.repair.partitions import Loads
 from rackspan.core.planning.groups import grouped
-from rackspan.core.planning.request import Request, Wish
+from rackspan.core.planning.request import Request
+from rackspan.core.requirements import TopicRequirements
 from rackspan.core.snapshot import NONE, BoolArray, BrokerIds
 from rackspan.core.topology import IntArray
 
 if TYPE_CHECKING:
     from rackspan.core.planning.changes import Change
 
-_NO_WISH = Wish()
+_NONE = TopicRequirements()
 
 
 class Draft:
@@ -31,7 +32,7 @@ class Draft:
         self.table = request.partitions.ordered()
         self.rows_of = _rows_by_topic(self.table.names, self.table.topic)
         self.chosen = self._of_topics(lambda name: request.topics is None or name in request.topics)
-        assigned = self._of_topics(lambda name: bool(self.wish(name).assignment))
+        assigned = self._of_topics(lambda name: bool(self.requirements(name).assignment))
         self.groups, self.problems = grouped(request, self.table, self.chosen & ~assigned)
         self.created: list[Change] = []
         self.before = self.tree.positions(self.table.replicas)
@@ -40,9 +41,9 @@ class Draft:
         self.loads_before = self._loads_before()
         self.loads = self.loads_before.copy()
 
-    def wish(self, topic: str) -> Wish:
-        """What is wished of a topic."""
-        return self.request.wishes.get(topic, _NO_WISH)
+    def requirements(self, topic: str) -> TopicRequirements:
+        """What a topic should be."""
+        return self.request.requirements.get(topic, _NONE)
 
     def _loads_before(self) -> Loads:
         """What lies on the brokers before anything is changed."""

@@ -1,7 +1,7 @@
-"""Which partitions are planned for together: those with the same replication factor and the same wishes."""
+"""Which partitions are planned for together: those of topics that should be alike."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -9,9 +9,12 @@ import numpy.typing as npt
 from rackspan.core.placement.feasibility import checked_tree, refuse_impossible_spread
 from rackspan.core.placement.model import InfeasibleError, PlacementSpec
 from rackspan.core.placement.multilevel import lasting_leaders
-from rackspan.core.planning.request import Problem, Request, Wish
+from rackspan.core.planning.request import Problem, Request
+from rackspan.core.requirements import TopicRequirements
 from rackspan.core.snapshot import Partitions
 from rackspan.core.topology import IntArray, RackTree
+
+_NONE = TopicRequirements()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,10 +35,8 @@ class Group:
 def grouped(request: Request, table: Partitions, chosen: npt.NDArray[np.bool_]) -> tuple[list[Group], list[Problem]]:
     """Group the `chosen` rows of a table; what cannot be done is left out of the groups and named."""
     groups, problems = [], []
-    for wish, size, rows in _alike(request.wishes, table, np.flatnonzero(chosen)):
-        spec = PlacementSpec(
-            0, size, spread=wish.spread, include=wish.include, exclude=wish.exclude, leaders=wish.leaders
-        )
+    for required, size, rows in _alike(request.requirements, table, np.flatnonzero(chosen)):
+        spec = required.placement_spec("", 0, size)
         try:
             tree = checked_tree(spec, request.tree)
             refuse_impossible_spread(tree, spec)
@@ -48,23 +49,24 @@ def grouped(request: Request, table: Partitions, chosen: npt.NDArray[np.bool_]) 
     return groups, problems
 
 
-def _alike(wishes: Mapping[str, Wish], table: Partitions, chosen: IntArray) -> Iterator[tuple[Wish, int, IntArray]]:
-    """Rows with equal wishes and equal replication factor, the wished one if there is any."""
-    kinds: dict[Wish, int] = {Wish(): 0}
+def _alike(
+    requirements: Mapping[str, TopicRequirements], table: Partitions, chosen: IntArray
+) -> Iterator[tuple[TopicRequirements, int, IntArray]]:
+    """Rows of topics that should be alike, and their replication factor: the required one, else the one they have."""
+    kinds: dict[TopicRequirements, int] = {_NONE: 0}
     of_topic = np.array(
-        [kinds.setdefault(_in_common(wishes[name]), len(kinds)) if name in wishes else 0 for name in table.names],
+        [
+            kinds.setdefault(requirements[name].of_existing(0), len(kinds)) if name in requirements else 0
+            for name in table.names
+        ],
         dtype=np.int64,
     )
     own = table.replication_factor
-    for wish, kind in kinds.items():
+    for required, kind in kinds.items():
         rows = chosen[of_topic[table.topic[chosen]] == kind]
-        if wish.replication_factor is not None:
+        if required.replication_factor is not None:
             if len(rows):
-                yield wish, wish.replication_factor, rows
+                yield required, required.replication_factor, rows
             continue
         for size in np.unique(own[rows]).tolist():
-            yield wish, size, rows[own[rows] == size]
-
-
-def _in_common(wish: Wish) -> Wish:
-    return replace(wish, partitions=None, assignment=(), seed=None)
+            yield required, size, rows[own[rows] == size]

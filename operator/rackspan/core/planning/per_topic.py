@@ -1,14 +1,14 @@
-"""Wishes that concern one topic alone: an explicit assignment, and partitions that are to be created."""
+"""What concerns one topic alone: an explicit assignment, and partitions that are to be created."""
 
 import numpy as np
 
 from rackspan.core.placement.feasibility import checked_tree
-from rackspan.core.placement.model import InfeasibleError, PlacementSpec
+from rackspan.core.placement.model import InfeasibleError
 from rackspan.core.placement.multilevel import created
-from rackspan.core.placement.seeds import seed_for
 from rackspan.core.planning.changes import Change
 from rackspan.core.planning.draft import Draft
-from rackspan.core.planning.request import Problem, Wish
+from rackspan.core.planning.request import Problem
+from rackspan.core.requirements import TopicRequirements
 from rackspan.core.snapshot import NONE
 from rackspan.core.text import plural
 from rackspan.core.topology import RackTree
@@ -16,8 +16,8 @@ from rackspan.core.topology import RackTree
 
 def assign(draft: Draft) -> None:
     """Take explicit assignments as they are: the moves that they ask for are needed."""
-    for topic in sorted(set(draft.table.names).intersection(draft.request.wishes)):
-        wanted, rows = draft.wish(topic).assignment, draft.rows_of[topic]
+    for topic in sorted(set(draft.table.names).intersection(draft.request.requirements)):
+        wanted, rows = draft.requirements(topic).assignment, draft.rows_of[topic]
         if not wanted or not draft.chosen[rows].all():
             continue
         problem = _misfit(draft.tree, topic, wanted, len(rows))
@@ -53,28 +53,21 @@ def _misfit(tree: RackTree, topic: str, wanted: tuple[tuple[int, ...], ...], par
 
 def create(draft: Draft) -> None:
     """Place partitions that are to be created, where least lies after all that has been decided."""
-    for topic, wish in sorted(draft.request.wishes.items()):
+    for topic in sorted(draft.request.requirements):
+        required = draft.requirements(topic)
         rows = draft.rows_of.get(topic, np.empty(0, dtype=np.int64))
-        if wish.partitions is None or wish.assignment or not len(rows) or not draft.chosen[rows].all():
+        if required.partitions is None or required.assignment or not len(rows) or not draft.chosen[rows].all():
             continue
         try:
-            draft.created += _created(draft, topic, wish, wish.partitions)
+            draft.created += _created(draft, topic, required, required.partitions)
         except InfeasibleError as error:
             draft.problems.append(Problem((topic,), error.reason, error.smallest_change))
 
 
-def _created(draft: Draft, topic: str, wish: Wish, partitions: int) -> list[Change]:
+def _created(draft: Draft, topic: str, required: TopicRequirements, partitions: int) -> list[Change]:
     rows = [[broker for broker in row if broker != NONE] for row in draft.replicas[draft.rows_of[topic]].tolist()]
-    spec = PlacementSpec(
-        partitions,
-        wish.replication_factor or max(map(len, rows)),
-        spread=wish.spread,
-        include=wish.include,
-        exclude=wish.exclude,
-        leaders=wish.leaders,
-        seed=seed_for(topic) if wish.seed is None else wish.seed,
-        current=tuple(map(tuple, rows)),
-    )
+    size = required.replication_factor or max(map(len, rows))
+    spec = required.placement_spec(topic, partitions, size, tuple(map(tuple, rows)))
     tree = checked_tree(spec, draft.tree)
     if partitions == len(rows):
         return []

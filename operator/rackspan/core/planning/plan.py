@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rackspan.core.planning.changes import Changes
-from rackspan.core.planning.request import Problem, Wish
+from rackspan.core.planning.request import Problem
+from rackspan.core.requirements import TopicRequirements
 from rackspan.core.snapshot import NONE, Partitions
 from rackspan.core.topology import RackTree, domain_name
 
@@ -101,12 +102,12 @@ class Fingerprints:
     """
     Hashes of what a plan was made from and of its result, the same in every process and whatever the input's order.
 
-    They cover brokers, racks, eligibility, wishes, replicas and changes. Sizes, leaders and the ISR are left out: they
-    come and go while a plan is being reviewed.
+    They cover brokers, racks, eligibility, requirements, replicas and changes. Sizes, leaders and the ISR are left out:
+    they come and go while a plan is being reviewed.
     """
 
-    def __init__(self, tree: RackTree, wishes: Mapping[str, Wish]) -> None:
-        self._wishes = wishes
+    def __init__(self, tree: RackTree, requirements: Mapping[str, TopicRequirements]) -> None:
+        self._requirements = requirements
         self._brokers = sha256()
         for broker in tree.brokers:
             rack = "" if broker.rack is None else domain_name(broker.rack)
@@ -118,11 +119,32 @@ class Fingerprints:
         topics, counts = np.unique(looked_at.topic, return_counts=True)
         for topic, count in zip(topics.tolist(), counts.tolist(), strict=True):
             name = looked_at.names[topic]
-            _add(digest, name, count, self._wishes.get(name, ""))
+            required = self._requirements.get(name)
+            _add(digest, name, count, "" if required is None else _written(required))
         width = int(looked_at.replication_factor.max(initial=0))
         digest.update(looked_at.replicas[:, :width].astype("<i4").tobytes())
         changes.add_to(digest, topics)
         return digest.hexdigest()[:_HASH_DIGITS]
+
+
+def _written(required: TopicRequirements) -> str:
+    """
+    What a plan has to do with of a topic's requirements, as text.
+
+    People approve plans by their hashes, so the same requirements have to be written alike by every release: these
+    words never follow the names of types and fields.
+    """
+    spread = [
+        f"Spread(level={one.level!r}, max_skew={one.max_skew}, "
+        f"when_unsatisfiable=<Unsatisfiable.{one.when_unsatisfiable.name}: {one.when_unsatisfiable.value!r}>)"
+        for one in required.spread
+    ]
+    return (
+        f"Wish(replication_factor={required.replication_factor}, partitions={required.partitions}, "
+        f"spread=({', '.join(spread)}{',' * (len(spread) == 1)}), include={required.include}, "
+        f"exclude={required.exclude}, leaders={required.leaders}, assignment={required.assignment}, "
+        f"seed={required.seed})"
+    )
 
 
 def _add(digest: "_Hash", *words: object) -> None:

@@ -1,5 +1,5 @@
 """
-The planner: the fewest moves that bring every topic to what is wished of it, whatever the tree.
+The planner: the fewest moves that make every topic what it should be, whatever the tree.
 
 GOALS In this order. First, every partition has the replicas that are wished and a fair split over the eligible brokers.
 Second, as few replicas as can be are copied; a partition that is as it should be is not touched. Third, brokers hold
@@ -65,7 +65,7 @@ def plan_topics(request: Request) -> Mapping[str, TopicPlan]:
     draft = _mended(request)
     create(draft)
     changes = _changes(draft)
-    fingerprints = Fingerprints(draft.tree, request.wishes)
+    fingerprints = Fingerprints(draft.tree, request.requirements)
     plans = {}
     for at, topic in enumerate(draft.table.names):
         rows = draft.rows_of[topic]
@@ -144,7 +144,7 @@ def _concluded(draft: Draft, bound: int) -> Plan:
     changes = _changes(draft)
     before, after = states(draft)
     return Plan(
-        hash=Fingerprints(draft.tree, draft.request.wishes).of(draft.table.rows(draft.chosen), changes),
+        hash=Fingerprints(draft.tree, draft.request.requirements).of(draft.table.rows(draft.chosen), changes),
         changes=changes,
         lower_bound=bound,
         problems=tuple(draft.problems),

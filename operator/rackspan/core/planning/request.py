@@ -1,32 +1,13 @@
-"""What a plan is asked for: a cluster, the topics to look at, and what is wished of some of them."""
+"""What a plan is asked for: a cluster, the topics to look at, and what some of them should be."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from rackspan.core.placement.model import Spread
+from rackspan.core.requirements import TopicRequirements
 from rackspan.core.snapshot import Partitions
-from rackspan.core.topology import RackPath, RackTree
+from rackspan.core.topology import RackTree
 
 _NAMED = 3  # topics in a sentence
-
-
-@dataclass(frozen=True, slots=True)
-class Wish:
-    """
-    What is wanted of one topic; what is left out stays as it is.
-
-    `include` and `exclude` are broker ids as text, or rack patterns; `leaders` are domains that should hold the
-    leaders. An `assignment` gives the replicas of every partition and overrides all else.
-    """
-
-    replication_factor: int | None = None
-    partitions: int | None = None
-    spread: tuple[Spread, ...] = ()
-    include: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    leaders: tuple[RackPath, ...] = ()
-    assignment: tuple[tuple[int, ...], ...] = ()
-    seed: int | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,17 +21,17 @@ class Elsewhere:
 @dataclass(frozen=True, slots=True, eq=False)
 class Request:
     """
-    A cluster and what is wished of it.
+    A cluster, and what its topics should be.
 
     Brokers of `tree` that are not eligible are drained; those that `partitions` names and `tree` does not have are gone
     for good. `partitions` and `elsewhere` are all that lie on the brokers, `topics` the names of the topics that may be
-    changed (None: all in `partitions`).
+    changed (None: all in `partitions`). Those without `requirements` stay what they are, but for an unfair spread.
     """
 
     tree: RackTree
     partitions: Partitions
     topics: frozenset[str] | None = None
-    wishes: Mapping[str, Wish] = field(default_factory=dict)
+    requirements: Mapping[str, TopicRequirements] = field(default_factory=dict)
     elsewhere: Elsewhere = Elsewhere()
 
 

@@ -6,15 +6,12 @@ The one rule set: the operator, the command line and the Spark job all call `exa
 
 from rackspan.core.scanning.brokers import BrokerTruth, Truth, truth_in, truth_of
 from rackspan.core.scanning.examine import examine, examine_brokers
-from rackspan.core.scanning.expectation import Expectation, Expectations
 from rackspan.core.scanning.findings import Findings
 from rackspan.core.scanning.portion import Portion, portion_of
 from rackspan.core.scanning.rules import Rule, Severity
 
 __all__ = [
     "BrokerTruth",
-    "Expectation",
-    "Expectations",
     "Findings",
     "Portion",
     "Rule",

@@ -3,13 +3,14 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 import numpy as np
 
 from rackspan.core.compliance import Compliance, Reason, judge
 from rackspan.core.durability import insync_bounds
+from rackspan.core.requirements import ClusterRequirements, TopicRequirements
 from rackspan.core.scanning.brokers import Truth
-from rackspan.core.scanning.expectation import Expectation, Expectations
 from rackspan.core.scanning.findings import ASSIGNMENT_DIFFERS, REASONS, Findings
 from rackspan.core.scanning.rules import RULES, SEVERITY_OF, TOPIC_RULES, Rule, Severity
 from rackspan.core.snapshot import NONE, BoolArray, Partitions
@@ -17,6 +18,8 @@ from rackspan.core.topology import IntArray
 
 _NOT_ELIGIBLE = REASONS.index(Reason.BROKER_NOT_ELIGIBLE)
 _DIFFERS = REASONS.index(ASSIGNMENT_DIFFERS)
+_held_against = attrgetter("replication_factor", "spread", "include", "exclude", "assignment", "durability")
+"""What the rules look at of a topic's requirements: topics that differ in nothing else are looked at together."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,31 +38,31 @@ class Examined:
     unfair: Mapping[str, int]
 
 
-def examine(truth: Truth, partitions: Partitions, min_insync: IntArray, expectations: Expectations) -> Examined:
+def examine(truth: Truth, partitions: Partitions, min_insync: IntArray, requirements: ClusterRequirements) -> Examined:
     """
     Look at partitions by every rule that is about them or their topics.
 
     `min_insync`, shape (topics,), is the effective `min.insync.replicas`. A topic whose partitions come in several
     portions gets its findings as a topic once for each; `Findings.ids` tells that they are the same. Raises
-    TopologyError for an expectation about a level that the topology does not have.
+    TopologyError for a requirement about a level that the topology does not have.
     """
     count = len(partitions)
     broken, moves_of = np.zeros(count, dtype=bool), np.zeros(count, dtype=np.int64)
     unfair = Counter(dict.fromkeys(truth.tree.levels, 0))
     judged = np.ones(count, dtype=bool)
     parts = [*_health(partitions, min_insync)]
-    for expectation, rows in _by_expectation(partitions, expectations):
+    for required, rows in _alike(partitions, requirements):
         some = partitions.rows(rows)
-        parts.append(_replication_factor(some, expectation))
-        verdict, found = _compliance(truth, some, expectation)
+        parts.append(_replication_factor(some, required))
+        verdict, found = _compliance(truth, some, required)
         broken[rows], moves_of[rows], judged[rows] = verdict.broken, verdict.moves_of, ~verdict.unknown
         unfair.update(verdict.unfair)
         sure = ~verdict.unknown
         parts += [
             found,
-            *_insync(truth, some.rows(np.flatnonzero(sure)), min_insync, verdict.broken[sure], expectation),
+            *_insync(truth, some.rows(np.flatnonzero(sure)), min_insync, verdict.broken[sure], required),
         ]
-    parts += [*_about_topics(partitions, Rule.NOT_JUDGED, ~judged), _unmanaged(partitions, expectations)]
+    parts += [*_about_topics(partitions, Rule.NOT_JUDGED, ~judged), _unmanaged(partitions, requirements)]
     return Examined(_once(Findings.joined(parts)), broken, moves_of, judged, unfair)
 
 
@@ -108,18 +111,18 @@ def _lagging(partitions: Partitions) -> IntArray:
     return np.where(np.count_nonzero(lags, axis=1) == 1, first, NONE)
 
 
-def _replication_factor(partitions: Partitions, expectation: Expectation) -> Findings:
-    if expectation.replication_factor is None:
+def _replication_factor(partitions: Partitions, required: TopicRequirements) -> Findings:
+    if required.replication_factor is None:
         return Findings.joined([])
-    excess = partitions.replication_factor - expectation.replication_factor
+    excess = partitions.replication_factor - required.replication_factor
     return Findings.joined(list(_about_topics(partitions, Rule.REPLICATION_FACTOR_DIFFERS, excess != 0, excess=excess)))
 
 
-def _compliance(truth: Truth, partitions: Partitions, expectation: Expectation) -> tuple[Compliance, Findings]:
-    if expectation.assignment:
-        return _against_assignment(truth, partitions, expectation.assignment)
-    tree = truth.tree.selected(expectation.include, expectation.exclude)
-    verdict = judge(tree, partitions.replicas, expectation.spread)
+def _compliance(truth: Truth, partitions: Partitions, required: TopicRequirements) -> tuple[Compliance, Findings]:
+    if required.assignment:
+        return _against_assignment(truth, partitions, required.assignment)
+    tree = required.eligible(truth.tree)
+    verdict = judge(tree, partitions.replicas, required.spread)
     return verdict, _spread(truth, partitions, verdict)
 
 
@@ -175,46 +178,51 @@ def _against_assignment(
 
 
 def _insync(
-    truth: Truth, partitions: Partitions, min_insync: IntArray, broken: BoolArray, expectation: Expectation
+    truth: Truth, partitions: Partitions, min_insync: IntArray, broken: BoolArray, required: TopicRequirements
 ) -> Iterator[Findings]:
     """`min.insync.replicas` against the durability asked, where replicas lie as asked; never more than replicas."""
     given, size = min_insync[partitions.topic], partitions.replication_factor
     most = size
-    if expectation.durability and len(partitions):
-        in_place = ~broken & ((expectation.replication_factor or size) == size)
-        tree = truth.tree.selected(expectation.include, expectation.exclude)
-        least, allowed = insync_bounds(tree, partitions.replicas, expectation.durability)
+    if required.durability and len(partitions):
+        in_place = ~broken & ((required.replication_factor or size) == size)
+        tree = required.eligible(truth.tree)
+        least, allowed = insync_bounds(tree, partitions.replicas, required.durability)
         small = in_place & (given < least)
         yield from _about_topics(partitions, Rule.MIN_INSYNC_TOO_SMALL, small, excess=given - least)
         most = np.where(in_place, np.minimum(size, allowed), size)
     yield from _about_topics(partitions, Rule.MIN_INSYNC_TOO_LARGE, given > most, excess=given - most)
 
 
-def _unmanaged(partitions: Partitions, expectations: Expectations) -> Findings:
+def _unmanaged(partitions: Partitions, requirements: ClusterRequirements) -> Findings:
     used = np.unique(partitions.topic)
-    bare = np.array([at for at in used.tolist() if expectations.lacks_object(partitions.names[at])], dtype=np.int64)
+    bare = np.array([at for at in used.tolist() if requirements.lacks_object(partitions.names[at])], dtype=np.int64)
     return Findings.of(Rule.UNMANAGED_TOPIC, len(bare), topic=bare)
 
 
 # --- columns ----------------------------------------------------------------------------------------------------------
 
 
-def _by_expectation(partitions: Partitions, expectations: Expectations) -> Iterator[tuple[Expectation, IntArray]]:
-    """Rows of the topics of which the same is expected."""
+def _alike(partitions: Partitions, requirements: ClusterRequirements) -> Iterator[tuple[TopicRequirements, IntArray]]:
+    """Rows of the topics that are held against the same."""
     used = np.unique(partitions.topic)
-    groups: defaultdict[Expectation, list[int]] = defaultdict(list)
+    groups: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
+    kinds: list[TopicRequirements] = []
     for topic in used.tolist():
-        groups[expectations[partitions.names[topic]]].append(topic)
+        required = requirements[partitions.names[topic]]
+        same = groups[_held_against(required)]
+        if not same:
+            kinds.append(required)
+        same.append(topic)
     if len(groups) == 1:
-        yield next(iter(groups)), np.arange(len(partitions))
+        yield kinds[0], np.arange(len(partitions))
         return
     group_of = np.zeros(len(partitions.names), dtype=np.int64)
     for number, topics in enumerate(groups.values()):
         group_of[topics] = number
     order = np.argsort(group_of[partitions.topic], kind="stable")
     bounds = np.searchsorted(group_of[partitions.topic][order], np.arange(len(groups) + 1))
-    for number, expectation in enumerate(groups):
-        yield expectation, order[bounds[number] : bounds[number + 1]]
+    for number, required in enumerate(kinds):
+        yield required, order[bounds[number] : bounds[number + 1]]
 
 
 def _about_partitions(
@@ -246,7 +254,7 @@ def _about_topics(
 
 
 def _once(findings: Findings) -> Findings:
-    """A topic is told of once, whatever the number of expectations it was held against."""
+    """A topic is told of once, however many of its partitions were looked at apart."""
     is_topic = np.isin(findings.rule, [RULES.index(rule) for rule in TOPIC_RULES])
     if not is_topic.any():
         return findings

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rackspan.core.requirements import ClusterRequirements
 from rackspan.core.scanning.brokers import Truth
 from rackspan.core.scanning.domain_totals import Holding, holdings
 from rackspan.core.scanning.examine import Examined, examine
-from rackspan.core.scanning.expectation import Expectations
 from rackspan.core.scanning.findings import Findings
 from rackspan.core.snapshot import NONE, Partitions
 from rackspan.core.topology import IntArray
@@ -45,9 +45,11 @@ class Portion:
     unfair: Mapping[str, int]
 
 
-def portion_of(truth: Truth, partitions: Partitions, min_insync: IntArray, expectations: Expectations) -> Portion:
+def portion_of(
+    truth: Truth, partitions: Partitions, min_insync: IntArray, requirements: ClusterRequirements
+) -> Portion:
     """Look at some partitions. `min_insync` is per topic. Raises TopologyError as `examine` does."""
-    examined = examine(truth, partitions, min_insync, expectations)
+    examined = examine(truth, partitions, min_insync, requirements)
     return Portion(
         examined.findings,
         _topics(partitions, min_insync, examined),

@@ -208,7 +208,7 @@ class _Scan:
         found, holdings = seen.findings, seen.holdings
         since = {row["topic"]: row["first_seen"] for row in rows_of(trends.first_seen(found))}
         wrong_domains, wrong_brokers = rows_of(transforms.by_domain(found)), rows_of(transforms.by_broker(found))
-        managed = self._cluster.criteria.expectations.of_topic
+        managed = self._cluster.criteria.requirements.of_topic
         history = self._run.history
         return ScanDocument(
             scan_id=self._run.scan_id,

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import msgspec
 
-from rackspan.core.scanning import Expectations, Truth, truth_of
+from rackspan.core.requirements import ClusterRequirements
+from rackspan.core.scanning import Truth, truth_of
 from rackspan.core.snapshot import KnownBroker, Snapshot, table
 from rackspan.core.topology import RackPathError, TopologyError
 from rackspan.jobs.sources.data_sources import SECRETS, FileSource, LiveSource, SyntheticSource
@@ -60,7 +61,7 @@ def snapshot_files(path: Path) -> list[Path]:
 def from_file(file: Path, levels: Sequence[str] = ()) -> ScannedCluster:
     """A snapshot file, judged by the racks that its brokers report. Raises SnapshotError and ClusterError."""
     outline = read_outline(file)
-    criteria = Criteria(outline.cluster_id or "", _reported(outline.brokers, levels), Expectations())
+    criteria = Criteria(outline.cluster_id or "", _reported(outline.brokers, levels), ClusterRequirements())
     return ScannedCluster(file.stem, criteria, FileSource.name(), {"path": str(file.resolve())})
 
 
@@ -79,7 +80,7 @@ def live(
     from rackspan.kafka.snapshot import take_outline  # noqa: PLC0415 - only this cluster needs a Kafka client
 
     outline = take_outline(servers, properties)
-    criteria = Criteria(outline.cluster_id or "", _reported(outline.brokers, levels), Expectations())
+    criteria = Criteria(outline.cluster_id or "", _reported(outline.brokers, levels), ClusterRequirements())
     return judged_live(name, criteria, servers, properties, slices)
 
 
@@ -94,7 +95,7 @@ def judged_live(
 def synthetic(cluster: SyntheticCluster, slices: int) -> ScannedCluster:
     """A cluster that is made up."""
     options = {"cluster": msgspec.json.encode(cluster).decode(), "slices": str(slices)}
-    criteria = Criteria("", cluster.truth, Expectations())
+    criteria = Criteria("", cluster.truth, ClusterRequirements())
     return ScannedCluster(f"synthetic-{cluster.partitions}", criteria, SyntheticSource.name(), options)
 
 

@@ -10,7 +10,7 @@ from rackspan.kafka.config import client_properties
 from rackspan.kafka.groups import GroupsSeen, read_groups
 from rackspan.kafka.snapshot import Outline, take_outline, take_portion
 from rackspan.kube.reading import TopologySeen
-from rackspan.reconcile.expectations import expectations_of, truth_of_topology
+from rackspan.reconcile.expectations import cluster_requirements, truth_of_topology
 from rackspan.reconcile.failures import FailureError
 from rackspan.reports.consumer_groups import group_rows, racks_of_hosts
 from rackspan.reports.document import GroupRow
@@ -28,7 +28,7 @@ def from_topology(seen: TopologySeen, slices: int) -> ScannedCluster:
         raise ClusterError("TopologyNotReady", f"the status of RackTopology {topology.key} names no brokers yet")
     try:
         truth = truth_of_topology(topology)
-        expectations = expectations_of(topology, seen.topics)
+        requirements = cluster_requirements(topology, seen.topics)
         truth.tree.level  # noqa: B018 - built here, so that racks that make no tree fail before Spark starts
     except (RackPathError, TopologyError) as error:
         raise ClusterError("RacksUnusable", str(error)) from error
@@ -38,7 +38,7 @@ def from_topology(seen: TopologySeen, slices: int) -> ScannedCluster:
     known = topology.status.cluster_id
     if known is not None and outline.cluster_id != known:
         raise ClusterError("AnotherCluster", f"cluster {outline.cluster_id} answers, the topology is of {known}")
-    criteria = Criteria(outline.cluster_id or "", truth, expectations)
+    criteria = Criteria(outline.cluster_id or "", truth, requirements)
     cluster = judged_live(str(topology.key), criteria, kafka.bootstrap_servers, properties, slices)
     warnings = list(seen.warnings)
     groups = _groups(seen, criteria, outline, properties, warnings)

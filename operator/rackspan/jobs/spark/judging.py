@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from rackspan.core.scanning import Expectations, Truth, portion_of
+from rackspan.core.requirements import ClusterRequirements
+from rackspan.core.scanning import Truth, portion_of
 from rackspan.jobs.spark.arrow_batches import judged_batches, partitions_of, unread_topics
 
 _ROWS = 200_000
@@ -23,7 +24,7 @@ class Criteria:
 
     cluster_id: str
     truth: Truth
-    expectations: Expectations
+    requirements: ClusterRequirements
 
 
 def judge_batches(criteria: Criteria) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -38,7 +39,7 @@ def judge_batches(criteria: Criteria) -> Callable[[Iterator[pa.RecordBatch]], It
             if not len(table):
                 continue
             partitions, min_insync = partitions_of(table)
-            portion = portion_of(criteria.truth, partitions, min_insync, criteria.expectations)
+            portion = portion_of(criteria.truth, partitions, min_insync, criteria.requirements)
             yield from judged_batches(criteria.cluster_id, criteria.truth, partitions.names, portion)
 
     return judge

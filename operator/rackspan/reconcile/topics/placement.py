@@ -9,16 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rackspan.api.reasons import Reason
+from rackspan.api.requirements import durability_of, requirements_of
 from rackspan.core.compliance import Compliance, judge
 from rackspan.core.durability import Durability, DurabilityError, min_insync
 from rackspan.core.placement import (
     ClusterView,
     InfeasibleError,
     MissingRackError,
-    PlacementSpec,
-    Spread,
-    Unsatisfiable,
-    seed_for,
 )
 from rackspan.core.placement.multilevel import reachable_leaders
 from rackspan.core.text import plural
@@ -29,7 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from rackspan.api.kafkatopic import KafkaTopicSpec
-    from rackspan.core.placement import Placer
+    from rackspan.core.placement import PlacementSpec, Placer
+    from rackspan.core.requirements import TopicRequirements
     from rackspan.reconcile.cluster.state import ClusterState
 
 Assignment = tuple[tuple[int, ...], ...]
@@ -66,18 +64,7 @@ def place(
             Reason.UNKNOWN_PLACER, f"there is no placer {placer_name(spec, state)!r}; installed are: {known}"
         )
     _refuse_if_no_rack_is_known(state)
-    request = PlacementSpec(
-        partitions=partitions,
-        replication_factor=spec.replication_factor,
-        spread=spreads(spec, state),
-        include=spec.placement.brokers.include,
-        exclude=spec.placement.brokers.exclude,
-        leaders=tuple(parse_rack(domain) for domain in spec.placement.leaders),
-        seed=seed_for(name) if spec.placement.seed is None else spec.placement.seed,
-        start_index=spec.placement.start_index,
-        shift=spec.placement.shift,
-        current=current,
-    )
+    request = requirements(spec, state).placement_spec(name, partitions, spec.replication_factor, current)
     return _placed(placer_name(spec, state), placer, request, state)
 
 
@@ -100,23 +87,19 @@ def _placed(name: str, placer: Placer, request: PlacementSpec, state: ClusterSta
     return rows
 
 
-def spreads(spec: KafkaTopicSpec, state: ClusterState) -> tuple[Spread, ...]:
-    """The topic's spread constraints. Raises FailureError for a level that the topology does not have."""
-    found = []
+def requirements(spec: KafkaTopicSpec, state: ClusterState) -> TopicRequirements:
+    """What the topic should be. Raises FailureError for a spread over a level that the topology does not have."""
     for spread in spec.placement.spread:
         _known_level(spread.level, "spec.placement.spread", state)
-        found.append(Spread(spread.level, spread.max_skew, Unsatisfiable(spread.when_unsatisfiable)))
-    return tuple(found)
+    return requirements_of(spec, state.spec.defaults.durability)
 
 
-def durability_of(spec: KafkaTopicSpec, state: ClusterState) -> Durability | None:
+def _durability(spec: KafkaTopicSpec, state: ClusterState) -> Durability | None:
     """The topic's durability, else the topology's default, else none. Raises FailureError for an unknown level."""
-    wanted = spec.durability or state.spec.defaults.durability
-    if not wanted.min_domains and not wanted.tolerate:
-        return None
+    wanted = durability_of(spec.durability or state.spec.defaults.durability)
     for level in (*wanted.min_domains, *wanted.tolerate):
         _known_level(level, "durability", state)
-    return Durability(min_domains=wanted.min_domains, tolerate=wanted.tolerate)
+    return wanted or None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +124,7 @@ def managed_config(spec: KafkaTopicSpec, replicas: Assignment, state: ClusterSta
     Derived from the partitions that lie as asked: what is out of place is told by compliance and mended by moves, not
     by a weaker promise. Raises FailureError where the durability cannot be had, or contradicts the value that was set.
     """
-    durability = durability_of(spec, state)
+    durability = _durability(spec, state)
     if durability is None:
         return ManagedConfig(spec.config_values)
     found = None if spec.placement.assignment else judged(spec, replicas, state)
@@ -220,7 +203,8 @@ def judged(spec: KafkaTopicSpec, replicas: Assignment, state: ClusterState) -> J
     """
     try:
         _refuse_if_no_rack_is_known(state)
-        return Judged(replicas, judge(eligible_tree(spec, state), replicas, spreads(spec, state)))
+        required = requirements(spec, state)
+        return Judged(replicas, judge(required.eligible(state.racks.tree), replicas, required.spread))
     except FailureError as error:
         return Judged(replicas, error.failure)
 

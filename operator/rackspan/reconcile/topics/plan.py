@@ -14,12 +14,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from rackspan.core.placement import MissingRackError
-from rackspan.core.planning import Elsewhere, Request, Wish, plan_topics
+from rackspan.core.planning import Elsewhere, Request, plan_topics
 from rackspan.core.snapshot import table
-from rackspan.core.topology import parse_rack
 from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.runtime.threads import in_planner_thread
-from rackspan.reconcile.topics.placement import spreads
+from rackspan.reconcile.topics.placement import requirements
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from rackspan.api.kafkatopic import KafkaTopic
     from rackspan.api.meta import ObjectKey
     from rackspan.core.planning import TopicPlan
+    from rackspan.core.requirements import TopicRequirements
     from rackspan.core.topology import RackTree
     from rackspan.reconcile.cluster.state import ClusterState
     from rackspan.reconcile.ports import TopicDescription
@@ -40,7 +40,7 @@ class _Basis:
     """What a plan was made from."""
 
     tree: RackTree
-    wish: Wish
+    requirements: TopicRequirements
     replicas: Replicas
 
 
@@ -111,19 +111,11 @@ def _basis(topic: KafkaTopic, seen: TopicDescription, state: ClusterState) -> _B
     unknown = {row.id for row in state.racks.missing}
     if not state.racks.ignore_missing and any(unknown.intersection(row) for row in seen.replicas):
         return None
-    spec = topic.spec
     try:
-        wish = Wish(
-            replication_factor=spec.replication_factor,
-            spread=spreads(spec, state),
-            include=spec.placement.brokers.include,
-            exclude=spec.placement.brokers.exclude,
-            leaders=tuple(parse_rack(domain) for domain in spec.placement.leaders),
-            assignment=spec.placement.assignment[: len(seen.replicas)],
-        )
+        required = requirements(topic.spec, state)
     except FailureError:
         return None
-    return _Basis(state.racks.tree, wish, seen.replicas)
+    return _Basis(state.racks.tree, required.of_existing(len(seen.replicas)), seen.replicas)
 
 
 def _made_safely(
@@ -173,6 +165,6 @@ def _request(
     return Request(
         state.racks.tree,
         table(names, lines),
-        wishes={topic.topic_name: wanted[topic.key].wish for topic in topics},
+        requirements={topic.topic_name: wanted[topic.key].requirements for topic in topics},
         elsewhere=Elsewhere(+replicas, +leaders),
     )
