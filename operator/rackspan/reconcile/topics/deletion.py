@@ -1,4 +1,4 @@
-"""What to do about an object that is being deleted: the last guard before data is lost. Pure."""
+"""Whether the deletion of a KafkaTopic may delete the topic in Kafka, and its data with it. Pure."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from rackspan.reconcile.failures import Failure
     from rackspan.reconcile.ports import Terminating, TopicDescription
 
-WINDOW = timedelta(minutes=1)
-"""Deletions asked for within this time are counted together."""
-PATIENCE = timedelta(minutes=10)
-"""How long the end of a namespace waits for a person, or for Kafka. Then its objects go and the topics stay."""
+RATE_WINDOW = timedelta(minutes=1)
+"""Over which `spec.maxDeletionsPerMinute` is counted."""
+NAMESPACE_TIMEOUT = timedelta(minutes=10)
+"""How long objects hold up the deletion of their namespace. Then they are released, and their topics kept in Kafka."""
 _NAMED = 3
 
 
@@ -33,48 +33,49 @@ class Step(Enum):
     """The next step of a deletion."""
 
     RELEASE = auto()
-    """Take the finalizer away; Kafka's topic stays, or is gone already."""
+    """Remove the finalizer; the topic stays in Kafka, or is gone already."""
 
     DELETE = auto()
-    """Delete Kafka's topic, then release."""
+    """Delete the topic in Kafka, then remove the finalizer."""
 
     HOLD = auto()
-    """Keep the finalizer and say why."""
+    """Keep the finalizer and say why in the status."""
 
-    AGAIN = auto()
-    """Begin anew: the object changed meanwhile."""
+    RETRY = auto()
+    """Requeue: the object changed meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeletionDecision:
-    """A step and the sentence that goes with it."""
+    """The next step, with the reason and message for the status or the Event."""
 
     step: Step
     message: str
     reason: Reason = Reason.DELETION_BLOCKED
 
 
-def deletes(topic: KafkaTopic) -> bool:
-    """Whether the end of the object is meant to be the end of Kafka's topic."""
+def has_delete_policy(topic: KafkaTopic) -> bool:
+    """Whether `deletionPolicy` is Delete."""
     return topic.spec.deletion_policy == DeletionPolicy.DELETE
 
 
 def is_confirmed(topic: KafkaTopic, topic_id: str) -> bool:
-    """Whether a person has named the id of a topic that was adopted, and that the object's end shall delete."""
+    """Whether the annotation that confirms the deletion of an adopted topic names this topic id."""
     return topic.confirm_delete == topic_id
 
 
-def takes_topic_along(topic: KafkaTopic) -> bool:
-    """Whether the end of the object would be the end of a topic that it has."""
-    return has_finalizer(topic.meta) and retained(topic, None) is None
+def would_delete_topic(topic: KafkaTopic) -> bool:
+    """Whether deleting the object would delete its topic in Kafka, as far as the object itself says."""
+    return has_finalizer(topic.meta) and retained_by_spec(topic, None) is None
 
 
-def retained(topic: KafkaTopic, refusal: Failure | None) -> DeletionDecision | None:
-    """Why the topic stays whatever Kafka holds; None where Kafka has to be asked.
+def retained_by_spec(topic: KafkaTopic, refusal: Failure | None) -> DeletionDecision | None:
+    """Why the topic is kept by the object's spec and status alone; None where more has to be checked.
 
-    `refusal` is why the object is not let near the topic, if it is not: then it holds nobody up either.
+    `refusal` says why the topology does not admit the object, None where it does. An object that is not admitted is
+    released at once.
     """
-    if not deletes(topic):
+    if not has_delete_policy(topic):
         return DeletionDecision(Step.RELEASE, f"topic {topic.topic_name} is kept in Kafka: deletionPolicy is Retain")
     if not topic.status.topic_id:
         return DeletionDecision(
@@ -91,79 +92,87 @@ def retained(topic: KafkaTopic, refusal: Failure | None) -> DeletionDecision | N
     return None
 
 
-def guarded(topic: KafkaTopic, topology: RackTopology | None, around: Terminating) -> DeletionDecision | None:
-    """Why the topic stays because of what ends around its object; None where nothing does that matters."""
+def retained_by_teardown(
+    topic: KafkaTopic, topology: RackTopology | None, terminating: Terminating
+) -> DeletionDecision | None:
+    """Why the topic is kept because the CustomResourceDefinitions or its RackTopology go away; None otherwise."""
     kept = f"topic {topic.topic_name} is kept in Kafka"
-    if around.definitions:
-        return DeletionDecision(Step.RELEASE, f"{kept}: the definition {around.definitions[0]} is being deleted")
+    if terminating.definitions:
+        return DeletionDecision(Step.RELEASE, f"{kept}: the definition {terminating.definitions[0]} is being deleted")
     if topology is None:
         return DeletionDecision(Step.RELEASE, f"{kept}: there is no RackTopology {topic.topology}")
     return None
 
 
-def held(
-    topic: KafkaTopic, topology: RackTopology, around: Terminating, *, confirmed: bool, waits: bool
+def held_or_retained(
+    topic: KafkaTopic, topology: RackTopology, terminating: Terminating, *, confirmed: bool, waits: bool
 ) -> DeletionDecision | None:
-    """Why the topic stays for now, or for good: the last word belongs to a person. None where it may go."""
-    ends = topic.meta.namespace in around.namespaces
-    if ends and not confirmed and topology.meta.namespace == topic.meta.namespace:
+    """Why the topic is kept, for now (HOLD) or for good (RELEASE); None where it may be deleted.
+
+    `confirmed`: a person confirmed the deletion. `waits`: it needs that confirmation, by the deletion gate.
+    """
+    namespace_ends = topic.meta.namespace in terminating.namespaces
+    if namespace_ends and not confirmed and topology.meta.namespace == topic.meta.namespace:
         return DeletionDecision(
             Step.RELEASE,
             f"topic {topic.topic_name} is kept in Kafka: "
             f"namespace {topic.meta.namespace} is being deleted, and RackTopology {topology.key} with it",
         )
     if topic.meta.is_paused:
-        why = topic.meta.unclear_pause or "paused: nothing is deleted before the annotation rackspan.dev/paused is gone"
-        return DeletionDecision(Step.HOLD, why)
+        paused = "paused: nothing is deleted before the annotation rackspan.dev/paused is gone"
+        return DeletionDecision(Step.HOLD, topic.meta.unclear_pause or paused)
     if waits:
-        why = f"namespace {topic.meta.namespace} is being deleted" if ends else "many deletions were asked for at once"
+        burst = "many deletions were asked for at once"
+        message = f"namespace {topic.meta.namespace} is being deleted" if namespace_ends else burst
         return DeletionDecision(
             Step.HOLD,
-            f"{why}: topic {topic.topic_name} goes once somebody confirms it on RackTopology {topology.key}, whose "
+            f"{message}: topic {topic.topic_name} goes once somebody confirms it on RackTopology {topology.key}, whose "
             f"condition DeletionsHeld says how; set deletionPolicy: Retain to let the object go and keep the topic",
             Reason.DELETION_HELD,
         )
     return None
 
 
-def out_of_patience(topic: KafkaTopic, words: DeletionDecision, around: Terminating, now: datetime) -> DeletionDecision:
-    """No namespace hangs for ever: what its end has waited for long enough is given up, and the topic kept."""
-    since = around.namespaces.get(topic.meta.namespace)
-    if words.step is not Step.HOLD or since is None or now - since < PATIENCE:
-        return words
-    minutes = int(PATIENCE.total_seconds()) // 60
+def released_after_timeout(
+    topic: KafkaTopic, decision: DeletionDecision, terminating: Terminating, now: datetime
+) -> DeletionDecision:
+    """The decision, or RELEASE where its HOLD has kept the namespace terminating for `NAMESPACE_TIMEOUT`."""
+    terminating_since = terminating.namespaces.get(topic.meta.namespace)
+    if decision.step is not Step.HOLD or terminating_since is None or now - terminating_since < NAMESPACE_TIMEOUT:
+        return decision
+    minutes = int(NAMESPACE_TIMEOUT.total_seconds()) // 60
     return DeletionDecision(
         Step.RELEASE,
         f"topic {topic.topic_name} is kept in Kafka: namespace {topic.meta.namespace} has been waiting "
-        f"for {minutes} minutes to be deleted, and this is still so: {words.message}",
+        f"for {minutes} minutes to be deleted, and this is still so: {decision.message}",
     )
 
 
-def crowded(asked: Mapping[datetime, int], limit: int) -> frozenset[datetime]:
-    """At which times deletions were asked for that are among more than `limit` within a minute.
+def bursts(requested: Mapping[datetime, int], limit: int) -> frozenset[datetime]:
+    """The times at which deletions were requested that are among more than `limit` within `RATE_WINDOW`.
 
-    `asked` has how many at which time.
+    `requested` maps each deletion timestamp to the number of objects that have it.
     """
-    times = sorted(asked)
-    crowd: set[datetime] = set()
+    times = sorted(requested)
+    found: set[datetime] = set()
     first = total = 0
     for last, time in enumerate(times):
-        total += asked[time]
-        while time - times[first] >= WINDOW:
-            total -= asked[times[first]]
+        total += requested[time]
+        while time - times[first] >= RATE_WINDOW:
+            total -= requested[times[first]]
             first += 1
         if total > limit:
-            crowd.update(times[first : last + 1])
-    return frozenset(crowd)
+            found.update(times[first : last + 1])
+    return frozenset(found)
 
 
-def confirmation(topology: RackTopology) -> str | None:
-    """What somebody wrote to confirm deletions, if anything."""
+def confirmed_number(topology: RackTopology) -> str | None:
+    """The number of deletions that a person confirmed by annotation, as written; None without the annotation."""
     return topology.meta.annotations.get(CONFIRM_DELETIONS)
 
 
 def decide_deletion(topic: KafkaTopic, seen: TopicDescription | None, state: ClusterState) -> DeletionDecision:
-    """Whether Kafka's topic is the very one that this object recorded, by topic id and cluster id."""
+    """DELETE only where Kafka's topic is the one that the object recorded, by topic id (KIP-516) and cluster id."""
     known_id, known_cluster = topic.status.topic_id, topic.status.cluster_id
     if known_cluster != state.cluster_id:
         return DeletionDecision(

@@ -1,4 +1,4 @@
-"""Which deletions of one topology wait for a person. Remembers; the rule itself is `deletion.crowded`."""
+"""Which deletions of one topology wait for a person. Stateful; the rule itself is `deletion.bursts`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rackspan.api.conditions import STALLED, find_condition
 from rackspan.api.racktopology import DeletionsStatus, RecentDeletions
 from rackspan.api.reasons import Reason
-from rackspan.reconcile.topics.deletion import WINDOW, crowded
+from rackspan.reconcile.topics.deletion import RATE_WINDOW, bursts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -19,74 +19,77 @@ if TYPE_CHECKING:
 
 
 class DeletionGate:
-    """Opens for few deletions at a time, and for those that a person confirmed.
+    """Lets a few deletions pass per minute; more need the confirmation of a person.
 
-    What waits is known from the objects: when somebody asked to delete each, and what its status says. What went lately
-    is known from the RackTopology's status. So a restart neither lets more go at once nor forgets who waits.
+    Everything can be rebuilt from objects: requests from deletion timestamps, waiting ones from their status, recent
+    deletions from the RackTopology's status. So a restart neither resets the rate nor releases what waits.
     """
 
     def __init__(self) -> None:
         self.waiting: Mapping[ObjectKey, KafkaTopic] = {}
-        """Objects that wait for a person, as of the last review."""
+        """Objects that need confirmation, as of the last review."""
         self._held: set[str] = set()
         self._confirmed: set[str] = set()
-        self._gone: dict[str, datetime] = {}
-        """By uid, when somebody asked for the deletions that were carried out unconfirmed."""
-        self._before: Counter[datetime] = Counter()
-        """The same of the operator's earlier life, whose uids are not known any more."""
-        self._remembers = False
+        self._recent: dict[str, datetime] = {}
+        """By uid, when the deletions were requested that were carried out without confirmation."""
+        self._restored: Counter[datetime] = Counter()
+        """The same from before the operator's restart, as counts: their uids are not known any more."""
+        self._is_restored = False
 
-    def remember(self, status: DeletionsStatus | None) -> None:
-        """Take over from the operator's earlier life, once."""
-        if not self._remembers and status is not None:
-            self._before.update({recent.at: recent.count for recent in status.recent})
-        self._remembers = True
+    def restore(self, status: DeletionsStatus | None) -> None:
+        """Take over the recent deletions in the RackTopology's status; only the first call counts."""
+        if not self._is_restored and status is not None:
+            self._restored.update({recent.at: recent.count for recent in status.recent})
+        self._is_restored = True
 
-    def review(self, leaving: Sequence[KafkaTopic], doomed: Iterable[KafkaTopic], limit: int) -> None:
-        """Look at all objects that would take their topics along.
+    def review(
+        self, deleting: Sequence[KafkaTopic], in_terminating_namespaces: Iterable[KafkaTopic], limit: int
+    ) -> None:
+        """Update `waiting` from all objects whose topics would be deleted with them.
 
-        `leaving` are being deleted; `doomed` are those of namespaces that are, whether it is their turn already or not.
+        `deleting` have a deletion timestamp. All objects in terminating namespaces wait, with a timestamp or without
+        one yet. `limit` is the number of deletions per minute that pass without confirmation.
         """
-        doomed = list(doomed)
-        known = {topic.meta.uid for topic in (*leaving, *doomed)}
+        terminating = list(in_terminating_namespaces)
+        known = {topic.meta.uid for topic in (*deleting, *terminating)}
         self._held &= known
         self._confirmed &= known
-        unconfirmed = [topic for topic in leaving if topic.meta.uid not in self._confirmed]
-        asked = {**self._gone, **{topic.meta.uid: _asked(topic) for topic in unconfirmed}}
-        crowd = crowded(Counter(asked.values()) + self._before, limit)
+        unconfirmed = [topic for topic in deleting if topic.meta.uid not in self._confirmed]
+        requested = {**self._recent, **{topic.meta.uid: _requested_at(topic) for topic in unconfirmed}}
+        burst = bursts(Counter(requested.values()) + self._restored, limit)
         for topic in unconfirmed:
-            # Once held, always held: else to spare one topic of eleven would be to delete the ten others.
-            if topic.meta.uid not in self._gone and (_asked(topic) in crowd or _was_held(topic)):
+            # Held ones stay held when the burst shrinks: sparing one topic of eleven must not delete the ten others.
+            if topic.meta.uid not in self._recent and (_requested_at(topic) in burst or _was_held(topic)):
                 self._held.add(topic.meta.uid)
         self.waiting = {
             topic.key: topic
-            for topic in (*(topic for topic in unconfirmed if topic.meta.uid in self._held), *doomed)
+            for topic in (*(topic for topic in unconfirmed if topic.meta.uid in self._held), *terminating)
             if topic.meta.uid not in self._confirmed
         }
 
     def confirm(self) -> None:
-        """A person has said yes to all that wait now."""
+        """A person confirmed all deletions that wait now."""
         self._confirmed |= {topic.meta.uid for topic in self.waiting.values()}
         self._held -= self._confirmed
         self.waiting = {}
 
     def is_confirmed(self, topic: KafkaTopic) -> bool:
-        """Whether a person has said yes to this one."""
+        """Whether a person confirmed this deletion."""
         return topic.meta.uid in self._confirmed
 
-    def going(self, topics: Iterable[KafkaTopic]) -> None:
-        """These are deleted now. Those that a person confirmed do not count against the next ones."""
-        self._gone |= {topic.meta.uid: _asked(topic) for topic in topics if not self.is_confirmed(topic)}
-        times = {*self._gone.values(), *self._before}
+    def record_deletions(self, topics: Iterable[KafkaTopic]) -> None:
+        """Count topics that are about to be deleted; confirmed ones do not count against the limit."""
+        self._recent |= {topic.meta.uid: _requested_at(topic) for topic in topics if not self.is_confirmed(topic)}
+        times = {*self._recent.values(), *self._restored}
         if times:
-            oldest = max(times) - WINDOW
-            self._gone = {uid: at for uid, at in self._gone.items() if at > oldest}
-            self._before = Counter({at: count for at, count in self._before.items() if at > oldest})
+            oldest = max(times) - RATE_WINDOW
+            self._recent = {uid: at for uid, at in self._recent.items() if at > oldest}
+            self._restored = Counter({at: count for at, count in self._restored.items() if at > oldest})
 
     @property
     def status(self) -> DeletionsStatus | None:
-        """What is to be remembered, and shown; None where there is nothing."""
-        recent = Counter(self._gone.values()) + self._before
+        """`status.deletions` of the RackTopology; None where nothing waits and nothing was deleted lately."""
+        recent = Counter(self._recent.values()) + self._restored
         if not recent and not self.waiting:
             return None
         return DeletionsStatus(
@@ -94,15 +97,15 @@ class DeletionGate:
         )
 
 
-def _asked(topic: KafkaTopic) -> datetime:
-    """When somebody asked to delete the object, in whole seconds as the API server keeps it."""
-    asked = topic.meta.deletion_timestamp
-    if asked is None:
+def _requested_at(topic: KafkaTopic) -> datetime:
+    """The object's deletion timestamp, which the API server keeps in whole seconds. Raises ValueError without one."""
+    requested = topic.meta.deletion_timestamp
+    if requested is None:
         msg = f"{topic.key} is not being deleted"
         raise ValueError(msg)
-    return asked
+    return requested
 
 
 def _was_held(topic: KafkaTopic) -> bool:
-    told = find_condition(topic.status.conditions, STALLED)
-    return told is not None and told.reason == Reason.DELETION_HELD
+    stalled = find_condition(topic.status.conditions, STALLED)
+    return stalled is not None and stalled.reason == Reason.DELETION_HELD

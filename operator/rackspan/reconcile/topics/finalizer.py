@@ -1,4 +1,7 @@
-"""Carries out deletions: a topic of Kafka goes if, and only if, it is the very one that its object recorded."""
+"""Deletes topics of KafkaTopics that are being deleted, and removes their finalizers.
+
+A topic is deleted only if its id is the one that the object's status recorded. See `deletion` for the rules.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +23,13 @@ from rackspan.reconcile.topics import audit
 from rackspan.reconcile.topics.deletion import (
     DeletionDecision,
     Step,
-    confirmation,
+    confirmed_number,
     decide_deletion,
-    guarded,
-    held,
-    out_of_patience,
-    retained,
-    takes_topic_along,
+    held_or_retained,
+    released_after_timeout,
+    retained_by_spec,
+    retained_by_teardown,
+    would_delete_topic,
 )
 from rackspan.reconcile.topics.deletion_gate import DeletionGate
 
@@ -42,14 +45,14 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("rackspan.reconcile")
 _LAG_SECONDS = 0.5
-"""Kafka's client deletes by name, and a broker that is behind shows the topic that had the name before."""
+"""Pause before ids are compared again: librdkafka deletes by name, and a lagging broker may show an older topic."""
 
 
 class TopicFinalizer:
-    """The objects of one topology that are being deleted, a batch at a time.
+    """Finalizes the KafkaTopics of one topology, in batches.
 
-    `refusals` gives what tells why an object is not let near its topic, if it is not; `record` writes the
-    RackTopology's status.
+    `refusals()` returns a function that says why the topology does not admit an object, None where it does.
+    `write_topology_status` writes the RackTopology's status and raises FailureError.
     """
 
     def __init__(
@@ -57,49 +60,58 @@ class TopicFinalizer:
         topology: ObjectKey,
         dependencies: Dependencies,
         refusals: Callable[[], Callable[[KafkaTopic], Failure | None]],
-        record: Callable[[], Awaitable[None]],
+        write_topology_status: Callable[[], Awaitable[None]],
     ) -> None:
         self._topology = topology
         self._cache = dependencies.cache
         self._kube = dependencies.kube
         self._finalizers = dependencies.finalizers
         self._refusals = refusals
-        self._record = record
+        self._write_topology_status = write_topology_status
         self._gate = DeletionGate()
-        self._around = Terminating()
+        self._terminating = Terminating()
 
     def review(self) -> tuple[DeletionsStatus | None, Collection[ObjectKey]]:
-        """What there is to tell of deletions, and which objects wait for a person."""
+        """`status.deletions` of the RackTopology, and the objects that wait for a person to confirm their deletion."""
         topology = self._cache.topologies.get(self._topology)
         if topology is None:
             return None, ()
-        self._look_around(topology)
+        self._review_gate(topology)
         return self._gate.status, self._gate.waiting.keys()
 
-    def users(self) -> Collection[KafkaTopic]:
-        """The objects that would take their topics along, and that are let near them."""
+    def dependents(self) -> Collection[KafkaTopic]:
+        """The admitted objects whose topics are to be deleted with them: they need the RackTopology until then."""
         found = (self._cache.topics[key] for key in self._cache.topics_of(self._topology))
         refusal = self._refusals()
-        return [topic for topic in found if takes_topic_along(topic) and refusal(topic) is None]
+        return [topic for topic in found if would_delete_topic(topic) and refusal(topic) is None]
 
-    async def let_go(
-        self, leaving: Sequence[KafkaTopic], state: ClusterState | Failure, admin: KafkaAdmin | None
+    async def process(
+        self, deleting: Sequence[KafkaTopic], state: ClusterState | Failure, admin: KafkaAdmin | None
     ) -> Mapping[ObjectKey, DeletionDecision]:
-        """Delete and release; what has to be tried again, with the reason why."""
-        ours = [topic for topic in leaving if has_finalizer(topic.meta)]  # nothing else depends on us
+        """Delete topics and remove finalizers, as far as possible now; the objects left, each with what holds it.
+
+        Without an `admin` nothing is deleted in Kafka. Objects without our finalizer are skipped.
+        """
+        finalized = [topic for topic in deleting if has_finalizer(topic.meta)]
         refusal = self._refusals()
-        words = {topic.key: known for topic in ours if (known := retained(topic, refusal(topic))) is not None}
-        words |= await self._guard([topic for topic in ours if topic.key not in words])
-        words |= await self._ask_kafka([topic for topic in ours if topic.key not in words], state, admin)
+        decisions = {
+            topic.key: known for topic in finalized if (known := retained_by_spec(topic, refusal(topic))) is not None
+        }
+        decisions |= await self._check_kubernetes([topic for topic in finalized if topic.key not in decisions])
+        remaining = [topic for topic in finalized if topic.key not in decisions]
+        decisions |= await self._delete_in_kafka(remaining, state, admin)
         now = datetime.now(UTC)
-        words = {topic.key: out_of_patience(topic, words[topic.key], self._around, now) for topic in ours}
-        again = await asyncio.gather(*(self._release(topic, words[topic.key]) for topic in ours))
-        return {topic.key: word for topic, word in zip(ours, again, strict=True) if word is not None}
+        decisions = {
+            topic.key: released_after_timeout(topic, decisions[topic.key], self._terminating, now)
+            for topic in finalized
+        }
+        pending = await asyncio.gather(*(self._release(topic, decisions[topic.key]) for topic in finalized))
+        return {topic.key: decision for topic, decision in zip(finalized, pending, strict=True) if decision is not None}
 
-    # --- who may be deleted ------------------------------------------------------------------------------------------
+    # --- what Kubernetes says ----------------------------------------------------------------------------------------
 
-    async def _guard(self, topics: Sequence[KafkaTopic]) -> dict[ObjectKey, DeletionDecision]:
-        """Those that Kafka is not even asked about, and why."""
+    async def _check_kubernetes(self, topics: Sequence[KafkaTopic]) -> dict[ObjectKey, DeletionDecision]:
+        """Decisions that need no answer from Kafka."""
         if not topics:
             return {}
         namespaces = {topic.meta.namespace for topic in topics}
@@ -108,63 +120,67 @@ class TopicFinalizer:
         except FailureError as error:
             why = f"it cannot be told whether more than this object is being deleted: {error.failure.message}"
             return {topic.key: DeletionDecision(Step.HOLD, why) for topic in topics}
-        living = {name: since for name, since in self._around.namespaces.items() if name not in namespaces}
-        self._around = Terminating(seen.definitions, {**living, **seen.namespaces})
+        others = {name: since for name, since in self._terminating.namespaces.items() if name not in namespaces}
+        self._terminating = Terminating(seen.definitions, {**others, **seen.namespaces})
         topology = self._cache.topologies.get(self._topology)
-        words = {topic.key: known for topic in topics if (known := guarded(topic, topology, seen)) is not None}
-        if topology is None or len(words) == len(topics):
-            return words
-        self._look_around(topology)
-        await self._hear(topology)
-        return words | self._held(topics, topology)
+        decisions = {
+            topic.key: known for topic in topics if (known := retained_by_teardown(topic, topology, seen)) is not None
+        }
+        if topology is None or len(decisions) == len(topics):
+            return decisions
+        self._review_gate(topology)
+        await self._read_confirmation(topology)
+        return decisions | self._check_gate(topics, topology)
 
-    def _held(self, topics: Iterable[KafkaTopic], topology: RackTopology) -> dict[ObjectKey, DeletionDecision]:
-        gate, refusal, words = self._gate, self._refusals(), {}
+    def _check_gate(self, topics: Iterable[KafkaTopic], topology: RackTopology) -> dict[ObjectKey, DeletionDecision]:
+        gate, refusal, decisions = self._gate, self._refusals(), {}
         for topic in topics:
-            now = self._cache.topics.get(topic.key)
-            if now is None or not _is_still(topic, now, refusal(now)):
-                words[topic.key] = DeletionDecision(Step.AGAIN, "the object changed while it was being let go")
+            current = self._cache.topics.get(topic.key)
+            if current is None or not _is_unchanged(topic, current, refusal(current)):
+                decisions[topic.key] = DeletionDecision(Step.RETRY, "the object changed while it was being let go")
                 continue
-            confirmed, waits = gate.is_confirmed(now), now.key in gate.waiting
-            known = held(now, topology, self._around, confirmed=confirmed, waits=waits)
+            confirmed, waits = gate.is_confirmed(current), current.key in gate.waiting
+            known = held_or_retained(current, topology, self._terminating, confirmed=confirmed, waits=waits)
             if known is not None:
-                words[topic.key] = known
-        return words
+                decisions[topic.key] = known
+        return decisions
 
-    def _look_around(self, topology: RackTopology) -> None:
-        """Let the gate see all objects that would take their topics along, not only those of a batch."""
+    def _review_gate(self, topology: RackTopology) -> None:
+        """Show the gate all objects whose topics would be deleted, not only those of a batch."""
         found = [self._cache.topics[key] for key in self._cache.topics_of(self._topology)]
-        # A namespace that ends has objects that are being deleted. One without may be another one of that name.
-        ends = {topic.meta.namespace for topic in found if topic.meta.is_deleting} & self._around.namespaces.keys()
+        # A namespace without objects that are being deleted may be a newer one of the same name.
+        terminating = {
+            topic.meta.namespace for topic in found if topic.meta.is_deleting
+        } & self._terminating.namespaces.keys()
         refusal = self._refusals()
         topics = [
             topic
             for topic in found
-            if (topic.meta.is_deleting or topic.meta.namespace in ends)
-            and takes_topic_along(topic)
+            if (topic.meta.is_deleting or topic.meta.namespace in terminating)
+            and would_delete_topic(topic)
             and refusal(topic) is None
         ]
-        self._gate.remember(topology.status.deletions)
+        self._gate.restore(topology.status.deletions)
         self._gate.review(
             [topic for topic in topics if topic.meta.is_deleting],
-            [topic for topic in topics if topic.meta.namespace in ends],
+            [topic for topic in topics if topic.meta.namespace in terminating],
             topology.spec.max_deletions_per_minute,
         )
 
-    async def _hear(self, topology: RackTopology) -> None:
-        """Open the gate to those whose number somebody confirmed. What was read is taken away: it counts once."""
-        said, count = confirmation(topology), len(self._gate.waiting)
-        if said is None or not count:
+    async def _read_confirmation(self, topology: RackTopology) -> None:
+        """Confirm the deletions that wait, if the annotation names their number, and remove it: it counts once."""
+        confirmed, count = confirmed_number(topology), len(self._gate.waiting)
+        if confirmed is None or not count:
             return
         about = ObjectRef(racktopology.KIND, topology.key, topology.meta.uid)
-        fits = said == str(count)
+        fits = confirmed == str(count)
         try:
             written = await self._kube.remove_annotation(about, CONFIRM_DELETIONS, topology.meta.resource_version)
         except FailureError as error:
             _log.warning("topology %s: a confirmation waits for the API server: %s", self._topology, error)
             return
         if written is None:
-            return  # it changed meanwhile: its event is on the way
+            return  # changed meanwhile: its watch event follows
         self._cache.put_topology_answer(written)
         if not fits:
             message = f"{CONFIRM_DELETIONS} does not name the {count} deletions that wait: none was carried out"
@@ -174,7 +190,7 @@ class TopicFinalizer:
 
     # --- what Kafka says ---------------------------------------------------------------------------------------------
 
-    async def _ask_kafka(
+    async def _delete_in_kafka(
         self, topics: Sequence[KafkaTopic], state: ClusterState | Failure, admin: KafkaAdmin | None
     ) -> Mapping[ObjectKey, DeletionDecision]:
         if not topics:
@@ -190,34 +206,34 @@ class TopicFinalizer:
                 for topic in topics
             }
         try:
-            words, _ = await _compare(topics, state, admin)
-            going = [topic for topic in topics if words[topic.key].step is Step.DELETE]
-            if going:
+            decisions, _ = await _compare_ids(topics, state, admin)
+            to_delete = [topic for topic in topics if decisions[topic.key].step is Step.DELETE]
+            if to_delete:
                 await asyncio.sleep(_LAG_SECONDS)
-                again, sizes = await _compare(going, state, admin)
-                words |= again
-                going = [topic for topic in going if words[topic.key].step is Step.DELETE]
-                words |= self._at_last(going)
-                going = [topic for topic in going if words[topic.key].step is Step.DELETE]
-                self._gate.going(going)
-                await self._record()  # before, so that a restart does not let as many go once more
-                words |= await _delete(going, sizes, admin)
+                again, sizes = await _compare_ids(to_delete, state, admin)
+                decisions |= again
+                to_delete = [topic for topic in to_delete if decisions[topic.key].step is Step.DELETE]
+                decisions |= self._recheck_gate(to_delete)
+                to_delete = [topic for topic in to_delete if decisions[topic.key].step is Step.DELETE]
+                self._gate.record_deletions(to_delete)
+                await self._write_topology_status()  # first, so that a restarted operator counts these deletions too
+                decisions |= await _delete(to_delete, sizes, admin)
         except FailureError as error:
             return {topic.key: DeletionDecision(Step.HOLD, error.failure.message) for topic in topics}
-        return words
+        return decisions
 
-    def _at_last(self, topics: Sequence[KafkaTopic]) -> Mapping[ObjectKey, DeletionDecision]:
-        """Those that have to wait after all: meanwhile many more may have been asked for."""
+    def _recheck_gate(self, topics: Sequence[KafkaTopic]) -> Mapping[ObjectKey, DeletionDecision]:
+        """Decisions for those that have to wait after all: many more deletions may have been requested meanwhile."""
         topology = self._cache.topologies.get(self._topology)
         if topology is None:
             return {topic.key: DeletionDecision(Step.HOLD, "its RackTopology went a moment ago") for topic in topics}
-        self._look_around(topology)
-        return self._held(topics, topology)
+        self._review_gate(topology)
+        return self._check_gate(topics, topology)
 
-    async def _release(self, topic: KafkaTopic, words: DeletionDecision) -> DeletionDecision | None:
-        """What has to be tried again, if anything."""
-        if words.step in (Step.HOLD, Step.AGAIN):
-            return words
+    async def _release(self, topic: KafkaTopic, decision: DeletionDecision) -> DeletionDecision | None:
+        """Remove the finalizer if the decision allows it; the decision that stands where the object is still there."""
+        if decision.step in (Step.HOLD, Step.RETRY):
+            return decision
         try:
             written = await self._finalizers.remove(KIND, topic.meta)
         except FailureError as error:
@@ -227,51 +243,51 @@ class TopicFinalizer:
             _log.exception("KafkaTopic %s: unexpected error", topic.key)
             return DeletionDecision(Step.HOLD, UNEXPECTED.message)
         if written is None:
-            return DeletionDecision(Step.AGAIN, "the object changed while it was being let go")
+            return DeletionDecision(Step.RETRY, "the object changed while it was being let go")
         about = ObjectRef(KIND, topic.key, topic.meta.uid)
-        reason = "Deleted" if words.step is Step.DELETE else "Released"
-        self._kube.record_event(KubernetesEvent(about, reason, words.message))
+        reason = "Deleted" if decision.step is Step.DELETE else "Released"
+        self._kube.record_event(KubernetesEvent(about, reason, decision.message))
         return None
 
 
-def _is_still(topic: KafkaTopic, now: KafkaTopic, refusal: Failure | None) -> bool:
-    """Whether the object, as it is known now, still asks for what the gate judged: it may say Retain by now."""
+def _is_unchanged(topic: KafkaTopic, current: KafkaTopic, refusal: Failure | None) -> bool:
+    """Whether the latest version of the object still asks for the deletion: it may say Retain by now."""
     return (
-        now.meta.uid == topic.meta.uid
-        and now.meta.is_deleting
-        and now.status.topic_id == topic.status.topic_id
-        and takes_topic_along(now)
+        current.meta.uid == topic.meta.uid
+        and current.meta.is_deleting
+        and current.status.topic_id == topic.status.topic_id
+        and would_delete_topic(current)
         and refusal is None
     )
 
 
-def held_back(words: DeletionDecision) -> Failure:
-    """What is told while an object waits."""
-    return Failure(words.reason, words.message, Remedy.ACCESS)
+def hold_failure(decision: DeletionDecision) -> Failure:
+    """What the status says while an object is held."""
+    return Failure(decision.reason, decision.message, Remedy.ACCESS)
 
 
-async def _compare(
+async def _compare_ids(
     topics: Sequence[KafkaTopic], state: ClusterState, admin: KafkaAdmin
 ) -> tuple[dict[ObjectKey, DeletionDecision], Mapping[str, int]]:
-    """What is to be done by the topics' ids, and how many partitions each name has."""
+    """Decisions by comparing topic ids with Kafka's, and the number of partitions of each topic by name."""
     found = await admin.topics([topic.topic_name for topic in topics])
-    words: dict[ObjectKey, DeletionDecision] = {}
+    decisions: dict[ObjectKey, DeletionDecision] = {}
     sizes: dict[str, int] = {}
     for topic in topics:
         seen = found[topic.topic_name]
         if isinstance(seen, Failure):
-            words[topic.key] = DeletionDecision(Step.HOLD, seen.message)
+            decisions[topic.key] = DeletionDecision(Step.HOLD, seen.message)
             continue
-        words[topic.key] = decide_deletion(topic, seen, state)
+        decisions[topic.key] = decide_deletion(topic, seen, state)
         sizes[topic.topic_name] = len(seen.replicas) if seen is not None else 0
-    return words, sizes
+    return decisions, sizes
 
 
 async def _delete(
     topics: Sequence[KafkaTopic], sizes: Mapping[str, int], admin: KafkaAdmin
 ) -> Mapping[ObjectKey, DeletionDecision]:
-    """Delete these in few calls; what Kafka did not take. One topic that it refuses holds back no other."""
-    kept: dict[ObjectKey, DeletionDecision] = {}
+    """Delete topics in few calls; those that Kafka refused, each held for its own failure. `sizes` has partitions."""
+    failed: dict[ObjectKey, DeletionDecision] = {}
     for batch in batches(topics, lambda topic: 1 + sizes[topic.topic_name]):
         ids = {topic.topic_name: topic.status.topic_id or "" for topic in batch}
         BATCH_TOPICS.labels("delete_topics").observe(len(ids))
@@ -284,5 +300,5 @@ async def _delete(
             audit.deleted(topic, failure)
             if failure is not None:
                 count_error(str(topic.topology), failure.remedy, failure.reason)
-                kept[topic.key] = DeletionDecision(Step.HOLD, failure.message)
-    return kept
+                failed[topic.key] = DeletionDecision(Step.HOLD, failure.message)
+    return failed

@@ -13,7 +13,7 @@ from rackspan.api.labels import CONFIRM_DELETE
 from rackspan.api.reasons import Reason
 from rackspan.core.text import be, plural
 from rackspan.reconcile.topics.conditions import FALSE, TRUE, ConditionValue, invalid_pause
-from rackspan.reconcile.topics.deletion import deletes, is_confirmed
+from rackspan.reconcile.topics.deletion import has_delete_policy, is_confirmed
 from rackspan.reconcile.topics.placement import leads_elsewhere
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def _warnings(outcome: Outcome, seen: TopicDescription, state: ClusterState) -> 
     if leads_elsewhere(spec, state):
         domains = ", ".join(spec.placement.leaders)
         warnings += f"; all brokers of the domains preferred for leaders ({domains}) are offline, so others lead"
-    if deletes(topic) and outcome.is_adopted and not is_confirmed(topic, seen.topic_id):
+    if has_delete_policy(topic) and outcome.is_adopted and not is_confirmed(topic, seen.topic_id):
         warnings += (
             "; the topic was adopted, so deletionPolicy Delete does not apply to it without the annotation "
             f"{CONFIRM_DELETE}={seen.topic_id}"

@@ -26,7 +26,7 @@ from rackspan.reconcile.topics.batch import reconcile_topics
 from rackspan.reconcile.topics.decision import Decision, has_to_claim
 from rackspan.reconcile.topics.deletion import Step
 from rackspan.reconcile.topics.events import condition_events
-from rackspan.reconcile.topics.finalizer import TopicFinalizer, held_back
+from rackspan.reconcile.topics.finalizer import TopicFinalizer, hold_failure
 from rackspan.reconcile.topics.limits import PORTION, cost, too_large
 from rackspan.reconcile.topics.ownership import TopicClaim, owner, refusal, rival
 from rackspan.reconcile.topics.placement import third_party_placer
@@ -411,13 +411,13 @@ class TopicsReconciler:
 
     def users(self) -> Collection[KafkaTopic]:
         """The objects whose end would be the end of their topics."""
-        return self._finalizer.users()
+        return self._finalizer.dependents()
 
     async def _let_go(self, topics: Sequence[KafkaTopic]) -> None:
-        again = await self._finalizer.let_go(topics, self._observer.state, self._observer.admin)
+        again = await self._finalizer.process(topics, self._observer.state, self._observer.admin)
         held = [topic for topic in topics if topic.key in again and again[topic.key].step is Step.HOLD]
         await self._each(
-            held, lambda topic: self._tell(topic, failed_status(topic, held_back(again[topic.key]), _now()))
+            held, lambda topic: self._tell(topic, failed_status(topic, hold_failure(again[topic.key]), _now()))
         )
         self._retry(again)
 

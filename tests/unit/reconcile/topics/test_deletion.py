@@ -13,12 +13,12 @@ from rackspan.reconcile.ports import Terminating
 from rackspan.reconcile.topics.deletion import (
     DeletionDecision,
     Step,
-    crowded,
+    bursts,
     decide_deletion,
-    guarded,
-    held,
-    out_of_patience,
-    retained,
+    held_or_retained,
+    released_after_timeout,
+    retained_by_spec,
+    retained_by_teardown,
 )
 
 PAUSED = {"rackspan.dev/paused": "true"}
@@ -43,9 +43,9 @@ REFUSED = Failure(Reason.NAMESPACE_NOT_ALLOWED, "topology prod is not open to na
     ],
 )
 def test_what_is_kept_whatever_kafka_holds(spec, refusal, step, sentence):
-    words = retained(topic(**spec), refusal)
-    assert words.step is step
-    assert sentence in words.message
+    decision = retained_by_spec(topic(**spec), refusal)
+    assert decision.step is step
+    assert sentence in decision.message
 
 
 AROUND = Terminating()
@@ -58,44 +58,44 @@ def going(name="orders", **spec):
 
 def test_a_definition_that_is_being_deleted_takes_no_topic_along():
     around = Terminating(definitions=("kafkatopics.rackspan.dev",))
-    words = guarded(going(), topology(), around)
-    assert words.step is Step.RELEASE
-    assert "kept in Kafka: the definition kafkatopics.rackspan.dev is being deleted" in words.message
+    decision = retained_by_teardown(going(), topology(), around)
+    assert decision.step is Step.RELEASE
+    assert "kept in Kafka: the definition kafkatopics.rackspan.dev is being deleted" in decision.message
 
 
 def test_without_its_topology_an_object_waits_for_nothing():
-    words = guarded(going(), None, AROUND)
-    assert (words.step, words.message) == (
+    decision = retained_by_teardown(going(), None, AROUND)
+    assert (decision.step, decision.message) == (
         Step.RELEASE,
         "topic orders is kept in Kafka: there is no RackTopology kafka/prod",
     )
 
 
 def test_what_is_paused_waits():
-    words = held(going(annotations=PAUSED), topology(), AROUND, confirmed=False, waits=False)
-    assert (words.step, words.reason) == (Step.HOLD, Reason.DELETION_BLOCKED)
-    assert "paused" in words.message
+    decision = held_or_retained(going(annotations=PAUSED), topology(), AROUND, confirmed=False, waits=False)
+    assert (decision.step, decision.reason) == (Step.HOLD, Reason.DELETION_BLOCKED)
+    assert "paused" in decision.message
 
 
 def test_the_end_of_a_namespace_waits_for_a_person():
-    words = held(going(), topology(), ENDING, confirmed=False, waits=True)
-    assert (words.step, words.reason) == (Step.HOLD, Reason.DELETION_HELD)
-    assert "namespace shop is being deleted: topic orders goes once somebody confirms it" in words.message
-    assert held(going(), topology(), ENDING, confirmed=True, waits=False) is None
+    decision = held_or_retained(going(), topology(), ENDING, confirmed=False, waits=True)
+    assert (decision.step, decision.reason) == (Step.HOLD, Reason.DELETION_HELD)
+    assert "namespace shop is being deleted: topic orders goes once somebody confirms it" in decision.message
+    assert held_or_retained(going(), topology(), ENDING, confirmed=True, waits=False) is None
 
 
 def test_a_namespace_that_holds_the_topology_too_ends_at_once_and_the_topics_stay():
-    words = held(going(), topology(namespace="shop"), ENDING, confirmed=False, waits=True)
-    assert words.step is Step.RELEASE
-    assert "namespace shop is being deleted, and RackTopology shop/prod with it" in words.message
-    assert held(going(), topology(namespace="shop"), ENDING, confirmed=True, waits=False) is None
+    decision = held_or_retained(going(), topology(namespace="shop"), ENDING, confirmed=False, waits=True)
+    assert decision.step is Step.RELEASE
+    assert "namespace shop is being deleted, and RackTopology shop/prod with it" in decision.message
+    assert held_or_retained(going(), topology(namespace="shop"), ENDING, confirmed=True, waits=False) is None
 
 
 def test_no_namespace_hangs_for_ever():
-    words = DeletionDecision(Step.HOLD, "no broker answers")
-    assert out_of_patience(going(), words, ENDING, NOON + timedelta(minutes=9)) is words
-    assert out_of_patience(going(), words, AROUND, NOON + timedelta(days=9)) is words
-    at_last = out_of_patience(going(), words, ENDING, NOON + timedelta(minutes=10))
+    decision = DeletionDecision(Step.HOLD, "no broker answers")
+    assert released_after_timeout(going(), decision, ENDING, NOON + timedelta(minutes=9)) is decision
+    assert released_after_timeout(going(), decision, AROUND, NOON + timedelta(days=9)) is decision
+    at_last = released_after_timeout(going(), decision, ENDING, NOON + timedelta(minutes=10))
     assert at_last.step is Step.RELEASE
     assert at_last.message.endswith("and this is still so: no broker answers")
 
@@ -116,16 +116,16 @@ def test_more_than_so_many_within_a_minute_are_a_crowd(seconds, limit, crowd):
     def at(second):
         return NOON + timedelta(seconds=second)
 
-    assert crowded(Counter(map(at, seconds)), limit) == set(map(at, crowd))
+    assert bursts(Counter(map(at, seconds)), limit) == set(map(at, crowd))
 
 
 def test_else_kafka_has_to_be_asked():
-    assert retained(topic(deletionPolicy="Delete", status=known()), None) is None
+    assert retained_by_spec(topic(deletionPolicy="Delete", status=known()), None) is None
 
 
 def test_the_very_topic_is_deleted():
-    words = decide_deletion(topic(deletionPolicy="Delete", status=known()), seen((0, 3, 2)), state())
-    assert words.step is Step.DELETE
+    decision = decide_deletion(topic(deletionPolicy="Delete", status=known()), seen((0, 3, 2)), state())
+    assert decision.step is Step.DELETE
 
 
 def test_a_topic_that_is_gone_already_holds_nobody_up():
@@ -133,24 +133,24 @@ def test_a_topic_that_is_gone_already_holds_nobody_up():
 
 
 def test_a_topic_of_another_id_is_kept():
-    words = decide_deletion(topic(status=known()), seen((0, 3, 2), topic_id="id-2"), state())
-    assert words.step is Step.RELEASE
-    assert "it is id-2, recreated by someone else; this object's topic was id-1" in words.message
+    decision = decide_deletion(topic(status=known()), seen((0, 3, 2), topic_id="id-2"), state())
+    assert decision.step is Step.RELEASE
+    assert "it is id-2, recreated by someone else; this object's topic was id-1" in decision.message
 
 
 @pytest.mark.parametrize("found", [None, seen((0, 3, 2))], ids=["gone", "there"])
 def test_in_another_cluster_nothing_is_deleted_and_the_object_waits(found):
-    words = decide_deletion(topic(status={**known(), "clusterId": "kafka-0"}), found, state())
-    assert words.step is Step.HOLD
-    assert "belongs to Kafka cluster kafka-0, the topology now leads to kafka-1" in words.message
+    decision = decide_deletion(topic(status={**known(), "clusterId": "kafka-0"}), found, state())
+    assert decision.step is Step.HOLD
+    assert "belongs to Kafka cluster kafka-0, the topology now leads to kafka-1" in decision.message
 
 
 @pytest.mark.parametrize(("confirmed", "kept"), [(None, True), ("id-1", False), ("id-2", True), ("", True)])
 def test_what_was_adopted_is_deleted_only_when_its_id_is_confirmed(confirmed, kept):
     annotations = {} if confirmed is None else {"rackspan.dev/confirm-delete": confirmed}
     adopted = topic(deletionPolicy="Delete", status=known(adopted=True), annotations=annotations)
-    words = retained(adopted, None)
-    assert (words is not None) == kept
-    if words:
-        assert words.step is Step.RELEASE
-        assert "rackspan.dev/confirm-delete=id-1" in words.message
+    decision = retained_by_spec(adopted, None)
+    assert (decision is not None) == kept
+    if decision:
+        assert decision.step is Step.RELEASE
+        assert "rackspan.dev/confirm-delete=id-1" in decision.message

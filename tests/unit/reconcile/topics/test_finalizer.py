@@ -99,21 +99,21 @@ class House:
         status, _ = self.finalizer.review()
         self.recorded.append((status, len(self.kafka.made("delete_topics"))))
 
-    async def let_go(self, *topics):
-        return await self.finalizer.let_go(topics or self.topics, state(), self.kafka)
+    async def process(self, *topics):
+        return await self.finalizer.process(topics or self.topics, state(), self.kafka)
 
 
-async def let_go(kube, kafka, *topics, refusal=None, prod=None):
-    return await House(kube, kafka, *topics, refusal=refusal, prod=prod).let_go()
+async def process(kube, kafka, *topics, refusal=None, prod=None):
+    return await House(kube, kafka, *topics, refusal=refusal, prod=prod).process()
 
 
 def held_by(again):
-    return {words.reason for words in again.values()}
+    return {decision.reason for decision in again.values()}
 
 
 async def test_the_topic_goes_and_then_the_object(kafka):
     kube = MemoryKube()
-    assert await let_go(kube, kafka, leaving()) == {}
+    assert await process(kube, kafka, leaving()) == {}
     assert kafka.replicas == {}
     assert kube.announced == ["Deleted"]
 
@@ -121,7 +121,7 @@ async def test_the_topic_goes_and_then_the_object(kafka):
 async def test_an_object_that_is_not_let_near_its_topic_goes_alone(kafka):
     kube = MemoryKube()
     refusal = Failure(Reason.TOPIC_CONFLICT, "KafkaTopic shop/other is older", Remedy.SPEC)
-    assert await let_go(kube, kafka, leaving(), refusal=refusal) == {}
+    assert await process(kube, kafka, leaving(), refusal=refusal) == {}
     assert kafka.calls == []
     assert kube.announced == ["Released"]
 
@@ -129,19 +129,19 @@ async def test_an_object_that_is_not_let_near_its_topic_goes_alone(kafka):
 async def test_one_that_was_made_anew_behind_a_broker_that_is_behind_is_kept(kafka):
     kube, ids = MemoryKube(), iter(["id-of-orders", "another-id"])
     kafka.ids = lambda _: next(ids)
-    assert await let_go(kube, kafka, leaving()) == {}
+    assert await process(kube, kafka, leaving()) == {}
     assert kafka.made("delete_topics") == []
     assert kube.announced == ["Released"]
 
 
 async def test_an_object_that_changes_meanwhile_is_let_go_later(kafka):
-    (words,) = (await let_go(MemoryKube(changed=True), kafka, leaving())).values()
-    assert words.step is Step.AGAIN
+    (decision,) = (await process(MemoryKube(changed=True), kafka, leaving())).values()
+    assert decision.step is Step.RETRY
 
 
 async def test_five_hundred_deletions_are_a_handful_of_calls(many):
     topics, kafka = many
-    assert await let_go(MemoryKube(), kafka, *topics) == {}
+    assert await process(MemoryKube(), kafka, *topics) == {}
     assert kafka.replicas == {}
     assert len(kafka.made("describe_topics")) == 2
     assert [len(names) for names in kafka.made("delete_topics")] == [500], "2,000 records"
@@ -150,7 +150,7 @@ async def test_five_hundred_deletions_are_a_handful_of_calls(many):
 async def test_a_call_has_no_more_records_than_kafka_takes():
     topics = [leaving(f"orders-{number}") for number in range(4)]
     kafka = MemoryKafka({one.topic_name: ((0, 3, 2),) * 1_200 for one in topics})
-    assert await let_go(MemoryKube(), kafka, *topics) == {}
+    assert await process(MemoryKube(), kafka, *topics) == {}
     assert [len(names) for names in kafka.made("delete_topics")] == [2, 2]
 
 
@@ -165,22 +165,22 @@ async def test_a_topic_that_kafka_does_not_let_go_of_holds_back_no_other(many):
         return answers
 
     kafka.delete_topics = delete_topics
-    again = await let_go(MemoryKube(), kafka, *topics)
-    assert {key.name: words.message for key, words in again.items()} == {"orders-7": "the controller is busy"}
+    again = await process(MemoryKube(), kafka, *topics)
+    assert {key.name: decision.message for key, decision in again.items()} == {"orders-7": "the controller is busy"}
     assert list(kafka.replicas) == ["orders-7"]
 
 
 async def test_an_object_that_the_api_server_does_not_release_holds_back_no_other(many):
     topics, kafka = many
-    again = await let_go(MemoryKube(failing={"orders-7"}), kafka, *topics)
-    assert {key.name: words.step for key, words in again.items()} == {"orders-7": Step.HOLD}
+    again = await process(MemoryKube(failing={"orders-7"}), kafka, *topics)
+    assert {key.name: decision.step for key, decision in again.items()} == {"orders-7": Step.HOLD}
     assert kafka.replicas == {}
 
 
 async def test_while_kafka_is_away_all_wait_and_are_told(kafka):
     kafka.broken["describe_topics"] = Failure(Reason.KAFKA_UNREACHABLE, "no broker answers", Remedy.RETRY)
-    (words,) = (await let_go(MemoryKube(), kafka, leaving())).values()
-    assert (words.step, words.message) == (Step.HOLD, "no broker answers")
+    (decision,) = (await process(MemoryKube(), kafka, leaving())).values()
+    assert (decision.step, decision.message) == (Step.HOLD, "no broker answers")
 
 
 # -- who has to be asked first ---------------------------------------------------------------------------------------
@@ -194,7 +194,7 @@ async def test_ten_may_go_and_eleven_wait_for_a_person():
     for count, gone in ((10, 10), (11, 0)):
         topics = burst(count)
         kafka = all_of(topics)
-        again = await let_go(MemoryKube(), kafka, *topics, prod=topology())
+        again = await process(MemoryKube(), kafka, *topics, prod=topology())
         assert len(kafka.replicas) == count - gone
         assert len(again) == count - gone
 
@@ -203,14 +203,14 @@ async def test_what_a_person_confirms_goes_and_the_word_counts_once():
     topics, more = burst(11), leaving("more")
     kube, kafka = MemoryKube(), all_of([*topics, more])
     house = House(kube, kafka, *topics, prod=topology())
-    assert held_by(await house.let_go()) == {Reason.DELETION_HELD}
+    assert held_by(await house.process()) == {Reason.DELETION_HELD}
     assert house.finalizer.review()[0].waiting == 11
     house.annotate(topology(annotations={CONFIRM_DELETIONS: "12"}))
-    assert len(await house.let_go()) == 11, "another number"
+    assert len(await house.process()) == 11, "another number"
     assert kube.removed == [CONFIRM_DELETIONS]
     assert kube.announced == [Reason.DELETION_HELD]
     house.annotate(topology(annotations={CONFIRM_DELETIONS: "11"}))
-    assert await house.let_go() == {}
+    assert await house.process() == {}
     assert list(kafka.replicas) == ["more"]
     assert kube.removed == [CONFIRM_DELETIONS] * 2
 
@@ -219,9 +219,9 @@ async def test_to_spare_one_of_eleven_does_not_delete_the_ten_others():
     topics = burst(11)
     kafka = all_of(topics)
     house = House(MemoryKube(), kafka, *topics, prod=topology())
-    await house.let_go()
+    await house.process()
     house.cache.drop_topic(topics[0].key)
-    assert held_by(await house.let_go(*topics[1:])) == {Reason.DELETION_HELD}
+    assert held_by(await house.process(*topics[1:])) == {Reason.DELETION_HELD}
     assert len(kafka.replicas) == 11
 
 
@@ -229,15 +229,15 @@ async def test_a_restart_forgets_neither_who_waits_nor_who_went():
     told = [{"type": "Stalled", "status": "True", "reason": "DeletionHeld", "message": "", "lastTransitionTime": LONG}]
     waited = leaving(status=known("id-of-orders", conditions=told))
     kafka = all_of([waited])
-    assert held_by(await let_go(MemoryKube(), kafka, waited, prod=topology())) == {Reason.DELETION_HELD}
+    assert held_by(await process(MemoryKube(), kafka, waited, prod=topology())) == {Reason.DELETION_HELD}
     went = {"deletions": {"waiting": 0, "recent": [{"at": "2026-01-31T11:59:30Z", "count": 10}]}}
-    assert held_by(await let_go(MemoryKube(), kafka, leaving(), prod=topology(status=went))) == {Reason.DELETION_HELD}
+    assert held_by(await process(MemoryKube(), kafka, leaving(), prod=topology(status=went))) == {Reason.DELETION_HELD}
     assert "orders" in kafka.replicas
 
 
 async def test_what_goes_is_recorded_before_it_is_gone(kafka):
     house = House(MemoryKube(), kafka, leaving(), prod=topology())
-    await house.let_go()
+    await house.process()
     ((status, calls),) = house.recorded
     assert [recent.count for recent in status.recent] == [1]
     assert calls == 0
@@ -255,20 +255,20 @@ async def test_many_that_were_asked_for_while_the_first_was_compared_keep_that_o
         return await describe(names)
 
     kafka.topics = topics
-    assert held_by(await house.let_go()) == {Reason.DELETION_HELD}
+    assert held_by(await house.process()) == {Reason.DELETION_HELD}
     assert list(kafka.replicas) == ["orders-0"]
 
 
 async def test_where_the_api_server_does_not_tell_what_else_ends_nothing_is_deleted(kafka):
-    (words,) = (await let_go(MemoryKube(around=AWAY), kafka, leaving())).values()
-    assert words.step is Step.HOLD
-    assert "nobody answers" in words.message
+    (decision,) = (await process(MemoryKube(around=AWAY), kafka, leaving())).values()
+    assert decision.step is Step.HOLD
+    assert "nobody answers" in decision.message
     assert "orders" in kafka.replicas
 
 
 async def test_a_definition_that_ends_takes_objects_along_and_no_topic(kafka):
     kube = MemoryKube(around=Terminating(definitions=("kafkatopics.rackspan.dev",)))
-    assert await let_go(kube, kafka, leaving()) == {}
+    assert await process(kube, kafka, leaving()) == {}
     assert kube.announced == ["Released"]
     assert "orders" in kafka.replicas
 
@@ -278,19 +278,19 @@ async def test_the_end_of_a_namespace_waits_even_for_one_topic_and_counts_those_
     kube = MemoryKube(around=Terminating(namespaces={"shop": datetime.now(UTC)}))
     kafka = all_of([leaving(), living])
     house = House(kube, kafka, leaving(), living, prod=topology())
-    assert held_by(await house.let_go(leaving())) == {Reason.DELETION_HELD}
+    assert held_by(await house.process(leaving())) == {Reason.DELETION_HELD}
     assert house.finalizer.review()[0].waiting == 2
     house.annotate(topology(annotations={CONFIRM_DELETIONS: "2"}))
-    assert await house.let_go(leaving()) == {}
+    assert await house.process(leaving()) == {}
     assert list(kafka.replicas) == ["later"]
     house.cache.keep_topic(leaving("later"))
-    assert await house.let_go(leaving("later")) == {}
+    assert await house.process(leaving("later")) == {}
     assert kafka.replicas == {}
 
 
 async def test_a_namespace_that_ended_long_ago_is_let_go_and_the_topic_is_kept(kafka):
     kube = MemoryKube(around=Terminating(namespaces={"shop": NOON}))
-    assert await let_go(kube, kafka, leaving()) == {}
+    assert await process(kube, kafka, leaving()) == {}
     assert "orders" in kafka.replicas
 
 
@@ -308,6 +308,6 @@ async def test_a_topic_whose_object_says_retain_at_the_last_moment_is_kept(kafka
         return await ask(names)
 
     setattr(asked, moment, spare)
-    (words,) = (await house.let_go(leaving())).values()
-    assert words.step is Step.AGAIN
+    (decision,) = (await house.process(leaving())).values()
+    assert decision.step is Step.RETRY
     assert "orders" in kafka.replicas
