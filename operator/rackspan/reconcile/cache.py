@@ -5,6 +5,7 @@ The only mutable picture of Kubernetes in the operator. It belongs to the event 
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -12,7 +13,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from rackspan.api import kafkatopic, racktopology
 from rackspan.api.errors import SpecError
 from rackspan.api.kafkatopic import KafkaTopic
-from rackspan.api.meta import ObjectKey
 from rackspan.api.racktopology import RackTopology
 from rackspan.reconcile.runtime.namespace_quota import DEFAULT_TOPOLOGIES_PER_NAMESPACE, NamespaceQuota
 from rackspan.reconcile.runtime.object_versions import ObjectVersions, key_of
@@ -21,13 +21,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from rackspan.api.compliancereport import ComplianceReportStatus
+    from rackspan.api.meta import ObjectKey
 
 T = TypeVar("T", KafkaTopic, RackTopology)
 
 
+_DIGITS = 11
+"""More than the highest broker id has: of a longer number, so many say that no broker can have it."""
+
+
 @dataclass(frozen=True, slots=True)
 class BrokerPod:
-    """A pod, reduced to what tells which broker runs where."""
+    """A pod that can be a broker, reduced to what tells which runs where: of annotations, those that are numbers."""
 
     namespace: str
     name: str
@@ -150,26 +155,24 @@ class Cache:
 
     def put_node(self, body: Mapping[str, Any]) -> bool:
         """Remember a node's labels; whether they changed."""
-        name, labels = body["metadata"]["name"], dict(body["metadata"].get("labels") or {})
+        name, labels = body["metadata"]["name"], _shared(body["metadata"].get("labels") or {})
         changed = self.nodes.get(name) != labels
         self.nodes[name] = labels
         return changed
 
     def put_pod(self, body: Mapping[str, Any]) -> bool:
-        """Remember what a pod says of a broker; whether that changed. A finished pod runs no broker."""
-        metadata = body["metadata"]
-        key = ObjectKey(metadata["namespace"], metadata["name"])
-        if (body.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
-            return self.pods.pop(key, None) is not None
-        facts = BrokerPod(
-            key.namespace,
-            key.name,
-            dict(metadata.get("labels") or {}),
-            dict(metadata.get("annotations") or {}),
-            (body.get("spec") or {}).get("nodeName"),
-        )
+        """Remember what a pod says of a broker; whether that changed. A finished pod runs no broker.
+
+        Topologies come and change at any time, so what is kept does not depend on them: a pod whose name ends in no
+        number, and none of whose labels and annotations is one, is no broker to any of them, and is not kept.
+        """
+        key = key_of(body)
+        facts = _broker_pod(key, body)
         changed = self.pods.get(key) != facts
-        self.pods[key] = facts
+        if facts is None:
+            self.pods.pop(key, None)
+        else:
+            self.pods[key] = facts
         return changed
 
     def put_namespace(self, body: Mapping[str, Any]) -> bool:
@@ -178,6 +181,31 @@ class Cache:
         changed = self.namespaces.get(name) != labels
         self.namespaces[name] = labels
         return changed
+
+
+def is_number(text: str) -> bool:
+    """Whether a pod's name, label or annotation can say a broker id: digits of ASCII, any number of them."""
+    return text.isascii() and text.isdigit()
+
+
+def _broker_pod(key: ObjectKey, body: Mapping[str, Any]) -> BrokerPod | None:
+    """None for a pod that can be no broker."""
+    if (body.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+        return None
+    metadata = body["metadata"]
+    labels = metadata.get("labels") or {}
+    numbers = {name: text for name, text in (metadata.get("annotations") or {}).items() if is_number(text)}
+    if not numbers and not is_number(key.name.rpartition("-")[2]) and not any(map(is_number, labels.values())):
+        return None
+    # A pod's owner writes annotations as long as a book.
+    short = {name: text.lstrip("0")[:_DIGITS] or "0" for name, text in numbers.items()}
+    node = (body.get("spec") or {}).get("nodeName")
+    return BrokerPod(sys.intern(key.namespace), key.name, _shared(labels), _shared(short), node and sys.intern(node))
+
+
+def _shared(labels: Mapping[str, str]) -> dict[str, str]:
+    """The same labels, made of words that all objects share: most pods and nodes have most of theirs in common."""
+    return {sys.intern(key): sys.intern(value) for key, value in labels.items()}
 
 
 def _discard(index: dict[Any, set[ObjectKey]], at: Any, key: ObjectKey) -> None:

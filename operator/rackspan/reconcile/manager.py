@@ -265,7 +265,12 @@ class Manager:
         """Added or changed."""
         key = key_of(body)
         before = self.cache.pods.get(key)
-        if self.cache.versions.record(POD, body, listed=listed) and self.cache.put_pod(body):
+        if not self.cache.versions.record(POD, body, listed=listed):
+            return
+        changed = self.cache.put_pod(body)
+        if key not in self.cache.pods:
+            self.cache.versions.forget(POD, key)
+        if changed:
             self._look_for_pod(before, self.cache.pods.get(key))
 
     def pod_gone(self, body: Mapping[str, Any]) -> None:

@@ -18,6 +18,7 @@ from rackspan.api.racktopology import BrokerIdFrom, MissingRackPolicy, RackSourc
 from rackspan.api.reasons import Reason
 from rackspan.core.text import plural
 from rackspan.core.topology import Broker, RackPath, RackPathError, RackTree, format_rack, parse_rack
+from rackspan.reconcile.cache import is_number
 from rackspan.reconcile.failures import Failure, Remedy
 
 if TYPE_CHECKING:
@@ -223,7 +224,7 @@ def broker_id_of(source: BrokerIdSpec, pod: BrokerPod) -> int | None:
             text = pod.annotations.get(source.key or "")
         case BrokerIdFrom.NAME_SUFFIX:
             text = pod.name.rpartition("-")[2]
-    if not text or not text.isascii() or not text.isdigit():
+    if text is None or not is_number(text):
         return None
     digits = text.lstrip("0") or "0"
     return int(digits) + source.offset if len(digits) <= len(str(_MOST)) else _MOST + 1

@@ -65,6 +65,10 @@ class ObjectVersions:
         del self._known[kind][key]
         return True
 
+    def forget(self, kind: str, key: ObjectKey) -> None:
+        """The object is there and does not matter: whatever is read of one of that name next is news."""
+        self._known[kind].pop(key, None)
+
     def knows(self, kind: str, key: ObjectKey) -> bool:
         """Whether an object of this name is known."""
         return key in self._known[kind]

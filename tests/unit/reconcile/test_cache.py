@@ -1,0 +1,65 @@
+"""What is kept of pods and nodes is all that any topology can come to need, and no more."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rackspan.api.meta import ObjectKey
+from rackspan.api.racktopology import BrokerIdFrom, BrokerIdSpec
+from rackspan.reconcile.cache import BrokerPod, Cache
+from rackspan.reconcile.cluster.racks import broker_id_of
+
+KEYS = ("a", "b", "c")
+texts = st.one_of(
+    st.integers(0, 2**32).map(str),
+    st.integers(0, 9).map(lambda digit: "0" * 5_000 + str(digit)),
+    st.just("7" * 5_000),
+    st.sampled_from(["", "x", "-1", "1x", "٣", "²", " 1"]),
+)
+written = st.dictionaries(st.sampled_from(KEYS), texts)
+sources = st.builds(
+    BrokerIdSpec, st.sampled_from(list(BrokerIdFrom)), st.one_of(st.none(), st.sampled_from(KEYS)), st.integers(0, 9)
+)
+
+
+def pod(name, labels, annotations, **more):
+    metadata = {"namespace": "kafka", "name": name, "labels": labels, "annotations": annotations}
+    return {"metadata": metadata, "spec": {"nodeName": "n0"}, **more}
+
+
+@given(sources, st.sampled_from(["kafka-0", "kafka-007", "kafka", "7", "kafka-x1"]), written, written)
+def test_a_pod_is_kept_that_can_be_a_broker_and_says_which_as_it_did(source, name, labels, annotations):
+    whole = BrokerPod("kafka", name, labels, annotations, "n0")
+    cache = Cache()
+    assert cache.put_pod(pod(name, labels, annotations)) == bool(cache.pods)
+    kept = cache.pods.get(ObjectKey("kafka", name))
+    if kept is None:
+        assert broker_id_of(source, whole) is None
+    else:
+        assert broker_id_of(source, kept) == broker_id_of(source, whole)
+        assert (kept.labels, kept.node) == (labels, "n0")
+        assert all(len(value) < 20 for value in kept.annotations.values())
+
+
+def test_a_pod_that_says_no_number_is_not_kept():
+    cache = Cache()
+    assert not cache.put_pod(pod("web-7d9c-x2x9k", {"app": "web"}, {"note": "7 apples"}))
+    assert cache.pods == {}
+
+
+def test_a_pod_that_says_a_number_no_more_is_forgotten():
+    cache = Cache()
+    assert cache.put_pod(pod("web-7d9c-x2x9k", {"id": "1"}, {}))
+    assert cache.put_pod(pod("web-7d9c-x2x9k", {"id": "one"}, {}))
+    assert cache.pods == {}
+
+
+def test_labels_that_objects_share_are_kept_once():
+    cache = Cache()
+    for number in range(2):
+        labels = {f"zone-{len(KEYS)}": f"a-{len(KEYS)}"}  # words made anew, as those of each object are
+        cache.put_pod(pod(f"kafka-{number}", labels, {}))
+        cache.put_node({"metadata": {"name": f"n{number}", "labels": labels}})
+    for one, other in (cache.nodes.values(), (found.labels for found in cache.pods.values())):
+        (before,), (after,) = one.items(), other.items()
+        assert before[0] is after[0]
+        assert before[1] is after[1]
