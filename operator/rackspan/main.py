@@ -15,7 +15,7 @@ from rackspan.handlers import lifecycle, namespaces, nodes, pods, reports, topic
 from rackspan.handlers.memo import Memo
 from rackspan.health import HealthServer
 from rackspan.kafka.admin import ConfluentConnector
-from rackspan.kube.access import Access
+from rackspan.kube.authentication import Access
 from rackspan.kube.cluster import KubeCluster
 from rackspan.kube.events import EventQueue
 from rackspan.kube.leases import KubeLease

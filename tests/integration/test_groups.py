@@ -14,7 +14,7 @@ from rackspan.api.reasons import Reason
 from rackspan.core.consumers.locality import Selector
 from rackspan.core.snapshot import tree_of
 from rackspan.kafka import groups as reading
-from rackspan.kafka.groups import read_groups
+from rackspan.kafka.consumer_groups import read_groups
 from rackspan.kafka.snapshot import take_snapshot
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reports.consumer_groups import group_rows

@@ -7,8 +7,8 @@ from tests.support.published import served
 from tests.support.reports import document, failed_document, finding
 
 from rackspan.api.meta import ObjectKey
-from rackspan.kube.publishing import publish_scan
 from rackspan.kube.rest import NotFoundError
+from rackspan.kube.scan_reports import publish_scan
 from rackspan.reports.document import MAX_FINDINGS, Changes, Summary
 
 pytestmark = pytest.mark.stack

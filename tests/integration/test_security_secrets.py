@@ -11,7 +11,7 @@ from tests.support.secure import USER, Secure
 
 from rackspan.api.racktopology import CaSecretRef, KafkaSpec, SaslSecretRef, SaslSpec, TlsSpec
 from rackspan.kafka.admin import ConfluentAdmin
-from rackspan.kafka.config import client_properties
+from rackspan.kafka.client_config import client_properties
 from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.ports import Credentials
 

@@ -7,7 +7,7 @@ from tests.support.reports import document
 from tests.support.waiting import until
 
 from rackspan.api.meta import ObjectKey
-from rackspan.kube.publishing import publish_scan
+from rackspan.kube.scan_reports import publish_scan
 
 SCAN_NOW = "rackspan.dev/scan-now"
 UNREACHABLE = "127.0.0.1:1"

@@ -10,8 +10,8 @@ from typing import Any, Self, TypeVar
 
 import msgspec
 
+from rackspan.api.decode_errors import decode_or_explain, fields_of
 from rackspan.api.errors import SpecError
-from rackspan.api.refused import decode_or_explain, fields_of
 from rackspan.api.times import timestamp
 
 T = TypeVar("T")

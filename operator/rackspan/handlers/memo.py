@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rackspan.kube.access import Access
+    from rackspan.kube.authentication import Access
     from rackspan.reconcile.manager import Manager
 
 

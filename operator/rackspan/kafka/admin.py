@@ -19,7 +19,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka import admin as _admin
 
 from rackspan.api.reasons import Reason
-from rackspan.kafka.config import client_properties
+from rackspan.kafka.client_config import client_properties
 from rackspan.kafka.errors import (
     failure_of,
     is_local,

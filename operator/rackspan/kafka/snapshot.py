@@ -17,8 +17,8 @@ from rackspan.api.racktopology import KafkaSpec
 from rackspan.core.snapshot import KnownBroker, Snapshot, table
 from rackspan.core.text import plural
 from rackspan.kafka.admin import ConfluentAdmin, config_seen
+from rackspan.kafka.client_config import client_properties
 from rackspan.kafka.command_config import CommandConfigError
-from rackspan.kafka.config import client_properties
 from rackspan.kafka.errors import failure_of, is_unknown_topic
 from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.ports import Credentials

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from rackspan.api.labels import GROUP, VERSION
 from rackspan.api.meta import ObjectKey
 from rackspan.api.times import timestamp
+from rackspan.kube.event_correlator import Correlator
 from rackspan.kube.paths import EVENTS
 from rackspan.kube.rest import ConflictError, NotFoundError, Rest
-from rackspan.kube.series import Correlator
 from rackspan.metrics import EVENTS_DROPPED
 from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.runtime.liveness import Liveness

@@ -17,7 +17,7 @@ import aiohttp
 from kubernetes.aio import client
 
 from rackspan.api.reasons import Reason
-from rackspan.kube.access import Access
+from rackspan.kube.authentication import Access
 from rackspan.kube.paths import ApiPath, with_query
 from rackspan.metrics import KUBE_SECONDS
 from rackspan.reconcile.failures import Failure, FailureError, Remedy

@@ -8,8 +8,8 @@ import asyncio
 import pytest
 
 from rackspan.api.meta import ObjectKey
-from rackspan.kube import requesting
-from rackspan.kube.access import Access
+from rackspan.kube import scan_requests
+from rackspan.kube.authentication import Access
 
 
 async def renewed(waits_for, _):
@@ -33,10 +33,10 @@ async def scan_requested(waits_for, monkeypatch):
     async def close(_):
         """Nothing is open."""
 
-    monkeypatch.setattr(requesting, "connect", connect)
-    monkeypatch.setattr(requesting, "follow", follow)
-    monkeypatch.setattr(requesting.Rest, "close", close)
-    await requesting.request_scan(ObjectKey("shop", "prod"), print, 60.0)
+    monkeypatch.setattr(scan_requests, "connect", connect)
+    monkeypatch.setattr(scan_requests, "follow", follow)
+    monkeypatch.setattr(scan_requests.Rest, "close", close)
+    await scan_requests.request_scan(ObjectKey("shop", "prod"), print, 60.0)
 
 
 @pytest.mark.parametrize("turns", range(5))

@@ -6,9 +6,9 @@ import pytest
 from tests.unit.kube.recording import Answer, RecordingApi
 
 from rackspan.api.meta import ObjectKey
+from rackspan.kube.event_correlator import COMBINED, MOST_REMEMBERED, MOST_SENTENCES, SERIES_SECONDS, Correlator
 from rackspan.kube.events import EventQueue
 from rackspan.kube.rest import Rest
-from rackspan.kube.series import COMBINED, MOST_REMEMBERED, MOST_SENTENCES, SERIES_SECONDS, Correlator
 from rackspan.reconcile.ports import KubernetesEvent, ObjectRef
 
 ORDERS = ObjectRef("KafkaTopic", ObjectKey("shop", "orders"), "uid-1")

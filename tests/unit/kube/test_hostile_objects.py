@@ -17,8 +17,8 @@ from tests.unit.kube.recording import Answer, RecordingApi
 from rackspan.api.errors import SpecError
 from rackspan.api.meta import ObjectKey
 from rackspan.api.racktopology import RackTopology, ScanTrigger
-from rackspan.kube.reading import read_over
 from rackspan.kube.rest import Rest
+from rackspan.kube.scan_inputs import read_over
 from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.scans.config import ScanSetup
 from rackspan.reconcile.scans.decision import ScanStart

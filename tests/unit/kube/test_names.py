@@ -13,10 +13,10 @@ from rackspan.api.meta import ObjectKey
 from rackspan.api.reasons import Reason
 from rackspan.kube.cluster import KubeCluster
 from rackspan.kube.events import EventQueue
-from rackspan.kube.publishing import publish
-from rackspan.kube.reading import read_over
-from rackspan.kube.requesting import follow
 from rackspan.kube.rest import Rest
+from rackspan.kube.scan_inputs import read_over
+from rackspan.kube.scan_reports import publish
+from rackspan.kube.scan_requests import follow
 from rackspan.kube.scan_runs import KubeScanRuns
 from rackspan.reconcile.failures import FailureError, Remedy
 from rackspan.reconcile.ports import KubernetesEvent, ObjectRef

@@ -24,7 +24,7 @@ def watch_scan(topology: ObjectKey, kubeconfig: Path | None, patience: float, ou
 
     Raises CommandError where there is no scan by then, or it failed.
     """
-    from rackspan.kube.requesting import request_scan  # noqa: PLC0415 - the only lines that need Kubernetes
+    from rackspan.kube.scan_requests import request_scan  # noqa: PLC0415 - the only lines that need Kubernetes
     from rackspan.reconcile.failures import FailureError  # noqa: PLC0415
 
     try:

@@ -19,7 +19,7 @@ from rackspan.core.snapshot import Snapshot
 from rackspan.core.topology import RackTree
 
 if TYPE_CHECKING:
-    from rackspan.kube.picture import Picture
+    from rackspan.kube.plan_inputs import Picture
     from rackspan.reconcile.dry_run import ObservedTopology, TopologyPlan
     from rackspan.reconcile.ports import KafkaAdmin
 
@@ -67,7 +67,7 @@ class LiveTopology:
         """Read `NAMESPACE/NAME` from Kubernetes, and its brokers from Kafka. Raises CommandError."""
         # Only these lines need the clients, which take longer to import than most commands run.
         from rackspan.kafka.admin import ConfluentConnector  # noqa: PLC0415
-        from rackspan.kube.picture import read_picture  # noqa: PLC0415
+        from rackspan.kube.plan_inputs import read_picture  # noqa: PLC0415
         from rackspan.placers import load_placers  # noqa: PLC0415
         from rackspan.reconcile.dry_run import standing  # noqa: PLC0415
         from rackspan.reconcile.failures import FailureError  # noqa: PLC0415
@@ -118,7 +118,7 @@ class LiveTopology:
 
     def snapshot(self) -> Snapshot:
         """All topics and partitions in Kafka now. Raises CommandError."""
-        from rackspan.kafka.config import client_properties  # noqa: PLC0415
+        from rackspan.kafka.client_config import client_properties  # noqa: PLC0415
         from rackspan.kafka.snapshot import take_snapshot  # noqa: PLC0415
         from rackspan.reconcile.failures import FailureError  # noqa: PLC0415
 

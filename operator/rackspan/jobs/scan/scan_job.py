@@ -27,9 +27,9 @@ from rackspan.jobs.sources.synthetic_cluster import SyntheticCluster
 from rackspan.jobs.sources.topology_cluster import from_topology
 from rackspan.jobs.spark.spark_session import spark_session
 from rackspan.kafka.command_config import CommandConfigError, read_command_config
-from rackspan.kube.publishing import publish_scan
-from rackspan.kube.reading import read_topology
 from rackspan.kube.rest import NotFoundError
+from rackspan.kube.scan_inputs import read_topology
+from rackspan.kube.scan_reports import publish_scan
 from rackspan.reconcile.failures import FailureError
 from rackspan.reports.document import ScanDocument
 from rackspan.snapshots import SnapshotError

@@ -6,10 +6,10 @@ from rackspan.core.snapshot import Snapshot
 from rackspan.core.topology import RackPathError, TopologyError
 from rackspan.jobs.sources.scanned_cluster import ClusterError, ScannedCluster, judged_live
 from rackspan.jobs.spark.judging import Criteria
-from rackspan.kafka.config import client_properties
-from rackspan.kafka.groups import GroupsSeen, read_groups
+from rackspan.kafka.client_config import client_properties
+from rackspan.kafka.consumer_groups import GroupsSeen, read_groups
 from rackspan.kafka.snapshot import Outline, take_outline, take_portion
-from rackspan.kube.reading import TopologySeen
+from rackspan.kube.scan_inputs import TopologySeen
 from rackspan.reconcile.expectations import cluster_requirements, truth_of_topology
 from rackspan.reconcile.failures import FailureError
 from rackspan.reports.consumer_groups import group_rows, racks_of_hosts

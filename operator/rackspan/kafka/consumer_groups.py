@@ -17,7 +17,7 @@ from confluent_kafka import ConsumerGroupState, ConsumerGroupType, KafkaError
 from rackspan.api.racktopology import KafkaSpec
 from rackspan.core.consumers.locality import GroupSeen, MemberSeen, Selector, host_address
 from rackspan.kafka.admin import ConfluentAdmin
-from rackspan.kafka.config import client_properties
+from rackspan.kafka.client_config import client_properties
 from rackspan.kafka.errors import failure_of
 from rackspan.kafka.subscription import Subscription, read_subscription
 from rackspan.reconcile.failures import FailureError

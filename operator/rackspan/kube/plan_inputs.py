@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rackspan.api.reasons import Reason
-from rackspan.kube.access import config
+from rackspan.kube.authentication import config
 from rackspan.kube.paths import NAMESPACES, NODES, PODS
-from rackspan.kube.reading import TopologySeen, read_over
 from rackspan.kube.rest import NotFoundError, Rest, connect
+from rackspan.kube.scan_inputs import TopologySeen, read_over
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 

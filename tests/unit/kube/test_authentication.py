@@ -12,8 +12,8 @@ import yaml
 from aiohttp import web
 from dev.stack.certificates import CertificateAuthority
 
-from rackspan.kube import access as access_module
-from rackspan.kube.access import Access
+from rackspan.kube import authentication as access_module
+from rackspan.kube.authentication import Access
 from rackspan.kube.paths import NODES
 from rackspan.kube.rest import Rest, client_of, connect
 from rackspan.reconcile.failures import FailureError

@@ -14,7 +14,7 @@ from rackspan.api.client_properties import CLIENT_PROPERTIES, trouble
 from rackspan.api.errors import SpecError
 from rackspan.api.racktopology import KafkaSpec, RackTopology
 from rackspan.api.reasons import Reason
-from rackspan.kafka.config import client_properties
+from rackspan.kafka.client_config import client_properties
 from rackspan.reconcile.failures import FailureError, Remedy
 from rackspan.reconcile.ports import Credentials
 
