@@ -241,7 +241,7 @@ async def in_parallel(stack: Stack, calls: list[tuple[str, str, dict[str, Any]]]
 
     async def send() -> None:
         for verb, path, body in waiting:
-            await (rest.post("bench", path, body) if verb == "POST" else rest.merge("bench", path, body))
+            await (rest.post("bench", path, body) if verb == "POST" else rest.merge_patch("bench", path, body))
 
     try:
         await asyncio.gather(*(send() for _ in range(CLIENTS)))

@@ -15,7 +15,7 @@ from rackspan.handlers import lifecycle, namespaces, nodes, pods, reports, topic
 from rackspan.handlers.memo import Memo
 from rackspan.health import HealthServer
 from rackspan.kafka.admin import ConfluentConnector
-from rackspan.kube.authentication import Access
+from rackspan.kube.authentication import Authentication
 from rackspan.kube.cluster import KubeCluster
 from rackspan.kube.events import EventQueue
 from rackspan.kube.leases import KubeLease
@@ -57,7 +57,7 @@ async def run(settings: Settings) -> None:
     """One operator, until it is told to stop (SIGTERM, SIGINT). Raises LeaseLostError where another one takes over."""
     # Without it kopf looks up the name of its user, who has none in a container.
     os.environ.setdefault("POD_ID", socket.gethostname())
-    access = Access(settings.kubeconfig)
+    access = Authentication(settings.kubeconfig)
     await access.load()
     rest = Rest(client_of(access))
     liveness, lease = Liveness(), settings.lease
@@ -100,7 +100,7 @@ async def _lead(election: LeaderElection, stop: asyncio.Event, work: Coroutine[N
 
 
 async def _reconcile(
-    settings: Settings, access: Access, kube: KubeCluster, rest: Rest, vitals: _Vitals, stop: asyncio.Event
+    settings: Settings, access: Authentication, kube: KubeCluster, rest: Rest, vitals: _Vitals, stop: asyncio.Event
 ) -> None:
     """Until told to stop."""
     while await _until_served(kube, stop, vitals) and await _lost(settings, access, kube, rest, vitals, stop):
@@ -126,12 +126,12 @@ class _Vitals:
 
 
 async def _lost(
-    settings: Settings, access: Access, kube: KubeCluster, rest: Rest, vitals: _Vitals, stop: asyncio.Event
+    settings: Settings, access: Authentication, kube: KubeCluster, rest: Rest, vitals: _Vitals, stop: asyncio.Event
 ) -> bool:
     """Reconcile until told to stop; True where it ended because the API server does not serve our kinds any more."""
     controller = _controller(settings, kube, rest, vitals)
     vitals.controller = controller
-    access.begin()
+    access.forget_login()
     try:
         await kopf.operator(
             memo=Memo(controller, access),

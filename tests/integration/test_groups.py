@@ -14,7 +14,7 @@ from rackspan.api.reasons import Reason
 from rackspan.core.consumers.locality import Selector
 from rackspan.core.snapshot import tree_of
 from rackspan.kafka import groups as reading
-from rackspan.kafka.consumer_groups import read_groups
+from rackspan.kafka.consumer_groups import read_consumer_groups
 from rackspan.kafka.snapshot import take_snapshot
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reports.consumer_groups import group_rows
@@ -90,7 +90,7 @@ def reading_group(kafka, topic, group, *configs):
 
 
 def seen_group(kafka, group):
-    return next((one for one in read_groups(kafka.bootstrap(), {}).groups if one.name == group), None)
+    return next((one for one in read_consumer_groups(kafka.bootstrap(), {}).groups if one.name == group), None)
 
 
 def complete(kafka, group, members):
@@ -118,7 +118,7 @@ def test_each_member_is_where_its_rack_id_says_and_reads_what_the_selector_gives
         {"client.id": "a", "client.rack": EU, **crosswise},
         {"client.id": "b", "client.rack": US, **crosswise},
     ) as readers:
-        seen = read_groups(kafka.bootstrap(), {})
+        seen = read_consumer_groups(kafka.bootstrap(), {})
         group = next(one for one in seen.groups if one.name == name)
         members = {member.client_id: member for member in group.members}
         assert group.assignor == "roundrobin"
@@ -141,7 +141,7 @@ def test_rack_aware_range_of_a_real_client_comes_to_the_best_or_less_by_whose_tu
 ):
     members = ({"client.id": "a", "client.rack": first}, {"client.id": "b", "client.rack": second})
     with reading_group(kafka, topic, name, *members):
-        row = row_of(kafka, read_groups(kafka.bootstrap(), {}), name, {})
+        row = row_of(kafka, read_consumer_groups(kafka.bootstrap(), {}), name, {})
         assert counts(row) == (2, 4, near, near, 4, 0)
 
 
@@ -149,7 +149,7 @@ def test_of_the_consumer_protocol_the_host_says_where_a_member_is_and_it_counts_
     kafka, topic, name
 ):
     with reading_group(kafka, topic, name, {"client.rack": US, "group.protocol": "consumer"}):
-        seen = read_groups(kafka.bootstrap(), {})
+        seen = read_consumer_groups(kafka.bootstrap(), {})
         assert any("client.rack cannot be seen in groups of the consumer protocol" in text for text in seen.warnings)
         here = tuple(US.strip("/").split("/"))
         assert counts(row_of(kafka, seen, name, {"127.0.0.1": here})) == (1, 4, 2, 1, 2, 0)
@@ -158,7 +158,7 @@ def test_of_the_consumer_protocol_the_host_says_where_a_member_is_and_it_counts_
 
 def test_an_empty_group_is_listed_and_reads_nothing(kafka, topic, name):
     leave_offsets(kafka, topic, name)
-    seen = read_groups(kafka.bootstrap(), {})
+    seen = read_consumer_groups(kafka.bootstrap(), {})
     assert counts(row_of(kafka, seen, name, {})) == (0, 0, 0, 0, 0, 0)
 
 
@@ -177,7 +177,7 @@ def test_a_group_that_dies_during_the_scan_takes_no_other_with_it(kafka, topics,
 
     monkeypatch.setattr(reading._GroupsAdmin, "groups", listed_before_it_dies)
     told = []
-    seen = read_groups(kafka.bootstrap(), {}, lambda done, of: told.append((done, of)))
+    seen = read_consumer_groups(kafka.bootstrap(), {}, lambda done, of: told.append((done, of)))
     names = {group.name for group in seen.groups}
     assert name not in names
     assert f"{name}-other" in names
@@ -200,7 +200,7 @@ def test_what_is_refused_is_told_and_the_rest_is_read(kafka, topic, name, monkey
         monkeypatch.setattr(reading._GroupsAdmin, "describe_groups", one_refused)
         monkeypatch.setattr(reading._GroupsAdmin, "subscriptions", all_refused)
         monkeypatch.setattr(reading._GroupsAdmin, "broker_setting", all_refused)
-        seen = read_groups(kafka.bootstrap(), {})
+        seen = read_consumer_groups(kafka.bootstrap(), {})
         here = tuple(EU.strip("/").split("/"))
         assert counts(row_of(kafka, seen, name, {"127.0.0.1": here})) == (1, 4, 3, 2, 3, 0)
     assert f"{name}-other" not in {group.name for group in seen.groups}
@@ -214,7 +214,7 @@ def test_what_is_refused_is_told_and_the_rest_is_read(kafka, topic, name, monkey
 
 def test_where_nobody_answers_there_is_a_reason():
     with pytest.raises(FailureError) as caught:
-        read_groups("127.0.0.1:1", {})
+        read_consumer_groups("127.0.0.1:1", {})
     assert caught.value.failure.reason == Reason.KAFKA_UNREACHABLE
 
 

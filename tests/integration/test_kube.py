@@ -47,7 +47,7 @@ async def test_another_object_of_the_same_name_keeps_its_status(rest, report):
         await kube.replace_status(ObjectRef(report.kind, ObjectKey(report.key.namespace, "none"), report.uid), {})
         is None
     )
-    found = await rest.get("get", REPORTS.named(report.key))
+    found = await rest.get("get", REPORTS.object(report.key))
     assert "status" not in found
 
 

@@ -29,7 +29,7 @@ class ClientProperty:
     admits: Callable[[str], bool]
 
 
-def trouble(properties: Mapping[str, str]) -> str | None:
+def first_error(properties: Mapping[str, str]) -> str | None:
     """What is wrong with the first property that may not be set so; None where all may."""
     for name, value in properties.items():
         known = CLIENT_PROPERTIES.get(name)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rackspan.kube.authentication import Access
+    from rackspan.kube.authentication import Authentication
     from rackspan.reconcile.manager import Manager
 
 
@@ -15,4 +15,4 @@ class Memo:
     """Copied by kopf per object, so it holds references and nothing else."""
 
     controller: Manager
-    access: Access
+    access: Authentication

@@ -21,13 +21,13 @@ from confluent_kafka import admin as _admin
 from rackspan.api.reasons import Reason
 from rackspan.kafka.client_config import client_properties
 from rackspan.kafka.errors import (
+    connection_failure,
     failure_of,
-    is_local,
+    is_client_error,
     is_unknown_topic,
-    no_answer,
-    nobody_there,
-    settings_refused,
-    why_not_connected,
+    no_answer_in_time,
+    no_broker_reachable,
+    settings_failure,
 )
 from rackspan.metrics import KAFKA_SECONDS
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
@@ -65,7 +65,7 @@ _BROKERS_TO_ASK = 3
 _CLOSE_SECONDS = 0.2
 """How soon a call under way notices that its client was closed."""
 _POLL_SECONDS = 0.1
-_PATIENCE_SECONDS = 1.0
+_OTHER_BROKERS_SECONDS = 1.0
 """How long other brokers may still take to answer after one has refused a connection."""
 _URL_SAFE = str.maketrans("+/", "-_")
 
@@ -93,54 +93,54 @@ class ConfluentAdmin:
     def __init__(self, properties: Mapping[str, str | int | bool], permit: Permit | None = None) -> None:
         self._permit: Permit = permit or AlwaysPermitted()
         self._servers = str(properties["bootstrap.servers"])
-        self._heard: KafkaError | None = None
+        self._last_error: KafkaError | None = None
         """The latest trouble with a connection."""
         self._all_down = False
-        self._patience = _FIRST_ANSWER_SECONDS
+        self._answer_seconds = _FIRST_ANSWER_SECONDS
         self._closed = threading.Event()
         self._deleted: set[str] = set()
         """Topic ids. A broker that is behind still shows these, and no id ever comes back (KIP-516)."""
         try:
-            self._client: Any = client.AdminClient({**properties, "error_cb": self._note, "logger": _ClientLog()})
+            self._client: Any = client.AdminClient({**properties, "error_cb": self._on_error, "logger": _ClientLog()})
         except (KafkaException, ValueError, TypeError) as error:
-            raise FailureError(settings_refused(error)) from error
+            raise FailureError(settings_failure(error)) from error
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="kafka")
 
-    def _note(self, error: KafkaError) -> None:
+    def _on_error(self, error: KafkaError) -> None:
         if error.code() == KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001
             self._all_down = True
         else:
-            self._heard = error
+            self._last_error = error
 
-    def _forget(self) -> None:
+    def _forget_errors(self) -> None:
         """What happened to connections until now is no news any more."""
         self._client.poll(0)
-        self._heard, self._all_down = None, False
+        self._last_error, self._all_down = None, False
 
     async def cluster(self) -> ClusterDescription:
         """The cluster id and the brokers that are alive."""
 
         def call() -> ClusterDescription:
-            self._forget()
-            answer: Future[Any] = self._client.describe_cluster(request_timeout=self._patience)
+            self._forget_errors()
+            answer: Future[Any] = self._client.describe_cluster(request_timeout=self._answer_seconds)
             started = time.monotonic()
             cause, patience = None, 0.0
-            while not answer.done() and time.monotonic() < started + self._patience:
+            while not answer.done() and time.monotonic() < started + self._answer_seconds:
                 # A wrong password or certificate is told long before the call times out. One broker's trouble is not
                 # the cluster's, though: the others get their chance to answer.
                 self._client.poll(_POLL_SECONDS)
-                if cause is None and self._heard is not None:
-                    cause = why_not_connected(self._heard)
+                if cause is None and self._last_error is not None:
+                    cause = connection_failure(self._last_error)
                     if cause is None and self._all_down:
-                        cause = nobody_there(self._servers, self._heard)
-                    patience = time.monotonic() + _PATIENCE_SECONDS
+                        cause = no_broker_reachable(self._servers, self._last_error)
+                    patience = time.monotonic() + _OTHER_BROKERS_SECONDS
                 if cause is not None and time.monotonic() > patience and not answer.done():
                     raise FailureError(cause)
             error = answer.exception(timeout=1) if answer.done() else None
-            if not answer.done() or is_local(error):
-                raise FailureError(cause or no_answer(self._servers, self._patience, self._heard))
+            if not answer.done() or is_client_error(error):
+                raise FailureError(cause or no_answer_in_time(self._servers, self._answer_seconds, self._last_error))
             found = answer.result()
-            self._patience = _NEXT_ANSWER_SECONDS
+            self._answer_seconds = _NEXT_ANSWER_SECONDS
             brokers = (BrokerDescription(node.id, f"{node.host}:{node.port}", node.rack) for node in found.nodes)
             return ClusterDescription(found.cluster_id, tuple(sorted(brokers, key=lambda broker: broker.id)))
 
@@ -193,7 +193,7 @@ class ConfluentAdmin:
                 answers = self._client.describe_configs([resource], request_timeout=_NEXT_ANSWER_SECONDS)
                 (answer,) = self._answers(answers).values()
                 error = answer.exception()
-                if not is_local(error):
+                if not is_client_error(error):
                     entry = answer.result().get(key)
                     return None if entry is None else entry.value
             if error is not None:
@@ -214,9 +214,9 @@ class ConfluentAdmin:
             answers = self._client.describe_topics(TopicCollection(list(names)), request_timeout=_CALL_SECONDS)
             answers = self._answers(answers)
             errors = [answer.exception() for answer in answers.values()]
-            if errors[0] is not None and all(map(is_local, errors)):
+            if errors[0] is not None and all(map(is_client_error, errors)):
                 raise errors[0]
-            return {name: self._unless_deleted(_topic(answer)) for name, answer in answers.items()}
+            return {name: self._without_deleted(_topic(answer)) for name, answer in answers.items()}
 
         return await self._run("describe_topics", call)
 
@@ -244,7 +244,7 @@ class ConfluentAdmin:
                 [_new_topic(topic) for topic in topics], request_timeout=self._permit.change_timeout_seconds
             )
 
-        return await self._act("create_topics", call)
+        return await self._change("create_topics", call)
 
     async def create_partitions(self, topics: Sequence[NewPartitions]) -> Outcomes:
         """One CreatePartitions call."""
@@ -260,7 +260,7 @@ class ConfluentAdmin:
             ]
             return self._client.create_partitions(wanted, request_timeout=self._permit.change_timeout_seconds)
 
-        return await self._act("create_partitions", call)
+        return await self._change("create_partitions", call)
 
     async def alter_configs(self, changes: Sequence[ConfigChange]) -> Outcomes:
         """One IncrementalAlterConfigs call (KIP-339): only the named keys change."""
@@ -282,7 +282,7 @@ class ConfluentAdmin:
             )
             return {resource.name: answer for resource, answer in answers.items()}
 
-        return await self._act("incremental_alter_configs", call)
+        return await self._change("incremental_alter_configs", call)
 
     async def delete_topics(self, ids: Mapping[str, str]) -> Outcomes:
         """One DeleteTopics call for topics by name. The caller has compared their ids just before."""
@@ -290,7 +290,7 @@ class ConfluentAdmin:
         def call() -> Any:
             return self._client.delete_topics(list(ids), request_timeout=self._permit.change_timeout_seconds)
 
-        outcomes = await self._act("delete_topics", call)
+        outcomes = await self._change("delete_topics", call)
         self._deleted |= {ids[name] for name, failure in outcomes.items() if failure is None}
         return outcomes
 
@@ -300,9 +300,9 @@ class ConfluentAdmin:
             return
         self._closed.set()
         self._pool.shutdown(wait=False, cancel_futures=True)
-        threading.Thread(target=self._let_go, name="kafka-close", daemon=True).start()
+        threading.Thread(target=self._destroy_client, name="kafka-close", daemon=True).start()
 
-    def _let_go(self) -> None:
+    def _destroy_client(self) -> None:
         """End the client here and now. Its threads are joined, and one that resolves a host name takes seconds.
 
         Left to the garbage collector, which frees what refers to itself, that would happen at any time, in any thread:
@@ -311,19 +311,19 @@ class ConfluentAdmin:
         self._pool.shutdown(wait=True)
         del self._client
 
-    def _unless_deleted(self, found: TopicDescription | Failure | None) -> TopicDescription | Failure | None:
+    def _without_deleted(self, found: TopicDescription | Failure | None) -> TopicDescription | Failure | None:
         return None if isinstance(found, TopicDescription) and found.topic_id in self._deleted else found
 
     def _metadata(self) -> Mapping[str, Any]:
         """Every topic's TopicMetadata by its name; blocks."""
         *tries, last = _METADATA_SECONDS
         for seconds in tries:
-            self._forget()
+            self._forget_errors()
             try:
                 return self._topics_within(seconds)
             except KafkaException as error:
                 self._client.poll(0)  # to hear whether any broker is left
-                if self._closed.is_set() or self._all_down or not is_local(error):
+                if self._closed.is_set() or self._all_down or not is_client_error(error):
                     raise
         return self._topics_within(last)
 
@@ -331,7 +331,7 @@ class ConfluentAdmin:
         topics: Mapping[str, Any] = self._client.list_topics(timeout=seconds).topics
         return topics
 
-    async def _act(self, operation: str, call: Callable[[], Any]) -> Outcomes:
+    async def _change(self, operation: str, call: Callable[[], Any]) -> Outcomes:
         """A change. Calls wait for threads, so the permit is asked for where the call is sent."""
 
         def collect() -> Outcomes:
@@ -345,7 +345,7 @@ class ConfluentAdmin:
         waiting = set(answers.values())
         while waiting := wait(waiting, _CLOSE_SECONDS).not_done:
             if self._closed.is_set():
-                raise FailureError(_given_up())
+                raise FailureError(_client_closed())
         return answers
 
     async def _run(self, operation: str, call: Callable[[], T]) -> T:
@@ -357,10 +357,10 @@ class ConfluentAdmin:
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if self._closed.is_set() and (task is None or not task.cancelling()):
-                raise FailureError(_given_up()) from None  # it waited for a thread when the client was closed
+                raise FailureError(_client_closed()) from None  # it waited for a thread when the client was closed
             raise
         except Exception as error:
-            raise FailureError(_given_up() if self._closed.is_set() else failure_of(error)) from error
+            raise FailureError(_client_closed() if self._closed.is_set() else failure_of(error)) from error
         finally:
             KAFKA_SECONDS.labels(operation).observe(time.perf_counter() - started)
             progress()
@@ -373,7 +373,7 @@ class _ClientLog:
         _log.debug(message, *values)
 
 
-def _given_up() -> Failure:
+def _client_closed() -> Failure:
     return Failure(Reason.KAFKA_UNREACHABLE, "the connection was given up", Remedy.RETRY)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rackspan.api.client_properties import trouble
+from rackspan.api.client_properties import first_error
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 
@@ -26,7 +26,7 @@ def client_properties(kafka: KafkaSpec, credentials: Credentials) -> dict[str, s
 
     Raises FailureError for a property that may not be set so, whatever admission let through.
     """
-    wrong = trouble(kafka.properties)
+    wrong = first_error(kafka.properties)
     if wrong is not None:
         raise FailureError(Failure(Reason.INVALID_SPEC, f"spec.kafka.properties: {wrong}", Remedy.SPEC))
     if not kafka.bootstrap_servers.isprintable():

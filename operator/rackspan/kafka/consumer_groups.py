@@ -34,7 +34,7 @@ _SELECTOR = "replica.selector.class"
 
 
 @dataclass(frozen=True, slots=True)
-class GroupsSeen:
+class ConsumerGroups:
     """The groups that could be read, how brokers choose replicas for them, and sentences about what is not known."""
 
     groups: tuple[GroupSeen, ...]
@@ -42,9 +42,9 @@ class GroupsSeen:
     warnings: tuple[str, ...]
 
 
-def read_groups(
+def read_consumer_groups(
     servers: str, properties: Mapping[str, str | int | bool], advance: Callable[[int, int], None] | None = None
-) -> GroupsSeen:
+) -> ConsumerGroups:
     """
     Ask the cluster at `servers`; `advance` is told how many groups are described, and of how many.
 
@@ -94,7 +94,7 @@ class _GroupsAdmin(ConfluentAdmin):
         return await self._run("list_groups", call)
 
 
-async def _read(admin: _GroupsAdmin, advance: Callable[[int, int], None]) -> GroupsSeen:
+async def _read(admin: _GroupsAdmin, advance: Callable[[int, int], None]) -> ConsumerGroups:
     try:
         cluster = await admin.cluster()
         names, untold = await admin.groups()
@@ -113,7 +113,7 @@ async def _read(admin: _GroupsAdmin, advance: Callable[[int, int], None]) -> Gro
     finally:
         await admin.close()
     warnings += [*about_told, *about_selector]
-    return GroupsSeen(tuple(_group(group, told) for group in found), selector, tuple(warnings))
+    return ConsumerGroups(tuple(_group(group, told) for group in found), selector, tuple(warnings))
 
 
 async def _subscriptions(

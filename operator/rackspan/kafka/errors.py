@@ -68,7 +68,7 @@ def failure(error: KafkaError) -> Failure:
     return Failure(reason, message, Remedy.RETRY)
 
 
-def why_not_connected(error: KafkaError) -> Failure | None:
+def connection_failure(error: KafkaError) -> Failure | None:
     """What librdkafka's error callback tells of a connection; None where it does not say why there is none."""
     code, words = error.code(), _WHERE_AND_WHEN.sub("", error.str())
     if code == KafkaError._AUTHENTICATION:  # noqa: SLF001
@@ -81,7 +81,7 @@ def why_not_connected(error: KafkaError) -> Failure | None:
     return None
 
 
-def nobody_there(servers: str, error: KafkaError) -> Failure:
+def no_broker_reachable(servers: str, error: KafkaError) -> Failure:
     """Every connection failed; `error` is the latest."""
     why = _WHERE_AND_WHEN.sub("", error.str())
     if _HTTP_AS_SIZE in why:
@@ -89,17 +89,17 @@ def nobody_there(servers: str, error: KafkaError) -> Failure:
     return Failure(Reason.KAFKA_UNREACHABLE, f"no broker of {servers} can be reached: {why}", Remedy.RETRY)
 
 
-def no_answer(servers: str, seconds: float, error: KafkaError | None) -> Failure:
+def no_answer_in_time(servers: str, seconds: float, error: KafkaError | None) -> Failure:
     """Nobody answered in time; `error` is what was heard of the connections, if anything was."""
     if error is not None:
-        return nobody_there(servers, error)
+        return no_broker_reachable(servers, error)
     silent = "a listener with TLS or SASL stays silent to a client without"
     return Failure(
         Reason.KAFKA_UNREACHABLE, f"no broker of {servers} answered within {seconds:g} s: {silent}", Remedy.RETRY
     )
 
 
-def settings_refused(error: BaseException) -> Failure:
+def settings_failure(error: BaseException) -> Failure:
     """The client could not be made. TLS files come from Secrets, all else from `spec.kafka.properties`."""
     cause = error.args[0] if error.args else error
     words = cause.str() if isinstance(cause, KafkaError) else str(cause)
@@ -122,7 +122,7 @@ def is_unknown_topic(exception: BaseException) -> bool:
     return isinstance(error, KafkaError) and error.code() in UNKNOWN_TOPIC
 
 
-def is_local(exception: BaseException | None) -> bool:
+def is_client_error(exception: BaseException | None) -> bool:
     """Whether the error is the client's own, such as a time-out: no broker has said anything."""
     error: Any = exception.args[0] if exception is not None and exception.args else None
     return isinstance(error, KafkaError) and error.code() < 0

@@ -25,7 +25,7 @@ config: Any = _config  # its functions are not annotated
 _log = logging.getLogger("rackspan.kube")
 
 _TOKEN: Final = "BearerToken"  # noqa: S105 - where the client keeps it
-_EARLY: Final = timedelta(seconds=1)
+_RENEW_BEFORE: Final = timedelta(seconds=1)
 """How long before its end a token is renewed."""
 _PLUGIN_SECONDS: Final = 60.0
 _PAUSE_SECONDS: Final = 1.0
@@ -47,15 +47,15 @@ class Login:
     proxy_url: str | None
 
 
-class Access:
+class Authentication:
     """The kubeconfig that is named, else the Pod's service account, else the default kubeconfig."""
 
     def __init__(self, kubeconfig: Path | None) -> None:
         self.settings: Any = client.Configuration()
         self._kubeconfig = kubeconfig
-        self._ends: datetime | None = None
-        self._asked = float("-inf")
-        self._told: str | None = None
+        self._expires: datetime | None = None
+        self._last_attempt = float("-inf")
+        self._given_token: str | None = None
         """The token that the other client was given last."""
         self._lock = asyncio.Lock()
 
@@ -75,31 +75,31 @@ class Access:
 
     async def renew(self, rejected: str | None = None) -> None:
         """See to a token that has not run out, and that is not the one the API server has rejected."""
-        if not self._is_over(rejected):
+        if not self._must_renew(rejected):
             return
         async with self._lock:
             now = asyncio.get_running_loop().time()
-            if not self._is_over(rejected) or now < self._asked + _PAUSE_SECONDS:
+            if not self._must_renew(rejected) or now < self._last_attempt + _PAUSE_SECONDS:
                 return  # somebody else has seen to it
-            self._asked = now
+            self._last_attempt = now
             try:
                 async with asyncio.timeout(_PLUGIN_SECONDS):  # wait_for can swallow a cancellation up to Python 3.11
                     await self._load()
             except Exception as error:
                 _log.warning("no new token for the API server: %s", error)
 
-    def begin(self) -> None:
+    def forget_login(self) -> None:
         """The other client starts anew: its first question is no complaint."""
-        self._told = None
+        self._given_token = None
 
     async def login(self) -> Login:
         """Who to be, for another client. That it asks again means that the API server has rejected the answer."""
-        for _ in range(_TRIES if self._told is not None else 0):
-            await self.renew(rejected=self._told)
-            if self.token != self._told:
+        for _ in range(_TRIES if self._given_token is not None else 0):
+            await self.renew(rejected=self._given_token)
+            if self.token != self._given_token:
                 break
             await asyncio.sleep(_PAUSE_SECONDS)
-        self._told = self.token
+        self._given_token = self.token
         scheme, _, token = (self.token or "").rpartition(" ")
         settings = self.settings
         return Login(
@@ -113,9 +113,9 @@ class Access:
             proxy_url=settings.proxy,
         )
 
-    def _is_over(self, rejected: str | None) -> bool:
+    def _must_renew(self, rejected: str | None) -> bool:
         return (rejected is not None and self.token == rejected) or (
-            self._ends is not None and datetime.now(UTC) >= self._ends - _EARLY
+            self._expires is not None and datetime.now(UTC) >= self._expires - _RENEW_BEFORE
         )
 
     async def _load(self) -> None:
@@ -128,7 +128,7 @@ class Access:
                 return  # its token is read again every minute
         which = {} if self._kubeconfig is None else {"config_file": str(self._kubeconfig)}
         loader = await config.load_kube_config(client_configuration=self.settings, **which)
-        self._ends = getattr(loader, "exec_plugin_expiry", None)
+        self._expires = getattr(loader, "exec_plugin_expiry", None)
         self.settings.refresh_api_key_hook = self._before_request
 
     async def _before_request(self, _: object) -> None:

@@ -12,7 +12,7 @@ from rackspan.api import compliancereport, kafkatopic, racktopology
 from rackspan.api.labels import FINALIZER, GROUP
 from rackspan.api.meta import Meta, ObjectKey
 from rackspan.api.reasons import Reason
-from rackspan.kube.paths import DEFINITIONS, NAMESPACES, NODES, OWN, PODS, REPORTS, SECRETS, TOPICS, TOPOLOGIES
+from rackspan.kube.paths import DEFINITIONS, NAMESPACES, NODES, PODS, RACKSPAN_API, REPORTS, SECRETS, TOPICS, TOPOLOGIES
 from rackspan.kube.rest import ConflictError, NotFoundError, Rest
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import AlwaysPermitted, Terminating
@@ -52,7 +52,7 @@ class KubeCluster:
         self._permit.check()
         try:
             return await self._rest.replace_status(
-                "replace_status", _OWN[ref.kind].named(ref.key, "status"), ref.uid, status
+                "replace_status", _OWN[ref.kind].object(ref.key, "status"), ref.uid, status
             )
         except (NotFoundError, ConflictError):
             return None
@@ -71,16 +71,16 @@ class KubeCluster:
         self._permit.check()
         body = {"metadata": {"uid": ref.uid, "resourceVersion": version, **metadata}}
         try:
-            return await self._rest.merge(operation, _OWN[ref.kind].named(ref.key), body)
+            return await self._rest.merge_patch(operation, _OWN[ref.kind].object(ref.key), body)
         except (NotFoundError, ConflictError):
             return None
 
     async def terminating(self, namespaces: Collection[str]) -> Terminating:
         """Which of our definitions that deletions depend on, and of these namespaces, are being deleted."""
         names = tuple(f"{plural}.{GROUP}" for plural in (kafkatopic.PLURAL, racktopology.PLURAL))
-        definitions = await asyncio.gather(*(self._ends(DEFINITIONS.alone(name)) for name in names))
+        definitions = await asyncio.gather(*(self._ends(DEFINITIONS.cluster_scoped(name)) for name in names))
         spaces = tuple(namespaces)
-        ends = await asyncio.gather(*(self._ends(NAMESPACES.alone(name)) for name in spaces))
+        ends = await asyncio.gather(*(self._ends(NAMESPACES.cluster_scoped(name)) for name in spaces))
         return Terminating(
             tuple(name for name, end in zip(names, definitions, strict=True) if end is not None),
             {name: end for name, end in zip(spaces, ends, strict=True) if end is not None},
@@ -98,7 +98,7 @@ class KubeCluster:
     async def secret(self, namespace: str, name: str) -> Mapping[str, bytes]:
         """One Secret's data. Raises FailureError when it is not there, not readable or not base64."""
         try:
-            found = await self._rest.get("get_secret", SECRETS.named(ObjectKey(namespace, name)))
+            found = await self._rest.get("get_secret", SECRETS.object(ObjectKey(namespace, name)))
             return {key: base64.b64decode(value) for key, value in (found.get("data") or {}).items()}
         except NotFoundError as error:
             raise FailureError(
@@ -112,7 +112,7 @@ class KubeCluster:
     async def unserved(self) -> Collection[str]:
         """The kinds of Rackspan that the API server does not serve. Raises FailureError where it does not answer."""
         try:
-            found = await self._rest.get("list_resources", OWN)
+            found = await self._rest.get("list_resources", RACKSPAN_API)
         except NotFoundError:
             return tuple(_OWN)
         served = {item["kind"] for item in found["resources"]}
@@ -137,15 +137,17 @@ class KubeCluster:
 
     async def find(self, kind: str, key: ObjectKey) -> JsonObject | None:
         """One object as it is now, by the right to list; None where it is gone."""
-        found = (await self._rest.get("find", _LISTED[kind].only(key))).get("items") or ()
+        found = (await self._rest.get("find", _LISTED[kind].collection_of_one(key))).get("items") or ()
         return next(iter(found), None)
 
     def _lists(self, kind: str) -> tuple[ApiPath, ...]:
-        return _LISTED[kind].lists(() if kind in _NOT_IN_NAMESPACES else self._namespaces or ())
+        return _LISTED[kind].collections(() if kind in _NOT_IN_NAMESPACES else self._namespaces or ())
 
     async def _metadata(self, paths: Collection[ApiPath]) -> list[JsonObject]:
         """What these lists hold, metadata only. Raises NotFoundError where the kind is not served, and FailureError."""
-        return [item for path in paths for item in await self._rest.items("list_metadata", path, accept=_METADATA_ONLY)]
+        return [
+            item for path in paths for item in await self._rest.list_all("list_metadata", path, accept=_METADATA_ONLY)
+        ]
 
     def record_event(self, announcement: KubernetesEvent) -> None:
         """Queue an Event; never waits and never fails."""

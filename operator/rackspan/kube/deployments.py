@@ -17,9 +17,9 @@ _PAUSE_SECONDS = 1.0
 
 async def scale_to_zero(rest: Rest, key: ObjectKey) -> None:
     """End the Deployment's Pods, and wait until none is left; nothing where there is no Deployment."""
-    path = DEPLOYMENTS.named(key, "scale")
+    path = DEPLOYMENTS.object(key, "scale")
     try:
-        found = await rest.merge("patch_scale", path, {"spec": {"replicas": 0}})
+        found = await rest.merge_patch("patch_scale", path, {"spec": {"replicas": 0}})
         while found.get("status", {}).get("replicas", 0):
             await asyncio.sleep(_PAUSE_SECONDS)
             found = await rest.get("get_scale", path)

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from rackspan.reconcile.ports import KubernetesEvent
 
 SERIES_SECONDS = 600.0
-MOST_SENTENCES = 10
-MOST_REMEMBERED = 4_096
+MAX_MESSAGES_PER_REASON = 10
+MAX_REMEMBERED = 4_096
 """Events that are remembered; the one that was not heard of for longest is forgotten first."""
 COMBINED = "(combined from similar events) "
 
@@ -55,7 +55,7 @@ class Correlator:
         number, since = self._sentences.get(of_reason, (0, now))
         if now - since > SERIES_SECONDS:
             number, since = 0, now
-        if number >= MOST_SENTENCES:
+        if number >= MAX_MESSAGES_PER_REASON:
             return Series(of_reason, COMBINED + announcement.message)
         _remember(self._sentences, of_reason, (number + 1, since))
         return Series(exact, announcement.message)
@@ -82,5 +82,5 @@ class Correlator:
 def _remember(where: OrderedDict[tuple[object, ...], V], key: tuple[object, ...], value: V) -> None:
     where[key] = value
     where.move_to_end(key)
-    if len(where) > MOST_REMEMBERED:
+    if len(where) > MAX_REMEMBERED:
         where.popitem(last=False)

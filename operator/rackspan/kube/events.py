@@ -63,13 +63,15 @@ class EventQueue:
         if known is not None:
             again = {"count": known.count + 1, "lastTimestamp": _now(), "message": series.message[:_MESSAGE_LIMIT]}
             try:
-                await self._rest.merge("patch_event", EVENTS.named(ObjectKey(key.namespace, known.name)), again)
+                await self._rest.merge_patch("patch_event", EVENTS.object(ObjectKey(key.namespace, known.name)), again)
             except NotFoundError:
                 self._correlator.forget(series)
             else:
                 self._correlator.posted(series, known.name, now)
                 return
-        made = await self._rest.post("create_event", EVENTS.within(key.namespace), _event(announcement, series.message))
+        made = await self._rest.post(
+            "create_event", EVENTS.in_namespace(key.namespace), _event(announcement, series.message)
+        )
         self._correlator.posted(series, made["metadata"]["name"], now)
 
 

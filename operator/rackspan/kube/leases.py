@@ -26,7 +26,7 @@ class KubeLease:
     async def read(self) -> LeaseRecord | None:
         """What the Lease says; None where there is none. Raises FailureError."""
         try:
-            return _record(await self._rest.get("get_lease", LEASES.named(self._key)))
+            return _record(await self._rest.get("get_lease", LEASES.object(self._key)))
         except NotFoundError:
             return None
 
@@ -45,7 +45,7 @@ class KubeLease:
         metadata = {"name": self._key.name, "namespace": self._key.namespace}
         body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
         try:
-            return _record(await self._rest.post("create_lease", LEASES.within(self._key.namespace), body))
+            return _record(await self._rest.post("create_lease", LEASES.in_namespace(self._key.namespace), body))
         except ConflictError:
             return None
         except NotFoundError as error:
@@ -61,7 +61,7 @@ class KubeLease:
     async def _patch(self, version: str, spec: dict[str, Any]) -> LeaseRecord | None:
         body = {"metadata": {"resourceVersion": version}, "spec": spec}
         try:
-            return _record(await self._rest.merge("patch_lease", LEASES.named(self._key), body))
+            return _record(await self._rest.merge_patch("patch_lease", LEASES.object(self._key), body))
         except (ConflictError, NotFoundError):
             return None
 

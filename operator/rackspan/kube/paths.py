@@ -40,38 +40,38 @@ class Resource:
     root: str
     plural: str
 
-    def everywhere(self) -> ApiPath:
+    def collection(self) -> ApiPath:
         """All of them, or those that are in no namespace."""
         return ApiPath(f"{self.root}/{self.plural}")
 
-    def within(self, namespace: str) -> ApiPath:
+    def in_namespace(self, namespace: str) -> ApiPath:
         """Those of one namespace. Raises FailureError for what is no namespace's name."""
         return ApiPath(f"{self.root}/namespaces/{_namespace(namespace)}/{self.plural}")
 
-    def lists(self, namespaces: Collection[str]) -> tuple[ApiPath, ...]:
+    def collections(self, namespaces: Collection[str]) -> tuple[ApiPath, ...]:
         """The lists that hold all objects of these namespaces; of every namespace where none is named."""
-        return tuple(self.within(namespace) for namespace in namespaces) or (self.everywhere(),)
+        return tuple(self.in_namespace(namespace) for namespace in namespaces) or (self.collection(),)
 
-    def alone(self, name: str) -> ApiPath:
+    def cluster_scoped(self, name: str) -> ApiPath:
         """One of them that is in no namespace. Raises FailureError for what is no name."""
         return ApiPath(f"{self.root}/{self.plural}/{_name(name)}")
 
-    def named(self, key: ObjectKey, part: str = "") -> ApiPath:
+    def object(self, key: ObjectKey, part: str = "") -> ApiPath:
         """One of them, or a part of it such as `status`. Raises FailureError for what is no name."""
-        whole = f"{self.within(key.namespace)}/{_name(key.name)}"
+        whole = f"{self.in_namespace(key.namespace)}/{_name(key.name)}"
         return ApiPath(f"{whole}/{part}" if part else whole)
 
-    def only(self, key: ObjectKey) -> ApiPath:
+    def collection_of_one(self, key: ObjectKey) -> ApiPath:
         """A list of one of them at most, for who may list and not get. Raises FailureError for what is no name."""
-        path = self.within(key.namespace) if key.namespace else self.everywhere()
+        path = self.in_namespace(key.namespace) if key.namespace else self.collection()
         return with_query(path, {"fieldSelector": f"metadata.name={_name(key.name)}"})
 
 
-OWN: Final = ApiPath(f"/apis/{GROUP}/{VERSION}")
+RACKSPAN_API: Final = ApiPath(f"/apis/{GROUP}/{VERSION}")
 """What the API server serves of Rackspan."""
-TOPICS: Final = Resource(OWN, kafkatopic.PLURAL)
-TOPOLOGIES: Final = Resource(OWN, racktopology.PLURAL)
-REPORTS: Final = Resource(OWN, compliancereport.PLURAL)
+TOPICS: Final = Resource(RACKSPAN_API, kafkatopic.PLURAL)
+TOPOLOGIES: Final = Resource(RACKSPAN_API, racktopology.PLURAL)
+REPORTS: Final = Resource(RACKSPAN_API, compliancereport.PLURAL)
 SECRETS: Final = Resource("/api/v1", "secrets")
 EVENTS: Final = Resource("/api/v1", "events")
 PODS: Final = Resource("/api/v1", "pods")

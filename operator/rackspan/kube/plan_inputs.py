@@ -9,7 +9,7 @@ from rackspan.api.reasons import Reason
 from rackspan.kube.authentication import config
 from rackspan.kube.paths import NAMESPACES, NODES, PODS
 from rackspan.kube.rest import NotFoundError, Rest, connect
-from rackspan.kube.scan_inputs import TopologySeen, read_over
+from rackspan.kube.scan_inputs import ScanInputs, read_scan_inputs_with
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class PlanInputs:
     """A topology with its topics and connection, and the nodes and pods as the operator keeps them."""
 
-    seen: TopologySeen
+    scan: ScanInputs
     cache: Cache
 
 
-async def read_picture(key: ObjectKey, kubeconfig: Path | None = None) -> Picture:
+async def read_plan_inputs(key: ObjectKey, kubeconfig: Path | None = None) -> PlanInputs:
     """Read over a connection of its own: the kubeconfig's, else the pod's service account.
 
     Raises FailureError: no such topology, the API server is away, a Secret is missing, or rights are.
@@ -37,16 +37,16 @@ async def read_picture(key: ObjectKey, kubeconfig: Path | None = None) -> Pictur
     except config.ConfigException as error:
         raise FailureError(Failure(Reason.NOT_AUTHORIZED, f"no usable kubeconfig: {error}", Remedy.ACCESS)) from error
     try:
-        seen = await read_over(rest, key)
+        scan = await read_scan_inputs_with(rest, key)
         cache = Cache()
-        for node in await rest.items("list_nodes", NODES.everywhere()):
+        for node in await rest.list_all("list_nodes", NODES.collection()):
             cache.put_node(node)
-        for namespace in await rest.items("list_namespaces", NAMESPACES.everywhere()):
+        for namespace in await rest.list_all("list_namespaces", NAMESPACES.collection()):
             cache.put_namespace(namespace)
-        for pod in await rest.items("list_pods", PODS.within(seen.topology.broker_namespace)):
+        for pod in await rest.list_all("list_pods", PODS.in_namespace(scan.topology.broker_namespace)):
             cache.put_pod(pod)
     except NotFoundError as error:
         raise FailureError(Failure(Reason.NOT_AUTHORIZED, f"the API server lacks {error}", Remedy.ACCESS)) from error
     finally:
         await rest.close()
-    return Picture(seen, cache)
+    return PlanInputs(scan, cache)

@@ -17,7 +17,7 @@ import aiohttp
 from kubernetes.aio import client
 
 from rackspan.api.reasons import Reason
-from rackspan.kube.authentication import Access
+from rackspan.kube.authentication import Authentication
 from rackspan.kube.paths import ApiPath, with_query
 from rackspan.metrics import KUBE_SECONDS
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
@@ -54,18 +54,18 @@ async def connect(kubeconfig: Path | None, manager: str = "rackspan") -> client.
 
     `manager` is who the API server notes for the fields that are written.
     """
-    access = Access(kubeconfig)
+    access = Authentication(kubeconfig)
     await access.load()
     return client_of(access, manager)
 
 
-def client_of(access: Access, manager: str = "rackspan") -> client.ApiClient:
+def client_of(access: Authentication, manager: str = "rackspan") -> client.ApiClient:
     """A client that is whom `access` says."""
     return _Client(access, manager)
 
 
 class _Client(client.ApiClient):
-    def __init__(self, access: Access, manager: str) -> None:
+    def __init__(self, access: Authentication, manager: str) -> None:
         super().__init__(access.settings)
         self.user_agent = manager  # of which the API server makes the field manager
         self.access = access
@@ -88,13 +88,13 @@ class Rest:
 
     def __init__(self, api: client.ApiClient) -> None:
         self._api: Any = api
-        self._access: Access | None = getattr(api, "access", None)
+        self._access: Authentication | None = getattr(api, "access", None)
 
     async def get(self, operation: str, path: ApiPath, *, accept: str = "application/json") -> dict[str, Any]:
         """Read one object or list."""
         return await self._call(operation, "GET", path, None, {"Accept": accept})
 
-    async def items(
+    async def list_all(
         self,
         operation: str,
         path: ApiPath,
@@ -125,7 +125,7 @@ class Rest:
         """Create one object."""
         return await self._call(operation, "POST", path, body, {"Content-Type": "application/json"})
 
-    async def merge(self, operation: str, path: ApiPath, patch: Mapping[str, Any]) -> dict[str, Any]:
+    async def merge_patch(self, operation: str, path: ApiPath, patch: Mapping[str, Any]) -> dict[str, Any]:
         """JSON merge patch (RFC 7396)."""
         return await self._call(operation, "PATCH", path, patch, {"Content-Type": "application/merge-patch+json"})
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class TopologySeen:
+class ScanInputs:
     """A RackTopology, the KafkaTopics that may use it, and what else its scan depends on.
 
     `hosts` are running pods and nodes with their addresses, `nodes` the nodes' labels; both are empty where they may
@@ -42,22 +42,22 @@ class TopologySeen:
     warnings: tuple[str, ...]
 
 
-async def read_topology(key: ObjectKey, kubeconfig: Path | None = None) -> TopologySeen:
+async def read_scan_inputs(key: ObjectKey, kubeconfig: Path | None = None) -> ScanInputs:
     """Read over a connection of its own: the kubeconfig's, else the pod's service account.
 
     Raises FailureError: no such topology, the API server is away, a Secret is missing, or rights are.
     """
     rest = Rest(await connect(kubeconfig, "rackspan-scan"))
     try:
-        return await read_over(rest, key)
+        return await read_scan_inputs_with(rest, key)
     finally:
         await rest.close()
 
 
-async def read_over(rest: Rest, key: ObjectKey) -> TopologySeen:
+async def read_scan_inputs_with(rest: Rest, key: ObjectKey) -> ScanInputs:
     """Read over a connection that there is. Raises FailureError."""
     try:
-        topology = RackTopology.from_object(await rest.get("get_topology", TOPOLOGIES.named(key)))
+        topology = RackTopology.from_object(await rest.get("get_topology", TOPOLOGIES.object(key)))
     except NotFoundError as error:
         raise _failure(f"there is no RackTopology {key}") from error
     except SpecError as error:
@@ -68,15 +68,15 @@ async def read_over(rest: Rest, key: ObjectKey) -> TopologySeen:
         topology.spec.kafka, key.namespace, KubeCluster(rest, EventQueue(rest), [key.namespace])
     )
     hosts, nodes = await _hosts(rest, warnings)
-    return TopologySeen(topology, tuple(topics), credentials, hosts, nodes, tuple(warnings))
+    return ScanInputs(topology, tuple(topics), credentials, hosts, nodes, tuple(warnings))
 
 
 async def _topics(rest: Rest, topology: RackTopology, warnings: list[str]) -> AsyncIterator[KafkaTopic]:
     labels = {
         item["metadata"]["name"]: item["metadata"].get("labels") or {}
-        for item in await rest.items("list_namespaces", NAMESPACES.everywhere())
+        for item in await rest.list_all("list_namespaces", NAMESPACES.collection())
     }
-    for item in await rest.items("list_topics", TOPICS.everywhere()):
+    for item in await rest.list_all("list_topics", TOPICS.collection()):
         try:
             topic = KafkaTopic.from_object(item)
         except SpecError as error:
@@ -92,8 +92,8 @@ async def _topics(rest: Rest, topology: RackTopology, warnings: list[str]) -> As
 async def _hosts(rest: Rest, warnings: list[str]) -> tuple[tuple[HostFacts, ...], Mapping[str, Mapping[str, str]]]:
     """Where addresses are. Without the right to know, members of consumer groups have no rack; nothing else fails."""
     try:
-        nodes = await rest.items("list_nodes", NODES.everywhere())
-        pods = await rest.items("list_pods", PODS.everywhere(), query={"fieldSelector": "status.phase=Running"})
+        nodes = await rest.list_all("list_nodes", NODES.collection())
+        pods = await rest.list_all("list_pods", PODS.collection(), query={"fieldSelector": "status.phase=Running"})
     except FailureError as error:
         warnings.append(f"racks of consumers are not known: {error}")
         return (), {}

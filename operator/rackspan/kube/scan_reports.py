@@ -36,19 +36,19 @@ async def publish_scan(document: ScanDocument, topology: ObjectKey, kubeconfig: 
     """
     rest = Rest(await connect(kubeconfig, _MANAGER))
     try:
-        await publish(rest, document, topology)
+        await publish_scan_with(rest, document, topology)
     finally:
         await rest.close()
 
 
-async def publish(rest: Rest, document: ScanDocument, topology: ObjectKey) -> None:
+async def publish_scan_with(rest: Rest, document: ScanDocument, topology: ObjectKey) -> None:
     """
     Make or renew the topology's ComplianceReport, and its Report where the cluster has that kind.
 
     Both have the topology's namespace and name, and go when it goes. A scan that began before the one that is told of
     leaves both alone. The Report is for other tools: what hinders it is logged, and no reason to fail.
     """
-    found = await rest.get("get_topology", TOPOLOGIES.named(topology))
+    found = await rest.get("get_topology", TOPOLOGIES.object(topology))
     uid = found["metadata"]["uid"]
     engine = ((found.get("spec") or {}).get("compliance") or {}).get("engine")
     if await _publish_compliance_report(rest, document, topology, uid, ScanEngine(engine) if engine else None):
@@ -68,7 +68,7 @@ async def _publish_compliance_report(
         },
     }
     spec = {"topologyRef": {"name": topology.name}}
-    present = await rest.apply("apply_report", REPORTS.named(topology), {**frame, "spec": spec}, manager=_MANAGER)
+    present = await rest.apply("apply_report", REPORTS.object(topology), {**frame, "spec": spec}, manager=_MANAGER)
     before = present.get("status") or {}
     if is_older(document, before):
         _log.warning("scan %s began before the one that %s tells of: not published", document.scan_id, topology)
@@ -81,7 +81,7 @@ async def _publish_compliance_report(
         engine=engine,
     )
     # Not by apply: of a map that loses its last key, such as the counts by rule, it leaves a null, which is refused.
-    path = REPORTS.named(topology, "status")
+    path = REPORTS.object(topology, "status")
     await rest.replace_status("replace_report_status", path, present["metadata"]["uid"], status.to_dict())
     return True
 
@@ -90,7 +90,7 @@ async def _publish_open_report(rest: Rest, document: ScanDocument, topology: Obj
     body = open_report(document, topology, uid)
     body["metadata"]["ownerReferences"] = [_owner(topology, uid)]
     try:
-        await rest.apply("apply_open_report", _OPEN_REPORTS.named(topology), body, manager=_MANAGER)
+        await rest.apply("apply_open_report", _OPEN_REPORTS.object(topology), body, manager=_MANAGER)
     except NotFoundError:
         _log.info("there are no OpenReports in this cluster")
     except FailureError as error:

@@ -26,7 +26,7 @@ _ENDED = frozenset({ScanState.COMPLETED, ScanState.FAILED})
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
+class FinishedScan:
     """A scan that the operator started and that has ended, and the report it wrote, if it did."""
 
     scan: LastScan
@@ -35,7 +35,7 @@ class Followed:
 
 async def request_scan(
     key: ObjectKey, tell: Callable[[str], None], patience: float, kubeconfig: Path | None = None
-) -> Followed:
+) -> FinishedScan:
     """
     Ask for a scan of a topology, and wait until it has ended, for `patience` seconds at most.
 
@@ -44,7 +44,7 @@ async def request_scan(
     rest = Rest(await connect(kubeconfig, "rackspan-cli"))
     try:
         async with asyncio.timeout(patience):  # wait_for can swallow a cancellation up to Python 3.11
-            return await follow(rest, key, tell)
+            return await follow_scan(rest, key, tell)
     except NotFoundError as error:
         raise FailureError(
             Failure(Reason.TOPOLOGY_NOT_FOUND, f"there is no RackTopology {key}", Remedy.ACCESS)
@@ -56,25 +56,25 @@ async def request_scan(
         await rest.close()
 
 
-async def follow(rest: Rest, key: ObjectKey, tell: Callable[[str], None]) -> Followed:
+async def follow_scan(rest: Rest, key: ObjectKey, tell: Callable[[str], None]) -> FinishedScan:
     """Ask for a scan, and wait until it has ended. Raises NotFoundError without such a topology, and FailureError."""
-    path = TOPOLOGIES.named(key)
+    path = TOPOLOGIES.object(key)
     value = f"cli-{secrets.token_hex(4)}"
-    await rest.merge("request_scan", path, {"metadata": {"annotations": {SCAN_NOW: value}}})
+    await rest.merge_patch("request_scan", path, {"metadata": {"annotations": {SCAN_NOW: value}}})
     tell("asked the operator")
     while True:
         status = RackTopology.from_object(await rest.get("get_topology", path)).status
         scan = status.last_scan
         if status.scans is not None and status.scans.handled_request == value and scan is not None:
             if scan.state in _ENDED:
-                return Followed(scan, await _report(rest, key, scan.scan_id))
+                return FinishedScan(scan, await _report(rest, key, scan.scan_id))
             tell(f"scan {scan.scan_id} is {scan.state.lower()}")
         await asyncio.sleep(_POLL_SECONDS)
 
 
 async def _report(rest: Rest, key: ObjectKey, scan_id: str) -> ComplianceReport | None:
     try:
-        found = ComplianceReport.from_object(await rest.get("get_report", REPORTS.named(key)))
+        found = ComplianceReport.from_object(await rest.get("get_report", REPORTS.object(key)))
     except NotFoundError:
         return None
     return found if found.status.scan_id == scan_id else None

@@ -33,8 +33,8 @@ class KubeScanRuns:
     async def runs(self, kind: RunKind) -> Sequence[Run]:
         """All scans that there are of a kind. Where there is no Kubeflow operator, there are no SparkApplications."""
         try:
-            items = await self._rest.items(
-                "list_scans", _RESOURCES[kind].within(self._namespace), query={"labelSelector": SELECTOR}
+            items = await self._rest.list_all(
+                "list_scans", _RESOURCES[kind].in_namespace(self._namespace), query={"labelSelector": SELECTOR}
             )
         except NotFoundError:
             return []
@@ -42,7 +42,9 @@ class KubeScanRuns:
 
     async def unstarted(self, runs: Sequence[Run]) -> Mapping[str, str]:
         """Why the pods of these have not started, by the uid of what runs them; others are left out."""
-        pods = await self._rest.items("list_scan_pods", PODS.within(self._namespace), query={"labelSelector": SELECTOR})
+        pods = await self._rest.list_all(
+            "list_scan_pods", PODS.in_namespace(self._namespace), query={"labelSelector": SELECTOR}
+        )
         found: dict[str, str] = {}
         for run in runs:
             own = [pod for pod in pods if _job_of(pod) == run.uid]
@@ -56,7 +58,7 @@ class KubeScanRuns:
         self._permit.check()
         kind = RunKind(body["kind"])
         try:
-            await self._rest.post("start_scan", _RESOURCES[kind].within(self._namespace), body)
+            await self._rest.post("start_scan", _RESOURCES[kind].in_namespace(self._namespace), body)
         except ConflictError:
             return False
         except NotFoundError as error:
@@ -69,7 +71,7 @@ class KubeScanRuns:
         self._permit.check()
         options = {"propagationPolicy": "Background", "preconditions": {"uid": run.uid}}
         try:
-            path = _RESOURCES[run.kind].named(ObjectKey(self._namespace, run.name))
+            path = _RESOURCES[run.kind].object(ObjectKey(self._namespace, run.name))
             await self._rest.delete("delete_scan", path, options)
         except (NotFoundError, ConflictError):
             return  # it is gone, or it is another one by now

@@ -103,7 +103,7 @@ def test_a_refusal_is_an_answer(monkeypatch):
 
 def test_where_no_broker_is_left_nobody_is_waited_for(monkeypatch):
     brokers = Brokers(SILENT, trouble=KafkaError._ALL_BROKERS_DOWN)
-    monkeypatch.setattr(ConfluentAdmin, "_forget", lambda _: None)  # else the trouble is of before
+    monkeypatch.setattr(ConfluentAdmin, "_forget_errors", lambda _: None)  # else the trouble is of before
     with pytest.raises(FailureError, match="_TRANSPORT"):
         asked(brokers, monkeypatch, ConfluentAdmin.replica_counts)
     assert len(brokers.asked) == 1

@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 from dev.paths import REPOSITORY
 from tests.unit.kube.test_hostile_objects import HOSTILE, TOPOLOGY, places, with_text
 
-from rackspan.api.client_properties import CLIENT_PROPERTIES, trouble
+from rackspan.api.client_properties import CLIENT_PROPERTIES, first_error
 from rackspan.api.errors import SpecError
 from rackspan.api.racktopology import KafkaSpec, RackTopology
 from rackspan.api.reasons import Reason
@@ -103,7 +103,7 @@ def test_what_is_not_on_the_list_is_refused(name):
 @pytest.mark.parametrize("one", CLIENT_PROPERTIES.values(), ids=CLIENT_PROPERTIES)
 def test_librdkafka_takes_every_value_that_the_list_lets_through(one):
     for value in _values(one):
-        assert trouble({one.name: value}) is None
+        assert first_error({one.name: value}) is None
         beside = {"reconnect.backoff.max.ms": "3600000"} if one.name == "reconnect.backoff.ms" else {}
         AdminClient({"bootstrap.servers": "127.0.0.1:1", "logger": _Silent(), **beside, one.name: value})
 
@@ -121,7 +121,7 @@ def test_a_value_that_is_none_is_refused(one):
             "soon",
         ]
     for value in bad:
-        words = trouble({one.name: value})
+        words = first_error({one.name: value})
         assert words is not None, ascii(value)
         assert words.startswith(f"{one.name} is {one.values}, not ")
         assert words.isprintable()

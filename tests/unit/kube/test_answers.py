@@ -17,7 +17,7 @@ def _says(message):
 async def _failure(*answers, call="get"):
     api = _answering(*answers)
     with pytest.raises(FailureError) as caught:
-        await getattr(Rest(api), call)("get", TOPICS.everywhere())
+        await getattr(Rest(api), call)("get", TOPICS.collection())
     return caught.value.failure
 
 
@@ -61,13 +61,13 @@ async def test_an_answer_says_who_can_mend_it(status, message, reason, remedy):
 @pytest.mark.parametrize(("status", "error"), [(404, NotFoundError), (409, ConflictError)])
 async def test_what_is_not_there_is_no_failure(status, error):
     with pytest.raises(error):
-        await Rest(_answering(Answer(status, _says("no")))).get("get", TOPICS.everywhere())
+        await Rest(_answering(Answer(status, _says("no")))).get("get", TOPICS.collection())
 
 
 async def test_a_busy_api_server_is_asked_again_when_it_says(pauses):
     busy = Answer(429, _says("too many requests"), {"Retry-After": "3"})
     api = _answering(busy, Answer(429, b"busy"), Answer(body={"items": []}))
-    assert await Rest(api).get("list", TOPICS.everywhere()) == {"items": []}
+    assert await Rest(api).get("list", TOPICS.collection()) == {"items": []}
     assert len(api.asked) == 3
     assert pauses == [3.0, 1.0]
 
@@ -90,10 +90,10 @@ async def test_a_list_that_has_expired_is_read_anew():
         Answer(body={"items": [item("b")], "metadata": {"continue": "y"}}),
         Answer(body={"items": [item("c")]}),
     )
-    assert await Rest(api).items("list", TOPICS.everywhere()) == [item("b"), item("c")]
+    assert await Rest(api).list_all("list", TOPICS.collection()) == [item("b"), item("c")]
     assert ["continue" in path for _, path in api.asked] == [False, True, False, True]
 
 
 async def test_a_list_that_always_expires_is_given_up():
-    failure = await _failure(Answer(410, _says("too old")), call="items")
+    failure = await _failure(Answer(410, _says("too old")), call="list_all")
     assert (failure.reason, failure.remedy) == (Reason.API_SERVER_UNREACHABLE, Remedy.RETRY)

@@ -13,7 +13,7 @@ from aiohttp import web
 from dev.stack.certificates import CertificateAuthority
 
 from rackspan.kube import authentication as access_module
-from rackspan.kube.authentication import Access
+from rackspan.kube.authentication import Authentication
 from rackspan.kube.paths import NODES
 from rackspan.kube.rest import Rest, client_of, connect
 from rackspan.reconcile.failures import FailureError
@@ -102,7 +102,7 @@ async def rest(kubeconfig):
 
 async def test_a_token_that_is_good_is_asked_for_once(rest, issuer):
     for _ in range(3):
-        await rest.get("list", NODES.everywhere())
+        await rest.get("list", NODES.collection())
     assert issuer.runs == 1
 
 
@@ -110,16 +110,16 @@ async def test_a_token_that_has_run_out_is_not_used_again(rest, issuer, kubeconf
     issuer.issue("second", seconds=-1)
     late = Rest(await connect(kubeconfig))
     issuer.issue("third", seconds=3600)
-    await late.get("list", NODES.everywhere())
+    await late.get("list", NODES.collection())
     await late.close()
     assert issuer.seen == ["Bearer third"]
 
 
 async def test_a_token_that_is_rejected_is_renewed(rest, issuer):
-    await rest.get("list", NODES.everywhere())
+    await rest.get("list", NODES.collection())
     issuer.issue("second", seconds=3600)
-    await rest.get("list", NODES.everywhere())
-    await rest.get("list", NODES.everywhere())
+    await rest.get("list", NODES.collection())
+    await rest.get("list", NODES.collection())
     assert issuer.seen == ["Bearer first", "Bearer first", "Bearer second", "Bearer second"]
     assert issuer.runs == 2
 
@@ -128,17 +128,17 @@ async def test_a_token_that_stays_rejected_is_a_failure(rest, issuer):
     (issuer.folder / "plugin.py").write_text("raise SystemExit(1)")
     issuer.issue("second", seconds=3600)
     with pytest.raises(FailureError, match="401"):
-        await rest.get("list", NODES.everywhere())
+        await rest.get("list", NODES.collection())
 
 
 async def test_both_clients_have_the_same_token(issuer, kubeconfig):
-    access = Access(kubeconfig)
+    access = Authentication(kubeconfig)
     await access.load()
     rest = Rest(client_of(access))
     first = await access.login()
     assert (first.scheme, first.token) == ("Bearer", "first")
     issuer.issue("second", seconds=3600)
-    await rest.get("list", NODES.everywhere())  # which was told that the first one is no good any more
+    await rest.get("list", NODES.collection())  # which was told that the first one is no good any more
     second = await access.login()
     await rest.close()
     assert (second.scheme, second.token) == ("Bearer", "second")
@@ -146,7 +146,7 @@ async def test_both_clients_have_the_same_token(issuer, kubeconfig):
 
 
 async def test_who_asks_again_gets_another_token(issuer, kubeconfig):
-    access = Access(kubeconfig)
+    access = Authentication(kubeconfig)
     await access.load()
     assert (await access.login()).token == "first"
     issuer.issue("second", seconds=3600)
@@ -154,10 +154,10 @@ async def test_who_asks_again_gets_another_token(issuer, kubeconfig):
 
 
 async def test_who_starts_anew_gets_the_token_that_there_is(issuer, kubeconfig):
-    access = Access(kubeconfig)
+    access = Authentication(kubeconfig)
     await access.load()
     for _ in range(2):
-        access.begin()
+        access.forget_login()
         assert (await access.login()).token == "first"
     assert issuer.runs == 1
 
@@ -184,7 +184,7 @@ async def test_certificates_serve_another_client_too(tmp_path):
             }
         )
     )
-    access = Access(path)
+    access = Authentication(path)
     await access.load()
     info = kopf.ConnectionInfo(**asdict(await access.login()))
     assert info.as_http_headers() == {}

@@ -9,11 +9,11 @@ import pytest
 
 from rackspan.api.meta import ObjectKey
 from rackspan.kube import scan_requests
-from rackspan.kube.authentication import Access
+from rackspan.kube.authentication import Authentication
 
 
 async def renewed(waits_for, _):
-    access = Access(None)
+    access = Authentication(None)
     access.settings.api_key["BearerToken"] = "Bearer old"
 
     async def load():
@@ -27,14 +27,14 @@ async def scan_requested(waits_for, monkeypatch):
     async def connect(*_):
         return asyncio.Queue()  # which is never asked
 
-    async def follow(*_):
+    async def follow_scan(*_):
         return await waits_for
 
     async def close(_):
         """Nothing is open."""
 
     monkeypatch.setattr(scan_requests, "connect", connect)
-    monkeypatch.setattr(scan_requests, "follow", follow)
+    monkeypatch.setattr(scan_requests, "follow_scan", follow_scan)
     monkeypatch.setattr(scan_requests.Rest, "close", close)
     await scan_requests.request_scan(ObjectKey("shop", "prod"), print, 60.0)
 

@@ -6,7 +6,7 @@ import pytest
 from tests.unit.kube.recording import Answer, RecordingApi
 
 from rackspan.api.meta import ObjectKey
-from rackspan.kube.event_correlator import COMBINED, MOST_REMEMBERED, MOST_SENTENCES, SERIES_SECONDS, Correlator
+from rackspan.kube.event_correlator import COMBINED, MAX_MESSAGES_PER_REASON, MAX_REMEMBERED, SERIES_SECONDS, Correlator
 from rackspan.kube.events import EventQueue
 from rackspan.kube.rest import Rest
 from rackspan.reconcile.ports import KubernetesEvent, ObjectRef
@@ -51,9 +51,11 @@ async def test_what_is_said_again_is_counted(api):
 async def test_many_sentences_with_one_reason_share_an_event(api):
     queue = EventQueue(Rest(api))
     posted = await post(api, queue, *(said(str(number)) for number in range(50)))
-    assert [method for method, _ in posted] == ["POST"] * (MOST_SENTENCES + 1) + ["PATCH"] * (49 - MOST_SENTENCES)
+    assert [method for method, _ in posted] == ["POST"] * (MAX_MESSAGES_PER_REASON + 1) + ["PATCH"] * (
+        49 - MAX_MESSAGES_PER_REASON
+    )
     assert posted[-1][1]["message"] == f"{COMBINED}49"
-    assert posted[-1][1]["count"] == 50 - MOST_SENTENCES
+    assert posted[-1][1]["count"] == 50 - MAX_MESSAGES_PER_REASON
 
 
 async def test_an_event_that_is_gone_is_made_anew(api):
@@ -80,7 +82,7 @@ def test_another_object_another_reason_and_another_sentence_are_other_events(oth
 
 def test_after_ten_minutes_it_is_news_again():
     correlator = Correlator()
-    for number in range(MOST_SENTENCES):
+    for number in range(MAX_MESSAGES_PER_REASON):
         correlator.posted(correlator.series(said(str(number)), 0), f"orders.{number}", 0)
     assert correlator.series(said("x"), SERIES_SECONDS).message == f"{COMBINED}x"
     later = correlator.series(said("x"), SERIES_SECONDS + 1)
@@ -90,7 +92,7 @@ def test_after_ten_minutes_it_is_news_again():
 
 def test_it_remembers_a_bounded_number_of_objects():
     correlator = Correlator()
-    for number in range(3 * MOST_REMEMBERED):
+    for number in range(3 * MAX_REMEMBERED):
         about = ObjectRef("KafkaTopic", ObjectKey("shop", str(number)), str(number))
         correlator.posted(correlator.series(said(about=about), 0), "a", 0)
-    assert len(correlator._posted) == len(correlator._sentences) == MOST_REMEMBERED
+    assert len(correlator._posted) == len(correlator._sentences) == MAX_REMEMBERED

@@ -18,7 +18,7 @@ from rackspan.api.errors import SpecError
 from rackspan.api.meta import ObjectKey
 from rackspan.api.racktopology import RackTopology, ScanTrigger
 from rackspan.kube.rest import Rest
-from rackspan.kube.scan_inputs import read_over
+from rackspan.kube.scan_inputs import read_scan_inputs_with
 from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.scans.config import ScanSetup
 from rackspan.reconcile.scans.decision import ScanStart
@@ -107,7 +107,7 @@ async def _read(topology, topic):
 
     api = RecordingApi(answer)
     try:
-        await read_over(Rest(api), KEY)
+        await read_scan_inputs_with(Rest(api), KEY)
     except FailureError as error:
         assert error.failure.message.isprintable(), error.failure.message  # noqa: PT017 - not every text is refused
     return api.asked

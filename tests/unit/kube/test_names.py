@@ -14,9 +14,9 @@ from rackspan.api.reasons import Reason
 from rackspan.kube.cluster import KubeCluster
 from rackspan.kube.events import EventQueue
 from rackspan.kube.rest import Rest
-from rackspan.kube.scan_inputs import read_over
-from rackspan.kube.scan_reports import publish
-from rackspan.kube.scan_requests import follow
+from rackspan.kube.scan_inputs import read_scan_inputs_with
+from rackspan.kube.scan_reports import publish_scan_with
+from rackspan.kube.scan_requests import follow_scan
 from rackspan.kube.scan_runs import KubeScanRuns
 from rackspan.reconcile.failures import FailureError, Remedy
 from rackspan.reconcile.ports import KubernetesEvent, ObjectRef
@@ -128,9 +128,9 @@ async def test_scans_are_started_and_deleted_by_name_only(rest, api, name):
 @pytest.mark.parametrize("name", HOSTILE, ids=_ids)
 async def test_a_scan_reads_and_writes_its_own_topology_only(rest, api, name):
     for key in (ObjectKey("shop", name), ObjectKey(name, "prod")):
-        await _refused(read_over(rest, key))
-        await _refused(follow(rest, key, print))
-        await _refused(publish(rest, None, key))
+        await _refused(read_scan_inputs_with(rest, key))
+        await _refused(follow_scan(rest, key, print))
+        await _refused(publish_scan_with(rest, None, key))
     assert api.asked == []
 
 
@@ -143,7 +143,7 @@ async def test_a_scan_reads_the_secrets_of_its_own_namespace_only(name):
         return Answer(body=topology if path.endswith("/racktopologies/prod") else {"items": []})
 
     api = RecordingApi(answer)
-    await _refused(read_over(Rest(api), ObjectKey("shop", "prod")))
+    await _refused(read_scan_inputs_with(Rest(api), ObjectKey("shop", "prod")))
     assert [path for _, path in api.asked if "secrets" in path] == []
 
 

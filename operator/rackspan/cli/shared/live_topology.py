@@ -19,7 +19,7 @@ from rackspan.core.snapshot import Snapshot
 from rackspan.core.topology import RackTree
 
 if TYPE_CHECKING:
-    from rackspan.kube.plan_inputs import Picture
+    from rackspan.kube.plan_inputs import PlanInputs
     from rackspan.reconcile.dry_run import ObservedTopology, TopologyPlan
     from rackspan.reconcile.ports import KafkaAdmin
 
@@ -59,7 +59,7 @@ def refuse_options_of_topology(context: typer.Context, *also: str) -> None:
 class LiveTopology:
     """A RackTopology with its KafkaTopics and brokers, as the operator sees them now."""
 
-    picture: "Picture"
+    inputs: "PlanInputs"
     stands: "ObservedTopology"
 
     @classmethod
@@ -67,7 +67,7 @@ class LiveTopology:
         """Read `NAMESPACE/NAME` from Kubernetes, and its brokers from Kafka. Raises CommandError."""
         # Only these lines need the clients, which take longer to import than most commands run.
         from rackspan.kafka.admin import ConfluentConnector  # noqa: PLC0415
-        from rackspan.kube.plan_inputs import read_picture  # noqa: PLC0415
+        from rackspan.kube.plan_inputs import read_plan_inputs  # noqa: PLC0415
         from rackspan.placers import load_placers  # noqa: PLC0415
         from rackspan.reconcile.dry_run import standing  # noqa: PLC0415
         from rackspan.reconcile.failures import FailureError  # noqa: PLC0415
@@ -75,11 +75,11 @@ class LiveTopology:
         key = topology_key(text)
 
         async def looked() -> LiveTopology:
-            picture = await read_picture(key, kubeconfig)
-            seen = picture.seen
+            inputs = await read_plan_inputs(key, kubeconfig)
+            seen = inputs.scan
             admin: KafkaAdmin = await ConfluentConnector().connect(seen.topology.spec.kafka, seen.credentials)
             try:
-                return cls(picture, await standing(seen.topology, seen.topics, picture.cache, admin, load_placers()))
+                return cls(inputs, await standing(seen.topology, seen.topics, inputs.cache, admin, load_placers()))
             finally:
                 await admin.close()
 
@@ -88,7 +88,7 @@ class LiveTopology:
                 found = asyncio.run(looked())
         except FailureError as error:
             raise _command_error(error) from error
-        for sentence in found.picture.seen.warnings:
+        for sentence in found.inputs.scan.warnings:
             if not sentence.startswith("racks of consumers"):
                 warn(sentence)
         return found
@@ -107,14 +107,14 @@ class LiveTopology:
         from rackspan.reconcile.dry_run import as_it_stands  # noqa: PLC0415
         from rackspan.reconcile.expectations import truth_of_topology  # noqa: PLC0415
 
-        return truth_of_topology(as_it_stands(self.picture.seen.topology, self.stands))
+        return truth_of_topology(as_it_stands(self.inputs.scan.topology, self.stands))
 
     @property
     def requirements(self) -> ClusterRequirements:
         """What the KafkaTopics ask for."""
         from rackspan.reconcile.expectations import cluster_requirements  # noqa: PLC0415
 
-        return cluster_requirements(self.picture.seen.topology, self.picture.seen.topics)
+        return cluster_requirements(self.inputs.scan.topology, self.inputs.scan.topics)
 
     def snapshot(self) -> Snapshot:
         """All topics and partitions in Kafka now. Raises CommandError."""
@@ -122,7 +122,7 @@ class LiveTopology:
         from rackspan.kafka.snapshot import take_snapshot  # noqa: PLC0415
         from rackspan.reconcile.failures import FailureError  # noqa: PLC0415
 
-        seen = self.picture.seen
+        seen = self.inputs.scan
         kafka = seen.topology.spec.kafka
         properties = {name: str(value) for name, value in client_properties(kafka, seen.credentials).items()}
         try:

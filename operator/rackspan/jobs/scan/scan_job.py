@@ -28,7 +28,7 @@ from rackspan.jobs.sources.topology_cluster import from_topology
 from rackspan.jobs.spark.spark_session import spark_session
 from rackspan.kafka.command_config import CommandConfigError, read_command_config
 from rackspan.kube.rest import NotFoundError
-from rackspan.kube.scan_inputs import read_topology
+from rackspan.kube.scan_inputs import read_scan_inputs
 from rackspan.kube.scan_reports import publish_scan
 from rackspan.reconcile.failures import FailureError
 from rackspan.reports.document import ScanDocument
@@ -163,7 +163,7 @@ def _live(servers: str, request: ScanRequest) -> ScannedCluster:
 
 
 def _of_topology(topology: ObjectKey, request: ScanRequest) -> ScannedCluster:
-    seen = asyncio.run(read_topology(topology, request.kubeconfig))
+    seen = asyncio.run(read_scan_inputs(topology, request.kubeconfig))
     return from_topology(seen, request.slices)
 
 

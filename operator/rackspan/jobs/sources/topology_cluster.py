@@ -7,16 +7,16 @@ from rackspan.core.topology import RackPathError, TopologyError
 from rackspan.jobs.sources.scanned_cluster import ClusterError, ScannedCluster, judged_live
 from rackspan.jobs.spark.judging import Criteria
 from rackspan.kafka.client_config import client_properties
-from rackspan.kafka.consumer_groups import GroupsSeen, read_groups
+from rackspan.kafka.consumer_groups import ConsumerGroups, read_consumer_groups
 from rackspan.kafka.snapshot import Outline, take_outline, take_portion
-from rackspan.kube.scan_inputs import TopologySeen
+from rackspan.kube.scan_inputs import ScanInputs
 from rackspan.reconcile.expectations import cluster_requirements, truth_of_topology
 from rackspan.reconcile.failures import FailureError
 from rackspan.reports.consumer_groups import group_rows, racks_of_hosts
 from rackspan.reports.document import GroupRow
 
 
-def from_topology(seen: TopologySeen, slices: int) -> ScannedCluster:
+def from_topology(seen: ScanInputs, slices: int) -> ScannedCluster:
     """
     A live cluster, judged by its RackTopology and its KafkaTopics; consumer groups are read here.
 
@@ -46,12 +46,12 @@ def from_topology(seen: TopologySeen, slices: int) -> ScannedCluster:
 
 
 def _groups(
-    seen: TopologySeen, criteria: Criteria, outline: Outline, properties: dict[str, str], warnings: list[str]
+    seen: ScanInputs, criteria: Criteria, outline: Outline, properties: dict[str, str], warnings: list[str]
 ) -> list[GroupRow]:
     """Rows of consumer groups. Where they cannot be read, a warning is added, and the scan goes on without."""
     servers = seen.topology.spec.kafka.bootstrap_servers
     try:
-        found = read_groups(servers, properties)
+        found = read_consumer_groups(servers, properties)
         portion = replace(_read_by(found, servers, properties), brokers=outline.brokers)
     except FailureError as error:
         warnings.append(f"consumer groups are not known: {error}")
@@ -61,7 +61,7 @@ def _groups(
     return group_rows(found.groups, portion, criteria.truth.tree, hosts, found.selector)
 
 
-def _read_by(found: GroupsSeen, servers: str, properties: dict[str, str]) -> Snapshot:
+def _read_by(found: ConsumerGroups, servers: str, properties: dict[str, str]) -> Snapshot:
     """A snapshot of the topics that groups read."""
     members = [member for group in found.groups for member in group.members]
     topics = {topic for member in members for topic in (*member.partitions, *(member.topics or ()))}
