@@ -10,7 +10,7 @@ import pyspark
 import pytest
 from tests.support.spark import QUICK
 
-from rackspan.reconcile.scans.manifests import CLOSED_SPARK
+from rackspan.reconcile.scans.manifests import SPARK_SECURITY
 
 SPARK = Path(pyspark.__file__).parent
 DRIVER = """
@@ -73,7 +73,7 @@ def started():
 
 
 def test_an_executor_without_the_secret_is_turned_away(tmp_path, started):
-    scan = driver({**CLOSED_SPARK, "spark.authenticate.secret": "of this run only"}, tmp_path)
+    scan = driver({**SPARK_SECURITY, "spark.authenticate.secret": "of this run only"}, tmp_path)
     started(scan)
     seen = json.loads(scan.stdout.readline() or "{}")
     assert seen.get("total") == 499500, (tmp_path / "driver.log").read_text()[-2000:]

@@ -22,7 +22,7 @@ from rackspan.kube.scan_inputs import read_scan_inputs_with
 from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.scans.config import ScanSetup
 from rackspan.reconcile.scans.decision import ScanStart
-from rackspan.reconcile.scans.manifests import scan_body
+from rackspan.reconcile.scans.manifests import scan_manifest
 from rackspan.reconcile.scans.schedule import Schedule, ScheduleError
 
 HOSTILE = [
@@ -145,7 +145,7 @@ def test_no_text_of_a_topology_becomes_a_label_or_a_name(engine, place):
     whole = changed(TOPOLOGY, {"spec": {"compliance": {"engine": engine}}})
     for text in HOSTILE:
         try:
-            body = scan_body(RackTopology.from_object(with_text(whole, place, text)), start, setup)
+            body = scan_manifest(RackTopology.from_object(with_text(whole, place, text)), start, setup)
         except SpecError:
             continue
         assert (body["metadata"]["namespace"], body["metadata"]["name"]) == ("scans", "scan-1")

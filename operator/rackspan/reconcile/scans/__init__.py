@@ -1,14 +1,13 @@
-"""
-Starts compliance scans and tells how they went, without judging anything itself.
+"""Starts compliance scans as Jobs or SparkApplications and reports how they went; it judges no partition itself.
 
-    handlers ── controller ──> loop ──┬─ decision ── schedule       what is due, what waits, what goes
-                (cache)           ├─ turns                       whose is next, where more are due than may run
-                                      ├─ setup ── allowance         what the chart lets a namespace ask for
-                                      ├─ bodies                     the Job or SparkApplication that scans
-                                      ├─ runs                       what became of it
-                                      ├─ outcome ──> status         lastScan, and the condition Scanned
-                                      └─ results ──> metrics, Events
+    handlers ── manager ──> reconciler ──┬─ decision ── schedule      which scan is due, waits or has to be deleted
+                (cache)                  ├─ concurrency               which of the scans that are due may start now
+                                         ├─ config ── limits          what the chart lets a namespace ask for
+                                         ├─ manifests                 the Job or SparkApplication of a scan
+                                         ├─ job_status                what became of it
+                                         ├─ status ──> RackTopology   status.lastScan, and the condition Scanned
+                                         └─ events ──> metrics, Events
 
-All but `loop` are pure: the clock is an argument. State lives in `loop`, and what has to outlive the
-operator in the status of the RackTopology.
+Only `reconciler` does I/O and holds state (`events` also sets metrics). The others are pure, and get the time as an
+argument. What has to survive a restart of the operator is in the RackTopology's status.scans.
 """

@@ -1,4 +1,4 @@
-"""Whose scan is next, where more are due than may run at once. Pure."""
+"""Which scans may start, where more are due than may run at once: fair among namespaces. Pure."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
-    """
-    A topology whose scan is due, since when, and whether its namespace is trusted.
+class PendingScan:
+    """A scan that is due, by its topology.
 
-    `replaces` says that it would end the scan of it that runs, and so takes no further place.
+    `since` is when it became due, `trusted` whether its namespace is exempt from the limit per namespace, `replaces`
+    whether it replaces the topology's running scan, so that the number of running scans does not grow.
     """
 
     key: ObjectKey
@@ -28,30 +28,29 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class Turns:
-    """At most `running` scans at once, and `per_namespace` of the topologies of one namespace that is not trusted."""
+class ConcurrencyLimits:
+    """At most `max_running` scans at once, and `max_per_namespace` of each namespace that is not trusted."""
 
-    running: int
-    per_namespace: int
+    max_running: int
+    max_per_namespace: int
 
-    def next(self, waiting: Iterable[Waiting], running: Collection[ObjectKey]) -> frozenset[ObjectKey]:
-        """
-        The topologies whose scans may start now, beside those of `running`.
+    def admit(self, pending: Iterable[PendingScan], running: Collection[ObjectKey]) -> frozenset[ObjectKey]:
+        """The topologies of `pending` scans that may start now; `running` has one entry for each running scan.
 
-        Namespaces that have the fewest scans running go first, so that one with many topologies holds up nobody else;
-        among them, and within one, who has waited longest. A scan that replaces another has no place of its own while
-        others wait for one: it would keep it for ever.
+        Namespaces with the fewest running scans go first, so that one with many topologies cannot block the others;
+        within a namespace, and among equals, the scan that has waited longest. Once a scan waits for a free slot,
+        replacing scans wait too: a topology that replaces its scan again and again would keep its slot for ever.
         """
         of_namespace, busy = Counter(key.namespace for key in running), len(running)
-        left = list(waiting)
+        left = list(pending)
         chosen: set[ObjectKey] = set()
         while left:
-            if busy >= self.running and not all(one.replaces for one in left):
+            if busy >= self.max_running and not all(one.replaces for one in left):
                 break
-            able = [one for one in left if self._is_able(one, of_namespace)]
-            if not able:
+            eligible = [one for one in left if self._fits_namespace(one, of_namespace)]
+            if not eligible:
                 break
-            first = min(able, key=lambda one: (of_namespace[one.key.namespace], one.since, one.key))
+            first = min(eligible, key=lambda one: (of_namespace[one.key.namespace], one.since, one.key))
             left.remove(first)
             chosen.add(first.key)
             if not first.replaces:
@@ -59,5 +58,5 @@ class Turns:
                 busy += 1
         return frozenset(chosen)
 
-    def _is_able(self, one: Waiting, of_namespace: Counter[str]) -> bool:
-        return one.trusted or one.replaces or of_namespace[one.key.namespace] < self.per_namespace
+    def _fits_namespace(self, one: PendingScan, of_namespace: Counter[str]) -> bool:
+        return one.trusted or one.replaces or of_namespace[one.key.namespace] < self.max_per_namespace

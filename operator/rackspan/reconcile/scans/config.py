@@ -1,4 +1,4 @@
-"""Where and as what scans run: what one installation of the operator decides for all topologies."""
+"""How this installation of the operator runs scans: namespace, image, service account, limits."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from rackspan.api.racktopology import RackTopology
 
 DEFAULT_APPLICATION: Final = "local:///opt/rackspan/scan.py"
-"""What a SparkApplication submits: a file of the scan's image."""
+"""`mainApplicationFile` of a SparkApplication: a file in the scan's image."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScanSetup:
-    """
-    `namespace` and `image` are None where they are not known: then no scan is started, and that is told.
+    """The chart's values for scans.
 
-    `pod` is merged into the specification of every pod that scans: node selectors, tolerations, pull secrets. At most
-    `max_running` scans run at a time, of all topologies; `tmp_size` bounds the temporary files of each pod.
+    While `namespace` or `image` is None, no scan is started, and the condition Scanned says so. `pod` is merged into
+    the PodSpec of every scan's pods (nodeSelector, tolerations, imagePullSecrets). At most `max_running` scans run at a
+    time, of all topologies. `tmp_size` is the size limit of each pod's emptyDir, a Kubernetes quantity.
 
-    A scan runs beside the operator and may read the Secrets that topologies name, of whichever namespace. So what a
-    topology may ask of it is what `allowance` says, unless its namespace is one of `trusted` (`*`: all).
+    Scans run in the operator's namespace and may read the Secrets that topologies of any namespace name. So a topology
+    may ask only for what `allowance` permits, unless its namespace is one of `trusted` (`*`: all).
     """
 
     namespace: str | None = None
@@ -45,29 +45,29 @@ class ScanSetup:
     tmp_size: str = "10Gi"
 
     def trusts(self, namespace: str) -> bool:
-        """Whether topologies of this namespace may ask for anything."""
+        """Whether `allowance` does not restrict topologies of this namespace."""
         return namespace == self.namespace or not {"*", namespace}.isdisjoint(self.trusted)
 
-    def trouble(self, topology: RackTopology) -> Failure | None:
-        """Why no scan of this topology can be started here; None where one can."""
+    def failure(self, topology: RackTopology) -> Failure | None:
+        """Why no scan of this topology can be started; None where one can."""
         spec = topology.spec.compliance or ComplianceScanSpec()
         if self.namespace is None:
             return _not_set_up("the operator does not know the namespace where scans run: set RACKSPAN_SCAN_NAMESPACE")
         if spec.image is None and self.image is None:
             return _not_set_up("the operator does not know the image that scans: set RACKSPAN_SCAN_IMAGE")
-        return _unusable(spec) or self._not_allowed(topology, spec)
+        return _invalid_location(spec) or self._not_allowed(topology, spec)
 
     def _not_allowed(self, topology: RackTopology, spec: ComplianceScanSpec) -> Failure | None:
         namespace = topology.key.namespace
-        refusals = () if self.trusts(namespace) else self.allowance.refusals(topology.key, spec)
-        if not refusals:
+        violations = () if self.trusts(namespace) else self.allowance.violations(topology.key, spec)
+        if not violations:
             return None
-        message = f"the chart does not allow this of spec.compliance in namespace {namespace}: {'; '.join(refusals)}"
+        message = f"the chart does not allow this of spec.compliance in namespace {namespace}: {'; '.join(violations)}"
         return Failure(Reason.SCAN_NOT_ALLOWED, message, Remedy.ACCESS)
 
 
-def _unusable(spec: ComplianceScanSpec) -> Failure | None:
-    """Of objects that are older than a rule of the definition, too."""
+def _invalid_location(spec: ComplianceScanSpec) -> Failure | None:
+    """The CRD validates it too, but not in objects that were stored before it had that rule."""
     if spec.history_location is None:
         return None
     try:

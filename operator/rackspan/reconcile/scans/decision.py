@@ -1,10 +1,9 @@
-"""
-What is due: from the spec, the clock, what was dealt with and the scans that there are, to what shall be done. Pure.
+"""Decides which scans of a topology to start and to delete. Pure: the clock is an argument.
 
-A scan is due by the schedule, by a new value of the annotation `rackspan.dev/scan-now`, and, where the spec says so,
-once the topology has changed and has stayed as it is for a while. What is due at one time gets one scan. Names are made
-from what a scan is for, and what was started is found again in the objects themselves, so that an operator that ends
-between starting a scan and writing that down starts none twice.
+A scan is due by its schedule, by a new value of the annotation `rackspan.dev/scan-now`, and, where the spec asks for
+it, once the topology has changed and then been stable for `DEBOUNCE`. Whatever is due at the same time gets one scan.
+Names are derived from the cause, and scans that were started are recognised by their objects, so that an operator
+that is stopped between creating an object and writing the status creates no second one.
 """
 
 from __future__ import annotations
@@ -30,21 +29,21 @@ if TYPE_CHECKING:
     from rackspan.reconcile.scans.job_status import Run
 
 DEBOUNCE: Final = timedelta(seconds=60)
-"""How long a topology has to stay as it is before its change starts a scan."""
+"""How long a changed topology has to be stable before its change starts a scan."""
 CLOCK_TOLERANCE: Final = timedelta(minutes=1)
-"""How far ahead what was recorded may be before the clock is taken to have been put back."""
+"""How far in the future a recorded time may be before the clock is assumed to have been set back."""
 OVERDUE_GRACE: Final = timedelta(seconds=60)
-"""How long after activeDeadlineSeconds whatever runs the scan may take to end it before the operator does."""
+"""How long after activeDeadlineSeconds the operator deletes a scan that its controller has not ended."""
 POD_START_DEADLINE: Final = timedelta(minutes=10)
-"""How long the pod of a scan may take to start, before the scan is taken to have failed and lets the next one go."""
-MAX_REQUEST: Final = 1024
-"""Characters of the annotation's value that are remembered."""
-_MOST_MISSED = 1000
+"""How long a scan's pod may take to start before the scan counts as failed and is deleted."""
+MAX_REQUEST_CHARS: Final = 1024
+"""Characters of the annotation's value that are compared and kept."""
+_MAX_MISSED = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What the topology is like now, as a fingerprint, and since when."""
+    """The topology's present fingerprint, and since when it has been that."""
 
     fingerprint: str
     since: datetime
@@ -52,7 +51,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class ScanStart:
-    """A scan to start. `name` is its id, and the name of the object that runs it."""
+    """A scan to start. `name` is its id and its object's name; `cause` is as in `job_status.Run`."""
 
     name: str
     trigger: ScanTrigger
@@ -61,70 +60,78 @@ class ScanStart:
 
 @dataclass(frozen=True, slots=True)
 class ScanDecision:
-    """
-    What shall be done about the scans of one topology.
+    """What to do about the scans of one topology: first `delete`, then `replaced`, then `start`."""
 
-    `delete` first, then `start`, before which `replaced` end. `memory` is to be remembered at once, `started` in its
-    place once the start has worked. `overdue` are among those to delete. Look again `at` that time at the latest.
-    """
-
-    memory: ScansStatus
-    started: ScansStatus
+    scans: ScansStatus
+    """The new `status.scans`."""
+    scans_if_started: ScansStatus
+    """The new `status.scans` where `start` succeeded."""
     start: ScanStart | None = None
     replaced: tuple[Run, ...] = ()
+    """Running scans that `start` replaces (concurrencyPolicy Replace)."""
     delete: tuple[Run, ...] = ()
+    """`overdue`, and finished scans beyond the history limits."""
     overdue: tuple[Run, ...] = ()
-    at: datetime | None = None
-    problem: Failure | None = None
+    """Running scans past their deadline, or whose pod never started."""
+    requeue_at: datetime | None = None
+    """When to decide again at the latest; None where only a change can matter."""
+    failure: Failure | None = None
+    """Why the schedule cannot be followed."""
     waiting: bool = False
-    """Whether a scan is due that waits for the one that runs."""
+    """Whether a scan is due but another one of the topology still runs (concurrencyPolicy Forbid)."""
 
 
 def decide(
     topology: RackTopology,
-    memory: ScansStatus,
+    scans: ScansStatus,
     last: LastScan | None,
     runs: Sequence[Run],
     now: datetime,
     change: Change | None = None,
     unstarted: Collection[str] = (),
 ) -> ScanDecision:
-    """Decide about one topology, of which `runs` are all scans that there are; pods of `unstarted` have not started."""
+    """Decide about one topology.
+
+    `scans` and `last` are its recorded `status.scans` and `status.lastScan`, `runs` all its scans that exist, and
+    `unstarted` the uids of those whose pods have not started.
+    """
     spec = topology.spec.compliance or ComplianceScanSpec()
-    overdue = tuple(run for run in runs if run.active and (now > _ends(run, spec) or _is_stuck(run, now, unstarted)))
+    overdue = tuple(
+        run for run in runs if run.active and (now > _deadline(run, spec) or _is_stuck(run, now, unstarted))
+    )
     active = [run for run in runs if run.active and run not in overdue]
-    schedule, problem = _schedule(spec)
-    memory = _recalled(memory, last, runs, now)
-    memory = replace(_following(memory, schedule, now), running=len(active) or None)
-    memory, due, done = _due(topology, spec, schedule, memory, now, change)
-    outdated = _outdated(runs, spec)
+    schedule, failure = _schedule(spec)
+    scans = _recovered(scans, last, runs, now)
+    scans = replace(_with_schedule(scans, schedule, now), running=len(active) or None)
+    scans, due, if_started = _due(topology, spec, schedule, scans, now, change)
+    surplus = _beyond_history_limits(runs, spec)
     waiting = due is not None and bool(active) and spec.concurrency_policy is ConcurrencyPolicy.FORBID
     start = None if waiting else due
     replaced = tuple(active) if start and spec.concurrency_policy is ConcurrencyPolicy.REPLACE else ()
     return ScanDecision(
-        memory=memory,
-        started=replace(done, running=len(active) - len(replaced) + 1) if start else memory,
+        scans=scans,
+        scans_if_started=replace(if_started, running=len(active) - len(replaced) + 1) if start else scans,
         start=start,
         replaced=replaced,
-        delete=(*overdue, *outdated),
+        delete=(*overdue, *surplus),
         overdue=overdue,
-        at=_soonest(
-            memory.next_at,
-            *(_ends(run, spec) + timedelta(seconds=1) for run in active),
-            change.since + DEBOUNCE if change and _wants(spec, change, memory) else None,
-            later_than=now,
+        requeue_at=_earliest(
+            scans.next_at,
+            *(_deadline(run, spec) + timedelta(seconds=1) for run in active),
+            change.since + DEBOUNCE if change and _is_unhandled(spec, change, scans) else None,
+            after=now,
         ),
-        problem=problem,
+        failure=failure,
         waiting=waiting,
     )
 
 
 def fingerprint(topology: RackTopology) -> str | None:
-    """What a scan's verdict depends on: the racks, and what the spec asks for. None while that is not known."""
+    """A hash of what findings depend on: brokers' racks, and the spec. None while the status is not current."""
     status, spec = topology.status, topology.spec
     if status.observed_generation != topology.meta.generation or not status.brokers:
         return None
-    seen = (
+    inputs = (
         spec.levels,
         spec.rack_source,
         spec.missing_rack_policy,
@@ -134,7 +141,7 @@ def fingerprint(topology: RackTopology) -> str | None:
         spec.defaults,
         sorted((broker.id, broker.rack or "") for broker in status.brokers),
     )
-    return sha256(repr(seen).encode()).hexdigest()[:16]
+    return sha256(repr(inputs).encode()).hexdigest()[:16]
 
 
 def _schedule(spec: ComplianceScanSpec) -> tuple[Schedule | None, Failure | None]:
@@ -147,82 +154,81 @@ def _schedule(spec: ComplianceScanSpec) -> tuple[Schedule | None, Failure | None
     return (None if spec.suspend else schedule), None
 
 
-def _recalled(memory: ScansStatus, last: LastScan | None, runs: Sequence[Run], now: datetime) -> ScansStatus:
-    """What was started and could not be written down, learnt from the objects that were made."""
-    unwritten = [run for run in runs if last is None or run.created > last.started_at]
-    for run in sorted(unwritten, key=lambda run: run.created):
+def _recovered(scans: ScansStatus, last: LastScan | None, runs: Sequence[Run], now: datetime) -> ScansStatus:
+    """`scans`, with the scans that were started but not yet recorded: they are found by their objects."""
+    unrecorded = [run for run in runs if last is None or run.created > last.started_at]
+    for run in sorted(unrecorded, key=lambda run: run.created):
         match run.trigger:
             case ScanTrigger.REQUEST:
-                memory = replace(memory, handled_request=run.cause)
+                scans = replace(scans, handled_request=run.cause)
             case ScanTrigger.TOPOLOGY_CHANGE:
-                memory = replace(memory, handled_topology=run.cause)
+                scans = replace(scans, handled_topology=run.cause)
             case ScanTrigger.SCHEDULE:
-                at, known = run.scheduled_at, memory.last_scheduled_at
+                at, known = run.scheduled_at, scans.last_scheduled_at
                 if at is not None and at <= now + CLOCK_TOLERANCE and (known is None or at > known):
-                    memory = replace(memory, last_scheduled_at=at)
-    return memory
+                    scans = replace(scans, last_scheduled_at=at)
+    return scans
 
 
-def _following(memory: ScansStatus, schedule: Schedule | None, now: datetime) -> ScansStatus:
-    """
-    The schedule that is followed from now on.
+def _with_schedule(scans: ScansStatus, schedule: Schedule | None, now: datetime) -> ScansStatus:
+    """`scans`, with the schedule and its next time.
 
-    A schedule that is new, or that was suspended, owes nothing for the time before: it would start a scan at once. The
-    same goes for a clock that was put back by more than it may err, or nothing would be due before it has caught up.
+    A schedule that is new, or was suspended, counts from now, or it would start a scan for a time in the past. So does
+    one whose last time is in the future, because the clock was set back: else no scan would be due until that time.
     """
     if schedule is None:
-        return replace(memory, schedule=None, last_scheduled_at=None, next_at=None, missed=None)
-    since = memory.last_scheduled_at
-    if memory.schedule != schedule.text or since is None or since > now + CLOCK_TOLERANCE:
-        memory = replace(memory, schedule=schedule.text, last_scheduled_at=now.replace(microsecond=0), missed=None)
-    return replace(memory, next_at=schedule.after(now))
+        return replace(scans, schedule=None, last_scheduled_at=None, next_at=None, missed=None)
+    since = scans.last_scheduled_at
+    if scans.schedule != schedule.text or since is None or since > now + CLOCK_TOLERANCE:
+        scans = replace(scans, schedule=schedule.text, last_scheduled_at=now.replace(microsecond=0), missed=None)
+    return replace(scans, next_at=schedule.after(now))
 
 
 def _due(
     topology: RackTopology,
     spec: ComplianceScanSpec,
     schedule: Schedule | None,
-    memory: ScansStatus,
+    scans: ScansStatus,
     now: datetime,
     change: Change | None,
 ) -> tuple[ScansStatus, ScanStart | None, ScansStatus]:
-    """What to remember at once, what is due, and what to remember instead once that was started."""
+    """The new `status.scans`, the scan that is due, and the `status.scans` once that was started."""
     due: ScanStart | None = None
-    done = memory
-    if change is not None and _wants(spec, change, memory) and now - change.since >= DEBOUNCE:
+    if_started = scans
+    if change is not None and _is_unhandled(spec, change, scans) and now - change.since >= DEBOUNCE:
         due = ScanStart(
             _name(topology, "t", f"{change.fingerprint} {change.since.isoformat()}"),
             ScanTrigger.TOPOLOGY_CHANGE,
             change.fingerprint,
         )
-        done = replace(done, handled_topology=change.fingerprint)
-    if schedule is not None and memory.last_scheduled_at is not None:
-        latest = schedule.latest(memory.last_scheduled_at, now)
+        if_started = replace(if_started, handled_topology=change.fingerprint)
+    if schedule is not None and scans.last_scheduled_at is not None:
+        latest = schedule.latest(scans.last_scheduled_at, now)
         limit = spec.starting_deadline_seconds
         if latest is not None and limit is not None and now - latest > timedelta(seconds=limit):
-            number = schedule.count(memory.last_scheduled_at, latest, _MOST_MISSED)
-            missed = replace(memory, last_scheduled_at=latest, missed=(memory.missed or 0) + number)
-            memory, done = missed, replace(done, last_scheduled_at=latest, missed=missed.missed)
+            number = schedule.count(scans.last_scheduled_at, latest, _MAX_MISSED)
+            missed = replace(scans, last_scheduled_at=latest, missed=(scans.missed or 0) + number)
+            scans, if_started = missed, replace(if_started, last_scheduled_at=latest, missed=missed.missed)
         elif latest is not None:
             due = ScanStart(
-                _base(topology) + str(int(latest.timestamp()) // 60),
+                _name_prefix(topology) + str(int(latest.timestamp()) // 60),
                 ScanTrigger.SCHEDULE,
                 timestamp(latest),
             )
-            done = replace(done, last_scheduled_at=latest, missed=None)
-    request = topology.meta.annotations.get(SCAN_NOW, "")[:MAX_REQUEST]
-    if request and request != memory.handled_request:
+            if_started = replace(if_started, last_scheduled_at=latest, missed=None)
+    request = topology.meta.annotations.get(SCAN_NOW, "")[:MAX_REQUEST_CHARS]
+    if request and request != scans.handled_request:
         due = ScanStart(_name(topology, "r", f"{request} {now:%Y-%m-%dT%H:%M}"), ScanTrigger.REQUEST, request)
-        done = replace(done, handled_request=request)
-    return memory, due, done
+        if_started = replace(if_started, handled_request=request)
+    return scans, due, if_started
 
 
-def _wants(spec: ComplianceScanSpec, change: Change, memory: ScansStatus) -> bool:
-    return spec.after_topology_change and not spec.suspend and change.fingerprint != memory.handled_topology
+def _is_unhandled(spec: ComplianceScanSpec, change: Change, scans: ScansStatus) -> bool:
+    return spec.after_topology_change and not spec.suspend and change.fingerprint != scans.handled_topology
 
 
-def _outdated(runs: Sequence[Run], spec: ComplianceScanSpec) -> tuple[Run, ...]:
-    """Scans that ended and are more than the limits let stay; the latest stay."""
+def _beyond_history_limits(runs: Sequence[Run], spec: ComplianceScanSpec) -> tuple[Run, ...]:
+    """Finished scans beyond successfulJobsHistoryLimit and failedJobsHistoryLimit, which keep the latest."""
     ended = sorted(
         ((run.finished, run.name, run) for run in runs if run.finished is not None and not run.deleting), reverse=True
     )
@@ -231,7 +237,7 @@ def _outdated(runs: Sequence[Run], spec: ComplianceScanSpec) -> tuple[Run, ...]:
     return (*succeeded[spec.successful_jobs_history_limit :], *failed[spec.failed_jobs_history_limit :])
 
 
-def _ends(run: Run, spec: ComplianceScanSpec) -> datetime:
+def _deadline(run: Run, spec: ComplianceScanSpec) -> datetime:
     return run.created + timedelta(seconds=spec.active_deadline_seconds) + OVERDUE_GRACE
 
 
@@ -239,15 +245,15 @@ def _is_stuck(run: Run, now: datetime, unstarted: Collection[str]) -> bool:
     return run.uid in unstarted and now > run.created + POD_START_DEADLINE
 
 
-def _soonest(*moments: datetime | None, later_than: datetime) -> datetime | None:
-    return min((moment for moment in moments if moment is not None and moment > later_than), default=None)
+def _earliest(*moments: datetime | None, after: datetime) -> datetime | None:
+    return min((moment for moment in moments if moment is not None and moment > after), default=None)
 
 
 def _name(topology: RackTopology, letter: str, cause: str) -> str:
-    return _base(topology) + letter + sha256(cause.encode()).hexdigest()[:8]
+    return _name_prefix(topology) + letter + sha256(cause.encode()).hexdigest()[:8]
 
 
-def _base(topology: RackTopology) -> str:
-    """Room is left for what a Job's controller and Spark append: names of pods have 63 characters."""
+def _name_prefix(topology: RackTopology) -> str:
+    """Short, because the Job controller and Spark append to it, and their pods' names have at most 63 characters."""
     own = sha256(f"{topology.key} {topology.meta.uid}".encode()).hexdigest()[:6]
     return f"scan-{topology.meta.name[:24].replace('.', '-').strip('-')}-{own}-"

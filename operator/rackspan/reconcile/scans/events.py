@@ -1,4 +1,4 @@
-"""What a ComplianceReport says, as metrics and as Events. The Events are a pure function of the report."""
+"""Metrics and Kubernetes Events from a ComplianceReport. The Events are a pure function of the report."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ FINDING_NEW: Final = "FindingNew"
 FINDING_CLEARED: Final = "FindingCleared"
 FINDINGS_CHANGED: Final = "FindingsChanged"
 MAX_EVENTS: Final = 10
-"""New findings that are told one by one, and as many cleared ones; beyond them one Event counts all."""
+"""New findings with an Event each, and as many cleared ones; if there are more, one Event has the counts."""
 
-_ALARMING = frozenset({Severity.CRITICAL, Severity.HIGH, Severity.MEDIUM})
+_WARNING_SEVERITIES = frozenset({Severity.CRITICAL, Severity.HIGH, Severity.MEDIUM})
 
 
-def news(
+def report_events(
     about: ObjectRef, report: ComplianceReportStatus, topics: Callable[[str], Iterable[ObjectRef]]
 ) -> Iterator[KubernetesEvent]:
-    """Events on the topology, and on the KafkaTopic objects that `topics` finds for a topic's name."""
+    """Events about changed findings, on the topology and on the KafkaTopics that `topics` gives by topic name."""
     changes = report.changes
     if changes is None:
         return
     for finding in changes.new_findings[:MAX_EVENTS]:
-        yield from _each(about, finding, FINDING_NEW, topics, warning=finding.severity in _ALARMING)
+        yield from _finding_events(about, finding, FINDING_NEW, topics, warning=finding.severity in _WARNING_SEVERITIES)
     for finding in changes.cleared_findings[:MAX_EVENTS]:
-        yield from _each(about, finding, FINDING_CLEARED, topics, warning=False)
+        yield from _finding_events(about, finding, FINDING_CLEARED, topics, warning=False)
     if changes.new > MAX_EVENTS or changes.cleared > MAX_EVENTS:
         since = f" since {timestamp(changes.since)}" if changes.since else ""
         counts = f"{changes.new} findings are new and {changes.cleared} are cleared{since}"
@@ -47,8 +47,8 @@ def news(
         )
 
 
-def measure_report(topology: str, report: ComplianceReportStatus) -> None:
-    """Set the gauges of one topology's last scan; what it no longer finds goes to 0 or away."""
+def update_report_metrics(topology: str, report: ComplianceReportStatus) -> None:
+    """Set the gauges of one topology's last scan; what it no longer finds is set to 0 or removed."""
     summary, changes = report.summary, report.changes
     if summary is None:
         return
@@ -78,7 +78,7 @@ def measure_report(topology: str, report: ComplianceReportStatus) -> None:
             metrics.SCAN_SECONDS.labels(topology).set((report.finished_at - report.started_at).total_seconds())
 
 
-def _each(
+def _finding_events(
     about: ObjectRef,
     finding: ChangedFinding,
     reason: str,
@@ -86,13 +86,13 @@ def _each(
     *,
     warning: bool,
 ) -> Iterator[KubernetesEvent]:
-    message = f"{finding.rule} ({finding.severity}): {_where(finding)}{finding.message}"
+    message = f"{finding.rule} ({finding.severity}): {_location(finding)}{finding.message}"
     yield KubernetesEvent(about, reason, message, warning=warning)
     if finding.topic is not None:
         for ref in topics(finding.topic):
             yield KubernetesEvent(ref, reason, message, warning=warning)
 
 
-def _where(finding: ChangedFinding) -> str:
-    """The topic or the partition, as the beginning of a sentence; findings about a broker name it themselves."""
+def _location(finding: ChangedFinding) -> str:
+    """The topic or partition, as a prefix of the message; empty for a broker, which its message names."""
     return "" if finding.topic is None else f"{place(finding.topic, finding.partition, finding.broker)}: "

@@ -1,4 +1,4 @@
-"""What became of the Jobs and SparkApplications that scan: read from their objects. Pure."""
+"""Reads the state of a scan from its Job or SparkApplication, and from its pods. Pure."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ if TYPE_CHECKING:
 
 
 class RunKind(StrEnum):
-    """The kind of the object that runs a scan."""
+    """The kind of object that runs a scan."""
 
     JOB = "Job"
     SPARK_APPLICATION = "SparkApplication"
 
 
-_ENDED_WELL = frozenset({"COMPLETED"})
-_ENDED_BADLY = frozenset({"FAILED"})
-"""States of a SparkApplication that are final. After SUBMISSION_FAILED its operator tries again, or says FAILED."""
+_SUCCEEDED_STATES = frozenset({"COMPLETED"})
+_FAILED_STATES = frozenset({"FAILED"})
+"""Final states of a SparkApplication. SUBMISSION_FAILED is none: the Spark operator retries, or sets FAILED."""
 DEADLINE_EXCEEDED = "DeadlineExceeded"
+"""The reason of a Job that ran longer than its activeDeadlineSeconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """
-    One scan, as the object that runs it tells.
+    """One scan, as its Job or SparkApplication describes it.
 
-    `cause` is the scheduled time, the value of scan-now or the topology's fingerprint, as `trigger` says. `succeeded`
-    means nothing before `finished` is there.
+    `cause` depends on `trigger`: the scheduled time, the value of scan-now, or the topology's fingerprint. `succeeded`
+    is meaningful once `finished` is set.
     """
 
     kind: RunKind
@@ -59,21 +59,21 @@ class Run:
     message: str = ""
     deleting: bool = False
     pending: bool = False
-    """Nothing of it runs as far as its object tells: its pod may not have started."""
+    """According to the object no pod is ready or has ended, so its pod may not have started."""
 
     @property
     def active(self) -> bool:
-        """Whether it still runs, or is still to run."""
+        """Whether it has not finished and is not being deleted."""
         return self.finished is None and not self.deleting
 
     @property
     def scheduled_at(self) -> datetime | None:
-        """When it was due, where a schedule started it."""
+        """When it was due; None where it was not started by a schedule."""
         return _time(self.cause) if self.trigger is ScanTrigger.SCHEDULE else None
 
 
 def read_run(kind: RunKind, body: Mapping[str, Any]) -> Run | None:
-    """The scan that a Job or a SparkApplication runs; None where its labels are not those of one."""
+    """The scan that a Job or a SparkApplication runs; None where it lacks the labels of a scan."""
     metadata = body["metadata"]
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
     try:
@@ -81,15 +81,13 @@ def read_run(kind: RunKind, body: Mapping[str, Any]) -> Run | None:
         created = _time(metadata["creationTimestamp"])
     except (ValueError, KeyError):
         return None
-    # The labels may be cut; the annotations are not.
+    # Labels hold 63 characters at most, so names may be truncated there; annotations have them in full.
     namespace = annotations.get(SCAN_TOPOLOGY_NAMESPACE) or labels.get(SCAN_TOPOLOGY_NAMESPACE)
     name = annotations.get(SCAN_TOPOLOGY) or labels.get(SCAN_TOPOLOGY)
     if not namespace or not name or created is None:
         return None
-    finished, succeeded, reason, message = (_job if kind is RunKind.JOB else _application)(
-        body.get("status") or {}, created
-    )
     status = body.get("status") or {}
+    finished, succeeded, reason, message = (_job if kind is RunKind.JOB else _spark_application)(status, created)
     return Run(
         kind,
         metadata["name"],
@@ -109,16 +107,16 @@ def read_run(kind: RunKind, body: Mapping[str, Any]) -> Run | None:
 
 
 def why_unstarted(kind: RunKind, pods: Sequence[Mapping[str, Any]]) -> str | None:
-    """Why the pods of a scan have not started; None where one has. Steady words: they stand in a condition."""
+    """Why no pod of a scan has started; None where one has. The text is stable, since a condition's message has it."""
     if kind is RunKind.SPARK_APPLICATION:
         return "the Spark operator has not run it"
     if not pods:
         return "it has no pod: a quota or an admission rule may refuse it, see the Events of the Job"
-    reasons = [_why_pod_waits(pod.get("status") or {}) for pod in pods]
+    reasons = [_why_pod_is_pending(pod.get("status") or {}) for pod in pods]
     return None if None in reasons else str(reasons[-1])
 
 
-def _why_pod_waits(status: Mapping[str, Any]) -> str | None:
+def _why_pod_is_pending(status: Mapping[str, Any]) -> str | None:
     if status.get("phase", "Pending") != "Pending":
         return None
     containers = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
@@ -126,17 +124,17 @@ def _why_pod_waits(status: Mapping[str, Any]) -> str | None:
         reason = str(((container.get("state") or {}).get("waiting") or {}).get("reason", ""))
         if reason:
             image = container.get("image", "")
-            known = _STEADY.get(reason, reason)
-            return _line(f"{known}: image {image}" if known == "ImagePullBackOff" else known)
+            known = _REASON_ALIASES.get(reason, reason)
+            return _printable(f"{known}: image {image}" if known == "ImagePullBackOff" else known)
     for condition in status.get("conditions") or ():
         if condition.get("type") == "PodScheduled" and condition.get("status") != "True":
-            return _line(f"{condition.get('reason', 'Unschedulable')}: {condition.get('message', '')}")
+            return _printable(f"{condition.get('reason', 'Unschedulable')}: {condition.get('message', '')}")
     return "its pod is pending"
 
 
-def _line(text: str) -> str:
+def _printable(text: str) -> str:
     shown = "".join(character if character.isprintable() else " " for character in text)
-    return shown.strip(" :")[:_MAX_WORDS]
+    return shown.strip(" :")[:_MAX_REASON_CHARS]
 
 
 def _is_pending_job(status: Mapping[str, Any]) -> bool:
@@ -148,12 +146,13 @@ def _is_pending_application(status: Mapping[str, Any]) -> bool:
 
 
 _PENDING = {RunKind.JOB: _is_pending_job, RunKind.SPARK_APPLICATION: _is_pending_application}
-_STEADY = {"ErrImagePull": "ImagePullBackOff"}
-"""Reasons that come and go by turns, by the one that stands for both."""
-_MAX_WORDS = 300
+_REASON_ALIASES = {"ErrImagePull": "ImagePullBackOff"}
+"""The kubelet alternates between these two: shown as one, so that the condition does not flap."""
+_MAX_REASON_CHARS = 300
 
 
 def _job(status: JsonObject, created: datetime) -> tuple[datetime | None, bool, str, str]:
+    """When it finished, whether it succeeded, reason and message."""
     for condition in status.get("conditions") or ():
         if condition.get("type") in ("Complete", "Failed") and condition.get("status") == "True":
             at = _time(condition.get("lastTransitionTime")) or created
@@ -162,13 +161,13 @@ def _job(status: JsonObject, created: datetime) -> tuple[datetime | None, bool, 
     return None, False, "", ""
 
 
-def _application(status: JsonObject, created: datetime) -> tuple[datetime | None, bool, str, str]:
-    told = status.get("applicationState") or {}
-    state = told.get("state", "")
-    if state not in _ENDED_WELL | _ENDED_BADLY:
+def _spark_application(status: JsonObject, created: datetime) -> tuple[datetime | None, bool, str, str]:
+    application_state = status.get("applicationState") or {}
+    state = application_state.get("state", "")
+    if state not in _SUCCEEDED_STATES | _FAILED_STATES:
         return None, False, "", ""
     at = _time(status.get("terminationTime")) or _time(status.get("lastSubmissionAttemptTime"))
-    return at or created, state in _ENDED_WELL, state.title(), told.get("errorMessage", "")
+    return at or created, state in _SUCCEEDED_STATES, state.title(), application_state.get("errorMessage", "")
 
 
 def _time(text: Any) -> datetime | None:

@@ -1,9 +1,8 @@
-"""
-What a topology may ask of its scans where its namespace is not trusted. Pure.
+"""What a topology in an untrusted namespace may ask of its scans. Pure.
 
-A scan has the release's identity: its cloud role, its volumes, its share of the cluster. So whoever may write a
-topology in some namespace chooses neither code, nor where data goes, nor what is mounted, and spends no more than the
-chart says.
+Scans run with the Helm release's identity: its cloud role, its volumes, its share of the cluster. So whoever may write
+RackTopologies in a namespace can choose neither the code that runs, nor where data is written, nor what is mounted,
+and can use no more resources than the chart allows.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from msgspec import structs
 from rackspan.api.codec import ApiStruct, decode
 from rackspan.api.racktopology import DEFAULT_HISTORY_PATH, ComplianceScanSpec, ConcurrencyPolicy, ExecutorsSpec
 from rackspan.reconcile.scans.locations import Location, LocationError
-from rackspan.reconcile.scans.quantities import heap, quantity
+from rackspan.reconcile.scans.quantities import parse_heap, parse_quantity
 from rackspan.reconcile.scans.schedule import Schedule, ScheduleError
 
 if TYPE_CHECKING:
@@ -26,12 +25,12 @@ if TYPE_CHECKING:
 
 
 class ScanLimits(ApiStruct, frozen=True):
-    """
-    The most that one topology's scans may spend; `scan.limits` of the chart.
+    """Upper bounds for the scans of one topology: `scan.limits` of the chart.
 
-    `cpu` and `memory` are each pod's, requested or at most. Those of executors are summed over all of them; memory is
-    their heap. `jobs_kept` is how many scans that ended well, and how many that did not, stay. `history_days` is None
-    where a history may be kept for ever. `running_per_namespace` counts scans of all topologies of one namespace.
+    `cpu` and `memory` bound each pod's requests and limits (Kubernetes quantities). `executor_cores` and
+    `executor_memory` (JVM heap) bound the sum over all executors. `jobs_kept` bounds both history limits.
+    `history_days` is None where a history may be kept for ever. `running_per_namespace` counts the scans of all
+    topologies of a namespace.
     """
 
     cpu: str = "4"
@@ -48,7 +47,7 @@ class ScanLimits(ApiStruct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """The chart's lists: `locations` are prefixes, in which `{namespace}` stands for the topology's own."""
+    """What the chart allows: URI prefixes (`{namespace}` is the topology's), PersistentVolumeClaims, and limits."""
 
     locations: tuple[str, ...] = ()
     claims: tuple[str, ...] = ()
@@ -56,29 +55,29 @@ class Allowance:
 
     @classmethod
     def read(cls, locations: Iterable[str], claims: Iterable[str], limits: Mapping[str, object]) -> Self:
-        """From the chart's values; `limits` are camelCase. Raises ValueError."""
+        """Read the chart's values; the keys of `limits` are camelCase. Raises ValueError."""
         allowance = cls(tuple(locations), tuple(claims), decode(ScanLimits, limits, "limits"))
         unknown = limits.keys() - {one.encode_name for one in structs.fields(ScanLimits)}
         if unknown:
             raise ValueError(f"limits has no {min(unknown)}")
         for amount in (allowance.limits.cpu, allowance.limits.memory, allowance.limits.executor_memory):
-            quantity(amount)
+            parse_quantity(amount)
         for location in allowance.locations:
             Location.parse(location.replace("{namespace}", "any"))
         return allowance
 
-    def refusals(self, key: ObjectKey, spec: ComplianceScanSpec) -> tuple[str, ...]:
-        """What of `spec.compliance` is not allowed to an untrusted namespace; each names the chart's value."""
-        return (*_code(spec), *_places(key, spec, self), *_spending(spec, self.limits))
+    def violations(self, key: ObjectKey, spec: ComplianceScanSpec) -> tuple[str, ...]:
+        """A message for each part of `spec.compliance` that is not allowed, naming the chart's value that decides."""
+        return (*_code_violations(spec), *_storage_violations(key, spec, self), *_limit_violations(spec, self.limits))
 
 
-def _code(spec: ComplianceScanSpec) -> Iterator[str]:
+def _code_violations(spec: ComplianceScanSpec) -> Iterator[str]:
     for name, value in (("image", spec.image), ("sparkConf", spec.spark_conf)):
         if value:
             yield f"{name} needs the namespace in scan.trustedNamespaces"
 
 
-def _places(key: ObjectKey, spec: ComplianceScanSpec, allowance: Allowance) -> Iterator[str]:
+def _storage_violations(key: ObjectKey, spec: ComplianceScanSpec, allowance: Allowance) -> Iterator[str]:
     if spec.history_location is not None and not _is_allowed(key, spec.history_location, allowance):
         yield "historyLocation is below none of scan.allowedLocations"
     volume = spec.history_volume
@@ -86,8 +85,8 @@ def _places(key: ObjectKey, spec: ComplianceScanSpec, allowance: Allowance) -> I
         return
     if volume.claim_name not in allowance.claims:
         yield "historyVolume.claimName is none of scan.allowedClaims"
-    steps = (volume.sub_path or f"{key.namespace}/{key.name}").removesuffix("/").split("/")
-    if steps[:2] != [key.namespace, key.name] or {"", ".", ".."} & {*steps}:
+    segments = (volume.sub_path or f"{key.namespace}/{key.name}").removesuffix("/").split("/")
+    if segments[:2] != [key.namespace, key.name] or {"", ".", ".."} & {*segments}:
         yield f"historyVolume.subPath outside {key} needs the namespace in scan.trustedNamespaces"
 
 
@@ -100,9 +99,9 @@ def _is_allowed(key: ObjectKey, text: str, allowance: Allowance) -> bool:
     return any(asked.within(prefix) for prefix in (Location.parse(DEFAULT_HISTORY_PATH), *prefixes))
 
 
-def _spending(spec: ComplianceScanSpec, limits: ScanLimits) -> Iterator[str]:
-    yield from _resources(spec, limits)
-    yield from _executors(spec.executors or ExecutorsSpec(), limits)
+def _limit_violations(spec: ComplianceScanSpec, limits: ScanLimits) -> Iterator[str]:
+    yield from _resource_violations(spec, limits)
+    yield from _executor_violations(spec.executors or ExecutorsSpec(), limits)
     between = limits.schedule_interval_seconds
     for name, value, limit, most in (
         (
@@ -126,7 +125,7 @@ def _spending(spec: ComplianceScanSpec, limits: ScanLimits) -> Iterator[str]:
         yield f"schedule comes more often than every scan.limits.scheduleIntervalSeconds, {between}"
 
 
-def _resources(spec: ComplianceScanSpec, limits: ScanLimits) -> Iterator[str]:
+def _resource_violations(spec: ComplianceScanSpec, limits: ScanLimits) -> Iterator[str]:
     if spec.resources is None:
         return
     most = {"cpu": limits.cpu, "memory": limits.memory}
@@ -135,22 +134,22 @@ def _resources(spec: ComplianceScanSpec, limits: ScanLimits) -> Iterator[str]:
             if name not in most:
                 yield f"resources.{side} other than cpu and memory need the namespace in scan.trustedNamespaces"
                 break
-            if not _at_most(amount, most[name]):
+            if not _is_within(amount, most[name]):
                 yield f"resources.{side}.{name} is more than scan.limits.{name}, {most[name]}"
 
 
-def _at_most(amount: int | str, most: str) -> bool:
+def _is_within(amount: int | str, most: str) -> bool:
     try:
-        return quantity(amount) <= quantity(most)
+        return parse_quantity(amount) <= parse_quantity(most)
     except ValueError:
         return False
 
 
-def _executors(executors: ExecutorsSpec, limits: ScanLimits) -> Iterator[str]:
+def _executor_violations(executors: ExecutorsSpec, limits: ScanLimits) -> Iterator[str]:
     if executors.instances * executors.cores > limits.executor_cores:
         yield f"executors have more cores together than scan.limits.executorCores, {limits.executor_cores}"
     try:
-        fits = executors.instances * heap(executors.memory) <= quantity(limits.executor_memory)
+        fits = executors.instances * parse_heap(executors.memory) <= parse_quantity(limits.executor_memory)
     except ValueError:
         fits = False
     if not fits:
@@ -161,4 +160,4 @@ def _interval(spec: ComplianceScanSpec) -> float:
     try:
         return Schedule.parse(spec.schedule or "", spec.time_zone).shortest_interval
     except ScheduleError:
-        return float("inf")  # it never comes, which is told elsewhere
+        return float("inf")  # an invalid schedule is reported by `decision`

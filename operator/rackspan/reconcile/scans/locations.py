@@ -1,4 +1,4 @@
-"""Places where a history is kept: read into parts that can be compared, or refused. Pure."""
+"""Parses and validates locations of the scan history: absolute paths, or URIs of object stores. Pure."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Final, Self
 
-_SAME: Final = {"s3a": "s3", "s3n": "s3"}
-"""Schemes that name one store by several words."""
+_SCHEME_ALIASES: Final = {"s3a": "s3", "s3n": "s3"}
+"""Several schemes for the same store."""
 _URI: Final = re.compile(r"([a-z][a-z0-9+.-]*)://([^/]*)(/.*)?", re.DOTALL)
 _USER_INFO: Final = re.compile(r"(?<=://)[^/?#]*@")
 _REFUSED: Final = {
@@ -20,20 +20,20 @@ _REFUSED: Final = {
 
 
 class LocationError(ValueError):
-    """No place that a history may be kept at; the message never quotes the location, which may hold a password."""
+    """An invalid location. The message never quotes it, because it may contain a password."""
 
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A path, or a URI by its parts: `authority` is a bucket or a host, `steps` are the names along the path."""
+    """An absolute path, or a URI: `authority` is a bucket or a host, `segments` are the parts of the path."""
 
     scheme: str
     authority: str
-    steps: tuple[str, ...]
+    segments: tuple[str, ...]
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read `spec.compliance.historyLocation`, or what a chart's list allows. Raises LocationError."""
+        """Parse `spec.compliance.historyLocation`, or an entry of scan.allowedLocations. Raises LocationError."""
         for character, what in _REFUSED.items():
             if character in text:
                 raise LocationError(f"it has {what}")
@@ -45,20 +45,20 @@ class Location:
         scheme, authority, path = uri.groups() if uri else ("", "", text)
         if "@" in authority:
             raise LocationError("it has a user or a password, which everybody who may read reports would see")
-        steps = tuple((path or "").removeprefix("/").removesuffix("/").split("/")) if path and path != "/" else ()
-        if any(step in ("", ".", "..") for step in steps):
+        segments = tuple((path or "").removeprefix("/").removesuffix("/").split("/")) if path and path != "/" else ()
+        if any(segment in ("", ".", "..") for segment in segments):
             raise LocationError("its path has an empty step, . or ..")
-        return cls(_SAME.get(scheme, scheme), authority, steps)
+        return cls(_SCHEME_ALIASES.get(scheme, scheme), authority, segments)
 
     def within(self, other: Location) -> bool:
-        """Whether this is the other place, or lies below it."""
+        """Whether this is the other location, or below it."""
         return (
             self.scheme == other.scheme
             and self.authority == other.authority
-            and self.steps[: len(other.steps)] == other.steps
+            and self.segments[: len(other.segments)] == other.segments
         )
 
 
 def without_secrets(location: str) -> str:
-    """A location as it may be shown: without user, password, query and fragment."""
+    """A location that is safe to show: without user, password, query and fragment."""
     return _USER_INFO.sub("", location).partition("?")[0].partition("#")[0] if "://" in location else location

@@ -1,9 +1,10 @@
-"""
-The Kubernetes objects that run a scan: a Job, or a SparkApplication. Pure.
+"""Builds the Kubernetes object that runs a scan: a Job, or a SparkApplication. Pure.
 
-All engines run the same command in the same image. They differ in where Spark's tasks run: in that very pod (`Job`), in
-executor pods that the pod asks the API server for (`SparkOnKubernetes`, Spark's client mode), or in what the Kubeflow
-operator makes of a SparkApplication.
+All engines run the same command in the same image. They differ in where Spark's tasks run:
+
+    Job                 in the scan's own pod
+    SparkOnKubernetes   in executor pods that the scan's pod creates (Spark's client mode)
+    SparkApplication    in the driver and executor pods that the Kubeflow Spark operator creates
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from rackspan.api.labels import (
 )
 from rackspan.api.racktopology import ComplianceScanSpec, ExecutorsSpec, ScanEngine
 from rackspan.reconcile.scans.job_status import RunKind
-from rackspan.reconcile.scans.quantities import at_most
+from rackspan.reconcile.scans.quantities import capped
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,23 +36,23 @@ if TYPE_CHECKING:
 
 COMPONENT: Final = "scan"
 SPARK_VERSION: Final = "4.2.1"
-"""The one in the scan's image."""
+"""Spark's version in the scan's image."""
 SELECTOR: Final = "app.kubernetes.io/managed-by=rackspan,app.kubernetes.io/component=scan"
-"""What finds every object that runs a scan, and no other."""
+"""A label selector for the objects that run scans."""
 
 _USER: Final = 10001
-_BAD_INPUT = 2
-"""The exit code of a scan that would fail in the same way again."""
+_BAD_INPUT_EXIT_CODE = 2
+"""A scan that ends with this exit code would fail again, so it is not retried."""
 _API_SERVER = "k8s://https://kubernetes.default.svc"
 _DRIVER_PORT = 7078
-_BLOCK_PORT = 7079
-_NO_CLAIMS: Final = {
+_BLOCK_MANAGER_PORT = 7079
+_NO_VOLUME_CLAIMS: Final = {
     "spark.kubernetes.driver.ownPersistentVolumeClaim": "false",
     "spark.kubernetes.driver.reusePersistentVolumeClaim": "false",
 }
-"""Spark never makes a claim here, so it needs no right to delete any: the history lies on one."""
+"""Executors never own PersistentVolumeClaims, so Spark needs no right to delete any: one holds the history."""
 _TMP_MOUNT: Final = {"name": "tmp", "mountPath": "/tmp"}  # noqa: S108 - an emptyDir of the pod's own
-CLOSED_SPARK: Final = {
+SPARK_SECURITY: Final = {
     "spark.authenticate": "true",
     "spark.network.crypto.enabled": "true",
     "spark.network.crypto.authEngineVersion": "2",
@@ -60,38 +61,36 @@ CLOSED_SPARK: Final = {
     "spark.io.encryption.enabled": "true",
     "spark.io.encryption.keySizeBits": "256",
 }
-"""
-Driver and executors prove to each other that they have the run's secret, and encrypt what they send and write.
+"""Authenticates and encrypts what driver and executors send each other, and encrypts the files that they spill.
 
-On Kubernetes the driver makes a secret for each run and gives it to the pods of its executors, in both modes
+On Kubernetes the driver creates a secret for each run and passes it to its executors' pods, in both modes
 (https://spark.apache.org/docs/latest/security.html#kubernetes).
 """
-_SPARK_FILES = "/var/data/rackspan-spark"
-"""Where executors keep what does not fit into their memory."""
-_TEMPLATES = "/etc/rackspan"
-_EXECUTOR_TEMPLATE = "executor-pod.json"
+_LOCAL_DIR = "/var/data/rackspan-spark"
+"""Spark's local directory, for data that does not fit into memory."""
+_TEMPLATE_DIR = "/etc/rackspan"
+_EXECUTOR_TEMPLATE_FILE = "executor-pod.json"
 _DEFAULT_REQUESTS: Final[Mapping[str, int | str]] = {"cpu": "1", "memory": "2Gi"}
 _DEFAULT_LIMITS: Final[Mapping[str, int | str]] = {"memory": "4Gi"}
 
 
-def scan_body(topology: RackTopology, start: ScanStart, setup: ScanSetup) -> JsonObject:
-    """The object to create for a scan that is due. `setup` has a namespace, and it or the spec an image."""
+def scan_manifest(topology: RackTopology, start: ScanStart, setup: ScanSetup) -> JsonObject:
+    """The Job or SparkApplication of a scan. Only for topologies for which `setup.failure` is None."""
     spec = topology.spec.compliance or ComplianceScanSpec()
     if kind_of(spec.engine) is RunKind.SPARK_APPLICATION:
-        return _application(topology, spec, start, setup)
+        return _spark_application(topology, spec, start, setup)
     return _job(topology, spec, start, setup)
 
 
 def kind_of(engine: ScanEngine) -> RunKind:
-    """The kind of the object that an engine is asked through."""
+    """The kind of object that an engine runs a scan with."""
     return RunKind.SPARK_APPLICATION if engine is ScanEngine.SPARK_APPLICATION else RunKind.JOB
 
 
 def arguments(topology: RackTopology, spec: ComplianceScanSpec, start: ScanStart, master: str | None) -> list[str]:
-    """
-    The command line of `rackspan` that scans. Findings are no failure of the pod: the exit code is 0.
+    """The arguments of `rackspan` in the scan's pod; without `--master` where spark-submit sets it (None).
 
-    Without a `master` it is spark-submit's.
+    Findings do not fail the pod: with `--exit-zero` the exit code is 0.
     """
     args = ["scan", "--topology", str(topology.key), "--scan-id", start.name, "--publish", "--exit-zero"]
     if spec.history is not None:
@@ -107,8 +106,8 @@ def _job(topology: RackTopology, spec: ComplianceScanSpec, start: ScanStart, set
     annotations, volumes, mounts = metadata["annotations"], _volumes(spec, setup), _mounts(topology, spec)
     if distributed:
         annotations = {**annotations, EXECUTOR_POD: json.dumps(_executor_pod(setup))}
-        volumes = [*volumes, _executor_template()]
-        mounts = [*mounts, {"name": "executor-pod", "mountPath": _TEMPLATES, "readOnly": True}]
+        volumes = [*volumes, _executor_template_volume()]
+        mounts = [*mounts, {"name": "executor-pod", "mountPath": _TEMPLATE_DIR, "readOnly": True}]
     conf = {**_client_mode(topology, spec, start, setup), **spec.spark_conf} if distributed else spec.spark_conf
     container = {
         "name": "scan",
@@ -119,7 +118,7 @@ def _job(topology: RackTopology, spec: ComplianceScanSpec, start: ScanStart, set
         "resources": _resources(spec, _bounds(topology, setup)),
         "securityContext": _container_security(),
         "volumeMounts": mounts,
-        **({"ports": [{"containerPort": _DRIVER_PORT}, {"containerPort": _BLOCK_PORT}]} if distributed else {}),
+        **({"ports": [{"containerPort": _DRIVER_PORT}, {"containerPort": _BLOCK_MANAGER_PORT}]} if distributed else {}),
     }
     return {
         "apiVersion": "batch/v1",
@@ -130,7 +129,7 @@ def _job(topology: RackTopology, spec: ComplianceScanSpec, start: ScanStart, set
             "activeDeadlineSeconds": spec.active_deadline_seconds,
             "podFailurePolicy": {
                 "rules": [
-                    {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [_BAD_INPUT]}},
+                    {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [_BAD_INPUT_EXIT_CODE]}},
                     {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
                 ]
             },
@@ -152,11 +151,10 @@ def _job(topology: RackTopology, spec: ComplianceScanSpec, start: ScanStart, set
 
 
 def _executor_pod(setup: ScanSetup) -> JsonObject:
-    """
-    What Spark starts from when it makes the pod of an executor: as safe as the driver, and as free to be placed.
+    """The pod template of executors, with the driver's security contexts and placement.
 
-    Executors ask the API server for nothing. Spark has no settings for most of this, only a file: the driver finds it
-    in an annotation of its own pod.
+    Spark has no settings for most of this and reads it from a file. The driver mounts that file from an annotation of
+    its own pod (downward API). Executors need no access to the Kubernetes API.
     """
     container = {
         "name": "executor",
@@ -177,12 +175,17 @@ def _executor_pod(setup: ScanSetup) -> JsonObject:
     }
 
 
-def _executor_template() -> JsonObject:
+def _executor_template_volume() -> JsonObject:
     annotation = {"fieldPath": f"metadata.annotations['{EXECUTOR_POD}']"}
-    return {"name": "executor-pod", "downwardAPI": {"items": [{"path": _EXECUTOR_TEMPLATE, "fieldRef": annotation}]}}
+    return {
+        "name": "executor-pod",
+        "downwardAPI": {"items": [{"path": _EXECUTOR_TEMPLATE_FILE, "fieldRef": annotation}]},
+    }
 
 
-def _application(topology: RackTopology, spec: ComplianceScanSpec, start: ScanStart, setup: ScanSetup) -> JsonObject:
+def _spark_application(
+    topology: RackTopology, spec: ComplianceScanSpec, start: ScanStart, setup: ScanSetup
+) -> JsonObject:
     metadata, executors = _metadata(topology, start, setup), spec.executors or ExecutorsSpec()
     resources = _resources(spec, _bounds(topology, setup))
     pod: JsonObject = {
@@ -193,7 +196,7 @@ def _application(topology: RackTopology, spec: ComplianceScanSpec, start: ScanSt
         **{key: setup.pod[key] for key in ("nodeSelector", "tolerations", "affinity") if key in setup.pod},
     }
     secrets = [item["name"] for item in setup.pod.get("imagePullSecrets", ())]
-    # Spark sets a driver's limits and requests from its own settings; only what it has no setting for is passed over.
+    # Spark sets the driver's resources from its own settings; resources for which it has none are left out.
     cpu = {"coreRequest": str(resources["requests"]["cpu"])} if "cpu" in resources["requests"] else {}
     limit = {"coreLimit": str(resources["limits"]["cpu"])} if "cpu" in resources["limits"] else {}
     return {
@@ -210,14 +213,14 @@ def _application(topology: RackTopology, spec: ComplianceScanSpec, start: ScanSt
             **({"imagePullSecrets": secrets} if secrets else {}),
             "mainApplicationFile": setup.application,
             "arguments": arguments(topology, spec, start, None),
-            "restartPolicy": _restarts(spec),
+            "restartPolicy": _restart_policy(spec),
             "sparkConf": {
-                **CLOSED_SPARK,
-                **_NO_CLAIMS,
+                **SPARK_SECURITY,
+                **_NO_VOLUME_CLAIMS,
                 "spark.driver.port": str(_DRIVER_PORT),
-                "spark.blockManager.port": str(_BLOCK_PORT),
-                **_spark_files("driver", setup),
-                **_spark_files("executor", setup),
+                "spark.blockManager.port": str(_BLOCK_MANAGER_PORT),
+                **_local_dir("driver", setup),
+                **_local_dir("executor", setup),
                 **spec.spark_conf,
             },
             "driver": {
@@ -239,7 +242,7 @@ def _application(topology: RackTopology, spec: ComplianceScanSpec, start: ScanSt
     }
 
 
-def _restarts(spec: ComplianceScanSpec) -> JsonObject:
+def _restart_policy(spec: ComplianceScanSpec) -> JsonObject:
     if spec.backoff_limit == 0:
         return {"type": "Never"}
     return {
@@ -254,18 +257,17 @@ def _restarts(spec: ComplianceScanSpec) -> JsonObject:
 def _client_mode(
     topology: RackTopology, spec: ComplianceScanSpec, start: ScanStart, setup: ScanSetup
 ) -> dict[str, str]:
-    """
-    Spark's settings where the scan's pod is the driver.
+    """Spark's settings for client mode, in which the scan's pod is the driver.
 
-    Executors reach it at the pod's own address, so that no service is needed, and belong to it, so that they go when it
-    goes. `$(NAME)` is filled in by the kubelet.
+    Executors connect to the pod's IP, so that no Service is needed, and are owned by the pod, so that they are garbage
+    collected with it. The kubelet expands `$(NAME)` from the container's environment.
     """
     executors = spec.executors or ExecutorsSpec()
     conf = {
         "spark.driver.host": "$(POD_IP)",
         "spark.driver.bindAddress": "$(POD_IP)",
         "spark.driver.port": str(_DRIVER_PORT),
-        "spark.blockManager.port": str(_BLOCK_PORT),
+        "spark.blockManager.port": str(_BLOCK_MANAGER_PORT),
         "spark.kubernetes.namespace": setup.namespace or "",
         "spark.kubernetes.container.image": spec.image or setup.image or "",
         "spark.kubernetes.container.image.pullPolicy": setup.pull_policy,
@@ -276,10 +278,10 @@ def _client_mode(
         "spark.executor.cores": str(executors.cores),
         "spark.executor.memory": executors.memory,
         "spark.kubernetes.executor.deleteOnTermination": "true",
-        "spark.kubernetes.executor.podTemplateFile": f"{_TEMPLATES}/{_EXECUTOR_TEMPLATE}",
-        **CLOSED_SPARK,
-        **_NO_CLAIMS,
-        **_spark_files("executor", setup),
+        "spark.kubernetes.executor.podTemplateFile": f"{_TEMPLATE_DIR}/{_EXECUTOR_TEMPLATE_FILE}",
+        **SPARK_SECURITY,
+        **_NO_VOLUME_CLAIMS,
+        **_local_dir("executor", setup),
     }
     conf |= {f"spark.kubernetes.executor.label.{key}": value for key, value in _labels(topology, start).items()}
     if spec.history_volume is not None and spec.history is not None:
@@ -291,10 +293,10 @@ def _client_mode(
 
 
 def _environment(conf: Mapping[str, str]) -> list[JsonObject]:
-    """What the scan's process finds: Spark's settings reach its JVM through PYSPARK_SUBMIT_ARGS."""
+    """The container's environment; PySpark passes PYSPARK_SUBMIT_ARGS on to the JVM."""
     fields = {"POD_NAME": "metadata.name", "POD_IP": "status.podIP"}
-    words = [word for key, value in conf.items() for word in ("--conf", f"{key}={value}")]
-    submit = " ".join(shlex.quote(word) for word in [*words, "pyspark-shell"])
+    options = [option for key, value in conf.items() for option in ("--conf", f"{key}={value}")]
+    submit = " ".join(shlex.quote(option) for option in [*options, "pyspark-shell"])
     return [
         *({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in fields.items()),
         {"name": "PYSPARK_SUBMIT_ARGS", "value": submit},
@@ -328,19 +330,19 @@ def _labels(topology: RackTopology, start: ScanStart) -> dict[str, str]:
 
 
 def _label(name: str) -> str:
-    """A name as the value of a label: 63 characters at most, of which a longer one gives up some for a hash."""
+    """A name as a label value: 63 characters at most, a longer one truncated and made unique by a hash."""
     most = 63
     return name if len(name) <= most else f"{name[: most - 9].rstrip('.-')}-{sha256(name.encode()).hexdigest()[:8]}"
 
 
 def _bounds(topology: RackTopology, setup: ScanSetup) -> Mapping[str, str]:
-    """The most that the scan's pod may have of a resource; nothing where the topology's namespace is trusted."""
+    """Upper bounds of the pod's resources, by name; empty where the topology's namespace is trusted."""
     limits = setup.allowance.limits
     return {} if setup.trusts(topology.key.namespace) else {"cpu": limits.cpu, "memory": limits.memory}
 
 
 def _resources(spec: ComplianceScanSpec, bounds: Mapping[str, str]) -> JsonObject:
-    """What is asked for, within bounds: what is not asked for ends there too."""
+    """The container's resources, capped at the bounds, which are also the limits of resources that have none."""
     requests, limits = _DEFAULT_REQUESTS, _DEFAULT_LIMITS
     if spec.resources is not None:
         requests, limits = dict(spec.resources.requests), dict(spec.resources.limits)
@@ -348,17 +350,17 @@ def _resources(spec: ComplianceScanSpec, bounds: Mapping[str, str]) -> JsonObjec
 
 
 def _bounded(amounts: Mapping[str, int | str], bounds: Mapping[str, str]) -> dict[str, int | str]:
-    return {name: at_most(amount, bounds[name]) if name in bounds else amount for name, amount in amounts.items()}
+    return {name: capped(amount, bounds[name]) if name in bounds else amount for name, amount in amounts.items()}
 
 
 def _tmp_volume(setup: ScanSetup) -> JsonObject:
     return {"name": "tmp", "emptyDir": {"sizeLimit": setup.tmp_size}}
 
 
-def _spark_files(pods: str, setup: ScanSetup) -> dict[str, str]:
-    """The volume that Spark would otherwise make itself, without a bound."""
+def _local_dir(pods: str, setup: ScanSetup) -> dict[str, str]:
+    """Settings that replace Spark's own emptyDir for local files, which would have no size limit."""
     volume = f"spark.kubernetes.{pods}.volumes.emptyDir.spark-local-dir-1"
-    return {f"{volume}.mount.path": _SPARK_FILES, f"{volume}.options.sizeLimit": setup.tmp_size}
+    return {f"{volume}.mount.path": _LOCAL_DIR, f"{volume}.options.sizeLimit": setup.tmp_size}
 
 
 def _pod_security() -> JsonObject:

@@ -1,4 +1,4 @@
-"""What scans need from Kubernetes besides what all reconciling does."""
+"""The port through which scans are started and watched."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ if TYPE_CHECKING:
 
 
 class ScanRuns(Protocol):
-    """The namespace where scans run. Raises FailureError."""
+    """Jobs and SparkApplications in the namespace where scans run. Every call raises FailureError."""
 
     async def runs(self, kind: RunKind) -> Sequence[Run]:
-        """All Jobs or SparkApplications that are scans; none where the kind is not served."""
+        """All scans of one kind of object; empty where the API server does not serve the kind."""
 
     async def unstarted(self, runs: Sequence[Run]) -> Mapping[str, str]:
-        """Why the pods of these have not started, by the run's uid; runs whose pods have are left out."""
+        """Of those whose pods have not started, by uid: why."""
 
     async def start(self, body: JsonObject) -> bool:
-        """Create the Job or SparkApplication; False where one of that name is there already."""
+        """Create the Job or SparkApplication; False where one of that name exists."""
 
     async def delete(self, run: Run) -> None:
-        """Delete this very object, by uid, and its pods after it. One that is gone is no failure."""
+        """Delete the object by uid, and its pods in the background. Succeeds where it is gone already."""

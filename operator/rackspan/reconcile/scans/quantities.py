@@ -1,4 +1,4 @@
-"""Amounts of CPU and memory, as Kubernetes and as Spark write them. Pure."""
+"""Amounts of CPU and memory in the notations of Kubernetes and of Spark. Pure."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _SCALES: Final = {
 }
 
 
-def quantity(text: int | str) -> Decimal:
-    """CPUs or bytes, such as 1, 500m or 2Gi. Raises ValueError."""
+def parse_quantity(text: int | str) -> Decimal:
+    """A Kubernetes quantity, such as 1, 500m or 2Gi, in CPUs or bytes. Raises ValueError."""
     found = _QUANTITY.fullmatch(str(text))
     if found is None:
         raise ValueError(f"{str(text)[:40]!r} is no amount such as 500m or 2Gi")
@@ -24,16 +24,16 @@ def quantity(text: int | str) -> Decimal:
     return Decimal(number) * _SCALES.get(unit or "", Decimal(1))
 
 
-def at_most(amount: int | str, bound: str) -> int | str:
-    """An amount within a bound, which also stands for an amount that cannot be read."""
+def capped(amount: int | str, bound: str) -> int | str:
+    """The smaller of a quantity and its bound; the bound where the quantity is invalid."""
     try:
-        return min(amount, bound, key=quantity)
+        return min(amount, bound, key=parse_quantity)
     except ValueError:
         return bound
 
 
-def heap(text: str) -> int:
-    """Bytes in Spark's notation, such as 512m or 2g. Raises ValueError."""
+def parse_heap(text: str) -> int:
+    """Bytes of a size in Spark's notation, such as 512m or 2g. Raises ValueError."""
     found = _HEAP.fullmatch(text)
     if found is None:
         raise ValueError(f"{text[:40]!r} is no heap such as 512m or 2g")

@@ -1,4 +1,4 @@
-"""One loop for the scans of all topologies: it looks when something changed, when a scan is due, and while one runs."""
+"""The control loop for the scans of all topologies: runs on changes, when a scan is due, and while scans run."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import ObjectRef
 from rackspan.reconcile.runtime.liveness import Liveness
 from rackspan.reconcile.runtime.waiting import wait_debounced
+from rackspan.reconcile.scans.concurrency import ConcurrencyLimits, PendingScan
 from rackspan.reconcile.scans.decision import Change, decide, fingerprint
-from rackspan.reconcile.scans.events import measure_report, news
+from rackspan.reconcile.scans.events import report_events, update_report_metrics
 from rackspan.reconcile.scans.job_status import RunKind
-from rackspan.reconcile.scans.manifests import scan_body
+from rackspan.reconcile.scans.manifests import scan_manifest
 from rackspan.reconcile.scans.status import ScanFacts, last_scan, with_scans
-from rackspan.reconcile.scans.turn_order import Turns, Waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -41,77 +41,77 @@ if TYPE_CHECKING:
 _log = logging.getLogger("rackspan.scans")
 
 _RUNNING_SECONDS = 5.0
-"""How often it is asked how scans go, while any runs: one list for all of them."""
+"""Poll interval while a scan runs; one list request for all of them."""
 _IDLE_SECONDS = 60.0
-"""How long to sleep at most: a clock that jumps is noticed by then."""
+"""Longest pause, after which a jump of the wall clock is noticed."""
 _RETRY_SECONDS = 15.0
 _DEBOUNCE_SECONDS = 0.2
 _START_GRACE = timedelta(seconds=15)
-"""How long a pod may take to start before it is asked why it has not."""
+"""How long a scan's pod may take to start before the reason is looked up."""
 _ORPHAN_SECONDS = 60.0
-"""How long a topology must be missing before what scans it is deleted, in case it is only not listed yet."""
+"""How long a topology must be missing before its scans are deleted: it may only not be listed yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScanDependencies:
-    """What the loop acts through; `told` is called when there is something new for a topology's status."""
+    """What the loop needs. `runs` is None where no namespace for scans is configured."""
 
     cache: Cache
     kube: Cluster
     runs: ScanRuns | None
     setup: ScanSetup
     namespaces: tuple[str, ...] = ()
-    """Those that are watched; empty for all. Scans of topologies elsewhere are another operator's."""
+    """The watched namespaces; empty for all. Scans of topologies elsewhere belong to another operator."""
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     liveness: Liveness = field(default_factory=Liveness)
 
 
 class ScansReconciler:
-    """
-    Level-triggered: each turn starts from the objects that there are.
+    """Level-triggered: each pass starts from the objects that exist.
 
-    While no topology asks for scans, the API server is asked nothing but, once, what an earlier operator left. A
-    topology's failure is its own.
+    While no topology asks for scans, nothing is requested from the API server, except one list of scans that an earlier
+    operator may have left. `on_change` is called when a topology's status has to be updated. One topology's failure
+    does not affect the others.
     """
 
-    def __init__(self, dependencies: ScanDependencies, told: Callable[[ObjectKey], None]) -> None:
+    def __init__(self, dependencies: ScanDependencies, on_change: Callable[[ObjectKey], None]) -> None:
         self._dependencies = dependencies
-        self._told = told
+        self._on_change = on_change
         self.facts: dict[ObjectKey, ScanFacts] = {}
-        """What is known of each topology's scans, which its status may not tell yet."""
+        """What is known of each topology's scans; its status may not have it yet."""
         self._changes: dict[str, Change] = {}
         self._due_since: dict[ObjectKey, datetime] = {}
         self._orphans: dict[ObjectKey, float] = {}
         self._runs: Sequence[Run] = ()
         self._has_listed = False
-        self._applications = False
-        self._unlisted: Failure | None = None
+        self._uses_applications = False
+        self._applications_failure: Failure | None = None
         self._unstarted: Mapping[str, str] = {}
         self._wake = asyncio.Event()
 
     def wake(self) -> None:
-        """A topology or a report changed."""
+        """Run soon: a topology or a report changed."""
         self._wake.set()
 
     def topology_gone(self, key: ObjectKey) -> None:
-        """The RackTopology is no more."""
+        """The RackTopology was deleted."""
         self.facts.pop(key, None)
         self._wake.set()
 
     def status(self, topology: RackTopology, status: RackTopologyStatus, now: datetime) -> RackTopologyStatus:
-        """The RackTopology's status, with what is known of its scans."""
+        """`status` with what is known of the topology's scans."""
         return with_scans(topology, status, self.facts.get(topology.key), now)
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Loop until cancelled."""
         while True:
-            pause = await self._turn_safely()
+            pause = await self._reconcile_safely()
             await wait_debounced(self._wake, pause, _DEBOUNCE_SECONDS)
 
-    async def _turn_safely(self) -> float:
+    async def _reconcile_safely(self) -> float:
         try:
             with self._dependencies.liveness.track("scans"):
-                return await self.turn()
+                return await self.reconcile()
         except FailureError as error:
             metrics.count_error("", error.failure.remedy, error.failure.reason)
             _log.warning("scans: %s", error)
@@ -120,146 +120,147 @@ class ScansReconciler:
             _log.exception("scans: unexpected error")
         return _RETRY_SECONDS
 
-    async def turn(self) -> float:
-        """Look at all topologies, act, and say in how many seconds to look again. Raises FailureError."""
+    async def reconcile(self) -> float:
+        """One pass over all topologies; the seconds until the next one. Raises FailureError."""
         cache = self._dependencies.cache
-        topologies = [topology for topology in cache.topologies.values() if self._concerns(topology)]
+        topologies = [topology for topology in cache.topologies.values() if self._has_scans(topology)]
         uids = {topology.meta.uid for topology in topologies}
         self._changes = {uid: change for uid, change in self._changes.items() if uid in uids}
         if not topologies and not self._runs and self._has_listed:
             return _IDLE_SECONDS
-        self._applications = any(_spec(topology).engine is ScanEngine.SPARK_APPLICATION for topology in topologies)
+        self._uses_applications = any(_spec(topology).engine is ScanEngine.SPARK_APPLICATION for topology in topologies)
         await self._list()
-        await self._ask_for_pods()
+        await self._find_unstarted()
         await self._delete_orphans()
-        pauses = [_IDLE_SECONDS]
-        turns = self._next(topologies)
+        delays = [_IDLE_SECONDS]
+        admitted = self._admit(topologies)
         for topology in topologies:
-            known = cache.topologies.get(topology.key)  # it may change or go while the API server answers
+            known = cache.topologies.get(topology.key)  # it may change or be deleted during the requests
             if known is not None:
-                pauses.append(await self._look_safely(known, turns))
-        return min(pauses)
+                delays.append(await self._reconcile_topology_safely(known, admitted))
+        return min(delays)
 
-    def _next(self, topologies: Sequence[RackTopology]) -> frozenset[ObjectKey]:
-        """Topologies whose scans may start in this turn; the others that are due wait, and are remembered."""
+    def _admit(self, topologies: Sequence[RackTopology]) -> frozenset[ObjectKey]:
+        """Topologies whose scans may start in this pass. When each scan became due is kept in `_due_since`."""
         setup, now = self._dependencies.setup, self._dependencies.clock()
         due = {}
         for topology in topologies:
             try:
                 decision = self._decision(topology, now)
-                fits = decision.start is not None and self._trouble(topology, decision) is None
-            except Exception:  # noqa: S112 - told when this topology is looked at
+                fits = decision.start is not None and self._failure(topology, decision) is None
+            except Exception:  # noqa: S112 - reported when this topology is reconciled
                 continue
             if fits:
                 since = self._due_since.get(topology.key, now)
                 trusted, replaces = setup.trusts(topology.key.namespace), bool(decision.replaced)
-                due[topology.key] = Waiting(topology.key, since, trusted=trusted, replaces=replaces)
+                due[topology.key] = PendingScan(topology.key, since, trusted=trusted, replaces=replaces)
         self._due_since = {key: one.since for key, one in due.items()}
         running = [run.topology for run in self._runs if run.active]
-        return Turns(setup.max_running, setup.allowance.limits.running_per_namespace).next(due.values(), running)
+        limits = ConcurrencyLimits(setup.max_running, setup.allowance.limits.running_per_namespace)
+        return limits.admit(due.values(), running)
 
     # --- one topology ------------------------------------------------------------------------------------------------
 
     def _decision(self, topology: RackTopology, now: datetime) -> ScanDecision:
         facts = self._facts(topology)
         change = self._change(topology, now)
-        return decide(topology, facts.memory, facts.last, self._runs_of(topology), now, change, self._unstarted)
+        return decide(topology, facts.scans, facts.last, self._runs_of(topology), now, change, self._unstarted)
 
     def _runs_of(self, topology: RackTopology) -> list[Run]:
         return [run for run in self._runs if run.topology_uid == topology.meta.uid]
 
-    async def _look_safely(self, topology: RackTopology, turns: frozenset[ObjectKey]) -> float:
-        """A defect that one topology meets with holds up no other."""
+    async def _reconcile_topology_safely(self, topology: RackTopology, admitted: frozenset[ObjectKey]) -> float:
+        """Reconcile one topology; an unexpected error is recorded in its facts and affects no other topology."""
         try:
-            return await self._look(topology, turns)
+            return await self._reconcile_topology(topology, admitted)
         except FailureError:
             raise
         except Exception as error:
             metrics.count_error(str(topology.key), Remedy.RETRY, Reason.UNEXPECTED_ERROR)
             _log.exception("topology %s: unexpected error about its scans", topology.key)
-            trouble = Failure(Reason.UNEXPECTED_ERROR, f"{type(error).__name__}, see the operator's log", Remedy.RETRY)
-            self._keep(topology, replace(self._facts(topology), trouble=trouble))
+            failure = Failure(Reason.UNEXPECTED_ERROR, f"{type(error).__name__}, see the operator's log", Remedy.RETRY)
+            self._store(topology, replace(self._facts(topology), failure=failure))
             return _RETRY_SECONDS
 
-    async def _look(self, topology: RackTopology, turns: frozenset[ObjectKey]) -> float:
-        """Decide and act about one topology, of which `turns` may start a scan; how many seconds it can wait then."""
+    async def _reconcile_topology(self, topology: RackTopology, admitted: frozenset[ObjectKey]) -> float:
+        """Decide and act for one topology; it may start a scan if in `admitted`. The seconds until it is due again."""
         dependencies, now = self._dependencies, self._dependencies.clock()
         facts, runs = self._facts(topology), self._runs_of(topology)
         decision = self._decision(topology, now)
-        refused = self._trouble(topology, decision)
-        trouble, memory = decision.problem or refused, decision.memory
+        refused = self._failure(topology, decision)
+        failure, scans = decision.failure or refused, decision.scans
         starts = decision.start is not None and refused is None
-        queued = starts and topology.key not in turns
+        queued = starts and topology.key not in admitted
         try:
             for run in (*decision.delete, *(decision.replaced if starts and not queued else ())):
                 _log.info("topology %s: delete %s %s", topology.key, run.kind, run.name)
-                await self._port.delete(run)
+                await self._scan_runs.delete(run)
             if starts and not queued:
                 await self._start(topology, decision)
-                memory = decision.started
+                scans = decision.scans_if_started
                 await self._list()
                 runs = self._runs_of(topology)
         except FailureError as error:
             metrics.count_error(str(topology.key), error.failure.remedy, error.failure.reason)
             _log.warning("topology %s: %s", topology.key, error)
-            trouble = Failure(Reason.SCAN_NOT_STARTED, error.failure.message, error.failure.remedy)
+            failure = Failure(Reason.SCAN_NOT_STARTED, error.failure.message, error.failure.remedy)
         report = dependencies.cache.reports.get(topology.key)
         last = last_scan(facts.last, runs, decision.overdue, report, now, self._unstarted)
-        self._count(topology, facts, last)
-        memory = self._announce(topology, memory)
+        self._count_ended(topology, facts, last)
+        scans = self._post_events(topology, scans)
         waits_since = self._due_since.get(topology.key) if queued else None
         why = next((self._unstarted[run.uid] for run in runs if run.uid in self._unstarted), None)
-        told = replace(facts, memory=memory, last=last, trouble=trouble, waits_since=waits_since, unstarted=why)
-        self._keep(topology, told)
-        if trouble is not None:
+        known = replace(facts, scans=scans, last=last, failure=failure, waits_since=waits_since, unstarted=why)
+        self._store(topology, known)
+        if failure is not None:
             return _RETRY_SECONDS
-        if memory.running or queued:
+        if scans.running or queued:
             return _RUNNING_SECONDS
-        return max(0.1, (decision.at - now).total_seconds()) if decision.at else _IDLE_SECONDS
+        return max(0.1, (decision.requeue_at - now).total_seconds()) if decision.requeue_at else _IDLE_SECONDS
 
     async def _start(self, topology: RackTopology, decision: ScanDecision) -> None:
         start = decision.start
         if start is None:
             return
-        if await self._port.start(scan_body(topology, start, self._dependencies.setup)):
+        if await self._scan_runs.start(scan_manifest(topology, start, self._dependencies.setup)):
             _log.info("topology %s: scan %s started (%s)", topology.key, start.name, start.trigger)
             metrics.SCANS_STARTED.labels(str(topology.key), start.trigger).inc()
 
-    def _trouble(self, topology: RackTopology, decision: ScanDecision) -> Failure | None:
-        """Told as soon as scans are asked for, not only when the first one is due."""
+    def _failure(self, topology: RackTopology, decision: ScanDecision) -> Failure | None:
+        """Why scans of this topology cannot be started; reported as soon as they are configured, before one is due."""
         if topology.spec.compliance is None and decision.start is None:
             return None
-        unlisted = self._unlisted if _spec(topology).engine is ScanEngine.SPARK_APPLICATION else None
-        crowded = self._dependencies.cache.quota.over_quota(topology.key)
-        return crowded or self._dependencies.setup.trouble(topology) or unlisted
+        unlisted = self._applications_failure if _spec(topology).engine is ScanEngine.SPARK_APPLICATION else None
+        over_quota = self._dependencies.cache.quota.over_quota(topology.key)
+        return over_quota or self._dependencies.setup.failure(topology) or unlisted
 
     def _change(self, topology: RackTopology, now: datetime) -> Change | None:
-        """What the topology is like, and since when it has been like that."""
-        seen = fingerprint(topology)
-        if seen is None:
+        """The topology's fingerprint, and since when it has been that; None while it is not known."""
+        current = fingerprint(topology)
+        if current is None:
             return None
         known = self._changes.get(topology.meta.uid)
-        if known is None or known.fingerprint != seen or known.since > now:
-            known = self._changes[topology.meta.uid] = Change(seen, now)
+        if known is None or known.fingerprint != current or known.since > now:
+            known = self._changes[topology.meta.uid] = Change(current, now)
         return known
 
     def _facts(self, topology: RackTopology) -> ScanFacts:
-        """What is known; after a start of the operator what the status remembers."""
+        """What is known; after a restart of the operator what the status has recorded."""
         known = self.facts.get(topology.key)
         if known is not None and known.topology_uid == topology.meta.uid:
             return known
         status = topology.status
         return ScanFacts(topology.meta.uid, status.scans or ScansStatus(), status.last_scan)
 
-    def _keep(self, topology: RackTopology, facts: ScanFacts) -> None:
+    def _store(self, topology: RackTopology, facts: ScanFacts) -> None:
         known = self._dependencies.cache.topologies.get(topology.key)
         if known is None or known.meta.uid != topology.meta.uid:
-            return  # it went while the API server answered, and its series with it
-        name, memory = str(topology.key), facts.memory
-        metrics.SCAN_RUNNING.labels(name).set(memory.running or 0)
-        metrics.SCAN_MISSED.labels(name).set(memory.missed or 0)
-        if memory.next_at is not None:
-            metrics.SCAN_NEXT.labels(name).set(memory.next_at.timestamp())
+            return  # it was deleted meanwhile, and its metrics with it
+        name, scans = str(topology.key), facts.scans
+        metrics.SCAN_RUNNING.labels(name).set(scans.running or 0)
+        metrics.SCAN_MISSED.labels(name).set(scans.missed or 0)
+        if scans.next_at is not None:
+            metrics.SCAN_NEXT.labels(name).set(scans.next_at.timestamp())
         else:
             metrics.SCAN_NEXT.remove_by_labels({"topology": name})
         last = facts.last
@@ -267,42 +268,42 @@ class ScansReconciler:
             metrics.SCAN_SUCCESS.labels(name).set(last.state is ScanState.COMPLETED)
         if self.facts.get(topology.key) != facts:
             self.facts[topology.key] = facts
-            self._told(topology.key)
+            self._on_change(topology.key)
 
-    def _count(self, topology: RackTopology, before: ScanFacts, last: racktopology.LastScan | None) -> None:
+    def _count_ended(self, topology: RackTopology, before: ScanFacts, last: racktopology.LastScan | None) -> None:
         if last is None or last.state is ScanState.RUNNING:
             return
         if before.last is None or before.last.scan_id != last.scan_id or before.last.state is ScanState.RUNNING:
             metrics.SCANS_ENDED.labels(str(topology.key), last.state).inc()
 
-    def _announce(self, topology: RackTopology, memory: ScansStatus) -> ScansStatus:
-        """Tell what the last scan changed, once: which scan was told of outlives the operator in the status."""
+    def _post_events(self, topology: RackTopology, scans: ScansStatus) -> ScansStatus:
+        """Set metrics and post Events from the report, Events once per scan: `status.scans.announced` has its id."""
         cache = self._dependencies.cache
         report = cache.reports.get(topology.key)
         if report is None:
-            return memory
-        measure_report(str(topology.key), report)
-        if report.scan_id is None or report.scan_id == memory.announced:
-            return memory
+            return scans
+        update_report_metrics(str(topology.key), report)
+        if report.scan_id is None or report.scan_id == scans.announced:
+            return scans
         about = ObjectRef(racktopology.KIND, topology.key, topology.meta.uid)
 
         def objects(name: str) -> list[ObjectRef]:
             found = cache.topics_named(topology.key, name)
             return [ObjectRef(kafkatopic.KIND, topic.key, topic.meta.uid) for topic in found]
 
-        for event in news(about, report, objects):
+        for event in report_events(about, report, objects):
             self._dependencies.kube.record_event(event)
-        return structs.replace(memory, announced=report.scan_id)
+        return structs.replace(scans, announced=report.scan_id)
 
     # --- all of them -------------------------------------------------------------------------------------------------
 
     @property
-    def _port(self) -> ScanRuns:
+    def _scan_runs(self) -> ScanRuns:
         if self._dependencies.runs is None:
             raise FailureError(Failure(Reason.SCAN_NOT_SET_UP, "no namespace for scans", Remedy.ACCESS))
         return self._dependencies.runs
 
-    def _concerns(self, topology: RackTopology) -> bool:
+    def _has_scans(self, topology: RackTopology) -> bool:
         return (
             topology.spec.compliance is not None
             or SCAN_NOW in topology.meta.annotations
@@ -318,47 +319,49 @@ class ScansReconciler:
             ]
         self._has_listed = True
 
-    async def _ask_for_pods(self) -> None:
-        """Why pods of scans have not started, once they should have."""
+    async def _find_unstarted(self) -> None:
+        """Look up why pods of scans have not started after `_START_GRACE`."""
         late = self._dependencies.clock() - _START_GRACE
         pending = [run for run in self._runs if run.active and run.pending and run.created < late]
         try:
-            self._unstarted = await self._port.unstarted(pending) if pending else {}
-        except FailureError as error:  # scans go on without it
+            self._unstarted = await self._scan_runs.unstarted(pending) if pending else {}
+        except FailureError as error:  # it is only needed for messages and for `_is_stuck`
             metrics.count_error("", error.failure.remedy, error.failure.reason)
             self._unstarted = {}
 
     async def _spark_applications(self, port: ScanRuns) -> Sequence[Run]:
-        """Those that there are, else those that were seen last: without them only their own topologies wait."""
-        self._unlisted = None
+        """All SparkApplications; those last seen where listing fails, which affects only topologies that use them."""
+        self._applications_failure = None
         known = [run for run in self._runs if run.kind is RunKind.SPARK_APPLICATION]
-        if not self._applications and not known:
+        if not self._uses_applications and not known:
             return known
         try:
             return await port.runs(RunKind.SPARK_APPLICATION)
         except FailureError as error:
             metrics.count_error("", error.failure.remedy, error.failure.reason)
-            words = f"SparkApplications cannot be listed (scan.sparkApplications of the chart): {error.failure.message}"
-            self._unlisted = Failure(Reason.SCAN_NOT_STARTED, words, error.failure.remedy)
+            message = (
+                f"SparkApplications cannot be listed (scan.sparkApplications of the chart): {error.failure.message}"
+            )
+            self._applications_failure = Failure(Reason.SCAN_NOT_STARTED, message, error.failure.remedy)
             return known
 
     async def _delete_orphans(self) -> None:
-        """What scans a topology that is no more goes after it; owner references cannot cross namespaces."""
+        """Delete scans of deleted topologies, since owner references cannot cross namespaces."""
         known = {topology.meta.uid for topology in self._dependencies.cache.topologies.values()}
         watched = self._dependencies.namespaces
         ours = [run for run in self._runs if not watched or run.topology.namespace in watched]
         missing = {run.topology for run in ours if run.topology_uid not in known}
-        loop_time = asyncio.get_running_loop().time()
-        self._orphans = {key: self._orphans.get(key, loop_time) for key in missing}
-        ripe = {key for key, since in self._orphans.items() if loop_time - since >= _ORPHAN_SECONDS}
-        if not ripe:
+        now = asyncio.get_running_loop().time()
+        self._orphans = {key: self._orphans.get(key, now) for key in missing}
+        expired = {key for key, since in self._orphans.items() if now - since >= _ORPHAN_SECONDS}
+        if not expired:
             return
-        there = await self._dependencies.kube.uids(racktopology.KIND)
+        existing = await self._dependencies.kube.uids(racktopology.KIND)
         for run in ours:
             replaced = run.topology in self._dependencies.cache.topologies
-            if run.topology in ripe and run.topology_uid not in known and (replaced or run.topology not in there):
+            if run.topology in expired and run.topology_uid not in known and (replaced or run.topology not in existing):
                 _log.info("%s %s scans a topology that is no more: deleted", run.kind, run.name)
-                await self._port.delete(run)
+                await self._scan_runs.delete(run)
 
 
 def _spec(topology: RackTopology) -> ComplianceScanSpec:

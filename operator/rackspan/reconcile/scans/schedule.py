@@ -14,7 +14,7 @@ from cronsim import CronSim, CronSimError
 if TYPE_CHECKING:
     from datetime import tzinfo
 
-_WORDS: Final = {
+_MACROS: Final = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
     "@monthly": "0 0 1 * *",
@@ -25,55 +25,54 @@ _WORDS: Final = {
 }
 
 _SAMPLE: Final = 200
-"""Times that are looked at: no schedule of every 15 minutes or fewer has as many in two days."""
+"""How many consecutive times `shortest_interval` compares: at 15 minutes apart, over two days of them."""
 
 
 class ScheduleError(ValueError):
-    """A schedule that never comes, or a time zone that is not known."""
+    """An invalid cron expression, one that matches no time, or an unknown time zone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """
-    When to scan.
+    """A cron expression in a time zone.
 
-    Where clocks are put forward or back it does as Debian's cron does: what falls into the hour that is skipped runs
-    right after it, and what falls into the hour that comes twice runs once; every-so-many-minutes schedules go on.
+    Daylight saving time is handled as in Debian's cron: times in the hour that is skipped run right after it, and times
+    in the hour that is repeated run once; expressions with `*` in minutes or hours follow the clock.
     """
 
     text: str
-    """The expression and the time zone, for people and to see that either changed."""
+    """The expression and the time zone; recorded in the status to detect that either changed."""
     _expression: str
     _zone: tzinfo
 
     @classmethod
     def parse(cls, expression: str, time_zone: str | None = None) -> Self:
-        """Read `spec.compliance.schedule` and `timeZone`. Raises ScheduleError."""
+        """Parse `spec.compliance.schedule` and `timeZone` (default: UTC). Raises ScheduleError."""
         try:
             zone: tzinfo = ZoneInfo(time_zone) if time_zone else UTC
         except (KeyError, ValueError, OSError) as error:
             raise ScheduleError(f"there is no time zone {time_zone!r}") from error
-        words = " ".join(expression.split())
-        # Kubernetes reads ? as *, cronsim does not know it.
-        schedule = cls(f"{words} {time_zone or 'UTC'}", _WORDS.get(words, words).replace("?", "*"), zone)
+        text = " ".join(expression.split())
+        # CronJob accepts ? for *; cronsim does not.
+        schedule = cls(f"{text} {time_zone or 'UTC'}", _MACROS.get(text, text).replace("?", "*"), zone)
         try:
             if schedule.after(datetime(2000, 1, 1, tzinfo=UTC)) is None:
-                raise ScheduleError(f"the schedule {words!r} never comes")
+                raise ScheduleError(f"the schedule {text!r} never comes")
         except CronSimError as error:
-            raise ScheduleError(f"the schedule {words!r} cannot be read: {error}") from error
+            raise ScheduleError(f"the schedule {text!r} cannot be read: {error}") from error
         return schedule
 
     def after(self, moment: datetime) -> datetime | None:
-        """The first time that is later; None where there is none within the next decades."""
+        """The first time after `moment`, in UTC; None where there is none within the next decades."""
         return self._first(moment, reverse=False)
 
     def latest(self, since: datetime, until: datetime) -> datetime | None:
-        """The last time that is later than `since` and no later than `until`; None where there is none."""
+        """The last time in (`since`, `until`], in UTC; None where there is none."""
         found = self._first(until.replace(microsecond=0) + timedelta(seconds=1), reverse=True)
         return found if found is not None and found > since else None
 
     def count(self, since: datetime, until: datetime, most: int) -> int:
-        """How many times there are after `since` up to `until`; `most` where they are more."""
+        """The number of times in (`since`, `until`], at most `most`."""
         number, moment = 0, self.after(since)
         while moment is not None and moment <= until and number < most:
             number, moment = number + 1, self.after(moment)
@@ -81,7 +80,7 @@ class Schedule:
 
     @property
     def shortest_interval(self) -> float:
-        """Seconds between the two nearest of its times, from 2000 on and among as many as a day and more can hold."""
+        """Seconds between the two closest of its first times since the year 2000; infinite where there is only one."""
         return _shortest_interval(self._expression)
 
     def _first(self, moment: datetime, *, reverse: bool) -> datetime | None:

@@ -1,4 +1,4 @@
-"""How the last scan went, for the status of its topology: `lastScan` and the condition Scanned. Pure."""
+"""Computes a topology's `status.lastScan` and its condition Scanned. Pure."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ if TYPE_CHECKING:
     from rackspan.reconcile.failures import Failure
     from rackspan.reconcile.scans.job_status import Run
 
-MAX_MESSAGE = 1024
+MAX_MESSAGE_CHARS = 1024
 _ENDED_BY_OPERATOR = (Reason.SCAN_TIMED_OUT, Reason.SCAN_NOT_STARTED)
 _TRUE, _FALSE, _UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
 class ScanFacts:
-    """
-    What is known of the scans of one topology. `trouble` is why none can be started.
+    """What is known of the scans of one topology.
 
-    `waits_since` is when one became due that waits for scans of other topologies. `unstarted` is why the pod of
-    the last scan has not started.
+    `scans` and `last` become `status.scans` and `status.lastScan`. `failure` is why no scan can be started,
+    `waits_since` when a scan became due that waits for scans of other topologies, and `unstarted` why the pod of the
+    last scan has not started.
     """
 
     topology_uid: str
-    memory: ScansStatus = field(default_factory=ScansStatus)
+    scans: ScansStatus = field(default_factory=ScansStatus)
     last: LastScan | None = None
-    trouble: Failure | None = None
+    failure: Failure | None = None
     waits_since: datetime | None = None
     unstarted: str | None = None
 
@@ -53,15 +53,19 @@ def last_scan(
     now: datetime,
     unstarted: Mapping[str, str] | None = None,
 ) -> LastScan | None:
-    """The scan that was started last, from the object that ran it and from what it reported."""
+    """The latest scan, from its object and its report.
+
+    `before` is the recorded one, `overdue` are scans that are deleted now, `unstarted` says by uid why pods have not
+    started.
+    """
     newest = max(runs, key=lambda run: (run.created, run.name), default=None)
     if newest is not None and (before is None or newest.created >= before.started_at):
         why = (unstarted or {}).get(newest.uid)
         if newest in overdue and why is not None:
-            return _never_started(newest, now, why)
-        return _told(_ran(newest, overdue, now, before), report)
+            return _failed_to_start(newest, now, why)
+        return _with_report(_from_run(newest, overdue, now, before), report)
     if before is not None and before.state is ScanState.RUNNING and not any(run.name == before.scan_id for run in runs):
-        gone = replace(
+        ended = replace(
             before,
             state=ScanState.FAILED,
             finished_at=now.replace(microsecond=0),
@@ -69,19 +73,19 @@ def last_scan(
             message="what ran the scan was deleted before it ended",
         )
         if report is not None and report.last_scan_id == before.scan_id:
-            gone = replace(gone, state=ScanState.COMPLETED, reason=None, message=None)
-        return _told(gone, report)
-    return _told(before, report) if before is not None else None
+            ended = replace(ended, state=ScanState.COMPLETED, reason=None, message=None)
+        return _with_report(ended, report)
+    return _with_report(before, report) if before is not None else None
 
 
 def with_scans(
     topology: RackTopology, status: RackTopologyStatus, facts: ScanFacts | None, now: datetime
 ) -> RackTopologyStatus:
-    """The topology's status with what is known of its scans. Ready is none of their business."""
+    """`status` with `lastScan`, `scans` and the condition Scanned set. Scans do not affect Ready."""
     if facts is None or facts.topology_uid != topology.meta.uid:
         return status
-    memory = facts.memory if facts.memory != ScansStatus() else None
-    status = replace(status, last_scan=facts.last, scans=memory)
+    scans = facts.scans if facts.scans != ScansStatus() else None
+    status = replace(status, last_scan=facts.last, scans=scans)
     found = _condition(topology, status, facts)
     if found is None:
         return replace(status, conditions=remove_condition(status.conditions, SCANNED))
@@ -89,7 +93,7 @@ def with_scans(
     return replace(status, conditions=conditions)
 
 
-def _never_started(run: Run, now: datetime, why: str) -> LastScan:
+def _failed_to_start(run: Run, now: datetime, why: str) -> LastScan:
     within = f"{POD_START_DEADLINE.total_seconds():.0f} s"
     return LastScan(
         run.name,
@@ -98,21 +102,25 @@ def _never_started(run: Run, now: datetime, why: str) -> LastScan:
         run.created,
         finished_at=now.replace(microsecond=0),
         reason=Reason.SCAN_NOT_STARTED,
-        message=f"its pod did not start within {within}: {why}"[:MAX_MESSAGE],
+        message=f"its pod did not start within {within}: {why}"[:MAX_MESSAGE_CHARS],
     )
 
 
-def _ran(run: Run, overdue: Collection[Run], now: datetime, before: LastScan | None) -> LastScan:
+def _from_run(run: Run, overdue: Collection[Run], now: datetime, before: LastScan | None) -> LastScan:
     scan = LastScan(run.name, run.trigger, ScanState.RUNNING, run.created)
     if run in overdue or (run.finished is not None and run.reason == DEADLINE_EXCEEDED):
         message = run.message or "the scan did not end within activeDeadlineSeconds"
         at = run.finished or now.replace(microsecond=0)
         return replace(
-            scan, state=ScanState.FAILED, finished_at=at, reason=Reason.SCAN_TIMED_OUT, message=message[:MAX_MESSAGE]
+            scan,
+            state=ScanState.FAILED,
+            finished_at=at,
+            reason=Reason.SCAN_TIMED_OUT,
+            message=message[:MAX_MESSAGE_CHARS],
         )
     if run.finished is None:
         known = before is not None and before.scan_id == run.name and before.state is not ScanState.RUNNING
-        return before if known and before is not None else scan  # it is being deleted, and how it ended is known
+        return before if known and before is not None else scan  # it is being deleted, and its result is recorded
     if run.succeeded:
         return replace(scan, state=ScanState.COMPLETED, finished_at=run.finished)
     message = ": ".join(part for part in (run.reason, run.message) if part) or "it failed"
@@ -121,18 +129,18 @@ def _ran(run: Run, overdue: Collection[Run], now: datetime, before: LastScan | N
         state=ScanState.FAILED,
         finished_at=run.finished,
         reason=Reason.SCAN_FAILED,
-        message=message[:MAX_MESSAGE],
+        message=message[:MAX_MESSAGE_CHARS],
     )
 
 
-def _told(scan: LastScan, report: ComplianceReportStatus | None) -> LastScan:
-    """With what the scan itself reported: a scan that failed says why better than the pod that it ran in."""
+def _with_report(scan: LastScan, report: ComplianceReportStatus | None) -> LastScan:
+    """`scan` with the results of its own report, whose message on failure says more than the pod's."""
     if report is None or scan.state is ScanState.RUNNING or report.last_scan_id != scan.scan_id:
         return scan
     if report.failure is not None:
         message = f"{report.failure.reason}: {report.failure.message}"
         reason = scan.reason or Reason.SCAN_FAILED
-        return replace(scan, state=ScanState.FAILED, reason=reason, message=message[:MAX_MESSAGE])
+        return replace(scan, state=ScanState.FAILED, reason=reason, message=message[:MAX_MESSAGE_CHARS])
     summary = report.summary
     return replace(
         scan,
@@ -144,18 +152,18 @@ def _told(scan: LastScan, report: ComplianceReportStatus | None) -> LastScan:
 def _condition(
     topology: RackTopology, status: RackTopologyStatus, facts: ScanFacts
 ) -> tuple[ConditionStatus, Reason, str] | None:
-    memory, last, trouble = facts.memory, facts.last, facts.trouble
-    if trouble is not None:
-        return _FALSE, trouble.reason, trouble.message
+    scans, last, failure = facts.scans, facts.last, facts.failure
+    if failure is not None:
+        return _FALSE, failure.reason, failure.message
     if facts.waits_since is not None:
         before = find_condition(status.conditions, SCANNED)
-        return before.status if before else _UNKNOWN, Reason.SCAN_WAITING, _waits(facts.waits_since)
-    following = _next(topology, memory)
-    if memory.missed:
-        what = "1 scheduled scan was" if memory.missed == 1 else f"{memory.missed} scheduled scans were"
-        return _FALSE, Reason.SCAN_MISSED, f"{what} not started within startingDeadlineSeconds; {following}"
+        return before.status if before else _UNKNOWN, Reason.SCAN_WAITING, _waiting_message(facts.waits_since)
+    next_scan = _next_message(topology, scans)
+    if scans.missed:
+        what = "1 scheduled scan was" if scans.missed == 1 else f"{scans.missed} scheduled scans were"
+        return _FALSE, Reason.SCAN_MISSED, f"{what} not started within startingDeadlineSeconds; {next_scan}"
     if last is None:
-        return (_UNKNOWN, Reason.SCAN_WAITING, f"no scan yet; {following}") if topology.spec.compliance else None
+        return (_UNKNOWN, Reason.SCAN_WAITING, f"no scan yet; {next_scan}") if topology.spec.compliance else None
     if last.state is ScanState.RUNNING:
         before = find_condition(status.conditions, SCANNED)
         since = f"scan {last.scan_id} runs since {timestamp(last.started_at)}"
@@ -164,19 +172,19 @@ def _condition(
         return before.status if before else _UNKNOWN, Reason.SCAN_RUNNING, since
     if last.state is ScanState.FAILED:
         reason = next((one for one in _ENDED_BY_OPERATOR if one == last.reason), Reason.SCAN_FAILED)
-        return _FALSE, reason, f"scan {last.scan_id} failed: {last.message}; {following}"
+        return _FALSE, reason, f"scan {last.scan_id} failed: {last.message}; {next_scan}"
     found = f"{last.findings} findings" if last.findings is not None else "no report of it yet"
-    return _TRUE, Reason.SCAN_COMPLETED, f"scan {last.scan_id}: {found}; {following}"
+    return _TRUE, Reason.SCAN_COMPLETED, f"scan {last.scan_id}: {found}; {next_scan}"
 
 
-def _waits(since: datetime) -> str:
+def _waiting_message(since: datetime) -> str:
     limits = "scan.maxRunning and scan.limits.runningPerNamespace of the chart say how many run at a time"
     return f"a scan is due since {timestamp(since)} and waits for others to end; {limits}"
 
 
-def _next(topology: RackTopology, memory: ScansStatus) -> str:
-    if memory.next_at is not None:
-        return f"the next one is due at {timestamp(memory.next_at)}"
+def _next_message(topology: RackTopology, scans: ScansStatus) -> str:
+    if scans.next_at is not None:
+        return f"the next one is due at {timestamp(scans.next_at)}"
     if topology.spec.compliance and topology.spec.compliance.suspend:
         return "scans are suspended"
     return "the annotation rackspan.dev/scan-now starts one"

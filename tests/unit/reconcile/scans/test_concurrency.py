@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from rackspan.api.meta import ObjectKey
-from rackspan.reconcile.scans.turn_order import Turns, Waiting
+from rackspan.reconcile.scans.concurrency import ConcurrencyLimits, PendingScan
 
 NOW = datetime(2026, 1, 31, 3, tzinfo=UTC)
 
@@ -15,11 +15,11 @@ def key(name):
 
 
 def waiting(name, minutes=0, **fields):
-    return Waiting(key(name), NOW - timedelta(minutes=minutes), **fields)
+    return PendingScan(key(name), NOW - timedelta(minutes=minutes), **fields)
 
 
 def chosen(due, running=(), *, most=2, per_namespace=2):
-    return {str(one) for one in Turns(most, per_namespace).next(due, [key(name) for name in running])}
+    return {str(one) for one in ConcurrencyLimits(most, per_namespace).admit(due, [key(name) for name in running])}
 
 
 def test_all_that_fit_start_at_once():

@@ -9,7 +9,7 @@ from rackspan.api.reasons import Reason
 from rackspan.reconcile.scans.config import ScanSetup
 from rackspan.reconcile.scans.limits import Allowance, ScanLimits
 from rackspan.reconcile.scans.locations import Location, LocationError, without_secrets
-from rackspan.reconcile.scans.quantities import quantity
+from rackspan.reconcile.scans.quantities import parse_quantity
 from rackspan.reconcile.scans.schedule import Schedule
 
 ALLOWED = Allowance(
@@ -23,8 +23,8 @@ def volume(**fields):
 
 
 def refused(setup=SETUP, **compliance):
-    trouble = setup.trouble(topology(**compliance))
-    return None if trouble is None else trouble.message
+    failure = setup.failure(topology(**compliance))
+    return None if failure is None else failure.message
 
 
 @pytest.mark.parametrize(
@@ -76,12 +76,12 @@ def test_a_location_elsewhere_is_refused(location):
 )
 @pytest.mark.parametrize("trusted", [(), ("*",)])
 def test_a_location_that_hides_something_is_refused_to_everybody_and_not_repeated(location, trusted):
-    trouble = ScanSetup("rackspan", "i:1", trusted=trusted, allowance=ALLOWED).trouble(
+    failure = ScanSetup("rackspan", "i:1", trusted=trusted, allowance=ALLOWED).failure(
         topology(historyLocation=location)
     )
-    assert trouble.reason == Reason.SCAN_NOT_ALLOWED
-    assert location not in trouble.message
-    assert "secret" not in trouble.message
+    assert failure.reason == Reason.SCAN_NOT_ALLOWED
+    assert location not in failure.message
+    assert "secret" not in failure.message
 
 
 @given(st.text(alphabet="/.%?#@:\\$ \n\x00abcs3", max_size=40))
@@ -91,7 +91,7 @@ def test_what_is_within_a_place_never_leaves_it(tail):
     except LocationError:
         return
     if location.within(Location.parse("s3a://bucket/own")):
-        assert not {"..", ".", ""}.intersection(location.steps)
+        assert not {"..", ".", ""}.intersection(location.segments)
         assert tail == "" or tail.startswith("/")
         assert not set("%?#@\\$").intersection(tail) - {"@"}
 
@@ -184,8 +184,8 @@ def test_a_list_that_cannot_be_read_is_refused_at_the_start(locations, limits):
 
 
 def test_amounts_are_compared_as_numbers():
-    assert quantity("1024Mi") == quantity("1Gi") == quantity(2**30)
-    assert quantity("1500m") == quantity("1.5")
+    assert parse_quantity("1024Mi") == parse_quantity("1Gi") == parse_quantity(2**30)
+    assert parse_quantity("1500m") == parse_quantity("1.5")
 
 
 def test_the_nearest_times_of_a_schedule_are_found():

@@ -11,14 +11,14 @@ from rackspan.reconcile.scans.config import ScanSetup
 from rackspan.reconcile.scans.decision import ScanStart
 from rackspan.reconcile.scans.job_status import RunKind, read_run, why_unstarted
 from rackspan.reconcile.scans.limits import Allowance, ScanLimits
-from rackspan.reconcile.scans.manifests import SELECTOR, scan_body
+from rackspan.reconcile.scans.manifests import SELECTOR, scan_manifest
 
 SETUP = ScanSetup(namespace="rackspan", image="rackspan-scan:1", service_account="r-scan")
 START = ScanStart("scan-prod-abc-1", ScanTrigger.SCHEDULE, "2026-01-31T03:00:00Z")
 
 
 def body(setup=SETUP, *, name="prod", **compliance):
-    return scan_body(topology(name=name, **compliance), START, setup)
+    return scan_manifest(topology(name=name, **compliance), START, setup)
 
 
 def pod(made):
@@ -234,13 +234,13 @@ def test_what_is_no_scan_is_passed_over():
 )
 def test_only_trusted_namespaces_choose_what_runs_beside_the_operator(compliance, word):
     of = topology(**compliance)
-    assert word in SETUP.trouble(of).message
+    assert word in SETUP.failure(of).message
     for setup in (
         ScanSetup("rackspan", "i:1", trusted=("kafka",)),
         ScanSetup("rackspan", "i:1", trusted=("*",)),
         ScanSetup("kafka", "i:1"),
     ):
-        assert setup.trouble(of) is None
+        assert setup.failure(of) is None
 
 
 @pytest.mark.parametrize(
@@ -268,7 +268,7 @@ def test_driver_and_executors_talk_to_nobody_else(engine):
     ports = (settings["spark.driver.port"], settings["spark.blockManager.port"])
     assert ports == ("7078", "7079"), "those that the chart's NetworkPolicy lets in"
     off = {"sparkConf": {"spark.authenticate": "false"}}
-    assert "sparkConf" in SETUP.trouble(topology(engine=engine, **off)).message
+    assert "sparkConf" in SETUP.failure(topology(engine=engine, **off)).message
 
 
 def test_what_executors_write_is_bounded():
@@ -279,6 +279,6 @@ def test_what_executors_write_is_bounded():
 
 
 def test_without_an_image_or_a_namespace_nothing_starts():
-    assert "RACKSPAN_SCAN_IMAGE" in ScanSetup(namespace="rackspan").trouble(topology()).message
-    assert "RACKSPAN_SCAN_NAMESPACE" in ScanSetup(image="i:1").trouble(topology()).message
-    assert SETUP.trouble(topology(schedule="@daily", retentionDays=30)) is None
+    assert "RACKSPAN_SCAN_IMAGE" in ScanSetup(namespace="rackspan").failure(topology()).message
+    assert "RACKSPAN_SCAN_NAMESPACE" in ScanSetup(image="i:1").failure(topology()).message
+    assert SETUP.failure(topology(schedule="@daily", retentionDays=30)) is None

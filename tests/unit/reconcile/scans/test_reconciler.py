@@ -1,4 +1,4 @@
-"""The loop over all topologies: one that cannot be scanned is no other one's trouble, and nothing is asked in vain."""
+"""The loop over all topologies: one that cannot be scanned is no other one's failure, and nothing is asked in vain."""
 
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -101,20 +101,20 @@ def world():
 
 async def test_where_nobody_asks_for_scans_nothing_is_asked(world):
     world.topology()
-    assert [await world.loop.turn() for _ in range(3)] == [60, 60, 60]
+    assert [await world.loop.reconcile() for _ in range(3)] == [60, 60, 60]
     assert world.runs.lists == 1, "what an earlier operator left"
     assert world.told == []
 
 
 async def test_a_scan_is_slept_for_until_it_is_due(world):
     world.topology(schedule="0 3 * * *")
-    assert await world.loop.turn() == 60
+    assert await world.loop.reconcile() == 60
     world.now = at("2026-01-31 02:59") + timedelta(seconds=50)
-    assert await world.loop.turn() == 10
+    assert await world.loop.reconcile() == 10
     world.now = at("2026-01-31 03:00")
-    assert await world.loop.turn() == 5, "one runs"
+    assert await world.loop.reconcile() == 5, "one runs"
     assert len(world.runs.objects) == 1
-    await world.loop.turn()
+    await world.loop.reconcile()
     assert len(world.runs.objects) == 1
 
 
@@ -122,35 +122,35 @@ async def test_a_topology_that_is_refused_holds_back_no_other(world):
     world.runs.refusing = {"kafka"}
     world.topology(request="a")
     world.topology("shop", request="a")
-    assert await world.loop.turn() < 60
+    assert await world.loop.reconcile() < 60
     assert len(world.runs.objects) == 1
-    assert world.facts().trouble.reason == Reason.SCAN_NOT_STARTED
-    assert world.facts("shop").trouble is None
+    assert world.facts().failure.reason == Reason.SCAN_NOT_STARTED
+    assert world.facts("shop").failure is None
     world.runs.refusing = set()
-    await world.loop.turn()
+    await world.loop.reconcile()
     assert len(world.runs.objects) == 2
-    assert world.facts().trouble is None
+    assert world.facts().failure is None
 
 
 async def test_an_engine_that_is_off_stops_no_scans_of_other_topologies(world):
     world.runs.unlisted = {RunKind.SPARK_APPLICATION}
     world.topology(request="a", engine="SparkApplication")
     world.topology("shop", request="a")
-    await world.loop.turn()
+    await world.loop.reconcile()
     assert [body["kind"] for body in world.runs.objects.values()] == ["Job"]
-    assert world.facts().trouble.reason == Reason.SCAN_NOT_STARTED
-    assert "scan.sparkApplications" in world.facts().trouble.message
-    assert world.facts("shop").trouble is None
+    assert world.facts().failure.reason == Reason.SCAN_NOT_STARTED
+    assert "scan.sparkApplications" in world.facts().failure.message
+    assert world.facts("shop").failure is None
     world.runs.unlisted = set()
-    await world.loop.turn()
+    await world.loop.reconcile()
     assert {body["kind"] for body in world.runs.objects.values()} == {"Job", "SparkApplication"}
 
 
 async def test_a_spark_application_that_cannot_be_seen_for_a_while_is_not_taken_to_be_gone(world):
     world.topology(request="a", engine="SparkApplication")
-    await world.loop.turn()
+    await world.loop.reconcile()
     world.runs.unlisted = {RunKind.SPARK_APPLICATION}
-    await world.loop.turn()
+    await world.loop.reconcile()
     assert world.facts().last.state == "Running"
 
 
@@ -165,9 +165,9 @@ async def test_a_defect_that_one_topology_meets_with_holds_up_no_other(world, mo
     monkeypatch.setattr(loops, "decide", broken)
     world.topology(request="a")
     world.topology("shop", request="a")
-    await world.loop.turn()
+    await world.loop.reconcile()
     assert len(world.runs.objects) == 1
-    assert world.facts().trouble.reason == Reason.UNEXPECTED_ERROR
+    assert world.facts().failure.reason == Reason.UNEXPECTED_ERROR
 
 
 async def test_scans_beyond_what_may_run_wait_their_turn(world):
@@ -175,91 +175,91 @@ async def test_scans_beyond_what_may_run_wait_their_turn(world):
     world.restart()
     world.topology(request="a")
     world.topology("shop", request="a")
-    assert await world.loop.turn() == 5
+    assert await world.loop.reconcile() == 5
     (first,) = world.runs.objects.values()
     assert world.facts().waits_since is None
     assert world.facts("shop").waits_since == world.now
     number = len(world.told)
-    await world.loop.turn()
+    await world.loop.reconcile()
     assert len(world.told) == number, "waiting is told once"
     ended = {"type": "Complete", "status": "True", "lastTransitionTime": world.now.isoformat()}
     first["status"] = {"conditions": [ended]}
-    await world.loop.turn()
+    await world.loop.reconcile()
     assert len(world.runs.objects) == 2
     assert world.facts("shop").waits_since is None
 
 
 async def test_a_restart_before_the_status_was_written_starts_nothing_twice(world):
     world.topology(request="a", schedule="0 3 * * *")
-    await world.loop.turn()
+    await world.loop.reconcile()
     world.restart()
-    await world.loop.turn()
+    await world.loop.reconcile()
     assert len(world.runs.objects) == 1
-    assert world.facts().memory.handled_request == "a"
+    assert world.facts().scans.handled_request == "a"
 
 
 async def test_news_are_told_only_when_there_are_any(world):
     world.topology(request="a")
-    await world.loop.turn()
+    await world.loop.reconcile()
     number = len(world.told)
-    await world.loop.turn()
-    await world.loop.turn()
+    await world.loop.reconcile()
+    await world.loop.reconcile()
     assert len(world.told) == number
 
 
 async def test_scans_of_a_topology_that_is_gone_go_too(world, monkeypatch):
     world.topology(request="a")
-    await world.loop.turn()
+    await world.loop.reconcile()
     world.cache.drop_topology(ObjectKey("kafka", "prod"))
-    await world.loop.turn()
+    await world.loop.reconcile()
     assert world.runs.objects, "it may only not be listed yet"
     monkeypatch.setattr(loops, "_ORPHAN_SECONDS", 0)
     world.kube.there = {ObjectKey("kafka", "prod"): "uid-1"}
-    await world.loop.turn()
+    await world.loop.reconcile()
     assert world.runs.objects, "the API server still has it"
     world.kube.there = {}
-    await world.loop.turn()
+    await world.loop.reconcile()
     assert world.runs.objects == {}
 
 
 async def test_scans_of_another_operators_topologies_are_left_alone(world, monkeypatch):
     monkeypatch.setattr(loops, "_ORPHAN_SECONDS", 0)
     world.topology(request="a")
-    await world.loop.turn()
+    await world.loop.reconcile()
     world.cache.drop_topology(ObjectKey("kafka", "prod"))
     dependencies = ScanDependencies(world.cache, world.kube, world.runs, world.setup, ("shop",), lambda: world.now)
     other = ScansReconciler(dependencies, world.told.append)
     world.topology("shop", schedule="@daily")
-    await other.turn()
+    await other.reconcile()
     assert len(world.runs.objects) == 1
 
 
 async def test_a_stuck_scan_is_ended_by_the_operator_where_nothing_else_ends_it(world):
     world.topology(request="a", activeDeadlineSeconds=600)
-    await world.loop.turn()
+    await world.loop.reconcile()
     world.now += timedelta(seconds=662)
-    await world.loop.turn()
+    await world.loop.reconcile()
     assert world.runs.objects == {}
     assert world.facts().last.reason == Reason.SCAN_TIMED_OUT
-    await world.loop.turn()
+    await world.loop.reconcile()
     assert world.facts().last.reason == Reason.SCAN_TIMED_OUT
 
 
 async def test_a_scan_whose_pod_does_not_start_is_told_and_lets_the_next_one_go(world):
     world.topology(request="a")
-    await world.loop.turn()
+    await world.loop.reconcile()
     world.runs.stuck = "ImagePullBackOff: image rackspan-scan:1"
     world.now += timedelta(seconds=20)
-    await world.loop.turn()
+    await world.loop.reconcile()
     assert world.facts().unstarted == world.runs.stuck
     assert world.facts().last.state == "Running"
     world.now += timedelta(seconds=600)
-    await world.loop.turn()
+    await world.loop.reconcile()
     assert world.runs.objects == {}
     assert world.facts().last.reason == Reason.SCAN_NOT_STARTED
     assert "within 600 s: ImagePullBackOff" in world.facts().last.message
     world.topology(request="b")
-    await world.loop.turn()
+    await world.loop.reconcile()
     assert len(world.runs.objects) == 1
 
 
@@ -267,8 +267,8 @@ async def test_without_a_namespace_for_scans_that_is_told(world):
     world.topology(schedule="@daily")
     dependencies = ScanDependencies(world.cache, world.kube, None, ScanSetup(image="i:1"), clock=lambda: world.now)
     world.loop = ScansReconciler(dependencies, world.told.append)
-    await world.loop.turn()
-    assert world.facts().trouble.reason == Reason.SCAN_NOT_SET_UP
+    await world.loop.reconcile()
+    assert world.facts().failure.reason == Reason.SCAN_NOT_SET_UP
 
 
 async def test_a_topology_that_goes_while_scans_are_listed_is_not_scanned(world):
@@ -280,6 +280,6 @@ async def test_a_topology_that_goes_while_scans_are_listed_is_not_scanned(world)
         return await listed(kind)
 
     world.runs.runs = meanwhile
-    await world.loop.turn()
+    await world.loop.reconcile()
     assert world.runs.objects == {}
     assert world.loop.facts == {}

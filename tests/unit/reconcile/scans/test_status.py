@@ -13,7 +13,7 @@ from rackspan.api.racktopology import LastScan, ScansStatus, ScanState, ScanTrig
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.failures import Failure, Remedy
 from rackspan.reconcile.ports import ObjectRef
-from rackspan.reconcile.scans.events import MAX_EVENTS, news
+from rackspan.reconcile.scans.events import MAX_EVENTS, report_events
 from rackspan.reconcile.scans.status import ScanFacts, last_scan, with_scans
 from rackspan.reports.compliance_report import compliance_status
 from rackspan.reports.document import Changes, Summary
@@ -76,18 +76,18 @@ def test_the_latest_scan_is_told_of():
 
 
 def test_the_condition_tells_the_last_result_and_what_comes_next():
-    memory = ScansStatus(next_at=at("2026-02-01 03:00"))
+    scans = ScansStatus(next_at=at("2026-02-01 03:00"))
     last = last_scan(RUNNING, [succeeded(SCAN)], (), report(), NOW)
-    good, status = told(ScanFacts("", memory, last), schedule="0 3 * * *")
+    good, status = told(ScanFacts("", scans, last), schedule="0 3 * * *")
     assert (good.status, good.reason) == ("True", "ScanCompleted")
     assert good.message == "scan prod-1: 5 findings; the next one is due at 2026-02-01T03:00:00Z"
-    assert (status.last_scan, status.scans) == (last, memory)
-    bad, _ = told(ScanFacts("", memory, last_scan(RUNNING, [failed(SCAN)], (), None, NOW)), schedule="0 3 * * *")
+    assert (status.last_scan, status.scans) == (last, scans)
+    bad, _ = told(ScanFacts("", scans, last_scan(RUNNING, [failed(SCAN)], (), None, NOW)), schedule="0 3 * * *")
     assert (bad.status, bad.reason) == ("False", "ScanFailed")
-    missed, _ = told(ScanFacts("", structs.replace(memory, missed=2), last), schedule="0 3 * * *")
+    missed, _ = told(ScanFacts("", structs.replace(scans, missed=2), last), schedule="0 3 * * *")
     assert (missed.status, missed.reason) == ("False", "ScanMissed")
-    trouble = Failure(Reason.SCAN_NOT_STARTED, "no right to", Remedy.ACCESS)
-    assert told(ScanFacts("", memory, last, trouble))[0].message == "no right to"
+    failure = Failure(Reason.SCAN_NOT_STARTED, "no right to", Remedy.ACCESS)
+    assert told(ScanFacts("", scans, last, failure))[0].message == "no right to"
 
 
 def test_while_a_scan_runs_the_condition_keeps_the_last_result():
@@ -119,7 +119,7 @@ ORDERS = ObjectRef("KafkaTopic", ObjectKey("shop", "orders"), "uid-o")
 
 def events(changes):
     found = compliance_status(document(changes=changes), ComplianceReportStatus(), generation=1, now=NOW)
-    return list(news(ABOUT, found, lambda name: [ORDERS] if name == "orders" else []))
+    return list(report_events(ABOUT, found, lambda name: [ORDERS] if name == "orders" else []))
 
 
 def test_findings_are_told_on_the_topology_and_on_the_topics_object():
