@@ -20,7 +20,7 @@ from rackspan.reconcile.cluster.state import BrokerLoad, ClusterState
 from rackspan.reconcile.cluster.status import broker_status
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import TopicDescription
-from rackspan.reconcile.topics.decision import foreign
+from rackspan.reconcile.topics.decision import ownership_problem
 from rackspan.reconcile.topics.plan import request_of
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ async def standing(
     found = [
         (topic, seen)
         for name, topic in sorted(by_name.items())
-        if isinstance(seen := held.get(name), TopicDescription) and foreign(topic, seen, state) is None
+        if isinstance(seen := held.get(name), TopicDescription) and ownership_problem(topic, seen, state) is None
     ]
     return ObservedTopology(state, tuple(found))
 

@@ -62,7 +62,7 @@ class Orphans:
         while True:
             keys = await self._topics.take()
             with self._liveness.track("batch of topics without a topology"):
-                await self._topics.see_through(keys)
+                await self._topics.process(keys)
             for key in keys:
                 topic = self._cache.topics.get(key)
                 if topic is not None and topic.topology in self._cache.topologies:

@@ -52,7 +52,7 @@ class TopologyReconciler:
         self._add_scans = add_scans
         self._observer = Observer(key, dependencies)
         self._topics = TopicsReconciler(key, self._observer, dependencies, self._write_status)
-        self._finalizer = TopologyFinalizer(key, dependencies, self._topics.users)
+        self._finalizer = TopologyFinalizer(key, dependencies, self._topics.dependents)
         self._news = asyncio.Event()
         self._writing = asyncio.Lock()
         self._absence: BrokerEvents | None = None
@@ -79,7 +79,7 @@ class TopologyReconciler:
 
     def topic_found(self, key: ObjectKey) -> None:
         """Somebody else has written this KafkaTopic's status last."""
-        self._topics.look_anew(key)
+        self._topics.rewrite_status(key)
 
     def topic_gone(self, key: ObjectKey) -> None:
         """This KafkaTopic is no more."""
@@ -140,7 +140,7 @@ class TopologyReconciler:
 
     async def _see_through(self, keys: Sequence[ObjectKey]) -> None:
         with self._dependencies.liveness.track(f"batch of {self._key}"):
-            await self._topics.see_through(keys)
+            await self._topics.process(keys)
         self._passed()
 
     async def _report(self) -> None:

@@ -52,7 +52,7 @@ def kube():
 
 @pytest.fixture
 async def controller(kube, monkeypatch):
-    monkeypatch.setattr(reconciler, "_SUSPICION_SECONDS", 0.01)
+    monkeypatch.setattr(reconciler, "_ABSENCE_SECONDS", 0.01)
     cache = Cache()
     dependencies = Dependencies(cache, kube, WholeKafka(), StatusWriter(kube), FinalizerWriter(kube), {}, 60)
     controller = Manager(dependencies, ScanDependencies(cache, kube, None, ScanSetup()), 300)

@@ -1,4 +1,4 @@
-"""One batch of topics, from what Kafka holds to a status for each: observe, decide, act, observe again, conclude."""
+"""Reconciles one batch of topics with Kafka: read, decide, change, and read back what was changed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rackspan.reconcile.runtime.batching import batches, config_records, partiti
 from rackspan.reconcile.runtime.threads import PLACER_SECONDS, PlacerTimedOutError, ThirdPartyPlacers, in_thread
 from rackspan.reconcile.topics import audit
 from rackspan.reconcile.topics.configs import differing
-from rackspan.reconcile.topics.decision import Decision, decide, foreign
+from rackspan.reconcile.topics.decision import Decision, decide, ownership_problem
 from rackspan.reconcile.topics.limits import PORTION, cost, too_large
 from rackspan.reconcile.topics.placement import MIN_ISR, Judged, third_party_placer
 
@@ -29,49 +29,48 @@ if TYPE_CHECKING:
     from rackspan.reconcile.ports import KafkaAdmin, NewPartitions, NewTopic, Outcomes, TopicDescription
 
 
-class _Named(Protocol):
+class _HasName(Protocol):
     @property
     def name(self) -> str: ...
 
 
-C = TypeVar("C", bound=_Named)
+C = TypeVar("C", bound=_HasName)
 _log = logging.getLogger("rackspan.reconcile")
 
 _SETTLE_SECONDS = 15.0
-"""How long brokers may take to show what the controller has just done, before it is left to a later pass."""
+"""How long brokers may take to show a change that the controller has made; then a later pass looks for it."""
 _SETTLE_FIRST_PAUSE_SECONDS = 0.02
 _SETTLE_MAX_PAUSE_SECONDS = 0.5
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of one topic: what Kafka holds now, what was done and what could not be."""
+    """One topic after a pass: what Kafka holds now, what was decided and what failed."""
 
     topic: KafkaTopic
     seen: TopicDescription | None = None
     config: TopicConfig | None = None
     decision: Decision = field(default_factory=Decision)
-    waiting: Decision = field(default_factory=Decision)
-    """What would be done if the object were not paused."""
+    paused_decision: Decision = field(default_factory=Decision)
+    """What would be done if the object were not paused; empty where it is not."""
     plan: TopicPlan | None = None
-    """What moving replicas would have to do; None where that cannot be said."""
+    """The moves that would make the topic compliant; None where no plan could be made."""
     failures: list[Failure] = field(default_factory=list)
     settled: bool = True
-    """False where Kafka has taken the change but does not show it yet."""
+    """False where Kafka has accepted the change but does not show it yet."""
     new_claim: bool = False
-    """Whether it was only in this pass that the status came to say that the topic is about to be made."""
+    """Whether `status.creating` was written in this pass."""
 
     @property
     def problem(self) -> Failure | None:
-        """What is told first: what Kafka refused, else what could not be decided."""
+        """What Ready reports: a refusal by Kafka, else what prevented a decision."""
         return next(iter(self.failures), None) or self.decision.foreign or self.decision.problem
 
     @property
-    def is_half_seen(self) -> bool:
-        """Whether a broker that was asked has not heard of the latest yet.
+    def is_stale(self) -> bool:
+        """Whether a broker answered from outdated metadata.
 
-        One showed the topic and another no configuration of it; or there were more partitions before, and Kafka takes
-        none away.
+        The topic was there but not its configuration, or it had fewer partitions than before: Kafka removes none.
         """
         seen, known = self.seen, self.topic.status
         if seen is None:
@@ -80,10 +79,10 @@ class Outcome:
 
     @property
     def creating(self) -> bool:
-        """Whether a topic that shows up later is one that was made for the object, as far as can be known.
+        """Whether a topic of this name that shows up later may be one that the operator created for the object.
 
-        Unknown is what became of a call without an answer. A refusal is clear, but for one: a topic that is there
-        already may have been made by an earlier call of ours.
+        So it is after a call that got no answer. After a refusal it is not, unless the refusal is retried and an
+        earlier pass had claimed the topic: "already exists" may then be about that pass's topic.
         """
         if self.decision.create is None:
             return bool(self.topic.status.creating)
@@ -95,8 +94,8 @@ class Outcome:
 
     @property
     def judged(self) -> Judged | None:
-        """What was found of the replicas' compliance when the decision was made."""
-        return self.decision.judged or self.waiting.judged
+        """The compliance that was computed for the decision, if any."""
+        return self.decision.judged or self.paused_decision.judged
 
     @property
     def is_adopted(self) -> bool:
@@ -119,69 +118,69 @@ async def reconcile_topics(
     claim: Callable[[Sequence[Outcome]], Awaitable[None]] | None = None,
     third_party: ThirdPartyPlacers | None = None,
 ) -> list[Outcome]:
-    """Bring Kafka to what the objects ask for. Raises FailureError only where Kafka answered for none of them.
+    """Create and change topics in Kafka as their objects' specs ask. Returns the outcomes in the order of `topics`.
 
-    `claim` is called before topics are created, to record that they will be; it may take creations back.
+    `claim` is called with the outcomes that create topics, before they do; it may clear their decisions. Raises
+    FailureError only where Kafka answered for none of the topics.
     """
     outcomes = {topic.key: Outcome(topic) for topic in topics}
-    await _see_topics(outcomes.values(), admin)
-    await _see_configs(outcomes.values(), admin)
-    fit = [outcome for outcome in outcomes.values() if not outcome.failures and not outcome.is_half_seen]
+    await _fetch_topics(outcomes.values(), admin)
+    await _fetch_configs(outcomes.values(), admin)
+    fit = [outcome for outcome in outcomes.values() if not outcome.failures and not outcome.is_stale]
     await _decide(fit, state, third_party or ThirdPartyPlacers())
     if claim is not None:
         await _claim(claim, [outcome for outcome in outcomes.values() if outcome.decision.create is not None], state)
     changed = [outcome for outcome in outcomes.values() if not outcome.decision.idle]
     await _act(changed, state, admin)
-    await _observe_changes(changed, state, admin)
+    await _read_back(changed, state, admin)
     return list(outcomes.values())
 
 
 async def _decide(outcomes: Sequence[Outcome], state: ClusterState, third_party: ThirdPartyPlacers) -> None:
-    """Decide about one after the other, each with what those before it will add to the load; off the event loop."""
+    """Decide in order, so that each placement sees the load that those before it add; in threads."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + PLACER_SECONDS
-    for placer, some in _portions(outcomes, state):
+    for placer, portion in _portions(outcomes, state):
         if placer is not None:
-            decision = (
-                await _asked(placer, some[0], state, third_party) if loop.time() <= deadline else _timed_out(placer)
-            )
-            _take(some[0], decision, state)
+            in_time = loop.time() <= deadline
+            decision = await _call_placer(placer, portion[0], state, third_party) if in_time else _timed_out(placer)
+            _apply(portion[0], decision, state)
             continue
         async with state.load.turn:
-            decisions = await in_thread(partial(_decided_in_turn, some, _apart(state)))
-            for outcome, decision in zip(some, decisions, strict=True):
-                _take(outcome, decision, state)
+            decisions = await in_thread(partial(_decide_in_order, portion, _with_own_load(state)))
+            for outcome, decision in zip(portion, decisions, strict=True):
+                _apply(outcome, decision, state)
 
 
 def _portions(outcomes: Iterable[Outcome], state: ClusterState) -> Iterator[tuple[str | None, Sequence[Outcome]]]:
-    """In the order given: what is decided in one go; topics of third-party placers, named, one at a time."""
-    some: list[Outcome] = []
-    total = 0
+    """Portions to decide at once, in order, each with None; or one topic with the name of its third-party placer."""
+    portion: list[Outcome] = []
+    planned = 0
     for outcome in outcomes:
-        placer, price = _guest(outcome, state), cost(outcome.topic, outcome.seen, state)
-        if some and (placer is not None or total + price > PORTION):
-            yield None, some
-            some, total = [], 0
+        placer, work = _third_party_of(outcome, state), cost(outcome.topic, outcome.seen, state)
+        if portion and (placer is not None or planned + work > PORTION):
+            yield None, portion
+            portion, planned = [], 0
         if placer is not None:
             yield placer, [outcome]
         else:
-            some.append(outcome)
-            total += price
-    if some:
-        yield None, some
+            portion.append(outcome)
+            planned += work
+    if portion:
+        yield None, portion
 
 
-def _guest(outcome: Outcome, state: ClusterState) -> str | None:
+def _third_party_of(outcome: Outcome, state: ClusterState) -> str | None:
     topic, seen = outcome.topic, outcome.seen
     placer = third_party_placer(topic.spec, len(seen.replicas) if seen is not None else 0, state)
-    if placer is None or foreign(topic, seen, state) is not None or too_large(topic, seen, state) is not None:
+    if placer is None or ownership_problem(topic, seen, state) is not None or too_large(topic, seen, state) is not None:
         return None
     return placer
 
 
-async def _asked(placer: str, outcome: Outcome, state: ClusterState, third_party: ThirdPartyPlacers) -> Decision:
+async def _call_placer(placer: str, outcome: Outcome, state: ClusterState, third_party: ThirdPartyPlacers) -> Decision:
     try:
-        return await third_party.call(placer, partial(_decided, outcome, _apart(state)))
+        return await third_party.call(placer, partial(_decide_one, outcome, _with_own_load(state)))
     except PlacerTimedOutError:
         return _timed_out(placer)
 
@@ -191,30 +190,31 @@ def _timed_out(placer: str) -> Decision:
     return Decision(problem=Failure(Reason.PLACER_TIMED_OUT, message, Remedy.RETRY))
 
 
-def _apart(state: ClusterState) -> ClusterState:
-    """The state with a load that nobody else changes."""
+def _with_own_load(state: ClusterState) -> ClusterState:
+    """The state with a copy of the load, for use in a thread."""
     return replace(state, load=state.load.copy())
 
 
-def _take(outcome: Outcome, decision: Decision, state: ClusterState) -> None:
+def _apply(outcome: Outcome, decision: Decision, state: ClusterState) -> None:
     if outcome.topic.meta.is_paused:
-        outcome.waiting, outcome.decision = decision, Decision(problem=decision.problem, foreign=decision.foreign)
+        outcome.paused_decision = decision
+        outcome.decision = Decision(problem=decision.problem, foreign=decision.foreign)
     else:
         outcome.decision = decision
-        _count(decision, state)
+        _add_load(decision, state)
 
 
-def _decided_in_turn(outcomes: Sequence[Outcome], state: ClusterState) -> Sequence[Decision]:
+def _decide_in_order(outcomes: Sequence[Outcome], state: ClusterState) -> Sequence[Decision]:
     decisions = []
     for outcome in outcomes:
-        decision = _decided(outcome, state)
+        decision = _decide_one(outcome, state)
         decisions.append(decision)
         if not outcome.topic.meta.is_paused:
-            _count(decision, state)
+            _add_load(decision, state)
     return decisions
 
 
-def _decided(outcome: Outcome, state: ClusterState) -> Decision:
+def _decide_one(outcome: Outcome, state: ClusterState) -> Decision:
     own = outcome.config.own if outcome.config else {}
     try:
         return decide(outcome.topic, outcome.seen, own, state)
@@ -223,7 +223,7 @@ def _decided(outcome: Outcome, state: ClusterState) -> Decision:
         return Decision(problem=UNEXPECTED)
 
 
-async def _see_topics(outcomes: Iterable[Outcome], admin: KafkaAdmin) -> None:
+async def _fetch_topics(outcomes: Iterable[Outcome], admin: KafkaAdmin) -> None:
     by_name = {outcome.topic.topic_name: outcome for outcome in outcomes}
     seen = await admin.topics(by_name)
     for name, outcome in by_name.items():
@@ -234,13 +234,13 @@ async def _see_topics(outcomes: Iterable[Outcome], admin: KafkaAdmin) -> None:
             outcome.seen = found
 
 
-async def _see_configs(outcomes: Iterable[Outcome], admin: KafkaAdmin) -> None:
+async def _fetch_configs(outcomes: Iterable[Outcome], admin: KafkaAdmin) -> None:
     by_name = {outcome.topic.topic_name: outcome for outcome in outcomes if outcome.seen is not None}
     for name, config in (await admin.configs(by_name)).items():
         by_name[name].config = config
 
 
-def _count(decision: Decision, state: ClusterState) -> None:
+def _add_load(decision: Decision, state: ClusterState) -> None:
     for change in (decision.create, decision.grow):
         if change is not None and change.assignment is not None:
             state.load.add(change.assignment)
@@ -285,7 +285,7 @@ async def _in_batches(
     records: Callable[[C], int],
     call: Callable[[Sequence[C]], Awaitable[Outcomes]],
 ) -> Mapping[str, Failure]:
-    """What was refused. A call that fails as a whole fails its own topics, not the next batch's."""
+    """The failures by topic name. A call that fails as a whole fails the topics of its batch only."""
     refused: dict[str, Failure] = {}
     for batch in batches(changes, records):
         try:
@@ -298,23 +298,23 @@ async def _in_batches(
     return refused
 
 
-async def _observe_changes(outcomes: Sequence[Outcome], state: ClusterState, admin: KafkaAdmin) -> None:
-    """Read back what was done. Brokers learn of it after the controller has said yes, in the order it was done in.
+async def _read_back(outcomes: Sequence[Outcome], state: ClusterState, admin: KafkaAdmin) -> None:
+    """Read topics until the brokers show what was changed; `settled` is False for those that do not in time.
 
-    So the last topic is asked for until it shows, and then the others. The configuration of a topic just created is
-    what it was created with: reading it back costs more than all else.
+    Brokers replay the controller's metadata log in order, so the last topic is polled first and the others once it
+    shows. The configuration of a topic just created is taken from the request: reading it would cost the most.
     """
     waiting = [outcome for outcome in outcomes if not outcome.failures]
     loop = asyncio.get_running_loop()
     deadline = loop.time() + _SETTLE_SECONDS
     pause = _SETTLE_FIRST_PAUSE_SECONDS
     while waiting:
-        for some in filter(None, (waiting[-1:], waiting[:-1])):
-            await _see_topics(some, admin)
-            await _see_configs([outcome for outcome in some if outcome.decision.configure], admin)
-            if not all(map(_shows, some)):
+        for portion in filter(None, (waiting[-1:], waiting[:-1])):
+            await _fetch_topics(portion, admin)
+            await _fetch_configs([outcome for outcome in portion if outcome.decision.configure], admin)
+            if not all(map(_shows_change, portion)):
                 break
-        waiting = [outcome for outcome in waiting if not _shows(outcome)]
+        waiting = [outcome for outcome in waiting if not _shows_change(outcome)]
         if waiting and loop.time() > deadline:
             break
         if waiting:
@@ -332,7 +332,7 @@ def _min_insync(config: Mapping[str, str], state: ClusterState) -> int | None:
     return int(value) if value is not None else state.default_min_insync
 
 
-def _shows(outcome: Outcome) -> bool:
+def _shows_change(outcome: Outcome) -> bool:
     seen, decision = outcome.seen, outcome.decision
     if outcome.failures or seen is None:
         return bool(outcome.failures)

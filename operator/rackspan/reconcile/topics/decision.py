@@ -1,4 +1,4 @@
-"""What to do about one topic: a pure function of the object, what Kafka holds and the state."""
+"""Decides what to change in Kafka for one topic, from the object, the topic and the cluster's state. Pure."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What to do. The parts are independent: a growth that is infeasible does not hold back a configuration."""
+    """What to do. The parts are independent: an infeasible growth does not prevent a change of configuration."""
 
     create: NewTopic | None = None
     grow: NewPartitions | None = None
     configure: ConfigChange | None = None
     problem: Failure | None = None
     foreign: Failure | None = None
-    """Why Kafka's topic is not this object's: then nothing is done, and nothing of it gets into the status."""
+    """Why Kafka's topic is not this object's: then nothing is changed, and the status describes no topic."""
 
     judged: Judged | None = None
-    """The compliance of what Kafka holds, or will once the topic is made, where the decision needed it."""
+    """The compliance of the present replicas, or of those of the new topic, where the decision needed it."""
 
     @property
     def idle(self) -> bool:
@@ -46,7 +46,7 @@ class Decision:
 
     @property
     def summary(self) -> str:
-        """What there is to do, for people."""
+        """The steps as text for conditions and Events, such as `grow to 5 partitions; set retention.ms=1`."""
         steps = []
         if self.create is not None:
             replicas = plural(self.create.replication_factor, "replica")
@@ -59,8 +59,11 @@ class Decision:
 
 
 def decide(topic: KafkaTopic, seen: TopicDescription | None, own: Mapping[str, str], state: ClusterState) -> Decision:
-    """What would bring Kafka to the spec without moving a replica. `own` is the topic's own configuration in Kafka."""
-    other = foreign(topic, seen, state)
+    """The changes that fulfil the spec without moving a replica; `own` are the configs set on the topic itself.
+
+    `seen` is None where Kafka has no topic of that name. Failures are part of the decision; none is raised.
+    """
+    other = ownership_problem(topic, seen, state)
     if other is not None:
         return Decision(foreign=other)
     large = too_large(topic, seen, state)
@@ -79,11 +82,11 @@ def decide(topic: KafkaTopic, seen: TopicDescription | None, own: Mapping[str, s
     return Decision(grow=grow, configure=configure, problem=problem, judged=managed.judged)
 
 
-def has_to_claim(topic: KafkaTopic, state: ClusterState) -> bool:
-    """Whether it has to be recorded that the topic will be made, before it is.
+def must_claim(topic: KafkaTopic, state: ClusterState) -> bool:
+    """Whether `status.creating` has to be written before the topic is created.
 
-    Otherwise it would look, after a crash in between, as if it had been there before: it could not be taken over, or
-    not be deleted with its object.
+    After a crash in between, the topic would otherwise look like one that existed before: where adoption is not
+    allowed the object could not have it, and deletionPolicy Delete would not apply to it.
     """
     if topic.status.creating:
         return False
@@ -91,8 +94,8 @@ def has_to_claim(topic: KafkaTopic, state: ClusterState) -> bool:
     return not adopts or topic.spec.deletion_policy == DeletionPolicy.DELETE
 
 
-def foreign(topic: KafkaTopic, seen: TopicDescription | None, state: ClusterState) -> Failure | None:
-    """Why Kafka's topic of this name is not the one that this object is about, if it is not."""
+def ownership_problem(topic: KafkaTopic, seen: TopicDescription | None, state: ClusterState) -> Failure | None:
+    """Why Kafka's topic of this name, or its absence, does not match what the object recorded; None where it does."""
     known_id, known_cluster = topic.status.topic_id, topic.status.cluster_id
     if known_cluster not in (None, state.cluster_id):
         return Failure(

@@ -49,8 +49,8 @@ def _unpaused(
     spec, problem = outcome.topic.spec, outcome.problem
     if problem is not None:
         return ConditionValue.of_failure(problem, FALSE)
-    if outcome.topic.meta.is_paused and not outcome.waiting.idle:
-        message = f"paused; waiting for the annotation to go: {outcome.waiting.summary}"
+    if outcome.topic.meta.is_paused and not outcome.paused_decision.idle:
+        message = f"paused; waiting for the annotation to go: {outcome.paused_decision.summary}"
         return ConditionValue(FALSE, Reason.PAUSED, message)
     partitions = plural(len(seen.replicas), "partition")
     if len(seen.replicas) < spec.partitions or not outcome.settled:

@@ -1,10 +1,9 @@
-"""Works through the KafkaTopics of one topology: batches from the queue, a status for each, and when to come back."""
+"""Reconciles the KafkaTopics of one topology in batches from a work queue, and requeues those that need it."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -16,25 +15,26 @@ from rackspan.api.kafkatopic import KIND, KafkaTopic
 from rackspan.api.meta import ObjectKey
 from rackspan.api.reasons import Reason
 from rackspan.metrics import QUEUE_DEPTH, RECONCILE_SECONDS, RECONCILED, count_error
-from rackspan.reconcile.failures import UNEXPECTED, Failure, FailureError, Remedy
+from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import ObjectRef
-from rackspan.reconcile.runtime.batching import batches
 from rackspan.reconcile.runtime.finalizers import finalizers_for
-from rackspan.reconcile.runtime.threads import in_thread
 from rackspan.reconcile.runtime.workqueue import WorkQueue
+from rackspan.reconcile.topics.absences import Absences
+from rackspan.reconcile.topics.admission import Admission
 from rackspan.reconcile.topics.batch import reconcile_topics
-from rackspan.reconcile.topics.decision import Decision, has_to_claim
+from rackspan.reconcile.topics.creation_claims import claim_creations
 from rackspan.reconcile.topics.deletion import Step
 from rackspan.reconcile.topics.events import condition_events
 from rackspan.reconcile.topics.finalizer import TopicFinalizer, hold_failure
-from rackspan.reconcile.topics.limits import PORTION, cost, too_large
-from rackspan.reconcile.topics.ownership import TopicClaim, owner, refusal, rival
+from rackspan.reconcile.topics.isolated import isolated
+from rackspan.reconcile.topics.limits import too_large
 from rackspan.reconcile.topics.placement import third_party_placer
 from rackspan.reconcile.topics.plan import Plans
-from rackspan.reconcile.topics.status import failed_status, topic_status
+from rackspan.reconcile.topics.status import failed_status
+from rackspan.reconcile.topics.status_updates import status_updates
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 
     from rackspan.api.kafkatopic import KafkaTopicStatus
     from rackspan.api.racktopology import DeletionsStatus
@@ -42,17 +42,18 @@ if TYPE_CHECKING:
     from rackspan.reconcile.dependencies import Dependencies
     from rackspan.reconcile.ports import KafkaAdmin
     from rackspan.reconcile.topics.batch import Outcome
+    from rackspan.reconcile.topics.status_updates import StatusUpdate
 
 R = TypeVar("R")
 _log = logging.getLogger("rackspan.reconcile")
 
 _BATCH = 500
 _LINGER_SECONDS = 0.2
-_PATIENCE_SECONDS = 0.6
+_MAX_LINGER_SECONDS = 0.6
 """How long a batch may grow while topics keep coming: each call costs brokers more than a topic in it does."""
-_SUSPICION_SECONDS = 3.0
-"""How long what should be there must be missing before that is told: brokers learn of a topic one after the other."""
-_TURNED_AWAY = frozenset(
+_ABSENCE_SECONDS = 3.0
+"""How long a topology or a topic must be missing before that is reported: watches and brokers may be behind."""
+_NOT_ADMITTED = frozenset(
     {
         Reason.TOPOLOGY_NOT_FOUND,
         Reason.NAMESPACE_NOT_ALLOWED,
@@ -61,19 +62,14 @@ _TURNED_AWAY = frozenset(
         Reason.TOPIC_CONFLICT,
     }
 )
-"""Reasons that no longer hold for a topic that a topology has admitted."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Concluded:
-    """The status to write, None where the last one still holds, or why there is none."""
-
-    fingerprint: int
-    status: KafkaTopicStatus | Exception | None
+"""Reasons of Ready that are outdated once a topology has admitted the topic."""
 
 
 class ObservedCluster(Protocol):
-    """What is known of a topology, and the client to act through; `wake` has it looked at again."""
+    """The state of a topology's Kafka cluster, and its client where there is one.
+
+    `epoch` changes with every state that decides differently; `wake` has the cluster observed again soon.
+    """
 
     @property
     def state(self) -> ClusterState | Failure: ...  # noqa: D102
@@ -85,9 +81,10 @@ class ObservedCluster(Protocol):
 
 
 class TopicsReconciler:
-    """Several batches may be worked on side by side; the queue keeps one object from being worked on twice at once.
+    """Several batches may be processed concurrently; the queue never hands out a key to two of them at once.
 
-    `topology` is None for topics whose topology is not there; they give no series of metrics.
+    `topology` is None for topics whose topology does not exist; they have no metrics. `write_topology_status` writes
+    the RackTopology's status and raises FailureError.
     """
 
     def __init__(
@@ -95,51 +92,55 @@ class TopicsReconciler:
         topology: ObjectKey | None,
         observer: ObservedCluster,
         dependencies: Dependencies,
-        record: Callable[[], Awaitable[None]],
+        write_topology_status: Callable[[], Awaitable[None]],
     ) -> None:
         self._name = "" if topology is None else str(topology)
         self._observer = observer
         self._dependencies = dependencies
         self._queue: WorkQueue[ObjectKey] = WorkQueue()
-        self._suspects: dict[tuple[ObjectKey, Reason], float] = {}
-        self._settled: dict[ObjectKey, int] = {}
+        self._absences = Absences(_ABSENCE_SECONDS)
+        self._written: dict[ObjectKey, int] = {}
+        """Fingerprints of the statuses that were written and need no requeue."""
         self._plans = Plans()
-        self._finalizer = TopicFinalizer(topology or ObjectKey("", ""), dependencies, self._refusals, record)
+        self._admission = Admission(dependencies.cache)
+        self._finalizer = TopicFinalizer(
+            topology or ObjectKey("", ""), dependencies, self._admission.refusals, write_topology_status
+        )
 
     def add(self, keys: Iterable[ObjectKey]) -> None:
-        """Look at these topics soon."""
+        """Queue these topics."""
         self._queue.add(keys)
         self._measure_queue()
 
-    def look_anew(self, key: ObjectKey) -> None:
-        """Conclude and write its status again, whatever was written last."""
-        self._settled.pop(key, None)
+    def rewrite_status(self, key: ObjectKey) -> None:
+        """Queue the topic, and compute its status even if nothing has changed: somebody else has written it."""
+        self._written.pop(key, None)
         self.add([key])
 
     def drop(self, key: ObjectKey) -> None:
-        """This KafkaTopic is no more."""
+        """Forget a KafkaTopic that is gone."""
         self._queue.remove(key)
-        self._settled.pop(key, None)
+        self._written.pop(key, None)
         self._plans.forget(key)
-        self._trust(key)
+        self._absences.clear(key)
 
     async def take(self) -> Sequence[ObjectKey]:
-        """Wait for the next batch. Its keys are nobody else's before `see_through` has ended."""
-        keys = await self._queue.get_batch(_BATCH, _LINGER_SECONDS, _PATIENCE_SECONDS)
+        """Wait for the next batch of keys, which no other caller gets until `process` has returned for them."""
+        keys = await self._queue.get_batch(_BATCH, _LINGER_SECONDS, _MAX_LINGER_SECONDS)
         self._measure_queue()
         return keys
 
-    async def see_through(self, keys: Sequence[ObjectKey]) -> None:
-        """Work on one batch; whatever goes wrong, its topics come back later."""
+    async def process(self, keys: Sequence[ObjectKey]) -> None:
+        """Reconcile one batch. Never raises: what fails is logged or written to the status, and requeued."""
         if not keys:
-            return  # another worker was quicker
+            return  # another worker took them
         try:
             with RECONCILE_SECONDS.time():
                 await self._reconcile(keys)
         except FailureError as error:
             count_error(self._name, error.failure.remedy, error.failure.reason)
             self._retry(keys)
-            self._observer.wake()  # is Kafka still there?
+            self._observer.wake()  # Kafka may be unreachable
         except Exception:
             count_error(self._name, Remedy.RETRY, Reason.UNEXPECTED_ERROR)
             _log.exception("topology %s: unexpected error over %d topics", self._name, len(keys))
@@ -159,92 +160,54 @@ class TopicsReconciler:
             self._queue.add_rate_limited(key)
 
     async def _reconcile(self, keys: Sequence[ObjectKey]) -> None:
-        """One pass over some topics. Raises FailureError where Kafka answered for none of them."""
+        """Raises FailureError where Kafka answered for none of the topics."""
         topics = [topic for key in keys if (topic := self._dependencies.cache.topics.get(key)) is not None]
-        leaving = [topic for topic in topics if topic.meta.is_deleting]
-        staying = [topic for topic in topics if not topic.meta.is_deleting]
-        await self._let_go(leaving)
-        refusal_of = self._refusals()
-        refusals = {topic.key: failure for topic in staying if (failure := refusal_of(topic)) is not None}
+        deleting = [topic for topic in topics if topic.meta.is_deleting]
+        others = [topic for topic in topics if not topic.meta.is_deleting]
+        await self._finalize(deleting)
+        refusal_of = self._admission.refusals()
+        refusals = {topic.key: failure for topic in others if (failure := refusal_of(topic)) is not None}
         for key in refusals:
-            self._settled.pop(key, None)  # should it be admitted again, its status has to be concluded anew
-        refused = [topic for topic in staying if topic.key in refusals]
-        await self._each(refused, lambda topic: self._tell(topic, failed_status(topic, refusals[topic.key], _now())))
-        admitted = [topic for topic in staying if topic.key not in refusals]
+            self._written.pop(key, None)  # so that its status is computed anew once it is admitted
+        refused = [topic for topic in others if topic.key in refusals]
+        await self._for_each(refused, lambda topic: self._write_failure(topic, refusals[topic.key]))
+        admitted = [topic for topic in others if topic.key not in refusals]
         state, admin = self._observer.state, self._observer.admin
         if isinstance(state, Failure) or admin is None:
-            await self._wait(admitted, state)
+            await self._report_unavailable(admitted, state)
         elif admitted:
-            await self._bring_to_spec(admitted, state, admin, self._observer.epoch)
+            await self._reconcile_admitted(admitted, state, admin, self._observer.epoch)
 
-    async def _each(self, topics: Iterable[KafkaTopic], act: Callable[[KafkaTopic], Awaitable[R]]) -> list[R | None]:
-        """What `act` gives for each topic, side by side; None where it failed, which is told and is no other's.
+    async def _for_each(
+        self, topics: Iterable[KafkaTopic], act: Callable[[KafkaTopic], Awaitable[R]]
+    ) -> list[R | None]:
+        """The results of `act`, run concurrently; None for a topic that failed, whose status says so.
 
-        All have ended when this returns, so that nothing is under way for a key that is handed out again.
+        All tasks have ended when this returns: keys are handed out again after it.
         """
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._alone(topic, act)) for topic in topics]
+            tasks = [group.create_task(self._act_on(topic, act)) for topic in topics]
         return [task.result() for task in tasks]
 
-    async def _alone(self, topic: KafkaTopic, act: Callable[[KafkaTopic], Awaitable[R]]) -> R | None:
-        found = await _attempted(topic, act)
+    async def _act_on(self, topic: KafkaTopic, act: Callable[[KafkaTopic], Awaitable[R]]) -> R | None:
+        found = await isolated(topic, act)
         if not isinstance(found, Failure):
             return found
         count_error(self._name, found.remedy, found.reason)
         self._queue.add_rate_limited(topic.key)
-        self._settled.pop(topic.key, None)
+        self._written.pop(topic.key, None)
         try:
-            await self._tell(topic, failed_status(topic, found, _now()))
+            await self._write_failure(topic, found)
         except Exception:
             _log.exception("KafkaTopic %s: unexpected error over its status", topic.key)
         return None
 
-    def _refusals(self) -> Callable[[KafkaTopic], Failure | None]:
-        """What tells why a topic is not looked after, as things are now: to be used before anything changes.
+    # --- without a usable cluster ------------------------------------------------------------------------------------
 
-        Who decides about a Kafka topic is found once, however many objects there are for it.
-        """
-        owners: dict[tuple[ObjectKey, str], KafkaTopic | None] = {}
+    async def _report_unavailable(self, topics: Iterable[KafkaTopic], state: ClusterState | Failure) -> None:
+        """Write why the topology cannot be used, to topics without a status for their generation; others keep theirs.
 
-        def refused(topic: KafkaTopic) -> Failure | None:
-            claim = self._claim_of(topic)
-            if claim is None:
-                return None  # the state says that there is no topology
-            known = refusal(claim) or self._too_late(topic)
-            if known is not None:
-                return known
-            about = topic.topology, topic.topic_name
-            if about not in owners:
-                owners[about] = self._owner(topic)
-            return rival(topic, owners[about])
-
-        return refused
-
-    def _too_late(self, topic: KafkaTopic) -> Failure | None:
-        """A topology that goes lets nothing new hold it up."""
-        topology = self._dependencies.cache.topologies.get(topic.topology)
-        if topology is None or not topology.meta.is_deleting or topic.status.topic_id is not None:
-            return None
-        return Failure(Reason.TOPOLOGY_NOT_FOUND, f"RackTopology {topic.topology} is being deleted", Remedy.SPEC)
-
-    def _claim_of(self, topic: KafkaTopic) -> TopicClaim | None:
-        cache = self._dependencies.cache
-        topology = cache.topologies.get(topic.topology)
-        if topology is None:
-            return None
-        return TopicClaim(topic, topology, cache.namespaces.get(topic.meta.namespace, {}))
-
-    def _owner(self, topic: KafkaTopic) -> KafkaTopic | None:
-        """Who decides about the topic. An object that its topology does not admit keeps nobody from doing so."""
-        claims = map(self._claim_of, self._dependencies.cache.claims(topic))
-        return owner(claim for claim in claims if claim is not None and refusal(claim) is None)
-
-    # --- while the topology is not fit to act on ---------------------------------------------------------------------
-
-    async def _wait(self, topics: Iterable[KafkaTopic], state: ClusterState | Failure) -> None:
-        """Only objects that nobody has judged in their present form are told; the others keep their last good status.
-
-        Nobody comes back for them: the first state that is fit to act on hands out all topics anew.
+        They are not requeued: the next usable state queues all topics of the topology.
         """
         if not isinstance(state, Failure) or state.reason == Reason.WAITING:
             return
@@ -252,75 +215,46 @@ class TopicsReconciler:
         chosen = [
             topic
             for topic in topics
-            # Applied together, topics often arrive a moment before their topology: no reason to cry wolf.
-            if (not self._is_only_suspected(topic.key, state.reason) if lost else not _is_judged(topic))
+            # Topics that are applied together with their topology often arrive a moment before it.
+            if (not self._is_debounced(topic.key, state.reason) if lost else not _has_current_status(topic))
         ]
         known = state if lost else Failure(Reason.TOPOLOGY_NOT_READY, f"{state.reason}: {state.message}", Remedy.RETRY)
 
-        def told(topic: KafkaTopic) -> Failure:
-            return known if self._name else not_found(topic)
+        await self._for_each(
+            chosen, lambda topic: self._write_failure(topic, known if self._name else _topology_not_found(topic))
+        )
 
-        await self._each(chosen, lambda topic: self._tell(topic, failed_status(topic, told(topic), _now())))
+    # --- with one ----------------------------------------------------------------------------------------------------
 
-    # --- while it is -------------------------------------------------------------------------------------------------
-
-    async def _bring_to_spec(
+    async def _reconcile_admitted(
         self, topics: Sequence[KafkaTopic], state: ClusterState, admin: KafkaAdmin, epoch: int
     ) -> None:
-        ready = await self._each(topics, self._with_finalizer)
+        """Topics that need a third-party placer make a batch of their own: it may be slow."""
+        ready = await self._for_each(topics, self._with_finalizer)
         with_third_party: list[KafkaTopic] = []
         others: list[KafkaTopic] = []
         for topic in filter(None, ready):
-            asks = third_party_placer(topic.spec, topic.status.partitions or 0, state) is not None
-            (with_third_party if asks else others).append(topic)
-        ends = await asyncio.gather(
-            *(self._pass(some, state, admin, epoch) for some in (others, with_third_party) if some),
+            calls_third_party = third_party_placer(topic.spec, topic.status.partitions or 0, state) is not None
+            (with_third_party if calls_third_party else others).append(topic)
+        errors = await asyncio.gather(
+            *(self._reconcile_batch(batch, state, admin, epoch) for batch in (others, with_third_party) if batch),
             return_exceptions=True,
         )
-        for error in filter(None, ends):
+        for error in filter(None, errors):
             raise error
 
-    async def _pass(self, topics: Sequence[KafkaTopic], state: ClusterState, admin: KafkaAdmin, epoch: int) -> None:
-        outcomes = await reconcile_topics(
-            topics, state, admin, partial(self._claim, state), self._dependencies.third_party
-        )
+    async def _reconcile_batch(
+        self, topics: Sequence[KafkaTopic], state: ClusterState, admin: KafkaAdmin, epoch: int
+    ) -> None:
+        claim = partial(claim_creations, self._dependencies, state)
+        outcomes = await reconcile_topics(topics, state, admin, claim, self._dependencies.third_party)
         await self._plan(outcomes, state)
-        concluded = await self._conclude(outcomes, state, epoch)
+        updates = await status_updates(outcomes, state, epoch, self._written)
         by_key = {outcome.topic.key: outcome for outcome in outcomes}
-        await self._each(
+        await self._for_each(
             [outcome.topic for outcome in outcomes],
-            lambda topic: self._close(by_key[topic.key], concluded[topic.key]),
+            lambda topic: self._finish(by_key[topic.key], updates[topic.key]),
         )
-
-    async def _conclude(
-        self, outcomes: Sequence[Outcome], state: ClusterState, epoch: int
-    ) -> Mapping[ObjectKey, _Concluded]:
-        """The statuses, computed off the event loop, a portion at a time so that other topologies get their turn."""
-        found: dict[ObjectKey, _Concluded] = {}
-        for some in batches(outcomes, lambda outcome: cost(outcome.topic, outcome.seen, state), PORTION):
-            settled = {outcome.topic.key: self._settled.get(outcome.topic.key) for outcome in some}
-            found |= await in_thread(partial(_all_concluded, some, state, epoch, settled))
-        return found
-
-    async def _claim(self, state: ClusterState, outcomes: Sequence[Outcome]) -> None:
-        """Record which topics are about to be made, wherever it would matter after a crash whose they are."""
-        await asyncio.gather(*(self._record(outcome) for outcome in outcomes if has_to_claim(outcome.topic, state)))
-
-    async def _record(self, outcome: Outcome) -> None:
-        claimed = replace(outcome.topic, status=replace(outcome.topic.status, creating=True))
-        known = await _attempted(outcome.topic, partial(self._recorded, claimed))
-        if isinstance(known, KafkaTopic):
-            outcome.topic, outcome.new_claim = claimed, True
-            return
-        outcome.decision = Decision()  # it is gone, or nothing can be recorded now: nothing is made
-        if known is not None:
-            outcome.failures.append(known)
-
-    async def _recorded(self, claimed: KafkaTopic, before: KafkaTopic) -> KafkaTopic | None:
-        written = await self._dependencies.statuses.write(
-            _ref(before), before.status.to_dict(), claimed.status.to_dict()
-        )
-        return self._dependencies.cache.put_answer(written) if written is not None else None
 
     async def _plan(self, outcomes: Sequence[Outcome], state: ClusterState) -> None:
         seen = [
@@ -333,66 +267,65 @@ class TopicsReconciler:
             outcome.plan = plans.get(outcome.topic.key)
 
     async def _with_finalizer(self, topic: KafkaTopic) -> KafkaTopic | None:
-        """The topic with the finalizers it should have, before anything is made that they guard."""
+        """The topic once it has our finalizer, before anything is created in Kafka; None where it must be retried."""
         if finalizers_for(topic.meta) is None:
             return topic
         written = await self._dependencies.finalizers.add(KIND, topic.meta)
         if written is None:
-            self._queue.add_after(topic.key, _SUSPICION_SECONDS)  # it changed meanwhile: its event is on the way
+            self._queue.add_after(topic.key, _ABSENCE_SECONDS)  # changed meanwhile: its watch event follows
             return None
         known = self._dependencies.cache.put_answer(written)
         return known if known is not None and not known.meta.is_deleting else None
 
-    async def _close(self, outcome: Outcome, concluded: _Concluded) -> None:
-        """Status, Events and, where something is still to come, the next time."""
+    async def _finish(self, outcome: Outcome, update: StatusUpdate) -> None:
+        """Write the status and Events of one outcome, and requeue the topic where something is left to do."""
         topic, problem = outcome.topic, outcome.problem
         if (
             problem is not None
             and problem.reason == Reason.TOPIC_VANISHED
-            and self._is_only_suspected(topic.key, problem.reason)
+            and self._is_debounced(topic.key, problem.reason)
         ):
             return
         if outcome.seen is not None:
-            self._trust(topic.key)
-        if outcome.is_half_seen and outcome.decision.idle and not outcome.failures:
-            self._queue.add_rate_limited(topic.key)  # the last status, if there is one, is better than half of one
+            self._absences.clear(topic.key)
+        if outcome.is_stale and outcome.decision.idle and not outcome.failures:
+            self._queue.add_rate_limited(topic.key)  # keep the last status rather than write one from a stale answer
             return
-        if isinstance(concluded.status, Exception):
-            raise concluded.status
-        if concluded.status is None:
+        if isinstance(update.status, Exception):
+            raise update.status
+        if update.status is None:
             return
-        if not await self._tell(topic, concluded.status, outcome):
+        if not await self._write_status(topic, update.status, outcome):
             return
         if (problem is not None and problem.remedy is not Remedy.SPEC) or not outcome.settled:
             self._queue.add_rate_limited(topic.key)
-        elif _is_unfinished(outcome):
+        elif _has_more_to_do(outcome):
             self._queue.add_after(topic.key, 0)
         else:
             self._queue.forget(topic.key)
-            self._settled[topic.key] = concluded.fingerprint
+            self._written[topic.key] = update.fingerprint
 
-    def _trust(self, key: ObjectKey) -> None:
-        for reason in (Reason.TOPOLOGY_NOT_FOUND, Reason.TOPIC_VANISHED):
-            self._suspects.pop((key, reason), None)
-
-    def _is_only_suspected(self, key: ObjectKey, reason: Reason) -> bool:
-        now = asyncio.get_running_loop().time()
-        age = now - self._suspects.setdefault((key, reason), now)
-        if age >= _SUSPICION_SECONDS:
+    def _is_debounced(self, key: ObjectKey, reason: Reason) -> bool:
+        """Whether an absence is too recent to be reported; the topic is requeued for the time when it is not."""
+        left = self._absences.seconds_left(key, reason, asyncio.get_running_loop().time())
+        if not left:
             return False
-        self._queue.add_after(key, _SUSPICION_SECONDS - age + 0.1)
+        self._queue.add_after(key, left + 0.1)
         return True
 
-    async def _tell(self, topic: KafkaTopic, status: KafkaTopicStatus, outcome: Outcome | None = None) -> bool:
-        """Write a status if it changed, and announce what is new in it; False where it has to be tried again."""
-        cache, ref = self._dependencies.cache, _ref(topic)
+    async def _write_failure(self, topic: KafkaTopic, failure: Failure) -> None:
+        await self._write_status(topic, failed_status(topic, failure, datetime.now(UTC)))
+
+    async def _write_status(self, topic: KafkaTopic, status: KafkaTopicStatus, outcome: Outcome | None = None) -> bool:
+        """Write a status if it changed, and record Events about the changes; False where the topic is requeued."""
+        cache, ref = self._dependencies.cache, ObjectRef(KIND, topic.key, topic.meta.uid)
         try:
             written = await self._dependencies.statuses.write(ref, topic.status.to_dict(), status.to_dict())
         except FailureError:
-            self._settled.pop(topic.key, None)
+            self._written.pop(topic.key, None)
             self._queue.add_rate_limited(topic.key)
-            # A topic id that is known but not written yet must not be taken for somebody else's in the next pass, and
-            # one that is to be forgotten counts until that is written.
+            # Keep a new topic id in the cache, so that the next pass does not take the topic for somebody else's. An
+            # id that is to be removed stays until its removal is written.
             known = cache.topics.get(topic.key)
             if known and known.meta.uid == topic.meta.uid and (status.topic_id or not topic.status.topic_id):
                 cache.keep_topic(replace(known, status=status))
@@ -406,76 +339,29 @@ class TopicsReconciler:
     # --- deletion ----------------------------------------------------------------------------------------------------
 
     def deletions(self) -> tuple[DeletionsStatus | None, Collection[ObjectKey]]:
-        """What there is to tell of deletions, and which objects wait for a person."""
+        """`status.deletions` of the RackTopology, and the objects that wait for a person to confirm their deletion."""
         return self._finalizer.review()
 
-    def users(self) -> Collection[KafkaTopic]:
-        """The objects whose end would be the end of their topics."""
+    def dependents(self) -> Collection[KafkaTopic]:
+        """The objects whose topics are to be deleted with them: they need the RackTopology until then."""
         return self._finalizer.dependents()
 
-    async def _let_go(self, topics: Sequence[KafkaTopic]) -> None:
-        again = await self._finalizer.process(topics, self._observer.state, self._observer.admin)
-        held = [topic for topic in topics if topic.key in again and again[topic.key].step is Step.HOLD]
-        await self._each(
-            held, lambda topic: self._tell(topic, failed_status(topic, hold_failure(again[topic.key]), _now()))
-        )
-        self._retry(again)
+    async def _finalize(self, topics: Sequence[KafkaTopic]) -> None:
+        pending = await self._finalizer.process(topics, self._observer.state, self._observer.admin)
+        held = [topic for topic in topics if topic.key in pending and pending[topic.key].step is Step.HOLD]
+        await self._for_each(held, lambda topic: self._write_failure(topic, hold_failure(pending[topic.key])))
+        self._retry(pending)
 
 
-async def _attempted(topic: KafkaTopic, act: Callable[[KafkaTopic], Awaitable[R]]) -> R | Failure:
-    """What `act` gives for the topic, or what befell it there."""
-    try:
-        return await act(topic)
-    except FailureError as error:
-        return error.failure
-    except Exception:
-        _log.exception("KafkaTopic %s: unexpected error", topic.key)
-        return UNEXPECTED
-
-
-def not_found(topic: KafkaTopic) -> Failure:
-    """That the topic's RackTopology is not there."""
+def _topology_not_found(topic: KafkaTopic) -> Failure:
     return Failure(Reason.TOPOLOGY_NOT_FOUND, f"there is no RackTopology {topic.topology}", Remedy.SPEC)
 
 
-def _all_concluded(
-    outcomes: Iterable[Outcome], state: ClusterState, epoch: int, settled: Mapping[ObjectKey, int | None]
-) -> dict[ObjectKey, _Concluded]:
-    """A defect over one topic is told with that one alone."""
-    return {outcome.topic.key: _concluded(outcome, state, epoch, settled[outcome.topic.key]) for outcome in outcomes}
+def _has_more_to_do(outcome: Outcome) -> bool:
+    """Whether to reconcile the topic again at once.
 
-
-def _concluded(outcome: Outcome, state: ClusterState, epoch: int, settled: int | None) -> _Concluded:
-    try:
-        fingerprint = hash((epoch, _fingerprint(outcome)))
-        if settled == fingerprint and outcome.decision.idle:
-            return _Concluded(fingerprint, None)
-        return _Concluded(fingerprint, topic_status(outcome, state, _now()))
-    except Exception as error:  # it is told where the status would be written
-        return _Concluded(0, error)
-
-
-def _fingerprint(outcome: Outcome) -> int:
-    """What the last status was concluded from, the state aside. While it is the same, so is the status."""
-    meta, config = outcome.topic.meta, outcome.config
-    return hash(
-        (
-            meta.uid,
-            meta.generation,
-            tuple(sorted(meta.annotations.items())),
-            outcome.seen,
-            (config.min_insync, *sorted(config.own.items())) if config else None,
-            outcome.problem,
-            outcome.plan and outcome.plan.hash,
-        )
-    )
-
-
-def _is_unfinished(outcome: Outcome) -> bool:
-    """Whether there is more to do at once.
-
-    A very large topic has only got its first partitions so far; of one that Kafka placed, min.insync.replicas can only
-    be derived now that it is known where it lies.
+    A very large topic gets its partitions in several passes. For one that Kafka placed, min.insync.replicas can only be
+    derived now that its placement is known.
     """
     done = outcome.decision.create or outcome.decision.grow
     if done is None or outcome.seen is None:
@@ -483,22 +369,14 @@ def _is_unfinished(outcome: Outcome) -> bool:
     return len(outcome.seen.replicas) < outcome.topic.spec.partitions or done.assignment is None
 
 
-def _is_judged(topic: KafkaTopic) -> bool:
-    """Whether the status speaks of this generation, and says more than that the topology was not fit to act on."""
+def _has_current_status(topic: KafkaTopic) -> bool:
+    """Whether the status is of this generation, and says more than that the topology could not be used."""
     status = topic.status
     ready = find_condition(status.conditions, READY)
-    if status.observed_generation != topic.meta.generation or ready is None or ready.reason in _TURNED_AWAY:
+    if status.observed_generation != topic.meta.generation or ready is None or ready.reason in _NOT_ADMITTED:
         return False
     return (
         ready.status == ConditionStatus.TRUE
         or is_true(status.conditions, STALLED)
         or find_condition(status.conditions, COMPLIANT) is not None
     )
-
-
-def _ref(topic: KafkaTopic) -> ObjectRef:
-    return ObjectRef(KIND, topic.key, topic.meta.uid)
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)

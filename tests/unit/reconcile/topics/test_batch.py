@@ -100,7 +100,7 @@ async def test_a_paused_topic_is_observed_and_nothing_else():
     found = await outcomes([paused], admin)
     assert [name for name, _ in admin.calls] == ["describe_topics", "describe_configs"]
     assert found["a"].decision.idle
-    assert found["a"].waiting.summary == "grow to 5 partitions; set retention.ms=1"
+    assert found["a"].paused_decision.summary == "grow to 5 partitions; set retention.ms=1"
 
 
 async def test_a_topic_of_somebody_else_is_guarded():
@@ -114,7 +114,7 @@ async def test_without_its_configuration_a_topic_is_not_decided_about():
     admin = kafka("a", without_config={"a"})
     admin.own["a"] = {"retention.ms": "1"}
     found = await outcomes([topic("a", config={"retention.ms": 1}, partitions=5)], admin)
-    assert found["a"].is_half_seen
+    assert found["a"].is_stale
     assert [name for name, _ in admin.calls] == ["describe_topics", "describe_configs"]
 
 
@@ -140,7 +140,7 @@ async def test_a_broker_that_has_not_heard_of_new_partitions_yet_is_not_believed
     admin = kafka("a")
     grown = topic("a", partitions=5, status=known("id-of-a", partitions=5))
     found = await outcomes([grown], admin)
-    assert found["a"].is_half_seen
+    assert found["a"].is_stale
     assert admin.made("create_partitions") == []
 
 

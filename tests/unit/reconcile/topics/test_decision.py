@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.unit.reconcile.examples import EVEN, SIX, known, seen, state, topic
 
 from rackspan.reconcile.runtime.batching import MAX_PARTITIONS_AT_ONCE
-from rackspan.reconcile.topics.decision import decide, foreign, has_to_claim
+from rackspan.reconcile.topics.decision import decide, must_claim, ownership_problem
 from rackspan.reconcile.topics.limits import too_large
 
 FAIR = ((0, 3, 2), (3, 1, 2), (4, 2, 0))
@@ -116,7 +116,7 @@ ADOPT = {"rackspan.dev/adopt-topic-id": "id-2"}
     ],
 )
 def test_nothing_is_done_to_a_topic_that_is_not_the_object_s(wanted, found, reason):
-    failure = foreign(wanted, found, state())
+    failure = ownership_problem(wanted, found, state())
     assert (failure and failure.reason) == reason
     decision = decide(wanted, found, {}, state())
     assert decision.foreign == failure
@@ -125,8 +125,8 @@ def test_nothing_is_done_to_a_topic_that_is_not_the_object_s(wanted, found, reas
 
 
 def test_a_lost_topic_is_made_again_only_where_that_was_asked_for():
-    assert foreign(topic(status=known()), None, state()).remedy == "spec"
-    assert foreign(topic(status=known(), **RECREATE), None, state()).remedy == "retry"
+    assert ownership_problem(topic(status=known()), None, state()).remedy == "spec"
+    assert ownership_problem(topic(status=known(), **RECREATE), None, state()).remedy == "retry"
 
 
 # -- whose it is -------------------------------------------------------------------------------------------------------
@@ -176,8 +176,8 @@ def test_a_topic_that_kafka_calls_internal_is_left_alone_unless_it_is_listed():
 )
 def test_a_creation_is_recorded_before_where_it_would_look_like_an_adoption_after_a_crash(adoption, policy, claims):
     where = state(adoption=adoption)
-    assert has_to_claim(topic(deletionPolicy=policy), where) == claims
-    assert not has_to_claim(topic(deletionPolicy=policy, status={"creating": True}), where)
+    assert must_claim(topic(deletionPolicy=policy), where) == claims
+    assert not must_claim(topic(deletionPolicy=policy, status={"creating": True}), where)
 
 
 def test_what_is_too_large_is_not_computed():

@@ -323,7 +323,7 @@ def test_a_pause_that_cannot_be_read_is_a_pause_and_waits_for_somebody():
 
 def test_a_paused_topic_tells_what_waits():
     waiting = Decision(configure=ConfigChange("orders", {"retention.ms": "1"}))
-    status = concluded(outcome(topic(annotations=PAUSED), waiting=waiting))
+    status = concluded(outcome(topic(annotations=PAUSED), paused_decision=waiting))
     assert told(status, "Ready") == ("False", "Paused")
     assert sentence(status) == "paused; waiting for the annotation to go: set retention.ms=1"
     resumed = concluded(outcome(structs.replace(topic(), status=status)))
