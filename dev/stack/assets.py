@@ -9,7 +9,7 @@ import hashlib
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from dev.paths import REPOSITORY, cache_root
@@ -19,6 +19,7 @@ HELM_VERSION = "v3.22.0"
 COREDNS_VERSION = "v1.12.4"
 _WRAPPER_MODULE = REPOSITORY / "dev" / "distributions" / "kubernetes"
 _KSTATUS_MODULE = REPOSITORY / "dev" / "distributions" / "kstatus"
+_PROMTOOL_PACKAGE = "github.com/prometheus/prometheus/cmd/promtool"
 _PROMTOOL_MODULE = REPOSITORY / "dev" / "distributions" / "promtool"
 _PACKAGES = {
     "etcd": "go.etcd.io/etcd/server/v3",
@@ -74,49 +75,42 @@ def ensure_kubernetes(names: Iterable[str] = CONTROL_PLANE) -> dict[str, Path]:
 
 def find_helm() -> Path | None:
     """The pinned helm, when it was built earlier."""
-    return _find_module_program("helm", HELM_VERSION)
+    return _find_program("helm", HELM_VERSION)
 
 
 def ensure_helm() -> Path:
     """The pinned helm, after building it where it is missing."""
-    return _ensure_module_program("helm", "helm.sh/helm/v3/cmd/helm", HELM_VERSION)
+    return _ensure_program(
+        "helm", HELM_VERSION, [f"helm.sh/helm/v3/cmd/helm@{HELM_VERSION}"], "about two to five minutes"
+    )
 
 
 def find_coredns() -> Path | None:
     """The pinned CoreDNS, when it was built earlier."""
-    return _find_module_program("coredns", COREDNS_VERSION)
+    return _find_program("coredns", COREDNS_VERSION)
 
 
 def ensure_coredns() -> Path:
     """The pinned CoreDNS, after building it where it is missing: pods find Services by it."""
-    return _ensure_module_program("coredns", "github.com/coredns/coredns", COREDNS_VERSION)
+    return _ensure_program(
+        "coredns", COREDNS_VERSION, [f"github.com/coredns/coredns@{COREDNS_VERSION}"], "about two to five minutes"
+    )
 
 
 def find_promtool() -> Path | None:
     """The pinned promtool, when it was built earlier."""
-    return _find_module_program("promtool", _promtool_version())
+    return _find_program("promtool", _promtool_version())
 
 
 def ensure_promtool() -> Path:
     """The pinned promtool, after building it where it is missing. It needs none of the ways to discover targets."""
-    version = _promtool_version()
-    destination = cache_root() / "promtool" / version
-    with exclusive(destination / ".lock"):
-        if find_promtool() is None:
-            with tempfile.TemporaryDirectory(dir=destination) as scratch:
-                run(
-                    [
-                        *(need("go", "build promtool"), "build", "-v", "-trimpath", "-buildvcs=false"),
-                        *("-tags", "remove_all_sd", "-ldflags", "-s -w", "-o", f"{scratch}/promtool"),
-                        "github.com/prometheus/prometheus/cmd/promtool",
-                    ],
-                    f"building promtool {version} through Go modules: about two to four minutes, once per machine",
-                    cwd=_PROMTOOL_MODULE,
-                    env={**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly", "GOWORK": "off"},
-                    tally=_is_package,
-                )
-                (Path(scratch) / "promtool").replace(destination / "promtool")
-    return destination / "promtool"
+    return _ensure_program(
+        "promtool",
+        _promtool_version(),
+        ["-trimpath", "-buildvcs=false", "-tags", "remove_all_sd", "-ldflags", "-s -w", _PROMTOOL_PACKAGE],
+        "about two to four minutes",
+        module=_PROMTOOL_MODULE,
+    )
 
 
 def _promtool_version() -> str:
@@ -135,34 +129,13 @@ def _pinned(module: Path, dependency: str) -> str:
 
 def find_kstatus() -> Path | None:
     """The program around kstatus, the library that tells whether an object is reconciled; None if it is not built."""
-    return _find_module_program("kstatus", _kstatus_version())
+    return _find_program("kstatus", _kstatus_version())
 
 
 def ensure_kstatus() -> Path:
     """The program around kstatus, after building it where it is missing."""
-    destination = cache_root() / "kstatus" / _kstatus_version()
-    program = destination / "kstatus"
-    with exclusive(destination / ".lock"):
-        if find_kstatus() is None:
-            with tempfile.TemporaryDirectory(dir=destination) as scratch:
-                run(
-                    [
-                        need("go", "build kstatus"),
-                        "build",
-                        "-v",
-                        "-trimpath",
-                        "-buildvcs=false",
-                        "-o",
-                        f"{scratch}/",
-                        ".",
-                    ],
-                    "building kstatus through Go modules: about half a minute, once per machine",
-                    cwd=_KSTATUS_MODULE,
-                    env={**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly", "GOWORK": "off"},
-                    tally=_is_package,
-                )
-                (Path(scratch) / "kstatus").replace(program)
-    return program
+    build = ["-trimpath", "-buildvcs=false", "."]
+    return _ensure_program("kstatus", _kstatus_version(), build, "about half a minute", module=_KSTATUS_MODULE)
 
 
 def _kstatus_version() -> str:
@@ -171,21 +144,25 @@ def _kstatus_version() -> str:
     return hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()[:12]
 
 
-def _find_module_program(name: str, version: str) -> Path | None:
+def _find_program(name: str, version: str) -> Path | None:
     program = cache_root() / name / version / name
     return program if _executable(program) else None
 
 
-def _ensure_module_program(name: str, package: str, version: str) -> Path:
+def _ensure_program(
+    name: str, version: str, build: Sequence[str], duration: str, *, module: Path | None = None
+) -> Path:
+    """The program, after `go install` with the arguments `build`, in a wrapper module that pins versions if given."""
     destination = cache_root() / name / version
     with exclusive(destination / ".lock"):
-        if _find_module_program(name, version) is None:
+        if _find_program(name, version) is None:
             with tempfile.TemporaryDirectory(dir=destination) as scratch:
+                pinned = {} if module is None else {"GOFLAGS": "-mod=readonly"}
                 run(
-                    [need("go", f"build {name}"), "install", "-v", f"{package}@{version}"],
-                    f"building {name} {version} through Go modules: about two to five minutes, once per machine",
-                    cwd=Path(scratch),
-                    env={**os.environ, "GOBIN": scratch, "CGO_ENABLED": "0", "GOWORK": "off"},
+                    [need("go", f"build {name}"), "install", "-v", *build],
+                    f"building {name} {version} through Go modules: {duration}, once per machine",
+                    cwd=module or Path(scratch),
+                    env={**os.environ, "GOBIN": scratch, "CGO_ENABLED": "0", "GOWORK": "off", **pinned},
                     tally=_is_package,
                 )
                 (Path(scratch) / name).replace(destination / name)

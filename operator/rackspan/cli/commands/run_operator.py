@@ -189,7 +189,7 @@ def operator(
             service_account=scan_service_account,
             pull_policy=scan_pull_policy,
             application=scan_application,
-            pod=_pod(scan_pod),
+            pod=_json(scan_pod, "--scan-pod"),
             trusted=tuple(scan_trusted_namespace or ()),
             allowance=_allowance(scan_allowed_location or (), scan_allowed_claim or (), scan_limits),
             max_running=scan_max_running,
@@ -212,10 +212,6 @@ def _lease_name(namespaces: Sequence[str]) -> str:
 def _own_namespace() -> str | None:
     """The Pod's namespace; None outside a cluster."""
     return _NAMESPACE_FILE.read_text().strip() or None if _NAMESPACE_FILE.exists() else None
-
-
-def _pod(text: str) -> dict[str, object]:
-    return _json(text, "--scan-pod")
 
 
 def _allowance(locations: Sequence[str], claims: Sequence[str], limits: str) -> Allowance:

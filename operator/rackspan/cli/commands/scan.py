@@ -180,19 +180,12 @@ def _refuse_several(given: Sequence[str]) -> None:
         )
 
 
-class _Progress:
-    """What the job says, on standard error."""
-
-    step = staticmethod(step)
-    warn = staticmethod(warn)
-
-
 def _scanned(request: ScanRequest) -> list[ScanDocument]:
     _need_spark()
     from rackspan.jobs.scan.scan_job import ScanJobError, scan_clusters  # noqa: PLC0415 - nothing else needs Spark
 
     try:
-        return list(scan_clusters(request, _Progress()))
+        return list(scan_clusters(request, step, warn))
     except ScanJobError as error:
         raise CommandError(str(error), error.hint) from error
 

@@ -1,35 +1,20 @@
 """Findings as a table, from `check`, from a scan document or from a ComplianceReport."""
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple, Self
 
 from rich.console import Console
 from rich.text import Text
 
+from rackspan.api.compliancereport import ReportFinding
 from rackspan.cli.rendering.tables import print_hidden, table
 from rackspan.core.scanning.messages import place
 from rackspan.core.scanning.rules import Severity
+from rackspan.reports.document import FindingRow
 
 ROWS = 20
 """Findings that are shown unless somebody asks for more."""
 _STYLES = {Severity.CRITICAL: "bold red", Severity.HIGH: "red", Severity.MEDIUM: "yellow"}
-
-
-class _Finding(Protocol):
-    @property
-    def severity(self) -> str: ...
-    @property
-    def rule(self) -> str: ...
-    @property
-    def topic(self) -> str | None: ...
-    @property
-    def partition(self) -> int | None: ...
-    @property
-    def broker(self) -> int | None: ...
-    @property
-    def message(self) -> str: ...
-    @property
-    def fix(self) -> str | None: ...
 
 
 class FindingLine(NamedTuple):
@@ -43,7 +28,7 @@ class FindingLine(NamedTuple):
     since: str = ""
 
     @classmethod
-    def of(cls, finding: _Finding, first_seen: str | None) -> Self:
+    def of(cls, finding: FindingRow | ReportFinding, first_seen: str | None) -> Self:
         """Make the row of a finding of a scan document or a ComplianceReport."""
         where = place(finding.topic, finding.partition, finding.broker)
         return cls(finding.severity, finding.rule, where, finding.message, finding.fix or "", first_seen or "")

@@ -73,12 +73,8 @@ def scan(
         "sequence": sequence,
         "finished_at": observed_at,
         "minutes": minutes,
-        "topics": summary.topics,
-        "partitions": summary.partitions,
-        "non_compliant": summary.non_compliant,
-        "findings": summary.findings,
+        **{name: getattr(summary, name) for name in ("topics", "partitions", "non_compliant", "findings", "moves")},
         "critical": summary.by_severity.get("critical", 0),
-        "moves": summary.moves,
         "violation_minutes": pa.compute.sum(counted["violation_minutes"]).as_py() or 0.0,
     }
     return _table("scans", scan_id, [row])

@@ -26,6 +26,11 @@ from rackspan.reports.document import (
 )
 
 Row = Mapping[str, Any]
+_SUMMED = ("partitions", "replicas", "non_compliant", "offline", "under_replicated", "moves")
+_OF_TOPIC = ("partitions", "replication_factor", "non_compliant", "findings", "moves", "worst", "bytes")
+_NOTHING = dict.fromkeys(("offline", "not_writable", "last_replica", "replicas", "leaders", "leading"), 0) | {
+    "bytes": None
+}
 _UNREAD_NAMES, _UNREAD_REASONS, _UNREAD_WORDS = 5, 3, 200
 
 
@@ -40,32 +45,22 @@ def finding_rows(rows: Iterable[Row]) -> list[FindingRow]:
 
 
 def _finding(row: Row) -> FindingRow:
-    facts = Facts(
-        Rule(row["rule"]),
-        row["topic"],
-        row["partition"],
-        row["broker"],
-        row["level"],
-        row["domain"],
-        row["reason"],
-        row["excess"],
-        row["moves"],
-    )
+    about = _pick(row, "topic", "partition", "broker", "level", "domain", "excess", "moves")
+    facts = Facts(rule=Rule(row["rule"]), reason=row["reason"], **about)
     return FindingRow(
         id=shown_id(row["id"]),
         rule=row["rule"],
         severity=row["severity"],
         message=message(facts),
         fix=fix(facts),
-        topic=facts.topic,
-        partition=facts.partition,
-        broker=facts.broker,
-        level=facts.level,
-        domain=facts.domain,
-        excess=facts.excess,
-        moves=facts.moves,
         first_seen=timestamp(row.get("first_seen")),
+        **about,
     )
+
+
+def _pick(row: Row, *names: str) -> dict[str, Any]:
+    """The columns that have the same names in the document, as far as the row has them."""
+    return {name: row[name] for name in names if name in row}
 
 
 def unread_warnings(unread: Mapping[str, str]) -> list[str]:
@@ -94,14 +89,9 @@ def summary(topics: pa.Table, counted: Iterable[Row], unfair: Iterable[Row], tru
     sizes = pa.compute.sum(topics["bytes"]).as_py()
     return Summary(
         topics=len(topics),
-        partitions=_sum(topics, "partitions"),
-        replicas=_sum(topics, "replicas"),
         brokers=len(truth.brokers),
-        non_compliant=_sum(topics, "non_compliant"),
+        **{name: _sum(topics, name) for name in _SUMMED},
         non_compliant_topics=pa.compute.sum(pa.compute.greater(topics["non_compliant"], 0)).as_py() or 0,
-        offline=_sum(topics, "offline"),
-        under_replicated=_sum(topics, "under_replicated"),
-        moves=_sum(topics, "moves"),
         bytes=None if sizes is None else int(sizes),
         findings=sum(by_rule.values()),
         by_rule=dict(sorted(by_rule.items())),
@@ -124,26 +114,18 @@ def domain_rows(holdings: Iterable[Row], truth: Truth, wrong: Iterable[Row]) -> 
     """Domains that hold anything, level by level from the top, in the tree's order. `wrong` are findings by domain."""
     told = {(row["level"], row["domain"]): row for row in wrong}
     held = {(row["level"], row["domain"]): row for row in holdings}
-    found = []
-    for level in truth.tree.nodes[1:-1]:
-        for path in level.paths:
-            key = (level.name, domain_name(path))
-            row, bad = held.get(key), told.get(key)
-            if row is not None:
-                found.append(
-                    DomainRow(
-                        level=level.name,
-                        domain=key[1],
-                        brokers=row["brokers"],
-                        replicas=row["replicas"],
-                        leaders=row["leaders"],
-                        what_if=what_if(row),
-                        bytes=row["bytes"],
-                        findings=bad["findings"] if bad else 0,
-                        worst=bad["worst"] if bad else None,
-                    )
-                )
-    return found
+    keys = [(level.name, domain_name(path)) for level in truth.tree.nodes[1:-1] for path in level.paths]
+    return [
+        DomainRow(
+            level=level,
+            domain=domain,
+            what_if=what_if(held[level, domain]),
+            **_pick(held[level, domain], "brokers", "replicas", "leaders", "bytes"),
+            **_pick(told.get((level, domain), {}), "findings", "worst"),
+        )
+        for level, domain in keys
+        if (level, domain) in held
+    ]
 
 
 def rack_name(broker: BrokerTruth) -> str | None:
@@ -157,27 +139,20 @@ def broker_rows(
     """All brokers by id. `wrong` are findings by broker, `flaps` how often each came or went in the last days."""
     told = {row["broker"]: row for row in wrong}
     held = {row["domain"]: row for row in holdings if row["level"] == BROKER_LEVEL}
-    found = []
-    for broker in sorted(truth.brokers, key=lambda one: one.id):
-        row, bad = held.get(str(broker.id)), told.get(broker.id)
-        found.append(
-            BrokerRow(
-                id=broker.id,
-                rack=rack_name(broker),
-                reported_rack=broker.reported,
-                replicas=row["replicas"] if row else 0,
-                leaders=row["leaders"] if row else 0,
-                leading=row["leading"] if row else 0,
-                what_if=what_if(row) if row else WhatIf(0, 0, 0, 0),
-                bytes=row["bytes"] if row else None,
-                online=broker.online,
-                draining=broker.draining,
-                findings=bad["findings"] if bad else 0,
-                worst=bad["worst"] if bad else None,
-                flaps=flaps.get(broker.id, 0),
-            )
+    return [
+        BrokerRow(
+            id=broker.id,
+            rack=rack_name(broker),
+            reported_rack=broker.reported,
+            what_if=what_if(held.get(str(broker.id), _NOTHING)),
+            online=broker.online,
+            draining=broker.draining,
+            flaps=flaps.get(broker.id, 0),
+            **_pick(held.get(str(broker.id), _NOTHING), "replicas", "leaders", "leading", "bytes"),
+            **_pick(told.get(broker.id, {}), "findings", "worst"),
         )
-    return found
+        for broker in sorted(truth.brokers, key=lambda one: one.id)
+    ]
 
 
 def topic_rows(
@@ -195,17 +170,11 @@ def topic_rows(
     return [
         TopicRow(
             name=row["topic"],
-            partitions=row["partitions"],
-            replication_factor=row["replication_factor"],
             min_insync_replicas=row["min_insync"],
-            non_compliant=row["non_compliant"],
-            findings=row["findings"],
-            moves=row["moves"],
-            worst=row["worst"],
             managed=row["topic"] in managed,
-            bytes=row["bytes"],
             first_seen=timestamp(since.get(row["topic"])),
             violation_minutes=round(minutes.get(row["topic"], 0.0), 1),
+            **_pick(row, *_OF_TOPIC),
         )
         for row in wrong[:MAX_TOPICS]
     ]

@@ -6,7 +6,7 @@ The entry point of the scan job: all clusters of one request, one after the othe
 
 import asyncio
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from datetime import UTC, datetime
 from functools import cache
@@ -55,19 +55,15 @@ class StepProgress(Protocol):
         """Say how far it is."""
 
 
-class Progress(Protocol):
-    """Where the job says what it is doing."""
-
-    def step(self, description: str) -> AbstractContextManager[StepProgress]:
-        """Show that a step is under way until the context ends."""
-
-    def warn(self, message: str) -> None:
-        """Pass on a warning."""
+Step = Callable[[str], AbstractContextManager[StepProgress]]
+"""Shows a step with this description until the context ends."""
 
 
-def scan_clusters(request: ScanRequest, progress: Progress) -> Iterator[ScanDocument]:
+def scan_clusters(request: ScanRequest, step: Step, warn: Callable[[str], None]) -> Iterator[ScanDocument]:
     """
     Scan every cluster of the request, and give a document of each; of one that cannot be read, that of a failed scan.
+
+    `step` is called as a step begins, `warn` with every warning.
 
     Raises ScanJobError for what concerns all of them: no history, no Spark, no snapshot files, a ComplianceReport that
     cannot be written.
@@ -82,18 +78,18 @@ def scan_clusters(request: ScanRequest, progress: Progress) -> Iterator[ScanDocu
     ready = list(_clusters(request, run))
     with ExitStack() as until_the_end:
         # Only where there is anything to scan.
-        session = cache(lambda: until_the_end.enter_context(_spark(request, progress)))
+        session = cache(lambda: until_the_end.enter_context(_spark(request, step)))
         for one in ready:
-            document = one if isinstance(one, ScanDocument) else _scanned(session(), one, run, progress)
+            document = one if isinstance(one, ScanDocument) else _scanned(session(), one, run, step, warn)
             if request.publish and request.topology is not None:
                 _publish(document, request.topology, request.kubeconfig)
             yield document
 
 
 @contextmanager
-def _spark(request: ScanRequest, progress: Progress) -> Iterator[SparkSession]:
+def _spark(request: ScanRequest, step: Step) -> Iterator[SparkSession]:
     try:
-        with progress.step("starting Spark"):
+        with step("starting Spark"):
             session = spark_session(request.master, request.driver_memory)
     except (PySparkException, Py4JError, OSError) as error:
         hint = "see that `java -version` says 17 or newer and that --master can be reached, or use rackspan check"
@@ -104,17 +100,19 @@ def _spark(request: ScanRequest, progress: Progress) -> Iterator[SparkSession]:
         session.stop()
 
 
-def _scanned(spark: SparkSession, cluster: ScannedCluster, run: ScanRun, progress: Progress) -> ScanDocument:
+def _scanned(
+    spark: SparkSession, cluster: ScannedCluster, run: ScanRun, step: Step, warn: Callable[[str], None]
+) -> ScanDocument:
     done = 0
-    with progress.step(f"scanning {cluster.name}") as step:
+    with step(f"scanning {cluster.name}") as progress:
 
         def told(what: str) -> None:
             nonlocal done
             if what.startswith("warning: "):
-                progress.warn(what.removeprefix("warning: "))
+                warn(what.removeprefix("warning: "))
                 return
-            step.describe(f"{cluster.name}: {what}")
-            step.advance(done, _STEPS)
+            progress.describe(f"{cluster.name}: {what}")
+            progress.advance(done, _STEPS)
             done += 1
 
         try:
