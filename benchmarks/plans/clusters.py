@@ -8,8 +8,8 @@ import numpy as np
 from rackspan.core.compliance import judge
 from rackspan.core.placement import ClusterView, PlacementSpec
 from rackspan.core.placement.multilevel import MultiLevel
-from rackspan.core.snapshot import BrokerIds, KnownBroker, Partitions, Snapshot, tree_of
-from rackspan.core.topology import IntArray
+from rackspan.core.snapshot import BrokerIds, Partitions, Snapshot, tree_of
+from rackspan.core.topology import BrokerLocation, IntArray
 
 PER_TOPIC = 100
 """Partitions of a topic."""
@@ -23,8 +23,8 @@ class Site:
     levels: tuple[str, ...]
     racks: Callable[[int], tuple[str, ...]]
 
-    def brokers(self, count: int) -> tuple[KnownBroker, ...]:
-        return tuple(KnownBroker(number, rack) for number, rack in enumerate(self.racks(count)))
+    def brokers(self, count: int) -> tuple[BrokerLocation, ...]:
+        return tuple(BrokerLocation(number, rack) for number, rack in enumerate(self.racks(count)))
 
 
 def round_robin(*widths: int) -> Callable[[int], tuple[str, ...]]:
@@ -78,12 +78,12 @@ def of(replicas: BrokerIds, sizes: IntArray | None = None) -> Partitions:
     )
 
 
-def snapshot(brokers: Iterable[KnownBroker], partitions: Partitions) -> Snapshot:
+def snapshot(brokers: Iterable[BrokerLocation], partitions: Partitions) -> Snapshot:
     config = {"min.insync.replicas": "2", "retention.ms": "604800000"}
     return Snapshot("benchmark", tuple(brokers), partitions, (config,) * len(partitions.names))
 
 
-def placed_by_multilevel(brokers: tuple[KnownBroker, ...], count: int, size: int) -> BrokerIds:
+def placed_by_multilevel(brokers: tuple[BrokerLocation, ...], count: int, size: int) -> BrokerIds:
     """Topics created one after the other, each where least lies."""
     tree = tree_of(brokers)
     ids = [broker.id for broker in brokers]
@@ -101,7 +101,7 @@ def placed_by_multilevel(brokers: tuple[KnownBroker, ...], count: int, size: int
 
 def worn(brokers: int, count: int, share: float) -> Snapshot:
     """A large cluster of 2 x 5 x 3 racks, RF 3, sizes known; `share` of its partitions lie at random, and unfairly."""
-    known = tuple(KnownBroker(number, rack) for number, rack in enumerate(round_robin(2, 5, 3)(brokers)))
+    known = tuple(BrokerLocation(number, rack) for number, rack in enumerate(round_robin(2, 5, 3)(brokers)))
     tree = tree_of(known)
     replicas = MultiLevel().place(PlacementSpec(count, 3), ClusterView(tree)).matrix.copy()
     random = np.random.default_rng(1)

@@ -13,7 +13,8 @@ from dev.progress import need
 from dev.stack.kafka_distribution import KafkaDistribution, ensure_distribution
 
 from benchmarks.plans.clusters import snapshot
-from rackspan.core.snapshot import BrokerIds, KnownBroker, Partitions
+from rackspan.core.snapshot import BrokerIds, Partitions
+from rackspan.core.topology import BrokerLocation
 from rackspan.snapshots import snapshot_lines
 
 HERE = Path(__file__).parent
@@ -33,16 +34,16 @@ class KafkaTool:
     work: Path
     process: subprocess.Popen[str]
 
-    def generate(self, brokers: Collection[KnownBroker], partitions: Partitions, onto: Collection[int]) -> BrokerIds:
+    def generate(self, brokers: Collection[BrokerLocation], partitions: Partitions, onto: Collection[int]) -> BrokerIds:
         """The proposal that --generate prints for all topics with `onto` as --broker-list. Raises ToolRefusedError."""
         text = self._ask("generate", brokers, partitions, ",".join(map(str, sorted(onto))))
         return proposal(text, partitions)
 
-    def place(self, brokers: Collection[KnownBroker], partitions: Partitions, seed: int) -> BrokerIds:
+    def place(self, brokers: Collection[BrokerLocation], partitions: Partitions, seed: int) -> BrokerIds:
         """All topics as a controller would create them."""
         return reassignment(self._ask("place", brokers, partitions, str(seed)), partitions)
 
-    def _ask(self, what: str, brokers: Collection[KnownBroker], partitions: Partitions, argument: str) -> str:
+    def _ask(self, what: str, brokers: Collection[BrokerLocation], partitions: Partitions, argument: str) -> str:
         given, answered = self.work / "snapshot.json", self.work / "answer"
         given.write_text("".join(snapshot_lines(snapshot(brokers, partitions))))
         if self.process.stdin is None or self.process.stdout is None:

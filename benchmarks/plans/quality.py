@@ -12,8 +12,8 @@ from rackspan.core.compliance.fewest_moves import fewest_moves
 from rackspan.core.placement.engine.balance.rebalance import moves_to_balance
 from rackspan.core.planning import Plan, Request, plan, rebalance
 from rackspan.core.requirements import TopicRequirements
-from rackspan.core.snapshot import BrokerIds, KnownBroker, Partitions, tree_of
-from rackspan.core.topology import IntArray, RackTree
+from rackspan.core.snapshot import BrokerIds, Partitions, tree_of
+from rackspan.core.topology import BrokerLocation, IntArray, RackTree
 
 FLAT = Site("one level", ("rack",), round_robin(3))
 FOUR = Site("one level", ("rack",), round_robin(4))
@@ -50,11 +50,11 @@ class Case:
     wanted: int = 3
 
     @property
-    def known(self) -> tuple[KnownBroker, ...]:
+    def known(self) -> tuple[BrokerLocation, ...]:
         return self.site.brokers(self.brokers + self.added)
 
     @property
-    def used(self) -> tuple[KnownBroker, ...]:
+    def used(self) -> tuple[BrokerLocation, ...]:
         return self.known[: self.brokers]
 
     @property
@@ -107,7 +107,7 @@ def cases(site: Site) -> Iterator[Case]:
 
 
 def _of_rack(site: Site, rack: str) -> frozenset[int]:
-    return frozenset(broker.id for broker in site.brokers(100) if f"{broker.rack}/".startswith(rack))
+    return frozenset(broker.id for broker in site.brokers(100) if f"{broker.reported_rack}/".startswith(rack))
 
 
 Start = Callable[[Case], Partitions]

@@ -26,8 +26,8 @@ from rackspan.core.placement import ClusterView, PlacementSpec
 from rackspan.core.placement.multilevel import MultiLevel
 from rackspan.core.planning import Plan, Request, plan, rebalance
 from rackspan.core.requirements import TopicRequirements
-from rackspan.core.snapshot import KnownBroker, tree_of
-from rackspan.core.topology import IntArray
+from rackspan.core.snapshot import tree_of
+from rackspan.core.topology import BrokerLocation, IntArray
 
 HEADER = (
     "| shape | partitions | moves | bound | replicas per broker | leaders per broker | CPU s "
@@ -117,11 +117,11 @@ def judging(request: Callable[[int], Request]) -> Callable[[int], Work]:
     return ready
 
 
-def brokers(count: int, *widths: int) -> tuple[KnownBroker, ...]:
-    return tuple(KnownBroker(number, rack) for number, rack in enumerate(round_robin(*widths)(count)))
+def brokers(count: int, *widths: int) -> tuple[BrokerLocation, ...]:
+    return tuple(BrokerLocation(number, rack) for number, rack in enumerate(round_robin(*widths)(count)))
 
 
-def placed(known: tuple[KnownBroker, ...], count: int, size: int = 3) -> IntArray:
+def placed(known: tuple[BrokerLocation, ...], count: int, size: int = 3) -> IntArray:
     return MultiLevel().place(PlacementSpec(count, size), ClusterView(tree_of(known))).matrix
 
 
@@ -150,13 +150,13 @@ def domains_drained(count: int) -> Request:
     """One domain of each level, none inside another."""
     known = brokers(1000, *WIDTHS)
     gone = ("/d0/", "/d1/z1/", "/d2/z2/r2/")
-    drained = frozenset(broker.id for broker in known if f"{broker.rack}/".startswith(gone))
+    drained = frozenset(broker.id for broker in known if f"{broker.reported_rack}/".startswith(gone))
     return Request(tree_of(known, drained=drained), of(placed(known, count)))
 
 
 def zone_drained(count: int) -> Request:
     known = brokers(1000, *WIDTHS)
-    gone = frozenset(broker.id for broker in known if broker.rack and broker.rack.startswith("/d0/"))
+    gone = frozenset(broker.id for broker in known if broker.reported_rack and broker.reported_rack.startswith("/d0/"))
     return Request(tree_of(known, drained=gone), of(placed(known, count)))
 
 
@@ -176,9 +176,9 @@ def scattered_widely(count: int) -> Request:
 def relabelled(count: int) -> Request:
     """All brokers are in other racks than when the partitions were placed."""
     known = brokers(1000, *WIDTHS)
-    racks = [broker.rack for broker in known]
+    racks = [broker.reported_rack for broker in known]
     random.Random(1).shuffle(racks)
-    now = tuple(KnownBroker(number, rack) for number, rack in enumerate(racks))
+    now = tuple(BrokerLocation(number, rack) for number, rack in enumerate(racks))
     return Request(tree_of(now), of(placed(known, count)))
 
 

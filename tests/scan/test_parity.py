@@ -14,7 +14,7 @@ from rackspan.core.durability import Durability
 from rackspan.core.outage import min_insync_replicas
 from rackspan.core.placement.model import Spread
 from rackspan.core.requirements import ClusterRequirements, TopicRequirements
-from rackspan.core.scanning import Truth, examine, examine_brokers, truth_of
+from rackspan.core.scanning import BrokerLocations, examine, examine_brokers, reported_locations
 from rackspan.core.scanning.findings import RULES, SEVERITIES, Findings
 from rackspan.core.scanning.rules import Rule
 from rackspan.core.snapshot import NONE, table
@@ -23,7 +23,7 @@ from rackspan.jobs.spark import transforms
 from rackspan.jobs.spark.arrow_batches import partition_batches
 from rackspan.jobs.spark.judging import Criteria, judge_batches
 from rackspan.jobs.spark.schemas import JUDGED, PARTITIONS, spark_schema
-from rackspan.reconcile.expectations import cluster_requirements, truth_of_topology
+from rackspan.reconcile.expectations import cluster_requirements, locations_of_topology
 from rackspan.reconcile.topics import placement
 from rackspan.snapshots import parse_snapshot
 
@@ -88,10 +88,12 @@ def test_spark_finds_what_the_core_finds_however_the_partitions_are_cut(spark, s
     document = random_cluster(seed, name=f"cluster-{seed}", missing=seed % 3 == 2)
     snapshot = parse_snapshot(json.dumps(document).encode())
     drained = set(chance.sample([broker.id for broker in snapshot.brokers], seed % 3))
-    truth = truth_of(snapshot, LEVELS, drained)
+    truth = reported_locations(snapshot, LEVELS, drained)
     if seed % 2:
-        moved = tuple(replace(one, reported="/elsewhere") if at < 2 else one for at, one in enumerate(truth.brokers))
-        truth = Truth(truth.levels, moved, ignore_missing=seed % 4 == 3)
+        moved = tuple(
+            replace(one, reported_rack="/elsewhere") if at < 2 else one for at, one in enumerate(truth.brokers)
+        )
+        truth = BrokerLocations(truth.levels, moved, ignore_missing=seed % 4 == 3)
     criteria = Criteria(f"cluster-{seed}", truth, random_wishes(chance, snapshot))
     partitions, least = snapshot.partitions, min_insync_replicas(snapshot.configs)
     examined = examine(truth, partitions, least, criteria.requirements)
@@ -157,7 +159,7 @@ def test_a_scan_judges_every_partition_as_the_operator_does(spark, spec):
         for number, replicas in enumerate(lists)
     ]
     partitions = table([one.topic_name for one, _ in made], rows)
-    truth = truth_of_topology(topology)
+    truth = locations_of_topology(topology)
     criteria = Criteria("kafka/prod", truth, cluster_requirements(topology, [one for one, _ in made]))
     judged = judged_by_spark(spark, criteria, partitions, np.ones(len(made), dtype=np.int64), 3)
     wrong = {}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from rackspan.core.topology import Broker, IntArray, RackPath, RackTree, TopologyError, parse_rack
+from rackspan.core.topology import Broker, BrokerLocation, IntArray, RackPath, RackTree, TopologyError, parse_rack
 
 BoolArray = npt.NDArray[np.bool_]
 BrokerIds = npt.NDArray[np.int32]
@@ -68,14 +68,6 @@ class Partitions:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class KnownBroker:
-    """A broker and its `broker.rack` as Kafka reports it."""
-
-    id: int
-    rack: str | None = None
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
     """
@@ -85,7 +77,7 @@ class Snapshot:
     """
 
     cluster_id: str | None
-    brokers: tuple[KnownBroker, ...]
+    brokers: tuple[BrokerLocation, ...]
     partitions: Partitions
     configs: tuple[Mapping[str, str], ...]
 
@@ -124,14 +116,14 @@ def table(
 
 
 def tree_of(
-    brokers: Iterable[KnownBroker],
+    brokers: Iterable[BrokerLocation],
     levels: Sequence[str] = (),
     *,
     drained: Collection[int] = (),
     ignore_racks: bool = False,
 ) -> RackTree:
     """
-    The rack tree of brokers whose racks are paths.
+    The rack tree of brokers that stand where Kafka says, in racks that are paths.
 
     `levels` name the steps, top first; without them there are as many as the longest path has, named `level-1`,
     `level-2` …, or `rack` where all are flat. Brokers in `drained` are not eligible. Raises RackPathError and
@@ -141,7 +133,7 @@ def tree_of(
     for broker in brokers:
         if broker.id in racks:
             raise TopologyError(f"broker {broker.id} is listed twice")
-        racks[broker.id] = None if broker.rack is None or ignore_racks else parse_rack(broker.rack)
+        racks[broker.id] = None if broker.reported_rack is None or ignore_racks else parse_rack(broker.reported_rack)
     depth = max((len(rack) for rack in racks.values() if rack), default=0)
     names = tuple(levels) or (("rack",) if depth == 1 else tuple(f"level-{step + 1}" for step in range(depth)))
     return RackTree(

@@ -91,6 +91,33 @@ class Broker:
     online: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class BrokerLocation:
+    """
+    A broker, where Kafka believes it stands and where it stands; None where that is not known.
+
+    `reported_rack` is its `broker.rack` as Kafka tells, which need not be a path. `rack` is what placements follow.
+    A broker that is `draining` shall hold nothing.
+    """
+
+    id: int
+    reported_rack: str | None = None
+    rack: RackPath | None = None
+    online: bool = True
+    draining: bool = False
+
+    @property
+    def drifts(self) -> bool:
+        """Whether Kafka believes it stands elsewhere. Raises RackPathError where what Kafka tells is no path."""
+        known = self.rack is not None and self.reported_rack is not None
+        return known and parse_rack(self.reported_rack or "") != self.rack
+
+    @property
+    def in_tree(self) -> Broker:
+        """Give the broker as a rack tree holds it."""
+        return Broker(self.id, self.rack, eligible=not self.draining, online=self.online)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Level:
     """

@@ -14,8 +14,9 @@ from confluent_kafka import TopicCollection
 from confluent_kafka import admin as _admin
 
 from rackspan.api.racktopology import KafkaSpec
-from rackspan.core.snapshot import KnownBroker, Snapshot, table
+from rackspan.core.snapshot import Snapshot, table
 from rackspan.core.text import plural
+from rackspan.core.topology import BrokerLocation
 from rackspan.kafka.admin import ConfluentAdmin, config_seen
 from rackspan.kafka.client_config import client_properties
 from rackspan.kafka.command_config import CommandConfigError
@@ -63,7 +64,7 @@ class Outline:
     """A cluster without its topics' partitions."""
 
     cluster_id: str
-    brokers: tuple[KnownBroker, ...]
+    brokers: tuple[BrokerLocation, ...]
     topics: tuple[str, ...]
 
 
@@ -184,8 +185,8 @@ def _ids(nodes: Iterable[Any]) -> list[int]:
     return [node.id for node in nodes]
 
 
-def _brokers(cluster: ClusterDescription) -> tuple[KnownBroker, ...]:
-    return tuple(KnownBroker(broker.id, broker.rack or None) for broker in cluster.brokers)
+def _brokers(cluster: ClusterDescription) -> tuple[BrokerLocation, ...]:
+    return tuple(BrokerLocation(broker.id, broker.rack or None) for broker in cluster.brokers)
 
 
 def _assembled(

@@ -10,8 +10,8 @@ from rackspan.api.racktopology import MissingRackPolicy
 from rackspan.api.reasons import Reason
 from rackspan.api.requirements import durability_of, requirements_of
 from rackspan.core.requirements import ClusterRequirements, TopicRequirements
-from rackspan.core.scanning import BrokerTruth, Truth
-from rackspan.core.topology import format_rack, parse_rack
+from rackspan.core.scanning import BrokerLocations
+from rackspan.core.topology import BrokerLocation, format_rack, parse_rack
 from rackspan.reconcile.topics.ownership import TopicClaim, owner
 
 if TYPE_CHECKING:
@@ -46,23 +46,23 @@ def _is_turned_away(topic: KafkaTopic) -> bool:
     return ready is not None and ready.reason in (Reason.ADOPTION_NOT_ALLOWED, Reason.INTERNAL_TOPIC)
 
 
-def truth_of_topology(topology: RackTopology) -> Truth:
+def locations_of_topology(topology: RackTopology) -> BrokerLocations:
     """Where the topology's brokers stand, as the operator last saw them. Raises RackPathError."""
     spec = topology.spec
-    return Truth(
+    return BrokerLocations(
         spec.level_names,
         tuple(_broker(topology, broker) for broker in topology.status.brokers),
         ignore_missing=spec.missing_rack_policy == MissingRackPolicy.IGNORE,
     )
 
 
-def _broker(topology: RackTopology, broker: BrokerStatus) -> BrokerTruth:
+def _broker(topology: RackTopology, broker: BrokerStatus) -> BrokerLocation:
     spec = topology.spec
     rack = None if broker.rack is None else parse_rack(broker.rack)
     drained = [parse_rack(path) for path in spec.drain_racks]
     below = rack is not None and any(rack[: len(path)] == path for path in drained)
     # An alias is no drift: the operator has resolved it.
     reported = format_rack(rack) if rack is not None and broker.drift is False else broker.reported_rack
-    return BrokerTruth(
-        broker.id, rack, reported, online=broker.online is not False, draining=broker.id in spec.drain_brokers or below
+    return BrokerLocation(
+        broker.id, reported, rack, online=broker.online is not False, draining=broker.id in spec.drain_brokers or below
     )

@@ -14,9 +14,9 @@ import numpy as np
 from msgspec import UNSET, DecodeError
 from msgspec.json import Decoder
 
-from rackspan.core.snapshot import NONE, KnownBroker, Partitions, Snapshot
+from rackspan.core.snapshot import NONE, Partitions, Snapshot
 from rackspan.core.text import shown
-from rackspan.core.topology import RackPathError, parse_rack
+from rackspan.core.topology import BrokerLocation, RackPathError, parse_rack
 from rackspan.snapshots.partition_columns import columns
 from rackspan.snapshots.repeated_keys import refuse_repeated_keys, refuse_repeated_keys_of_topic
 from rackspan.snapshots.schema import BrokerDocument, ConfigValue, SnapshotDocument, TopicDocument
@@ -51,7 +51,7 @@ class Outline:
     """A snapshot file without its topics; `topics` is their number."""
 
     cluster_id: str | None
-    brokers: tuple[KnownBroker, ...]
+    brokers: tuple[BrokerLocation, ...]
     topics: int
 
 
@@ -146,7 +146,7 @@ def _decoded(decode: Callable[[], T], path: str, size: int) -> T:
         raise _BadTextError(describe_decode_error(error, path, size)) from None
 
 
-def _brokers(documents: list[BrokerDocument]) -> Iterator[KnownBroker]:
+def _brokers(documents: list[BrokerDocument]) -> Iterator[BrokerLocation]:
     if not documents:
         raise FieldError("$.brokers", "is empty; a cluster has at least one broker")
     seen: dict[int, int] = {}
@@ -161,7 +161,7 @@ def _brokers(documents: list[BrokerDocument]) -> Iterator[KnownBroker]:
                 parse_rack(rack)
             except RackPathError as error:
                 raise FieldError(f"$.brokers[{at}].rack", str(error)) from None
-        yield KnownBroker(broker.id, rack)
+        yield BrokerLocation(broker.id, rack)
 
 
 def _config(config: Mapping[str, ConfigValue], path: str) -> Mapping[str, str]:

@@ -5,12 +5,12 @@ import pytest
 from tests.unit.core.clusters import cluster
 
 from rackspan.core.consumers.locality import GroupSeen, MemberSeen, Replicas, Selector, host_address, locality, nearest
-from rackspan.core.snapshot import KnownBroker, table
-from rackspan.core.topology import TopologyError
+from rackspan.core.snapshot import table
+from rackspan.core.topology import BrokerLocation, TopologyError
 
 RACKS = {0: "/eu/a", 1: "/eu/b", 2: "/us/a", 3: "/us/b"}
 TREE = cluster("region zone", RACKS)
-BROKERS = [KnownBroker(broker, rack) for broker, rack in RACKS.items()]
+BROKERS = [BrokerLocation(broker, rack) for broker, rack in RACKS.items()]
 PARTITIONS = table(
     ["orders", "sales"],
     [
@@ -77,13 +77,13 @@ def test_a_rack_id_that_no_broker_has_finds_the_leader():
 
 
 def test_a_broker_that_was_moved_serves_those_who_are_no_longer_near():
-    drifted = [KnownBroker(0, "/us/b"), *BROKERS[1:]]
+    drifted = [BrokerLocation(0, "/us/b"), *BROKERS[1:]]
     seen = locality(Replicas(TREE, drifted, PARTITIONS), group(member(rack="/us/b", orders=[0])), {})
     assert counts(seen) == (1, 0, 0, 1)
 
 
 def test_an_id_that_is_no_path_stands_for_where_the_brokers_are_that_report_it():
-    flat = [KnownBroker(broker, f"zone-{broker}") for broker in RACKS]
+    flat = [BrokerLocation(broker, f"zone-{broker}") for broker in RACKS]
     replicas = Replicas(TREE, flat, PARTITIONS)
     assert replicas.rack_named("zone-1") == ("eu", "b")
     assert counts(locality(replicas, group(member(rack="zone-1", orders=[1])), {})) == (1, 1, 1, 0)

@@ -13,9 +13,10 @@ from rackspan.core.placement.engine.balance.replicas import Replicas
 from rackspan.core.placement.multilevel import MultiLevel
 from rackspan.core.planning import Problem, Request, plan, rebalance
 from rackspan.core.requirements import TopicRequirements
-from rackspan.core.snapshot import KnownBroker, table, tree_of
+from rackspan.core.snapshot import table, tree_of
+from rackspan.core.topology import BrokerLocation
 
-SIX = [KnownBroker(broker, f"/dc{broker % 3 + 1}/r{broker // 3 + 1}") for broker in range(6)]
+SIX = [BrokerLocation(broker, f"/dc{broker % 3 + 1}/r{broker // 3 + 1}") for broker in range(6)]
 
 
 def topics(**lists):
@@ -50,7 +51,7 @@ def test_a_leader_that_goes_is_followed_by_a_replica_that_is_there_already(name)
 
 def test_a_third_of_a_fleet_is_drained_without_a_search_for_every_replica(monkeypatch):
     racks = [f"/d{at % 3}/z{at // 3 % 4}/r{at // 12 % 5}" for at in range(300)]
-    known = [KnownBroker(broker, rack) for broker, rack in enumerate(racks)]
+    known = [BrokerLocation(broker, rack) for broker, rack in enumerate(racks)]
     rows = MultiLevel().place(PlacementSpec(2_000, 3), ClusterView(tree_of(known))).partitions
     drained = set(np.random.default_rng(1).choice(300, 90, replace=False).tolist())
     searched, looked = [], Replicas.handovers
@@ -111,7 +112,7 @@ def test_preferred_leaders_take_over_without_a_move():
 
 def while_offline(offline, rows, racks=None):
     """The plan for one topic that dc3 should lead."""
-    tree = cluster("dc rack", racks or {broker.id: broker.rack for broker in SIX}, offline=offline)
+    tree = cluster("dc rack", racks or {broker.id: broker.reported_rack for broker in SIX}, offline=offline)
     return plan(Request(tree, topics(orders=rows), requirements={"orders": TopicRequirements(leaders=(("dc3",),))}))
 
 
@@ -141,8 +142,8 @@ def test_bytes_are_those_of_the_replicas_that_are_copied():
 
 def test_rebalancing_fills_new_brokers_to_their_share_and_no_further():
     lists = [(number % 3, 3 + number % 3) for number in range(12)]
-    brokers = [KnownBroker(broker, f"/r{broker // 3}") for broker in range(6)]
-    grown = [*brokers, KnownBroker(6, "/r0"), KnownBroker(7, "/r1")]
+    brokers = [BrokerLocation(broker, f"/r{broker // 3}") for broker in range(6)]
+    grown = [*brokers, BrokerLocation(6, "/r0"), BrokerLocation(7, "/r1")]
     made = rebalance(Request(tree_of(grown), topics(orders=lists)))
     assert (made.moves, made.lower_bound) == (6, 6)
     assert made.after.levels[-1].replicas == (3, 3)
@@ -215,7 +216,7 @@ def test_draining_too_much_says_how_much_less_would_do():
 
 def test_a_cluster_of_which_only_some_racks_are_known_is_refused():
     with pytest.raises(MissingRackError, match="broker 6 has no rack id while others have one"):
-        plan(Request(tree_of([*SIX, KnownBroker(6)]), topics(orders=[(0, 1, 2)])))
+        plan(Request(tree_of([*SIX, BrokerLocation(6)]), topics(orders=[(0, 1, 2)])))
 
 
 def test_the_hash_is_the_same_in_every_process():

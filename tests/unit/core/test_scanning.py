@@ -9,22 +9,25 @@ from rackspan.core.compliance import judge
 from rackspan.core.durability import Durability
 from rackspan.core.placement.model import Spread
 from rackspan.core.requirements import ClusterRequirements, TopicRequirements
-from rackspan.core.scanning import BrokerTruth, Truth, examine, examine_brokers, portion_of
+from rackspan.core.scanning import BrokerLocations, examine, examine_brokers, portion_of
 from rackspan.core.scanning.domain_totals import added
 from rackspan.core.scanning.findings import REASONS, RULES, SEVERITIES, Facts
 from rackspan.core.scanning.messages import fix, message
 from rackspan.core.scanning.rules import SEVERITY_OF, Rule
 from rackspan.core.snapshot import table
+from rackspan.core.topology import BrokerLocation
 
 RACKS = {1: "a", 2: "a", 3: "b", 4: "b", 5: "c", 6: "c"}
 
 
 def truth(**of_broker):
     brokers = tuple(
-        BrokerTruth(broker, **({"rack": ("eu", rack), "reported": f"/eu/{rack}"} | of_broker.get(f"b{broker}", {})))
+        BrokerLocation(
+            broker, **({"rack": ("eu", rack), "reported_rack": f"/eu/{rack}"} | of_broker.get(f"b{broker}", {}))
+        )
         for broker, rack in RACKS.items()
     )
-    return Truth(("region", "zone"), brokers)
+    return BrokerLocations(("region", "zone"), brokers)
 
 
 def partitions(*rows, names=("orders",)):
@@ -164,7 +167,7 @@ def test_a_rack_that_is_not_known_keeps_partitions_from_being_judged_and_only_th
 
 
 def test_brokers_that_drift_and_those_without_a_rack():
-    found = examine_brokers(truth(b2={"reported": "/eu/c"}, b3={"reported": "eu/b"}, b4={"rack": None}))
+    found = examine_brokers(truth(b2={"reported_rack": "/eu/c"}, b3={"reported_rack": "eu/b"}, b4={"rack": None}))
     told = [(RULES[rule], broker) for rule, broker in zip(found.rule.tolist(), found.broker.tolist(), strict=True)]
     assert told == [(Rule.RACK_DRIFT, 2), (Rule.MISSING_RACK, 4)]
 

@@ -7,15 +7,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rackspan.core.requirements import ClusterRequirements
-from rackspan.core.scanning import BrokerTruth, Truth, portion_of
+from rackspan.core.scanning import BrokerLocations, portion_of
 from rackspan.core.snapshot import table
+from rackspan.core.topology import BrokerLocation
 from rackspan.jobs.spark.arrow_batches import judged_batches, partition_batches, partitions_of
 from rackspan.jobs.spark.judging import Criteria, judge_batches
 from rackspan.jobs.spark.schemas import FINDING, HOLDING, JUDGED, PARTITIONS, TABLES, TOPIC, UNFAIR, spark_schema
 
-TRUTH = Truth(
+TRUTH = BrokerLocations(
     ("region", "zone"),
-    tuple(BrokerTruth(broker, ("eu", f"z{broker % 3}"), f"/eu/z{broker % 3}") for broker in range(7)),
+    tuple(BrokerLocation(broker, f"/eu/z{broker % 3}", ("eu", f"z{broker % 3}")) for broker in range(7)),
 )
 COLUMNS = ("topic", "number", "replicas", "in_sync", "leader", "size_bytes")
 

@@ -4,13 +4,14 @@ from datetime import UTC, date, datetime, timedelta, timezone
 
 import pyarrow as pa
 
-from rackspan.core.scanning import BrokerTruth, Truth
+from rackspan.core.scanning import BrokerLocations
+from rackspan.core.topology import BrokerLocation
 from rackspan.jobs.scan import document_rows
 from rackspan.jobs.spark.schemas import TABLES
 
-TRUTH = Truth(
+TRUTH = BrokerLocations(
     ("region", "zone"),
-    (BrokerTruth(2, ("eu", "a"), "/eu/a"), BrokerTruth(1, ("eu", "b"), "/eu/b", online=False), BrokerTruth(3)),
+    (BrokerLocation(2, "/eu/a", ("eu", "a")), BrokerLocation(1, "/eu/b", ("eu", "b"), online=False), BrokerLocation(3)),
 )
 FINDING = {
     "rule": "NotCompliant",

@@ -8,14 +8,15 @@ from tests.unit.core.clusters import cluster
 
 from rackspan.api.racktopology import KafkaSpec, Level, RackTopologySpec
 from rackspan.core.consumers.locality import GroupSeen, MemberSeen, Selector
-from rackspan.core.snapshot import KnownBroker, Snapshot, table
+from rackspan.core.snapshot import Snapshot, table
+from rackspan.core.topology import BrokerLocation
 from rackspan.reports.consumer_groups import HostFacts, group_rows, racks_of_hosts
 from rackspan.reports.document import MAX_GROUPS, GroupRow
 
 TREE = cluster("zone rack", {0: "/a/r1", 1: "/b/r1"})
 SNAPSHOT = Snapshot(
     "cluster",
-    (KnownBroker(0, "/a/r1"), KnownBroker(1, "/b/r1")),
+    (BrokerLocation(0, "/a/r1"), BrokerLocation(1, "/b/r1")),
     table(["orders"], [(0, 0, [0, 1], [0, 1], 0, None), (0, 1, [1], [1], 1, None), (0, 2, [1], [1], 1, None)]),
     ({},),
 )

@@ -38,7 +38,7 @@ def test_columns_hold_topics_in_the_files_order_and_partitions_by_number():
     assert found.leader.tolist() == [5, 3, -1]
     assert found.size_bytes.tolist() == [-1, -1, 2**62]
     assert snapshot.configs == ({}, {"x": "true"})
-    assert [broker.rack for broker in snapshot.brokers] == ["/a", "/b", None]
+    assert [broker.reported_rack for broker in snapshot.brokers] == ["/a", "/b", None]
 
 
 def test_what_is_written_is_one_topic_per_line_and_reads_the_same():

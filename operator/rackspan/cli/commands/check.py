@@ -21,7 +21,7 @@ from rackspan.cli.shared.selection import TopologyOptions, matching_partitions
 from rackspan.core.compliance import BROKER_LEVEL
 from rackspan.core.outage import min_insync_replicas
 from rackspan.core.requirements import ClusterRequirements
-from rackspan.core.scanning import Findings, Rule, Severity, Truth, examine, examine_brokers, truth_in
+from rackspan.core.scanning import BrokerLocations, Findings, Rule, Severity, examine, examine_brokers, locations_in
 from rackspan.core.scanning.examine import Examined
 from rackspan.core.scanning.findings import RULES, SEVERITIES, Facts
 from rackspan.core.scanning.messages import fix, message, place, shown_id
@@ -42,7 +42,7 @@ _COMPLIANCE = frozenset({Rule.NOT_COMPLIANT, Rule.REPLICA_ON_DRAINED_BROKER})
 @dataclass(frozen=True, slots=True, eq=False)
 class _Checked:
     cluster: str
-    truth: Truth
+    truth: BrokerLocations
     partitions: Partitions
     examined: Examined
     findings: Findings
@@ -83,7 +83,7 @@ def check(
     if topology is None:
         selected = TopologyOptions.of(levels, missing_rack_policy, drain_broker, drain_rack)
         found = ClusterSource(snapshot, bootstrap_server, command_config).read_topics("to check")
-        truth, required = truth_in(selected.tree(found), found), ClusterRequirements()
+        truth, required = locations_in(selected.tree(found), found), ClusterRequirements()
     else:
         refuse_options_of_topology(context)
         live = LiveTopology.at(topology, kubeconfig)
@@ -98,7 +98,9 @@ def check(
             print_document({"summary": _summary(checked), "findings": _documents(checked)}, output)
 
 
-def _checked(snapshot: Snapshot, truth: Truth, partitions: Partitions, required: ClusterRequirements) -> _Checked:
+def _checked(
+    snapshot: Snapshot, truth: BrokerLocations, partitions: Partitions, required: ClusterRequirements
+) -> _Checked:
     examined = examine(truth, partitions, min_insync_replicas(snapshot.configs), required)
     findings = Findings.joined([examined.findings, examine_brokers(truth)])
     topic = np.append(_ranks(partitions), NONE)[findings.topic]

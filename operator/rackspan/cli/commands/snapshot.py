@@ -52,7 +52,7 @@ def _print(found: Snapshot) -> None:
     rows = table("rack", "#brokers", "#replicas", "#leaders")
     racks: dict[str, list[int]] = {}
     for broker in found.brokers:
-        racks.setdefault(broker.rack or "(none)", []).append(broker.id)
+        racks.setdefault(broker.reported_rack or "(none)", []).append(broker.id)
     for rack, ids in sorted(racks.items()):
         held = int(np.count_nonzero(np.isin(partitions.replicas, ids)))
         led = int(np.count_nonzero(np.isin(partitions.leader, ids)))

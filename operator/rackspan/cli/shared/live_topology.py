@@ -14,7 +14,7 @@ from rackspan.cli.shared.command_errors import CommandError, ExitCode, warn
 from rackspan.cli.shared.selection import infeasible
 from rackspan.core.placement import MissingRackError
 from rackspan.core.requirements import ClusterRequirements
-from rackspan.core.scanning import Truth
+from rackspan.core.scanning import BrokerLocations
 from rackspan.core.snapshot import Snapshot
 from rackspan.core.topology import RackTree
 
@@ -102,12 +102,12 @@ class LiveTopology:
         return tree
 
     @property
-    def truth(self) -> Truth:
+    def truth(self) -> BrokerLocations:
         """Racks and states of its brokers, for judging: a broker without a rack becomes a finding there."""
         from rackspan.reconcile.dry_run import as_it_stands  # noqa: PLC0415
-        from rackspan.reconcile.expectations import truth_of_topology  # noqa: PLC0415
+        from rackspan.reconcile.expectations import locations_of_topology  # noqa: PLC0415
 
-        return truth_of_topology(as_it_stands(self.inputs.scan.topology, self.stands))
+        return locations_of_topology(as_it_stands(self.inputs.scan.topology, self.stands))
 
     @property
     def requirements(self) -> ClusterRequirements:

@@ -53,7 +53,9 @@ class TopologyOptions:
 
         Raises CommandError where levels and racks do not fit, no broker or rack has a given name, or no broker is left.
         """
-        ignore = self.missing_racks is MissingRackPolicy.IGNORE and any(b.rack is None for b in snapshot.brokers)
+        ignore = self.missing_racks is MissingRackPolicy.IGNORE and any(
+            b.reported_rack is None for b in snapshot.brokers
+        )
         names = level_names(self.levels)
         try:
             tree = tree_of(snapshot.brokers, names, ignore_racks=ignore)

@@ -26,8 +26,8 @@ import numpy as np
 import numpy.typing as npt
 
 from rackspan.core.consumers.assignors import Readers, assign_evenly, assign_ranges
-from rackspan.core.snapshot import NONE, BoolArray, KnownBroker, Partitions
-from rackspan.core.topology import IntArray, RackPath, RackPathError, RackTree, parse_rack
+from rackspan.core.snapshot import NONE, BoolArray, Partitions
+from rackspan.core.topology import BrokerLocation, IntArray, RackPath, RackPathError, RackTree, parse_rack
 
 FloatArray = npt.NDArray[np.float64]
 _T = TypeVar("_T")
@@ -97,7 +97,7 @@ class Replicas:
     """Where the replicas of a cluster stand, prepared once for all its groups."""
 
     def __init__(
-        self, tree: RackTree, brokers: Sequence[KnownBroker], partitions: Partitions, level: str | None = None
+        self, tree: RackTree, brokers: Sequence[BrokerLocation], partitions: Partitions, level: str | None = None
     ) -> None:
         """`brokers` carry `broker.rack` as Kafka reports it. Raises TopologyError for a level that there is not."""
         self.tree = tree
@@ -109,7 +109,7 @@ class Replicas:
         self._domains = {path: at for at, path in enumerate(tree.nodes[self._depth].paths)} if self._depth else {}
         self.domain = np.array([*(self.domain_of(rack) for rack in self._racks), NONE], dtype=np.int64)
         """(brokers + 1,): the domain of each broker in depth-first order; the last, -1, of one that is not known."""
-        reported = _in_order(tree, {broker.id: broker.rack for broker in brokers})
+        reported = _in_order(tree, {broker.id: broker.reported_rack for broker in brokers})
         self._ids = {rack: at for at, rack in enumerate(sorted({rack for rack in reported if rack}))}
         self.reported = np.array([*(self._ids.get(rack or "", _NO_ID) for rack in reported), _NO_ID], dtype=np.int64)
         self._standing = {rack for rack in self._racks if rack}

@@ -10,7 +10,7 @@ import numpy as np
 from rackspan.core.compliance import Compliance, Reason, judge
 from rackspan.core.durability import insync_bounds
 from rackspan.core.requirements import ClusterRequirements, TopicRequirements
-from rackspan.core.scanning.brokers import Truth
+from rackspan.core.scanning.brokers import BrokerLocations
 from rackspan.core.scanning.findings import ASSIGNMENT_DIFFERS, REASONS, Findings
 from rackspan.core.scanning.rules import RULES, SEVERITY_OF, TOPIC_RULES, Rule, Severity
 from rackspan.core.snapshot import NONE, BoolArray, Partitions
@@ -38,7 +38,9 @@ class Examined:
     unfair: Mapping[str, int]
 
 
-def examine(truth: Truth, partitions: Partitions, min_insync: IntArray, requirements: ClusterRequirements) -> Examined:
+def examine(
+    locations: BrokerLocations, partitions: Partitions, min_insync: IntArray, requirements: ClusterRequirements
+) -> Examined:
     """
     Look at partitions by every rule that is about them or their topics.
 
@@ -48,28 +50,28 @@ def examine(truth: Truth, partitions: Partitions, min_insync: IntArray, requirem
     """
     count = len(partitions)
     broken, moves_of = np.zeros(count, dtype=bool), np.zeros(count, dtype=np.int64)
-    unfair = Counter(dict.fromkeys(truth.tree.levels, 0))
+    unfair = Counter(dict.fromkeys(locations.tree.levels, 0))
     judged = np.ones(count, dtype=bool)
     parts = [*_health(partitions, min_insync)]
     for required, rows in _alike(partitions, requirements):
         some = partitions.rows(rows)
         parts.append(_replication_factor(some, required))
-        verdict, found = _compliance(truth, some, required)
+        verdict, found = _compliance(locations, some, required)
         broken[rows], moves_of[rows], judged[rows] = verdict.broken, verdict.moves_of, ~verdict.unknown
         unfair.update(verdict.unfair)
         sure = ~verdict.unknown
         parts += [
             found,
-            *_insync(truth, some.rows(np.flatnonzero(sure)), min_insync, verdict.broken[sure], required),
+            *_insync(locations, some.rows(np.flatnonzero(sure)), min_insync, verdict.broken[sure], required),
         ]
     parts += [*_about_topics(partitions, Rule.NOT_JUDGED, ~judged), _unmanaged(partitions, requirements)]
     return Examined(_once(Findings.joined(parts)), broken, moves_of, judged, unfair)
 
 
-def examine_brokers(truth: Truth) -> Findings:
+def examine_brokers(locations: BrokerLocations) -> Findings:
     """Look at brokers: whether their racks are known, and to Kafka as well."""
-    drifting = np.array([broker.id for broker in truth.brokers if broker.drifts], dtype=np.int64)
-    missing = np.array(truth.tree.missing_racks, dtype=np.int64)
+    drifting = np.array([broker.id for broker in locations.brokers if broker.drifts], dtype=np.int64)
+    missing = np.array(locations.tree.missing_racks, dtype=np.int64)
     return Findings.joined(
         [
             Findings.of(Rule.RACK_DRIFT, len(drifting), broker=drifting),
@@ -118,18 +120,20 @@ def _replication_factor(partitions: Partitions, required: TopicRequirements) -> 
     return Findings.joined(list(_about_topics(partitions, Rule.REPLICATION_FACTOR_DIFFERS, excess != 0, excess=excess)))
 
 
-def _compliance(truth: Truth, partitions: Partitions, required: TopicRequirements) -> tuple[Compliance, Findings]:
+def _compliance(
+    locations: BrokerLocations, partitions: Partitions, required: TopicRequirements
+) -> tuple[Compliance, Findings]:
     if required.assignment:
-        return _against_assignment(truth, partitions, required.assignment)
-    tree = required.eligible(truth.tree)
+        return _against_assignment(locations, partitions, required.assignment)
+    tree = required.eligible(locations.tree)
     verdict = judge(tree, partitions.replicas, required.spread)
-    return verdict, _spread(truth, partitions, verdict)
+    return verdict, _spread(locations, partitions, verdict)
 
 
-def _spread(truth: Truth, partitions: Partitions, verdict: Compliance) -> Findings:
+def _spread(locations: BrokerLocations, partitions: Partitions, verdict: Compliance) -> Findings:
     found = verdict.columns
-    about_broker = found.level == len(truth.tree.levels)
-    drained = (found.reason == _NOT_ELIGIBLE) & np.isin(found.domain, list(truth.drained))
+    about_broker = found.level == len(locations.tree.levels)
+    drained = (found.reason == _NOT_ELIGIBLE) & np.isin(found.domain, list(locations.drained))
     columns = {
         "level": found.level,
         "domain": np.where(about_broker, NONE, found.domain),
@@ -152,7 +156,7 @@ def _spread(truth: Truth, partitions: Partitions, verdict: Compliance) -> Findin
 
 
 def _against_assignment(
-    truth: Truth, partitions: Partitions, assignment: Sequence[Sequence[int]]
+    locations: BrokerLocations, partitions: Partitions, assignment: Sequence[Sequence[int]]
 ) -> tuple[Compliance, Findings]:
     """Hold replicas against an explicit assignment, and that one against the brokers that shall hold nothing."""
     different, moves = np.zeros(len(partitions), dtype=bool), np.zeros(len(partitions), dtype=np.int64)
@@ -162,7 +166,7 @@ def _against_assignment(
             held = [broker for broker in row if broker != NONE]
             different[at] = held != list(assignment[number])
             moves[at] = len(set(assignment[number]) - set(held))
-            kept += [(at, broker) for broker in assignment[number] if broker in truth.drained]
+            kept += [(at, broker) for broker in assignment[number] if broker in locations.drained]
     wrong = np.flatnonzero(different)
     reason = np.full(len(wrong), _DIFFERS, dtype=np.int64)
     rows, brokers = np.array(kept, dtype=np.int64).reshape(-1, 2).T
@@ -178,14 +182,18 @@ def _against_assignment(
 
 
 def _insync(
-    truth: Truth, partitions: Partitions, min_insync: IntArray, broken: BoolArray, required: TopicRequirements
+    locations: BrokerLocations,
+    partitions: Partitions,
+    min_insync: IntArray,
+    broken: BoolArray,
+    required: TopicRequirements,
 ) -> Iterator[Findings]:
     """`min.insync.replicas` against the durability asked, where replicas lie as asked; never more than replicas."""
     given, size = min_insync[partitions.topic], partitions.replication_factor
     most = size
     if required.durability and len(partitions):
         in_place = ~broken & ((required.replication_factor or size) == size)
-        tree = required.eligible(truth.tree)
+        tree = required.eligible(locations.tree)
         least, allowed = insync_bounds(tree, partitions.replicas, required.durability)
         small = in_place & (given < least)
         yield from _about_topics(partitions, Rule.MIN_INSYNC_TOO_SMALL, small, excess=given - least)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rackspan.core.requirements import ClusterRequirements
-from rackspan.core.scanning.brokers import Truth
+from rackspan.core.scanning.brokers import BrokerLocations
 from rackspan.core.scanning.domain_totals import Holding, holdings
 from rackspan.core.scanning.examine import Examined, examine
 from rackspan.core.scanning.findings import Findings
@@ -46,14 +46,14 @@ class Portion:
 
 
 def portion_of(
-    truth: Truth, partitions: Partitions, min_insync: IntArray, requirements: ClusterRequirements
+    locations: BrokerLocations, partitions: Partitions, min_insync: IntArray, requirements: ClusterRequirements
 ) -> Portion:
     """Look at some partitions. `min_insync` is per topic. Raises TopologyError as `examine` does."""
-    examined = examine(truth, partitions, min_insync, requirements)
+    examined = examine(locations, partitions, min_insync, requirements)
     return Portion(
         examined.findings,
         _topics(partitions, min_insync, examined),
-        tuple(holdings(truth.tree, partitions, min_insync)),
+        tuple(holdings(locations.tree, partitions, min_insync)),
         examined.unfair,
     )
 

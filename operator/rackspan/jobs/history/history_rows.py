@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from rackspan.core.scanning import Truth
+from rackspan.core.scanning import BrokerLocations
 from rackspan.jobs.scan.document_rows import rack_name
 from rackspan.jobs.spark.schemas import TABLES
 from rackspan.reports.document import GroupRow, Summary
@@ -45,13 +45,13 @@ def holdings(scan_id: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
     return _table("holdings", scan_id, rows)
 
 
-def brokers(scan_id: str, truth: Truth, before: Mapping[int, bool]) -> pa.Table:
+def brokers(scan_id: str, truth: BrokerLocations, before: Mapping[int, bool]) -> pa.Table:
     """Rows of `brokers`; `changed` where a broker is online now and was not in `before`, or the other way round."""
     rows = (
         {
             "broker": broker.id,
             "rack": rack_name(broker),
-            "reported_rack": broker.reported,
+            "reported_rack": broker.reported_rack,
             "online": broker.online,
             "changed": before.get(broker.id, broker.online) != broker.online,
         }

@@ -8,12 +8,12 @@ import pyarrow as pa
 
 from rackspan.api import times
 from rackspan.core.compliance import BROKER_LEVEL
-from rackspan.core.scanning import BrokerTruth, Truth
+from rackspan.core.scanning import BrokerLocations
 from rackspan.core.scanning.findings import Facts
 from rackspan.core.scanning.messages import fix, message, shown_id
 from rackspan.core.scanning.rules import Rule, Severity
 from rackspan.core.text import be, plural
-from rackspan.core.topology import domain_name
+from rackspan.core.topology import BrokerLocation, domain_name
 from rackspan.reports.document import (
     MAX_TOPICS,
     BrokerRow,
@@ -73,7 +73,9 @@ def unread_warnings(unread: Mapping[str, str]) -> list[str]:
     return [f"{count} could not be read and {be(len(unread))} told as the scan before found it: {named} ({why})"]
 
 
-def summary(topics: pa.Table, counted: Iterable[Row], unfair: Iterable[Row], truth: Truth, unread: int = 0) -> Summary:
+def summary(
+    topics: pa.Table, counted: Iterable[Row], unfair: Iterable[Row], truth: BrokerLocations, unread: int = 0
+) -> Summary:
     """
     Sum up a scan.
 
@@ -110,7 +112,7 @@ def what_if(row: Row) -> WhatIf:
     return WhatIf(row["offline"], row["not_writable"], row["last_replica"], row["replicas"], row["bytes"])
 
 
-def domain_rows(holdings: Iterable[Row], truth: Truth, wrong: Iterable[Row]) -> list[DomainRow]:
+def domain_rows(holdings: Iterable[Row], truth: BrokerLocations, wrong: Iterable[Row]) -> list[DomainRow]:
     """Domains that hold anything, level by level from the top, in the tree's order. `wrong` are findings by domain."""
     told = {(row["level"], row["domain"]): row for row in wrong}
     held = {(row["level"], row["domain"]): row for row in holdings}
@@ -128,13 +130,13 @@ def domain_rows(holdings: Iterable[Row], truth: Truth, wrong: Iterable[Row]) -> 
     ]
 
 
-def rack_name(broker: BrokerTruth) -> str | None:
+def rack_name(broker: BrokerLocation) -> str | None:
     """A broker's rack as a path, None where it has none."""
     return None if broker.rack is None else domain_name(broker.rack)
 
 
 def broker_rows(
-    holdings: Iterable[Row], truth: Truth, wrong: Iterable[Row], flaps: Mapping[int, int]
+    holdings: Iterable[Row], truth: BrokerLocations, wrong: Iterable[Row], flaps: Mapping[int, int]
 ) -> list[BrokerRow]:
     """All brokers by id. `wrong` are findings by broker, `flaps` how often each came or went in the last days."""
     told = {row["broker"]: row for row in wrong}
@@ -143,7 +145,7 @@ def broker_rows(
         BrokerRow(
             id=broker.id,
             rack=rack_name(broker),
-            reported_rack=broker.reported,
+            reported_rack=broker.reported_rack,
             what_if=what_if(held.get(str(broker.id), _NOTHING)),
             online=broker.online,
             draining=broker.draining,

@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 
 from rackspan.core.requirements import ClusterRequirements
-from rackspan.core.scanning import Truth, truth_of
-from rackspan.core.snapshot import KnownBroker, Snapshot, table
-from rackspan.core.topology import RackPathError, TopologyError
+from rackspan.core.scanning import BrokerLocations, reported_locations
+from rackspan.core.snapshot import Snapshot, table
+from rackspan.core.topology import BrokerLocation, RackPathError, TopologyError
 from rackspan.jobs.sources.data_sources import SECRETS, FileSource, LiveSource, SyntheticSource
 from rackspan.jobs.sources.synthetic_cluster import SyntheticCluster
 from rackspan.jobs.spark.judging import Criteria
@@ -99,8 +99,8 @@ def synthetic(cluster: SyntheticCluster, slices: int) -> ScannedCluster:
     return ScannedCluster(f"synthetic-{cluster.partitions}", criteria, SyntheticSource.name(), options)
 
 
-def _reported(brokers: tuple[KnownBroker, ...], levels: Sequence[str]) -> Truth:
+def _reported(brokers: tuple[BrokerLocation, ...], levels: Sequence[str]) -> BrokerLocations:
     try:
-        return truth_of(Snapshot(None, brokers, table((), []), ()), tuple(levels))
+        return reported_locations(Snapshot(None, brokers, table((), []), ()), tuple(levels))
     except (RackPathError, TopologyError) as error:
         raise ClusterError("RacksUnusable", f"{error}: name as many levels as the longest rack id has steps") from error

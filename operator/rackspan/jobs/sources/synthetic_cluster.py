@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rackspan.core.scanning import BrokerTruth, Truth
+from rackspan.core.scanning import BrokerLocations
 from rackspan.core.snapshot import Partitions
-from rackspan.core.topology import format_rack
+from rackspan.core.topology import BrokerLocation, format_rack
 
 _LEVELS = ("region", "zone", "rack")
 _PORTION = 200_000
@@ -40,14 +40,14 @@ class SyntheticCluster:
         return max(1, _PORTION // self.per_topic)
 
     @property
-    def truth(self) -> Truth:
+    def truth(self) -> BrokerLocations:
         """The racks of its brokers."""
-        return Truth(_LEVELS, tuple(self._broker(number) for number in range(self.brokers)))
+        return BrokerLocations(_LEVELS, tuple(self._broker(number) for number in range(self.brokers)))
 
-    def _broker(self, number: int) -> BrokerTruth:
+    def _broker(self, number: int) -> BrokerLocation:
         zone, place = number % 3, number // 3
         rack = ("eu", f"eu-1{'abc'[zone]}", f"r{place // 10}")
-        return BrokerTruth(number, rack, format_rack(rack))
+        return BrokerLocation(number, format_rack(rack), rack)
 
     def portion(self, start: int, stop: int) -> Partitions:
         """Partitions of the topics from `start` up to `stop`."""

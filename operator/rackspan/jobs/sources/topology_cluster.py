@@ -10,7 +10,7 @@ from rackspan.kafka.client_config import client_properties
 from rackspan.kafka.consumer_groups import ConsumerGroups, read_consumer_groups
 from rackspan.kafka.snapshot import Outline, take_outline, take_portion
 from rackspan.kube.scan_inputs import ScanInputs
-from rackspan.reconcile.expectations import cluster_requirements, truth_of_topology
+from rackspan.reconcile.expectations import cluster_requirements, locations_of_topology
 from rackspan.reconcile.failures import FailureError
 from rackspan.reports.consumer_groups import group_rows, racks_of_hosts
 from rackspan.reports.document import GroupRow
@@ -27,7 +27,7 @@ def from_topology(seen: ScanInputs, slices: int) -> ScannedCluster:
     if not topology.status.brokers:
         raise ClusterError("TopologyNotReady", f"the status of RackTopology {topology.key} names no brokers yet")
     try:
-        truth = truth_of_topology(topology)
+        truth = locations_of_topology(topology)
         requirements = cluster_requirements(topology, seen.topics)
         truth.tree.level  # noqa: B018 - built here, so that racks that make no tree fail before Spark starts
     except (RackPathError, TopologyError) as error:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from rackspan.core.scanning import Findings, Portion, Truth
+from rackspan.core.scanning import BrokerLocations, Findings, Portion
 from rackspan.core.scanning.findings import REASONS, RULES, SEVERITIES
 from rackspan.core.snapshot import NONE, Partitions
 from rackspan.core.topology import IntArray
@@ -70,7 +70,9 @@ def partitions_of(table: pa.Table) -> tuple[Partitions, IntArray]:
     )
 
 
-def judged_batches(cluster: str, truth: Truth, names: tuple[str, ...], portion: Portion) -> Iterator[pa.RecordBatch]:
+def judged_batches(
+    cluster: str, truth: BrokerLocations, names: tuple[str, ...], portion: Portion
+) -> Iterator[pa.RecordBatch]:
     """Give a judged portion as batches of JUDGED; `cluster` is Kafka's id of it, `names` are the portion's topics."""
     yield from finding_batches(cluster, truth, names, portion.findings)
     yield _topics(names, portion)
@@ -90,7 +92,9 @@ def judged_batches(cluster: str, truth: Truth, names: tuple[str, ...], portion: 
     yield _batch(UNFAIR, len(portion.unfair), levels)
 
 
-def finding_batches(cluster: str, truth: Truth, names: tuple[str, ...], every: Findings) -> Iterator[pa.RecordBatch]:
+def finding_batches(
+    cluster: str, truth: BrokerLocations, names: tuple[str, ...], every: Findings
+) -> Iterator[pa.RecordBatch]:
     """Give findings as batches of JUDGED; `cluster` is Kafka's id of it, `names` the topics that they index."""
     for start in range(0, len(every), _LARGEST_BATCH):
         found = every.rows(np.arange(start, min(start + _LARGEST_BATCH, len(every))))

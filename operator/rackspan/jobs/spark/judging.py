@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from rackspan.core.requirements import ClusterRequirements
-from rackspan.core.scanning import Truth, portion_of
+from rackspan.core.scanning import BrokerLocations, portion_of
 from rackspan.jobs.spark.arrow_batches import judged_batches, partitions_of, unread_topics
 
 _ROWS = 200_000
@@ -23,7 +23,7 @@ class Criteria:
     """
 
     cluster_id: str
-    truth: Truth
+    truth: BrokerLocations
     requirements: ClusterRequirements
 
 
