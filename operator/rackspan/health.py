@@ -1,4 +1,4 @@
-"""Metrics and probes over HTTP: `/metrics`, `/healthz` (alive), `/readyz` (takes part)."""
+"""Metrics and probes over HTTP: `/metrics`, `/healthz` (liveness), `/readyz` (readiness)."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-class Vitals(Protocol):
-    """What the probes ask."""
+class Probes(Protocol):
+    """Answers the probes: `ok` decides, other keys are details that are shown."""
 
     def alive(self) -> Mapping[str, object]:
-        """`ok`, and how long each loop has been silent."""
+        """Liveness, with the seconds since the last pass of each loop."""
 
     def ready(self) -> Mapping[str, object]:
-        """`ok`, and which clusters answer."""
+        """Readiness, with the Kafka clusters that answer, or what is waited for."""
 
 
 class HealthServer:
-    """Serves until stopped. A probe's answer carries `ok` and the facts it was judged by."""
+    """The HTTP server. Probes answer 200 or 503, with their details as JSON. `port` is the one that is bound."""
 
-    def __init__(self, vitals: Vitals, host: str, port: int) -> None:
-        self._vitals = vitals
+    def __init__(self, probes: Probes, host: str, port: int) -> None:
+        self._probes = probes
         self._host = host
         self._port = port
         self._runner: web.AppRunner | None = None
         self.port = port
 
     async def start(self) -> None:
-        """Listen. Raises OSError where the port is taken."""
+        """Listen. Raises OSError where the port is in use."""
         app = web.Application()
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/healthz", self._alive)
@@ -52,10 +52,10 @@ class HealthServer:
         return web.Response(body=generate_latest(), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     async def _alive(self, _: web.Request) -> web.Response:
-        return _probe(self._vitals.alive())
+        return _probe(self._probes.alive())
 
     async def _ready(self, _: web.Request) -> web.Response:
-        return _probe(self._vitals.ready())
+        return _probe(self._probes.ready())
 
 
 def _probe(facts: Mapping[str, object]) -> web.Response:

@@ -41,21 +41,21 @@ if TYPE_CHECKING:
     from rackspan.settings import Settings
 
 HANDLERS = (lifecycle, namespaces, nodes, pods, reports, topics, topologies)
-"""Importing them has registered their decorators with kopf."""
+"""Not called: importing these modules registers their handlers with kopf."""
 
 _log = logging.getLogger("rackspan")
 _NOT_FOUND = 404
-_SERVED_SECONDS = 2.0
-"""How often it is asked whether our definitions are there."""
+_DISCOVERY_SECONDS = 2.0
+"""How often API discovery is asked whether Rackspan's CRDs are installed."""
 
 
 class LeaseLostError(Exception):
-    """Another operator holds the Lease."""
+    """Another operator has taken over the Lease."""
 
 
 async def run(settings: Settings) -> None:
-    """One operator, until it is told to stop (SIGTERM, SIGINT). Raises LeaseLostError where another one takes over."""
-    # Without it kopf looks up the name of its user, who has none in a container.
+    """Run one operator until SIGTERM or SIGINT. Raises LeaseLostError where another one takes over the Lease."""
+    # Otherwise kopf looks up the name of its user, which fails in a container where the uid has no name.
     os.environ.setdefault("POD_ID", socket.gethostname())
     access = Authentication(settings.kubeconfig)
     await access.load()
@@ -63,97 +63,99 @@ async def run(settings: Settings) -> None:
     liveness, lease = Liveness(), settings.lease
     election = LeaderElection(KubeLease(rest, lease.key), lease.identity, lease.timing, liveness)
     LEASE_HELD.set_function(lambda: float(election.is_leader()))
-    vitals = _Vitals(liveness, election)
+    probes = _Probes(liveness, election)
     events = EventQueue(rest, liveness)
     kube = KubeCluster(rest, events, settings.namespaces, election)
-    health = HealthServer(vitals, settings.listen_host, settings.listen_port)
+    health = HealthServer(probes, settings.listen_host, settings.listen_port)
     await health.start()
     _log.info("metrics and probes on port %d", health.port)
     stop = asyncio.Event()
-    poster = asyncio.create_task(events.run(), name="events")
-    _listen(stop)
+    event_task = asyncio.create_task(events.run(), name="events")
+    _handle_signals(stop)
     try:
         if await election.acquire(stop):
-            await _lead(election, stop, _reconcile(settings, access, kube, rest, vitals, stop))
+            await _lead(election, stop, _reconcile(settings, access, kube, rest, probes, stop))
     finally:
-        poster.cancel()
+        event_task.cancel()
         await health.stop()
         await rest.close()
 
 
 async def _lead(election: LeaderElection, stop: asyncio.Event, work: Coroutine[None, None, None]) -> None:
-    """Do the work while the Lease is ours, and let go of it at the end. Raises LeaseLostError."""
+    """Await `work`, which ends at `stop`, while renewing the Lease; then release it. Raises LeaseLostError."""
 
-    def ended(_: object) -> None:
+    def on_renewal_end(_: object) -> None:
         stop.set()
 
-    keeper = asyncio.create_task(election.renew(), name="lease")
-    keeper.add_done_callback(ended)
+    renewal = asyncio.create_task(election.renew(), name="lease")
+    renewal.add_done_callback(on_renewal_end)
     try:
         await work
-        if keeper.done():
+        if renewal.done():
             raise LeaseLostError
     finally:
-        keeper.cancel()
-        await asyncio.gather(keeper, return_exceptions=True)
+        renewal.cancel()
+        await asyncio.gather(renewal, return_exceptions=True)
         await election.release()
 
 
 async def _reconcile(
-    settings: Settings, access: Authentication, kube: KubeCluster, rest: Rest, vitals: _Vitals, stop: asyncio.Event
+    settings: Settings, access: Authentication, kube: KubeCluster, rest: Rest, probes: _Probes, stop: asyncio.Event
 ) -> None:
-    """Until told to stop."""
-    while await _until_served(kube, stop, vitals) and await _lost(settings, access, kube, rest, vitals, stop):
+    """Run the manager while Rackspan's CRDs are installed, and wait while they are not, until `stop`."""
+    while await _wait_until_served(kube, stop, probes):
+        if not await _run_until_unserved(settings, access, kube, rest, probes, stop):
+            return
         _log.warning("the API server serves Rackspan's kinds no more: nothing is reconciled until it does")
 
 
-class _Vitals:
-    """What probes ask: the controller, or what it waits for: the Lease, or definitions."""
+class _Probes:
+    """Implements `health.Probes`: by the manager, or before it runs by what is waited for (the Lease, or CRDs)."""
 
     def __init__(self, liveness: Liveness, election: LeaderElection) -> None:
         self.liveness = liveness
         self.election = election
-        self.controller: Manager | None = None
+        self.manager: Manager | None = None
         self.missing: Collection[str] = ()
 
     def alive(self) -> Mapping[str, object]:
-        return self.controller.alive() if self.controller else {"ok": True}
+        return self.manager.alive() if self.manager else {"ok": True}
 
     def ready(self) -> Mapping[str, object]:
-        if self.controller is not None:
-            return self.controller.ready()
+        if self.manager is not None:
+            return self.manager.ready()
         return {"ok": False, "missing": list(self.missing), "waitingFor": self.election.other_holder}
 
 
-async def _lost(
-    settings: Settings, access: Authentication, kube: KubeCluster, rest: Rest, vitals: _Vitals, stop: asyncio.Event
+async def _run_until_unserved(
+    settings: Settings, access: Authentication, kube: KubeCluster, rest: Rest, probes: _Probes, stop: asyncio.Event
 ) -> bool:
-    """Reconcile until told to stop; True where it ended because the API server does not serve our kinds any more."""
-    controller = _controller(settings, kube, rest, vitals)
-    vitals.controller = controller
+    """Reconcile until `stop` (False), or until the API server no longer serves Rackspan's kinds (True)."""
+    manager = _manager(settings, kube, rest, probes)
+    probes.manager = manager
     access.forget_login()
     try:
         await kopf.operator(
-            memo=Memo(controller, access),
+            memo=Memo(manager, access),
             standalone=True,
             clusterwide=not settings.namespaces,
             namespaces=settings.namespaces,
             stop_flag=stop,
         )
     except Exception as error:
-        if getattr(error, "status", None) != _NOT_FOUND:  # kopf keeps its classes of errors to itself
+        if getattr(error, "status", None) != _NOT_FOUND:  # kopf's API error classes are private
             raise
         # Discovery may go on listing a kind for a moment after its API has ceased to be served.
-        await wait_for_any(_SERVED_SECONDS, stop)
+        await wait_for_any(_DISCOVERY_SECONDS, stop)
         return True
     finally:
-        vitals.controller = None
-        await controller.stop()
+        probes.manager = None
+        await manager.stop()
     return False
 
 
-def _controller(settings: Settings, kube: KubeCluster, rest: Rest, vitals: _Vitals) -> Manager:
-    liveness, permit = vitals.liveness, vitals.election
+def _manager(settings: Settings, kube: KubeCluster, rest: Rest, probes: _Probes) -> Manager:
+    liveness, permit = probes.liveness, probes.election
     dependencies = Dependencies(
         cache=Cache(settings.topologies_per_namespace),
         kube=kube,
@@ -176,28 +178,28 @@ def _controller(settings: Settings, kube: KubeCluster, rest: Rest, vitals: _Vita
     return Manager(dependencies, scans, settings.stall_seconds)
 
 
-async def _until_served(kube: KubeCluster, stop: asyncio.Event, vitals: _Vitals) -> bool:
-    """Wait for our kinds: kopf looks once for what the API server serves, and stays deaf to what comes later.
+async def _wait_until_served(kube: KubeCluster, stop: asyncio.Event, probes: _Probes) -> bool:
+    """Wait until the API server serves Rackspan's kinds; False where `stop` was set before.
 
-    A definition that is being deleted waits for its objects, which wait for us: they are let go, and topics stay. False
-    where it is time to stop.
+    Kopf does discovery only once, when it starts, so kinds that are served later would not be watched. Meanwhile, a CRD
+    that is being deleted waits for its objects' finalizers: they are removed, and the topics stay in Kafka.
     """
-    _listen(stop)
+    _handle_signals(stop)
     while not stop.is_set():
         try:
-            vitals.missing = await kube.unserved()
-            if not vitals.missing:
+            probes.missing = await kube.unserved()
+            if not probes.missing:
                 return True
-            _log.warning("the API server does not serve %s: apply Rackspan's crds", ", ".join(vitals.missing))
+            _log.warning("the API server does not serve %s: apply Rackspan's crds", ", ".join(probes.missing))
             if (await kube.terminating(())).definitions:
                 await release(kube, leaving_only=True)
         except FailureError as error:
             _log.warning("waiting for the API server: %s", error)
-        await wait_for_any(_SERVED_SECONDS, stop)
+        await wait_for_any(_DISCOVERY_SECONDS, stop)
     return False
 
 
-def _listen(stop: asyncio.Event) -> None:
-    """Stop at a signal. kopf takes signals over while it runs."""
+def _handle_signals(stop: asyncio.Event) -> None:
+    """Set `stop` at SIGTERM or SIGINT. Kopf replaces these handlers while it runs."""
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)

@@ -1,7 +1,8 @@
-"""What the operator counts. Names follow Prometheus' conventions: base units, `_total` on counters.
+"""The operator's Prometheus metrics, named by Prometheus' conventions: base units, `_total` on counters.
 
-A label `state` has states that exclude each other, so that their sum is the whole; what may hold besides has a metric
-of its own. What Kafka alone can tell is not told while it cannot be asked: all count as `unknown`, or the series go.
+The values of a label `state` exclude each other, so that their sum is the total; properties that may overlap have
+metrics of their own. While Kafka cannot be asked, what only Kafka knows is not exported: objects are counted as
+`unknown`, or the series are removed.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from importlib.metadata import version
 
 from prometheus_client import Counter, Gauge, Histogram, disable_created_metrics
 
-disable_created_metrics()  # type: ignore[no-untyped-call]  # one more series for each counter, and nobody asks
+disable_created_metrics()  # type: ignore[no-untyped-call]  # the _created series double the number of counters' series
 
 BUILD_INFO = Gauge("rackspan_build_info", "1, with what this operator is made of", ["version", "python"])
 BUILD_INFO.labels(version("rackspan"), platform.python_version()).set(1)
@@ -129,7 +130,7 @@ SCAN_MISSED = Gauge("rackspan_scan_missed", "Scheduled scans that were too late 
 SCANS_STARTED = Counter("rackspan_scans_started_total", "Compliance scans started", ["topology", "trigger"])
 SCANS_ENDED = Counter("rackspan_scans_ended_total", "Compliance scans that ended", ["topology", "result"])
 
-_OF_REPORTS = (
+_REPORT_METRICS = (
     SCAN_FINDINGS,
     SCAN_FINDINGS_BY_RULE,
     SCAN_PARTITIONS,
@@ -142,9 +143,9 @@ _OF_REPORTS = (
     SCAN_LAST,
     SCAN_SECONDS,
 )
-_OF_SCANS = (SCAN_SUCCESS, SCAN_RUNNING, SCAN_NEXT, SCAN_MISSED, SCANS_STARTED, SCANS_ENDED)
-_FROM_KAFKA = (DRIFTED_BROKERS, RACKLESS_BROKERS, NON_COMPLIANT_TOPICS, MOVES_NEEDED, DRAIN_REPLICAS_LEFT)
-_OF_TOPOLOGIES = (
+_SCAN_METRICS = (SCAN_SUCCESS, SCAN_RUNNING, SCAN_NEXT, SCAN_MISSED, SCANS_STARTED, SCANS_ENDED)
+_KAFKA_METRICS = (DRIFTED_BROKERS, RACKLESS_BROKERS, NON_COMPLIANT_TOPICS, MOVES_NEEDED, DRAIN_REPLICAS_LEFT)
+_TOPOLOGY_METRICS = (
     CONNECTED,
     READY,
     LAST_PASS,
@@ -154,28 +155,28 @@ _OF_TOPOLOGIES = (
     QUEUE_DEPTH,
     RECONCILED,
     _ERRORS,
-    *_FROM_KAFKA,
+    *_KAFKA_METRICS,
 )
 
 
 def count_error(topology: str, remedy: str, reason: str) -> None:
-    """Count a failure; `topology` is empty where it is no topology's, or where anybody could make up its name."""
+    """Count a failure. `topology` is empty where no existing one is concerned, so that label values are bounded."""
     _ERRORS.labels(topology, remedy, reason).inc()
 
 
 def forget_report(topology: str) -> None:
-    """Take away the series that a topology's ComplianceReport gave."""
-    for gauge in _OF_REPORTS:
+    """Remove the series that are set from a topology's ComplianceReport."""
+    for gauge in _REPORT_METRICS:
         gauge.remove_by_labels({"topology": topology})
 
 
-def forget_facts(topology: str) -> None:
-    """Take away what only Kafka could tell of a topology, while it cannot be asked."""
-    for gauge in _FROM_KAFKA:
+def forget_kafka_metrics(topology: str) -> None:
+    """Remove the series that only Kafka can give, while it cannot be asked."""
+    for gauge in _KAFKA_METRICS:
         gauge.remove_by_labels({"topology": topology})
 
 
 def forget_topology(topology: str) -> None:
-    """Take away the series of a topology that is no more: a number that nobody updates is a lie."""
-    for metric in (*_OF_TOPOLOGIES, *_OF_SCANS, *_OF_REPORTS):
+    """Remove all series of a deleted topology, since nothing updates them any more."""
+    for metric in (*_TOPOLOGY_METRICS, *_SCAN_METRICS, *_REPORT_METRICS):
         metric.remove_by_labels({"topology": topology})

@@ -1,9 +1,8 @@
-"""
-Finding placers by name among the installed packages.
+"""Loads placers from installed packages.
 
-A package offers a placer through an entry point of the group `rackspan.placers`: the entry point's name is what
-`spec.placement.placer` says, its object a class without constructor arguments that implements `Placer`. This lives
-outside the core because it reads what is installed.
+A package offers a placer by an entry point of the group `rackspan.placers`. Its name is the value of
+`spec.placement.placer`, its object a class without constructor arguments that implements `Placer`. This is outside the
+core because it reads the environment.
 """
 
 from collections.abc import Mapping
@@ -17,23 +16,22 @@ GROUP = "rackspan.placers"
 
 
 class PlacerLoadError(RuntimeError):
-    """An entry point that does not give a placer; the message names it and the package it comes from."""
+    """An entry point that gives no placer; the message names it and its package."""
 
 
 def load_placers() -> Mapping[str, Placer]:
-    """
-    Load every installed placer by its name.
+    """All installed placers, by name.
 
-    Raises PlacerLoadError when one cannot be imported, is no placer, or two packages claim one name.
+    Raises PlacerLoadError where one cannot be imported, is no `Placer`, or shares its name with another.
     """
     points = sorted(entry_points(group=GROUP), key=lambda point: (point.name, _package(point)))
     for one, other in pairwise(points):
         if one.name == other.name:
             raise PlacerLoadError(f'two packages offer the placer "{one.name}": {_package(one)} and {_package(other)}')
-    return MappingProxyType({point.name: _loaded(point) for point in points})
+    return MappingProxyType({point.name: _load(point) for point in points})
 
 
-def _loaded(point: EntryPoint) -> Placer:
+def _load(point: EntryPoint) -> Placer:
     try:
         placer = point.load()()
     except Exception as error:

@@ -1,4 +1,4 @@
-"""How one operator process is set up; the command line fills it in."""
+"""The settings of one operator process, filled in by the command line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LeaseSetup:
-    """The Lease that operators of the same objects share, and as whom this one holds it."""
+    """The Lease that replicas share, and this replica's identity (`spec.holderIdentity`)."""
 
     identity: str
     key: ObjectKey
@@ -33,13 +33,12 @@ class Settings:
     namespaces: tuple[str, ...] = ()
     """Namespaces to watch; empty for all."""
     resync_seconds: float = 60.0
-    """How often the whole of a Kafka cluster is compared with the objects, so that drift is put back."""
+    """How often a whole Kafka cluster is compared with its objects, so that drift is corrected."""
     topologies_per_namespace: int = DEFAULT_TOPOLOGIES_PER_NAMESPACE
-    """RackTopologies of one namespace that are served, the oldest; others cost next to nothing."""
+    """How many RackTopologies of one namespace are served: the oldest."""
     stall_seconds: float = 300.0
-    """How old the last pass may be before the liveness probe fails."""
+    """How long a loop may make no progress before the liveness probe fails."""
     listen_host: str = "0.0.0.0"  # noqa: S104 - probes and Prometheus come from outside the Pod
     listen_port: int = 8080
-    """Metrics, liveness and readiness; 0 for any free port."""
+    """Port of metrics and probes; 0 for any free port."""
     scans: ScanSetup = field(default_factory=ScanSetup)
-    """Where and as what compliance scans run."""

@@ -1,4 +1,4 @@
-"""The operator's own life: every kopf setting in one place, and the way into the API server."""
+"""Startup, shutdown and login: all of kopf's settings are here."""
 
 from __future__ import annotations
 
@@ -14,31 +14,30 @@ from rackspan.handlers.stateless import NoDiffBase
 
 @kopf.on.startup()
 async def configure(settings: kopf.OperatorSettings, memo: Memo, **_: Any) -> None:
-    """Settings first, then the loops."""
-    # Nothing here makes kopf write to an object. Should a later handler do, it writes under our own names. Its
-    # finalizer is never the one of deletionPolicy Delete: kopf takes its own off every object that none of its
-    # handlers need.
+    """Configure kopf, then start the manager's loops."""
+    # With these handlers kopf writes nothing to objects; should a later one make it write, it uses Rackspan's prefix.
+    # Kopf's finalizer must differ from Rackspan's: kopf removes its own from objects that none of its handlers need.
     settings.persistence.finalizer = f"{GROUP}/kopf"
     settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=GROUP)
     settings.persistence.diffbase_storage = NoDiffBase()
-    settings.posting.enabled = False  # Events come from the kube room, on changes of condition only
-    settings.scanning.disabled = True  # the CRDs are there before the operator is; no right to watch them is needed
-    settings.queueing.idle_timeout = 1.0  # a worker a changed object: thousands at once in a burst
-    # When the API server is back after an outage, watches are back within seconds. kopf starts over after the last one.
+    settings.posting.enabled = False  # rackspan.kube.events posts Events, on changes of conditions only
+    settings.scanning.disabled = True  # `main` waits for the CRDs, so no right to watch them is needed
+    settings.queueing.idle_timeout = 1.0  # kopf has a task per changed object: thousands in a burst
+    # Short, so that watches are back within seconds after an outage; after the last one kopf starts over.
     settings.networking.error_backoffs = (0.5, 1, 1, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3)
     settings.watching.server_timeout = 600
     settings.watching.chunk_size = 500
-    memo.controller.start()
+    memo.manager.start()
 
 
 @kopf.on.cleanup()
 async def stop(memo: Memo, **_: Any) -> None:
-    """Loops end before connections do."""
-    await memo.controller.stop()
+    """Stop the loops before connections are closed."""
+    await memo.manager.stop()
 
 
 @kopf.on.login()
 async def login(settings: kopf.OperatorSettings, memo: Memo, **_: Any) -> kopf.ConnectionInfo:
-    """As our own requests are; kopf asks at first, and whenever the API server has rejected the answer."""
+    """The same credentials as for other requests; called at the start and whenever the API server rejects them."""
     found = asdict(await memo.access.login())
     return kopf.ConnectionInfo(trust_env=settings.networking.trust_env, **found)

@@ -1,4 +1,4 @@
-"""What kopf hands to every handler."""
+"""What kopf passes to every handler as `memo`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Memo:
-    """Copied by kopf per object, so it holds references and nothing else."""
+    """Copied by kopf for each object, so it holds only references."""
 
-    controller: Manager
+    manager: Manager
     access: Authentication

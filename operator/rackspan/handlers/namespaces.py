@@ -1,4 +1,4 @@
-"""Namespaces: their labels decide who may use a topology."""
+"""Namespaces: a topology's allowedNamespaces selects by their labels."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from rackspan.handlers.memo import Memo
 
 @kopf.index("v1", "namespaces")
 async def namespace_seen(body: kopf.Body, memo: Memo, **_: Any) -> None:
-    """Listed, added or changed; kopf calls this before any event handler of any kind runs."""
-    memo.controller.namespace_seen(dict(body))
+    """Listed, added or modified. At the start kopf calls this before any event handler."""
+    memo.manager.namespace_seen(dict(body))
 
 
 @kopf.on.event("v1", "namespaces")
 async def namespace_gone(event: kopf.RawEvent, memo: Memo, **_: Any) -> None:
-    """Deleted, or listed anew."""
+    """Deleted, or listed at the start of a watch."""
     if event["type"] == "DELETED":
-        memo.controller.namespace_gone(event["object"])
+        memo.manager.namespace_gone(event["object"])
     elif event["type"] is None:
-        memo.controller.namespace_seen(event["object"], listed=True)
-        memo.controller.relisted()
+        memo.manager.namespace_seen(event["object"], listed=True)
+        memo.manager.relisted()

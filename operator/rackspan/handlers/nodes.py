@@ -1,4 +1,4 @@
-"""Nodes: their labels say where brokers run."""
+"""Nodes: their labels give the racks of brokers."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from rackspan.handlers.memo import Memo
 
 @kopf.index("v1", "nodes")
 async def node_seen(body: kopf.Body, memo: Memo, **_: Any) -> None:
-    """Listed, added or changed; kopf calls this before any event handler of any kind runs."""
-    memo.controller.node_seen(dict(body))
+    """Listed, added or modified. At the start kopf calls this before any event handler."""
+    memo.manager.node_seen(dict(body))
 
 
 @kopf.on.event("v1", "nodes")
 async def node_gone(event: kopf.RawEvent, memo: Memo, **_: Any) -> None:
-    """Deleted, or listed anew."""
+    """Deleted, or listed at the start of a watch."""
     if event["type"] == "DELETED":
-        memo.controller.node_gone(event["object"])
+        memo.manager.node_gone(event["object"])
     elif event["type"] is None:
-        memo.controller.node_seen(event["object"], listed=True)
-        memo.controller.relisted()
+        memo.manager.node_seen(event["object"], listed=True)
+        memo.manager.relisted()

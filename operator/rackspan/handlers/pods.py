@@ -1,4 +1,4 @@
-"""Pods: the broker pods say which broker runs on which node."""
+"""Pods: the brokers' pods give the node of each broker."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from rackspan.handlers.memo import Memo
 
 @kopf.index("v1", "pods")
 async def pod_seen(body: kopf.Body, memo: Memo, **_: Any) -> None:
-    """Listed, added or changed; kopf calls this before any event handler of any kind runs."""
-    memo.controller.pod_seen(dict(body))
+    """Listed, added or modified. At the start kopf calls this before any event handler."""
+    memo.manager.pod_seen(dict(body))
 
 
 @kopf.on.event("v1", "pods")
 async def pod_gone(event: kopf.RawEvent, memo: Memo, **_: Any) -> None:
-    """Deleted, or listed anew."""
+    """Deleted, or listed at the start of a watch."""
     if event["type"] == "DELETED":
-        memo.controller.pod_gone(event["object"])
+        memo.manager.pod_gone(event["object"])
     elif event["type"] is None:
-        memo.controller.pod_seen(event["object"], listed=True)
-        memo.controller.relisted()
+        memo.manager.pod_seen(event["object"], listed=True)
+        memo.manager.relisted()

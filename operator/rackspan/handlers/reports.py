@@ -1,4 +1,4 @@
-"""ComplianceReports: what scans found."""
+"""ComplianceReports: the results of scans."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from rackspan.handlers.memo import Memo
 
 @kopf.on.event(GROUP, VERSION, PLURAL)
 async def report_event(event: kopf.RawEvent, memo: Memo, **_: Any) -> None:
-    """Listed, added, changed or deleted."""
+    """Listed, added, modified or deleted."""
     if event["type"] == "DELETED":
-        memo.controller.report_gone(event["object"])
+        memo.manager.report_gone(event["object"])
     elif event["type"] is None:
-        memo.controller.report_seen(event["object"], listed=True)
-        memo.controller.relisted()
+        memo.manager.report_seen(event["object"], listed=True)
+        memo.manager.relisted()
     else:
-        memo.controller.report_seen(event["object"])
+        memo.manager.report_seen(event["object"])

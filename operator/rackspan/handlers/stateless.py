@@ -1,4 +1,4 @@
-"""No state of kopf's on any object: every pass starts from what is there now, so no earlier state is needed."""
+"""Switches off kopf's record of objects' last handled state, which level-triggered reconciling does not need."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ if TYPE_CHECKING:
 
 
 class NoDiffBase(kopf.DiffBaseStorage):
-    """Kopf's record of what an object was like when it was last handled: here there is none.
+    """Stores nothing.
 
-    kopf builds this record for every event, a deep copy of the object, even where no handler asks for differences.
+    Kopf would build this record for every event, as a deep copy of the object, even where no handler uses differences.
     """
 
     def build(self, *, body: kopf.Body, extra_fields: Iterable[Any] | None = None) -> kopf.BodyEssence:  # noqa: ARG002
-        """Nothing."""
+        """An empty record."""
         return kopf.BodyEssence()
 
     def fetch(self, *, body: kopf.Body) -> kopf.BodyEssence | None:  # noqa: ARG002
-        """Nothing."""
+        """None: no record is stored."""
         return None
 
     def store(self, *, body: kopf.Body, patch: kopf.Patch, essence: kopf.BodyEssence) -> None:
-        """NoTopology."""
+        """Do nothing."""

@@ -1,4 +1,4 @@
-"""`reconcile.ports.Cluster` over the Kubernetes API."""
+"""`reconcile.ports.KubeApi` over the Kubernetes API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every topology's loop shares."""
+"""What all topologies' control loops share."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
 
     from rackspan.core.placement import Placer
     from rackspan.reconcile.cache import Cache
-    from rackspan.reconcile.ports import Cluster, KafkaConnector
+    from rackspan.reconcile.ports import KafkaConnector, KubeApi
     from rackspan.reconcile.runtime.finalizers import FinalizerWriter
     from rackspan.reconcile.runtime.status_writer import StatusWriter
 
 
 @dataclass(frozen=True, slots=True)
 class Dependencies:
-    """The picture of Kubernetes, the ports, and the placers that are installed."""
+    """The cache of Kubernetes objects, the ports, and the installed placers by name."""
 
     cache: Cache
-    kube: Cluster
+    kube: KubeApi
     kafka: KafkaConnector
     statuses: StatusWriter
     finalizers: FinalizerWriter

@@ -1,4 +1,4 @@
-"""What went wrong, in the words of a condition, and what would mend it."""
+"""Failures as values: a condition's reason and message, and how to recover."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from rackspan.api.reasons import Reason
 
 
 class Remedy(StrEnum):
-    """Who has to move before another attempt makes sense."""
+    """What has to happen before a retry makes sense."""
 
     SPEC = "spec"
-    """The object is wrong: nothing is retried until it changes (`Stalled`)."""
+    """The object is invalid: not retried until it changes (condition `Stalled`)."""
 
     RETRY = "retry"
-    """Kafka or the API server is out of reach or busy: again, with back-off."""
+    """Kafka or the API server is unreachable or overloaded: retried with exponential back-off."""
 
     ACCESS = "access"
-    """Not allowed: somebody has to grant a right or mend a Secret; retried slowly."""
+    """Not permitted: a right has to be granted or a Secret corrected; retried at long intervals."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One failure as a value, so that one topic's never becomes its batch's."""
+    """One failure as a value, so that one topic's failure does not abort its batch."""
 
     reason: Reason
     message: str
@@ -31,11 +31,11 @@ class Failure:
 
 
 UNEXPECTED = Failure(Reason.UNEXPECTED_ERROR, "unexpected error; the operator's log has more", Remedy.RETRY)
-"""A defect of Rackspan, or of what is plugged into it."""
+"""A bug in Rackspan or in a third-party placer."""
 
 
 class FailureError(Exception):
-    """A `Failure` that ends a whole call."""
+    """Raised where a `Failure` ends a whole call."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.message)

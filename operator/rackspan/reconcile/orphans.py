@@ -1,6 +1,6 @@
-"""KafkaTopics that name a RackTopology that is not there: one queue and few workers for all of them together.
+"""KafkaTopics that refer to a RackTopology that does not exist: one queue and few workers for all of them.
 
-Anybody may make up names of topologies. A loop for each would let a namespace spend the operator's memory.
+Users can refer to any number of topologies that do not exist, so each must not cost a control loop.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ _WORKERS = 2
 
 
 class NoTopology:
-    """The outlook where there is no topology, and so no way to any Kafka."""
+    """The observer for these topics: without a topology there is no Kafka cluster to observe."""
 
     state: ClusterState | Failure = Failure(Reason.TOPOLOGY_NOT_FOUND, "there is no such RackTopology", Remedy.SPEC)
     admin: KafkaAdmin | None = None
     epoch = 0
 
     def wake(self) -> None:
-        """Nothing is asked here."""
+        """Do nothing: there is no loop to wake."""
 
 
 class Orphans:
-    """`found` is called for a topic whose topology has come while it was worked on here."""
+    """Reconciles topics without a topology. `found` is called where the topology was created during that."""
 
     def __init__(self, dependencies: Dependencies, found: Callable[[KafkaTopic], None]) -> None:
         self._cache = dependencies.cache
@@ -45,15 +45,15 @@ class Orphans:
         self._liveness = dependencies.liveness
 
     def add(self, keys: Iterable[ObjectKey]) -> None:
-        """These changed, or their topology went."""
+        """Queue topics: they changed, or their topology was deleted."""
         self._topics.add(keys)
 
     def drop(self, key: ObjectKey) -> None:
-        """It is no more, or its topology is there now."""
+        """Remove a topic: it was deleted, or its topology exists now."""
         self._topics.drop(key)
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run the workers until cancelled."""
         async with asyncio.TaskGroup() as group:
             for _ in range(_WORKERS):
                 group.create_task(self._work())
@@ -71,4 +71,4 @@ class Orphans:
 
 
 async def _nothing() -> None:
-    """There is no RackTopology whose status could be written."""
+    """Do nothing: there is no RackTopology whose status could be updated."""

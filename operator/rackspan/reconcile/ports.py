@@ -1,4 +1,4 @@
-"""What reconciling needs from the outside. Every call can be repeated."""
+"""The ports of reconciling: Kafka, Kubernetes and the permit to change them. All calls are idempotent."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ if TYPE_CHECKING:
 JsonObject: TypeAlias = dict[str, Any]
 
 
-# --- the right to act ------------------------------------------------------------------------------------------------
+# --- permission to make changes --------------------------------------------------------------------------------------
 
 
 class Permit(Protocol):
-    """Asked just before each change, in Kafka or in Kubernetes. Threads may ask."""
+    """Checked just before each change in Kafka or Kubernetes. Thread-safe."""
 
     @property
     def change_timeout_seconds(self) -> float:
-        """How long a change may be under way."""
+        """Timeout of a request that changes something, in seconds."""
 
     def check(self) -> None:
-        """Raise FailureError where nothing may be changed."""
+        """Raise FailureError where nothing may be changed now."""
 
 
 class AlwaysPermitted:
-    """The permit of who needs none: a command that a person gives."""
+    """The permit of commands that a person runs, which need no Lease."""
 
     change_timeout_seconds = 60.0
 
     def check(self) -> None:
-        """Never refuse."""
+        """Never raises."""
 
 
 # --- Kafka -----------------------------------------------------------------------------------------------------------
@@ -44,7 +44,7 @@ class AlwaysPermitted:
 
 @dataclass(frozen=True, slots=True)
 class BrokerDescription:
-    """A broker as Kafka describes it: `rack` is the `broker.rack` it was started with."""
+    """A broker as Kafka describes it; `rack` is its `broker.rack`, None where that is not set (KIP-36)."""
 
     id: int
     host: str
@@ -53,7 +53,7 @@ class BrokerDescription:
 
 @dataclass(frozen=True, slots=True)
 class ClusterDescription:
-    """One answer to DescribeCluster: the brokers that are alive and unfenced."""
+    """A DescribeCluster response: the brokers that are alive and not fenced."""
 
     cluster_id: str
     brokers: tuple[BrokerDescription, ...]
@@ -61,18 +61,18 @@ class ClusterDescription:
 
 @dataclass(frozen=True, slots=True)
 class TopicDescription:
-    """A topic as Kafka holds it: `replicas[p]` is partition p's ordered replica list."""
+    """A topic in Kafka: `replicas[p]` are the broker ids of partition p, the preferred leader first."""
 
     name: str
     topic_id: str
     replicas: tuple[tuple[int, ...], ...]
     internal: bool = False
-    """Whether Kafka says that it is one of its own, such as __consumer_offsets."""
+    """Whether Kafka marks it as internal, such as __consumer_offsets."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicConfig:
-    """A topic's configuration: the keys set on the topic itself, and min.insync.replicas wherever it comes from."""
+    """A topic's configuration: `own` has the keys set on the topic, `min_insync` the effective min.insync.replicas."""
 
     own: Mapping[str, str]
     min_insync: int | None
@@ -80,7 +80,7 @@ class TopicConfig:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaCounts:
-    """Replicas and preferred leaders per broker id, over all topics of the cluster."""
+    """Number of replicas and of preferred leaders by broker id, over all `topics` topics of the cluster."""
 
     replicas: Mapping[int, int]
     leaders: Mapping[int, int]
@@ -89,7 +89,7 @@ class ReplicaCounts:
 
 @dataclass(frozen=True, slots=True)
 class RemainingReplicas:
-    """What brokers held at a moment: replicas by topic, of every topic that Kafka shows, for each broker asked for."""
+    """Number of replicas at the time `at`: `replicas[broker id][topic]`, over all topics that the client may see."""
 
     at: datetime
     replicas: Mapping[int, Mapping[str, int]]
@@ -97,7 +97,7 @@ class RemainingReplicas:
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic to create. `assignment` is None where the placer leaves the choice to Kafka."""
+    """A topic to create. `assignment[p]` are partition p's broker ids; None where Kafka chooses them."""
 
     name: str
     partitions: int
@@ -108,7 +108,7 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class NewPartitions:
-    """Partitions to add, so that the topic has `total`; `assignment` lists only the new ones."""
+    """Partitions to add, so that the topic has `total`; `assignment` has only the new ones, or is None."""
 
     name: str
     total: int
@@ -117,18 +117,18 @@ class NewPartitions:
 
 @dataclass(frozen=True, slots=True)
 class ConfigChange:
-    """Keys to set on a topic. Keys that are not named are not touched (KIP-339)."""
+    """Configuration keys to set on a topic; others are not changed (KIP-339)."""
 
     name: str
     set: Mapping[str, str]
 
 
 Outcomes: TypeAlias = "Mapping[str, Failure | None]"
-"""Per topic name: None where it worked. One topic's failure says nothing about the others."""
+"""By topic name: None on success, else that topic's failure."""
 
 
 class KafkaAdmin(Protocol):
-    """One cluster's Admin API. A call raises FailureError only where it failed for all topics."""
+    """One cluster's Admin API. Calls raise FailureError, but only where they failed for all topics."""
 
     async def cluster(self) -> ClusterDescription:
         """The cluster id and the brokers that are alive (DescribeCluster)."""
@@ -137,36 +137,36 @@ class KafkaAdmin(Protocol):
         """Replicas and preferred leaders per broker, over every topic (Metadata)."""
 
     async def remaining_replicas(self, brokers: Collection[int]) -> RemainingReplicas:
-        """What lies on these brokers, whether they are alive or not (Metadata)."""
+        """The replicas on these brokers, alive or not (Metadata)."""
 
     async def default_min_insync(self, brokers: Sequence[int]) -> int | None:
-        """The brokers' own min.insync.replicas; None where none of them tells. Never raises."""
+        """The brokers' default min.insync.replicas; None where none of them answers. Never raises."""
 
     async def topics(self, names: Collection[str]) -> Mapping[str, TopicDescription | Failure | None]:
-        """By name: the topic, None where there is none, a Failure where just this one could not be read."""
+        """By name: the topic, None where it does not exist, a Failure where only this one could not be read."""
 
     async def configs(self, names: Collection[str]) -> Mapping[str, TopicConfig]:
-        """By name: the topic's configuration. Topics that are gone are left out."""
+        """By name: the topic's configuration. Topics that do not exist are left out."""
 
     async def create_topics(self, topics: Sequence[NewTopic]) -> Outcomes:
-        """Create topics in one controller operation, of at most 10,000 metadata records."""
+        """Create topics in one controller operation, of at most 10,000 metadata records (`batching`)."""
 
     async def create_partitions(self, topics: Sequence[NewPartitions]) -> Outcomes:
-        """Grow topics in one controller operation, of at most 10,000 metadata records."""
+        """Add partitions in one controller operation, of at most 10,000 metadata records (`batching`)."""
 
     async def alter_configs(self, changes: Sequence[ConfigChange]) -> Outcomes:
-        """Set the keys that are named, and touch no other (IncrementalAlterConfigs, KIP-339)."""
+        """Set configuration keys, and change no others (IncrementalAlterConfigs, KIP-339)."""
 
     async def delete_topics(self, ids: Mapping[str, str]) -> Outcomes:
-        """Delete topics by name; `ids` are the topic ids that the caller has just seen under these names."""
+        """Delete topics; `ids` has the topic id last seen under each name."""
 
     async def close(self) -> None:
-        """Let go of connections and threads. Calls under way end with a failure."""
+        """Close connections and end threads. Calls in progress raise FailureError."""
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What the Secrets hold. Never printed: its repr is empty on purpose."""
+    """The contents of a topology's Secrets. Fields are left out of repr, so that they are never logged."""
 
     ca_pem: str | None = field(default=None, repr=False)
     certificate_pem: str | None = field(default=None, repr=False)
@@ -176,10 +176,10 @@ class Credentials:
 
 
 class KafkaConnector(Protocol):
-    """Makes clients. One that failed its first answer is thrown away: librdkafka may stay broken."""
+    """Creates clients. One whose first request fails is discarded, since librdkafka may not recover."""
 
     async def connect(self, kafka: KafkaSpec, credentials: Credentials) -> KafkaAdmin:
-        """A client that has answered once. Raises FailureError."""
+        """A client whose first request has succeeded. Raises FailureError."""
 
 
 # --- Kubernetes ------------------------------------------------------------------------------------------------------
@@ -187,7 +187,7 @@ class KafkaConnector(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ObjectRef:
-    """Enough to patch an object and to attach Events to it."""
+    """A reference to an object, enough to patch it and to post Events about it."""
 
     kind: str
     key: ObjectKey
@@ -196,7 +196,7 @@ class ObjectRef:
 
 @dataclass(frozen=True, slots=True)
 class KubernetesEvent:
-    """One Kubernetes Event: CamelCase reason, a sentence, Normal or Warning."""
+    """A Kubernetes Event about an object; `reason` is CamelCase, the type Normal or Warning."""
 
     about: ObjectRef
     reason: str
@@ -206,40 +206,40 @@ class KubernetesEvent:
 
 @dataclass(frozen=True, slots=True)
 class Terminating:
-    """What is being deleted around the objects, so that their own deletion need not be anybody's wish."""
+    """CRDs and namespaces being deleted: objects are then deleted with them, maybe without anybody's intent."""
 
     definitions: tuple[str, ...] = ()
-    """Our CustomResourceDefinitions that are being deleted, or gone."""
+    """Rackspan's CRDs that are being deleted, or no longer exist."""
     namespaces: Mapping[str, datetime] = field(default_factory=dict)
-    """Since when, by name."""
+    """The deletionTimestamp of namespaces being deleted, by name."""
 
 
-class Cluster(Protocol):
-    """The Kubernetes API, as far as reconciling needs it. Every call raises FailureError, but for `record_event`."""
+class KubeApi(Protocol):
+    """The Kubernetes API, as far as reconciling needs it. Every call but `record_event` raises FailureError."""
 
     async def replace_status(self, ref: ObjectRef, status: JsonObject) -> JsonObject | None:
-        """Make this the whole status. The object as it is then; None where the object of this uid is gone."""
+        """Replace the whole status; the object as written, None where none of this uid exists."""
 
     async def set_finalizers(self, ref: ObjectRef, finalizers: Sequence[str], version: str) -> JsonObject | None:
-        """Replace the finalizers. The object as it is then; None where it is gone or not at `version` any more."""
+        """Replace the finalizers at resourceVersion `version`; the object as written, None on a conflict or if gone."""
 
     async def remove_annotation(self, ref: ObjectRef, name: str, version: str) -> JsonObject | None:
-        """Remove an annotation. The object as it is then; None where it is gone or not at `version` any more."""
+        """Remove an annotation at resourceVersion `version`; the object as written, None on a conflict or if gone."""
 
     async def terminating(self, namespaces: Collection[str]) -> Terminating:
-        """Which of our CustomResourceDefinitions, and which of these namespaces, are being deleted."""
+        """Which of Rackspan's CRDs, and of these namespaces, are being deleted."""
 
     async def with_finalizer(self, kind: str) -> Collection[Meta]:
-        """The metadata of all objects of a kind that carry our finalizer; none where the kind is not served."""
+        """The metadata of all objects of a kind with Rackspan's finalizer; empty where the kind is not served."""
 
     async def secret(self, namespace: str, name: str) -> Mapping[str, bytes]:
-        """The decoded data of one Secret."""
+        """The data of one Secret, base64 decoded."""
 
     async def uids(self, kind: str) -> Mapping[ObjectKey, str]:
-        """The uid of every object of a kind that is watched."""
+        """The uids of all objects of a watched kind."""
 
     async def find(self, kind: str, key: ObjectKey) -> JsonObject | None:
-        """One object as it is now; None where it is gone."""
+        """One object; None where it does not exist."""
 
     def record_event(self, event: KubernetesEvent) -> None:
-        """Queue an Event for posting. Never waits and never fails."""
+        """Queue an Event for posting. Never blocks and never raises."""

@@ -1,4 +1,4 @@
-"""Lets objects go without touching Kafka: where there will be no operator, or no definition of them, any more."""
+"""Removes Rackspan's finalizer without touching Kafka, when the operator or its CRDs are being removed."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from rackspan.reconcile.runtime.finalizers import FinalizerWriter
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rackspan.reconcile.ports import Cluster
+    from rackspan.reconcile.ports import KubeApi
 
 KINDS = (kafkatopic.KIND, racktopology.KIND)
 
 
-async def release(kube: Cluster, *, leaving_only: bool) -> Mapping[str, int]:
-    """Take our finalizer off all objects, or only off those that are being deleted; how many of each kind.
+async def release(kube: KubeApi, *, leaving_only: bool) -> Mapping[str, int]:
+    """Remove the finalizer from all objects, or only from those being deleted; the number of objects by kind.
 
-    Topics stay in Kafka. An object that changed meanwhile is not counted, and still has it. Raises FailureError.
+    Topics stay in Kafka. An object that was modified meanwhile keeps its finalizer and is not counted. Raises
+    FailureError.
     """
     finalizers, counts = FinalizerWriter(kube), {}
     for kind in KINDS:

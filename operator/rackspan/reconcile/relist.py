@@ -1,4 +1,4 @@
-"""Compares what is known with what the API server has, in case a watch died or lost an event without a word."""
+"""Compares the cache with the API server's objects, in case a watch silently missed events."""
 
 from __future__ import annotations
 
@@ -7,31 +7,32 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from rackspan.reconcile.ports import Cluster
+    from rackspan.reconcile.ports import KubeApi
     from rackspan.reconcile.runtime.object_versions import ObjectVersions
 
 
 class Route(NamedTuple):
-    """Where news of the objects of one kind go."""
+    """The callbacks for objects of one kind; each gets the object's body."""
 
-    seen: Callable[[Mapping[str, Any]], None]
-    gone: Callable[[Mapping[str, Any]], None]
+    updated: Callable[[Mapping[str, Any]], None]
+    deleted: Callable[[Mapping[str, Any]], None]
 
 
-async def sweep(versions: ObjectVersions, kube: Cluster, routes: Mapping[str, Route]) -> None:
-    """Forget objects that are no more, and learn those that took their names. Raises FailureError.
+async def sweep(versions: ObjectVersions, kube: KubeApi, routes: Mapping[str, Route]) -> None:
+    """Report objects that no longer exist as deleted, and those that were recreated under their names as updated.
 
-    Objects come and go while lists are on their way: what was not known before a list was asked for is left alone.
+    Only objects that were known before the list request are compared, because objects may be created and deleted while
+    it is under way. Raises FailureError.
     """
     versions.deleted_uids.clear()
     for kind, route in routes.items():
-        before = versions.uids(kind)
-        there = await kube.uids(kind)
-        for key, uid in before.items():
-            if there.get(key) == uid:
+        known = versions.uids(kind)
+        existing = await kube.uids(kind)
+        for key, uid in known.items():
+            if existing.get(key) == uid:
                 continue
-            route.gone({"metadata": {"namespace": key.namespace, "name": key.name, "uid": uid}})
-            if key in there and not versions.knows(kind, key):
+            route.deleted({"metadata": {"namespace": key.namespace, "name": key.name, "uid": uid}})
+            if key in existing and not versions.knows(kind, key):
                 body = await kube.find(kind, key)
                 if body is not None and body["metadata"]["uid"] not in versions.deleted_uids:
-                    route.seen(body)
+                    route.updated(body)

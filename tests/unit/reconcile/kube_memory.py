@@ -1,4 +1,4 @@
-"""An API server in memory behind the port `Cluster`: it refuses what a test tells it to, and remembers the rest."""
+"""An API server in memory behind the port `KubeApi`: it refuses what a test tells it to, and remembers the rest."""
 
 from dataclasses import dataclass, field
 from typing import Any

@@ -11,7 +11,7 @@ from rackspan.reconcile.failures import FailureError, Remedy
 
 if TYPE_CHECKING:
     from rackspan.api.racktopology import KafkaSpec, RackTopology
-    from rackspan.reconcile.ports import Cluster, Credentials, KafkaAdmin, KafkaConnector
+    from rackspan.reconcile.ports import Credentials, KafkaAdmin, KafkaConnector, KubeApi
 
 _log = logging.getLogger("rackspan.reconcile")
 
@@ -19,7 +19,7 @@ _log = logging.getLogger("rackspan.reconcile")
 class Session:
     """At most one client at a time."""
 
-    def __init__(self, kafka: KafkaConnector, kube: Cluster) -> None:
+    def __init__(self, kafka: KafkaConnector, kube: KubeApi) -> None:
         self.admin: KafkaAdmin | None = None
         """The client, where there is one."""
         self._kafka = kafka

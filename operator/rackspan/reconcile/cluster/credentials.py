@@ -11,13 +11,13 @@ from rackspan.reconcile.ports import Credentials
 
 if TYPE_CHECKING:
     from rackspan.api.racktopology import KafkaSpec
-    from rackspan.reconcile.ports import Cluster
+    from rackspan.reconcile.ports import KubeApi
 
 _KEY: Final = re.compile(r"[-._a-zA-Z0-9]{1,253}")
 """What Kubernetes takes for a key of a Secret."""
 
 
-async def read_credentials(kafka: KafkaSpec, namespace: str, kube: Cluster) -> Credentials:
+async def read_credentials(kafka: KafkaSpec, namespace: str, kube: KubeApi) -> Credentials:
     """What the topology's Secrets hold. Raises FailureError for a Secret or a key that is not there."""
 
     async def entry(name: str, key: str) -> str:

@@ -42,7 +42,7 @@ def measure(topology: str, inputs: StatusInputs, *, ready: bool) -> None:
     _set(metrics.BROKERS, topology, BROKER_STATES, brokers)
     _set(metrics.TOPICS, topology, TOPIC_STATES, topics)
     if not known:
-        metrics.forget_facts(topology)
+        metrics.forget_kafka_metrics(topology)
         return
     metrics.DRIFTED_BROKERS.labels(topology).set(sum(row.drift for row in rows))
     metrics.RACKLESS_BROKERS.labels(topology).set(sum(row.rack is None for row in rows))

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rackspan.api.meta import Meta
-    from rackspan.reconcile.ports import Cluster, JsonObject
+    from rackspan.reconcile.ports import JsonObject, KubeApi
 
 _MAX_CONCURRENT_WRITES = 16
 
@@ -20,7 +20,7 @@ _MAX_CONCURRENT_WRITES = 16
 class FinalizerWriter:
     """Shared by all topologies, so that a large one cannot flood the API server."""
 
-    def __init__(self, kube: Cluster) -> None:
+    def __init__(self, kube: KubeApi) -> None:
         self._kube = kube
         self._slots = asyncio.Semaphore(_MAX_CONCURRENT_WRITES)
 

@@ -12,7 +12,7 @@ from rackspan.reconcile.failures import FailureError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rackspan.reconcile.ports import Cluster, JsonObject, ObjectRef
+    from rackspan.reconcile.ports import JsonObject, KubeApi, ObjectRef
 
 _log = logging.getLogger("rackspan.reconcile")
 _MAX_CONCURRENT_WRITES = 16
@@ -21,7 +21,7 @@ _MAX_CONCURRENT_WRITES = 16
 class StatusWriter:
     """Shared by all topologies, so that a large one cannot flood the API server."""
 
-    def __init__(self, kube: Cluster) -> None:
+    def __init__(self, kube: KubeApi) -> None:
         self._kube = kube
         self._slots = asyncio.Semaphore(_MAX_CONCURRENT_WRITES)
         self._uncertain: set[str] = set()

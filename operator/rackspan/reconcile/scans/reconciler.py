@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from rackspan.api.meta import ObjectKey
     from rackspan.api.racktopology import RackTopology, RackTopologyStatus
     from rackspan.reconcile.cache import Cache
-    from rackspan.reconcile.ports import Cluster
+    from rackspan.reconcile.ports import KubeApi
     from rackspan.reconcile.scans.config import ScanSetup
     from rackspan.reconcile.scans.decision import ScanDecision
     from rackspan.reconcile.scans.job_status import Run
@@ -57,7 +57,7 @@ class ScanDependencies:
     """What the loop needs. `runs` is None where no namespace for scans is configured."""
 
     cache: Cache
-    kube: Cluster
+    kube: KubeApi
     runs: ScanRuns | None
     setup: ScanSetup
     namespaces: tuple[str, ...] = ()
