@@ -86,7 +86,7 @@ class _Demo:
         return RackTopology.from_object(self.running.kubectl.in_namespace("shop").json("get", "racktopology", "main"))
 
     def tree(self, topic: KafkaTopic) -> RackTree:
-        """The brokers where the RackTopology's status says that they stand, as far as the topic may use them."""
+        """The rack tree of the brokers that the topic may use, from the RackTopology's status."""
         topology = self.topology()
         brokers = (Broker(b.id, parse_rack(b.rack) if b.rack else None) for b in topology.status.brokers)
         chosen = topic.spec.placement.brokers

@@ -22,7 +22,7 @@ _TAKES_NONE = " (takes none)"
 
 
 class Role(Enum):
-    """What a span stands for."""
+    """What a span means, from which its colour is chosen."""
 
     FRAME = auto()
     HEADING = auto()

@@ -145,7 +145,7 @@ def _call(*arguments: str) -> str:
 
 
 def _buildah(*arguments: str) -> list[str]:
-    # Storage of its own: nobody else's images are seen, and `rm -r` of the cache takes everything along.
+    # Storage of its own in the cache: images of the machine are not touched, and deleting the cache deletes ours.
     storage = [f"--root={_root() / 'storage'}", f"--runroot={_root() / 'run'}"]
     return [need("buildah", "build images"), *storage, *arguments]
 

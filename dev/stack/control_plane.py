@@ -112,7 +112,7 @@ class ControlPlane:
 
     @classmethod
     def running(cls, directory: Path, processes: Processes) -> Self:
-        """The control plane that somebody else started in `directory`."""
+        """The running control plane that another process started in `directory`."""
         record = json.loads((directory / _RECORD).read_text())
         return cls(directory, processes, {name: Path(path) for name, path in record["binaries"].items()})
 
@@ -192,7 +192,7 @@ class ControlPlane:
         ca.client("scheduler", "system:kube-scheduler")
         ca.client("kubelet-client", "kube-apiserver-kubelet-client", ["system:masters"])
         write_service_account_key(self._pki / "service-account.key")
-        # An authority of its own: whoever may talk to the API server has no business with its database.
+        # A certificate authority of its own: clients of the API server must not be able to connect to etcd.
         etcd = CertificateAuthority(self._etcd_pki)
         etcd.server("etcd")
         etcd.client("client", "kube-apiserver-etcd-client")

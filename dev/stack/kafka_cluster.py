@@ -137,7 +137,7 @@ class KafkaCluster:
 
     @classmethod
     def running(cls, directory: Path, processes: Processes, distribution: KafkaDistribution) -> Self:
-        """The cluster that somebody else started in `directory`."""
+        """The running cluster that another process started in `directory`."""
         record = _Record(**json.loads((directory / _RECORD).read_text()))
         return cls(directory, processes, distribution, record)
 

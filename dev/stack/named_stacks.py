@@ -1,4 +1,4 @@
-"""The whole stack under a name: started once, found again by whoever asks for it later, ended by its record."""
+"""Stacks with a name: started once, found again by later processes, ended by what is recorded in their directory."""
 
 import json
 import shutil
@@ -134,7 +134,7 @@ def down(name: str = DEFAULT_NAME) -> bool:
     directory = directory_of(name)
     if not directory.exists():
         return False
-    Processes(directory).end(grace=0)  # nobody keeps the data, so nobody has to write it out
+    Processes(directory).end(grace=0)  # the data is deleted next, so nothing has to be written to disk
     shutil.rmtree(directory)
     return True
 

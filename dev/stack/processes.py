@@ -53,7 +53,7 @@ class Processes:
 
     @classmethod
     def running(cls, directory: Path) -> Self | None:
-        """The processes that somebody else started in `directory`; None when their supervisor is not alive."""
+        """The processes that another process started in `directory`; None when their supervisor is not alive."""
         return cls(directory) if _recorded_supervisor(directory) else None
 
     def start(

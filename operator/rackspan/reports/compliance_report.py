@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from rackspan.reports.document import Summary as DocumentSummary
 
 MAX_FINDINGS_BYTES: Final = 150 * 1024
-"""Size of the findings that are listed: whoever watches reports gets the whole object at every scan."""
+"""Bytes of the findings that are listed, at most: every watcher of reports gets the whole object at every scan."""
 MAX_CHANGE_TEXT: Final = 512
 """Characters of the message of a new or a cleared finding."""
 

@@ -111,7 +111,7 @@ def _checked(
 
 
 def _ranks(partitions: Partitions) -> IntArray:
-    """Where each topic stands by its name, shape (topics,): a file lists topics in any order."""
+    """The rank of each topic by its name, shape (topics,): a file lists topics in any order."""
     return np.argsort(np.argsort(np.array(partitions.names)))
 
 

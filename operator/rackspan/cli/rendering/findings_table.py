@@ -13,7 +13,7 @@ from rackspan.core.scanning.rules import Severity
 from rackspan.reports.document import FindingRow
 
 ROWS = 20
-"""Findings that are shown unless somebody asks for more."""
+"""Findings that are shown without --all."""
 _STYLES = {Severity.CRITICAL: "bold red", Severity.HIGH: "red", Severity.MEDIUM: "yellow"}
 
 

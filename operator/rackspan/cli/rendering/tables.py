@@ -32,7 +32,7 @@ def console() -> Console:
 
 
 def table(*headings: str) -> Table:
-    """Make a table; headings that begin with `#` are of numbers, which stand to the right."""
+    """Make a table. A heading that begins with `#` makes a column of numbers, aligned to the right."""
     made = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
     for heading in headings:
         name = heading.removeprefix("#")

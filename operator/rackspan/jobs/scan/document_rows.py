@@ -31,7 +31,7 @@ _OF_TOPIC = ("partitions", "replication_factor", "non_compliant", "findings", "m
 _NOTHING = dict.fromkeys(("offline", "not_writable", "last_replica", "replicas", "leaders", "leading"), 0) | {
     "bytes": None
 }
-_UNREAD_NAMES, _UNREAD_REASONS, _UNREAD_WORDS = 5, 3, 200
+_UNREAD_NAMES, _UNREAD_REASONS, _UNREAD_REASON_LENGTH = 5, 3, 200
 
 
 def timestamp(when: datetime | None) -> str | None:
@@ -68,7 +68,7 @@ def unread_warnings(unread: Mapping[str, str]) -> list[str]:
     if not unread:
         return []
     named = ", ".join(sorted(unread)[:_UNREAD_NAMES]) + (", …" if len(unread) > _UNREAD_NAMES else "")
-    why = "; ".join(sorted({reason[:_UNREAD_WORDS] for reason in unread.values()})[:_UNREAD_REASONS])
+    why = "; ".join(sorted({reason[:_UNREAD_REASON_LENGTH] for reason in unread.values()})[:_UNREAD_REASONS])
     count = plural(len(unread), "topic")
     return [f"{count} could not be read and {be(len(unread))} told as the scan before found it: {named} ({why})"]
 

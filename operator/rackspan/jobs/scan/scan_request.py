@@ -1,4 +1,4 @@
-"""What the scan job is asked to do. Whoever asks needs no Spark to say it."""
+"""What the scan job is asked to do; this module needs no Spark."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -8,7 +8,7 @@ from rackspan.reports.page.vocabulary import worst
 
 @dataclass(slots=True)
 class Box:
-    """A domain with what stands in it. `row` is None where the scan has no figures of the domain."""
+    """A domain with the domains and brokers in it. `row` is None where the scan has no figures of the domain."""
 
     name: str
     domain: str
@@ -22,12 +22,12 @@ class Box:
         return [*(broker for box in self.boxes for broker in box.every_broker()), *self.brokers]
 
     def worst(self) -> str | None:
-        """Worst severity of the domain itself and of all that stands in it."""
+        """Worst severity of the domain itself and of its brokers; None where nothing is wrong."""
         return worst([self.row.worst if self.row else None, *(broker.worst for broker in self.every_broker())])
 
 
 def rack_tree(document: ScanDocument) -> Box:
-    """Build the tree; the root is the cluster, and brokers without a rack stand in it directly."""
+    """Build the tree; its root is the cluster, which holds brokers without a rack directly."""
     root = Box(document.cluster, "", "cluster")
     boxes: dict[tuple[str, ...], Box] = {(): root}
     rows = {_steps(row.domain): row for row in document.domains}

@@ -18,7 +18,7 @@ class Verdict:
 
 
 def verdict(document: ScanDocument) -> Verdict:
-    """Say in a sentence or two how the cluster is."""
+    """Sum up the scan: what is wrong, since when, and what a fix copies."""
     if document.state is State.FAILED:
         said = document.message or "Nobody wrote down why."
         return Verdict("failed", "This scan failed, so it says nothing about the cluster.", (said,))

@@ -24,7 +24,7 @@ RULES: Final = {
 
 
 def rank(severity: str | None) -> int:
-    """Give the place of a severity, 0 the worst; what is unknown or none stands last."""
+    """Give the rank of a severity, 0 for the worst; None and unknown ones come last."""
     return SEVERITIES.index(severity) if severity in SEVERITIES else len(SEVERITIES)
 
 
