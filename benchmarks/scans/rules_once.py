@@ -13,7 +13,7 @@ from rackspan.core.requirements import ClusterRequirements
 from rackspan.core.scanning.rules import Rule
 from rackspan.jobs.sources.scanned_cluster import synthetic
 from rackspan.jobs.sources.synthetic_cluster import SyntheticCluster
-from rackspan.jobs.spark.judging import Criteria, judge_batches
+from rackspan.jobs.spark.batch_judging import Criteria, judge_batches
 from rackspan.jobs.spark.schemas import FINDING, JUDGED, PARTITIONS, TOPIC, spark_schema
 from rackspan.jobs.spark.spark_session import spark_session
 

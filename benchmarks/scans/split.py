@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 
 from rackspan.jobs.sources.scanned_cluster import synthetic
 from rackspan.jobs.sources.synthetic_cluster import SyntheticCluster
-from rackspan.jobs.spark.judging import judge_batches
+from rackspan.jobs.spark.batch_judging import judge_batches
 from rackspan.jobs.spark.schemas import JUDGED, spark_schema
 from rackspan.jobs.spark.spark_session import spark_session
 

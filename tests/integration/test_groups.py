@@ -17,7 +17,7 @@ from rackspan.kafka import groups as reading
 from rackspan.kafka.consumer_groups import read_consumer_groups
 from rackspan.kafka.snapshot import take_snapshot
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reports.consumer_groups import group_rows
+from rackspan.reports.group_rows import group_rows
 
 EU, US = SIX_BROKERS[0].path, SIX_BROKERS[3].path
 LEVELS = ("region", "zone", "rack")

@@ -21,7 +21,7 @@ from rackspan.core.snapshot import NONE, table
 from rackspan.jobs.sources.scanned_cluster import from_file
 from rackspan.jobs.spark import transforms
 from rackspan.jobs.spark.arrow_batches import partition_batches
-from rackspan.jobs.spark.judging import Criteria, judge_batches
+from rackspan.jobs.spark.batch_judging import Criteria, judge_batches
 from rackspan.jobs.spark.schemas import JUDGED, PARTITIONS, spark_schema
 from rackspan.reconcile.expectations import cluster_requirements, locations_of_topology
 from rackspan.reconcile.topics import placement

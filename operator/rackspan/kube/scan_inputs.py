@@ -16,7 +16,7 @@ from rackspan.kube.rest import NotFoundError, Rest, connect
 from rackspan.reconcile.cluster.credentials import read_credentials
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.topics.ownership import TopicClaim, refusal
-from rackspan.reports.consumer_groups import HostFacts
+from rackspan.reports.group_rows import HostFacts
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping

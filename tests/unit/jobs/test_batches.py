@@ -11,7 +11,7 @@ from rackspan.core.scanning import BrokerLocations, portion_of
 from rackspan.core.snapshot import table
 from rackspan.core.topology import BrokerLocation
 from rackspan.jobs.spark.arrow_batches import judged_batches, partition_batches, partitions_of
-from rackspan.jobs.spark.judging import Criteria, judge_batches
+from rackspan.jobs.spark.batch_judging import Criteria, judge_batches
 from rackspan.jobs.spark.schemas import FINDING, HOLDING, JUDGED, PARTITIONS, TABLES, TOPIC, UNFAIR, spark_schema
 
 TRUTH = BrokerLocations(

@@ -10,8 +10,8 @@ from rackspan.api.racktopology import KafkaSpec, Level, RackTopologySpec
 from rackspan.core.consumers.locality import GroupSeen, MemberSeen, Selector
 from rackspan.core.snapshot import Snapshot, table
 from rackspan.core.topology import BrokerLocation
-from rackspan.reports.consumer_groups import HostFacts, group_rows, racks_of_hosts
 from rackspan.reports.document import MAX_GROUPS, GroupRow
+from rackspan.reports.group_rows import HostFacts, group_rows, racks_of_hosts
 
 TREE = cluster("zone rack", {0: "/a/r1", 1: "/b/r1"})
 SNAPSHOT = Snapshot(

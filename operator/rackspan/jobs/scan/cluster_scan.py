@@ -28,8 +28,8 @@ from rackspan.jobs.sources.data_sources import KNOWN
 from rackspan.jobs.sources.scanned_cluster import ClusterError, ScannedCluster
 from rackspan.jobs.spark import transforms
 from rackspan.jobs.spark.arrow_batches import finding_batches
+from rackspan.jobs.spark.batch_judging import judge_batches
 from rackspan.jobs.spark.data_frames import rows_of
-from rackspan.jobs.spark.judging import judge_batches
 from rackspan.jobs.spark.schemas import JUDGED, spark_schema
 from rackspan.jobs.spark.spark_errors import SPARK_ERRORS, explained
 from rackspan.reports.document import MAX_FINDINGS, Changes, ScanDocument, State, Summary, decode

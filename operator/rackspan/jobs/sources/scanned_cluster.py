@@ -13,7 +13,7 @@ from rackspan.core.snapshot import Snapshot, table
 from rackspan.core.topology import BrokerLocation, RackPathError, TopologyError
 from rackspan.jobs.sources.data_sources import SECRETS, FileSource, LiveSource, SyntheticSource
 from rackspan.jobs.sources.synthetic_cluster import SyntheticCluster
-from rackspan.jobs.spark.judging import Criteria
+from rackspan.jobs.spark.batch_judging import Criteria
 from rackspan.reports.document import GroupRow
 from rackspan.snapshots import read_outline
 

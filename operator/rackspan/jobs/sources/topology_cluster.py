@@ -5,15 +5,15 @@ from dataclasses import replace
 from rackspan.core.snapshot import Snapshot
 from rackspan.core.topology import RackPathError, TopologyError
 from rackspan.jobs.sources.scanned_cluster import ClusterError, ScannedCluster, judged_live
-from rackspan.jobs.spark.judging import Criteria
+from rackspan.jobs.spark.batch_judging import Criteria
 from rackspan.kafka.client_config import client_properties
 from rackspan.kafka.consumer_groups import ConsumerGroups, read_consumer_groups
 from rackspan.kafka.snapshot import Outline, take_outline, take_portion
 from rackspan.kube.scan_inputs import ScanInputs
 from rackspan.reconcile.expectations import cluster_requirements, locations_of_topology
 from rackspan.reconcile.failures import FailureError
-from rackspan.reports.consumer_groups import group_rows, racks_of_hosts
 from rackspan.reports.document import GroupRow
+from rackspan.reports.group_rows import group_rows, racks_of_hosts
 
 
 def from_topology(seen: ScanInputs, slices: int) -> ScannedCluster:
