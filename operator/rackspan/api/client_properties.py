@@ -30,7 +30,7 @@ class ClientProperty:
 
 
 def first_error(properties: Mapping[str, str]) -> str | None:
-    """What is wrong with the first property that may not be set so; None where all may."""
+    """What is wrong with the first property that is unknown or has a bad value, in words; None where all are fine."""
     for name, value in properties.items():
         known = CLIENT_PROPERTIES.get(name)
         if known is None:

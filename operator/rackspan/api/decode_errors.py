@@ -1,4 +1,4 @@
-"""What msgspec refuses: read once more, value by value, by the rules of the Kubernetes API, or explained to people.
+"""Reads what msgspec refuses once more, by the rules of the Kubernetes API, or says in a SpecError what is wrong.
 
 To the API a key that is null is absent, and msgspec takes null for a value. Its errors name neither the key of a map
 nor the values of an enum. Objects that need this are rare, so it need not be fast.

@@ -1,4 +1,4 @@
-"""What reading an object can raise."""
+"""The error of an object that cannot be read."""
 
 
 class SpecError(ValueError):

@@ -1,4 +1,4 @@
-"""Wishes that a RackTopology can set for all of its topics, and a KafkaTopic for itself."""
+"""Settings that a RackTopology can have for all of its topics, and a KafkaTopic for itself."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -42,7 +42,7 @@ class Reassignment(ApiStruct, frozen=True):
     max_concurrent_moves: int | None = None
 
     def overridden_by(self, spec: ReassignmentSpec | None) -> "Reassignment":
-        """This one, but for what a topic says itself."""
+        """These settings, with those that the topic sets itself in their place."""
         if spec is None:
             return self
         return Reassignment(

@@ -63,7 +63,7 @@ _METADATA_SECONDS = (5.0, 15.0, 40.0)
 tries grow because a large cluster takes long to answer."""
 _BROKERS_TO_ASK = 3
 _CLOSE_SECONDS = 0.2
-"""How soon a call under way notices that its client was closed."""
+"""A call under way notices so soon that its client was closed."""
 _POLL_SECONDS = 0.1
 _OTHER_BROKERS_SECONDS = 1.0
 """How long other brokers may still take to answer after one has refused a connection."""
@@ -94,7 +94,7 @@ class ConfluentAdmin:
         self._permit: Permit = permit or AlwaysPermitted()
         self._servers = str(properties["bootstrap.servers"])
         self._last_error: KafkaError | None = None
-        """The latest trouble with a connection."""
+        """The latest error of a connection."""
         self._all_down = False
         self._answer_seconds = _FIRST_ANSWER_SECONDS
         self._closed = threading.Event()
@@ -113,12 +113,12 @@ class ConfluentAdmin:
             self._last_error = error
 
     def _forget_errors(self) -> None:
-        """What happened to connections until now is no news any more."""
+        """Forget errors of connections that librdkafka has reported until now."""
         self._client.poll(0)
         self._last_error, self._all_down = None, False
 
     async def cluster(self) -> ClusterDescription:
-        """The cluster id and the brokers that are alive."""
+        """The cluster id and the brokers that are alive. Raises FailureError with the cause where none answers."""
 
         def call() -> ClusterDescription:
             self._forget_errors()
@@ -295,7 +295,7 @@ class ConfluentAdmin:
         return outcomes
 
     async def close(self) -> None:
-        """Let go of threads and sockets; calls under way end with a failure."""
+        """Close threads and sockets; calls under way end with a FailureError."""
         if self._closed.is_set():
             return
         self._closed.set()
@@ -303,7 +303,7 @@ class ConfluentAdmin:
         threading.Thread(target=self._destroy_client, name="kafka-close", daemon=True).start()
 
     def _destroy_client(self) -> None:
-        """End the client here and now. Its threads are joined, and one that resolves a host name takes seconds.
+        """Destroy the client in this thread. That joins its threads, and one that resolves a host name takes seconds.
 
         Left to the garbage collector, which frees what refers to itself, that would happen at any time, in any thread:
         in the event loop's, where all topologies would wait for it.
@@ -341,7 +341,7 @@ class ConfluentAdmin:
         return await self._run(operation, collect)
 
     def _answers(self, answers: Mapping[K, Future[Any]]) -> Mapping[K, Future[Any]]:
-        """The same once all are there. Raises FailureError when the client is closed meanwhile."""
+        """Block until all answers are there. Raises FailureError when the client is closed meanwhile."""
         waiting = set(answers.values())
         while waiting := wait(waiting, _CLOSE_SECONDS).not_done:
             if self._closed.is_set():

@@ -78,9 +78,9 @@ class _GroupsAdmin(ConfluentAdmin):
         return await self._run("describe_consumer_groups", call)
 
     async def subscriptions(self) -> Mapping[tuple[str, str], Subscription]:
-        """What the members of all classic groups told, by group and member id: one call to each broker.
+        """The subscriptions of all classic groups' members, by group and member id: one call to each broker.
 
-        The call is deprecated in favour of those above, which do not tell this.
+        The call is deprecated in favour of those above, which do not have them.
         """
 
         def call() -> Mapping[tuple[str, str], Subscription]:
@@ -119,7 +119,7 @@ async def _read(admin: _GroupsAdmin, advance: Callable[[int, int], None]) -> Con
 async def _subscriptions(
     admin: _GroupsAdmin, groups: Sequence[Any]
 ) -> tuple[Mapping[tuple[str, str], Subscription], Sequence[str]]:
-    """What members told; without it the rest is still worth knowing."""
+    """Members' subscriptions by group and member id, and a warning where they could not be read."""
     if not any(group.members and _is_classic(group) for group in groups):
         return {}, ()
     try:

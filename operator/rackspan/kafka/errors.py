@@ -1,4 +1,4 @@
-"""librdkafka's error codes, sorted by who can mend them."""
+"""Failures from librdkafka's error codes, by who can mend them: the spec's author, an administrator, or time."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def failure(error: KafkaError) -> Failure:
 
 
 def connection_failure(error: KafkaError) -> Failure | None:
-    """What librdkafka's error callback tells of a connection; None where it does not say why there is none."""
+    """The Failure that an error from librdkafka's callback means; None where it says nothing about a connection."""
     code, words = error.code(), _WHERE_AND_WHEN.sub("", error.str())
     if code == KafkaError._AUTHENTICATION:  # noqa: SLF001
         return Failure(Reason.AUTHENTICATION_FAILED, f"Kafka refuses the log-in: {words}", Remedy.ACCESS)
@@ -82,7 +82,7 @@ def connection_failure(error: KafkaError) -> Failure | None:
 
 
 def no_broker_reachable(servers: str, error: KafkaError) -> Failure:
-    """Every connection failed; `error` is the latest."""
+    """The Failure where every connection failed; `error` is the latest one's."""
     why = _WHERE_AND_WHEN.sub("", error.str())
     if _HTTP_AS_SIZE in why:
         why = "it answers in HTTP, so this is no port of Kafka"
@@ -90,7 +90,7 @@ def no_broker_reachable(servers: str, error: KafkaError) -> Failure:
 
 
 def no_answer_in_time(servers: str, seconds: float, error: KafkaError | None) -> Failure:
-    """Nobody answered in time; `error` is what was heard of the connections, if anything was."""
+    """The Failure where no broker answered within `seconds`; `error` is a connection's latest, if there was one."""
     if error is not None:
         return no_broker_reachable(servers, error)
     silent = "a listener with TLS or SASL stays silent to a client without"
@@ -100,7 +100,7 @@ def no_answer_in_time(servers: str, seconds: float, error: KafkaError | None) ->
 
 
 def settings_failure(error: BaseException) -> Failure:
-    """The client could not be made. TLS files come from Secrets, all else from `spec.kafka.properties`."""
+    """The Failure where librdkafka refuses its settings, those of TLS from Secrets or `spec.kafka.properties`."""
     cause = error.args[0] if error.args else error
     words = cause.str() if isinstance(cause, KafkaError) else str(cause)
     words = words.removeprefix("Failed to create admin client: ")

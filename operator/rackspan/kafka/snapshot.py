@@ -45,7 +45,7 @@ _WORDS = (
 
 @dataclass(frozen=True, slots=True)
 class LiveSnapshot:
-    """A snapshot, and sentences about what could not be seen."""
+    """A snapshot, and sentences about what could not be read."""
 
     snapshot: Snapshot
     warnings: tuple[str, ...]

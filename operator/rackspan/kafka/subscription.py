@@ -1,5 +1,5 @@
 """
-What a member of a classic consumer group told its coordinator: the topics it subscribes to, and its rack.
+The subscription of a member of a classic consumer group: its topics, and its rack.
 
 Brokers keep it as bytes in the consumer's own format, `ConsumerProtocolSubscription` of Kafka's
 `clients/src/main/resources/common/message`: a version, topics, user data, from version 1 the partitions owned, from 2
@@ -16,14 +16,14 @@ _WITH_OWNED_PARTITIONS, _WITH_GENERATION, _WITH_RACK = 1, 2, 3
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """Topics and `client.rack`; the rack is None where it is not set, or the client is too old to tell."""
+    """Topics and `client.rack`; the rack is None where it is not set, or the client is older than KIP-881."""
 
     topics: frozenset[str]
     rack: str | None = None
 
 
 def read_subscription(metadata: bytes) -> Subscription | None:
-    """Read what a member told; None where it is not in the consumers' format."""
+    """Read a member's metadata; None where it is not in the format of `ConsumerProtocolSubscription`."""
     reader = _Reader(metadata)
     try:
         version = reader.int16()

@@ -1,4 +1,4 @@
-"""Who the operator is to the API server: one answer for kopf's watches and for our own requests.
+"""Credentials for the API server, the same for kopf's watches and for our own requests.
 
 A kubeconfig can name a program that prints a token (client-go's credential plugins), and a Pod's token is a file that
 the kubelet writes anew. Such tokens are good for minutes or hours. A token that has run out, or that the API server
@@ -26,7 +26,7 @@ _log = logging.getLogger("rackspan.kube")
 
 _TOKEN: Final = "BearerToken"  # noqa: S105 - where the client keeps it
 _RENEW_BEFORE: Final = timedelta(seconds=1)
-"""How long before its end a token is renewed."""
+"""A token is renewed so long before it expires."""
 _PLUGIN_SECONDS: Final = 60.0
 _PAUSE_SECONDS: Final = 1.0
 """The least time between two attempts, so that a plugin that fails does not run for each request."""
@@ -35,7 +35,7 @@ _TRIES: Final = 30
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """What another client than ours needs to reach the API server as us."""
+    """Address, TLS and credentials of the API server, as kopf's `ConnectionInfo` names them; paths are of files."""
 
     server: str
     ca_path: str | None
@@ -48,7 +48,7 @@ class Login:
 
 
 class Authentication:
-    """The kubeconfig that is named, else the Pod's service account, else the default kubeconfig."""
+    """From the kubeconfig that is named, else the Pod's service account, else the default kubeconfig."""
 
     def __init__(self, kubeconfig: Path | None) -> None:
         self.settings: Any = client.Configuration()
@@ -56,7 +56,7 @@ class Authentication:
         self._expires: datetime | None = None
         self._last_attempt = float("-inf")
         self._given_token: str | None = None
-        """The token that the other client was given last."""
+        """The token that kopf was given last."""
         self._lock = asyncio.Lock()
 
     @property
@@ -66,7 +66,7 @@ class Authentication:
         return found
 
     async def load(self) -> None:
-        """Read it for the first time."""
+        """Read the credentials for the first time. Raises ConfigException where there are none that can be used."""
         self.settings.connection_pool_maxsize = 32
         await self._load()
         # The proxy is found once. Left to aiohttp, each request would look for it, and for a netrc file, in a thread.
@@ -74,7 +74,10 @@ class Authentication:
         self.settings.proxy = self.settings.proxy or _proxy(self.settings.host)
 
     async def renew(self, rejected: str | None = None) -> None:
-        """See to a token that has not run out, and that is not the one the API server has rejected."""
+        """Read the credentials anew where the token has expired, or is `rejected`, which the API server has refused.
+
+        An attempt that fails, or takes longer than a minute, is logged and not raised: the request that follows fails.
+        """
         if not self._must_renew(rejected):
             return
         async with self._lock:
@@ -89,11 +92,14 @@ class Authentication:
                 _log.warning("no new token for the API server: %s", error)
 
     def forget_login(self) -> None:
-        """The other client starts anew: its first question is no complaint."""
+        """Forget which token kopf was given: the first login after it starts anew tells of no refused token."""
         self._given_token = None
 
     async def login(self) -> Login:
-        """Who to be, for another client. That it asks again means that the API server has rejected the answer."""
+        """Credentials for kopf. It asks again when the API server has refused the token that it was given.
+
+        Then this waits up to about 30 seconds for another token.
+        """
         for _ in range(_TRIES if self._given_token is not None else 0):
             await self.renew(rejected=self._given_token)
             if self.token != self._given_token:
@@ -136,6 +142,6 @@ class Authentication:
 
 
 def _proxy(url: str) -> str | None:
-    """What HTTPS_PROXY and NO_PROXY say about the API server."""
+    """The proxy for the API server by HTTPS_PROXY and NO_PROXY; None for a direct connection."""
     host = urlsplit(url).hostname or ""
     return None if proxy_bypass(host) else getproxies().get("https")

@@ -33,7 +33,7 @@ _NOT_IN_NAMESPACES = frozenset({"Node", "Namespace"})
 
 
 class KubeCluster:
-    """Statuses, finalizers, Secrets by name and Events. `namespaces` is None for all of them."""
+    """Statuses, finalizers, Secrets by name and Events, of the watched `namespaces`; None is for all namespaces."""
 
     def __init__(
         self,

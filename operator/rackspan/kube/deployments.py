@@ -16,7 +16,10 @@ _PAUSE_SECONDS = 1.0
 
 
 async def scale_to_zero(rest: Rest, key: ObjectKey) -> None:
-    """End the Deployment's Pods, and wait until none is left; nothing where there is no Deployment."""
+    """Scale the Deployment to zero and wait until it has no Pods. Without such a Deployment nothing happens.
+
+    Raises FailureError where the API server refuses or is away.
+    """
     path = DEPLOYMENTS.object(key, "scale")
     try:
         found = await rest.merge_patch("patch_scale", path, {"spec": {"replicas": 0}})

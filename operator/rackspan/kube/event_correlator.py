@@ -1,7 +1,7 @@
 """Which Event an announcement becomes: a new one, or one more of a series. Pure: the clock is an argument.
 
-As client-go's correlator does it: what is said again within ten minutes is counted on the Event that said it first; and
-of an object that has much to say with one reason, what comes after the tenth sentence shares one more Event.
+As client-go's correlator does it: a message that is repeated within ten minutes raises the count of its Event; and
+of an object with many messages for one reason, those after the tenth share one more Event.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 SERIES_SECONDS = 600.0
 MAX_MESSAGES_PER_REASON = 10
 MAX_REMEMBERED = 4_096
-"""Events that are remembered; the one that was not heard of for longest is forgotten first."""
+"""Events that are remembered; the one that was posted longest ago is forgotten first."""
 COMBINED = "(combined from similar events) "
 
 V = TypeVar("V")
@@ -24,7 +24,7 @@ V = TypeVar("V")
 
 @dataclass(frozen=True, slots=True)
 class Posted:
-    """An Event that is there: its name, how often it was said, and when last, in seconds of any clock."""
+    """An Event that was posted: its name, its count, and when it was posted last, in seconds of a monotonic clock."""
 
     name: str
     count: int
@@ -33,14 +33,14 @@ class Posted:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """What is said again: `key` finds it, and `message` is what the Event says."""
+    """The announcements that share one Event: `key` identifies them, and `message` is what the Event says."""
 
     key: tuple[object, ...]
     message: str
 
 
 class Correlator:
-    """Remembers what was posted lately."""
+    """Finds the Event on which an announcement is counted, of the last ten minutes; times are in seconds."""
 
     def __init__(self) -> None:
         self._posted: OrderedDict[tuple[object, ...], Posted] = OrderedDict()
@@ -61,17 +61,17 @@ class Correlator:
         return Series(exact, announcement.message)
 
     def last(self, series: Series, now: float) -> Posted | None:
-        """The Event of the series, where there is one to count on."""
+        """The Event of the series that was posted within ten minutes; None where a new one is needed."""
         return self._lately(series.key, now)
 
     def posted(self, series: Series, name: str, now: float) -> None:
-        """It was said, in the Event of that name."""
+        """Note that the series was posted in the Event of that name."""
         before = self._posted.get(series.key)
         count = before.count + 1 if before is not None and before.name == name else 1
         _remember(self._posted, series.key, Posted(name, count, now))
 
     def forget(self, series: Series) -> None:
-        """Its Event is gone: they live for an hour."""
+        """Forget an Event that is gone: the API server keeps them for an hour."""
         self._posted.pop(series.key, None)
 
     def _lately(self, key: tuple[object, ...], now: float) -> Posted | None:

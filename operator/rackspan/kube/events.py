@@ -1,4 +1,4 @@
-"""Kubernetes Events, posted one after the other behind everything else that is more urgent."""
+"""Posts Kubernetes Events from a bounded queue, one after the other, so that nothing waits for them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MESSAGE_LIMIT = 1_000
 
 
 class EventQueue:
-    """A bounded queue: an Event is help for people, so it is dropped (and counted) rather than waited for."""
+    """Events that wait to be posted. One that finds the queue full is dropped and counted: Events only help people."""
 
     def __init__(self, rest: Rest, beats: Liveness | None = None) -> None:
         self._beats = beats or Liveness()
@@ -36,14 +36,14 @@ class EventQueue:
         self._correlator = Correlator()
 
     def put(self, announcement: KubernetesEvent) -> None:
-        """Post it when there is time."""
+        """Queue an Event without waiting; where the queue is full, count it in `rackspan_events_dropped_total`."""
         try:
             self._queue.put_nowait(announcement)
         except asyncio.QueueFull:
             EVENTS_DROPPED.inc()
 
     async def run(self) -> None:
-        """Post until cancelled."""
+        """Post until cancelled. An Event that cannot be posted is counted and logged; what waits at the end is lost."""
         while True:
             announcement = await self._queue.get()
             try:

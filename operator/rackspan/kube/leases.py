@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class KubeLease:
-    """Written only as the version that was read: of two who want it, one gets it."""
+    """One Lease, written only as the resource version that was read, so that of two candidates one acquires it."""
 
     def __init__(self, rest: Rest, key: ObjectKey) -> None:
         self._rest = rest
@@ -31,7 +31,10 @@ class KubeLease:
             return None
 
     async def write(self, record: LeaseRecord, *, taken: bool) -> LeaseRecord | None:
-        """Write it in the place of `record.version`; None where somebody was quicker. Raises FailureError."""
+        """Replace the version `record.version`, or create the Lease; None where another candidate was first.
+
+        `taken` sets the time at which the Lease was acquired. Raises FailureError.
+        """
         now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
         spec: dict[str, Any] = {
             "holderIdentity": record.holder,
@@ -53,7 +56,7 @@ class KubeLease:
             raise FailureError(Failure(Reason.API_SERVER_REFUSED, what, Remedy.ACCESS)) from error
 
     async def release(self, identity: str) -> None:
-        """Let go of it, where it is this one's. Raises FailureError."""
+        """Release the Lease where `identity` holds it. Raises FailureError."""
         record = await self.read()
         if record is not None and record.holder == identity:
             await self._patch(record.version, {"holderIdentity": "", "leaseDurationSeconds": 1})

@@ -35,40 +35,40 @@ _SHOWN: Final = 80
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """What the API server keeps objects of one kind under: `/apis/batch/v1` and `jobs`, say."""
+    """Objects of one kind, by the API's path and their plural name, such as `/apis/batch/v1` and `jobs`."""
 
     root: str
     plural: str
 
     def collection(self) -> ApiPath:
-        """All of them, or those that are in no namespace."""
+        """All objects of every namespace, or of a kind that is cluster-scoped."""
         return ApiPath(f"{self.root}/{self.plural}")
 
     def in_namespace(self, namespace: str) -> ApiPath:
-        """Those of one namespace. Raises FailureError for what is no namespace's name."""
+        """All objects of one namespace. Raises FailureError where that is not a valid name."""
         return ApiPath(f"{self.root}/namespaces/{_namespace(namespace)}/{self.plural}")
 
     def collections(self, namespaces: Collection[str]) -> tuple[ApiPath, ...]:
-        """The lists that hold all objects of these namespaces; of every namespace where none is named."""
+        """The collections of these namespaces; the one over all namespaces where none is named."""
         return tuple(self.in_namespace(namespace) for namespace in namespaces) or (self.collection(),)
 
     def cluster_scoped(self, name: str) -> ApiPath:
-        """One of them that is in no namespace. Raises FailureError for what is no name."""
+        """One object of a cluster-scoped kind. Raises FailureError where that is not a valid name."""
         return ApiPath(f"{self.root}/{self.plural}/{_name(name)}")
 
-    def object(self, key: ObjectKey, part: str = "") -> ApiPath:
-        """One of them, or a part of it such as `status`. Raises FailureError for what is no name."""
+    def object(self, key: ObjectKey, subresource: str = "") -> ApiPath:
+        """One object, or its subresource such as `status`. Raises FailureError where that is not a valid name."""
         whole = f"{self.in_namespace(key.namespace)}/{_name(key.name)}"
-        return ApiPath(f"{whole}/{part}" if part else whole)
+        return ApiPath(f"{whole}/{subresource}" if subresource else whole)
 
     def collection_of_one(self, key: ObjectKey) -> ApiPath:
-        """A list of one of them at most, for who may list and not get. Raises FailureError for what is no name."""
+        """A list with this object alone, for who may list and not get. Raises FailureError for an invalid name."""
         path = self.in_namespace(key.namespace) if key.namespace else self.collection()
         return with_query(path, {"fieldSelector": f"metadata.name={_name(key.name)}"})
 
 
 RACKSPAN_API: Final = ApiPath(f"/apis/{GROUP}/{VERSION}")
-"""What the API server serves of Rackspan."""
+"""The resources of rackspan.dev that the API server serves."""
 TOPICS: Final = Resource(RACKSPAN_API, kafkatopic.PLURAL)
 TOPOLOGIES: Final = Resource(RACKSPAN_API, racktopology.PLURAL)
 REPORTS: Final = Resource(RACKSPAN_API, compliancereport.PLURAL)

@@ -1,4 +1,4 @@
-"""Reads what the operator decides a topology's plan by: its objects, and where the pods of its brokers run."""
+"""Reads what a topology's plan depends on: its objects, and the nodes that its brokers' pods run on."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PlanInputs:
-    """A topology with its topics and connection, and the nodes and pods as the operator keeps them."""
+    """A topology with its topics and credentials, and the nodes, pods and namespaces in a cache like the operator's."""
 
     scan: ScanInputs
     cache: Cache
 
 
 async def read_plan_inputs(key: ObjectKey, kubeconfig: Path | None = None) -> PlanInputs:
-    """Read over a connection of its own: the kubeconfig's, else the pod's service account.
+    """Read them over a connection of its own: the kubeconfig's, else the pod's service account.
 
     Raises FailureError: no such topology, the API server is away, a Secret is missing, or rights are.
     """

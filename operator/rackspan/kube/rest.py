@@ -41,18 +41,18 @@ _DENIED = (401, 403)
 _WEBHOOK = "admission webhook"
 """What the API server says first where it hands on the refusal of somebody's webhook."""
 _PAGE = 500
-_LISTS = 3
-"""How often a list is begun that expires before its last page is read."""
-_BUSY_TRIES = 4
+_LIST_ATTEMPTS = 3
+"""Attempts at a list that expires before its last page is read."""
+_BUSY_ATTEMPTS = 4
 _BUSY_SECONDS = 1.0
 _BUSY_MOST_SECONDS = 10.0
 
 
 async def connect(kubeconfig: Path | None, manager: str = "rackspan") -> client.ApiClient:
     """
-    A client for the kubeconfig that is named, else the Pod's service account, else the default kubeconfig.
+    A client with the credentials of the kubeconfig that is named, else the Pod's, else the default kubeconfig's.
 
-    `manager` is who the API server notes for the fields that are written.
+    `manager` is the field manager of what it writes. Raises ConfigException where there are no credentials.
     """
     access = Authentication(kubeconfig)
     await access.load()
@@ -60,7 +60,7 @@ async def connect(kubeconfig: Path | None, manager: str = "rackspan") -> client.
 
 
 def client_of(access: Authentication, manager: str = "rackspan") -> client.ApiClient:
-    """A client that is whom `access` says."""
+    """A client with these credentials, which it renews; `manager` is the field manager of what it writes."""
     return _Client(access, manager)
 
 
@@ -72,19 +72,23 @@ class _Client(client.ApiClient):
 
 
 class NotFoundError(Exception):
-    """The object is gone."""
+    """There is no such object, or its kind is not served (404)."""
 
 
 class ConflictError(Exception):
-    """The object is not the one that was meant: another uid, or another resource version."""
+    """The object exists already, or has another uid or resource version than the one that was meant (409)."""
 
 
 class ExpiredError(FailureError):
-    """A list is older than what the API server remembers."""
+    """The rest of a list is older than what the API server keeps (410): begin it again."""
 
 
 class Rest:
-    """Requests that are counted and whose errors are classed."""
+    """Requests to the API server: JSON in and out.
+
+    `operation` is the label of the request in the metric of latencies. Each method raises NotFoundError (404),
+    ConflictError (409, or a failed test of a JSON patch), ExpiredError (410), and FailureError for all other errors.
+    """
 
     def __init__(self, api: client.ApiClient) -> None:
         self._api: Any = api
@@ -102,8 +106,8 @@ class Rest:
         query: Mapping[str, str] = MappingProxyType({}),
         accept: str = "application/json",
     ) -> list[dict[str, Any]]:
-        """Read all objects of a list, page by page; from the first one again where the list expires meanwhile."""
-        for _ in range(_LISTS - 1):
+        """Read all objects of a collection, in pages of 500; begins again where the list expires meanwhile."""
+        for _ in range(_LIST_ATTEMPTS - 1):
             with contextlib.suppress(ExpiredError):
                 return await self._pages(operation, path, query, accept)
         return await self._pages(operation, path, query, accept)
@@ -154,7 +158,7 @@ class Rest:
         return await self._call(operation, "DELETE", path, body, {"Content-Type": "application/json"})
 
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         await self._api.close()
 
     async def _call(
@@ -166,21 +170,21 @@ class Rest:
         headers: dict[str, str],
     ) -> dict[str, Any]:
         token = self._access.token if self._access is not None else None
-        response, text = await self._ask(operation, method, path, body, headers)
+        response, text = await self._send(operation, method, path, body, headers)
         if response.status == _UNAUTHORIZED and self._access is not None and token is not None:
             await self._access.renew(rejected=token)
-            response, text = await self._ask(operation, method, path, body, headers)
-        for _ in range(_BUSY_TRIES - 1):
+            response, text = await self._send(operation, method, path, body, headers)
+        for _ in range(_BUSY_ATTEMPTS - 1):
             if response.status != _BUSY:
                 break
-            await _pause(_busy_seconds(response.headers.get("Retry-After", "")))
-            response, text = await self._ask(operation, method, path, body, headers)
+            await _pause(_retry_after_seconds(response.headers.get("Retry-After", "")))
+            response, text = await self._send(operation, method, path, body, headers)
         if 200 <= response.status < 300:  # noqa: PLR2004
             answer: dict[str, Any] = json.loads(text)
             return answer
         raise _error(method, path, response.status, text)
 
-    async def _ask(
+    async def _send(
         self,
         operation: str,
         method: str,
@@ -211,8 +215,8 @@ async def _pause(seconds: float) -> None:
     await asyncio.sleep(seconds)
 
 
-def _busy_seconds(after: str) -> float:
-    """How long to leave a busy API server alone: what it says, within reason."""
+def _retry_after_seconds(after: str) -> float:
+    """Seconds until a busy API server is asked again: what its Retry-After says, ten at most, else one."""
     try:
         seconds = float(after[:20])
     except ValueError:  # it does not say, or it gives a date

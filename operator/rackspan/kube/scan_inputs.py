@@ -43,7 +43,7 @@ class ScanInputs:
 
 
 async def read_scan_inputs(key: ObjectKey, kubeconfig: Path | None = None) -> ScanInputs:
-    """Read over a connection of its own: the kubeconfig's, else the pod's service account.
+    """Read them over a connection of its own: the kubeconfig's, else the pod's service account.
 
     Raises FailureError: no such topology, the API server is away, a Secret is missing, or rights are.
     """
@@ -55,7 +55,7 @@ async def read_scan_inputs(key: ObjectKey, kubeconfig: Path | None = None) -> Sc
 
 
 async def read_scan_inputs_with(rest: Rest, key: ObjectKey) -> ScanInputs:
-    """Read over a connection that there is. Raises FailureError."""
+    """Read them over this connection. Raises FailureError."""
     try:
         topology = RackTopology.from_object(await rest.get("get_topology", TOPOLOGIES.object(key)))
     except NotFoundError as error:

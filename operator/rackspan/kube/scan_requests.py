@@ -1,4 +1,4 @@
-"""Asks the operator for a scan, and follows it: what `kubectl annotate … rackspan.dev/scan-now` and patience do."""
+"""Asks the operator for a scan by the annotation `rackspan.dev/scan-now`, and waits until the scan has ended."""
 
 from __future__ import annotations
 
@@ -38,6 +38,8 @@ async def request_scan(
 ) -> FinishedScan:
     """
     Ask for a scan of a topology, and wait until it has ended, for `patience` seconds at most.
+
+    `tell` is called with each step, in words for people.
 
     Raises FailureError: no such topology, no right to annotate it, or the operator did not get to it in time.
     """

@@ -23,7 +23,7 @@ _RESOURCES = {RunKind.JOB: JOBS, RunKind.SPARK_APPLICATION: SPARK_APPLICATIONS}
 
 
 class KubeScanRuns:
-    """Lists by label, so that nothing else in the namespace is read."""
+    """The runs of scans in one namespace, found by label, so that nothing else in it is read."""
 
     def __init__(self, rest: Rest, namespace: str, permit: Permit | None = None) -> None:
         self._permit: Permit = permit or AlwaysPermitted()
