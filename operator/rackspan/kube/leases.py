@@ -1,4 +1,4 @@
-"""`reconcile.ports.LeaseStore` over the Kubernetes API: one Lease of `coordination.k8s.io`."""
+"""`reconcile.runtime.lease.LeaseStore` over the Kubernetes API: one Lease of `coordination.k8s.io`."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import contextlib
 import pytest
 from tests.support.manifests import TOPOLOGY, changed
 from tests.unit.kube.recording import Answer, RecordingApi
-from tests.unit.reconcile.scans.things import run
+from tests.unit.reconcile.scans.examples import run
 
 from rackspan.api import compliancereport, kafkatopic, racktopology
 from rackspan.api.meta import ObjectKey

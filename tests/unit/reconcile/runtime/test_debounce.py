@@ -8,10 +8,10 @@ from rackspan.reconcile.runtime.debounce import MAX_SECONDS, MIN_SECONDS, RESET_
 
 def looks(changes):
     """When changes at these times are looked at: each look takes what came while it was waited for."""
-    damping, found = Debounce(), []
+    debounce, found = Debounce(), []
     for at in changes:
         if not found or at > found[-1]:
-            found.append(at + damping.delay(at))
+            found.append(at + debounce.delay(at))
     return found
 
 

@@ -57,11 +57,11 @@ class Simulated:
     candidate: Candidate
     skew: float
     cut_until: float = 0.0
-    next_turn: float = 0.0
+    next_attempt: float = 0.0
 
-    def turn(self, server, now, chance):
+    def attempt(self, server, now, chance):
         local = now + self.skew
-        self.next_turn = now + TIMING.retry_period_seconds * chance.uniform(0.5, 2)
+        self.next_attempt = now + TIMING.retry_period_seconds * chance.uniform(0.5, 2)
         if now < self.cut_until:
             return
         if chance.random() < 0.03:
@@ -86,8 +86,8 @@ def test_no_two_operators_act_at_once_and_none_acts_while_anothers_change_is_und
     for tick in range(8000):
         now = tick / 4
         for operator in operators:
-            if now >= operator.next_turn:
-                operator.turn(server, now, chance)
+            if now >= operator.next_attempt:
+                operator.attempt(server, now, chance)
         if tick == 4000:
             server.record = None  # somebody deletes the Lease
         acting = [one.candidate.identity for one in operators if one.candidate.is_leader(now + one.skew)]
@@ -124,7 +124,7 @@ def test_a_lease_that_is_deleted_still_has_its_holder():
     assert candidate.next_record(40.0) == LeaseRecord("me", 30, 5, "")
 
 
-def test_after_a_time_without_the_api_server_news_is_waited_for():
+def test_after_a_time_without_the_api_server_watch_events_are_waited_for():
     record = LeaseRecord("me", 30, 0, "1")
     candidate = Candidate("me").after_renewal(record, 0.0, 1.0)
     assert candidate.is_leader(1.0)
@@ -135,7 +135,7 @@ def test_after_a_time_without_the_api_server_news_is_waited_for():
     assert again.is_leader(46.0)
 
 
-# -- the keeper ------------------------------------------------------------------------------------------------------
+# -- the loop --------------------------------------------------------------------------------------------------------
 
 
 class Clock:
@@ -180,7 +180,7 @@ async def test_who_waits_gets_it_once_it_is_let_go_of():
     assert new.is_leader()
 
 
-async def test_the_keeper_ends_where_another_one_holds_the_lease():
+async def test_renewing_ends_where_another_one_holds_the_lease():
     server, clock = Server(), Clock()
     one = election(server, clock)
     await one.acquire(asyncio.Event())

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from rackspan.api.racktopology import RackTopology
 from rackspan.reconcile.runtime.namespace_quota import NamespaceQuota
 
-SERVED = 3
+LIMIT = 3
 ACTS = st.lists(
     st.tuples(st.sampled_from(["put", "drop"]), st.sampled_from("abcdef"), st.integers(1, 3), st.sampled_from("xy")),
     max_size=30,
@@ -29,7 +29,7 @@ def topology(name, second=1, uid=None, namespace="shop"):
 
 @given(ACTS)
 def test_the_oldest_of_each_namespace_are_served(acts):
-    quota, there = NamespaceQuota(SERVED), {}
+    quota, there = NamespaceQuota(LIMIT), {}
     for act, name, second, namespace in acts:
         one = topology(name, second, namespace=namespace)
         if act == "put":
@@ -41,7 +41,7 @@ def test_the_oldest_of_each_namespace_are_served(acts):
     for key in there:
         mates = [one for one in there.values() if one.key.namespace == key.namespace]
         mates.sort(key=lambda one: (one.meta.creation_timestamp, one.meta.uid))
-        served = key in [one.key for one in mates[:SERVED]]
+        served = key in [one.key for one in mates[:LIMIT]]
         assert (quota.over_quota(key) is None) == served
 
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 from msgspec import structs
-from tests.unit.reconcile.scans.things import at, failed, run, succeeded, topology
+from tests.unit.reconcile.scans.examples import at, failed, run, succeeded, topology
 
 from rackspan.api.racktopology import LastScan, ScansStatus, ScanState, ScanTrigger
 from rackspan.reconcile.scans.decision import Change, decide, fingerprint

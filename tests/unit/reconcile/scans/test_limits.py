@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.reconcile.scans.things import topology
+from tests.unit.reconcile.scans.examples import topology
 
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.scans.config import ScanSetup

@@ -4,7 +4,7 @@ import json
 import shlex
 
 import pytest
-from tests.unit.reconcile.scans.things import UID, topology
+from tests.unit.reconcile.scans.examples import UID, topology
 
 from rackspan.api.racktopology import ScanTrigger
 from rackspan.reconcile.scans.config import ScanSetup

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 from tests.support.manifests import TOPOLOGY, changed
-from tests.unit.reconcile.scans.things import at
+from tests.unit.reconcile.scans.examples import at
 
 from rackspan.api.labels import SCAN_NOW
 from rackspan.api.meta import ObjectKey

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.reconcile.scans.things import at
+from tests.unit.reconcile.scans.examples import at
 
 from rackspan.reconcile.scans.schedule import Schedule, ScheduleError
 

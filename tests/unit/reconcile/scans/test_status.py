@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from msgspec import structs
 from tests.support.reports import NOW, document, failed_document, finding
-from tests.unit.reconcile.scans.things import UID, at, failed, run, succeeded, topology
+from tests.unit.reconcile.scans.examples import UID, at, failed, run, succeeded, topology
 
 from rackspan.api.compliancereport import ComplianceReportStatus
 from rackspan.api.conditions import find_condition
@@ -27,7 +27,7 @@ def report(of=None, before=None):
     return compliance_status(of, before or ComplianceReportStatus(), generation=1, now=NOW)
 
 
-def told(facts, **compliance):
+def condition(facts, **compliance):
     of = topology(**compliance)
     status = with_scans(of, of.status, replace(facts, topology_uid=UID), NOW)
     return find_condition(status.conditions, "Scanned"), status
@@ -78,16 +78,16 @@ def test_the_latest_scan_is_told_of():
 def test_the_condition_tells_the_last_result_and_what_comes_next():
     scans = ScansStatus(next_at=at("2026-02-01 03:00"))
     last = last_scan(RUNNING, [succeeded(SCAN)], (), report(), NOW)
-    good, status = told(ScanFacts("", scans, last), schedule="0 3 * * *")
+    good, status = condition(ScanFacts("", scans, last), schedule="0 3 * * *")
     assert (good.status, good.reason) == ("True", "ScanCompleted")
     assert good.message == "scan prod-1: 5 findings; the next one is due at 2026-02-01T03:00:00Z"
     assert (status.last_scan, status.scans) == (last, scans)
-    bad, _ = told(ScanFacts("", scans, last_scan(RUNNING, [failed(SCAN)], (), None, NOW)), schedule="0 3 * * *")
+    bad, _ = condition(ScanFacts("", scans, last_scan(RUNNING, [failed(SCAN)], (), None, NOW)), schedule="0 3 * * *")
     assert (bad.status, bad.reason) == ("False", "ScanFailed")
-    missed, _ = told(ScanFacts("", structs.replace(scans, missed=2), last), schedule="0 3 * * *")
+    missed, _ = condition(ScanFacts("", structs.replace(scans, missed=2), last), schedule="0 3 * * *")
     assert (missed.status, missed.reason) == ("False", "ScanMissed")
     failure = Failure(Reason.SCAN_NOT_STARTED, "no right to", Remedy.ACCESS)
-    assert told(ScanFacts("", scans, last, failure))[0].message == "no right to"
+    assert condition(ScanFacts("", scans, last, failure))[0].message == "no right to"
 
 
 def test_while_a_scan_runs_the_condition_keeps_the_last_result():
@@ -103,9 +103,9 @@ def failed_scan():
 
 
 def test_a_topology_that_asks_for_no_scans_has_no_condition_about_them():
-    assert told(ScanFacts(""))[0] is None
-    assert told(ScanFacts(""), schedule="0 3 * * *")[0].reason == "ScanWaiting"
-    assert "suspended" in told(ScanFacts(""), schedule="0 3 * * *", suspend=True)[0].message
+    assert condition(ScanFacts(""))[0] is None
+    assert condition(ScanFacts(""), schedule="0 3 * * *")[0].reason == "ScanWaiting"
+    assert "suspended" in condition(ScanFacts(""), schedule="0 3 * * *", suspend=True)[0].message
 
 
 def test_what_is_known_of_another_object_of_that_name_is_not_told():
