@@ -59,9 +59,9 @@ def test_a_circle_that_cannot_be_done_at_once_is_cut_short(monkeypatch):
     load = np.array([1, 1, 1, 1])
     graph = cheapest.Exchanges(rules, np.array([0, 1, 1]), placed, before, np.ones(3, dtype=np.int64), load)
     found = [([0, 2, 1, 3], np.zeros(4, dtype=np.int64))]  # rack c would hold two replicas of the first partition
-    search = cheapest.negative_circle
-    monkeypatch.setattr(cheapest, "negative_circle", lambda costs: found.pop() if found else search(costs))
-    prices = graph.cheapen()
+    search = cheapest.negative_cycle
+    monkeypatch.setattr(cheapest, "negative_cycle", lambda costs: found.pop() if found else search(costs))
+    prices = graph.cancel_cycles()
     assert len({2, 3}.intersection(placed[0].tolist())) == 1
     assert load.tolist() == [1, 1, 1, 1]
     assert cheapest.fewest_by_prices(rules, np.array([0, 1, 1]), before, load, prices) == 3

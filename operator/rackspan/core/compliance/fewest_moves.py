@@ -1,11 +1,13 @@
 """
 The fewest moves, exactly: the most replicas of a partition that a compliant placement can keep.
 
+With `low` the least that a domain may hold (`rackspan.core.compliance.fair_split`), it is
+
     kept(broker, n)  = 1 if n = 1 and the broker holds a replica, else 0
     kept(domain, n)  = sum over children of kept(c, low(c))
                      + the sum of the largest gains kept(c, low + 1) - kept(c, low)
 
-and the fewest moves is `n - kept(root, n)`. Each domain is only ever asked for the two sizes of its window, and going
+and the fewest moves are `n - kept(root, n)`. Each domain is only ever asked for the two sizes of its window, and going
 from the lower to the higher one gains at most one kept replica. So a yes or a no per domain carries the whole
 recursion, and a level of it is a sum over booleans for all partitions at once. Domains that hold no replica of a
 partition gain nothing, so only those that do are looked at (`rackspan.core.compliance.domain_counts`):

@@ -1,23 +1,33 @@
 """
 The multi-level placer: replicas that survive the loss of any domain, at every level of the tree.
 
-GOALS In this order. First, every domain of every level splits its replicas of each partition fairly among its children
-(see `rackspan.core.compliance.fair_split`). Second, where replicas lie already, as few as can be move. Third, brokers
-hold equally many replicas, what lies on them already counted. Fourth, brokers lead equally many partitions. Fifth, so
-do domains, in proportion to their brokers, top level first. Sixth, partner brokers vary, so that what a failing broker
-led spreads over many.
+GOALS
+In this order; a later goal never costs an earlier one anything:
 
-A later goal never costs an earlier one anything: a small rack that must hold a replica of every partition gets one of
-every partition, however full its brokers are. In general racks should be of similar size.
+1. every domain of every level splits its replicas of each partition fairly among its children (see
+   `rackspan.core.compliance.fair_split`);
+2. where replicas lie already, as few as can be move;
+3. brokers hold equally many replicas, what lies on them already counted;
+4. brokers lead equally many partitions;
+5. so do domains, in proportion to their brokers, top level first;
+6. partner brokers vary, so that what a failing broker led spreads over many.
 
-CONSTRAINTS No broker holds two replicas of a partition. Brokers that are not eligible hold none, brokers that are
-offline get no new one. A placement that cannot be is refused with the smallest change that would make it possible.
+So a small rack that must hold a replica of every partition gets one of every partition, however full its brokers are.
+In general racks should be of similar size.
 
-ALGORITHM The fair split leaves each domain a window of at most two sizes per partition. Quotas per broker pour the
-replicas of the whole topic into these windows (`engine.allocation.quotas`), dealing turns quotas into partitions
-(`engine.allocation.wrap_around`) in orders of the brokers that change from round to round
-(`engine.allocation.broker_orders`), and leaders are an optimal semi-matching (`engine.balance.leaders`). Three data
-centres of two racks of one broker, RF 3, 4 partitions:
+CONSTRAINTS
+No broker holds two replicas of a partition. Brokers that are not eligible hold none, brokers that are offline get no
+new one. A placement that cannot be is refused with the smallest change that would make it possible.
+
+ALGORITHM
+The fair split leaves each domain a window of at most two sizes per partition. From there:
+
+1. quotas pour the replicas of the whole topic into these windows, broker by broker (`engine.allocation.quotas`);
+2. the wrap-around rule turns quotas into partitions (`engine.allocation.wrap_around`), in orders of the brokers that
+   change from round to round (`engine.allocation.broker_orders`);
+3. leaders are an optimal semi-matching of partitions to brokers (`engine.balance.leaders`).
+
+Three data centres of two racks of one broker, RF 3, 4 partitions:
 
                         /dc1              /dc2              /dc3
                     /r1     /r2       /r1     /r2       /r1     /r2
@@ -42,9 +52,11 @@ import numpy.typing as npt
 from rackspan.core.compliance import allowed_skews, judge
 from rackspan.core.compliance.fair_split import Windows, fair_windows, requiring, usable_windows
 from rackspan.core.placement.engine.allocation.quotas import poured, quotas
-from rackspan.core.placement.engine.allocation.wrap_around import deal
+from rackspan.core.placement.engine.allocation.wrap_around import wrap_around
 from rackspan.core.placement.engine.balance.leaders import choose_leaders
-from rackspan.core.placement.engine.repair.partitions import Loads, Task, mend
+from rackspan.core.placement.engine.loads import Loads
+from rackspan.core.placement.engine.repair.partitions import repair_partitions
+from rackspan.core.placement.engine.tasks import Task
 from rackspan.core.placement.feasibility import checked_tree, refuse_impossible_spread, refuse_missing_racks
 from rackspan.core.placement.model import ClusterView, InfeasibleError, Placement, PlacementSpec
 from rackspan.core.placement.seeds import scrambled
@@ -75,7 +87,7 @@ def continued(tree: RackTree, spec: PlacementSpec, cluster: ClusterView) -> Plac
         _counted(tree, cluster.replicas), _counted(tree, cluster.leaders), np.zeros(len(tree), dtype=np.int64)
     )
     preferred = _preferred_brokers(tree, reachable_leaders(tree, spec.leaders))
-    rows = _mended(tree, spec, loads, preferred) if spec.current else []
+    rows = _repaired(tree, spec, loads, preferred) if spec.current else []
     if spec.partitions == len(spec.current):
         return Placement(rows)
     matrix = created(tree, spec, loads)
@@ -111,7 +123,7 @@ def _created(
     seed = spec.seed + len(spec.current)
     windows = _windows(tree, spec.replication_factor)
     if not spec.leaders:
-        return deal(tree, quotas(tree, windows, count, replicas, seed), count, seed)
+        return wrap_around(tree, quotas(tree, windows, count, replicas, seed), count, seed)
     groups = _preferred_domains(tree, spec.leaders)
     share = poured(leaders, _preferred_brokers(tree, spec.leaders), count, seed)
     replicas, parts = replicas.copy(), []
@@ -119,14 +131,16 @@ def _created(
         size = int(share[tree.nodes[depth].of_broker == domain].sum())
         if size:
             inside = requiring(tree, windows, depth, domain)
-            dealt = deal(tree, quotas(tree, inside, size, replicas, seed), size, seed + number + attempt * _APART)
+            dealt = wrap_around(
+                tree, quotas(tree, inside, size, replicas, seed), size, seed + number + attempt * _APART
+            )
             replicas += np.bincount(dealt.ravel(), minlength=len(replicas))
             parts.append(dealt)
     order = np.argsort(scrambled(seed, _GROUPS, np.arange(count)), kind="stable")
     return np.concatenate(parts, axis=1)[:, order]
 
 
-def _mended(tree: RackTree, spec: PlacementSpec, loads: Loads, preferred: BoolArray) -> list[Sequence[int]]:
+def _repaired(tree: RackTree, spec: PlacementSpec, loads: Loads, preferred: BoolArray) -> list[Sequence[int]]:
     """Rows of the partitions there are: as they are where that is fair, repaired elsewhere. Updates the loads."""
     size = spec.replication_factor
     rows: list[Sequence[int]] = list(spec.current)
@@ -140,7 +154,7 @@ def _mended(tree: RackTree, spec: PlacementSpec, loads: Loads, preferred: BoolAr
     unknown = np.full(len(mended), -1, dtype=np.int64)
     loads.cover(current)
     task = Task(tree, size, allowed_skews(tree, spec.spread), preferred, np.arange(len(mended)))
-    placed = mend(tree, [task], current, unknown, loads, spec.seed)
+    placed = repair_partitions(tree, [task], current, unknown, loads, spec.seed)
     for partition, row in zip(mended, placed.tolist(), strict=True):
         if row[0] >= 0:
             rows[partition] = tuple(tree.ids[row].tolist())

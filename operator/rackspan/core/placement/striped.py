@@ -1,7 +1,8 @@
 """
 The striped placer: KIP-36's rack-aware assignment, as Kafka's AdminUtils did it until 4.0.
 
-GOALS First, the replicas of a partition are in as many racks as possible. Second, leaders go round the brokers, racks
+GOALS
+First, the replicas of a partition are in as many racks as possible. Second, leaders go round the brokers, racks
 alternating. Third, followers vary from round to round.
 
 A rack here is the whole rack id, taken as one word: `/eu/dc1/r1` and `/eu/dc1/r2` are as far apart as `/eu` and
@@ -10,12 +11,15 @@ A rack here is the whole rack id, taken as one word: `/eu/dc1/r1` and `/eu/dc1/r
 CONSTRAINTS
 No broker twice in a partition; all brokers have a rack id or none has; only brokers that are eligible and online.
 
-ALGORITHM Brokers are listed with racks alternating: the first of each rack in order, then the second of each, and so
-on. Partition `p` starts at `(p + startIndex) mod n` of that list; followers are sought as in the simple placer with
-the shift multiplied by the number of racks, and a candidate is skipped while
+ALGORITHM
+Brokers are listed with racks alternating: the first of each rack in order, then the second of each, and so on. With `n`
+brokers, partition `p` starts at `(p + startIndex) mod n` of that list. Followers are sought as in the simple placer,
+with the shift multiplied by the number of racks, and a candidate is skipped while
 
 1. its rack has a replica and some rack has none, or
-2. it is a replica itself and some broker is none.
+2. it holds a replica itself and some broker holds none.
+
+For example, with start index and shift 0 and RF 3:
 
     racks        rack1: 0 5   rack2: 3 4   rack3: 1 2
     alternated   0 3 1 5 4 2

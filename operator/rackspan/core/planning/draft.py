@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rackspan.core.placement.engine.repair.partitions import Loads
+from rackspan.core.placement.engine.loads import Loads
 from rackspan.core.planning.groups import grouped
 from rackspan.core.planning.request import Request
 from rackspan.core.requirements import TopicRequirements

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from rackspan.core.compliance import judge
-from rackspan.core.placement.engine.repair.partitions import Loads
+from rackspan.core.placement.engine.loads import Loads
 from rackspan.core.placement.model import Spread
 from rackspan.core.planning.draft import Draft
 from rackspan.core.planning.plan import Extent, State

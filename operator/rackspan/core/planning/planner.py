@@ -1,13 +1,19 @@
 """
 The planner: the fewest moves that make every topic what it should be, whatever the tree.
 
-GOALS In this order. First, every partition has the replicas that are wished and a fair split over the eligible brokers.
-Second, as few replicas as can be are copied; a partition that is as it should be is not touched. Third, brokers hold
-equally many replicas; fourth, they lead equally many partitions; fifth, the fullest broker holds few bytes.
+GOALS
+In this order:
 
-ALGORITHM Repair, drain, another replication factor and a topic as it is are one function with other inputs: judge all
-partitions at once, mend those that fail (`rackspan.core.placement.engine.repair.partitions`), create those that are
-missing. The lower bound is computed apart from the result, from what each partition could keep at most
+1. every partition has the replicas that are required, and a fair split over the eligible brokers;
+2. as few replicas as can be are copied; a partition that is as it should be is not touched;
+3. brokers hold equally many replicas;
+4. they lead equally many partitions;
+5. the fullest broker holds few bytes.
+
+ALGORITHM
+Repair, drain, another replication factor and a topic as it is are one function with other inputs: judge all partitions
+at once, repair those that fail (`rackspan.core.placement.engine.repair.partitions`), create those that are missing. The
+lower bound is computed apart from the result, from what each partition could keep at most
 (`rackspan.core.compliance.fewest_moves`).
 
 Rebalancing goes on from there: partitions give replicas to brokers that have fewer, as long as that makes the loads
@@ -21,8 +27,9 @@ import numpy as np
 
 from rackspan.core.compliance import allowed_skews, judge
 from rackspan.core.compliance.fewest_moves import fewest_moves, loosened
-from rackspan.core.placement.engine.balance.rebalance import moves_to_balance, spread_out
-from rackspan.core.placement.engine.repair.partitions import Task, mend
+from rackspan.core.placement.engine.balance.rebalance import moves_to_balance, rebalance_loads
+from rackspan.core.placement.engine.repair.partitions import repair_partitions
+from rackspan.core.placement.engine.tasks import Task
 from rackspan.core.placement.feasibility import refuse_missing_racks
 from rackspan.core.planning.changes import Changes
 from rackspan.core.planning.draft import Draft, trimmed
@@ -43,14 +50,14 @@ def plan(request: Request) -> Plan:
     What cannot be done is among the plan's problems, and those topics stay as they are. Raises MissingRackError where
     some brokers have a rack id and some have not.
     """
-    draft = _mended(request)
+    draft = _repaired(request)
     create(draft)
     return _concluded(draft, int(draft.bound.sum()))
 
 
 def rebalance(request: Request) -> Plan:
     """Make the same plan, and go on until replicas and leaders lie as evenly as fair splits allow. Raises the same."""
-    draft = _mended(request)
+    draft = _repaired(request)
     bound = max(int(draft.bound.sum()), _spread(draft))
     create(draft)
     return _concluded(draft, bound)
@@ -62,7 +69,7 @@ def plan_topics(request: Request) -> Mapping[str, TopicPlan]:
 
     A problem that several topics share is in the plan of each. Raises the same as `plan`.
     """
-    draft = _mended(request)
+    draft = _repaired(request)
     create(draft)
     changes = _changes(draft)
     fingerprints = Fingerprints(draft.tree, request.requirements)
@@ -80,13 +87,13 @@ def plan_topics(request: Request) -> Mapping[str, TopicPlan]:
     return plans
 
 
-def _mended(request: Request) -> Draft:
+def _repaired(request: Request) -> Draft:
     """Bring all topics to what is wished, but for partitions that are to be created."""
     refuse_missing_racks(request.tree)
     draft = Draft(request)
     assign(draft)
     tasks = [_task(draft, group) for group in draft.groups]
-    placed = mend(draft.tree, tasks, draft.before, draft.table.size_bytes, draft.loads, _SEED)
+    placed = repair_partitions(draft.tree, tasks, draft.before, draft.table.size_bytes, draft.loads, _SEED)
     for task in tasks:
         found = placed[task.rows, :1].ravel() >= 0
         rows = task.rows[found]
@@ -131,7 +138,7 @@ def _spread(draft: Draft) -> int:
         tasks.append(Task(group.tree, size, skews, group.preferred, group.rows[fair]))
     if not tasks:
         return 0
-    spread, fewest = spread_out(draft.tree, tasks, now, draft.before, draft.table.size_bytes, draft.loads, _SEED)
+    spread, fewest = rebalance_loads(draft.tree, tasks, now, draft.before, draft.table.size_bytes, draft.loads, _SEED)
     rows = np.concatenate([task.rows for task in tasks])
     draft.decide(rows, spread[rows])
     if fewest is not None:

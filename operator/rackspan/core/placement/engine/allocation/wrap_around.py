@@ -1,5 +1,5 @@
 """
-Dealing: from replicas per broker to replicas per partition, exactly and for all levels at once.
+From replicas per broker to replicas per partition, exactly and for all levels at once.
 
 Lay the replicas of the topic in a line, all of a broker side by side and all of a domain side by side, break the line
 into as many rows as a partition has replicas, and read the columns: each is a partition (McNaughton's wrap-around
@@ -27,7 +27,7 @@ from rackspan.core.topology import IntArray, RackTree
 _AT_ONCE = 1 << 16  # replicas: what is worked on stays in the processor's cache
 
 
-def deal(tree: RackTree, quota: IntArray, count: int, seed: int) -> IntArray:
+def wrap_around(tree: RackTree, quota: IntArray, count: int, seed: int) -> IntArray:
     """
     Deal `quota`, replicas of each broker (see `quotas`), to `count` partitions.
 

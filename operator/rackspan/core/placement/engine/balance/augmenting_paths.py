@@ -1,5 +1,5 @@
 """
-Evening out loads by chains of hand-overs.
+Evening out loads along augmenting paths: chains of hand-overs from a loaded broker to one with less.
 
 Brokers hold items (leaders of partitions, replicas) and could hand some of them to certain others. Where the ways to
 share the items out form an M-convex set, as they do for leaders and for fair placements, the load vector is as even as

@@ -1,5 +1,5 @@
 """
-Rebalancing with the fewest moves: what went a long way round is brought back.
+Rebalancing with the fewest moves by cancelling negative cycles: what went a long way round is brought back.
 
 Brokers are the nodes of a graph. An arc leads from a broker to another where some partition could hand a replica over,
 and costs what that adds to the moves: 1 if the replica lay on the giver at first, -1 if one lay on the taker, 0 if both
@@ -70,11 +70,11 @@ class Exchanges:
             rows = np.arange(block.start, block.stop)
             self._counts += np.bincount(self._arcs(rows), minlength=len(self._counts))
 
-    def cheapen(self) -> IntArray:
+    def cancel_cycles(self) -> IntArray:
         """Make the moves as few as loads as even allow; gives the prices of brokers that prove it, shape (brokers,)."""
         while True:
             costs = self._costs()
-            circle, distances = negative_circle(costs)
+            circle, distances = negative_cycle(costs)
             if circle is None:
                 return distances
             while (steps := self._handed_over(circle, costs)) is not None:
@@ -182,7 +182,7 @@ class Exchanges:
         return fits
 
 
-def negative_circle(costs: IntArray) -> tuple[list[int] | None, IntArray]:
+def negative_cycle(costs: IntArray) -> tuple[list[int] | None, IntArray]:
     """
     A circle of nodes that costs less than nothing, or None; and distances, shape (nodes,), final where there is none.
 

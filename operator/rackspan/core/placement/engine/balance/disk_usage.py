@@ -1,5 +1,5 @@
 """
-Weighing: fewer bytes on the fullest brokers, at the cost of nothing else.
+Disk usage: fewer bytes on the fullest brokers, at the cost of nothing else.
 
 Of two brokers one holds more bytes than the other. A follower on each that could as well lie on the other changes
 places with it, or one goes to a broker with one replica fewer: moves, replicas per broker and leaders stay as they are.

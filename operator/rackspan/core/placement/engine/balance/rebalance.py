@@ -1,5 +1,5 @@
 """
-Spreading out: moves that compliance does not need, so that replicas and leaders lie as evenly as fair splits allow.
+Rebalancing: moves that compliance does not need, so that replicas and leaders lie as evenly as fair splits allow.
 
 Any replica may go to any broker that its partition's windows allow. First the loads become as even as can be, and then
 the moves as few as can be for such loads (`engine.balance.cycle_cancelling`), with prices that prove it. Where that
@@ -17,12 +17,14 @@ from rackspan.core.compliance.fair_split import fair_windows
 from rackspan.core.compliance.fewest_moves import loosened
 from rackspan.core.placement.engine.allocation.quotas import quotas
 from rackspan.core.placement.engine.balance.cycle_cancelling import LARGEST, Exchanges, fewest_by_prices
+from rackspan.core.placement.engine.balance.replica_order import with_followers_as_before, with_leader_first
 from rackspan.core.placement.engine.balance.replicas import Replicas, Rules, even_out
-from rackspan.core.placement.engine.repair.partitions import Loads, Task, led, with_followers_as_before
+from rackspan.core.placement.engine.loads import Loads
+from rackspan.core.placement.engine.tasks import Task
 from rackspan.core.topology import IntArray, RackTree
 
 
-def spread_out(
+def rebalance_loads(
     tree: RackTree,
     tasks: Sequence[Task],
     placed: IntArray,
@@ -54,7 +56,7 @@ def spread_out(
         pass
     even_out(graph, cost)
     fewest = _cheapened(tasks, rules, rule[rows], graph, before[rows], cost)
-    spread = led(tree, tasks, rule[rows], graph.placed, placed[rows], loads.leaders, seed)
+    spread = with_leader_first(tree, tasks, rule[rows], graph.placed, placed[rows], loads.leaders, seed)
     loads.replicas -= np.bincount(spread[spread >= 0], minlength=len(tree))
     loads.add(spread, size_bytes[rows])
     result = placed.copy()
@@ -74,7 +76,7 @@ def _cheapened(
     if any(loosened(task.skews) for task in tasks) or graph.placed.size * len(graph.load) > LARGEST:
         return None
     exchanges = Exchanges(rules, rule, graph.placed, before, cost, graph.load)
-    prices = exchanges.cheapen()
+    prices = exchanges.cancel_cycles()
     held = np.bincount(graph.placed[graph.placed >= 0], minlength=len(prices))
     return fewest_by_prices(rules, rule, before, held, prices)
 

@@ -1,5 +1,5 @@
 """
-Repairing: partitions that hold replicas already and are not what they should be, with the fewest moves there are.
+The closest fair placement of partitions that hold replicas already: no other one keeps more of them.
 
 `rackspan.core.compliance.fewest_moves` says, for each partition and domain that holds any of it, whether one replica
 more there keeps one more of those that lie there. Taking children that gain first, from the root down, keeps the most
@@ -26,7 +26,7 @@ _POURS = 50  # halvings of the distance in which the water level lies
 _WIDTH = 8  # rows in a block are fewer by this much than replicas looked at in one go
 
 
-def repair(tree: RackTree, windows: Windows, held: IntArray, load: IntArray, seed: int) -> IntArray:
+def closest_fair(tree: RackTree, windows: Windows, held: IntArray, load: IntArray, seed: int) -> IntArray:
     """
     Give each partition a compliant set of brokers that keeps as many of its replicas as any can.
 

@@ -22,7 +22,7 @@ _Split = tuple[int, int, tuple[int, ...]]  # replicas kept, unevenness (sum of s
 _Table = list[_Split | None]  # by size of the domain
 
 
-def repair_within(
+def closest_within_skew(
     tree: RackTree,
     size: int,
     current: Sequence[IntArray],

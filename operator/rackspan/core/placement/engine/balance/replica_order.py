@@ -1,0 +1,53 @@
+"""The order of a partition's replicas: who leads, and in which order the others follow."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from rackspan.core.placement.engine.balance.leaders import choose_leaders
+from rackspan.core.placement.engine.tasks import Task
+from rackspan.core.placement.seeds import scrambled
+from rackspan.core.topology import IntArray, RackTree
+
+_ORDER = 0x900  # purpose of hashes
+
+
+def with_leader_first(
+    tree: RackTree,
+    tasks: Sequence[Task],
+    rule: IntArray,
+    placed: IntArray,
+    current: IntArray,
+    leaders: IntArray,
+    seed: int,
+) -> IntArray:
+    """
+    The rows with their leader first: the one of now, else one that lies there already, else any.
+
+    Of those that should lead, one that is online; where none is, one that will lead when it is back.
+    Another one than that only where it makes the leaders per broker more even.
+    """
+    preferred = np.array([np.append(task.preferred, [False]) for task in tasks])  # the last is what -1 finds
+    wanted = preferred[rule[:, None], placed]
+    allowed = wanted & np.append(tree.online, [False])[placed]
+    allowed |= ~allowed.any(axis=1, keepdims=True) & wanted
+    allowed |= ~allowed.any(axis=1, keepdims=True) & (placed >= 0)
+    stays = allowed & np.logical_or.reduce([placed == column[:, None] for column in current.T], initial=False)
+    leads = stays & (placed == current[:, :1]) if current.shape[1] else stays
+    first = np.where(
+        leads.any(axis=1, keepdims=True), leads, np.where(stays.any(axis=1, keepdims=True), stays, allowed)
+    )
+    lead = choose_leaders(tree, placed.T, allowed.T, leaders, seed, first.T)
+    rest = np.argsort(np.arange(placed.shape[1]) != lead[:, None], axis=1, kind="stable")
+    return np.take_along_axis(placed, rest, axis=1)
+
+
+def with_followers_as_before(led: IntArray, current: IntArray, seed: int) -> IntArray:
+    """The followers in the order they had, new ones behind them in an order that varies."""
+    rank = np.full(led.shape, current.shape[1] + 1.0)
+    rank += scrambled(seed, _ORDER, np.arange(led.size)).reshape(led.shape) / (1 << 32)
+    for column in range(current.shape[1] - 1, -1, -1):
+        rank[(led == current[:, column, None]) & (led >= 0)] = column
+    rank[:, 0] = -1
+    rank[led < 0] = np.inf
+    return np.take_along_axis(led, np.argsort(rank, axis=1, kind="stable"), axis=1)

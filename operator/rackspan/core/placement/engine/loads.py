@@ -1,0 +1,62 @@
+"""What lies on brokers: replicas, leaders and bytes, as arrays that planning keeps up to date."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rackspan.core.topology import IntArray, RackTree
+
+
+@dataclass(slots=True, eq=False)
+class Loads:
+    """
+    Replicas, leaders and bytes per broker, shape (brokers,) each, int64, in depth-first order.
+
+    Whoever moves replicas keeps them up to date.
+    """
+
+    replicas: IntArray
+    leaders: IntArray
+    size_bytes: IntArray
+
+    @classmethod
+    def none(cls, tree: RackTree) -> "Loads":
+        """Nothing lies anywhere."""
+        return cls(*(np.zeros(len(tree), dtype=np.int64) for _ in range(3)))
+
+    def copy(self) -> "Loads":
+        """Give the same counts, to be changed apart from these."""
+        return Loads(self.replicas.copy(), self.leaders.copy(), self.size_bytes.copy())
+
+    def add(self, placed: IntArray, size_bytes: IntArray) -> None:
+        """Count partitions: rows of positions, -1 for none, the leader first; bytes of one replica, -1 for unknown."""
+        self._count(placed, size_bytes, 1)
+
+    def remove(self, placed: IntArray, size_bytes: IntArray) -> None:
+        """Take partitions off."""
+        self._count(placed, size_bytes, -1)
+
+    def cover(self, placed: IntArray) -> None:
+        """Raise the counts to what these partitions alone amount to: the counts may be older than they are."""
+        own = Loads(*(np.zeros_like(self.replicas) for _ in range(3)))
+        own.add(placed, np.zeros(len(placed), dtype=np.int64))
+        np.maximum(self.replicas, own.replicas, out=self.replicas)
+        np.maximum(self.leaders, own.leaders, out=self.leaders)
+
+    def _count(self, placed: IntArray, size_bytes: IntArray, times: int) -> None:
+        row, column = np.nonzero(placed >= 0)
+        brokers, count = placed[row, column], len(self.replicas)
+        self.replicas += times * np.bincount(brokers, minlength=count)
+        self.leaders += times * np.bincount(brokers[column == 0], minlength=count)
+        self.size_bytes += times * bytes_on(placed, size_bytes, count)
+
+
+def bytes_on(placed: IntArray, size_bytes: IntArray, brokers: int) -> IntArray:
+    """
+    Bytes on each broker, shape (brokers,): rows of positions, -1 for none, and the bytes of one replica per row.
+
+    A size that is not known, -1, counts as 0.
+    """
+    row, column = np.nonzero(placed >= 0)
+    known = np.maximum(size_bytes[row], 0)
+    return np.bincount(placed[row, column], weights=known, minlength=brokers).astype(np.int64)
