@@ -70,9 +70,9 @@ class Cache:
     def claims(self, topic: KafkaTopic) -> Collection[KafkaTopic]:
         """All objects, this one among them, for one topic of one Kafka cluster, as far as their topologies share it."""
         found = (self.topics[key] for key in self._claims.get(topic.topic_name, ()))
-        return [claim for claim in found if self._share(topic.topology, claim.topology)]
+        return [claim for claim in found if self._share_cluster(topic.topology, claim.topology)]
 
-    def _share(self, one: ObjectKey, other: ObjectKey) -> bool:
+    def _share_cluster(self, one: ObjectKey, other: ObjectKey) -> bool:
         """Whether two topologies lead to one Kafka cluster, and trust each other's namespaces to say so.
 
         A cluster's id is what a server says of itself, and no secret: a stranger's proves nothing.
@@ -88,7 +88,7 @@ class Cache:
         topology = self.topologies.get(key)
         return key.namespace == namespace or (topology is not None and namespace in topology.spec.shared_with)
 
-    def leads_to(self, topology: ObjectKey, cluster_id: str) -> None:
+    def set_cluster_id(self, topology: ObjectKey, cluster_id: str) -> None:
         """Remember which Kafka cluster answers behind a topology."""
         self._clusters[topology] = cluster_id
 

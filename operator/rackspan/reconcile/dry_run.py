@@ -90,23 +90,23 @@ async def standing(
             )
         )
     load = BrokerLoad(await admin.replica_counts())
-    away = last_seen({}, topology.status, load.holders)
+    last_racks = last_seen({}, topology.status, load.holders)
     racks = rack_view(
         topology,
         cache.nodes,
         cache.pods.values(),
         cluster.brokers,
-        away,
-        held=load.holders,
+        last_racks,
+        holders=load.holders,
         consent=cache.namespaces.get(topology.broker_namespace, {}),
     )
     state = ClusterState(topology.key, topology.spec, cluster.cluster_id, racks, load, placers)
     by_name = {topic.topic_name: topic for topic in topics if _is_the_objects_own(topic)}
-    held = await admin.topics(by_name) if by_name else {}
+    described = await admin.topics(by_name) if by_name else {}
     found = [
         (topic, seen)
         for name, topic in sorted(by_name.items())
-        if isinstance(seen := held.get(name), TopicDescription) and ownership_problem(topic, seen, state) is None
+        if isinstance(seen := described.get(name), TopicDescription) and ownership_problem(topic, seen, state) is None
     ]
     return ObservedTopology(state, tuple(found))
 

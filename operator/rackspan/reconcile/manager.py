@@ -49,14 +49,14 @@ class Manager:
         self._dependencies = dependencies
         self._stall_seconds = stall_seconds
         self._loops: dict[ObjectKey, tuple[TopologyReconciler, asyncio.Task[None]]] = {}
-        self._shapes: dict[ObjectKey, _Shape] = {}
+        self._requests: dict[ObjectKey, _Request] = {}
         self._generations: dict[ObjectKey, tuple[str, int, bool]] = {}
         self._ending: set[ObjectKey] = set()
         """Loops of topologies that are no more, while their last batches are under way."""
         self._orphans = Orphans(dependencies, self._orphan_found)
         self._started = False
         self._scans = ScansReconciler(scans, self._scans_changed)
-        self._scan_shapes: dict[ObjectKey, object] = {}
+        self._scan_requests: dict[ObjectKey, object] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._relisted = asyncio.Event()
 
@@ -130,11 +130,11 @@ class Manager:
         topic = self.cache.topics.get(key)
         if topic is None:
             return
-        shape, before = _shape(topic), self._shapes.get(topic.key)
-        self._shapes[topic.key] = shape
-        if before is not None and before.wish == shape.wish and (shape.guarded or not before.guarded):
+        request, before = _request_of(topic), self._requests.get(topic.key)
+        self._requests[topic.key] = request
+        if before is not None and before.asked == request.asked and (request.has_finalizer or not before.has_finalizer):
             return  # nothing but the status, or the finalizer, that was just written
-        self._wake([topic])
+        self._requeue([topic])
 
     def topic_gone(self, body: Mapping[str, Any]) -> None:
         """Deleted. An object of the same name that was made since is another one."""
@@ -142,23 +142,23 @@ class Manager:
             self._forget_topic(key_of(body))
 
     def _forget_topic(self, key: ObjectKey) -> None:
-        self._shapes.pop(key, None)
+        self._requests.pop(key, None)
         topic = self.cache.drop_topic(key)
         if topic is None:
             return
         self._orphans.drop(key)
         if topic.topology in self._loops:
             self._loops[topic.topology][0].topic_gone(key)
-        self._wake([topic])
+        self._requeue([topic])
 
-    def _wake(self, topics: Iterable[KafkaTopic]) -> None:
+    def _requeue(self, topics: Iterable[KafkaTopic]) -> None:
         """These changed or went: they and all that claim the same topics of Kafka are looked at."""
         for topic in topics:
             for claim in self.cache.claims(topic):
                 if claim.topology in self._loops:
                     self._loops[claim.topology][0].topics_changed([claim.key])
                 elif claim.topology in self.cache.topologies:
-                    self._begin(claim.topology)  # its first look is at all of its topics
+                    self._start_loop(claim.topology)  # its first look is at all of its topics
                 else:
                     self._orphans.add([claim.key])
 
@@ -191,24 +191,24 @@ class Manager:
         topology = self.cache.topologies.get(key)
         if topology is None:
             return
-        shape = (topology.meta.uid, topology.meta.generation, topology.meta.is_deleting)
-        self._begin(topology.key)
-        if self._generations.get(topology.key) != shape:
-            self._generations[topology.key] = shape
+        request = (topology.meta.uid, topology.meta.generation, topology.meta.is_deleting)
+        self._start_loop(topology.key)
+        if self._generations.get(topology.key) != request:
+            self._generations[topology.key] = request
             self._loops[topology.key][0].look_again()
-            self._wake_namesakes(topology)
+            self._requeue_namesakes(topology)
         if CONFIRM_DELETIONS in topology.meta.annotations:
             self._loops[topology.key][0].deletions_confirmed()
-        scanned = (*shape, topology.meta.annotations.get(SCAN_NOW), fingerprint(topology))
-        if self._scan_shapes.get(topology.key) != scanned:
-            self._scan_shapes[topology.key] = scanned
+        scanned = (*request, topology.meta.annotations.get(SCAN_NOW), fingerprint(topology))
+        if self._scan_requests.get(topology.key) != scanned:
+            self._scan_requests[topology.key] = scanned
             self._scans.wake()
 
-    def _wake_namesakes(self, topology: RackTopology) -> None:
+    def _requeue_namesakes(self, topology: RackTopology) -> None:
         """Objects of topologies that it shares its cluster with may have come to stand for one topic with its own."""
         if topology.spec.shared_with:
             topics = map(self.cache.topics.get, self.cache.topics_of(topology.key))
-            self._wake([topic for topic in topics if topic is not None])
+            self._requeue([topic for topic in topics if topic is not None])
 
     def topology_gone(self, body: Mapping[str, Any]) -> None:
         """Deleted. Its topics are told; Kafka is left alone."""
@@ -217,9 +217,9 @@ class Manager:
         key = key_of(body)
         self.cache.drop_topology(key)
         self._generations.pop(key, None)
-        self._scan_shapes.pop(key, None)
+        self._scan_requests.pop(key, None)
         self._scans.topology_gone(key)
-        self._end(key)
+        self._stop_loop(key)
 
     # --- ComplianceReports -------------------------------------------------------------------------------------------
 
@@ -253,13 +253,13 @@ class Manager:
     def node_seen(self, body: Mapping[str, Any], *, listed: bool = False) -> None:
         """Added or changed."""
         if self.cache.versions.record(NODE, body, listed=listed) and self.cache.put_node(body):
-            self._look_everywhere()
+            self._locations_changed()
 
     def node_gone(self, body: Mapping[str, Any]) -> None:
         """Deleted."""
         if self.cache.versions.record_deletion(NODE, body):
             self.cache.nodes.pop(body["metadata"]["name"], None)
-            self._look_everywhere()
+            self._locations_changed()
 
     def pod_seen(self, body: Mapping[str, Any], *, listed: bool = False) -> None:
         """Added or changed."""
@@ -271,37 +271,37 @@ class Manager:
         if key not in self.cache.pods:
             self.cache.versions.forget(POD, key)
         if changed:
-            self._look_for_pod(before, self.cache.pods.get(key))
+            self._pod_changed(before, self.cache.pods.get(key))
 
     def pod_gone(self, body: Mapping[str, Any]) -> None:
         """Deleted."""
         if self.cache.versions.record_deletion(POD, body):
-            self._look_for_pod(self.cache.pods.pop(key_of(body), None))
+            self._pod_changed(self.cache.pods.pop(key_of(body), None))
 
     def namespace_seen(self, body: Mapping[str, Any], *, listed: bool = False) -> None:
         """Added or changed."""
         if self.cache.versions.record(NAMESPACE, body, listed=listed) and self.cache.put_namespace(body):
             name = body["metadata"]["name"]
-            self._wake([topic for topic in self.cache.topics.values() if topic.meta.namespace == name])
-            self._look_for_brokers_of(name)
+            self._requeue([topic for topic in self.cache.topics.values() if topic.meta.namespace == name])
+            self._consent_changed(name)
 
     def namespace_gone(self, body: Mapping[str, Any]) -> None:
         """Deleted, and all that was in it."""
         if self.cache.versions.record_deletion(NAMESPACE, body):
             self.cache.namespaces.pop(body["metadata"]["name"], None)
 
-    def _look_for_brokers_of(self, namespace: str) -> None:
+    def _consent_changed(self, namespace: str) -> None:
         """A namespace has another mind about who may look at its pods, perhaps."""
         for key, (loop, _) in self._loops.items():
             topology = self.cache.topologies.get(key)
             if topology is not None and topology.broker_namespace == namespace != topology.meta.namespace:
                 loop.look_again()
 
-    def _look_everywhere(self) -> None:
+    def _locations_changed(self) -> None:
         for loop, _ in self._loops.values():
-            loop.places_changed()
+            loop.locations_changed()
 
-    def _look_for_pod(self, *pods: Any) -> None:
+    def _pod_changed(self, *pods: Any) -> None:
         for key, (loop, _) in self._loops.items():
             topology = self.cache.topologies.get(key)
             source = topology.spec.brokers if topology else None
@@ -313,11 +313,11 @@ class Manager:
                 and source.pod_selector.matches(pod.labels)
                 for pod in pods
             ):
-                loop.places_changed()
+                loop.locations_changed()
 
     # --- loops -------------------------------------------------------------------------------------------------------
 
-    def _begin(self, key: ObjectKey) -> None:
+    def _start_loop(self, key: ObjectKey) -> None:
         """Have a loop for this topology. One of an earlier topology of that name comes to its end before."""
         if key in self._loops:
             return
@@ -325,22 +325,22 @@ class Manager:
             self._orphans.drop(topic)
         loop = TopologyReconciler(key, self._dependencies, self._scans.status)
         task = asyncio.create_task(loop.run(), name=f"topology {key}")
-        task.add_done_callback(lambda _: self._ended(key))
+        task.add_done_callback(lambda _: self._loop_ended(key))
         self._loops[key] = (loop, task)
 
-    def _end(self, key: ObjectKey) -> None:
+    def _stop_loop(self, key: ObjectKey) -> None:
         if key in self._loops and key not in self._ending:
             self._ending.add(key)
             self._loops[key][0].finish()
 
-    def _ended(self, key: ObjectKey) -> None:
+    def _loop_ended(self, key: ObjectKey) -> None:
         forget_topology(str(key))
         if key not in self._ending or not self._started:
             return  # what ends by itself is a defect: the liveness probe tells of it
         self._ending.discard(key)
         del self._loops[key]
         if key in self.cache.topologies:
-            self._begin(key)
+            self._start_loop(key)
         else:
             self._orphans.add(sorted(self.cache.topics_of(key)))
 
@@ -378,15 +378,15 @@ class Manager:
         }
 
 
-class _Shape(NamedTuple):
+class _Request(NamedTuple):
     """What a KafkaTopic asks for, and whether our finalizer guards it."""
 
-    wish: object
-    guarded: bool
+    asked: object
+    has_finalizer: bool
 
 
-def _shape(topic: KafkaTopic) -> _Shape:
+def _request_of(topic: KafkaTopic) -> _Request:
     """The status is not part of it: the operator's own writes wake nobody."""
     meta = topic.meta
-    wish = meta.uid, meta.generation, meta.deletion_timestamp, tuple(sorted(meta.annotations.items()))
-    return _Shape(wish, has_finalizer(meta))
+    asked = meta.uid, meta.generation, meta.deletion_timestamp, tuple(sorted(meta.annotations.items()))
+    return _Request(asked, has_finalizer(meta))

@@ -11,9 +11,9 @@ from rackspan.api.conditions import READY, is_true
 from rackspan.api.racktopology import KIND
 from rackspan.api.reasons import Reason
 from rackspan.metrics import forget_topology
-from rackspan.reconcile.cluster.broker_events import BrokerEvents, told_of
+from rackspan.reconcile.cluster.broker_events import BrokerEvents, announced_brokers
 from rackspan.reconcile.cluster.finalizer import TopologyFinalizer
-from rackspan.reconcile.cluster.gauges import measure, measure_drains, measure_look
+from rackspan.reconcile.cluster.gauges import measure, measure_drains, measure_observation
 from rackspan.reconcile.cluster.observer import Observer
 from rackspan.reconcile.cluster.state import ClusterState
 from rackspan.reconcile.cluster.status import StatusInputs, topology_status
@@ -53,19 +53,19 @@ class TopologyReconciler:
         self._observer = Observer(key, dependencies)
         self._topics = TopicsReconciler(key, self._observer, dependencies, self._write_status)
         self._finalizer = TopologyFinalizer(key, dependencies, self._topics.dependents)
-        self._news = asyncio.Event()
+        self._status_due = asyncio.Event()
         self._writing = asyncio.Lock()
-        self._absence: BrokerEvents | None = None
-        self._ends: list[asyncio.Task[None]] = []
+        self._broker_events: BrokerEvents | None = None
+        self._loops: list[asyncio.Task[None]] = []
         self._finished = False
 
     def look_again(self) -> None:
         """The topology changed."""
         self._observer.wake()
 
-    def places_changed(self) -> None:
+    def locations_changed(self) -> None:
         """A node or a broker pod changed."""
-        self._observer.places_changed()
+        self._observer.locations_changed()
 
     def topics_changed(self, keys: Iterable[ObjectKey]) -> None:
         """These KafkaTopics changed, or what they depend on did."""
@@ -84,11 +84,11 @@ class TopologyReconciler:
     def topic_gone(self, key: ObjectKey) -> None:
         """This KafkaTopic is no more."""
         self._topics.drop(key)
-        self._news.set()
+        self._status_due.set()
 
     def scans_changed(self) -> None:
         """There is something new to tell of this topology's scans."""
-        self._news.set()
+        self._status_due.set()
 
     @property
     def connected(self) -> bool:
@@ -99,10 +99,10 @@ class TopologyReconciler:
         """Until cancelled, or, after `finish`, until the batches under way have ended."""
         try:
             async with asyncio.TaskGroup() as group:
-                self._ends = [
-                    group.create_task(self._look()),
-                    group.create_task(self._report()),
-                    group.create_task(self._work(group)),
+                self._loops = [
+                    group.create_task(self._observe_loop()),
+                    group.create_task(self._status_loop()),
+                    group.create_task(self._batch_loop(group)),
                 ]
                 if self._finished:
                     self.finish()
@@ -112,51 +112,51 @@ class TopologyReconciler:
     def finish(self) -> None:
         """The topology is no more: begin nothing, and see through what is under way."""
         self._finished = True
-        for task in self._ends:
+        for task in self._loops:
             task.cancel()
 
-    async def _look(self) -> None:
+    async def _observe_loop(self) -> None:
         while True:
             with self._dependencies.liveness.track(f"look at {self._key}"):
-                await self._finalizer.tend()  # before there is a state, so before any topic is made through it
+                await self._finalizer.reconcile()  # before there is a state, so before any topic is made through it
                 progress()
-                everything = await self._observer.look()
+                everything = await self._observer.observe()
             if everything:
                 topics = self._dependencies.cache.topics_of(self._key)
                 self._topics.add(sorted(topics))  # where a topic goes depends on those before it
             if self._key in self._dependencies.cache.topologies:
-                measure_look(str(self._key), self._observer.state)
-            self._passed()
+                measure_observation(str(self._key), self._observer.state)
+            self._pass_done()
             await self._observer.wait()
 
-    async def _work(self, group: asyncio.TaskGroup) -> None:
+    async def _batch_loop(self, group: asyncio.TaskGroup) -> None:
         """A task for each batch, while there is one: what waits costs nothing."""
         slots = asyncio.Semaphore(_WORKERS)
         while True:
             await slots.acquire()
             keys = await self._topics.take()
-            batch = group.create_task(self._see_through(keys))
+            batch = group.create_task(self._process(keys))
             batch.add_done_callback(lambda _: slots.release())
 
-    async def _see_through(self, keys: Sequence[ObjectKey]) -> None:
+    async def _process(self, keys: Sequence[ObjectKey]) -> None:
         with self._dependencies.liveness.track(f"batch of {self._key}"):
             await self._topics.process(keys)
-        self._passed()
+        self._pass_done()
 
-    async def _report(self) -> None:
+    async def _status_loop(self) -> None:
         while True:
-            await self._news.wait()
-            self._news.clear()
+            await self._status_due.wait()
+            self._status_due.clear()
             try:
                 with self._dependencies.liveness.track(f"status of {self._key}"):
-                    await self._finalizer.tend()
+                    await self._finalizer.reconcile()
                     progress()
                     await self._write_status()
             except FailureError:
-                self._news.set()  # the API server did not take it: again
+                self._status_due.set()  # the API server did not take it: again
             except Exception:
                 _log.exception("topology %s: unexpected error over its status", self._key)
-                self._news.set()
+                self._status_due.set()
             await asyncio.sleep(_STATUS_SECONDS)
 
     async def _write_status(self) -> None:
@@ -171,7 +171,7 @@ class TopologyReconciler:
             state,
             self._observer.racks,
             topics,
-            self._observer.held,
+            self._observer.remaining,
             deletions,
             tuple(waiting),
             self._finalizer.problem,
@@ -194,15 +194,17 @@ class TopologyReconciler:
             for event in condition_events(ref, topology.status.conditions, status.conditions):
                 self._dependencies.kube.record_event(event)
         if isinstance(state, ClusterState):
-            self._tell_of_brokers(ref, topology.status, inputs, now)
+            self._record_broker_events(ref, topology.status, inputs, now)
 
-    def _tell_of_brokers(self, ref: ObjectRef, before: RackTopologyStatus, inputs: StatusInputs, now: datetime) -> None:
-        if self._absence is None:
-            self._absence = BrokerEvents(told_of(before, now))
+    def _record_broker_events(
+        self, ref: ObjectRef, before: RackTopologyStatus, inputs: StatusInputs, now: datetime
+    ) -> None:
+        if self._broker_events is None:
+            self._broker_events = BrokerEvents(announced_brokers(before, now))
         loop_time = asyncio.get_running_loop().time()
-        for event in self._absence.news(ref, inputs.online, inputs.offline, loop_time):
+        for event in self._broker_events.due_events(ref, inputs.online, inputs.offline, loop_time):
             self._dependencies.kube.record_event(event)
 
-    def _passed(self) -> None:
+    def _pass_done(self) -> None:
         self.last_pass = asyncio.get_running_loop().time()
-        self._news.set()
+        self._status_due.set()

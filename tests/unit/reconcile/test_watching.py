@@ -50,10 +50,10 @@ class Silent:
 class Quiet(Manager):
     """Routes, and keeps what it is told; reconciles nothing."""
 
-    def _begin(self, key):
+    def _start_loop(self, key):
         self._loops.setdefault(key, (Silent(), None))
 
-    def _end(self, key):
+    def _stop_loop(self, key):
         self._loops.pop(key, None)
 
 

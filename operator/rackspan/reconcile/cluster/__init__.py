@@ -1,8 +1,8 @@
 """
-One RackTopology: what Kafka and the nodes say now, and the status that follows.
+One RackTopology: its cluster as observed now, and the status that follows.
 
     observer ──┬─ client ── credentials, group_commit     the connection to Kafka
-               ├─ racks                                   nodes and broker pods → the rack tree, drift and gaps
+               ├─ racks                                   from nodes and pods to the rack tree, drift, gaps
                └──> state                                 what every decision about topics depends on
-                      └──> status ── drains, deletion     the conditions; `gauges`, `broker_events` tell the same
+                      └──> status ── drains, deletion     the conditions; also `gauges`, `broker_events`
 """

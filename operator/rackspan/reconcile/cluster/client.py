@@ -1,4 +1,4 @@
-"""The connection to one Kafka cluster: made from the topology's spec and Secrets, and made anew when either changes."""
+"""The client of one Kafka cluster, replaced when the topology's spec or its Secrets change."""
 
 from __future__ import annotations
 
@@ -17,38 +17,41 @@ _log = logging.getLogger("rackspan.reconcile")
 
 
 class Session:
-    """At most one client at a time."""
+    """Holds at most one client at a time."""
 
     def __init__(self, kafka: KafkaConnector, kube: KubeApi) -> None:
         self.admin: KafkaAdmin | None = None
         """The client, where there is one."""
         self._kafka = kafka
         self._kube = kube
-        self._made_of: tuple[KafkaSpec, Credentials] | None = None
-        """Of this client, or of the last one: when Kafka fails, the API server may be away as well."""
+        self._connected_with: tuple[KafkaSpec, Credentials] | None = None
+        """Of the present or last client; kept to reconnect while the API server cannot be reached."""
 
     async def connect(self, topology: RackTopology, *, fresh_secrets: bool) -> KafkaAdmin:
-        """A client that fits the spec and, where they are to be read again, the Secrets. Raises FailureError."""
+        """A client for the topology's present spec and Secrets, which are read again if `fresh_secrets`.
+
+        Raises FailureError where a Secret is missing or Kafka cannot be reached.
+        """
         kafka = topology.spec.kafka
-        known = self._made_of[1] if self._made_of and self._made_of[0] == kafka else None
-        if self.admin is not None and known is not None and not (fresh_secrets and kafka.secret_names):
+        last = self._connected_with[1] if self._connected_with and self._connected_with[0] == kafka else None
+        if self.admin is not None and last is not None and not (fresh_secrets and kafka.secret_names):
             return self.admin
         try:
             credentials = await read_credentials(kafka, topology.meta.namespace, self._kube)
         except FailureError as error:
-            if known is None or error.failure.remedy is not Remedy.RETRY:
+            if last is None or error.failure.remedy is not Remedy.RETRY:
                 raise
-            credentials = known  # the API server is away, which is no reason to leave Kafka
-        if self.admin is not None and credentials == known:
+            credentials = last  # the API server cannot be reached, but Kafka may be
+        if self.admin is not None and credentials == last:
             return self.admin
         admin = GroupedAdmin(await self._kafka.connect(kafka, credentials))
         await self.close()
-        self.admin, self._made_of = admin, (kafka, credentials)
+        self.admin, self._connected_with = admin, (kafka, credentials)
         _log.info("topology %s: connected to %s", topology.key, kafka.bootstrap_servers)
         return admin
 
     async def close(self) -> None:
-        """Let go of the client."""
+        """Close the client, if there is one."""
         admin, self.admin = self.admin, None
         if admin is not None:
             await admin.close()

@@ -1,4 +1,4 @@
-"""Reads the Secrets that a RackTopology names. They are read again at every resync: rotation needs no restart."""
+"""Reads the Secrets that a RackTopology names, again at every resync so that rotation needs no restart."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ if TYPE_CHECKING:
     from rackspan.reconcile.ports import KubeApi
 
 _KEY: Final = re.compile(r"[-._a-zA-Z0-9]{1,253}")
-"""What Kubernetes takes for a key of a Secret."""
+"""The keys that Kubernetes allows in a Secret."""
 
 
 async def read_credentials(kafka: KafkaSpec, namespace: str, kube: KubeApi) -> Credentials:
-    """What the topology's Secrets hold. Raises FailureError for a Secret or a key that is not there."""
+    """The credentials in the Secrets; None where the spec names none. Raises FailureError.
+
+    It does for a Secret or key that is missing, and for a value that is empty or no UTF-8.
+    """
 
     async def entry(name: str, key: str) -> str:
         if not _KEY.fullmatch(key):

@@ -1,4 +1,4 @@
-"""What the deletion of a RackTopology waits for, and how a person confirms deletions through it. Pure."""
+"""Which KafkaTopics block the deletion of a RackTopology, and how a person confirms deletions on it. Pure."""
 
 from __future__ import annotations
 
@@ -20,23 +20,29 @@ _NAMED = 3
 """KafkaTopics that a message names."""
 
 
-def keeping(topology: RackTopology, users: Iterable[KafkaTopic], around: Terminating) -> tuple[ObjectKey, ...]:
-    """The KafkaTopics that a RackTopology which is being deleted outlives: it is the only way to their topics.
+def blocking_topics(
+    topology: RackTopology, dependents: Iterable[KafkaTopic], terminating: Terminating
+) -> tuple[ObjectKey, ...]:
+    """The KafkaTopics for which the finalizer of a RackTopology is kept: their topics are to be deleted through it.
 
-    Where its whole namespace goes, only those that go with it, so that no other namespace can hold that one up; where
-    its definition goes, none. What is left behind keeps its topic.
+    In a terminating namespace only its own terminating KafkaTopics count, so that other namespaces cannot hold it up.
+    While a CustomResourceDefinition is deleted none do. Topics of KafkaTopics that do not count stay in Kafka.
     """
-    if around.definitions:
+    if terminating.definitions:
         return ()
     own = topology.meta.namespace
-    ends = own in around.namespaces
+    namespace_ends = own in terminating.namespaces
     return tuple(
-        sorted(topic.key for topic in users if not ends or (topic.meta.is_deleting and topic.meta.namespace == own))
+        sorted(
+            topic.key
+            for topic in dependents
+            if not namespace_ends or (topic.meta.is_deleting and topic.meta.namespace == own)
+        )
     )
 
 
-def in_use(keys: Sequence[ObjectKey]) -> Failure:
-    """What a RackTopology that is being deleted tells while it is needed."""
+def in_use_failure(keys: Sequence[ObjectKey]) -> Failure:
+    """The problem that a terminating RackTopology reports while KafkaTopics block it."""
     many = "KafkaTopics have" if len(keys) > 1 else "KafkaTopic has"
     return Failure(
         Reason.TOPOLOGY_IN_USE,
@@ -47,7 +53,7 @@ def in_use(keys: Sequence[ObjectKey]) -> Failure:
 
 
 def how_to_confirm(topology: RackTopology, waiting: Iterable[ObjectKey]) -> str:
-    """What the RackTopology's condition says while deletions wait."""
+    """The message of the condition DeletionsHeld."""
     keys = sorted(waiting)
     return (
         f"{len(keys)} {'deletion waits' if len(keys) == 1 else 'deletions wait'} for a person ({_named(keys)}): "

@@ -1,7 +1,7 @@
-"""What is left on brokers and racks that are to be emptied, and what that waits for. Pure.
+"""Progress of drains: the replicas left on drained brokers and racks, and what their moves wait for. Pure.
 
-A drain is done when Kafka shows no replica there, of whichever topic, and never for want of knowledge: a broker that
-nobody knows, a rack that no broker stands in and a broker that may stand anywhere leave it open.
+A drain is done when Kafka shows no replica of any topic there. It is not done, or Unknown, while something is not
+known: the broker, any broker in the rack, or the rack of a broker that might be in it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rackspan.reconcile.cluster.state import ClusterState
     from rackspan.reconcile.ports import RemainingReplicas
 
-_OTHERS_TOPIC = frozenset(
+_NOT_ITS_TOPIC = frozenset(
     {
         Reason.TOPIC_CONFLICT,
         Reason.NAMESPACE_NOT_ALLOWED,
@@ -43,9 +43,9 @@ _OTHERS_TOPIC = frozenset(
         Reason.CLUSTER_ID_MISMATCH,
     }
 )
-"""Reasons of objects that do not speak for the topic of that name in Kafka."""
+"""Reasons of Ready of objects whose topic is not the one of that name in Kafka."""
 _MAX_NAMED = 10
-_WORDS = {
+_WAITING_FOR = {
     Reason.PLAN_PENDING: "wait for moves that are planned",
     Reason.INFEASIBLE: "cannot be placed without it",
     Reason.MISSING_RACKS: "cannot be planned for while racks are not known",
@@ -58,28 +58,31 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """What is to be emptied: brokers by id, and why they cannot be told or may not be all."""
+    """A broker or rack to drain, by broker ids; why it is unknown, and why more brokers may belong to it."""
 
     name: str
     brokers: frozenset[int]
-    absent: tuple[Reason, str] | None = None
-    open_question: str | None = None
+    unknown: tuple[Reason, str] | None = None
+    uncertainty: str | None = None
 
 
-def drains_of(
-    state: ClusterState, held: RemainingReplicas | None, topics: Iterable[KafkaTopic]
+def drain_statuses(
+    state: ClusterState, remaining: RemainingReplicas | None, topics: Iterable[KafkaTopic]
 ) -> tuple[DrainStatus, ...]:
-    """How far each drain of the topology is, what is not done first; `held` is what Kafka says of drained brokers."""
-    targets = [*_brokers(state, held), *_racks(state)]
+    """The status of each drain in the topology's spec, finished ones last.
+
+    `remaining` is Kafka's last answer about the drained brokers, None before the first.
+    """
+    targets = [*_brokers(state, remaining), *_racks(state)]
     if not targets:
         return ()
-    managed = {topic.topic_name: topic for topic in topics if _speaks_for_its_topic(topic)}
-    found = [_state(target, state, held, managed) for target in targets]
+    managed = {topic.topic_name: topic for topic in topics if _has_its_topic(topic)}
+    found = [_drain_status(target, state, remaining, managed) for target in targets]
     return tuple(sorted(found, key=lambda drain: drain.drained is True))
 
 
-def told(drains: Sequence[DrainStatus]) -> tuple[ConditionStatus, Reason, str]:
-    """All drains in one condition: False is certain, True is what Kafka says of every one."""
+def drained_condition(drains: Sequence[DrainStatus]) -> tuple[ConditionStatus, Reason, str]:
+    """The condition Drained: status, reason and message. False if any drain is certainly not done."""
     for drain in drains:
         if drain.reason in (Reason.UNKNOWN_BROKER, Reason.UNKNOWN_RACK):
             return ConditionStatus.FALSE, Reason(drain.reason), drain.message
@@ -99,15 +102,15 @@ def summary(drains: Sequence[DrainStatus]) -> str:
     return f"{done} of {len(drains)} drained" + (f", {plural(left, 'replica')} left" if left else "")
 
 
-def kept(drains: Sequence[DrainStatus]) -> tuple[DrainStatus, ...]:
-    """As many as fit into a status."""
+def shown(drains: Sequence[DrainStatus]) -> tuple[DrainStatus, ...]:
+    """The first drains, as many as fit into a status."""
     return tuple(drains[:MAX_DRAINS])
 
 
-def _brokers(state: ClusterState, held: RemainingReplicas | None) -> Iterable[_Target]:
+def _brokers(state: ClusterState, remaining: RemainingReplicas | None) -> Iterable[_Target]:
     known = {row.id for row in state.racks.rows} | set(state.load.holders)
     for broker in state.spec.drain_brokers:
-        is_known = broker in known or (held is not None and bool(held.replicas.get(broker)))
+        is_known = broker in known or (remaining is not None and bool(remaining.replicas.get(broker)))
         message = (
             f"no broker {broker} is known: Kafka lists none, no pod stands for it and no replica is on it; correct "
             "spec.drainBrokers, or take it off that list if it has been decommissioned"
@@ -117,51 +120,51 @@ def _brokers(state: ClusterState, held: RemainingReplicas | None) -> Iterable[_T
 
 
 def _racks(state: ClusterState) -> Iterable[_Target]:
-    nowhere = sorted(
+    rackless = sorted(
         {row.id for row in state.racks.missing} | (set(state.load.holders) - {r.id for r in state.racks.rows})
     )
-    maybe = f"no rack is known of brokers {', '.join(map(str, nowhere[:_MAX_NAMED]))}, which may stand here"
+    uncertain = f"no rack is known of brokers {', '.join(map(str, rackless[:_MAX_NAMED]))}, which may stand here"
     for path in dict.fromkeys(map(parse_rack, state.spec.drain_racks)):
-        brokers = frozenset(row.id for row in state.racks.rows if _stands_in(row, path))
+        brokers = frozenset(row.id for row in state.racks.rows if _is_in_rack(row, path))
         name = domain_name(path)
         message = f"no broker stands in {name}: correct spec.drainRacks, or take it off that list if all have gone"
-        unknown = Reason.UNKNOWN_RACK, f"{message}; {maybe}" if nowhere else message
-        yield _Target(name, brokers, None if brokers else unknown, maybe if nowhere else None)
+        unknown = Reason.UNKNOWN_RACK, f"{message}; {uncertain}" if rackless else message
+        yield _Target(name, brokers, None if brokers else unknown, uncertain if rackless else None)
 
 
-def _stands_in(row: BrokerRow, path: RackPath) -> bool:
+def _is_in_rack(row: BrokerRow, path: RackPath) -> bool:
     return row.rack is not None and row.rack[: len(path)] == path
 
 
-def _state(
-    target: _Target, state: ClusterState, held: RemainingReplicas | None, managed: Mapping[str, KafkaTopic]
+def _drain_status(
+    target: _Target, state: ClusterState, remaining: RemainingReplicas | None, managed: Mapping[str, KafkaTopic]
 ) -> DrainStatus:
-    if target.absent is not None:
-        reason, message = target.absent
+    if target.unknown is not None:
+        reason, message = target.unknown
         return DrainStatus(target.name, reason, message, drained=False)
     count = len(target.brokers)
-    if held is None or not target.brokers <= held.replicas.keys():
+    if remaining is None or not target.brokers <= remaining.replicas.keys():
         return DrainStatus(target.name, Reason.WAITING, "Kafka has not been asked yet what is there", count)
     replicas: Counter[str] = Counter()
     for broker in target.brokers:
-        replicas.update(held.replicas[broker])
-    left, blocks = _left(replicas, target.brokers, state, managed)
+        replicas.update(remaining.replicas[broker])
+    left, blocks = _replicas_left(replicas, target.brokers, state, managed)
     if left.total:
-        why = ", ".join(f"{block.replicas} {_WORDS[Reason(block.reason)]}" for block in blocks)
+        why = ", ".join(f"{block.replicas} {_WAITING_FOR[Reason(block.reason)]}" for block in blocks)
         drained, reason, message = False, Reason.DRAINING, f"{plural(left.total, 'replica')} left: {why}"
-    elif target.open_question is not None:
-        drained, reason, message = None, Reason.MISSING_RACKS, target.open_question
+    elif target.uncertainty is not None:
+        drained, reason, message = None, Reason.MISSING_RACKS, target.uncertainty
     else:
         drained, reason, message = True, Reason.DRAINED, "Kafka shows no replica there"
-    return DrainStatus(target.name, reason, message, count, drained, left, blocks, held.at)
+    return DrainStatus(target.name, reason, message, count, drained, left, blocks, remaining.at)
 
 
-def _left(
+def _replicas_left(
     replicas: Mapping[str, int], brokers: Collection[int], state: ClusterState, managed: Mapping[str, KafkaTopic]
 ) -> tuple[DrainReplicas, tuple[DrainBlock, ...]]:
     by_reason: defaultdict[Reason, dict[str, int]] = defaultdict(dict)
     for name, count in replicas.items():
-        by_reason[_why(name, brokers, state, managed)][name] = count
+        by_reason[_waits_for(name, brokers, state, managed)][name] = count
     sums = {reason: sum(topics.values()) for reason, topics in by_reason.items()}
     total = sum(sums.values())
     explicit, unmanaged, internal = (
@@ -174,8 +177,8 @@ def _left(
     return DrainReplicas(total, total - explicit - unmanaged - internal, explicit, unmanaged, internal), blocks
 
 
-def _why(name: str, brokers: Collection[int], state: ClusterState, managed: Mapping[str, KafkaTopic]) -> Reason:
-    """What a topic's replicas on these brokers wait for."""
+def _waits_for(name: str, brokers: Collection[int], state: ClusterState, managed: Mapping[str, KafkaTopic]) -> Reason:
+    """Why replicas of a topic are still on these brokers."""
     topic = managed.get(name)
     if topic is None:
         return Reason.INTERNAL_TOPIC if name.startswith(INTERNAL_PREFIX) else Reason.NOT_MANAGED
@@ -190,6 +193,6 @@ def _why(name: str, brokers: Collection[int], state: ClusterState, managed: Mapp
     return Reason.INFEASIBLE if judged else Reason.WAITING
 
 
-def _speaks_for_its_topic(topic: KafkaTopic) -> bool:
+def _has_its_topic(topic: KafkaTopic) -> bool:
     ready = find_condition(topic.status.conditions, READY)
-    return topic.status.topic_id is not None and (ready is None or ready.reason not in _OTHERS_TOPIC)
+    return topic.status.topic_id is not None and (ready is None or ready.reason not in _NOT_ITS_TOPIC)

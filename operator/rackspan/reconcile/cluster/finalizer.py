@@ -1,4 +1,4 @@
-"""A RackTopology goes last: after the KafkaTopics whose topics can be deleted only through it."""
+"""Keeps a RackTopology until the KafkaTopics are gone whose topics can be deleted only through it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from rackspan.api.racktopology import KIND
-from rackspan.reconcile.cluster.deletion import in_use, keeping
+from rackspan.reconcile.cluster.deletion import blocking_topics, in_use_failure
 from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.runtime.finalizers import has_finalizer
 
@@ -22,23 +22,28 @@ _log = logging.getLogger("rackspan.reconcile")
 
 
 class TopologyFinalizer:
-    """Keeps the finalizer on one RackTopology while it lives, and takes it off when nobody needs it any more."""
+    """The finalizer of one RackTopology: added while it exists, removed once no KafkaTopic blocks its deletion.
 
-    def __init__(self, key: ObjectKey, dependencies: Dependencies, users: Callable[[], Collection[KafkaTopic]]) -> None:
+    `dependents()` gives the KafkaTopics whose topics are to be deleted with them.
+    """
+
+    def __init__(
+        self, key: ObjectKey, dependencies: Dependencies, dependents: Callable[[], Collection[KafkaTopic]]
+    ) -> None:
         self.problem: Failure | None = None
-        """Why the RackTopology, which is being deleted, is still there."""
+        """What blocks the deletion of the RackTopology; None where nothing does or it is not being deleted."""
         self._key = key
         self._dependencies = dependencies
-        self._users = users
+        self._dependents = dependents
 
-    async def tend(self) -> None:
-        """Put the finalizer on or take it off, as it should be; what cannot be written now is written later."""
+    async def reconcile(self) -> None:
+        """Add or remove the finalizer as needed. Never raises: a failed write is logged and tried again next time."""
         try:
-            await self._tend()
+            await self._reconcile()
         except FailureError as error:
             _log.warning("topology %s: its finalizer waits: %s", self._key, error)
 
-    async def _tend(self) -> None:
+    async def _reconcile(self) -> None:
         topology = self._dependencies.cache.topologies.get(self._key)
         if topology is None:
             return
@@ -49,10 +54,10 @@ class TopologyFinalizer:
                 written = await self._dependencies.finalizers.add(KIND, topology.meta)
         elif has_finalizer(topology.meta):
             keys: Collection[ObjectKey] = ()
-            if users := self._users():
-                around = await self._dependencies.kube.terminating({self._key.namespace})
-                keys = keeping(topology, users, around)
-            self.problem = in_use(tuple(keys)) if keys else None
+            if dependents := self._dependents():
+                terminating = await self._dependencies.kube.terminating({self._key.namespace})
+                keys = blocking_topics(topology, dependents, terminating)
+            self.problem = in_use_failure(tuple(keys)) if keys else None
             if not keys:
                 written = await self._dependencies.finalizers.remove(KIND, topology.meta)
         if written is not None:

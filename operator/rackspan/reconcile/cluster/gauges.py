@@ -1,4 +1,4 @@
-"""The gauges of one topology. What is counted is what is known now: of the rest its number is told, and no state."""
+"""The Prometheus gauges of one topology. While Kafka cannot be reached, brokers and topics count as `unknown`."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ BROKER_STATES = ("online", "offline", "unknown")
 TOPIC_STATES = ("ready", "stalled", "pending", "unknown")
 
 
-def measure_look(topology: str, state: ClusterState | Failure) -> None:
-    """Set what one look at a topology's Kafka cluster tells, whatever becomes of its status."""
+def measure_observation(topology: str, state: ClusterState | Failure) -> None:
+    """Set the gauges that depend on the cluster alone, even if the status cannot be written."""
     metrics.CONNECTED.labels(topology).set(isinstance(state, ClusterState))
     if isinstance(state, ClusterState):
         metrics.LAST_PASS.labels(topology).set_to_current_time()
 
 
 def measure(topology: str, inputs: StatusInputs, *, ready: bool) -> None:
-    """Set the gauges of one topology; `ready` is its condition."""
+    """Set the gauges of brokers and topics; `ready` is whether the topology's Ready is True."""
     state = inputs.state
     metrics.READY.labels(topology).set(ready)
     metrics.DELETIONS_HELD.labels(topology).set(len(inputs.waiting))
@@ -52,7 +52,7 @@ def measure(topology: str, inputs: StatusInputs, *, ready: bool) -> None:
 
 
 def measure_drains(topology: str, status: RackTopologyStatus) -> None:
-    """Set the gauge of what is left to drain; there is none where that is not known."""
+    """Set the gauges of replicas left to drain; they are removed where that is not known."""
     metrics.DRAIN_REPLICAS_LEFT.remove_by_labels({"topology": topology})
     condition = find_condition(status.conditions, DRAINED)
     if condition is None or condition.status == ConditionStatus.UNKNOWN:
@@ -63,7 +63,7 @@ def measure_drains(topology: str, status: RackTopologyStatus) -> None:
 
 
 def topic_state(topic: KafkaTopic) -> str:
-    """Ready; stalled, which needs a person; pending, which is neither; or unknown, where nothing was found out yet."""
+    """`stalled`, `ready`, `pending` (neither of them), or `unknown` (not observed yet, or Compliant is Unknown)."""
     conditions = topic.status.conditions
     ready, compliant = find_condition(conditions, READY), find_condition(conditions, COMPLIANT)
     if is_true(conditions, STALLED):

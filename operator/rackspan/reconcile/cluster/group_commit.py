@@ -1,7 +1,7 @@
-"""Group commit: one call of a kind under way per cluster, and what comes meanwhile goes together into the next one.
+"""Group commit: one call of each kind at a time per cluster; requests that arrive meanwhile share the next call.
 
-Each call costs brokers more than the topics in it. So batches grow by themselves with Kafka's latency, and where
-nothing is under way nobody waits.
+A call costs brokers more than the topics in it. Batches so grow with Kafka's latency by themselves, and a request is
+sent at once while no call is under way.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _MAX_NAMES = 1_000
-"""Topics that are read by one call."""
+"""Topics read by one call."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,10 +47,10 @@ class _Request(Generic[T, R]):
 
 
 class Group(Generic[T, R]):
-    """Calls of one kind for items by topic name, whose answers are by name as well.
+    """Groups requests for one kind of call; items and answers are by topic name.
 
-    Several requests make one call up to `limit` of what `cost` counts; a name is in a call once. A request that is made
-    after a change has been answered is never part of a call that was under way before.
+    A call takes requests until the sum of `cost` over their items reaches `limit`, and no name twice. A request never
+    joins a call that is under way, so that what is read after a change was confirmed includes that change.
     """
 
     def __init__(
@@ -62,8 +62,8 @@ class Group(Generic[T, R]):
         self._waiting: list[_Request[T, R]] = []
         self._runner: asyncio.Task[None] | None = None
 
-    async def ask(self, items: Mapping[str, T]) -> Mapping[str, R]:
-        """What is answered for these. Raises FailureError where the call failed for all of its topics."""
+    async def submit(self, items: Mapping[str, T]) -> Mapping[str, R]:
+        """The answers by topic name. Raises FailureError where the call failed as a whole."""
         if not items:
             return {}
         answer: asyncio.Future[Mapping[str, R]] = asyncio.get_running_loop().create_future()
@@ -83,7 +83,7 @@ class Group(Generic[T, R]):
             self._runner = None
 
     def _next(self) -> Sequence[_Request[T, R]]:
-        """The requests of one call, in the order they were made. Nobody waits for one that was given up."""
+        """The requests of the next call, in order; cancelled ones are dropped."""
         waiting = [request for request in self._waiting if not request.answer.done()]
         chosen: list[_Request[T, R]] = []
         names: set[str] = set()
@@ -141,27 +141,27 @@ class GroupedAdmin:
         )
 
     async def topics(self, names: Collection[str]) -> Mapping[str, TopicDescription | Failure | None]:
-        """Each named topic, as it is after this was asked."""
-        return await self._topics.ask({name: name for name in names})
+        """Each named topic; its state is not older than the request."""
+        return await self._topics.submit({name: name for name in names})
 
     async def configs(self, names: Collection[str]) -> Mapping[str, TopicConfig]:
-        """Each topic's configuration, as it is after this was asked."""
-        return await self._configs.ask({name: name for name in names})
+        """Each topic's configuration; not older than the request."""
+        return await self._configs.submit({name: name for name in names})
 
     async def create_topics(self, topics: Sequence[NewTopic]) -> Outcomes:
         """Create topics, each of another name."""
-        return await self._creations.ask({topic.name: topic for topic in topics})
+        return await self._creations.submit({topic.name: topic for topic in topics})
 
     async def create_partitions(self, topics: Sequence[NewPartitions]) -> Outcomes:
         """Add partitions, to each topic once."""
-        return await self._growths.ask({topic.name: topic for topic in topics})
+        return await self._growths.submit({topic.name: topic for topic in topics})
 
     async def alter_configs(self, changes: Sequence[ConfigChange]) -> Outcomes:
         """Set keys, on each topic once."""
-        return await self._changes.ask({change.name: change for change in changes})
+        return await self._changes.submit({change.name: change for change in changes})
 
     async def delete_topics(self, ids: Mapping[str, str]) -> Outcomes:
-        """Delete topics, at once."""
+        """Delete topics, without grouping."""
         return await self._admin.delete_topics(ids)
 
     async def cluster(self) -> ClusterDescription:
@@ -173,7 +173,7 @@ class GroupedAdmin:
         return await self._admin.replica_counts()
 
     async def remaining_replicas(self, brokers: Collection[int]) -> RemainingReplicas:
-        """What some brokers hold."""
+        """The replicas on these brokers."""
         return await self._admin.remaining_replicas(brokers)
 
     async def default_min_insync(self, brokers: Sequence[int]) -> int | None:
@@ -181,7 +181,7 @@ class GroupedAdmin:
         return await self._admin.default_min_insync(brokers)
 
     async def close(self) -> None:
-        """Let go of the client; calls under way, and those that wait, end with a failure."""
+        """Close the client; calls under way, and those that wait, end with a failure."""
         await self._admin.close()
 
 

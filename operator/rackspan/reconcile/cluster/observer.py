@@ -1,4 +1,4 @@
-"""Keeps the state of one topology: what Kafka and the nodes say now, or why that is not known."""
+"""Keeps the state of one topology's cluster up to date from Kafka, nodes and pods."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ _log = logging.getLogger("rackspan.reconcile")
 _POLL_SECONDS = 5.0
 """How often each cluster, not each topic, is asked for its brokers."""
 _DRAIN_SECONDS = 15.0
-"""How old a count of what is left on a drained broker may be: each is a Metadata call over all topics."""
+"""How old the replicas left on drained brokers may be: counting them is a Metadata request over all topics."""
 _DEBOUNCE_SECONDS = 0.2
-"""What is applied together arrives as several events."""
+"""Objects that are applied together arrive as several watch events."""
 _RETRY_FIRST_SECONDS = 1.0
 _RETRY_MAX_SECONDS = 15.0
 
 
 class Observer:
-    """`state` is replaced as a whole; `epoch` counts the times that decisions about topics may come out differently."""
+    """Polls one topology. `state` is replaced as a whole; `epoch` counts its changes that may change decisions."""
 
     def __init__(self, key: ObjectKey, dependencies: Dependencies) -> None:
         self.state: ClusterState | Failure = Failure(
@@ -47,116 +47,118 @@ class Observer:
         self._key = key
         self._dependencies = dependencies
         self._session = Session(dependencies.kafka, dependencies.kube)
-        self.held: RemainingReplicas | None = None
-        """What Kafka last said of the brokers that are to be drained."""
-        self._held_asked = float("-inf")
+        self.remaining: RemainingReplicas | None = None
+        """The replicas on drained brokers, when last counted."""
+        self._remaining_at = float("-inf")
         self._load: BrokerLoad | None = None
         self._min_insync: int | None = None
-        self._places: dict[int, RackPath] = {}
-        self._met: tuple[str, str] | None = None
-        """The topology's uid and the cluster it led to: its status may not be written yet when its spec changes."""
+        self._last_racks: dict[int, RackPath] = {}
+        self._cluster_seen: tuple[str, str] | None = None
+        """The topology's uid and its cluster's id: the status may not be written yet when the spec changes."""
         self._resynced = float("-inf")
         self._failures = 0
         self._wake = asyncio.Event()
-        self._moved = asyncio.Event()
+        self._locations_changed = asyncio.Event()
         self._debounce = Debounce()
 
     @property
     def admin(self) -> KafkaAdmin | None:
-        """The client to act through, where there is one."""
+        """The connected client, if there is one."""
         return self._session.admin
 
     def wake(self) -> None:
-        """The topology changed, or Kafka failed a call."""
+        """Observe soon: the topology changed, or a Kafka call failed."""
         self._wake.set()
 
-    def places_changed(self) -> None:
-        """A node or a broker pod changed. Where these go on changing, they are looked at ever less often."""
-        self._moved.set()
+    def locations_changed(self) -> None:
+        """A node or broker pod changed; while they keep changing, observations become less frequent."""
+        self._locations_changed.set()
 
     async def wait(self) -> None:
-        """Until there is a reason to look again."""
+        """Wait until the next observation is due."""
         pause = min(_POLL_SECONDS, self._dependencies.resync_seconds)
         if isinstance(self.state, Failure):
             pause = min(_RETRY_MAX_SECONDS, _RETRY_FIRST_SECONDS * 2 ** min(self._failures, 5))
-        if await wait_for_any(pause, self._wake, self._moved):
+        if await wait_for_any(pause, self._wake, self._locations_changed):
             if not self._wake.is_set():
                 await wait_for_any(self._debounce.delay(asyncio.get_running_loop().time()), self._wake)
             if self._wake.is_set():
                 await asyncio.sleep(_DEBOUNCE_SECONDS)
         self._wake.clear()
-        self._moved.clear()
+        self._locations_changed.clear()
 
-    async def look(self) -> bool:
-        """Observe anew. True where every topic has to be looked at: something changed, or it is time for a resync."""
+    async def observe(self) -> bool:
+        """Observe once. True where every topic must be requeued: a relevant change, or a resync is due."""
         now = asyncio.get_running_loop().time()
         resync = now - self._resynced >= self._dependencies.resync_seconds
         before = self.state
         try:
-            self.state = await self._observe(resync=resync)
+            self.state = await self._observe_cluster(resync=resync)
         except FailureError as error:
-            await self._missed(error.failure)
+            await self._fail(error.failure)
         except Exception:
             _log.exception("topology %s: unexpected error", self._key)
-            await self._missed(UNEXPECTED)
+            await self._fail(UNEXPECTED)
         else:
             self._failures = 0
             self._resynced = now if resync else self._resynced
         state = self.state
-        changed = state != before if isinstance(state, Failure) else not state.decides_alike(before)
+        changed = state != before if isinstance(state, Failure) else not state.decides_like(before)
         self.epoch += changed
         return changed or (resync and isinstance(state, ClusterState))
 
     async def close(self) -> None:
-        """Let go of the client."""
+        """Close the client."""
         await self._session.close()
 
-    async def _missed(self, failure: Failure) -> None:
+    async def _fail(self, failure: Failure) -> None:
         if self.state != failure:
             _log.warning("topology %s: %s", self._key, failure.message)
-        # Anybody can name topologies that are not there: they share one series.
+        # Topologies that do not exist share one series of metrics: anybody can name any number of them.
         topology = "" if failure.reason == Reason.TOPOLOGY_NOT_FOUND else str(self._key)
         count_error(topology, failure.remedy, failure.reason)
         self.state = failure
         self._failures += 1
         self._load = None
         if failure.remedy is not Remedy.SPEC:
-            await self._session.close()  # a client that failed once may stay broken
+            await self._session.close()  # librdkafka may stay broken after a failure
 
-    async def _observe(self, *, resync: bool) -> ClusterState:
+    async def _observe_cluster(self, *, resync: bool) -> ClusterState:
         cache = self._dependencies.cache
         topology = cache.topologies.get(self._key)
         if topology is None:
             raise FailureError(Failure(Reason.TOPOLOGY_NOT_FOUND, f"there is no RackTopology {self._key}", Remedy.SPEC))
-        crowded = cache.quota.over_quota(self._key)
-        if crowded is not None:
-            raise FailureError(crowded)
-        admin, seen = await self._ask(topology, fresh_secrets=resync or self._failures > 0)
-        met = self._met[1] if self._met and self._met[0] == topology.meta.uid else None
-        _guard(topology, met or topology.status.cluster_id, seen.cluster_id)
-        self._met = topology.meta.uid, seen.cluster_id
-        cache.leads_to(self._key, seen.cluster_id)
+        over_quota = cache.quota.over_quota(self._key)
+        if over_quota is not None:
+            raise FailureError(over_quota)
+        admin, seen = await self._describe_cluster(topology, fresh_secrets=resync or self._failures > 0)
+        last_cluster_id = (
+            self._cluster_seen[1] if self._cluster_seen and self._cluster_seen[0] == topology.meta.uid else None
+        )
+        _check_cluster_id(topology, last_cluster_id or topology.status.cluster_id, seen.cluster_id)
+        self._cluster_seen = topology.meta.uid, seen.cluster_id
+        cache.set_cluster_id(self._key, seen.cluster_id)
         if self._load is None or resync:
             self._load = BrokerLoad(await admin.replica_counts())
             min_insync = await admin.default_min_insync([broker.id for broker in seen.brokers])
             self._min_insync = self._min_insync if min_insync is None else min_insync
-        # A pod that is lost is gone before Kafka misses its broker: what was known of it must outlast that moment.
-        self._places = last_seen(self._places, topology.status, self._load.holders)
+        # A pod disappears before Kafka notices that its broker is offline: remember its rack until then.
+        self._last_racks = last_seen(self._last_racks, topology.status, self._load.holders)
         before = self.racks
         self.racks = rack_view(
             topology,
             cache.nodes,
             cache.pods.values(),
             seen.brokers,
-            self._places,
-            held=self._load.holders,
+            self._last_racks,
+            holders=self._load.holders,
             consent=cache.namespaces.get(topology.broker_namespace, {}),
         )
-        self._places |= self.racks.places
+        self._last_racks |= self.racks.known_racks
         if before is not None and before != self.racks:
-            # All plans are made anew now: from what lies on the brokers, as anybody else would who asks Kafka.
+            # All plans are made anew now, and start from the replica counts that Kafka has at this moment.
             self._load = BrokerLoad(await admin.replica_counts())
-        await self._look_at_drains(admin, topology)
+        await self._count_remaining(admin, topology)
         return ClusterState(
             self._key,
             topology.spec,
@@ -167,20 +169,22 @@ class Observer:
             self._min_insync,
         )
 
-    async def _look_at_drains(self, admin: KafkaAdmin, topology: RackTopology) -> None:
-        """Count anew what is left on brokers that are to be emptied: people take away what is said to be empty."""
+    async def _count_remaining(self, admin: KafkaAdmin, topology: RackTopology) -> None:
+        """Count the replicas on drained brokers unless done lately: people remove brokers that are reported empty."""
         racks = self.racks.rows if self.racks else ()
         drained = {row.id for row in racks if row.draining}.union(topology.spec.drain_brokers)
         now = asyncio.get_running_loop().time()
-        fresh = now - self._held_asked < min(_DRAIN_SECONDS, self._dependencies.resync_seconds)
+        fresh = now - self._remaining_at < min(_DRAIN_SECONDS, self._dependencies.resync_seconds)
         if not drained:
-            self.held = None
-        elif self.held is None or self.held.replicas.keys() != drained or not fresh:
-            self.held = await admin.remaining_replicas(drained)
-            self._held_asked = now
+            self.remaining = None
+        elif self.remaining is None or self.remaining.replicas.keys() != drained or not fresh:
+            self.remaining = await admin.remaining_replicas(drained)
+            self._remaining_at = now
 
-    async def _ask(self, topology: RackTopology, *, fresh_secrets: bool) -> tuple[KafkaAdmin, ClusterDescription]:
-        """Who is there. A client that gets no answer gives way to a new one before Kafka is said to be away."""
+    async def _describe_cluster(
+        self, topology: RackTopology, *, fresh_secrets: bool
+    ) -> tuple[KafkaAdmin, ClusterDescription]:
+        """The client and the cluster; a client that gets no answer is replaced once before Kafka is unreachable."""
         before = self._session.admin
         admin = await self._session.connect(topology, fresh_secrets=fresh_secrets)
         try:
@@ -193,10 +197,10 @@ class Observer:
             return admin, await admin.cluster()
 
 
-def _guard(topology: RackTopology, met: str | None, cluster_id: str) -> None:
-    """Refuse another cluster than the one that is named, or else than the one that was met first."""
+def _check_cluster_id(topology: RackTopology, last_cluster_id: str | None, cluster_id: str) -> None:
+    """Raise FailureError for another cluster than the spec names, or else than the topology first connected to."""
     named = topology.spec.kafka.cluster_id
-    expected = named or met
+    expected = named or last_cluster_id
     if expected and expected != cluster_id:
         how = "spec.kafka.clusterId says" if named else "this topology first met"
         raise FailureError(

@@ -1,8 +1,8 @@
-"""Where brokers really run: nodes and broker pods → the rack tree, its drift and its gaps. Pure.
+"""Where brokers run: from nodes, pods and Kafka to the rack tree, with drift and missing racks. Pure.
 
 A rack id comes from the node's labels (`rackSource: Nodes`), one label per level, or from Kafka (`rackSource: Broker`).
-What Kafka reports is only what a broker was told when it started, so where the two differ the node's truth decides and
-the difference is drift: `broker.rack` can only be changed by restarting the broker.
+Kafka reports the `broker.rack` that a broker was started with. Where the node's labels differ from it they decide, and
+the difference is drift: only a restart of the broker changes `broker.rack`.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from rackspan.reconcile.cache import BrokerPod
     from rackspan.reconcile.ports import BrokerDescription
 
-_MOST: Final = 2**31 - 1
-"""The highest number that a broker can have."""
+_MAX_BROKER_ID: Final = 2**31 - 1
+"""Kafka's broker ids are of type int32."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerRow:
-    """One broker: `rack` is the truth that placements follow, `reported_rack` what Kafka was told."""
+    """One broker: `rack` is what placements use, `reported_rack` the `broker.rack` in Kafka."""
 
     id: int
     host: str | None
@@ -51,7 +51,7 @@ class BrokerRow:
 
     @property
     def draining(self) -> bool:
-        """Whether the topology says that it shall hold nothing."""
+        """Whether the topology's spec drains it."""
         return not self.eligible
 
 
@@ -62,8 +62,8 @@ class RackView:
     levels: tuple[str, ...]
     rows: tuple[BrokerRow, ...]
     ignore_missing: bool
-    passed_over: tuple[str, ...] = field(default=(), compare=False)
-    """Pods that claim a number which no broker can have."""
+    ignored_pods: tuple[str, ...] = field(default=(), compare=False)
+    """Pods whose broker id is out of range."""
 
     @cached_property
     def tree(self) -> RackTree:
@@ -80,22 +80,22 @@ class RackView:
         return tuple(row for row in self.rows if row.rack is None)
 
     @property
-    def places(self) -> Mapping[int, RackPath]:
-        """The racks that are known, by broker."""
+    def known_racks(self) -> Mapping[int, RackPath]:
+        """The racks by broker id, without the missing ones."""
         return {row.id: row.rack for row in self.rows if row.rack is not None}
 
     @property
     def drifted(self) -> tuple[BrokerRow, ...]:
-        """Brokers that Kafka believes to be elsewhere."""
+        """Brokers for which Kafka reports another rack."""
         return tuple(row for row in self.rows if row.drift)
 
     @property
     def duplicates(self) -> tuple[BrokerRow, ...]:
-        """Brokers that more than one pod claims to be."""
+        """Brokers whose id more than one pod claims."""
         return tuple(row for row in self.rows if len(row.pods) > 1)
 
     def domain_counts(self) -> tuple[tuple[str, int], ...]:
-        """How many domains there are per level."""
+        """Each level's name and number of domains, from the top."""
         paths = [row.rack for row in self.rows if row.rack is not None]
         return tuple(
             (name, len({path[: depth + 1] for path in paths if len(path) > depth}))
@@ -108,31 +108,33 @@ def rack_view(
     nodes: Mapping[str, Mapping[str, str]],
     pods: Iterable[BrokerPod],
     brokers: Iterable[BrokerDescription],
-    away: Mapping[int, RackPath] = MappingProxyType({}),
+    last_racks: Mapping[int, RackPath] = MappingProxyType({}),
     *,
-    held: Collection[int] = (),
+    holders: Collection[int] = (),
     consent: Mapping[str, str] = MappingProxyType({}),
 ) -> RackView:
-    """The brokers that Kafka or the pods know of, and where each runs.
+    """All brokers that Kafka lists, that a pod claims to be, or that were seen before, each with its rack.
 
-    `nodes` maps a node's name to its labels. `away` tells where brokers that may be down were last seen: Kafka lists
-    only those that are up, and the pod of one that is being moved has no node. Their replicas are no worse for it.
+    `nodes` maps node names to labels. `brokers` are those that Kafka lists, which are online. `last_racks` has the
+    racks of brokers that may be offline or whose pod has no node at the moment.
 
-    `consent` are the labels of the namespace of the brokers' pods. Where that is not the topology's own, nothing of its
-    pods is told unless it consents, and nothing of those that Kafka does not know: it knows the brokers that are up,
-    and of others the ids that hold replicas (`held`).
+    `consent` are the labels of the namespace of the brokers' pods. Where that is not the topology's own, pods are used
+    only if it consents, and only those of brokers that are online, in `last_racks` or in `holders`: the ids of brokers
+    that hold replicas.
     """
     spec = topology.spec
-    away = {broker: path for broker, path in away.items() if len(path) <= len(spec.levels)}
+    last_racks = {broker: path for broker, path in last_racks.items() if len(path) <= len(spec.levels)}
     seen = {broker.id: broker for broker in brokers}
     from_nodes = spec.rack_source == RackSource.NODES
     refused = not_shared(topology, consent) if from_nodes else None
-    pods_by_id, passed_over = _pods_by_broker(topology, pods if from_nodes and refused is None else ())
+    pods_by_id, ignored_pods = _pods_by_broker(topology, pods if from_nodes and refused is None else ())
     if topology.broker_namespace != topology.meta.namespace:
-        pods_by_id = {id_: found for id_, found in pods_by_id.items() if id_ in seen or id_ in away or id_ in held}
-        passed_over = []
+        pods_by_id = {
+            id_: found for id_, found in pods_by_id.items() if id_ in seen or id_ in last_racks or id_ in holders
+        }
+        ignored_pods = []
     rows = []
-    for broker_id in sorted(seen.keys() | pods_by_id.keys() | away.keys()):
+    for broker_id in sorted(seen.keys() | pods_by_id.keys() | last_racks.keys()):
         broker = seen.get(broker_id)
         claimants = pods_by_id.get(broker_id, [])
         pod = claimants[0] if len(claimants) == 1 else None
@@ -140,7 +142,7 @@ def rack_view(
         reported = _rack_from_broker(spec, broker)
         found = (refused or _rack_from_node(spec, claimants, nodes)) if from_nodes else reported
         if isinstance(found, Failure) and broker is None:
-            found = away.get(broker_id, found)
+            found = last_racks.get(broker_id, found)
         rack = None if isinstance(found, Failure) else found
         rows.append(
             BrokerRow(
@@ -152,19 +154,19 @@ def rack_view(
                 reported_rack=broker.rack if broker else None,
                 online=broker is not None,
                 eligible=broker_id not in spec.drain_brokers
-                and not any(_below(rack, drained) for drained in spec.drain_racks),
+                and not any(_is_in_domain(rack, drained) for drained in spec.drain_racks),
                 drift=broker is not None and rack is not None and rack != reported,
                 problem=found if isinstance(found, Failure) else None,
             )
         )
     ignore = spec.missing_rack_policy == MissingRackPolicy.IGNORE and refused is None
-    return RackView(spec.level_names, tuple(rows), ignore, tuple(sorted(passed_over)))
+    return RackView(spec.level_names, tuple(rows), ignore, tuple(sorted(ignored_pods)))
 
 
 def not_shared(topology: RackTopology, consent: Mapping[str, str]) -> Failure | None:
     """Why a topology may not look for its brokers among the pods of another namespace; None where it may.
 
-    Else whoever may write a RackTopology could read pods and nodes that he may not see.
+    Otherwise whoever may create a RackTopology could read pods and nodes without permission.
     """
     own, where = topology.meta.namespace, topology.broker_namespace
     if where == own or consent.get(BROKER_PODS_FOR) == own:
@@ -178,44 +180,44 @@ def not_shared(topology: RackTopology, consent: Mapping[str, str]) -> Failure | 
 
 
 def last_seen(
-    places: Mapping[int, RackPath], status: RackTopologyStatus, holders: Collection[int]
+    known_racks: Mapping[int, RackPath], status: RackTopologyStatus, holders: Collection[int]
 ) -> dict[int, RackPath]:
-    """Where brokers that hold replicas were last seen: in this run (`places`), else according to the status.
+    """The last known racks of brokers that hold replicas: those of this process (`known_racks`), else of the status.
 
-    A broker that holds none and is gone was decommissioned; it is forgotten.
+    A broker without replicas is left out: once it is gone, it has been decommissioned.
     """
-    told = {broker.id: path for broker in status.brokers if (path := _told(broker.rack)) is not None}
-    return {broker: path for broker, path in (told | dict(places)).items() if broker in holders}
+    from_status = {broker.id: path for broker in status.brokers if (path := _parsed_rack(broker.rack)) is not None}
+    return {broker: path for broker, path in (from_status | dict(known_racks)).items() if broker in holders}
 
 
 def _pods_by_broker(
     topology: RackTopology, pods: Iterable[BrokerPod]
 ) -> tuple[Mapping[int, list[BrokerPod]], Collection[str]]:
-    """The pods of each broker, and the names of those that claim a number which no broker can have."""
-    passed_over: list[str] = []
+    """The pods by broker id, and the names of pods whose id is out of range."""
+    ignored_pods: list[str] = []
     found: defaultdict[int, list[BrokerPod]] = defaultdict(list)
     source = topology.spec.brokers
     if source is None:
-        return found, passed_over
+        return found, ignored_pods
     for pod in pods:
         if pod.namespace != topology.broker_namespace or not source.pod_selector.matches(pod.labels):
             continue
         broker_id = broker_id_of(source.broker_id, pod)
         if broker_id is None:
             continue
-        if 0 <= broker_id <= _MOST:
+        if 0 <= broker_id <= _MAX_BROKER_ID:
             found[broker_id].append(pod)
         else:
-            passed_over.append(pod.name)
+            ignored_pods.append(pod.name)
     for claimants in found.values():
         claimants.sort(key=lambda pod: pod.name)
-    return found, passed_over
+    return found, ignored_pods
 
 
 def broker_id_of(source: BrokerIdSpec, pod: BrokerPod) -> int | None:
-    """The broker id that a pod stands for, which may be one that no broker can have; None where the pod does not say.
+    """The broker id that a pod claims, possibly out of range; None where the pod does not say.
 
-    A pod's owner writes the text: it may have more digits than Python takes for a number.
+    The text is not trusted: it may have more digits than Python converts to an int.
     """
     match source.from_:
         case BrokerIdFrom.LABEL:
@@ -227,7 +229,7 @@ def broker_id_of(source: BrokerIdSpec, pod: BrokerPod) -> int | None:
     if text is None or not is_number(text):
         return None
     digits = text.lstrip("0") or "0"
-    return int(digits) + source.offset if len(digits) <= len(str(_MOST)) else _MOST + 1
+    return int(digits) + source.offset if len(digits) <= len(str(_MAX_BROKER_ID)) else _MAX_BROKER_ID + 1
 
 
 def _rack_from_node(
@@ -246,7 +248,7 @@ def _rack_from_node(
 
 
 def path_from_labels(spec: RackTopologySpec, node: str, labels: Mapping[str, str]) -> RackPath | Failure:
-    """A node's rack path. It may end early, but a level above one that is there must not be missing."""
+    """A node's rack path, or why it has none. Labels may be missing from the lowest levels up, but not between."""
     steps = [(level.node_label or "", labels.get(level.node_label or "", "")) for level in spec.levels]
     path = tuple(value for _, value in steps)
     while path and not path[-1]:
@@ -282,12 +284,12 @@ def _invalid(message: str) -> Failure:
     return Failure(Reason.INVALID_RACK, message, Remedy.SPEC)
 
 
-def _below(rack: RackPath | None, domain: str) -> bool:
+def _is_in_domain(rack: RackPath | None, domain: str) -> bool:
     drained = parse_rack(domain)
     return rack is not None and rack[: len(drained)] == drained
 
 
-def _told(rack: str | None) -> RackPath | None:
+def _parsed_rack(rack: str | None) -> RackPath | None:
     try:
         return parse_rack(rack) if rack else None
     except RackPathError:

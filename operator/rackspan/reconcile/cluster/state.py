@@ -1,4 +1,4 @@
-"""Everything that decisions about topics of one topology depend on, besides the topic itself."""
+"""What decisions about the topics of one topology depend on, apart from the topic itself."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 class BrokerLoad:
-    """Replicas and preferred leaders per broker: what Kafka reported plus what was placed since."""
+    """Replicas and preferred leaders per broker id: Kafka's last count plus what was placed since."""
 
     def __init__(self, seen: ReplicaCounts) -> None:
         self.replicas: Counter[int] = Counter(seen.replicas)
         self.leaders: Counter[int] = Counter(seen.leaders)
         self.turn = asyncio.Lock()
-        """Held while placements are computed from this load, so that those after them see what they add."""
+        """Held while placements are computed, so that the next ones see the load that these add."""
 
     @property
     def holders(self) -> Collection[int]:
@@ -33,17 +33,17 @@ class BrokerLoad:
         return {broker for broker, count in self.replicas.items() if count}
 
     def copy(self) -> BrokerLoad:
-        """The same load by itself, to compute with in a thread."""
+        """An independent copy, for use in a thread."""
         return BrokerLoad(ReplicaCounts(self.replicas, self.leaders, 0))
 
     def add(self, assignment: Iterable[Sequence[int]]) -> None:
-        """Count partitions that are about to be created, so that the next topic goes where less lies."""
+        """Add the replica lists of partitions that are about to be created."""
         for replicas in assignment:
             self.replicas.update(replicas)
             self.leaders.update(replicas[:1])
 
     def remove(self, assignment: Iterable[Sequence[int]]) -> None:
-        """Count partitions no more that Kafka refused to create."""
+        """Subtract the replica lists of partitions that Kafka refused to create."""
         for replicas in assignment:
             self.replicas.subtract(replicas)
             self.leaders.subtract(replicas[:1])
@@ -51,7 +51,7 @@ class BrokerLoad:
 
 @dataclass(frozen=True, slots=True)
 class ClusterState:
-    """A topology that is fit to act on: Kafka answers, and it is the cluster that was meant."""
+    """A topology whose Kafka cluster answers and is the one that was expected."""
 
     topology: ObjectKey
     spec: RackTopologySpec
@@ -62,8 +62,8 @@ class ClusterState:
     default_min_insync: int | None = field(default=None, compare=False)
     """The brokers' min.insync.replicas, for topics that do not set it."""
 
-    def decides_alike(self, other: object) -> bool:
-        """Whether every decision about a topic would come out the same under `other`."""
+    def decides_like(self, other: object) -> bool:
+        """Whether `other` is a state in which every decision about a topic is the same, its load aside."""
         return (
             isinstance(other, ClusterState)
             and self.cluster_id == other.cluster_id

@@ -1,4 +1,4 @@
-"""From the state to a RackTopology's status. Pure: the clock is an argument."""
+"""From the observed state to a RackTopology's status. Pure: the clock is an argument."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from rackspan.api.reasons import Reason
 from rackspan.core.text import plural
 from rackspan.core.topology import format_rack
 from rackspan.reconcile.cluster import drains
-from rackspan.reconcile.cluster.broker_events import named
+from rackspan.reconcile.cluster.broker_events import broker_list
 from rackspan.reconcile.cluster.deletion import how_to_confirm
 from rackspan.reconcile.cluster.state import ClusterState
 from rackspan.reconcile.failures import Failure, Remedy
@@ -51,23 +51,23 @@ _NO_PAUSE = (
     "stop everything"
 )
 _TRUE, _FALSE, _UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
-_NOT_LOOKED_AT = Failure(Reason.WAITING, "the spec has changed, and Kafka has not been asked since", Remedy.RETRY)
+_NOT_OBSERVED = Failure(Reason.WAITING, "the spec has changed, and Kafka has not been asked since", Remedy.RETRY)
 
 
 @dataclass(frozen=True, slots=True)
 class StatusInputs:
-    """What there is to tell: the state or why there is none, the last known racks, and the topics' own statuses."""
+    """What a status is computed from: the state or why there is none, the last known racks, and the KafkaTopics."""
 
     state: ClusterState | Failure
     racks: RackView | None
     topics: Sequence[KafkaTopic]
-    held: RemainingReplicas | None = None
-    """What Kafka says of the brokers that are to be drained."""
+    remaining: RemainingReplicas | None = None
+    """The replicas on drained brokers, when last counted."""
     deletions: DeletionsStatus | None = None
     waiting: Sequence[ObjectKey] = ()
-    """KafkaTopics whose deletion waits for a person."""
-    going: Failure | None = None
-    """Why the RackTopology is still there although somebody deleted it."""
+    """KafkaTopics whose deletion waits for a person to confirm it."""
+    deletion_blocked: Failure | None = None
+    """What blocks the deletion of the RackTopology, if it is being deleted."""
 
     @property
     def counts(self) -> TopicCounts:
@@ -81,21 +81,21 @@ class StatusInputs:
 
     @property
     def offline(self) -> tuple[int, ...]:
-        """Brokers that are away: known by a pod, from before, or only by the replicas that lie on them."""
+        """Ids of brokers that Kafka does not list, but a pod, an earlier observation or replicas on them show."""
         rows = self.racks.rows if self.racks else ()
-        away = {row.id for row in rows if not row.online}
+        offline_ids = {row.id for row in rows if not row.online}
         if isinstance(self.state, ClusterState):
-            away |= set(self.state.load.holders) - {row.id for row in rows}
-        return tuple(sorted(away))
+            offline_ids |= set(self.state.load.holders) - {row.id for row in rows}
+        return tuple(sorted(offline_ids))
 
     @property
     def online(self) -> tuple[int, ...]:
-        """Brokers that were there when Kafka was last asked."""
+        """Ids of brokers that Kafka listed when last asked."""
         return tuple(row.id for row in self.racks.rows if row.online) if self.racks else ()
 
     @property
     def plan(self) -> TopologyPlanStatus | None:
-        """The topics' plans in sums; None where no topic has one."""
+        """The sums over the topics' plans; None where no topic has one."""
         planned = sorted(
             ((str(topic.key), plan) for topic in self.topics if (plan := topic.status.plan) is not None),
             key=lambda pair: (-pair[1].moves, pair[0]),
@@ -117,7 +117,7 @@ class StatusInputs:
 
 
 def topology_status(topology: RackTopology, inputs: StatusInputs, now: datetime) -> RackTopologyStatus:
-    """The next status. While Kafka is away the last good facts stay and the conditions tell why."""
+    """The next status. While Kafka cannot be reached the last facts stay, and the conditions say why."""
     status, state, racks = topology.status, inputs.state, inputs.racks
     if isinstance(state, ClusterState):
         status = replace(status, cluster_id=state.cluster_id)
@@ -134,24 +134,24 @@ def topology_status(topology: RackTopology, inputs: StatusInputs, now: datetime)
             offline=BrokerCount.of(inputs.offline),
         )
     conditions = _Conditions(topology, status.conditions, now)
-    problem = _problem(topology, state, racks) or inputs.going
+    problem = _problem(topology, state, racks) or inputs.deletion_blocked
     conditions.set(CONNECTED, *_connected(state))
     if racks is not None:
-        conditions.set(RACKS_IN_SYNC, *_in_sync(racks))
-    conditions.set(BROKERS_ONLINE, *_online(inputs))
+        conditions.set(RACKS_IN_SYNC, *_racks_in_sync(racks))
+    conditions.set(BROKERS_ONLINE, *_brokers_online(inputs))
     if topology.meta.is_paused:
         conditions.set(PAUSED, _FALSE, Reason.INVALID_ANNOTATION, _NO_PAUSE)
     else:
         conditions.all = remove_condition(conditions.all, PAUSED)
     if problem is None:
         why = Reason.BROKER_OFFLINE if inputs.offline else Reason.IN_SYNC
-        message = f"{_there(inputs)}, {status.domain_summary}{_passed_over(racks)}"
+        message = f"{_broker_summary(inputs)}, {status.domain_summary}{_ignored_pods(racks)}"
         conditions.set(READY, _TRUE, why, message)
     else:
         conditions.set(READY, _FALSE, problem.reason, problem.message)
-    conditions.abnormal(problem)
+    conditions.set_stalled_or_reconciling(problem)
     status = _with_drains(topology, status, inputs, conditions)
-    conditions.present(
+    conditions.set_or_remove(
         DELETIONS_HELD, Reason.DELETION_HELD, how_to_confirm(topology, inputs.waiting) if inputs.waiting else None
     )
     return replace(
@@ -167,22 +167,22 @@ def topology_status(topology: RackTopology, inputs: StatusInputs, now: datetime)
 def _with_drains(
     topology: RackTopology, status: RackTopologyStatus, inputs: StatusInputs, conditions: _Conditions
 ) -> RackTopologyStatus:
-    """While Kafka is away the last counts stay, with their time, and it is not known whether anything is drained."""
+    """The status with its drains. While Kafka cannot be reached the last counts stay and Drained is Unknown."""
     if not topology.spec.drain_brokers and not topology.spec.drain_racks:
         conditions.remove(DRAINED)
         return replace(status, drains=(), drain_summary=None)
     state = inputs.state
     if isinstance(state, Failure) or state.spec != topology.spec:
-        why = state if isinstance(state, Failure) else _NOT_LOOKED_AT
+        why = state if isinstance(state, Failure) else _NOT_OBSERVED
         conditions.set(DRAINED, _UNKNOWN, why.reason, why.message)
         return replace(status, drain_summary="unknown")
-    found = drains.drains_of(state, inputs.held, inputs.topics)
-    conditions.set(DRAINED, *drains.told(found))
-    return replace(status, drains=drains.kept(found), drain_summary=drains.summary(found))
+    found = drains.drain_statuses(state, inputs.remaining, inputs.topics)
+    conditions.set(DRAINED, *drains.drained_condition(found))
+    return replace(status, drains=drains.shown(found), drain_summary=drains.summary(found))
 
 
 class _Conditions:
-    """The conditions of one topology while they are set one by one."""
+    """Collects the conditions of one topology."""
 
     def __init__(self, topology: RackTopology, existing: tuple[Condition, ...], now: datetime) -> None:
         self.all = existing
@@ -195,14 +195,14 @@ class _Conditions:
     def remove(self, kind: str) -> None:
         self.all = remove_condition(self.all, kind)
 
-    def present(self, kind: str, reason: Reason, message: str | None) -> None:
-        """True with a message, and absent without one."""
+    def set_or_remove(self, kind: str, reason: Reason, message: str | None) -> None:
+        """Set to True with a message, and removed without one."""
         if message is None:
             self.all = remove_condition(self.all, kind)
         else:
             self.set(kind, _TRUE, reason, message)
 
-    def abnormal(self, problem: Failure | None) -> None:
+    def set_stalled_or_reconciling(self, problem: Failure | None) -> None:
         retrying = problem is not None and problem.remedy is Remedy.RETRY
         for kind, on in ((RECONCILING, retrying), (STALLED, problem is not None and not retrying)):
             if on and problem is not None:
@@ -240,8 +240,8 @@ def _problem(topology: RackTopology, state: ClusterState | Failure, racks: RackV
 
 
 def _empty_level(topology: RackTopology, racks: RackView) -> Failure | None:
-    """Paths may end early, but a level that all of them end above is a mistake: in its label, most likely."""
-    if not racks.places:
+    """The problem of a level without any domain, most likely from a misspelt label; rack paths alone may end early."""
+    if not racks.known_racks:
         return None
     empty = [level for level, (_, count) in zip(topology.spec.levels, racks.domain_counts(), strict=True) if not count]
     if not empty:
@@ -270,16 +270,16 @@ def _connected(state: ClusterState | Failure) -> tuple[ConditionStatus, Reason, 
     return _FALSE, state.reason, state.message
 
 
-def _there(inputs: StatusInputs) -> str:
-    """How many brokers there are, and which of them are away."""
+def _broker_summary(inputs: StatusInputs) -> str:
+    """How many brokers there are, and which are offline."""
     online, offline = inputs.online, inputs.offline
     if not offline:
         return plural(len(online), "broker")
-    return f"{len(online)} of {plural(len(online) + len(offline), 'broker')} online ({named(offline)} offline)"
+    return f"{len(online)} of {plural(len(online) + len(offline), 'broker')} online ({broker_list(offline)} offline)"
 
 
-def _online(inputs: StatusInputs) -> tuple[ConditionStatus, Reason, str]:
-    """A detail, which no summary takes for a failure: brokers come back, and a rolling restart is no fault."""
+def _brokers_online(inputs: StatusInputs) -> tuple[ConditionStatus, Reason, str]:
+    """BrokersOnline. It does not affect Ready: brokers come back, and a rolling restart is no fault."""
     state, offline = inputs.state, inputs.offline
     if not isinstance(state, ClusterState):
         return _UNKNOWN, state.reason, "Kafka cannot be asked which brokers are online"
@@ -287,37 +287,37 @@ def _online(inputs: StatusInputs) -> tuple[ConditionStatus, Reason, str]:
         return (
             _FALSE,
             Reason.BROKER_OFFLINE,
-            f"{_there(inputs)}; what lies there stays there, and new topics go elsewhere",
+            f"{_broker_summary(inputs)}; what lies there stays there, and new topics go elsewhere",
         )
     return _TRUE, Reason.BROKERS_ONLINE, "every broker that is known is online"
 
 
-def _in_sync(racks: RackView) -> tuple[ConditionStatus, Reason, str]:
+def _racks_in_sync(racks: RackView) -> tuple[ConditionStatus, Reason, str]:
     drifted = racks.drifted
     if not drifted:
-        message = f"every broker reports the rack that its node has{_passed_over(racks)}"
+        message = f"every broker reports the rack that its node has{_ignored_pods(racks)}"
         return _TRUE, Reason.RACKS_IN_SYNC, message
     row = drifted[0]
     here = format_rack(row.rack) if row.rack else "nowhere"
     message = (
         f"{len(drifted)} of {len(racks.rows)} brokers report another rack than their nodes have: "
         f"broker {row.id} reports {row.reported_rack or 'none'} and runs in {here}; "
-        f"broker.rack changes only when a broker is restarted{_passed_over(racks)}"
+        f"broker.rack changes only when a broker is restarted{_ignored_pods(racks)}"
     )
     return _FALSE, Reason.RACK_DRIFT, message
 
 
-def _passed_over(racks: RackView | None) -> str:
-    """Which pods count for nothing, as the end of a sentence; nothing where all count."""
-    if racks is None or not racks.passed_over:
+def _ignored_pods(racks: RackView | None) -> str:
+    """Which pods are ignored, to be appended to a message; empty where none is."""
+    if racks is None or not racks.ignored_pods:
         return ""
-    first, *others = racks.passed_over
+    first, *others = racks.ignored_pods
     who = f"{first} and {plural(len(others), 'other')} are" if others else f"{first} is"
     return f"; pod {who} passed over, because no broker can have {'their numbers' if others else 'its number'}"
 
 
 def broker_status(row: BrokerRow) -> BrokerStatus:
-    """One broker as a status tells it."""
+    """One broker as shown in `status.brokers`."""
     return BrokerStatus(
         id=row.id,
         host=row.host,

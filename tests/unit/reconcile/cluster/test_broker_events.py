@@ -11,7 +11,9 @@ NINE = frozenset(range(9))
 
 
 def told(absence, offline, at):
-    return [(item.reason, item.message, item.warning) for item in absence.news(REF, NINE - {*offline}, offline, at)]
+    return [
+        (item.reason, item.message, item.warning) for item in absence.due_events(REF, NINE - {*offline}, offline, at)
+    ]
 
 
 def test_a_rolling_restart_is_no_news():
@@ -51,7 +53,7 @@ def test_a_broker_that_is_taken_out_of_the_cluster_has_not_come_back():
 
 
 def test_what_was_told_before_a_restart_of_the_operator_is_not_told_again():
-    absence = BrokerEvents(told=[3])
+    absence = BrokerEvents(announced=[3])
     assert told(absence, [3], 0) == told(absence, [3], 2 * DEBOUNCE_SECONDS) == []
     assert [reason for reason, *_ in told(absence, [], 3 * DEBOUNCE_SECONDS)] == ["BrokersOnline"]
 
@@ -60,6 +62,6 @@ def test_what_was_told_before_a_restart_of_the_operator_is_not_told_again():
 def test_an_event_names_a_hundred_brokers_at_most(count):
     absence = BrokerEvents()
     every = list(range(1000, 1000 + count))
-    assert not list(absence.news(REF, (), every, 0))
-    (event,) = absence.news(REF, (), every, DEBOUNCE_SECONDS)
+    assert not list(absence.due_events(REF, (), every, 0))
+    (event,) = absence.due_events(REF, (), every, DEBOUNCE_SECONDS)
     assert len(event.message) < 1000

@@ -6,7 +6,7 @@ import pytest
 from tests.unit.reconcile.examples import EVEN, NOON, known, state, topic
 
 from rackspan.api.racktopology import MAX_DRAIN_SAMPLES
-from rackspan.reconcile.cluster.drains import drains_of, summary, told
+from rackspan.reconcile.cluster.drains import drain_statuses, drained_condition, summary
 from rackspan.reconcile.cluster.state import BrokerLoad
 from rackspan.reconcile.ports import RemainingReplicas, ReplicaCounts
 
@@ -39,7 +39,7 @@ def managed(name, *, compliant=None, plan=False, ready="InSync", **spec):
 
 
 def verdict(drains):
-    status, reason, _ = told(drains)
+    status, reason, _ = drained_condition(drains)
     return status.value, reason.value
 
 
@@ -52,7 +52,7 @@ def test_what_is_left_is_told_by_whose_topics_it_is_of_and_what_it_waits_for():
         managed("theirs", ready="TopicConflict", plan=True),
     ]
     there = {"planned": 5, "stuck": 2, "fixed": 1, "new": 1, "theirs": 1, "bare": 3, "__consumer_offsets": 4}
-    (drain,) = drains = drains_of(draining(drainBrokers=[0]), held(b0=there), topics)
+    (drain,) = drains = drain_statuses(draining(drainBrokers=[0]), held(b0=there), topics)
     assert (drain.target, drain.drained, drain.reason, drain.brokers) == ("0", False, "Draining", 1)
     left = drain.replicas
     assert (left.total, left.managed, left.explicit, left.unmanaged, left.internal) == (17, 8, 1, 4, 4)
@@ -72,19 +72,19 @@ def test_what_is_left_is_told_by_whose_topics_it_is_of_and_what_it_waits_for():
 
 
 def test_an_internal_topic_that_is_declared_is_managed():
-    drains = drains_of(draining(drainBrokers=[0]), held(b0={"__x": 1}), [managed("x", topicName="__x", plan=True)])
+    drains = drain_statuses(draining(drainBrokers=[0]), held(b0={"__x": 1}), [managed("x", topicName="__x", plan=True)])
     assert (drains[0].replicas.managed, drains[0].replicas.internal) == (1, 0)
 
 
 def test_a_drain_is_done_when_kafka_shows_nothing():
-    drains = drains_of(draining(drainBrokers=[0], drainRacks=["z1"]), held(b0={}, b1={}, b4={}), [])
+    drains = drain_statuses(draining(drainBrokers=[0], drainRacks=["z1"]), held(b0={}, b1={}, b4={}), [])
     assert [(drain.target, drain.drained) for drain in drains] == [("0", True), ("/z1", True)]
     assert verdict(drains) == ("True", "Drained")
     assert summary(drains) == "2 of 2 drained"
 
 
 def test_what_is_not_done_comes_first():
-    drains = drains_of(draining(drainBrokers=[0], drainRacks=["/z1"]), held(b0={}, b1={}, b4={"t": 2}), [])
+    drains = drain_statuses(draining(drainBrokers=[0], drainRacks=["/z1"]), held(b0={}, b1={}, b4={"t": 2}), [])
     assert [drain.target for drain in drains] == ["/z1", "0"]
     assert verdict(drains) == ("False", "Draining")
 
@@ -97,36 +97,38 @@ def test_what_is_not_done_comes_first():
     ],
 )
 def test_what_nobody_knows_is_never_drained(spec, reason, words):
-    drains = drains_of(draining(**spec), held(b77={}), [])
+    drains = drain_statuses(draining(**spec), held(b77={}), [])
     assert verdict(drains) == ("False", reason)
     assert drains[0].drained is False
     assert drains[0].replicas is None
-    assert words in told(drains)[2]
+    assert words in drained_condition(drains)[2]
 
 
 def test_a_broker_that_is_down_and_nowhere_is_known_by_what_it_holds():
     where = draining(drainBrokers=[77], holders=[77])
-    assert verdict(drains_of(where, held(b77={"t": 3}), [])) == ("False", "Draining")
-    assert verdict(drains_of(where, held(b77={}), [])) == ("True", "Drained")
+    assert verdict(drain_statuses(where, held(b77={"t": 3}), [])) == ("False", "Draining")
+    assert verdict(drain_statuses(where, held(b77={}), [])) == ("True", "Drained")
 
 
 @pytest.mark.parametrize("asked", [None, held(), held(b3={})], ids=["not", "for none", "for others"])
 def test_nothing_is_drained_that_kafka_was_not_asked_about(asked):
-    drains = drains_of(draining(drainBrokers=[0]), asked, [])
+    drains = drain_statuses(draining(drainBrokers=[0]), asked, [])
     assert verdict(drains) == ("Unknown", "Waiting")
     assert drains[0].drained is None
 
 
 def test_a_broker_that_may_stand_anywhere_leaves_a_rack_open():
     where = draining({**EVEN, 6: None}, drainRacks=["/z0"])
-    assert verdict(drains_of(where, held(b0={}, b3={}), [])) == ("Unknown", "MissingRacks")
-    assert verdict(drains_of(where, held(b0={"t": 1}, b3={}), [])) == ("False", "Draining")
+    assert verdict(drain_statuses(where, held(b0={}, b3={}), [])) == ("Unknown", "MissingRacks")
+    assert verdict(drain_statuses(where, held(b0={"t": 1}, b3={}), [])) == ("False", "Draining")
     lost = draining(drainRacks=["/z0"], holders=[0, 9])
-    assert "no rack is known of brokers 9, which may stand here" in drains_of(lost, held(b0={}, b3={}), [])[0].message
+    assert (
+        "no rack is known of brokers 9, which may stand here" in drain_statuses(lost, held(b0={}, b3={}), [])[0].message
+    )
 
 
 def test_the_same_rack_written_twice_is_one_drain_and_lists_stay_short():
     topics = {f"t{number}": 1 for number in range(9)}
-    drains = drains_of(draining(drainRacks=["z0", "/z0"]), held(b0=topics, b3={}), [])
+    drains = drain_statuses(draining(drainRacks=["z0", "/z0"]), held(b0=topics, b3={}), [])
     assert len(drains) == 1
     assert len(drains[0].blocks[0].samples) == MAX_DRAIN_SAMPLES

@@ -8,7 +8,7 @@ from tests.unit.reconcile.examples import state, topic
 
 from rackspan import metrics
 from rackspan.api.reasons import Reason
-from rackspan.reconcile.cluster.gauges import measure, measure_look
+from rackspan.reconcile.cluster.gauges import measure, measure_observation
 from rackspan.reconcile.cluster.status import StatusInputs
 from rackspan.reconcile.failures import Failure, Remedy
 
@@ -76,20 +76,20 @@ def test_while_kafka_is_away_nothing_is_told_that_nobody_knows():
 
 
 def test_a_look_that_failed_is_no_successful_pass():
-    measure_look(NAME, AWAY)
+    measure_observation(NAME, AWAY)
     assert told("rackspan_topology_connected") == {None: 0}
     assert told("rackspan_last_successful_pass_timestamp_seconds") == {}, "it never was connected"
-    measure_look(NAME, state())
+    measure_observation(NAME, state())
     assert told("rackspan_topology_connected") == {None: 1}
     passed = told("rackspan_last_successful_pass_timestamp_seconds")
     assert passed[None] > 0
-    measure_look(NAME, AWAY)
+    measure_observation(NAME, AWAY)
     assert told("rackspan_topology_connected") == {None: 0}
     assert told("rackspan_last_successful_pass_timestamp_seconds") == passed
 
 
 def test_all_of_a_topology_goes_with_it():
-    measure_look(NAME, state())
+    measure_observation(NAME, state())
     measure(NAME, StatusInputs(known(), known().racks, TOPICS), ready=True)
     metrics.count_error(NAME, "retry", "KafkaUnreachable")
     metrics.RECONCILED.labels(NAME).inc()

@@ -53,7 +53,7 @@ def test_all_are_answered_by_one_call_at_a_time_within_the_limit(requests):
     async def run():
         kafka = Kafka()
         one = group(kafka)
-        answers = await asyncio.gather(*(one.ask(asked(sorted(names))) for names in requests))
+        answers = await asyncio.gather(*(one.submit(asked(sorted(names))) for names in requests))
         assert answers == [{name: name.upper() for name in names} for names in requests]
         assert kafka.most <= 1
         assert all(len(set(call)) == len(call) <= LIMIT for call in kafka.calls)
@@ -65,10 +65,10 @@ def test_all_are_answered_by_one_call_at_a_time_within_the_limit(requests):
 async def test_what_comes_while_a_call_is_under_way_goes_into_the_next_one():
     kafka = Kafka(held=True)
     one = group(kafka)
-    tasks = [asyncio.create_task(one.ask(asked([name]))) for name in "a"]
+    tasks = [asyncio.create_task(one.submit(asked([name]))) for name in "a"]
     await asyncio.sleep(0)
     await asyncio.sleep(0)
-    tasks += [asyncio.create_task(one.ask(asked([name]))) for name in "bcd"]
+    tasks += [asyncio.create_task(one.submit(asked([name]))) for name in "bcd"]
     await asyncio.sleep(0)
     kafka.go.set()
     await asyncio.gather(*tasks)
@@ -78,7 +78,7 @@ async def test_what_comes_while_a_call_is_under_way_goes_into_the_next_one():
 async def test_a_request_that_spoils_the_call_spoils_no_other():
     kafka = Kafka(bad={"b"})
     one = group(kafka)
-    answers = await asyncio.gather(*(one.ask(asked([name])) for name in "abc"), return_exceptions=True)
+    answers = await asyncio.gather(*(one.submit(asked([name])) for name in "abc"), return_exceptions=True)
     assert answers == [{"a": "A"}, REFUSED, {"c": "C"}]
 
 
@@ -86,7 +86,7 @@ async def test_what_has_no_answer_is_not_asked_again():
     """Nobody knows whether Kafka has done it."""
     kafka = Kafka(bad={"b"}, error=AWAY)
     one = group(kafka)
-    answers = await asyncio.gather(*(one.ask(asked([name])) for name in "abc"), return_exceptions=True)
+    answers = await asyncio.gather(*(one.submit(asked([name])) for name in "abc"), return_exceptions=True)
     assert answers == [AWAY] * 3
     assert kafka.calls == [["a", "b", "c"]]
 
@@ -94,11 +94,11 @@ async def test_what_has_no_answer_is_not_asked_again():
 async def test_whoever_gives_up_takes_nobody_along():
     kafka = Kafka(held=True)
     one = group(kafka)
-    sent, given_up, other = (asyncio.create_task(one.ask(asked([name]))) for name in "abc")
+    sent, given_up, other = (asyncio.create_task(one.submit(asked([name]))) for name in "abc")
     await asyncio.sleep(0)
     await asyncio.sleep(0)
-    second = asyncio.create_task(one.ask(asked("d")))
-    third = asyncio.create_task(one.ask(asked("e")))
+    second = asyncio.create_task(one.submit(asked("d")))
+    third = asyncio.create_task(one.submit(asked("e")))
     await asyncio.sleep(0)
     given_up.cancel()
     second.cancel()
@@ -114,13 +114,13 @@ async def test_a_defect_is_told_to_all_that_met_with_it_and_the_next_call_goes_o
     kafka = Kafka(bad={"a"}, error=ValueError("defect"))
     one = group(kafka)
     with pytest.raises(ValueError, match="defect"):
-        await one.ask(asked("a"))
-    assert await one.ask(asked("b")) == {"b": "B"}
+        await one.submit(asked("a"))
+    assert await one.submit(asked("b")) == {"b": "B"}
 
 
 async def test_what_kafka_leaves_out_is_left_out():
-    assert await group(Kafka()).ask(asked(["a", "b-gone"])) == {"a": "A"}
-    assert await group(Kafka()).ask({}) == {}
+    assert await group(Kafka()).submit(asked(["a", "b-gone"])) == {"a": "A"}
+    assert await group(Kafka()).submit({}) == {}
 
 
 async def test_topics_are_counted_by_the_call_that_reaches_kafka():

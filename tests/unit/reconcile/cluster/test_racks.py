@@ -142,7 +142,7 @@ def test_a_number_that_no_broker_can_have_is_passed_over_and_told(source, facts)
     good = pod("good", "n0", annotations={"id": "1"}) if source.key else pod(f"good-{1 - source.offset}", "n0")
     view = rack_view(of_nodes(brokers=of_pods), {"n0": node("eu")}, [facts, good], [broker(1)])
     assert [row.rack for row in view.rows] == [("eu",)]
-    assert view.passed_over == (facts.name,)
+    assert view.ignored_pods == (facts.name,)
 
 
 def test_zeros_in_front_make_no_other_number():
@@ -216,7 +216,7 @@ def test_a_broker_that_is_away_is_where_it_was_last_seen():
 def test_a_broker_that_runs_without_a_pod_is_nowhere():
     view = rack_view(of_nodes(), {}, [], [broker()], PLACES)
     assert view.rows[0].rack is None
-    assert view.places == {1: ("eu", "eu-1b", "r1")}
+    assert view.known_racks == {1: ("eu", "eu-1b", "r1")}
 
 
 def test_this_run_s_knowledge_counts_more_than_the_status_and_a_broker_without_replicas_is_forgotten():
@@ -234,7 +234,7 @@ NODES = {"n0": node("eu", "eu-1a", "r1")}
 
 @pytest.mark.parametrize("labels", [{}, {"rackspan.dev/broker-pods-for": "another"}])
 def test_nothing_is_told_of_pods_whose_namespace_does_not_consent(labels):
-    view = rack_view(ELSEWHERE, NODES, THERE, [broker()], held={1}, consent=labels)
+    view = rack_view(ELSEWHERE, NODES, THERE, [broker()], holders={1}, consent=labels)
     (row,) = view.rows
     assert (row.pods, row.node, row.rack) == ((), None, None)
     assert row.problem.reason == "BrokerPodsNotShared"
@@ -244,7 +244,7 @@ def test_nothing_is_told_of_pods_whose_namespace_does_not_consent(labels):
 
 def test_of_pods_elsewhere_only_those_of_kafka_s_brokers_are_told():
     consent = {"rackspan.dev/broker-pods-for": "kafka"}
-    view = rack_view(ELSEWHERE, NODES, THERE, [broker()], held={1}, consent=consent)
+    view = rack_view(ELSEWHERE, NODES, THERE, [broker()], holders={1}, consent=consent)
     assert [(row.id, row.pods) for row in view.rows] == [(0, ("kafka-0",)), (1, ("kafka-1",))]
     away = rack_view(ELSEWHERE, NODES, THERE, [broker()], PLACES, consent=consent)
     assert [(row.id, row.pods) for row in away.rows] == [(0, ("kafka-0",)), (1, ("kafka-1",))]

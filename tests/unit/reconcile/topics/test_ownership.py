@@ -109,12 +109,15 @@ def test_strangers_are_not_told_each_other_s_names():
 def rivals(*, ours=(), theirs=(), cluster="kafka-1", where="bank"):
     """How many objects there are for a topic that is named through two topologies, as either of them sees it."""
     cache = Cache()
-    for namespace, name, trusted, leads_to in (("kafka", "prod", ours, "kafka-1"), (where, "copy", theirs, cluster)):
+    for namespace, name, trusted, leads_to in (
+        ("kafka", "prod", ours, "kafka-1"),
+        (where, "copy", theirs, cluster),
+    ):
         shown = topology(namespace=namespace, sharedWith=list(trusted))
         known_as = replace(shown, meta=replace(shown.meta, name=name))
         cache.topologies[known_as.key] = known_as
         if leads_to:
-            cache.leads_to(known_as.key, leads_to)
+            cache.set_cluster_id(known_as.key, leads_to)
     one = cache.keep_topic(topic("one", topicName="orders"))
     two = cache.keep_topic(topic("two", topicName="orders", topologyRef={"namespace": where, "name": "copy"}))
     other = cache.keep_topic(topic("three", topicName="payments"))
