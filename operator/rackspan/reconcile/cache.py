@@ -1,4 +1,4 @@
-"""What the API server has told: nodes, pods, namespaces, topologies and topics, and who claims which Kafka topic.
+"""Cached Kubernetes objects: Nodes, Pods, Namespaces, RackTopologies, KafkaTopics and which topic each claims.
 
 The only mutable picture of Kubernetes in the operator. It belongs to the event loop; nothing here waits.
 """
@@ -42,7 +42,7 @@ class BrokerPod:
 
 
 class Cache:
-    """Objects by key. `versions` tells what is news before it is put here; `put_*` and `drop_*` are idempotent."""
+    """Objects by key. `versions` decides beforehand whether an event is news; `put_*` and `drop_*` are idempotent."""
 
     def __init__(self, topologies_per_namespace: int = DEFAULT_TOPOLOGIES_PER_NAMESPACE) -> None:
         self.versions = ObjectVersions()
@@ -53,29 +53,32 @@ class Cache:
         self.topologies: dict[ObjectKey, RackTopology] = {}
         self.topics: dict[ObjectKey, KafkaTopic] = {}
         self.reports: dict[ObjectKey, ComplianceReportStatus] = {}
-        """What the last scan of a topology reported, by the topology."""
+        """The report of the last scan, by RackTopology."""
         self._topics_of: defaultdict[ObjectKey, set[ObjectKey]] = defaultdict(set)
         self._claims: defaultdict[str, set[ObjectKey]] = defaultdict(set)
         self._clusters: dict[ObjectKey, str] = {}
 
     def topics_of(self, topology: ObjectKey) -> Collection[ObjectKey]:
-        """The KafkaTopics that name this topology."""
+        """The keys of the KafkaTopics that name this topology."""
         return tuple(self._topics_of.get(topology, ()))
 
     def topics_named(self, topology: ObjectKey, name: str) -> Collection[KafkaTopic]:
-        """The KafkaTopics of this topology for a topic of that name."""
+        """The KafkaTopics of this topology for the topic of that name in Kafka."""
         found = (self.topics[key] for key in self._claims.get(name, ()))
         return [topic for topic in found if topic.topology == topology]
 
     def claims(self, topic: KafkaTopic) -> Collection[KafkaTopic]:
-        """All objects, this one among them, for one topic of one Kafka cluster, as far as their topologies share it."""
+        """The KafkaTopics for the same topic in the same Kafka cluster, this one included.
+
+        Those of another topology count only where both topologies share the cluster, see `_share_cluster`.
+        """
         found = (self.topics[key] for key in self._claims.get(topic.topic_name, ()))
         return [claim for claim in found if self._share_cluster(topic.topology, claim.topology)]
 
     def _share_cluster(self, one: ObjectKey, other: ObjectKey) -> bool:
-        """Whether two topologies lead to one Kafka cluster, and trust each other's namespaces to say so.
+        """Whether two topologies lead to one Kafka cluster, and each lists the other's namespace in `sharedWith`.
 
-        A cluster's id is what a server says of itself, and no secret: a stranger's proves nothing.
+        The cluster id alone proves nothing: it is no secret, and any server can claim it.
         """
         if one == other:
             return True
@@ -89,27 +92,30 @@ class Cache:
         return key.namespace == namespace or (topology is not None and namespace in topology.spec.shared_with)
 
     def set_cluster_id(self, topology: ObjectKey, cluster_id: str) -> None:
-        """Remember which Kafka cluster answers behind a topology."""
+        """Remember the id of the Kafka cluster that a topology leads to."""
         self._clusters[topology] = cluster_id
 
     def _cluster_of(self, key: ObjectKey) -> str | None:
-        """The cluster that answered, else the one that answered before the operator was started."""
+        """The cluster id seen by this process, else the one in the status."""
         topology = self.topologies.get(key)
         return self._clusters.get(key) or (topology.status.cluster_id if topology else None)
 
     def put_topic(self, body: Mapping[str, Any]) -> KafkaTopic:
-        """Remember a KafkaTopic. Raises SpecError; an object that cannot be read takes its predecessor's place."""
+        """Store a KafkaTopic from its API object.
+
+        Raises SpecError where it cannot be read; an older object of the same name and another uid is dropped then.
+        """
         return self.keep_topic(self._read(KafkaTopic, body, self.topics, self.drop_topic))
 
     def put_answer(self, body: Mapping[str, Any]) -> KafkaTopic | None:
-        """Remember what the answer to a write says of a KafkaTopic; what is known then, None where it is gone."""
+        """Store a KafkaTopic from the response to a write unless newer is known; the newest then, None if deleted."""
         if self.versions.record_response(kafkatopic.KIND, body):
             return self.put_topic(body)
         known = self.topics.get(key_of(body))
         return known if known is not None and known.meta.uid == body["metadata"]["uid"] else None
 
     def keep_topic(self, topic: KafkaTopic) -> KafkaTopic:
-        """Remember a KafkaTopic, read already."""
+        """Store a KafkaTopic that has been read."""
         self.drop_topic(topic.key)
         self.topics[topic.key] = topic
         self._topics_of[topic.topology].add(topic.key)
@@ -117,7 +123,7 @@ class Cache:
         return topic
 
     def drop_topic(self, key: ObjectKey) -> KafkaTopic | None:
-        """Forget a KafkaTopic."""
+        """Remove a KafkaTopic; the object if it was known."""
         topic = self.topics.pop(key, None)
         if topic is not None:
             _discard(self._topics_of, topic.topology, key)
@@ -125,14 +131,17 @@ class Cache:
         return topic
 
     def put_topology(self, body: Mapping[str, Any]) -> RackTopology:
-        """Remember a RackTopology. Raises SpecError; an object that cannot be read takes its predecessor's place."""
+        """Store a RackTopology from its API object.
+
+        Raises SpecError where it cannot be read; an older object of the same name and another uid is dropped then.
+        """
         topology = self._read(RackTopology, body, self.topologies, self.drop_topology)
         self.topologies[topology.key] = topology
         self.quota.put(topology)
         return topology
 
     def put_topology_answer(self, body: Mapping[str, Any]) -> None:
-        """Remember what the answer to a write says of a RackTopology, unless that is gone by now or newer is known."""
+        """Store a RackTopology from the response to a write, unless it is deleted by now or newer is known."""
         if self.versions.record_response(racktopology.KIND, body):
             self.put_topology(body)
 
@@ -148,13 +157,13 @@ class Cache:
             raise
 
     def drop_topology(self, key: ObjectKey) -> None:
-        """Forget a RackTopology."""
+        """Remove a RackTopology."""
         self.topologies.pop(key, None)
         self.quota.drop(key)
         self._clusters.pop(key, None)
 
     def put_node(self, body: Mapping[str, Any]) -> bool:
-        """Remember a node's labels; whether they changed."""
+        """Store a Node's labels; True where they changed."""
         name, labels = body["metadata"]["name"], _shared(body["metadata"].get("labels") or {})
         changed = self.nodes.get(name) != labels
         self.nodes[name] = labels
@@ -176,7 +185,7 @@ class Cache:
         return changed
 
     def put_namespace(self, body: Mapping[str, Any]) -> bool:
-        """Remember a namespace's labels; whether they changed."""
+        """Store a Namespace's labels; True where they changed."""
         name, labels = body["metadata"]["name"], dict(body["metadata"].get("labels") or {})
         changed = self.namespaces.get(name) != labels
         self.namespaces[name] = labels

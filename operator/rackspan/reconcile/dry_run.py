@@ -1,7 +1,7 @@
-"""How a topology stands, seen by somebody who has just come: the state, the topics and the plan, as the operator's.
+"""One observation of a topology without an operator: its state, its topics and their plan.
 
-The operator watches, and keeps a plan while what it was made from is the same. Here all is looked at once. Both come to
-the same unless other things lie on the brokers than when the operator made its plan.
+The operator keeps a topic's plan while its inputs are the same; here all plans are made at once. Both come to the same
+result unless the replicas on the brokers have changed since the operator made its plans.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     from rackspan.reconcile.ports import KafkaAdmin
 
 _NOT_THEIRS = frozenset({Reason.TOPIC_CONFLICT, Reason.ADOPTION_NOT_ALLOWED})
-"""Reasons for which the operator leaves a topic to somebody else."""
+"""Reasons of Ready of KafkaTopics that the operator does not reconcile."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedTopology:
-    """A state, and the topics that exist and are their objects'."""
+    """A cluster's state, and the topics in Kafka that belong to their KafkaTopics."""
 
     state: ClusterState
     topics: tuple[tuple[KafkaTopic, TopicDescription], ...]
@@ -50,7 +50,7 @@ class ObservedTopology:
 class TopologyPlan:
     """The plan of all topics of a topology, whose hash is the one in the RackTopology's status, and its parts.
 
-    `unplanned` are topics of which nothing can be said, such as one on a broker whose rack is not known.
+    `unplanned` are topics that cannot be planned, such as one on a broker whose rack is not known.
     """
 
     whole: Plan
@@ -61,12 +61,12 @@ class TopologyPlan:
 
     @property
     def differing(self) -> Sequence[ObjectKey]:
-        """Topics of which the operator has another plan, or one where there is none here, or none."""
+        """The KafkaTopics whose plan here has another hash than in their status, or exists in only one of the two."""
         told = {key: topic.status.plan.hash if topic.status.plan else None for key, topic in self.topics.items()}
         return [key for key, known in sorted(told.items()) if known != self.hash_of(key)]
 
     def hash_of(self, key: ObjectKey) -> str | None:
-        """The hash of a topic's plan; None where it has none, or nothing is to be done."""
+        """The hash of a topic's plan; None where it has no plan, or an empty one."""
         part = self.parts.get(key)
         return None if part is None or part.empty else part.hash
 
@@ -78,7 +78,10 @@ async def standing(
     admin: KafkaAdmin,
     placers: Mapping[str, Placer],
 ) -> ObservedTopology:
-    """Look once. Raises FailureError: Kafka does not answer, or is another cluster than the topology's."""
+    """Observe the cluster and the topics once.
+
+    Raises FailureError where Kafka does not answer, or is another cluster than the topology's.
+    """
     cluster = await admin.cluster()
     expected = topology.spec.kafka.cluster_id or topology.status.cluster_id
     if expected and expected != cluster.cluster_id:
@@ -112,7 +115,7 @@ async def standing(
 
 
 def plan_of(stands: ObservedTopology) -> TopologyPlan:
-    """Make the plan. Raises MissingRackError where some brokers have a rack and some have not."""
+    """Plan all topics together. Raises MissingRackError where some brokers have a rack and some have not."""
     request, planned = request_of(stands.topics, stands.state)
     names = {topic.topic_name: topic.key for topic in planned}
     parts = {names[name]: part for name, part in plan_topics(request).items()}
@@ -129,7 +132,7 @@ def plan_of(stands: ObservedTopology) -> TopologyPlan:
 
 
 def as_it_stands(topology: RackTopology, stands: ObservedTopology) -> RackTopology:
-    """The topology with the brokers as they are now in its status, for those who judge by that."""
+    """The topology with the observed brokers in its status."""
     rows = tuple(broker_status(row) for row in stands.state.racks.rows)
     return structs.replace(topology, status=structs.replace(topology.status, brokers=rows))
 

@@ -1,4 +1,4 @@
-"""From KafkaTopics and a RackTopology to what a scan holds a cluster against. Pure."""
+"""From KafkaTopics and a RackTopology to the requirements that a scan checks. Pure."""
 
 from __future__ import annotations
 
@@ -22,10 +22,9 @@ if TYPE_CHECKING:
 
 
 def cluster_requirements(topology: RackTopology, topics: Iterable[KafkaTopic]) -> ClusterRequirements:
-    """
-    What the topics that go through a topology should be like, and those without an object.
+    """The requirements of each topic that has a KafkaTopic, and the defaults for the others.
 
-    `topics` are those that may use it. Of several for one topic the same one decides as for the operator.
+    `topics` are those that the topology admits. Of several for one topic, the one counts that the operator reconciles.
     """
     defaults = topology.spec.defaults.durability
     claims: defaultdict[str, list[TopicClaim]] = defaultdict(list)
@@ -41,13 +40,13 @@ def cluster_requirements(topology: RackTopology, topics: Iterable[KafkaTopic]) -
 
 
 def _is_turned_away(topic: KafkaTopic) -> bool:
-    """Whether the operator has told the object that the topic is not its own: then it is like any without an object."""
+    """Whether the operator refused the topic to the object: a scan then takes it for a topic without one."""
     ready = find_condition(topic.status.conditions, READY)
     return ready is not None and ready.reason in (Reason.ADOPTION_NOT_ALLOWED, Reason.INTERNAL_TOPIC)
 
 
 def locations_of_topology(topology: RackTopology) -> BrokerLocations:
-    """Where the topology's brokers stand, as the operator last saw them. Raises RackPathError."""
+    """The brokers and racks in the topology's status. Raises RackPathError."""
     spec = topology.spec
     return BrokerLocations(
         spec.level_names,
@@ -61,7 +60,7 @@ def _broker(topology: RackTopology, broker: BrokerStatus) -> BrokerLocation:
     rack = None if broker.rack is None else parse_rack(broker.rack)
     drained = [parse_rack(path) for path in spec.drain_racks]
     below = rack is not None and any(rack[: len(path)] == path for path in drained)
-    # An alias is no drift: the operator has resolved it.
+    # The status has the rack with its alias resolved, so a broker without drift reports that rack.
     reported = format_rack(rack) if rack is not None and broker.drift is False else broker.reported_rack
     return BrokerLocation(
         broker.id, reported, rack, online=broker.online is not False, draining=broker.id in spec.drain_brokers or below

@@ -1,4 +1,4 @@
-"""Routes what Kubernetes tells to the topology that it concerns."""
+"""Routes watch events from Kubernetes to the topologies that they concern."""
 
 from __future__ import annotations
 
@@ -36,13 +36,16 @@ NAMESPACE: Final = "Namespace"
 
 _log = logging.getLogger("rackspan.reconcile")
 _SWEEP_SECONDS = 300.0
-"""How often the API server is asked which objects there still are, in case a watch died without a word."""
+"""How often deleted objects are searched for, in case a watch has stopped without an error."""
 _RELIST_SECONDS = 2.0
-"""How long to wait after objects were listed again, since several kinds' watches break and come back together."""
+"""How long to wait after objects were listed again: the watches of several kinds are interrupted together."""
 
 
 class Manager:
-    """One loop per RackTopology, and one for all topics without. Belongs to the event loop."""
+    """Runs one loop per RackTopology, and one for all KafkaTopics without; routes watch events to them.
+
+    Belongs to the event loop.
+    """
 
     def __init__(self, dependencies: Dependencies, scans: ScanDependencies, stall_seconds: float) -> None:
         self.cache: Cache = dependencies.cache
@@ -52,7 +55,7 @@ class Manager:
         self._requests: dict[ObjectKey, _Request] = {}
         self._generations: dict[ObjectKey, tuple[str, int, bool]] = {}
         self._ending: set[ObjectKey] = set()
-        """Loops of topologies that are no more, while their last batches are under way."""
+        """Loops of deleted topologies whose last batches are under way."""
         self._orphans = Orphans(dependencies, self._orphan_found)
         self._started = False
         self._scans = ScansReconciler(scans, self._scans_changed)
@@ -63,7 +66,7 @@ class Manager:
     # --- lifecycle ---------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """From now on `ready` may hold."""
+        """Start the background tasks, once all kinds have been listed."""
         self._started = True
         self._tasks = [
             asyncio.create_task(self._sweep(), name="sweep"),
@@ -72,7 +75,7 @@ class Manager:
         ]
 
     async def stop(self) -> None:
-        """End all loops; what is under way in Kafka goes on there and is seen at the next start."""
+        """Cancel all loops. Calls to Kafka that are under way may still take effect."""
         self._started = False
         tasks = [task for _, task in self._loops.values()] + self._tasks
         for task in tasks:
@@ -81,7 +84,10 @@ class Manager:
         self._loops.clear()
 
     def alive(self) -> Mapping[str, object]:
-        """For the liveness probe: no step has stalled. Kafka being away is no reason to be restarted."""
+        """The answer to the liveness probe: not ok while a task has ended or a step has stalled.
+
+        That Kafka cannot be reached is no reason to restart.
+        """
         now = asyncio.get_running_loop().time()
         ages = {
             str(key): round(now - loop.last_pass, 1)
@@ -89,7 +95,7 @@ class Manager:
             if loop.last_pass is not None and key not in self._ending
         }
         ended: list[str] = []
-        if self._started:  # while it stops, tasks end because they shall
+        if self._started:  # tasks end on purpose while it stops
             ended = [str(key) for key, (_, task) in self._loops.items() if task.done()]
             ended += [task.get_name() for task in self._tasks if task.done()]
         stalled = self._dependencies.liveness.stalled(self._stall_seconds)
@@ -101,14 +107,14 @@ class Manager:
         }
 
     def ready(self) -> Mapping[str, object]:
-        """For the readiness probe: watches have started."""
+        """The answer to the readiness probe: ok once `start` was called."""
         connected = {str(key): loop.connected for key, (loop, _) in self._loops.items() if key in self.cache.topologies}
         return {"ok": self._started, "connected": connected}
 
     # --- KafkaTopics -------------------------------------------------------------------------------------------------
 
     def topic_listed(self, body: Mapping[str, Any], *, listed: bool = False) -> None:
-        """Known before anything is decided."""
+        """Put a KafkaTopic into the cache, without queueing it."""
         if self.cache.versions.record(kafkatopic.KIND, body, listed=listed):
             try:
                 self.cache.put_topic(body)
@@ -116,13 +122,13 @@ class Manager:
                 _log.error("KafkaTopic %s cannot be read: %s", key_of(body), error)
 
     def topic_relisted(self, body: Mapping[str, Any]) -> None:
-        """Listed, at the start or after an outage."""
+        """A KafkaTopic was listed, at the start or after a watch was interrupted."""
         self.topic_listed(body, listed=True)
         self.relisted()
         self._topic_known(key_of(body))
 
     def topic_seen(self, body: Mapping[str, Any]) -> None:
-        """Added or changed."""
+        """A KafkaTopic was added or modified."""
         self.topic_listed(body)
         self._topic_known(key_of(body))
 
@@ -133,11 +139,11 @@ class Manager:
         request, before = _request_of(topic), self._requests.get(topic.key)
         self._requests[topic.key] = request
         if before is not None and before.asked == request.asked and (request.has_finalizer or not before.has_finalizer):
-            return  # nothing but the status, or the finalizer, that was just written
+            return  # only the status changed, or our finalizer was added
         self._requeue([topic])
 
     def topic_gone(self, body: Mapping[str, Any]) -> None:
-        """Deleted. An object of the same name that was made since is another one."""
+        """A KafkaTopic was deleted. Ignored where a newer object of the same name is known."""
         if self.cache.versions.record_deletion(kafkatopic.KIND, body):
             self._forget_topic(key_of(body))
 
@@ -152,13 +158,13 @@ class Manager:
         self._requeue([topic])
 
     def _requeue(self, topics: Iterable[KafkaTopic]) -> None:
-        """These changed or went: they and all that claim the same topics of Kafka are looked at."""
+        """Queue KafkaTopics that changed or are gone, and all that claim the same topics in Kafka."""
         for topic in topics:
             for claim in self.cache.claims(topic):
                 if claim.topology in self._loops:
                     self._loops[claim.topology][0].topics_changed([claim.key])
                 elif claim.topology in self.cache.topologies:
-                    self._start_loop(claim.topology)  # its first look is at all of its topics
+                    self._start_loop(claim.topology)  # which queues all of its topics at first
                 else:
                     self._orphans.add([claim.key])
 
@@ -169,7 +175,7 @@ class Manager:
     # --- RackTopologies ----------------------------------------------------------------------------------------------
 
     def topology_listed(self, body: Mapping[str, Any], *, listed: bool = False) -> None:
-        """Known before anything is decided."""
+        """Put a RackTopology into the cache, without observing it."""
         if self.cache.versions.record(racktopology.KIND, body, listed=listed):
             try:
                 self.cache.put_topology(body)
@@ -177,13 +183,13 @@ class Manager:
                 _log.error("RackTopology %s cannot be read: %s", key_of(body), error)
 
     def topology_relisted(self, body: Mapping[str, Any]) -> None:
-        """Listed, at the start or after an outage."""
+        """A RackTopology was listed, at the start or after a watch was interrupted."""
         self.topology_listed(body, listed=True)
         self.relisted()
         self._topology_known(key_of(body))
 
     def topology_seen(self, body: Mapping[str, Any]) -> None:
-        """Added or changed."""
+        """A RackTopology was added or modified."""
         self.topology_listed(body)
         self._topology_known(key_of(body))
 
@@ -205,13 +211,13 @@ class Manager:
             self._scans.wake()
 
     def _requeue_namesakes(self, topology: RackTopology) -> None:
-        """Objects of topologies that it shares its cluster with may have come to stand for one topic with its own."""
+        """Queue the topics of a topology that shares its cluster: their names may conflict with those of the others."""
         if topology.spec.shared_with:
             topics = map(self.cache.topics.get, self.cache.topics_of(topology.key))
             self._requeue([topic for topic in topics if topic is not None])
 
     def topology_gone(self, body: Mapping[str, Any]) -> None:
-        """Deleted. Its topics are told; Kafka is left alone."""
+        """A RackTopology was deleted. The status of its KafkaTopics will say so; Kafka is not changed."""
         if not self.cache.versions.record_deletion(racktopology.KIND, body):
             return
         key = key_of(body)
@@ -224,7 +230,7 @@ class Manager:
     # --- ComplianceReports -------------------------------------------------------------------------------------------
 
     def report_seen(self, body: Mapping[str, Any], *, listed: bool = False) -> None:
-        """Listed, added or changed. Only the report that has its topology's name counts: the scan writes no other."""
+        """A ComplianceReport was listed, added or modified. Ignored unless named like its topology, as scans do."""
         if not self.cache.versions.record(compliancereport.KIND, body, listed=listed):
             return
         try:
@@ -237,7 +243,7 @@ class Manager:
             self._scans.wake()
 
     def report_gone(self, body: Mapping[str, Any]) -> None:
-        """Deleted."""
+        """A ComplianceReport was deleted."""
         if (
             self.cache.versions.record_deletion(compliancereport.KIND, body)
             and self.cache.reports.pop(key_of(body), None) is not None
@@ -248,21 +254,21 @@ class Manager:
         if key in self._loops:
             self._loops[key][0].scans_changed()
 
-    # --- what topologies are made of ---------------------------------------------------------------------------------
+    # --- Nodes, Pods and Namespaces -----------------------------------------------------------------------------------
 
     def node_seen(self, body: Mapping[str, Any], *, listed: bool = False) -> None:
-        """Added or changed."""
+        """A Node was listed, added or modified."""
         if self.cache.versions.record(NODE, body, listed=listed) and self.cache.put_node(body):
             self._locations_changed()
 
     def node_gone(self, body: Mapping[str, Any]) -> None:
-        """Deleted."""
+        """A Node was deleted."""
         if self.cache.versions.record_deletion(NODE, body):
             self.cache.nodes.pop(body["metadata"]["name"], None)
             self._locations_changed()
 
     def pod_seen(self, body: Mapping[str, Any], *, listed: bool = False) -> None:
-        """Added or changed."""
+        """A Pod was listed, added or modified."""
         key = key_of(body)
         before = self.cache.pods.get(key)
         if not self.cache.versions.record(POD, body, listed=listed):
@@ -274,24 +280,24 @@ class Manager:
             self._pod_changed(before, self.cache.pods.get(key))
 
     def pod_gone(self, body: Mapping[str, Any]) -> None:
-        """Deleted."""
+        """A Pod was deleted."""
         if self.cache.versions.record_deletion(POD, body):
             self._pod_changed(self.cache.pods.pop(key_of(body), None))
 
     def namespace_seen(self, body: Mapping[str, Any], *, listed: bool = False) -> None:
-        """Added or changed."""
+        """A Namespace was listed, added or modified."""
         if self.cache.versions.record(NAMESPACE, body, listed=listed) and self.cache.put_namespace(body):
             name = body["metadata"]["name"]
             self._requeue([topic for topic in self.cache.topics.values() if topic.meta.namespace == name])
             self._consent_changed(name)
 
     def namespace_gone(self, body: Mapping[str, Any]) -> None:
-        """Deleted, and all that was in it."""
+        """A Namespace was deleted."""
         if self.cache.versions.record_deletion(NAMESPACE, body):
             self.cache.namespaces.pop(body["metadata"]["name"], None)
 
     def _consent_changed(self, namespace: str) -> None:
-        """A namespace has another mind about who may look at its pods, perhaps."""
+        """Observe topologies of other namespaces with broker pods in this one: its consent may have changed."""
         for key, (loop, _) in self._loops.items():
             topology = self.cache.topologies.get(key)
             if topology is not None and topology.broker_namespace == namespace != topology.meta.namespace:
@@ -318,7 +324,7 @@ class Manager:
     # --- loops -------------------------------------------------------------------------------------------------------
 
     def _start_loop(self, key: ObjectKey) -> None:
-        """Have a loop for this topology. One of an earlier topology of that name comes to its end before."""
+        """Start a loop for this topology unless one runs, be it that of a deleted topology of the same name."""
         if key in self._loops:
             return
         for topic in self.cache.topics_of(key):
@@ -336,7 +342,7 @@ class Manager:
     def _loop_ended(self, key: ObjectKey) -> None:
         forget_topology(str(key))
         if key not in self._ending or not self._started:
-            return  # what ends by itself is a defect: the liveness probe tells of it
+            return  # ended by a defect, which the liveness probe reports
         self._ending.discard(key)
         del self._loops[key]
         if key in self.cache.topologies:
@@ -345,11 +351,11 @@ class Manager:
             self._orphans.add(sorted(self.cache.topics_of(key)))
 
     def relisted(self) -> None:
-        """Objects were listed anew, as after an outage: what was deleted meanwhile, no watch tells."""
+        """Objects were listed again, as after an outage: sweep soon for those deleted meanwhile."""
         self._relisted.set()
 
     async def sweep(self) -> None:
-        """Forget objects that the API server does not have. Raises FailureError."""
+        """Forget cached objects that the API server does not have. Raises FailureError."""
         await sweep(self.cache.versions, self._dependencies.kube, self._routes)
 
     async def _sweep(self) -> None:
@@ -379,14 +385,14 @@ class Manager:
 
 
 class _Request(NamedTuple):
-    """What a KafkaTopic asks for, and whether our finalizer guards it."""
+    """What a KafkaTopic asks for, and whether it has our finalizer."""
 
     asked: object
     has_finalizer: bool
 
 
 def _request_of(topic: KafkaTopic) -> _Request:
-    """The status is not part of it: the operator's own writes wake nobody."""
+    """Without the status, so that the operator's own writes queue nothing."""
     meta = topic.meta
     asked = meta.uid, meta.generation, meta.deletion_timestamp, tuple(sorted(meta.annotations.items()))
     return _Request(asked, has_finalizer(meta))

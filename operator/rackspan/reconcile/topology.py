@@ -1,4 +1,4 @@
-"""One RackTopology: a observer that keeps the state, a loop that works through its topics, and its own status."""
+"""Reconciles one RackTopology: observes its cluster, processes batches of its topics, and writes its status."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ if TYPE_CHECKING:
 _log = logging.getLogger("rackspan.reconcile")
 
 _WORKERS = 8
-"""Batches under way at once: most of the time they wait for brokers to show what was done."""
+"""Batches under way at once: most of the time they wait for brokers to show changes."""
 _STATUS_SECONDS = 1.0
-"""The least time between two statuses of a topology, whose counts move with every topic."""
+"""The least time between two writes of the status, whose counts change with every topic."""
 
 
 AddScans: TypeAlias = "Callable[[RackTopology, RackTopologyStatus, datetime], RackTopologyStatus]"
-"""Gives the status with what is known of the topology's scans at that time."""
+"""Returns the status with the state of the topology's scans added."""
 
 
 class TopologyReconciler:
-    """Level-triggered: every pass starts from what is there now, never from what changed."""
+    """Level-triggered: every pass starts from the present state, not from what changed."""
 
     def __init__(self, key: ObjectKey, dependencies: Dependencies, add_scans: AddScans) -> None:
         self.last_pass: float | None = None
@@ -60,43 +60,43 @@ class TopologyReconciler:
         self._finished = False
 
     def look_again(self) -> None:
-        """The topology changed."""
+        """Observe soon: the RackTopology changed."""
         self._observer.wake()
 
     def locations_changed(self) -> None:
-        """A node or a broker pod changed."""
+        """A Node or a broker Pod changed."""
         self._observer.locations_changed()
 
     def topics_changed(self, keys: Iterable[ObjectKey]) -> None:
-        """These KafkaTopics changed, or what they depend on did."""
+        """These KafkaTopics, or objects that they depend on, changed."""
         self._topics.add(keys)
 
     def deletions_confirmed(self) -> None:
-        """Somebody confirmed deletions on the RackTopology."""
+        """A person confirmed deletions by annotating the RackTopology."""
         cache = self._dependencies.cache
         keys = cache.topics_of(self._key)
         self._topics.add(key for key in keys if cache.topics[key].meta.is_deleting)
 
     def topic_found(self, key: ObjectKey) -> None:
-        """Somebody else has written this KafkaTopic's status last."""
+        """The KafkaTopic was reconciled elsewhere until now, which wrote its status."""
         self._topics.rewrite_status(key)
 
     def topic_gone(self, key: ObjectKey) -> None:
-        """This KafkaTopic is no more."""
+        """This KafkaTopic was deleted."""
         self._topics.drop(key)
         self._status_due.set()
 
     def scans_changed(self) -> None:
-        """There is something new to tell of this topology's scans."""
+        """The scans of this topology changed, which its status shows."""
         self._status_due.set()
 
     @property
     def connected(self) -> bool:
-        """Whether topics can be acted upon."""
+        """Whether the topology's Kafka cluster can be used."""
         return isinstance(self._observer.state, ClusterState)
 
     async def run(self) -> None:
-        """Until cancelled, or, after `finish`, until the batches under way have ended."""
+        """Run until cancelled or, after `finish`, until the batches under way have ended."""
         try:
             async with asyncio.TaskGroup() as group:
                 self._loops = [
@@ -110,7 +110,7 @@ class TopologyReconciler:
             await self._observer.close()
 
     def finish(self) -> None:
-        """The topology is no more: begin nothing, and see through what is under way."""
+        """The RackTopology was deleted: start no new batch, and let those under way end."""
         self._finished = True
         for task in self._loops:
             task.cancel()
@@ -118,19 +118,19 @@ class TopologyReconciler:
     async def _observe_loop(self) -> None:
         while True:
             with self._dependencies.liveness.track(f"look at {self._key}"):
-                await self._finalizer.reconcile()  # before there is a state, so before any topic is made through it
+                await self._finalizer.reconcile()  # before the first state, so before topics are created
                 progress()
                 everything = await self._observer.observe()
             if everything:
                 topics = self._dependencies.cache.topics_of(self._key)
-                self._topics.add(sorted(topics))  # where a topic goes depends on those before it
+                self._topics.add(sorted(topics))  # sorted, because placements depend on earlier ones
             if self._key in self._dependencies.cache.topologies:
                 measure_observation(str(self._key), self._observer.state)
             self._pass_done()
             await self._observer.wait()
 
     async def _batch_loop(self, group: asyncio.TaskGroup) -> None:
-        """A task for each batch, while there is one: what waits costs nothing."""
+        """One task per batch, up to _WORKERS at a time."""
         slots = asyncio.Semaphore(_WORKERS)
         while True:
             await slots.acquire()
@@ -153,7 +153,7 @@ class TopologyReconciler:
                     progress()
                     await self._write_status()
             except FailureError:
-                self._status_due.set()  # the API server did not take it: again
+                self._status_due.set()  # the write failed: try again
             except Exception:
                 _log.exception("topology %s: unexpected error over its status", self._key)
                 self._status_due.set()

@@ -1,7 +1,7 @@
-"""An audit trail: one log line for everything that is created, changed or deleted in Kafka.
+"""Audit log: one line for each topic that is created, changed or deleted in Kafka.
 
-It says who asked (the object, its generation and who wrote its spec last), what for, and what Kafka answered. A line is
-written when the answer is there; where a call as a whole fails, so does each topic of it.
+It has the object, its generation, the field manager that last wrote its spec, the request and Kafka's answer, and is
+written after the answer. Where a call fails as a whole, each of its topics has a line with that failure.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _log = logging.getLogger(LOGGER)
 
 
 def created(topic: KafkaTopic, change: NewTopic, refused: Failure | None) -> None:
-    """Kafka was asked to create the topic."""
+    """Log a creation; `refused` is None where Kafka accepted it."""
     asked = {
         "partitions": change.partitions,
         "replicationFactor": change.replication_factor,
@@ -34,17 +34,17 @@ def created(topic: KafkaTopic, change: NewTopic, refused: Failure | None) -> Non
 
 
 def grown(topic: KafkaTopic, change: NewPartitions, refused: Failure | None) -> None:
-    """Kafka was asked to add partitions."""
+    """Log an increase of partitions; `refused` is None where Kafka accepted it."""
     _record(topic, "CreatePartitions", {"partitions": change.total}, refused)
 
 
 def configured(topic: KafkaTopic, change: ConfigChange, refused: Failure | None) -> None:
-    """Kafka was asked to set configs."""
+    """Log a change of configs; `refused` is None where Kafka accepted it."""
     _record(topic, "AlterConfigs", {"config": dict(change.set)}, refused)
 
 
 def deleted(topic: KafkaTopic, refused: Failure | None) -> None:
-    """Kafka was asked to delete the topic."""
+    """Log a deletion; `refused` is None where Kafka accepted it."""
     _record(topic, "DeleteTopic", {}, refused)
 
 
@@ -67,5 +67,5 @@ def _record(topic: KafkaTopic, operation: str, asked: Mapping[str, object], refu
         "answer": "ok" if refused is None else str(refused.reason),
         **({} if refused is None else {"message": refused.message}),
     }
-    # As text, JSON in ASCII: no name, value or answer can begin a line of its own.
+    # JSON escapes line breaks, so that no name or message can forge a line.
     _log.info("%s %s", operation, json.dumps(entry), extra={"audit": entry})

@@ -1,7 +1,11 @@
-"""When two texts of a topic config are one value. Pure.
+"""Compares topic configs by value, not by spelling. Pure.
 
-Kafka answers with its own spelling of what it was given (`ConfigDef.convertToString`): `TRUE` comes back as `true`,
-`0.70` as `0.7`, `compact, delete` as `compact,delete`. Compared as texts these would be drift for ever.
+Kafka normalizes values (`ConfigDef.convertToString`), so that a comparison of texts would report drift for ever:
+
+    set                 returned
+    `TRUE`              `true`
+    `0.70`              `0.7`
+    `compact, delete`   `compact,delete`
 """
 
 from __future__ import annotations
@@ -13,19 +17,19 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _LONGEST_NUMBER = 400
-"""Of characters: more than a double has, and fewer than Python refuses to read."""
+"""In characters: longer than any double, and within the digits that Python converts to an int."""
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 def differing(wanted: Mapping[str, str], own: Mapping[str, str | None]) -> Mapping[str, str]:
-    """What of `wanted` is not in force yet; `own` are the configs that are set on the topic itself."""
+    """The entries of `wanted` whose value differs from that in `own`, the configs set on the topic itself."""
     return {
         key: value for key, value in wanted.items() if (there := own.get(key)) is None or not same_value(value, there)
     }
 
 
 def same_value(one: str, other: str) -> bool:
-    """Whether Kafka reads both texts as the same value."""
+    """Whether Kafka parses both texts to the same value, in lists item by item."""
     return one == other or _items(one) == _items(other)
 
 

@@ -1,4 +1,4 @@
-"""Which Kubernetes Events a pass gives rise to: what was done, and conditions that changed sides. Pure."""
+"""Kubernetes Events for what a pass did, and for conditions whose status changed. Pure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rackspan.reconcile.ports import ObjectRef
     from rackspan.reconcile.topics.batch import Outcome
 
-_TOLD_OTHERWISE = frozenset(
+_NO_STALLED_EVENT = frozenset(
     {
         Reason.PLAN_PENDING,
         Reason.NOT_COMPLIANT,
@@ -38,7 +38,7 @@ _TOLD_OTHERWISE = frozenset(
         Reason.PAUSED,
     }
 )
-"""Reasons for waiting that Compliant announces, or that somebody has just asked for: no Event besides."""
+"""Reasons of Stalled that have an Event of Compliant or Paused already."""
 _GOOD_WHEN_TRUE = (COMPLIANT, CONNECTED, RACKS_IN_SYNC, SCANNED, DRAINED, PAUSED)
 
 
@@ -51,17 +51,17 @@ _CONFIGS_IN_PLACE = frozenset(
         Reason.ASSIGNMENT_DIFFERS,
     }
 )
-"""Reasons to be Ready or not of a topic that lacks nothing but moves, at most."""
+"""Reasons of Ready of a topic whose configs are as asked."""
 
 
 def condition_events(
     about: ObjectRef, before: Sequence[Condition], after: Sequence[Condition], outcome: Outcome | None = None
 ) -> Iterator[KubernetesEvent]:
-    """Events for one object. A condition that stays as it was is not announced again."""
+    """The Events for one object, from its conditions before and after a pass; none for unchanged conditions."""
     if outcome is not None:
         yield from _done(about, outcome)
     stalled = find_condition(after, STALLED)
-    if stalled is not None and stalled.reason not in _TOLD_OTHERWISE and _changed(before, stalled):
+    if stalled is not None and stalled.reason not in _NO_STALLED_EVENT and _changed(before, stalled):
         yield KubernetesEvent(about, stalled.reason, stalled.message, warning=True)
     waits = find_condition(after, DELETIONS_HELD)
     if waits is not None and find_condition(before, DELETIONS_HELD) is None:
@@ -103,7 +103,7 @@ def _done(about: ObjectRef, outcome: Outcome) -> Iterator[KubernetesEvent]:
 
 
 def _was_as_asked(outcome: Outcome) -> bool:
-    """Whether this very topic had all the configs of this very spec: then somebody else has changed them since."""
+    """Whether the topic had all configs of this generation before: then somebody else has changed them since."""
     topic, seen = outcome.topic, outcome.seen
     ready = find_condition(topic.status.conditions, READY)
     return (

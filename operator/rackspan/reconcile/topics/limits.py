@@ -1,4 +1,4 @@
-"""How much may be computed about one topic, by what its spec asks for and Kafka claims. Pure."""
+"""Limits on the size of one topic that is placed and judged. Pure."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
     from rackspan.reconcile.ports import TopicDescription
 
 MAX_REPLICAS = 500_000
-"""Of one topic: of the largest there can be, 100,000 partitions, five of each."""
+"""Of one topic: for example 100,000 partitions with five replicas each."""
 MAX_CELLS = 100_000_000
-"""Partitions times brokers: some tables have a column for every broker."""
+"""Partitions times brokers: some arrays have a row per partition and a column per broker."""
 MAX_WIDTH = 500
-"""Replicas of one partition, of which nobody has a dozen: a thousand over a thousand brokers take 11 seconds."""
+"""Replicas of one partition: a thousand of them on a thousand brokers would take 11 seconds to place."""
 PORTION = 50_000
-"""What is computed in one go, by `cost`: about half a second, so that topologies take turns."""
+"""The most `cost` in one uninterrupted computation: about half a second, so that topologies take turns."""
 
 
 def size(topic: KafkaTopic, seen: TopicDescription | None) -> tuple[int, int]:
-    """How many partitions and replicas there are to compute with: those that Kafka claims and those that are asked for.
+    """The numbers of partitions and replicas to compute with.
 
-    Of what is asked for, no more than is made at once.
+    Those in Kafka, plus those that the spec adds, up to what is created in one pass.
     """
     spec, have = topic.spec, len(seen.replicas) if seen is not None else 0
     held = sum(map(len, seen.replicas)) if seen is not None else 0
@@ -37,7 +37,7 @@ def size(topic: KafkaTopic, seen: TopicDescription | None) -> tuple[int, int]:
 
 
 def too_large(topic: KafkaTopic, seen: TopicDescription | None, state: ClusterState) -> Failure | None:
-    """Why nothing is computed about the topic; None where it is small enough."""
+    """Why the topic is neither placed nor judged; None where it is within the limits."""
     partitions, replicas = size(topic, seen)
     brokers = len(state.racks.rows)
     width = max(topic.spec.replication_factor, *map(len, seen.replicas if seen is not None else ()), 0)
@@ -58,6 +58,6 @@ def too_large(topic: KafkaTopic, seen: TopicDescription | None, state: ClusterSt
 
 
 def cost(topic: KafkaTopic, seen: TopicDescription | None, state: ClusterState) -> int:
-    """About how long computing takes, in no unit: replicas, and a share of the pairs of a partition and a broker."""
+    """The relative computing time: replicas + partitions x brokers / 100."""
     partitions, replicas = size(topic, seen)
     return replicas + partitions * len(state.racks.rows) // 100

@@ -1,7 +1,7 @@
-"""Which KafkaTopics may use a topology, for which topics, and which of two objects decides about one topic. Pure.
+"""Which KafkaTopics may use a topology, for which topics, and which of several owns a topic. Pure.
 
-The operator and the scans admit by the same chain of checks. All of it depends on Kubernetes alone; what depends on the
-topic that Kafka has (`adoption_refused`) comes after it.
+The operator and the scans use the same checks. They depend on Kubernetes alone; `adoption_refused`, which depends on
+the topic in Kafka, is checked after them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class TopicClaim:
 
 
 def refusal(claim: TopicClaim) -> Failure | None:
-    """Why the topology does not let the object have its topic; None where it does."""
+    """Why the topology does not admit the object; None where it does."""
     return next((found for check in _CHECKS if (found := check(claim)) is not None), None)
 
 
@@ -61,7 +61,7 @@ def _internal_topic(claim: TopicClaim) -> Failure | None:
 
 
 def _name_not_allowed(claim: TopicClaim) -> Failure | None:
-    """Names are given to other namespaces only; one for an internal topic has to be given as such."""
+    """Prefixes restrict other namespaces only. For an internal topic the prefix must itself begin with `__`."""
     name, topology, namespace = claim.topic.topic_name, claim.topology, claim.topic.meta.namespace
     if claim.is_own:
         return None
@@ -83,7 +83,7 @@ _CHECKS = (_namespace_not_allowed, _internal_topic, _name_not_allowed)
 
 
 def internal(name: str, topology: ObjectKey) -> Failure:
-    """What is told of an internal topic that the topology does not list."""
+    """The failure of an internal topic that `spec.internalTopics` does not list."""
     return Failure(
         Reason.INTERNAL_TOPIC,
         f"topic {name} is internal to Kafka or to a tool: it is left alone unless spec.internalTopics of topology "
@@ -96,7 +96,7 @@ def internal(name: str, topology: ObjectKey) -> Failure:
 
 
 def may_adopt(namespace: str, own: str, adoption: Adoption) -> bool:
-    """Whether an object of a namespace may take over a topic, by a topology of the namespace `own`."""
+    """Whether an object of `namespace` may adopt existing topics; `own` is the topology's namespace."""
     match adoption:
         case Adoption.ALLOWED:
             return True
@@ -107,7 +107,7 @@ def may_adopt(namespace: str, own: str, adoption: Adoption) -> bool:
 
 
 def adoption_refused(topic: KafkaTopic, topology: ObjectKey, adoption: Adoption) -> Failure | None:
-    """Why the object may not take over a topic that was not made for it; None where it may."""
+    """Why the object may not adopt a topic that was not created for it; None where it may."""
     if may_adopt(topic.meta.namespace, topology.namespace, adoption):
         return None
     helps = (
@@ -127,11 +127,10 @@ def adoption_refused(topic: KafkaTopic, topology: ObjectKey, adoption: Adoption)
 
 
 def owner(claims: Iterable[TopicClaim]) -> KafkaTopic | None:
-    """Which of several objects that were admitted for one Kafka topic decides; None where there is none.
+    """Which of several admitted objects for one Kafka topic owns it; None where there is none.
 
-    The one that has the topic. While none has it, those that may adopt it come first, so that nobody keeps a topic from
-    the topology's own namespace by naming it early; then the oldest, and of those made in the same second, which is as
-    exact as Kubernetes is, the first by uid.
+    In this order: the object whose status has the topic's id; those that may adopt it, so that nobody can reserve a
+    name against the topology's own namespace; the oldest; the first by uid, since creation times are whole seconds.
     """
     first = min(claims, key=_rank, default=None)
     return None if first is None else first.topic
@@ -144,9 +143,9 @@ def _rank(claim: TopicClaim) -> tuple[bool, bool, tuple[str, str]]:
 
 
 def rival(topic: KafkaTopic, decides: KafkaTopic | None) -> Failure | None:
-    """The conflict with the object that decides about the same Kafka topic; None where that is this one.
+    """The conflict with `decides`, the owner of the same Kafka topic; None where that is this object.
 
-    An object of another namespace is named only to the namespace of the topology that both go through.
+    An owner in another namespace is named only to objects in the topology's namespace.
     """
     if decides is None or decides.key == topic.key:
         return None

@@ -1,4 +1,4 @@
-"""From a KafkaTopic's spec to a placement, its durability and the judgement of what Kafka holds. Pure."""
+"""From a KafkaTopic's spec to a placement, its managed configs and the compliance of its replicas. Pure."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ MIN_ISR = "min.insync.replicas"
 
 
 def placer_name(spec: KafkaTopicSpec, state: ClusterState) -> str:
-    """The topic's placer, else the topology's default."""
+    """The name of the topic's placer, else of the topology's default."""
     return spec.placement.placer or state.spec.defaults.placer
 
 
 def third_party_placer(spec: KafkaTopicSpec, have: int, state: ClusterState) -> str | None:
-    """The placer that has to be asked where that is not a built-in one; there are `have` partitions already."""
+    """The name of the placer if it is not a built-in one and has partitions to place; `have` exist already."""
     if spec.placement.assignment or spec.partitions <= have:
         return None
     name = placer_name(spec, state)
@@ -51,9 +51,9 @@ def third_party_placer(spec: KafkaTopicSpec, have: int, state: ClusterState) -> 
 def place(
     name: str, spec: KafkaTopicSpec, partitions: int, current: Assignment, state: ClusterState
 ) -> Assignment | None:
-    """Replica lists of all `partitions`, keeping `current`; None where the placer defers to Kafka.
+    """The ordered replica lists of all `partitions`, the first of them as in `current`; None to let Kafka choose.
 
-    Raises FailureError: unknown placer or level, missing racks, infeasible.
+    Raises FailureError: unknown placer or level, missing racks, infeasible, or a failing placer.
     """
     if spec.placement.assignment:
         return _explicit(spec, partitions, current, state)
@@ -69,7 +69,7 @@ def place(
 
 
 def _placed(name: str, placer: Placer, request: PlacementSpec, state: ClusterState) -> Assignment | None:
-    """What the placer gives. Whatever goes wrong in one that somebody else wrote is that topic's failure alone."""
+    """Call the placer. Any exception of a third-party placer becomes a failure of this topic."""
     try:
         placement = placer.place(request, ClusterView(state.racks.tree, state.load.replicas, state.load.leaders))
         rows = None if placement is None else placement.partitions
@@ -88,7 +88,7 @@ def _placed(name: str, placer: Placer, request: PlacementSpec, state: ClusterSta
 
 
 def requirements(spec: KafkaTopicSpec, state: ClusterState) -> TopicRequirements:
-    """What the topic should be. Raises FailureError for a spread over a level that the topology does not have."""
+    """The topic's requirements. Raises FailureError for a spread over a level that the topology does not have."""
     for spread in spec.placement.spread:
         _known_level(spread.level, "spec.placement.spread", state)
     return requirements_of(spec, state.spec.defaults.durability)
@@ -104,7 +104,7 @@ def _durability(spec: KafkaTopicSpec, state: ClusterState) -> Durability | None:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The compliance of one topic's replica lists, or why it cannot be told."""
+    """The compliance of one topic's replica lists, or why it cannot be computed."""
 
     replicas: Assignment
     compliance: Compliance | Failure = field(compare=False)
@@ -112,7 +112,7 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class ManagedConfig:
-    """The configuration keys that are managed, and the compliance where they were derived from it."""
+    """The configs that the operator sets, and the compliance where one of them was derived from it."""
 
     values: Mapping[str, str]
     judged: Judged | None = None
@@ -121,8 +121,8 @@ class ManagedConfig:
 def managed_config(spec: KafkaTopicSpec, replicas: Assignment, state: ClusterState) -> ManagedConfig:
     """`spec.config`, and min.insync.replicas where durability derives it.
 
-    Derived from the partitions that lie as asked: what is out of place is told by compliance and mended by moves, not
-    by a weaker promise. Raises FailureError where the durability cannot be had, or contradicts the value that was set.
+    It is derived from the compliant partitions only: a misplaced replica is reported and moved, and does not weaken the
+    guarantee. Raises FailureError where the durability cannot be met, or contradicts the value in `spec.config`.
     """
     durability = _durability(spec, state)
     if durability is None:
@@ -146,9 +146,9 @@ def _with_min_insync(
 
 
 def _in_place(spec: KafkaTopicSpec, replicas: Assignment, found: Judged | None) -> Sequence[Sequence[int]]:
-    """The partitions of the right size that comply; none where some of those cannot be judged.
+    """The replica lists of the right size that comply; none where some of them cannot be judged.
 
-    A promise that only half of the partitions were asked for would change when the others are known.
+    The value derived from a part of the partitions could change once the others are known.
     """
     right_size = [len(row) == spec.replication_factor for row in replicas]
     if found is None:
@@ -162,19 +162,19 @@ def _in_place(spec: KafkaTopicSpec, replicas: Assignment, found: Judged | None) 
 
 
 def eligible_tree(spec: KafkaTopicSpec, state: ClusterState) -> RackTree:
-    """The tree in which only the brokers that the topic may use have capacity."""
+    """The rack tree in which only the brokers that the topic may use have capacity."""
     tree = state.racks.tree
     include, exclude = spec.placement.brokers.include, spec.placement.brokers.exclude
     return tree.selected(include, exclude)
 
 
 def leads_elsewhere(spec: KafkaTopicSpec, state: ClusterState) -> bool:
-    """Whether all brokers of the domains preferred for leaders are offline, so that those of others lead."""
+    """Whether all brokers of the domains preferred for leaders are offline, so that others lead."""
     wanted = tuple(parse_rack(domain) for domain in spec.placement.leaders)
     try:
         return bool(wanted) and not reachable_leaders(eligible_tree(spec, state), wanted)
     except InfeasibleError:
-        return False  # none may lead at all, which is told as such
+        return False  # reported when the topic is placed
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +187,7 @@ class Explicit:
 
 
 def against_assignment(wanted: Assignment, replicas: Sequence[Sequence[int]]) -> Explicit:
-    """Compare with an explicit assignment, partition by partition. A reordered list is different but moves nothing."""
+    """Compare with an explicit assignment. A partition whose list is only reordered differs but needs no move."""
     pairs = [(index, want, have) for index, (want, have) in enumerate(zip(wanted, replicas, strict=False))]
     return Explicit(
         partitions=len(pairs),
@@ -197,9 +197,9 @@ def against_assignment(wanted: Assignment, replicas: Sequence[Sequence[int]]) ->
 
 
 def judged(spec: KafkaTopicSpec, replicas: Assignment, state: ClusterState) -> Judged:
-    """The compliance of `replicas`, unknown for the partitions that depend on a rack that is not known.
+    """The compliance of `replicas`; partitions that depend on a missing rack are unknown.
 
-    A Failure where no partition can be judged: no rack is known, or a level of the spec.
+    A Failure where none can be judged: no rack is known, or the topology lacks a level of the spec.
     """
     try:
         _refuse_if_no_rack_is_known(state)
@@ -224,9 +224,9 @@ def _explicit(spec: KafkaTopicSpec, partitions: int, current: Assignment, state:
 
 
 def _refuse_if_no_rack_is_known(state: ClusterState) -> None:
-    """Raise FailureError where no broker has a rack, which to placers is a cluster without racks.
+    """Raise FailureError where no broker has a rack, unless `missingRackPolicy` is Ignore.
 
-    Here it is a mistake, such as in a selector, unless the topology says to ignore it.
+    Placers would take it for a cluster without racks; here it is a mistake, such as a wrong selector.
     """
     rows, missing = state.racks.rows, state.racks.missing
     if missing and len(missing) == len(rows) and not state.racks.ignore_missing:

@@ -1,7 +1,7 @@
-"""The plans of one topology's topics: made together, and kept while what each was made from is the same.
+"""The plans of one topology's topics: made together, and kept while their inputs are the same.
 
-Topics that need a plan are planned for in one go, with the plans that others have already counted as carried out, so
-that they do not all choose the emptiest broker. A plan that is under review does not change because another topic did.
+New plans count the pending ones of other topics as carried out, so that not all choose the emptiest broker. A plan
+under review does not change because another topic did.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Replicas = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True, slots=True)
 class _Basis:
-    """What a plan was made from."""
+    """The inputs of a plan."""
 
     tree: RackTree
     requirements: TopicRequirements
@@ -45,7 +45,7 @@ class _Basis:
 
 
 class Plans:
-    """One for each topology."""
+    """The present plans of one topology's topics."""
 
     def __init__(self) -> None:
         self._known: dict[ObjectKey, tuple[_Basis, TopicPlan]] = {}
@@ -54,7 +54,10 @@ class Plans:
     async def of(
         self, seen: Sequence[tuple[KafkaTopic, TopicDescription]], state: ClusterState
     ) -> Mapping[ObjectKey, TopicPlan]:
-        """Plans for topics as Kafka holds them, empty where nothing is to be done; none where that cannot be said."""
+        """Plans for topics as `seen` in Kafka, by object; empty ones for compliant topics.
+
+        Topics that cannot be planned are left out. Runs in the planner's thread; one call at a time.
+        """
         async with self._turn:
             wanted, anew = await in_planner_thread(partial(self._looked_through, seen, state))
             if anew:
@@ -67,13 +70,13 @@ class Plans:
             return {key: self._known[key][1] for key in wanted if key in self._known}
 
     def forget(self, key: ObjectKey) -> None:
-        """This KafkaTopic is no more, or is something else now."""
+        """Drop the plan of a KafkaTopic that is gone or whose inputs changed."""
         self._known.pop(key, None)
 
     def _looked_through(
         self, seen: Sequence[tuple[KafkaTopic, TopicDescription]], state: ClusterState
     ) -> tuple[Mapping[ObjectKey, _Basis], Sequence[KafkaTopic]]:
-        """What plans would be made from now, and the topics that need one."""
+        """The inputs of each topic's plan now, and the topics whose inputs changed."""
         wanted = {
             topic.key: basis for topic, found in seen if (basis := _basis_safely(topic, found, state)) is not None
         }
@@ -85,14 +88,14 @@ class Plans:
         return known is not None and known[0] == basis
 
     def _pending(self, state: ClusterState) -> list[TopicPlan]:
-        """Plans that wait. Those made for other brokers, or brokers elsewhere, will be made anew."""
+        """Plans that are not carried out yet; without those for another rack tree, which are made anew."""
         return [made for basis, made in self._known.values() if not made.empty and basis.tree == state.racks.tree]
 
 
 def request_of(
     seen: Sequence[tuple[KafkaTopic, TopicDescription]], state: ClusterState
 ) -> tuple[Request, Sequence[KafkaTopic]]:
-    """What is asked of the planner where no plan waits yet, and the topics of which something can be said."""
+    """The planner's request for these topics without any other plans, and the topics that can be planned."""
     wanted = {topic.key: basis for topic, found in seen if (basis := _basis(topic, found, state)) is not None}
     topics = [topic for topic, _ in seen if topic.key in wanted]
     return _request(topics, wanted, state, ()), topics
@@ -107,7 +110,7 @@ def _basis_safely(topic: KafkaTopic, seen: TopicDescription, state: ClusterState
 
 
 def _basis(topic: KafkaTopic, seen: TopicDescription, state: ClusterState) -> _Basis | None:
-    """None where nothing can be said: a level or a rack is not known."""
+    """None where the topic cannot be planned: a level or a rack is missing."""
     unknown = {row.id for row in state.racks.missing}
     if not state.racks.ignore_missing and any(unknown.intersection(row) for row in seen.replicas):
         return None
@@ -121,7 +124,7 @@ def _basis(topic: KafkaTopic, seen: TopicDescription, state: ClusterState) -> _B
 def _made_safely(
     topics: Sequence[KafkaTopic], wanted: Mapping[ObjectKey, _Basis], state: ClusterState, pending: Sequence[TopicPlan]
 ) -> Mapping[str, TopicPlan]:
-    """An unexpected error over one topic leaves that one without a plan, and no other."""
+    """Plan topics together; an unexpected error leaves only the topic without a plan that causes it (bisection)."""
     try:
         return _made(topics, wanted, state, pending)
     except Exception:
