@@ -62,8 +62,8 @@ class TopologyPlan:
     @property
     def differing(self) -> Sequence[ObjectKey]:
         """The KafkaTopics whose plan here has another hash than in their status, or exists in only one of the two."""
-        told = {key: topic.status.plan.hash if topic.status.plan else None for key, topic in self.topics.items()}
-        return [key for key, known in sorted(told.items()) if known != self.hash_of(key)]
+        in_status = {key: topic.status.plan.hash if topic.status.plan else None for key, topic in self.topics.items()}
+        return [key for key, known in sorted(in_status.items()) if known != self.hash_of(key)]
 
     def hash_of(self, key: ObjectKey) -> str | None:
         """The hash of a topic's plan; None where it has no plan, or an empty one."""
@@ -71,7 +71,7 @@ class TopologyPlan:
         return None if part is None or part.empty else part.hash
 
 
-async def standing(
+async def observe_topology(
     topology: RackTopology,
     topics: Collection[KafkaTopic],
     cache: Cache,
@@ -114,14 +114,14 @@ async def standing(
     return ObservedTopology(state, tuple(found))
 
 
-def plan_of(stands: ObservedTopology) -> TopologyPlan:
+def plan_of(observed: ObservedTopology) -> TopologyPlan:
     """Plan all topics together. Raises MissingRackError where some brokers have a rack and some have not."""
-    request, planned = request_of(stands.topics, stands.state)
+    request, planned = request_of(observed.topics, observed.state)
     names = {topic.topic_name: topic.key for topic in planned}
     parts = {names[name]: part for name, part in plan_topics(request).items()}
     whole = plan(request)
     hashes = {str(key): part.hash for key, part in parts.items() if not part.empty}
-    topics = {topic.key: topic for topic, _ in stands.topics}
+    topics = {topic.key: topic for topic, _ in observed.topics}
     return TopologyPlan(
         replace(whole, hash=topology_hash(hashes)) if hashes else whole,
         request,
@@ -131,9 +131,9 @@ def plan_of(stands: ObservedTopology) -> TopologyPlan:
     )
 
 
-def as_it_stands(topology: RackTopology, stands: ObservedTopology) -> RackTopology:
+def with_observed_brokers(topology: RackTopology, observed: ObservedTopology) -> RackTopology:
     """The topology with the observed brokers in its status."""
-    rows = tuple(broker_status(row) for row in stands.state.racks.rows)
+    rows = tuple(broker_status(row) for row in observed.state.racks.rows)
     return structs.replace(topology, status=structs.replace(topology.status, brokers=rows))
 
 

@@ -32,14 +32,14 @@ def cluster_requirements(topology: RackTopology, topics: Iterable[KafkaTopic]) -
         if topic.topology == topology.key:
             claims[topic.topic_name].append(TopicClaim(topic, topology, {}))
     of_topic = {
-        name: requirements_of(decides.spec, defaults)
+        name: requirements_of(owned_by.spec, defaults)
         for name, rivals in claims.items()
-        if (decides := owner(rivals)) is not None and not decides.meta.is_deleting and not _is_turned_away(decides)
+        if (owned_by := owner(rivals)) is not None and not owned_by.meta.is_deleting and not _is_refused(owned_by)
     }
     return ClusterRequirements(of_topic, TopicRequirements(durability=durability_of(defaults)), managed=True)
 
 
-def _is_turned_away(topic: KafkaTopic) -> bool:
+def _is_refused(topic: KafkaTopic) -> bool:
     """Whether the operator refused the topic to the object: a scan then takes it for a topic without one."""
     ready = find_condition(topic.status.conditions, READY)
     return ready is not None and ready.reason in (Reason.ADOPTION_NOT_ALLOWED, Reason.INTERNAL_TOPIC)

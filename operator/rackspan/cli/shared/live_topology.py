@@ -69,7 +69,7 @@ class LiveTopology:
         from rackspan.kafka.admin import ConfluentConnector  # noqa: PLC0415
         from rackspan.kube.plan_inputs import read_plan_inputs  # noqa: PLC0415
         from rackspan.placers import load_placers  # noqa: PLC0415
-        from rackspan.reconcile.dry_run import standing  # noqa: PLC0415
+        from rackspan.reconcile.dry_run import observe_topology  # noqa: PLC0415
         from rackspan.reconcile.failures import FailureError  # noqa: PLC0415
 
         key = topology_key(text)
@@ -79,7 +79,9 @@ class LiveTopology:
             seen = inputs.scan
             admin: KafkaAdmin = await ConfluentConnector().connect(seen.topology.spec.kafka, seen.credentials)
             try:
-                return cls(inputs, await standing(seen.topology, seen.topics, inputs.cache, admin, load_placers()))
+                return cls(
+                    inputs, await observe_topology(seen.topology, seen.topics, inputs.cache, admin, load_placers())
+                )
             finally:
                 await admin.close()
 
@@ -104,10 +106,10 @@ class LiveTopology:
     @property
     def truth(self) -> BrokerLocations:
         """Racks and states of its brokers, for judging: a broker without a rack becomes a finding there."""
-        from rackspan.reconcile.dry_run import as_it_stands  # noqa: PLC0415
+        from rackspan.reconcile.dry_run import with_observed_brokers  # noqa: PLC0415
         from rackspan.reconcile.expectations import locations_of_topology  # noqa: PLC0415
 
-        return locations_of_topology(as_it_stands(self.inputs.scan.topology, self.stands))
+        return locations_of_topology(with_observed_brokers(self.inputs.scan.topology, self.stands))
 
     @property
     def requirements(self) -> ClusterRequirements:

@@ -36,7 +36,7 @@ Replicas = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Basis:
+class _PlanInputs:
     """The inputs of a plan."""
 
     tree: RackTree
@@ -48,8 +48,8 @@ class Plans:
     """The present plans of one topology's topics."""
 
     def __init__(self) -> None:
-        self._known: dict[ObjectKey, tuple[_Basis, TopicPlan]] = {}
-        self._turn = asyncio.Lock()
+        self._known: dict[ObjectKey, tuple[_PlanInputs, TopicPlan]] = {}
+        self._lock = asyncio.Lock()
 
     async def of(
         self, seen: Sequence[tuple[KafkaTopic, TopicDescription]], state: ClusterState
@@ -58,13 +58,13 @@ class Plans:
 
         Topics that cannot be planned are left out. Runs in the planner's thread; one call at a time.
         """
-        async with self._turn:
-            wanted, anew = await in_planner_thread(partial(self._looked_through, seen, state))
-            if anew:
-                for topic in anew:
+        async with self._lock:
+            wanted, outdated = await in_planner_thread(partial(self._changed_inputs, seen, state))
+            if outdated:
+                for topic in outdated:
                     self.forget(topic.key)
-                made = await in_planner_thread(partial(_made_safely, anew, wanted, state, self._pending(state)))
-                for topic in anew:
+                made = await in_planner_thread(partial(_plan_isolated, outdated, wanted, state, self._pending(state)))
+                for topic in outdated:
                     if topic.topic_name in made:
                         self._known[topic.key] = wanted[topic.key], made[topic.topic_name]
             return {key: self._known[key][1] for key in wanted if key in self._known}
@@ -73,43 +73,45 @@ class Plans:
         """Drop the plan of a KafkaTopic that is gone or whose inputs changed."""
         self._known.pop(key, None)
 
-    def _looked_through(
+    def _changed_inputs(
         self, seen: Sequence[tuple[KafkaTopic, TopicDescription]], state: ClusterState
-    ) -> tuple[Mapping[ObjectKey, _Basis], Sequence[KafkaTopic]]:
+    ) -> tuple[Mapping[ObjectKey, _PlanInputs], Sequence[KafkaTopic]]:
         """The inputs of each topic's plan now, and the topics whose inputs changed."""
         wanted = {
-            topic.key: basis for topic, found in seen if (basis := _basis_safely(topic, found, state)) is not None
+            topic.key: inputs for topic, found in seen if (inputs := _inputs_isolated(topic, found, state)) is not None
         }
-        anew = [topic for topic, _ in seen if topic.key in wanted and not self._holds(topic.key, wanted[topic.key])]
-        return wanted, anew
+        outdated = [
+            topic for topic, _ in seen if topic.key in wanted and not self._is_current(topic.key, wanted[topic.key])
+        ]
+        return wanted, outdated
 
-    def _holds(self, key: ObjectKey, basis: _Basis) -> bool:
+    def _is_current(self, key: ObjectKey, inputs: _PlanInputs) -> bool:
         known = self._known.get(key)
-        return known is not None and known[0] == basis
+        return known is not None and known[0] == inputs
 
     def _pending(self, state: ClusterState) -> list[TopicPlan]:
         """Plans that are not carried out yet; without those for another rack tree, which are made anew."""
-        return [made for basis, made in self._known.values() if not made.empty and basis.tree == state.racks.tree]
+        return [made for inputs, made in self._known.values() if not made.empty and inputs.tree == state.racks.tree]
 
 
 def request_of(
     seen: Sequence[tuple[KafkaTopic, TopicDescription]], state: ClusterState
 ) -> tuple[Request, Sequence[KafkaTopic]]:
     """The planner's request for these topics without any other plans, and the topics that can be planned."""
-    wanted = {topic.key: basis for topic, found in seen if (basis := _basis(topic, found, state)) is not None}
+    wanted = {topic.key: inputs for topic, found in seen if (inputs := _inputs_of(topic, found, state)) is not None}
     topics = [topic for topic, _ in seen if topic.key in wanted]
     return _request(topics, wanted, state, ()), topics
 
 
-def _basis_safely(topic: KafkaTopic, seen: TopicDescription, state: ClusterState) -> _Basis | None:
+def _inputs_isolated(topic: KafkaTopic, seen: TopicDescription, state: ClusterState) -> _PlanInputs | None:
     try:
-        return _basis(topic, seen, state)
+        return _inputs_of(topic, seen, state)
     except Exception:
         _log.exception("KafkaTopic %s: no plan, for an unexpected error", topic.key)
         return None
 
 
-def _basis(topic: KafkaTopic, seen: TopicDescription, state: ClusterState) -> _Basis | None:
+def _inputs_of(topic: KafkaTopic, seen: TopicDescription, state: ClusterState) -> _PlanInputs | None:
     """None where the topic cannot be planned: a level or a rack is missing."""
     unknown = {row.id for row in state.racks.missing}
     if not state.racks.ignore_missing and any(unknown.intersection(row) for row in seen.replicas):
@@ -118,27 +120,33 @@ def _basis(topic: KafkaTopic, seen: TopicDescription, state: ClusterState) -> _B
         required = requirements(topic.spec, state)
     except FailureError:
         return None
-    return _Basis(state.racks.tree, required.of_existing(len(seen.replicas)), seen.replicas)
+    return _PlanInputs(state.racks.tree, required.of_existing(len(seen.replicas)), seen.replicas)
 
 
-def _made_safely(
-    topics: Sequence[KafkaTopic], wanted: Mapping[ObjectKey, _Basis], state: ClusterState, pending: Sequence[TopicPlan]
+def _plan_isolated(
+    topics: Sequence[KafkaTopic],
+    wanted: Mapping[ObjectKey, _PlanInputs],
+    state: ClusterState,
+    pending: Sequence[TopicPlan],
 ) -> Mapping[str, TopicPlan]:
     """Plan topics together; an unexpected error leaves only the topic without a plan that causes it (bisection)."""
     try:
-        return _made(topics, wanted, state, pending)
+        return _plan_together(topics, wanted, state, pending)
     except Exception:
         if len(topics) == 1:
             _log.exception("KafkaTopic %s: no plan, for an unexpected error", topics[0].key)
             return {}
     middle = len(topics) // 2
-    first = _made_safely(topics[:middle], wanted, state, pending)
-    second = _made_safely(topics[middle:], wanted, state, [*pending, *first.values()])
+    first = _plan_isolated(topics[:middle], wanted, state, pending)
+    second = _plan_isolated(topics[middle:], wanted, state, [*pending, *first.values()])
     return {**first, **second}
 
 
-def _made(
-    topics: Sequence[KafkaTopic], wanted: Mapping[ObjectKey, _Basis], state: ClusterState, pending: Iterable[TopicPlan]
+def _plan_together(
+    topics: Sequence[KafkaTopic],
+    wanted: Mapping[ObjectKey, _PlanInputs],
+    state: ClusterState,
+    pending: Iterable[TopicPlan],
 ) -> Mapping[str, TopicPlan]:
     try:
         return plan_topics(_request(topics, wanted, state, pending))
@@ -147,7 +155,10 @@ def _made(
 
 
 def _request(
-    topics: Sequence[KafkaTopic], wanted: Mapping[ObjectKey, _Basis], state: ClusterState, pending: Iterable[TopicPlan]
+    topics: Sequence[KafkaTopic],
+    wanted: Mapping[ObjectKey, _PlanInputs],
+    state: ClusterState,
+    pending: Iterable[TopicPlan],
 ) -> Request:
     names = [topic.topic_name for topic in topics]
     lines = [
