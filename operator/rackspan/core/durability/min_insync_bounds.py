@@ -6,7 +6,7 @@ Durability: what `min.insync.replicas` has to be, and may be at most, for a plac
 - `tolerate {level: k}`: with any `k` domains of the level gone, every partition still has a leader and still accepts
   `acks=all` writes. What is left of a partition in the worst case must reach `min.insync.replicas`.
 
-Both are taken over the partition that is worst off. Where both are wished, the smallest value that meets them is
+Both are taken over the partition that is worst off. Where both are asked, the smallest value that meets them is
 chosen, since it leaves the most room for replicas that lag; where only `tolerate` is, the largest, since nothing else
 bounds it.
 
@@ -32,7 +32,7 @@ _NONE = -1  # beyond the end of a shorter row
 
 class DurabilityError(ValueError):
     """
-    Durability that a placement cannot give, or wishes that contradict each other.
+    Durability that a placement cannot give, or of which one part contradicts the other.
 
     `reason` says what contradicts what, `smallest_change` the least that would resolve it.
     """
@@ -45,14 +45,14 @@ class DurabilityError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Durability:
-    """Wishes for one topic: level name to number of domains, at least one each."""
+    """What one topic has to survive: numbers of domains, at least one each, by the name of their level."""
 
     min_domains: Mapping[str, int] = field(default_factory=dict)
     tolerate: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name, wishes in (("minDomains", self.min_domains), ("tolerate", self.tolerate)):
-            for level, domains in wishes.items():
+        for name, asked in (("minDomains", self.min_domains), ("tolerate", self.tolerate)):
+            for level, domains in asked.items():
                 if domains < 1:
                     raise ValueError(f'{name} of level "{level}" is {domains}, the least is 1')
 
@@ -66,9 +66,9 @@ class Durability:
 @dataclass(frozen=True, slots=True)
 class MinInsync:
     """
-    The effective `min.insync.replicas`, None where nothing was wished or given, and what is worth a warning about it.
+    The effective `min.insync.replicas`, None where nothing was asked or given, and what is worth a warning about it.
 
-    `least` and `most` are the bounds that the wishes set.
+    `least` and `most` are the bounds that the durability sets.
     """
 
     value: int | None
@@ -92,8 +92,8 @@ def min_insync(
     """
     Derive `min.insync.replicas` for a placement, or check a `given` value.
 
-    Raises DurabilityError where wishes contradict each other, the placement or the given value, and TopologyError for
-    a level that the tree does not have.
+    Raises DurabilityError where the durability contradicts itself, the placement or the given value, and TopologyError
+    for a level that the tree does not have.
     """
     rows = replicas if isinstance(replicas, Placement) else Placement(replicas)
     sizes = np.array([len(row) for row in rows.partitions], dtype=np.int64)
@@ -119,10 +119,10 @@ def insync_bounds(
     tree: RackTree, replicas: npt.NDArray[np.integer], durability: Durability
 ) -> tuple[IntArray, IntArray]:
     """
-    The least and the most `min.insync.replicas` that the wishes allow, per partition, shape (partitions,) each.
+    The least and the most `min.insync.replicas` that the durability allows, per partition, shape (partitions,) each.
 
-    `replicas` are broker ids, shape (partitions, replicas), padded with -1. Where a partition spans too few domains for
-    a wish, no value meets it: the least is one more than its replicas, or the most is 0. Raises TopologyError for a
+    `replicas` are broker ids, shape (partitions, replicas), padded with -1. Where a partition spans too few domains,
+    no value will do: the least is one more than its replicas, or the most is 0. Raises TopologyError for a
     level that the tree does not have.
     """
     size = np.count_nonzero(replicas != _NONE, axis=1)
@@ -213,7 +213,7 @@ def _padded(rows: Placement) -> npt.NDArray[np.integer]:
 
 
 def _smallest_change(tree: RackTree, durability: Durability, size: int, otherwise: str) -> str:
-    """Name the nearest replication factor with which every fair placement meets the wishes, if there is one."""
+    """Name the nearest replication factor with which every fair placement is durable enough, if there is one."""
     other = nearest_replication_factor(tree, size, durability.min_domains, durability.tolerate)
     if other is None:
         return otherwise

@@ -22,22 +22,23 @@ LARGEST: Final = 32
 """No larger replication factor is looked at: nobody would follow the advice, and each takes longer than the last."""
 _NEVER = -(1 << 30)
 
-Wishes = tuple[tuple[str, int], ...]
+_Pairs = tuple[tuple[str, int], ...]
 _Kind = tuple[object, ...]
 
 
 def nearest_replication_factor(
     tree: RackTree, size: int, min_domains: Mapping[str, int], tolerate: Mapping[str, int]
 ) -> int | None:
-    """Another replication factor than `size`, of those equally near the larger one; None where none up to LARGEST does.
+    """
+    Give the nearest other replication factor than `size`, of two equally near the larger; None where none is durable.
 
-    `min_domains` and `tolerate` are those of `rackspan.core.durability.Durability`.
+    None above `LARGEST` is looked at. `min_domains` and `tolerate` are those of `rackspan.core.durability.Durability`.
     """
     return _nearest(tree, size, tuple(sorted(min_domains.items())), tuple(sorted(tolerate.items())))
 
 
 @lru_cache(maxsize=256)
-def _nearest(tree: RackTree, size: int, min_domains: Wishes, tolerate: Wishes) -> int | None:
+def _nearest(tree: RackTree, size: int, min_domains: _Pairs, tolerate: _Pairs) -> int | None:
     if any(_domains(tree, level) < domains for level, domains in min_domains):
         return None
     if any(_domains(tree, level) <= domains for level, domains in tolerate):
@@ -54,7 +55,7 @@ def _domains(tree: RackTree, name: str) -> int:
     return int(np.count_nonzero(tree.level(name).capacity))
 
 
-def _achievable(tree: RackTree, size: int, min_domains: Wishes, tolerate: Wishes) -> bool:
+def _achievable(tree: RackTree, size: int, min_domains: _Pairs, tolerate: _Pairs) -> bool:
     least = max((1 + fullest(tree, size, level, domains - 1) for level, domains in min_domains), default=1)
     most = min((size - fullest(tree, size, level, domains) for level, domains in tolerate), default=size)
     return least <= most
