@@ -10,6 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from benchmarks.crowd import crowd
 from benchmarks.machine import describe
 from benchmarks.topics import NAMESPACE, TOPICS_PATH, Operator, Stack, fresh_stack, in_parallel, topic
 
@@ -92,13 +93,36 @@ def rows(stack: Stack, operator: Operator, scale: float) -> None:
         print(f"| {name} | {count} | {mib:.1f} | {until} | {idle * per:.1f} |", flush=True)
 
 
+def start_in_crowd(pods: int, nodes: int) -> None:
+    """What it takes to start among so many pods and nodes, none of them ours, on an API server that only lists."""
+    with tempfile.TemporaryDirectory() as folder, crowd(pods, nodes, Path(folder)) as kubeconfig:
+        operator = Operator(kubeconfig, Path(folder) / "operator.log")
+        try:
+            cpu, memory, settled = calm(operator)
+            seconds = time.perf_counter() - operator.started - _CALM_SECONDS
+            until = f"{seconds:.0f} | {cpu:.1f}" if settled else f"more than {_PATIENCE_SECONDS:.0f} | {cpu:.1f}"
+            print("| pods | nodes | seconds until calm | CPU s | MiB | peak MiB |\n|---|---|---|---|---|---|")
+            print(f"| {pods:,} | {nodes:,} | {until} | {memory >> 20} | {operator.peak >> 20} |")
+        finally:
+            operator.stop()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks footprint", description=__doc__)
     parser.add_argument("--scale", type=float, default=1.0, help="make this part of the usual numbers")
+    parser.add_argument(
+        "--crowd",
+        type=int,
+        nargs=2,
+        metavar=("PODS", "NODES"),
+        help="measure instead how the operator starts among so many of them, listed by a stand-in for the API server",
+    )
     options = parser.parse_args()
     print(describe(), end="\n\n")
+    if options.crowd:
+        return start_in_crowd(*options.crowd)
     with fresh_stack("256m") as stack, tempfile.TemporaryDirectory() as folder:
-        operator = Operator(stack, Path(folder) / "operator.log")
+        operator = Operator(stack.plane.kubeconfig, Path(folder) / "operator.log")
         try:
             operator.until(lambda counters: counters.get("rackspan_topology_connected[bench/bench]") == 1)
             rows(stack, operator, options.scale)

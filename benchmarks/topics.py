@@ -119,7 +119,7 @@ def topic(name: str, partitions: int, replicas: int) -> dict[str, Any]:
 class Operator:
     """The real process, its CPU seconds, its memory and its own counters."""
 
-    def __init__(self, stack: Stack, log: Path) -> None:
+    def __init__(self, kubeconfig: Path, log: Path) -> None:
         self._port = free_ports(1)[0]
         self._log = log.open("ab")
         self.started = time.perf_counter()
@@ -129,7 +129,7 @@ class Operator:
                 "-m",
                 "rackspan",
                 "operator",
-                f"--kubeconfig={stack.plane.kubeconfig}",
+                f"--kubeconfig={kubeconfig}",
                 "--listen-host=127.0.0.1",
                 f"--listen-port={self._port}",
                 "--lease-identity=benchmark",  # started again after a crash, it has its Lease back at once
@@ -299,7 +299,7 @@ class Bench:
     def __init__(self, stack: Stack, log: Path) -> None:
         self.stack = stack
         self.log = log
-        self.operator = Operator(stack, log)
+        self.operator = Operator(stack.plane.kubeconfig, log)
         self.operator.until(_connected)
         self.watch = ReadyWatch(stack)
 
@@ -341,7 +341,7 @@ class Bench:
 
     def restart(self, what: str, count: int) -> Row:
         self.operator.stop()
-        self.operator = Operator(self.stack, self.log)
+        self.operator = Operator(self.stack.plane.kubeconfig, self.log)
 
         def steady(counters: dict[str, float]) -> bool:
             key = "[bench/bench]"
