@@ -13,7 +13,7 @@ from tests.support.waiting import until
 from rackspan.api.reasons import Reason
 from rackspan.core.consumers.locality import Selector
 from rackspan.core.snapshot import tree_of
-from rackspan.kafka import groups as reading
+from rackspan.kafka import consumer_groups as reading
 from rackspan.kafka.consumer_groups import read_consumer_groups
 from rackspan.kafka.snapshot import take_snapshot
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
