@@ -150,7 +150,7 @@ def _in_place(spec: KafkaTopicSpec, replicas: Assignment, found: Judged | None) 
 
     The value derived from a part of the partitions could change once the others are known.
     """
-    right_size = [len(row) == spec.replication_factor for row in replicas]
+    right_size = np.fromiter((len(row) == spec.replication_factor for row in replicas), bool, len(replicas))
     if found is None:
         return list(compress(replicas, right_size))
     if isinstance(found.compliance, Failure):

@@ -118,6 +118,7 @@ def test_partitions_out_of_place_do_not_weaken_the_promise():
     assert config(spec, replicas=(*FAIR, (0, 3, 1)))["min.insync.replicas"] == "2"
     assert config(spec, replicas=((0, 3, 1),)) == {}, "where none is in place nothing can be derived"
     assert config(spec, replicas=((0, 1),)) == {}, "nor where none has the size that was asked for"
+    assert config(spec, replicas=()) == {}, "nor where Kafka is left to choose"
 
 
 @pytest.mark.parametrize(
