@@ -6,9 +6,9 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest
-# Processes that share the tests. With a stack each has servers of its own, some 3 GB, for which it mostly waits: hence
-# more than there are cores. A Kubernetes that the user names is everybody's, so it takes one.
-WORKERS ?= $(if $(RACKSPAN_KUBECONFIG),1,3)
+# Processes that share the tests, each with servers of its own of some 3 GB where there is a stack: two keep two cores
+# busy, and three only take them away from each other. A Kubernetes that the user names is everybody's, so it takes one.
+WORKERS ?= $(if $(RACKSPAN_KUBECONFIG),1,2)
 SHARED := --numprocesses=$(WORKERS) --no-loadscope-reorder
 SHARED_FAST := --numprocesses=logical --no-loadscope-reorder
 # What needs neither a control plane nor a Kafka, what does, and what takes real pods and therefore root: `make e2e` only.

@@ -17,7 +17,7 @@ SEED = 879
 ROUNDS = 4
 ROUND = 250
 
-pytestmark = pytest.mark.timeout(420)
+pytestmark = pytest.mark.timeout(600)
 
 
 def test_damaged_manifests_are_refused_or_told_why(shop, topics, kafka, operator):

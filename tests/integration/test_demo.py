@@ -47,7 +47,7 @@ def test_the_demo_ends_well_and_leaves_nothing_behind(environment, tmp_path):
     assert list((tmp_path / "state/stacks").glob("[!.]*")) == []
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(600)
 @pytest.mark.stack
 def test_a_demo_that_is_killed_leaves_nothing_running(environment, tmp_path):
     with subprocess.Popen(

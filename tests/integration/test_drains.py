@@ -9,7 +9,7 @@ from tests.support.topics import Topics
 
 REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ OUTAGE_SECONDS = float(os.environ.get("RACKSPAN_TEST_API_OUTAGE_SECONDS", "20"))
 BURST = 60
 NAMESPACE = "outage"
 
-pytestmark = pytest.mark.timeout(240 + OUTAGE_SECONDS)
+pytestmark = pytest.mark.timeout(600 + OUTAGE_SECONDS)
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from tests.support.waiting import until
 
 BURST = 200
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 
 def test_killed_in_the_middle_of_a_burst(topology, topics, operator):

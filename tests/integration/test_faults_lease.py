@@ -10,7 +10,7 @@ import yaml
 from tests.support.operators import Operator
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 
 class Wire:

@@ -7,7 +7,7 @@ from tests.support.objects import condition
 from tests.support.secure import USER, Secure
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.timeout(240)  # whoever comes first starts the brokers
+pytestmark = pytest.mark.timeout(600)  # whoever comes first starts the brokers
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from rackspan.kafka.client_config import client_properties
 from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.ports import Credentials
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture

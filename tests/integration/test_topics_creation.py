@@ -147,7 +147,7 @@ def test_one_topic_that_kafka_refuses_does_not_fail_the_others_of_its_batch(shop
 def test_a_creation_is_an_event(shop):
     shop.create_topic("orders")
     shop.until_ready("orders")
-    events = until(lambda: shop.events("orders"), what="an Event")
+    events = until(lambda: shop.events("orders"), 120, "an Event, which goes out behind those of other tests")
     assert reasons(events) == ["Created"]
     assert events[0].type == "Normal"
     assert "create 3 partitions of 3 replicas" in events[0].message

@@ -344,7 +344,7 @@ def test_only_the_topology_s_namespace_adopts_unless_the_topology_consents(
 # -- who did what ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_each_of_500_topics_that_are_made_and_deleted_leaves_two_lines_that_say_who_asked(shop, operator, topics):
     names = [f"topic-{number}" for number in range(500)]
     small = {"partitions": 1, "replicationFactor": 1, "deletionPolicy": "Delete"}
@@ -353,11 +353,11 @@ def test_each_of_500_topics_that_are_made_and_deleted_leaves_two_lines_that_say_
     def ready():
         return all((condition(topic, "Ready") or {}).get("status") == "True" for topic in shop.topics())
 
-    until(ready, 60, "500 topics to be Ready")
+    until(ready, 240, "500 topics to be Ready")
     ids = {topic["spec"]["topicName"]: topic["status"]["topicId"] for topic in shop.topics()}
     for name in names:
         shop.delete("KafkaTopic", name)
-    until(lambda: not shop.topics(), 60, "500 objects to be gone")
+    until(lambda: not shop.topics(), 240, "500 objects to be gone")
     assert topics.existing(made) == []
     trail = [
         line for line in operator.log if line.get("audit", {}).get("object", {}).get("namespace") == shop.namespace

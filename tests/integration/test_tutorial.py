@@ -127,7 +127,7 @@ def _servers(servers: str) -> str:
 
 
 @pytest.mark.stack
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_the_tutorial_prints_what_it_says(reader, tmp_path):
     for step in steps():
         if isinstance(step, File):

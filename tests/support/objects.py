@@ -163,7 +163,7 @@ class Objects:
         return until(found, 30, f"an Event {reason} of {self.namespace}/{name}")
 
     def until(
-        self, kind: str, name: str, holds: Callable[[Json], Any], what: str = "to be as expected", timeout: float = 30
+        self, kind: str, name: str, holds: Callable[[Json], Any], what: str = "to be as expected", timeout: float = 90
     ) -> Json:
         """Poll the object until `holds(object)`, and return it."""
         last: Json | None = None
@@ -179,7 +179,7 @@ class Objects:
             raise TimeoutError(f"{error}\n{json.dumps((last or {}).get('status'), indent=1)}") from None
 
     def until_condition(
-        self, kind: str, name: str, type_: str, status: str | None, reason: str | None = None, timeout: float = 30
+        self, kind: str, name: str, type_: str, status: str | None, reason: str | None = None, timeout: float = 90
     ) -> Json:
         """Wait for a condition that is about the object's latest generation; `status` None: that it is not there."""
 
@@ -196,14 +196,14 @@ class Objects:
 
         return self.until(kind, name, met, f"to have {type_}={status} ({reason})", timeout)
 
-    def until_ready(self, name: str, timeout: float = 30) -> Json:
+    def until_ready(self, name: str, timeout: float = 90) -> Json:
         """Wait until the KafkaTopic is Ready for what its spec says now."""
         return self.until_condition("KafkaTopic", name, "Ready", "True", timeout=timeout)
 
-    def until_not_ready(self, name: str, reason: str, timeout: float = 30) -> Json:
+    def until_not_ready(self, name: str, reason: str, timeout: float = 90) -> Json:
         return self.until_condition("KafkaTopic", name, "Ready", "False", reason, timeout=timeout)
 
-    def until_stalled(self, name: str, reason: str, timeout: float = 30) -> Json:
+    def until_stalled(self, name: str, reason: str, timeout: float = 90) -> Json:
         return self.until_condition("KafkaTopic", name, "Stalled", "True", reason, timeout=timeout)
 
     def until_topology(
@@ -211,7 +211,7 @@ class Objects:
     ) -> Json:
         return self.until_condition("RackTopology", name, type_, status, reason)
 
-    def until_gone(self, kind: str, name: str, timeout: float = 30) -> None:
+    def until_gone(self, kind: str, name: str, timeout: float = 90) -> None:
         until(lambda: self.read(kind, name) is None, timeout, f"{kind} {self.namespace}/{name} to be gone")
 
     @property
