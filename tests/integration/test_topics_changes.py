@@ -143,6 +143,15 @@ def test_one_mistake_does_not_hold_back_what_is_right(shop, topics):
     assert len(topics.replicas(shop.kafka_name("orders"))) == 3
 
 
+def test_a_topic_grows_whose_replication_factor_shall_change_too(shop, topics):
+    shop.create_topic("orders", partitions=2, replicationFactor=2)
+    shop.until_ready("orders")
+    shop.change_topic("orders", partitions=4, replicationFactor=3)
+    topic = shop.until_not_ready("orders", "PlanPending")
+    assert "4 of 4 partitions have 2 replicas, the spec says 3" in message(topic)
+    assert [len(row) for row in topics.replicas(shop.kafka_name("orders"), 4)] == [2, 2, 2, 2]
+
+
 def test_another_replication_factor_is_told_and_not_done(shop, topics):
     shop.create_topic("orders", partitions=4, replicationFactor=2)
     shop.until_ready("orders")

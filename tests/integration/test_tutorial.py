@@ -144,5 +144,5 @@ def test_the_tutorial_prints_what_it_says(reader, tmp_path):
 
         if not agree(step.command, printed[-1], step.printed) and step.command.startswith(_QUERIES):
             with suppress(TimeoutError):  # the comparison tells more
-                until(asked_again, 30)
+                until(asked_again)
         assert agree(step.command, printed[-1], step.printed), f"$ {step.command}\n{printed[-1]}"

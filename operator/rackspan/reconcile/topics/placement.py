@@ -19,7 +19,6 @@ from rackspan.core.placement import (
 )
 from rackspan.core.placement.multilevel import reachable_leaders
 from rackspan.core.text import plural
-from rackspan.core.topology import RackTree, parse_rack
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 
 if TYPE_CHECKING:
@@ -53,6 +52,8 @@ def place(
 ) -> Assignment | None:
     """The ordered replica lists of all `partitions`, the first of them as in `current`; None to let Kafka choose.
 
+    Kafka adds partitions only with as many replicas as partition 0 has: another replication factor comes by a plan.
+
     Raises FailureError: unknown placer or level, missing racks, infeasible, or a failing placer.
     """
     if spec.placement.assignment:
@@ -64,7 +65,8 @@ def place(
             Reason.UNKNOWN_PLACER, f"there is no placer {placer_name(spec, state)!r}; installed are: {known}"
         )
     _refuse_if_no_rack_is_known(state)
-    request = requirements(spec, state).placement_spec(name, partitions, spec.replication_factor, current)
+    replicas = len(current[0]) if current else spec.replication_factor
+    request = requirements(spec, state).placement_spec(name, partitions, replicas, current)
     return _placed(placer_name(spec, state), placer, request, state)
 
 
@@ -137,7 +139,7 @@ def _with_min_insync(
     if not in_place:
         return spec.config_values
     given = spec.config_values.get(MIN_ISR)
-    tree = eligible_tree(spec, state)
+    tree = requirements_of(spec, state.spec.defaults.durability).eligible(state.racks.tree)
     try:
         found = min_insync(tree, in_place, durability, int(given) if given and given.isdigit() else None)
     except DurabilityError as error:
@@ -161,18 +163,11 @@ def _in_place(spec: KafkaTopicSpec, replicas: Assignment, found: Judged | None) 
     return list(compress(replicas, ~broken & right_size))
 
 
-def eligible_tree(spec: KafkaTopicSpec, state: ClusterState) -> RackTree:
-    """The rack tree in which only the brokers that the topic may use have capacity."""
-    tree = state.racks.tree
-    include, exclude = spec.placement.brokers.include, spec.placement.brokers.exclude
-    return tree.selected(include, exclude)
-
-
 def leads_elsewhere(spec: KafkaTopicSpec, state: ClusterState) -> bool:
     """Whether all brokers of the domains preferred for leaders are offline, so that others lead."""
-    wanted = tuple(parse_rack(domain) for domain in spec.placement.leaders)
+    wanted = requirements_of(spec, state.spec.defaults.durability)
     try:
-        return bool(wanted) and not reachable_leaders(eligible_tree(spec, state), wanted)
+        return bool(wanted.leaders) and not reachable_leaders(wanted.eligible(state.racks.tree), wanted.leaders)
     except InfeasibleError:
         return False  # reported when the topic is placed
 

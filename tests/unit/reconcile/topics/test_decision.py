@@ -43,6 +43,13 @@ def test_growth_lists_only_new_partitions(have, more):
         assert decision.create is decision.configure is None
 
 
+@pytest.mark.parametrize("wanted", [1, 2, 4])
+def test_new_partitions_have_as_many_replicas_as_those_that_are_there(wanted):
+    """Kafka refuses any other number, and the plan changes all partitions together."""
+    grow = decide(topic(partitions=5, replicationFactor=wanted), seen(*FAIR), {}, state()).grow
+    assert [len(row) for row in grow.assignment] == [3, 3]
+
+
 def test_an_explicit_assignment_is_taken_row_by_row():
     assigned = {"replicationFactor": 2, "placement": {"assignment": [[5, 0], [0, 1], [3, 2]]}}
     assert decide(topic(**assigned), None, {}, state()).create.assignment == ((5, 0), (0, 1), (3, 2))
@@ -67,7 +74,7 @@ def test_partitions_are_never_taken_away_and_the_rest_is_done():
 
 
 def test_a_growth_that_cannot_be_does_not_hold_back_a_config():
-    wanted = topic(partitions=6, replicationFactor=7, config={"retention.ms": 1})
+    wanted = topic(partitions=6, placement={"brokers": {"include": ["0", "1"]}}, config={"retention.ms": 1})
     decision = decide(wanted, seen(*FAIR), {}, state())
     assert decision.problem.reason == "Infeasible"
     assert decision.configure.set == {"retention.ms": "1"}
