@@ -106,7 +106,7 @@ async def _reconcile(
     while await _wait_until_served(kube, stop, probes):
         if not await _run_until_unserved(settings, access, kube, rest, probes, stop):
             return
-        _log.warning("the API server serves Rackspan's kinds no more: nothing is reconciled until it does")
+        await wait_for_any(_DISCOVERY_SECONDS, stop)
 
 
 class _Probes:
@@ -130,11 +130,12 @@ class _Probes:
 async def _run_until_unserved(
     settings: Settings, access: Authentication, kube: KubeCluster, rest: Rest, probes: _Probes, stop: asyncio.Event
 ) -> bool:
-    """Reconcile until `stop` (False), or until the API server no longer serves Rackspan's kinds (True)."""
+    """Reconcile until `stop` (False), or until the API server does not serve Rackspan's kinds or not answer (True)."""
     manager = _manager(settings, kube, rest, probes)
     probes.manager = manager
     access.forget_login()
     try:
+        await manager.prime()
         await kopf.operator(
             memo=Memo(manager, access),
             standalone=True,
@@ -142,11 +143,14 @@ async def _run_until_unserved(
             namespaces=settings.namespaces,
             stop_flag=stop,
         )
+    except FailureError as error:
+        _log.warning("waiting for the API server: %s", error)
+        return True
     except Exception as error:
         if getattr(error, "status", None) != _NOT_FOUND:  # kopf's API error classes are private
             raise
         # Discovery may go on listing a kind for a moment after its API has ceased to be served.
-        await wait_for_any(_DISCOVERY_SECONDS, stop)
+        _log.warning("the API server serves Rackspan's kinds no more: nothing is reconciled until it does")
         return True
     finally:
         probes.manager = None

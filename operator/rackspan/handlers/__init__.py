@@ -1,8 +1,8 @@
 """Kopf handlers, one file per kind; each only calls the manager in `rackspan.reconcile`.
 
-`@kopf.index` fills the cache before any event handler runs: kopf holds events back until all indexed kinds have been
-listed, so nothing is decided from an incomplete cache after a start. Later changes arrive as events. Kopf writes
-neither annotations nor a finalizer of its own to objects.
+`Manager.prime` fills the cache before kopf starts, so nothing is decided from an incomplete cache. Later changes arrive
+as events. `@kopf.index` would do the same, but while kopf fills an index each object wakes the tasks of all others: a
+few thousand pods take minutes. Kopf writes neither annotations nor a finalizer of its own to objects.
 
 `event["type"]` is that of the watch event, or None for an object of a (re)list.
 """

@@ -9,17 +9,13 @@ import kopf
 from rackspan.handlers.memo import Memo
 
 
-@kopf.index("v1", "namespaces")
-async def namespace_seen(body: kopf.Body, memo: Memo, **_: Any) -> None:
-    """Listed, added or modified. At the start kopf calls this before any event handler."""
-    memo.manager.namespace_seen(dict(body))
-
-
 @kopf.on.event("v1", "namespaces")
-async def namespace_gone(event: kopf.RawEvent, memo: Memo, **_: Any) -> None:
-    """Deleted, or listed at the start of a watch."""
+async def namespace_event(event: kopf.RawEvent, memo: Memo, **_: Any) -> None:
+    """Listed, added, modified or deleted."""
     if event["type"] == "DELETED":
         memo.manager.namespace_gone(event["object"])
     elif event["type"] is None:
         memo.manager.namespace_seen(event["object"], listed=True)
         memo.manager.relisted()
+    else:
+        memo.manager.namespace_seen(event["object"])

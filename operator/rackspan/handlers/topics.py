@@ -11,12 +11,6 @@ from rackspan.api.labels import GROUP, VERSION
 from rackspan.handlers.memo import Memo
 
 
-@kopf.index(GROUP, VERSION, PLURAL)
-async def topic_listed(body: kopf.Body, memo: Memo, **_: Any) -> None:
-    """Fills the cache: at the start kopf calls this before any event handler."""
-    memo.manager.topic_listed(dict(body))
-
-
 @kopf.on.event(GROUP, VERSION, PLURAL)
 async def topic_event(event: kopf.RawEvent, memo: Memo, **_: Any) -> None:
     """Listed, added, modified or deleted."""

@@ -11,12 +11,6 @@ from rackspan.api.racktopology import PLURAL
 from rackspan.handlers.memo import Memo
 
 
-@kopf.index(GROUP, VERSION, PLURAL)
-async def topology_listed(body: kopf.Body, memo: Memo, **_: Any) -> None:
-    """Fills the cache: at the start kopf calls this before any event handler."""
-    memo.manager.topology_listed(dict(body))
-
-
 @kopf.on.event(GROUP, VERSION, PLURAL)
 async def topology_event(event: kopf.RawEvent, memo: Memo, **_: Any) -> None:
     """Listed, added, modified or deleted."""

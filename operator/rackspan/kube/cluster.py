@@ -19,7 +19,7 @@ from rackspan.reconcile.ports import AlwaysPermitted, Terminating
 from rackspan.reconcile.runtime.object_versions import key_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 
     from rackspan.kube.events import EventQueue
     from rackspan.kube.paths import ApiPath
@@ -128,12 +128,21 @@ class KubeCluster:
 
     async def uids(self, kind: str) -> Mapping[ObjectKey, str]:
         """Which objects of a kind there are now; metadata only. An object of no namespace has an empty one."""
-        paths = self._lists(kind)
-        try:
-            return {key_of(item): item["metadata"]["uid"] for item in await self._metadata(paths)}
-        except NotFoundError as error:  # an API server that has just started may not serve custom resources yet
-            what = f"GET {paths[0]}: {error}"
-            raise FailureError(Failure(Reason.API_SERVER_UNREACHABLE, what, Remedy.RETRY)) from error
+        items = self._each("list_metadata", kind, accept=_METADATA_ONLY)
+        return {key_of(item): item["metadata"]["uid"] async for item in items}
+
+    def objects(self, kind: str) -> AsyncIterator[JsonObject]:
+        """Every object of a kind, whole, no more than a page of them in memory at once."""
+        return self._each("list_objects", kind, accept="application/json")
+
+    async def _each(self, operation: str, kind: str, *, accept: str) -> AsyncIterator[JsonObject]:
+        for path in self._lists(kind):
+            try:
+                async for item in self._rest.each(operation, path, accept=accept):
+                    yield item
+            except NotFoundError as error:  # an API server that has just started may not serve custom resources yet
+                what = f"GET {path}: {error}"
+                raise FailureError(Failure(Reason.API_SERVER_UNREACHABLE, what, Remedy.RETRY)) from error
 
     async def find(self, kind: str, key: ObjectKey) -> JsonObject | None:
         """One object as it is now, by the right to list; None where it is gone."""

@@ -24,7 +24,7 @@ from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.runtime.liveness import progress
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import AsyncIterator, Mapping, Sequence
     from pathlib import Path
 
 _TIMEOUT_SECONDS = 30
@@ -109,21 +109,35 @@ class Rest:
         """Read all objects of a collection, in pages of 500; begins again where the list expires meanwhile."""
         for _ in range(_LIST_ATTEMPTS - 1):
             with contextlib.suppress(ExpiredError):
-                return await self._pages(operation, path, query, accept)
-        return await self._pages(operation, path, query, accept)
+                return [item async for page in self._pages(operation, path, query, accept) for item in page]
+        return [item async for page in self._pages(operation, path, query, accept) for item in page]
+
+    async def each(
+        self, operation: str, path: ApiPath, *, accept: str = "application/json"
+    ) -> AsyncIterator[dict[str, Any]]:
+        """The objects of a list, a page in memory at once; all of them again where the list expires meanwhile."""
+        for tries_left in reversed(range(_LIST_ATTEMPTS)):
+            try:
+                async for page in self._pages(operation, path, {}, accept):
+                    for item in page:
+                        yield item
+            except ExpiredError:
+                if not tries_left:
+                    raise
+            else:
+                return
 
     async def _pages(
         self, operation: str, path: ApiPath, query: Mapping[str, str], accept: str
-    ) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = []
+    ) -> AsyncIterator[list[dict[str, Any]]]:
         token = ""
         while True:
             asked: dict[str, str | int] = {**query, "limit": _PAGE, **({"continue": token} if token else {})}
             page = await self.get(operation, with_query(path, asked), accept=accept)
-            found += page.get("items") or ()  # an empty list of metadata only is null
+            yield page.get("items") or []  # an empty list of metadata only is null
             token = page.get("metadata", {}).get("continue", "")
             if not token:
-                return found
+                return
 
     async def post(self, operation: str, path: ApiPath, body: Mapping[str, Any]) -> dict[str, Any]:
         """Create one object."""

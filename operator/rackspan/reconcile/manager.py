@@ -65,6 +65,24 @@ class Manager:
 
     # --- lifecycle ---------------------------------------------------------------------------------------------------
 
+    async def prime(self) -> None:
+        """Learn of all objects that there are, before anything is decided. Raises FailureError.
+
+        Topologies and topics last: what is asked of them depends on the others.
+        """
+        kinds = {
+            NAMESPACE: self.namespace_seen,
+            NODE: self.node_seen,
+            POD: self.pod_seen,
+            compliancereport.KIND: self.report_seen,
+            racktopology.KIND: self.topology_listed,
+            kafkatopic.KIND: self.topic_listed,
+        }
+        for kind, listed in kinds.items():
+            async for body in self._dependencies.kube.objects(kind):
+                listed(body)
+        self.relisted()  # what goes before the watches begin, none of them tells
+
     def start(self) -> None:
         """Start the background tasks, once all kinds have been listed."""
         self._started = True

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import AsyncIterator, Collection, Mapping, Sequence
     from datetime import datetime
 
     from rackspan.api.meta import Meta, ObjectKey
@@ -237,6 +237,9 @@ class KubeApi(Protocol):
 
     async def uids(self, kind: str) -> Mapping[ObjectKey, str]:
         """The uids of all objects of a watched kind."""
+
+    def objects(self, kind: str) -> AsyncIterator[JsonObject]:
+        """Every object of a kind that is watched, one after the other; some of them twice where a list expires."""
 
     async def find(self, kind: str, key: ObjectKey) -> JsonObject | None:
         """One object; None where it does not exist."""

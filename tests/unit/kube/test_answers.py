@@ -97,3 +97,23 @@ async def test_a_list_that_has_expired_is_read_anew():
 async def test_a_list_that_always_expires_is_given_up():
     failure = await _failure(Answer(410, _says("too old")), call="list_all")
     assert (failure.reason, failure.remedy) == (Reason.API_SERVER_UNREACHABLE, Remedy.RETRY)
+
+
+async def test_objects_come_one_by_one_and_anew_where_their_list_expires():
+    def item(name):
+        return {"metadata": {"name": name}}
+
+    api = _answering(
+        Answer(body={"items": [item("a")], "metadata": {"continue": "x"}}),
+        Answer(410, _says("the provided continue parameter is too old")),
+        Answer(body={"items": [item("a")], "metadata": {"continue": "y"}}),
+        Answer(body={"items": [item("b")]}),
+    )
+    objects = Rest(api).each("list", TOPICS.collection())
+    found = [(each["metadata"]["name"], len(api.asked)) async for each in objects]
+    assert found == [("a", 1), ("a", 3), ("b", 4)]
+
+
+async def test_objects_whose_list_always_expires_are_given_up():
+    with pytest.raises(FailureError):
+        _ = [each async for each in Rest(_answering(Answer(410, _says("too old")))).each("l", TOPICS.collection())]

@@ -18,6 +18,8 @@ class MemoryCluster:
     """Per name, the status as it was written last."""
     finalizers: dict[str, list[str]] = field(default_factory=dict)
     announced: list[KubernetesEvent] = field(default_factory=list)
+    there: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    """The objects of each kind, for who lists them."""
 
     async def replace_status(self, ref, status):
         self._called("replace_status", ref.key.name)
@@ -32,6 +34,10 @@ class MemoryCluster:
 
     async def list_keys(self, kind):
         return ()
+
+    async def objects(self, kind):
+        for body in self.there.get(kind, ()):
+            yield body
 
     def record_event(self, event):
         self.announced.append(event)

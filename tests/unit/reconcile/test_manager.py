@@ -216,3 +216,18 @@ async def test_a_listed_topology_is_admitted_once(controller, monkeypatch):
     controller.topology_relisted(TOPOLOGY)
     assert len(admitted) == 1
     assert list(controller.cache.topologies) == [key_of(TOPOLOGY)]
+
+
+async def test_all_is_known_before_anything_is_decided(controller, kube):
+    node = {"metadata": {"name": "n0", "uid": "n0", "resourceVersion": "1", "labels": {"zone": "a"}}}
+    pod = {"metadata": {"namespace": "shop", "name": "kafka-0", "uid": "p0", "resourceVersion": "1"}}
+    space = {"metadata": {"name": "shop", "uid": "s0", "resourceVersion": "1"}}
+    kube.there = {"Node": [node], "Pod": [pod], "Namespace": [space], "RackTopology": [TOPOLOGY]}
+    kube.there["KafkaTopic"] = [topic(0), topic(1)]
+    before = len(asyncio.all_tasks())
+    await controller.prime()
+    assert len(asyncio.all_tasks()) == before
+    cache = controller.cache
+    assert [len(known) for known in (cache.nodes, cache.pods, cache.namespaces, cache.topologies)] == [1] * 4
+    assert len(cache.topics) == 2
+    assert kube.statuses == {}
