@@ -135,7 +135,8 @@ async def _run_until_unserved(
     probes.manager = manager
     access.forget_login()
     try:
-        await manager.prime()
+        if not await _done_before(stop, manager.prime()):
+            return False
         await kopf.operator(
             memo=Memo(manager, access),
             standalone=True,
@@ -156,6 +157,21 @@ async def _run_until_unserved(
         probes.manager = None
         await manager.stop()
     return False
+
+
+async def _done_before(stop: asyncio.Event, work: Coroutine[None, None, None]) -> bool:
+    """Whether the work was done before `stop`, at which it is cancelled. Raises what it raises."""
+    working, stopping = asyncio.create_task(work, name="prime"), asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            return False
+        await working
+        return True
+    finally:
+        working.cancel()
+        stopping.cancel()
+        await asyncio.gather(working, stopping, return_exceptions=True)
 
 
 def _manager(settings: Settings, kube: KubeCluster, rest: Rest, probes: _Probes) -> Manager:
