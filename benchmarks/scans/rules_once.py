@@ -54,13 +54,13 @@ def _counted(spark: SparkSession, way: str, every: DataFrame, cluster: Synthetic
         return {}
     if way == CORE:
         return _by_core(every, cluster)
-    levels = plain_sql.windows(cluster.truth.tree, _SIZE)
+    levels = plain_sql.windows(cluster.locations.tree, _SIZE)
     found = plain_sql.by_arrays(every, levels) if way == ARRAYS else plain_sql.by_rows(spark, every, levels)
     return plain_sql.counts(found)
 
 
 def _by_core(every: DataFrame, cluster: SyntheticCluster) -> Mapping[str, int]:
-    criteria = Criteria("benchmark", cluster.truth, ClusterRequirements())
+    criteria = Criteria("benchmark", cluster.locations, ClusterRequirements())
     judged = every.mapInArrow(judge_batches(criteria), spark_schema(JUDGED))
     topic = F.col("kind") == TOPIC
     other = (F.col("kind") == FINDING) & (F.col("rule") == str(Rule.LEADER_NOT_PREFERRED))

@@ -50,7 +50,7 @@ def told_by_spark(judged):
 
 
 def told_in_process(criteria, partitions, found):
-    tree = criteria.truth.tree
+    tree = criteria.locations.tree
     ids = found.ids(criteria.cluster_id, partitions.names, tree).tolist()
     severities = [str(SEVERITIES[rank]) for rank in found.severity.tolist()]
     return {
@@ -88,15 +88,15 @@ def test_spark_finds_what_the_core_finds_however_the_partitions_are_cut(spark, s
     document = random_cluster(seed, name=f"cluster-{seed}", missing=seed % 3 == 2)
     snapshot = parse_snapshot(json.dumps(document).encode())
     drained = set(chance.sample([broker.id for broker in snapshot.brokers], seed % 3))
-    truth = reported_locations(snapshot, LEVELS, drained)
+    locations = reported_locations(snapshot, LEVELS, drained)
     if seed % 2:
         moved = tuple(
-            replace(one, reported_rack="/elsewhere") if at < 2 else one for at, one in enumerate(truth.brokers)
+            replace(one, reported_rack="/elsewhere") if at < 2 else one for at, one in enumerate(locations.brokers)
         )
-        truth = BrokerLocations(truth.levels, moved, ignore_missing=seed % 4 == 3)
-    criteria = Criteria(f"cluster-{seed}", truth, random_wishes(chance, snapshot))
+        locations = BrokerLocations(locations.levels, moved, ignore_missing=seed % 4 == 3)
+    criteria = Criteria(f"cluster-{seed}", locations, random_wishes(chance, snapshot))
     partitions, least = snapshot.partitions, min_insync_replicas(snapshot.configs)
-    examined = examine(truth, partitions, least, criteria.requirements)
+    examined = examine(locations, partitions, least, criteria.requirements)
     expected = told_in_process(criteria, partitions, examined.findings)
     assert len(expected) > 10
     for slices in SLICES:
@@ -159,8 +159,8 @@ def test_a_scan_judges_every_partition_as_the_operator_does(spark, spec):
         for number, replicas in enumerate(lists)
     ]
     partitions = table([one.topic_name for one, _ in made], rows)
-    truth = locations_of_topology(topology)
-    criteria = Criteria("kafka/prod", truth, cluster_requirements(topology, [one for one, _ in made]))
+    locations = locations_of_topology(topology)
+    criteria = Criteria("kafka/prod", locations, cluster_requirements(topology, [one for one, _ in made]))
     judged = judged_by_spark(spark, criteria, partitions, np.ones(len(made), dtype=np.int64), 3)
     wrong = {}
     for row in transforms.findings(judged).toArrow().to_pylist():
@@ -179,7 +179,7 @@ def test_a_scan_judges_every_partition_as_the_operator_does(spark, spec):
 def test_brokers_are_told_of_in_a_scan_as_in_process(scans, tmp_path):
     document = random_cluster(2, name="prod", missing=True)
     scans(document, "a", levels=LEVELS)
-    found = examine_brokers(from_file(tmp_path / "prod.json", LEVELS).criteria.truth)
+    found = examine_brokers(from_file(tmp_path / "prod.json", LEVELS).criteria.locations)
     assert len(found) == 2
     expected = sorted((str(RULES[rule]), broker) for rule, broker in zip(found.rule, found.broker, strict=True))
     rows = [(row["rule"], row["broker"]) for row in scans.rows("findings") if row["topic"] is None]

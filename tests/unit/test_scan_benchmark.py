@@ -70,8 +70,8 @@ def test_ways_that_count_differently_are_found_out():
 def test_windows_given_to_sql_say_what_the_core_says():
     cluster = SyntheticCluster(3_000, brokers=90, broken=0.05)
     replicas = cluster.portion(0, cluster.topics).replicas
-    broken = judge(cluster.truth.tree, replicas).broken.tolist()
-    levels = plain_sql.windows(cluster.truth.tree, 3)
+    broken = judge(cluster.locations.tree, replicas).broken.tolist()
+    levels = plain_sql.windows(cluster.locations.tree, 3)
 
     def unfair(row):
         held = [[level.domain_of[broker] for broker in row] for level in levels]

@@ -20,7 +20,7 @@ from rackspan.core.topology import BrokerLocation
 RACKS = {1: "a", 2: "a", 3: "b", 4: "b", 5: "c", 6: "c"}
 
 
-def truth(**of_broker):
+def locations(**of_broker):
     brokers = tuple(
         BrokerLocation(
             broker, **({"rack": ("eu", rack), "reported_rack": f"/eu/{rack}"} | of_broker.get(f"b{broker}", {}))
@@ -49,10 +49,10 @@ def partitions(*rows, names=("orders",)):
     )
 
 
-def told(truth, rows, expectation=None, least=1, default=None, *, managed=False):
+def told(locations, rows, expectation=None, least=1, default=None, *, managed=False):
     of_topic = {} if expectation is None else {"orders": expectation}
     expectations = ClusterRequirements(of_topic, default or TopicRequirements(), managed)
-    found = examine(truth, rows, np.full(len(rows.names), least), expectations).findings
+    found = examine(locations, rows, np.full(len(rows.names), least), expectations).findings
     return [
         (RULES[rule], *(at if at != -1 else None for at in (partition, broker)), excess, moves)
         for rule, partition, broker, excess, moves in zip(
@@ -67,7 +67,7 @@ def told(truth, rows, expectation=None, least=1, default=None, *, managed=False)
 
 
 def test_nothing_is_told_of_what_is_as_it_should_be():
-    assert told(truth(), partitions(([1, 3, 5],), ([2, 4, 6],))) == []
+    assert told(locations(), partitions(([1, 3, 5],), ([2, 4, 6],))) == []
 
 
 @pytest.mark.parametrize(
@@ -82,24 +82,24 @@ def test_nothing_is_told_of_what_is_as_it_should_be():
     ],
 )
 def test_each_partition_is_told_of(row, expected):
-    assert told(truth(), partitions(row)) == [expected]
+    assert told(locations(), partitions(row)) == [expected]
 
 
 def test_a_partition_that_lags_below_min_insync_is_critical():
     rows = partitions(([1, 3, 5], [1, 3]), ([2, 4, 6], [2]))
-    found = examine(truth(), rows, np.array([2]), ClusterRequirements()).findings
+    found = examine(locations(), rows, np.array([2]), ClusterRequirements()).findings
     assert [SEVERITIES[at] for at in found.severity.tolist()] == ["medium", "critical"]
 
 
 def test_a_drained_broker_is_told_apart_from_one_that_a_topic_must_not_use():
     rows = partitions(([1, 3, 5],))
-    assert told(truth(b1={"draining": True}), rows) == [(Rule.REPLICA_ON_DRAINED_BROKER, 0, 1, 1, 1)]
-    assert told(truth(), rows, TopicRequirements(exclude=("1",))) == [(Rule.NOT_COMPLIANT, 0, 1, 1, 1)]
+    assert told(locations(b1={"draining": True}), rows) == [(Rule.REPLICA_ON_DRAINED_BROKER, 0, 1, 1, 1)]
+    assert told(locations(), rows, TopicRequirements(exclude=("1",))) == [(Rule.NOT_COMPLIANT, 0, 1, 1, 1)]
 
 
 def test_a_topic_is_told_of_once_however_many_partitions_it_has():
     rows = partitions(([1, 3],), ([2, 4],), ([5],))
-    assert told(truth(), rows, TopicRequirements(replication_factor=3)) == [
+    assert told(locations(), rows, TopicRequirements(replication_factor=3)) == [
         (Rule.REPLICATION_FACTOR_DIFFERS, None, None, -2, 0)
     ]
 
@@ -114,28 +114,28 @@ def test_a_topic_is_told_of_once_however_many_partitions_it_has():
 )
 def test_min_insync_is_held_against_the_durability(least, expected):
     wish = TopicRequirements(replication_factor=3, durability=Durability({"zone": 2}, {"zone": 1}))
-    assert told(truth(), partitions(([1, 3, 5],)), wish, least) == expected
+    assert told(locations(), partitions(([1, 3, 5],)), wish, least) == expected
 
 
 def test_more_in_sync_than_there_are_replicas_can_never_be_written():
-    assert told(truth(), partitions(([1, 3, 5],)), least=4) == [(Rule.MIN_INSYNC_TOO_LARGE, None, None, 1, 0)]
+    assert told(locations(), partitions(([1, 3, 5],)), least=4) == [(Rule.MIN_INSYNC_TOO_LARGE, None, None, 1, 0)]
 
 
 def test_a_broken_partition_does_not_speak_for_min_insync():
     wish = TopicRequirements(replication_factor=3, durability=Durability({"zone": 2}))
-    rules = [row[0] for row in told(truth(), partitions(([1, 2, 3],), ([1, 3, 5],)), wish, 2)]
+    rules = [row[0] for row in told(locations(), partitions(([1, 2, 3],), ([1, 3, 5],)), wish, 2)]
     assert rules == [Rule.NOT_COMPLIANT]
 
 
 def test_a_spread_loosens_what_is_compliant():
     rows = partitions(([1, 2, 3],))
-    assert told(truth(), rows, TopicRequirements(spread=(Spread("zone", 2),))) == []
+    assert told(locations(), rows, TopicRequirements(spread=(Spread("zone", 2),))) == []
 
 
 def test_an_assignment_overrides_the_spread():
     rows = partitions(([1, 2, 3],), ([1, 3, 5],))
     wish = TopicRequirements(assignment=((1, 2, 3), (1, 3, 6)))
-    found = examine(truth(), rows, np.array([1]), ClusterRequirements({"orders": wish}))
+    found = examine(locations(), rows, np.array([1]), ClusterRequirements({"orders": wish}))
     assert [(REASONS[at]) for at in found.findings.reason.tolist()] == ["AssignmentDiffers"]
     assert found.moves_of.tolist() == [0, 1]
 
@@ -143,7 +143,7 @@ def test_an_assignment_overrides_the_spread():
 def test_an_assignment_to_a_drained_broker_holds_up_the_drain():
     rows = partitions(([1, 2, 3],), ([3, 5, 6],))
     wish = TopicRequirements(assignment=((1, 2, 3), (3, 5, 6)))
-    drained = truth(b1={"draining": True})
+    drained = locations(b1={"draining": True})
     assert told(drained, rows, wish) == [(Rule.REPLICA_ON_DRAINED_BROKER, 0, 1, 0, 0)]
     found = examine(drained, rows, np.array([1]), ClusterRequirements({"orders": wish}))
     assert found.broken.tolist() == [True, False]
@@ -154,20 +154,20 @@ def test_an_assignment_to_a_drained_broker_holds_up_the_drain():
 
 def test_topics_without_an_object_are_told_of_where_there_are_objects():
     rows = partitions(([1, 3, 5],), ([2, 4, 6], None, None, 1), names=("orders", "__consumer_offsets"))
-    assert told(truth(), rows) == []
-    assert told(truth(), rows, managed=True) == [(Rule.UNMANAGED_TOPIC, None, None, 0, 0)]
-    assert told(truth(), rows, TopicRequirements(), managed=True) == []
+    assert told(locations(), rows) == []
+    assert told(locations(), rows, managed=True) == [(Rule.UNMANAGED_TOPIC, None, None, 0, 0)]
+    assert told(locations(), rows, TopicRequirements(), managed=True) == []
 
 
 def test_a_rack_that_is_not_known_keeps_partitions_from_being_judged_and_only_those():
     rows = partitions(([1, 2, 3],), ([1, 2, 5],))
     found = [(Rule.NOT_COMPLIANT, 0, None, 1, 1), (Rule.NOT_JUDGED, None, None, 0, 0)]
-    assert told(truth(b5={"rack": None}), rows) == found
-    assert told(truth(b5={"rack": None}), rows, TopicRequirements(assignment=((1, 2, 3), (1, 2, 5)))) == []
+    assert told(locations(b5={"rack": None}), rows) == found
+    assert told(locations(b5={"rack": None}), rows, TopicRequirements(assignment=((1, 2, 3), (1, 2, 5)))) == []
 
 
 def test_brokers_that_drift_and_those_without_a_rack():
-    found = examine_brokers(truth(b2={"reported_rack": "/eu/c"}, b3={"reported_rack": "eu/b"}, b4={"rack": None}))
+    found = examine_brokers(locations(b2={"reported_rack": "/eu/c"}, b3={"reported_rack": "eu/b"}, b4={"rack": None}))
     told = [(RULES[rule], broker) for rule, broker in zip(found.rule.tolist(), found.broker.tolist(), strict=True)]
     assert told == [(Rule.RACK_DRIFT, 2), (Rule.MISSING_RACK, 4)]
 
@@ -177,24 +177,25 @@ def test_ids_are_those_of_the_names_and_not_of_the_order():
     other = partitions(([1, 2, 3],), ([1, 2, 3], None, None, 1), names=("payments", "orders"))
     ids = []
     for rows in (one, other):
-        found = examine(truth(), rows, np.array([1, 1]), ClusterRequirements()).findings
+        found = examine(locations(), rows, np.array([1, 1]), ClusterRequirements()).findings
         names = [rows.names[at] for at in found.topic.tolist()]
-        ids.append(dict(zip(names, found.ids("prod", rows.names, truth().tree).tolist(), strict=True)))
+        ids.append(dict(zip(names, found.ids("prod", rows.names, locations().tree).tolist(), strict=True)))
     # Partition numbers differ with the order; the same partition of the same topic is the same finding.
-    again = examine(truth(), partitions(([2, 1, 3],)), np.array([1]), ClusterRequirements()).findings
-    assert again.ids("prod", ["orders"], truth().tree).tolist() == [ids[0]["orders"]]
+    again = examine(locations(), partitions(([2, 1, 3],)), np.array([1]), ClusterRequirements()).findings
+    assert again.ids("prod", ["orders"], locations().tree).tolist() == [ids[0]["orders"]]
     assert ids[0]["orders"] != ids[0]["payments"]
-    assert again.ids("test", ["orders"], truth().tree).tolist() != [ids[0]["orders"]]
+    assert again.ids("test", ["orders"], locations().tree).tolist() != [ids[0]["orders"]]
 
 
 def test_portions_add_up_to_the_whole():
     rows = partitions(([1, 2, 3], [1]), ([1, 3, 5],), ([2, 4, 6], None, 4), ([3, 5],))
-    whole = portion_of(truth(), rows, np.array([2]), ClusterRequirements())
+    whole = portion_of(locations(), rows, np.array([2]), ClusterRequirements())
     parts = [
-        portion_of(truth(), rows.rows(np.array(at)), np.array([2]), ClusterRequirements()) for at in ([0, 3], [1, 2])
+        portion_of(locations(), rows.rows(np.array(at)), np.array([2]), ClusterRequirements())
+        for at in ([0, 3], [1, 2])
     ]
     assert added(h for part in parts for h in part.holdings) == list(whole.holdings)
-    ids = [set(part.findings.ids("c", rows.names, truth().tree).tolist()) for part in (whole, *parts)]
+    ids = [set(part.findings.ids("c", rows.names, locations().tree).tolist()) for part in (whole, *parts)]
     assert ids[0] == ids[1] | ids[2]
     assert whole.topics.partitions.tolist() == [4]
     assert whole.topics.under_replicated.tolist() == [1]
@@ -202,7 +203,7 @@ def test_portions_add_up_to_the_whole():
 
 
 def test_no_partitions_at_all():
-    nothing = portion_of(truth(), table((), []), np.array([], dtype=np.int64), ClusterRequirements())
+    nothing = portion_of(locations(), table((), []), np.array([], dtype=np.int64), ClusterRequirements())
     assert len(nothing.findings) == 0
     assert {row.replicas for row in nothing.holdings} == {0}
 
@@ -228,5 +229,5 @@ def test_topics_that_differ_in_what_no_rule_looks_at_are_judged_together(monkeyp
     monkeypatch.setattr(
         import_module("rackspan.core.scanning.examine"), "judge", lambda *args: calls.append(1) or judge(*args)
     )
-    examine(truth(), rows, np.array([2, 2, 2]), ClusterRequirements(of_topic))
+    examine(locations(), rows, np.array([2, 2, 2]), ClusterRequirements(of_topic))
     assert len(calls) == 2

@@ -42,14 +42,14 @@ _COMPLIANCE = frozenset({Rule.NOT_COMPLIANT, Rule.REPLICA_ON_DRAINED_BROKER})
 @dataclass(frozen=True, slots=True, eq=False)
 class _Checked:
     cluster: str
-    truth: BrokerLocations
+    locations: BrokerLocations
     partitions: Partitions
     examined: Examined
     findings: Findings
 
     @property
     def facts(self) -> Iterator[Facts]:
-        return self.findings.facts(self.partitions.names, self.truth.tree)
+        return self.findings.facts(self.partitions.names, self.locations.tree)
 
     @property
     def severities(self) -> list[Severity]:
@@ -83,14 +83,14 @@ def check(
     if topology is None:
         selected = TopologyOptions.of(levels, missing_rack_policy, drain_broker, drain_rack)
         found = ClusterSource(snapshot, bootstrap_server, command_config).read_topics("to check")
-        truth, required = locations_in(selected.tree(found), found), ClusterRequirements()
+        locations, required = locations_in(selected.tree(found), found), ClusterRequirements()
     else:
         refuse_options_of_topology(context)
         live = LiveTopology.at(topology, kubeconfig)
-        found, truth, required = live.snapshot(), live.truth, live.requirements
+        found, locations, required = live.snapshot(), live.locations, live.requirements
     partitions = matching_partitions(found, topic)
     with step(f"judging {plural(len(partitions), 'partition')}"):
-        checked = _checked(found, truth, partitions, required)
+        checked = _checked(found, locations, partitions, required)
     with ending_with(ExitCode.OUT_OF_COMPLIANCE if checked.alarming else ExitCode.FINE):
         if output is Format.TABLE:
             _print(checked, most=len(partitions) + len(checked.findings) if show_all else ROWS)
@@ -99,15 +99,15 @@ def check(
 
 
 def _checked(
-    snapshot: Snapshot, truth: BrokerLocations, partitions: Partitions, required: ClusterRequirements
+    snapshot: Snapshot, locations: BrokerLocations, partitions: Partitions, required: ClusterRequirements
 ) -> _Checked:
-    examined = examine(truth, partitions, min_insync_replicas(snapshot.configs), required)
-    findings = Findings.joined([examined.findings, examine_brokers(truth)])
+    examined = examine(locations, partitions, min_insync_replicas(snapshot.configs), required)
+    findings = Findings.joined([examined.findings, examine_brokers(locations)])
     topic = np.append(_ranks(partitions), NONE)[findings.topic]
     order = np.lexsort(
         (findings.broker, findings.domain, findings.level, findings.partition, topic, findings.rule, findings.severity)
     )
-    return _Checked(snapshot.cluster_id or "", truth, partitions, examined, findings.rows(order))
+    return _Checked(snapshot.cluster_id or "", locations, partitions, examined, findings.rows(order))
 
 
 def _ranks(partitions: Partitions) -> IntArray:
@@ -131,7 +131,7 @@ def _summary(checked: _Checked) -> dict[str, Any]:
 
 
 def _documents(checked: _Checked) -> Iterator[dict[str, Any]]:
-    ids = checked.findings.ids(checked.cluster, checked.partitions.names, checked.truth.tree).tolist()
+    ids = checked.findings.ids(checked.cluster, checked.partitions.names, checked.locations.tree).tolist()
     for facts, severity, number in zip(checked.facts, checked.severities, ids, strict=True):
         yield {
             "topic": facts.topic,

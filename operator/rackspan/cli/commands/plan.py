@@ -94,7 +94,7 @@ def plan(
     _refuse_silent_brokers(source, found, selected)
     chosen = _chosen(found, topic)
     request = Request(
-        selected.tree(found), found.partitions, chosen, _wishes(found, chosen, replication_factor, partitions)
+        selected.tree(found), found.partitions, chosen, _requirements(found, chosen, replication_factor, partitions)
     )
     with step("planning"):
         made = rebalance(request) if rebalance_too else make_plan(request)
@@ -157,7 +157,7 @@ def _chosen(found: Snapshot, pattern: str | None) -> frozenset[str] | None:
     return frozenset(found.partitions.names[at] for at in topics_matching(found, pattern).tolist())
 
 
-def _wishes(
+def _requirements(
     found: Snapshot, chosen: frozenset[str] | None, factors: Sequence[str] | None, counts: Sequence[str] | None
 ) -> Mapping[str, TopicRequirements]:
     names = frozenset(found.partitions.names)

@@ -104,7 +104,7 @@ class LiveTopology:
         return tree
 
     @property
-    def truth(self) -> BrokerLocations:
+    def locations(self) -> BrokerLocations:
         """Racks and states of its brokers, for judging: a broker without a rack becomes a finding there."""
         from rackspan.reconcile.dry_run import with_observed_brokers  # noqa: PLC0415
         from rackspan.reconcile.expectations import locations_of_topology  # noqa: PLC0415

@@ -82,7 +82,7 @@ TopologyName = Annotated[
         "--topology",
         metavar="NAMESPACE/NAME",
         rich_help_panel=_CLUSTER,
-        help="A RackTopology instead: live Kafka, with racks from the nodes and wishes from KafkaTopics.",
+        help="A RackTopology instead: live Kafka, with racks from the nodes and requirements from KafkaTopics.",
     ),
 ]
 Kubeconfig = Annotated[Path | None, _kubeconfig("For --topology. ", rich_help_panel=_CLUSTER)]

@@ -45,7 +45,7 @@ def holdings(scan_id: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
     return _table("holdings", scan_id, rows)
 
 
-def brokers(scan_id: str, truth: BrokerLocations, before: Mapping[int, bool]) -> pa.Table:
+def brokers(scan_id: str, locations: BrokerLocations, before: Mapping[int, bool]) -> pa.Table:
     """Rows of `brokers`; `changed` where a broker is online now and was not in `before`, or the other way round."""
     rows = (
         {
@@ -55,7 +55,7 @@ def brokers(scan_id: str, truth: BrokerLocations, before: Mapping[int, bool]) ->
             "online": broker.online,
             "changed": before.get(broker.id, broker.online) != broker.online,
         }
-        for broker in truth.brokers
+        for broker in locations.brokers
     )
     return _table("brokers", scan_id, rows)
 

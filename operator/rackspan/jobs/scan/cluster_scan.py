@@ -103,7 +103,7 @@ class _Scan:
         self._cluster = cluster
         self._run = run
         self._tell = tell
-        self._truth = cluster.criteria.truth
+        self._locations = cluster.criteria.locations
         self._previous = PreviousScan(spark, run.history, cluster.name)
         self._held: list[DataFrame] = []
         self._seconds: dict[str, float] = {}
@@ -147,7 +147,7 @@ class _Scan:
             topics = history_rows.with_unread(topics, self._previous.topics(unread))
             holdings = rows_of(transforms.holdings(judged))
             summary = document_rows.summary(
-                topics, counted, rows_of(transforms.unfair(judged)), self._truth, len(unread)
+                topics, counted, rows_of(transforms.unfair(judged)), self._locations, len(unread)
             )
         with self._step("comparing with the scan before"):
             changes = self._changes(found, before)
@@ -162,7 +162,7 @@ class _Scan:
 
     def _found(self, judged: DataFrame, before: DataFrame) -> DataFrame:
         about_brokers = finding_batches(
-            self._cluster.criteria.cluster_id, self._truth, (), examine_brokers(self._truth)
+            self._cluster.criteria.cluster_id, self._locations, (), examine_brokers(self._locations)
         )
         rows = pa.Table.from_batches(about_brokers, schema=JUDGED)
         every = transforms.findings(judged)
@@ -197,7 +197,7 @@ class _Scan:
         return {
             "topics": history_rows.topics(scan_id, seen.topics),
             "holdings": history_rows.holdings(scan_id, seen.holdings),
-            "brokers": history_rows.brokers(scan_id, self._truth, self._previous.broker_online),
+            "brokers": history_rows.brokers(scan_id, self._locations, self._previous.broker_online),
             "groups": history_rows.groups(scan_id, self._cluster.groups),
             "scans": history_rows.scan(
                 scan_id, self._previous.sequence + 1, self._run.observed_at, self._minutes, seen.summary, seen.topics
@@ -216,11 +216,11 @@ class _Scan:
             started_at=timestamp(self._run.observed_at),
             finished_at=timestamp(datetime.now(UTC)),
             cluster_id=self._cluster.cluster_id,
-            levels=list(self._truth.tree.levels),
+            levels=list(self._locations.tree.levels),
             summary=seen.summary,
             changes=seen.changes,
-            domains=document_rows.domain_rows(holdings, self._truth, wrong_domains),
-            brokers=document_rows.broker_rows(holdings, self._truth, wrong_brokers, trend.broker_flaps),
+            domains=document_rows.domain_rows(holdings, self._locations, wrong_domains),
+            brokers=document_rows.broker_rows(holdings, self._locations, wrong_brokers, trend.broker_flaps),
             findings=document_rows.finding_rows(rows_of(transforms.worst(found, MAX_FINDINGS))),
             topics=document_rows.topic_rows(seen.topics, managed, trend.violation_minutes, since),
             groups=list(self._cluster.groups),

@@ -74,7 +74,7 @@ def unread_warnings(unread: Mapping[str, str]) -> list[str]:
 
 
 def summary(
-    topics: pa.Table, counted: Iterable[Row], unfair: Iterable[Row], truth: BrokerLocations, unread: int = 0
+    topics: pa.Table, counted: Iterable[Row], unfair: Iterable[Row], locations: BrokerLocations, unread: int = 0
 ) -> Summary:
     """
     Sum up a scan.
@@ -91,7 +91,7 @@ def summary(
     sizes = pa.compute.sum(topics["bytes"]).as_py()
     return Summary(
         topics=len(topics),
-        brokers=len(truth.brokers),
+        brokers=len(locations.brokers),
         **{name: _sum(topics, name) for name in _SUMMED},
         non_compliant_topics=pa.compute.sum(pa.compute.greater(topics["non_compliant"], 0)).as_py() or 0,
         bytes=None if sizes is None else int(sizes),
@@ -112,11 +112,11 @@ def what_if(row: Row) -> WhatIf:
     return WhatIf(row["offline"], row["not_writable"], row["last_replica"], row["replicas"], row["bytes"])
 
 
-def domain_rows(holdings: Iterable[Row], truth: BrokerLocations, wrong: Iterable[Row]) -> list[DomainRow]:
+def domain_rows(holdings: Iterable[Row], locations: BrokerLocations, wrong: Iterable[Row]) -> list[DomainRow]:
     """Domains that hold anything, level by level from the top, in the tree's order. `wrong` are findings by domain."""
     told = {(row["level"], row["domain"]): row for row in wrong}
     held = {(row["level"], row["domain"]): row for row in holdings}
-    keys = [(level.name, domain_name(path)) for level in truth.tree.nodes[1:-1] for path in level.paths]
+    keys = [(level.name, domain_name(path)) for level in locations.tree.nodes[1:-1] for path in level.paths]
     return [
         DomainRow(
             level=level,
@@ -136,7 +136,7 @@ def rack_name(broker: BrokerLocation) -> str | None:
 
 
 def broker_rows(
-    holdings: Iterable[Row], truth: BrokerLocations, wrong: Iterable[Row], flaps: Mapping[int, int]
+    holdings: Iterable[Row], locations: BrokerLocations, wrong: Iterable[Row], flaps: Mapping[int, int]
 ) -> list[BrokerRow]:
     """All brokers by id. `wrong` are findings by broker, `flaps` how often each came or went in the last days."""
     told = {row["broker"]: row for row in wrong}
@@ -153,7 +153,7 @@ def broker_rows(
             **_pick(held.get(str(broker.id), _NOTHING), "replicas", "leaders", "leading", "bytes"),
             **_pick(told.get(broker.id, {}), "findings", "worst"),
         )
-        for broker in sorted(truth.brokers, key=lambda one: one.id)
+        for broker in sorted(locations.brokers, key=lambda one: one.id)
     ]
 
 

@@ -95,7 +95,7 @@ def judged_live(
 def synthetic(cluster: SyntheticCluster, slices: int) -> ScannedCluster:
     """A cluster that is made up."""
     options = {"cluster": msgspec.json.encode(cluster).decode(), "slices": str(slices)}
-    criteria = Criteria("", cluster.truth, ClusterRequirements())
+    criteria = Criteria("", cluster.locations, ClusterRequirements())
     return ScannedCluster(f"synthetic-{cluster.partitions}", criteria, SyntheticSource.name(), options)
 
 

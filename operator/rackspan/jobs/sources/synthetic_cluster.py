@@ -40,7 +40,7 @@ class SyntheticCluster:
         return max(1, _PORTION // self.per_topic)
 
     @property
-    def truth(self) -> BrokerLocations:
+    def locations(self) -> BrokerLocations:
         """The racks of its brokers."""
         return BrokerLocations(_LEVELS, tuple(self._broker(number) for number in range(self.brokers)))
 

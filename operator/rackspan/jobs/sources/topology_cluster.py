@@ -27,9 +27,9 @@ def from_topology(seen: ScanInputs, slices: int) -> ScannedCluster:
     if not topology.status.brokers:
         raise ClusterError("TopologyNotReady", f"the status of RackTopology {topology.key} names no brokers yet")
     try:
-        truth = locations_of_topology(topology)
+        locations = locations_of_topology(topology)
         requirements = cluster_requirements(topology, seen.topics)
-        truth.tree.level  # noqa: B018 - built here, so that racks that make no tree fail before Spark starts
+        locations.tree.level  # noqa: B018 - built here, so that racks that make no tree fail before Spark starts
     except (RackPathError, TopologyError) as error:
         raise ClusterError("RacksUnusable", str(error)) from error
     kafka = topology.spec.kafka
@@ -38,7 +38,7 @@ def from_topology(seen: ScanInputs, slices: int) -> ScannedCluster:
     known = topology.status.cluster_id
     if known is not None and outline.cluster_id != known:
         raise ClusterError("AnotherCluster", f"cluster {outline.cluster_id} answers, the topology is of {known}")
-    criteria = Criteria(outline.cluster_id or "", truth, requirements)
+    criteria = Criteria(outline.cluster_id or "", locations, requirements)
     cluster = judged_live(str(topology.key), criteria, kafka.bootstrap_servers, properties, slices)
     warnings = list(seen.warnings)
     groups = _groups(seen, criteria, outline, properties, warnings)
@@ -58,7 +58,7 @@ def _groups(
         return []
     warnings += found.warnings
     hosts = racks_of_hosts(seen.hosts, seen.nodes, seen.topology.spec)
-    return group_rows(found.groups, portion, criteria.truth.tree, hosts, found.selector)
+    return group_rows(found.groups, portion, criteria.locations.tree, hosts, found.selector)
 
 
 def _read_by(found: ConsumerGroups, servers: str, properties: dict[str, str]) -> Snapshot:

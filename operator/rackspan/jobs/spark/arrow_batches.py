@@ -71,10 +71,10 @@ def partitions_of(table: pa.Table) -> tuple[Partitions, IntArray]:
 
 
 def judged_batches(
-    cluster: str, truth: BrokerLocations, names: tuple[str, ...], portion: Portion
+    cluster: str, locations: BrokerLocations, names: tuple[str, ...], portion: Portion
 ) -> Iterator[pa.RecordBatch]:
     """Give a judged portion as batches of JUDGED; `cluster` is Kafka's id of it, `names` are the portion's topics."""
-    yield from finding_batches(cluster, truth, names, portion.findings)
+    yield from finding_batches(cluster, locations, names, portion.findings)
     yield _topics(names, portion)
     rows = portion.holdings
     columns = {
@@ -93,20 +93,20 @@ def judged_batches(
 
 
 def finding_batches(
-    cluster: str, truth: BrokerLocations, names: tuple[str, ...], every: Findings
+    cluster: str, locations: BrokerLocations, names: tuple[str, ...], every: Findings
 ) -> Iterator[pa.RecordBatch]:
     """Give findings as batches of JUDGED; `cluster` is Kafka's id of it, `names` the topics that they index."""
     for start in range(0, len(every), _LARGEST_BATCH):
         found = every.rows(np.arange(start, min(start + _LARGEST_BATCH, len(every))))
         columns = {
-            "id": pa.array(found.ids(cluster, names, truth.tree)),
+            "id": pa.array(found.ids(cluster, names, locations.tree)),
             "rule": _words(found.rule, tuple(map(str, RULES))),
             "severity": _words(found.severity, tuple(map(str, SEVERITIES))),
             "topic": _words(found.topic, names),
             "partition": _or_null(found.partition),
             "broker": _or_null(found.broker),
-            "level": _words(found.level, (*truth.tree.levels, "broker")),
-            "domain": pa.array(found.domains(truth.tree), pa.string()),
+            "level": _words(found.level, (*locations.tree.levels, "broker")),
+            "domain": pa.array(found.domains(locations.tree), pa.string()),
             "reason": _words(found.reason, REASONS),
             "excess": pa.array(found.excess.astype(np.int32)),
             "moves": pa.array(found.moves),

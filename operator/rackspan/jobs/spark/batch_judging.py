@@ -23,7 +23,7 @@ class Criteria:
     """
 
     cluster_id: str
-    truth: BrokerLocations
+    locations: BrokerLocations
     requirements: ClusterRequirements
 
 
@@ -39,8 +39,8 @@ def judge_batches(criteria: Criteria) -> Callable[[Iterator[pa.RecordBatch]], It
             if not len(table):
                 continue
             partitions, min_insync = partitions_of(table)
-            portion = portion_of(criteria.truth, partitions, min_insync, criteria.requirements)
-            yield from judged_batches(criteria.cluster_id, criteria.truth, partitions.names, portion)
+            portion = portion_of(criteria.locations, partitions, min_insync, criteria.requirements)
+            yield from judged_batches(criteria.cluster_id, criteria.locations, partitions.names, portion)
 
     return judge
 
