@@ -28,7 +28,8 @@ from rackspan.core.compliance import judge
 from rackspan.core.placement import ClusterView, Placement, PlacementSpec
 from rackspan.core.placement.multilevel import MultiLevel
 from rackspan.core.placement.striped import Striped
-from rackspan.core.topology import Broker, RackTree, format_rack
+from rackspan.core.rack_path import format_rack
+from rackspan.core.topology import Broker, RackTree
 
 HERE = Path(__file__).parent
 REPLICAS = 3

@@ -27,7 +27,8 @@ from rackspan.api.kafkatopic import KafkaTopic
 from rackspan.api.racktopology import RackTopology
 from rackspan.api.reasons import Reason
 from rackspan.core.compliance import Compliance, judge
-from rackspan.core.topology import Broker, RackTree, parse_rack
+from rackspan.core.rack_path import parse_rack
+from rackspan.core.topology import Broker, RackTree
 from rackspan.reconcile.scans.manifests import SELECTOR
 
 NAME = "demo"

@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from rackspan.core.compliance import Finding
-from rackspan.core.topology import UNNAMED, Broker, RackPath, RackTree, domain_name
+from rackspan.core.rack_path import UNNAMED, RackPath, domain_name
+from rackspan.core.topology import Broker, RackTree
 
 _SUMS = ("replicas", "leaders")
 _TAKES_NONE = " (takes none)"

@@ -9,7 +9,7 @@ from tests.support.mutations import mutated
 from rackspan.api.compliancereport import ComplianceReport
 from rackspan.api.kafkatopic import KafkaTopic
 from rackspan.api.racktopology import RackTopology
-from rackspan.core.topology import parse_rack
+from rackspan.core.rack_path import parse_rack
 
 pytestmark = pytest.mark.stack
 

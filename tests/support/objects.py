@@ -14,7 +14,8 @@ from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 from tests.support.waiting import until
 
-from rackspan.core.topology import Broker, RackTree, parse_rack
+from rackspan.core.rack_path import parse_rack
+from rackspan.core.topology import Broker, RackTree
 
 Json = dict[str, Any]
 GROUP, VERSION = "rackspan.dev", "v1alpha1"

@@ -4,8 +4,8 @@ from rackspan.api.kafkatopic import KafkaTopicSpec
 from rackspan.api.policies import DurabilitySpec
 from rackspan.core.durability import Durability
 from rackspan.core.placement import Spread, Unsatisfiable
+from rackspan.core.rack_path import parse_rack
 from rackspan.core.requirements import TopicRequirements
-from rackspan.core.topology import parse_rack
 
 
 def requirements_of(spec: KafkaTopicSpec, default_durability: DurabilitySpec) -> TopicRequirements:

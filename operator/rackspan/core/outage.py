@@ -15,8 +15,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rackspan.core.rack_path import domain_name
 from rackspan.core.snapshot import NONE, BoolArray, Partitions
-from rackspan.core.topology import IntArray, Level, RackTree, domain_name
+from rackspan.core.topology import IntArray, Level, RackTree
 
 _PIECE = 24  # bits: sums of so many in doubles are exact up to 2^29 replicas
 _MASK = (1 << _PIECE) - 1

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from rackspan.core.durability import Durability
 from rackspan.core.placement.model import PlacementSpec, Spread
 from rackspan.core.placement.seeds import seed_for
-from rackspan.core.topology import RackPath, RackTree
+from rackspan.core.rack_path import RackPath
+from rackspan.core.topology import RackTree
 
 _INTERNAL = "__"
 """Kafka's own topics begin so, and have no object."""

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from rackspan.core.topology import Broker, BrokerLocation, IntArray, RackPath, RackTree, TopologyError, parse_rack
+from rackspan.core.rack_path import RackPath, parse_rack
+from rackspan.core.topology import Broker, BrokerLocation, IntArray, RackTree, TopologyError
 
 BoolArray = npt.NDArray[np.bool_]
 BrokerIds = npt.NDArray[np.int32]

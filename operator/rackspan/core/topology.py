@@ -14,66 +14,22 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from itertools import pairwise
 from typing import TypeVar
-from unicodedata import category
 
 import numpy as np
 import numpy.typing as npt
 
-from rackspan.core.text import plural, shown
+from rackspan.core.rack_path import RackPath, domain_name, format_rack, parse_rack
+from rackspan.core.text import plural
 
-RackPath = tuple[str, ...]
 IntArray = npt.NDArray[np.int64]
 
-UNNAMED = "<unnamed>"
 _LARGEST_DENSE_ID = 1 << 20
-_LONGEST = 200  # characters of a rack id that are told, should it be none
 _MAX_DIGITS = 10  # of a broker id, which is an int32
 _T = TypeVar("_T", bound=np.generic)
 
 
-class RackPathError(ValueError):
-    """A rack id, or a rack pattern, that is not a path of non-empty steps of printed characters without white space."""
-
-
 class TopologyError(ValueError):
     """Brokers that cannot form one tree: an id that is used twice, a rack deeper than the levels."""
-
-
-def parse_rack(text: str) -> RackPath:
-    """
-    Read a rack id; the leading slash is optional.
-
-    Raises RackPathError, saying which step is wrong and why.
-    """
-    body, told = text.removeprefix("/"), shown(text, _LONGEST)
-    if not body:
-        raise RackPathError(f'rack id "{told}" is empty: write at least one step, such as "/zone-a"')
-    steps = tuple(body.split("/"))
-    for number, step in enumerate(steps, start=1):
-        if not step:
-            before = "/" + "/".join(steps[: number - 1])
-            raise RackPathError(f'rack id "{told}": step {number} is empty (after "{shown(before, _LONGEST)}")')
-        if " " in step or not step.isprintable():
-            raise RackPathError(f'rack id "{told}": step {number} ("{shown(step, _LONGEST)}") holds {_unfit(step)}')
-    return steps
-
-
-def _unfit(step: str) -> str:
-    """What no step may hold, by the first character of that kind."""
-    wrong = next(character for character in step if character == " " or not character.isprintable())
-    if wrong.isspace():
-        return "white space"
-    return "a control character" if category(wrong) == "Cc" else "a character that is not printed"
-
-
-def format_rack(path: RackPath) -> str:
-    """Write a rack id the way `broker.rack` carries it: one step is a flat id, several are a path."""
-    return path[0] if len(path) == 1 else domain_name(path)
-
-
-def domain_name(path: RackPath) -> str:
-    """Name a domain for people, always with its leading slash: `/eu/eu-1a`; the root is `/`."""
-    return "/" + "/".join(step or UNNAMED for step in path)
 
 
 @dataclass(frozen=True, slots=True, order=True)

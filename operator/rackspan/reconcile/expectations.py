@@ -9,9 +9,10 @@ from rackspan.api.conditions import READY, find_condition
 from rackspan.api.racktopology import MissingRackPolicy
 from rackspan.api.reasons import Reason
 from rackspan.api.requirements import durability_of, requirements_of
+from rackspan.core.rack_path import format_rack, parse_rack
 from rackspan.core.requirements import ClusterRequirements, TopicRequirements
 from rackspan.core.scanning import BrokerLocations
-from rackspan.core.topology import BrokerLocation, format_rack, parse_rack
+from rackspan.core.topology import BrokerLocation
 from rackspan.reconcile.topics.ownership import TopicClaim, owner
 
 if TYPE_CHECKING:

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
     from rackspan.api.racktopology import RackTopologySpec
     from rackspan.core.consumers.locality import FloatArray, GroupSeen
+    from rackspan.core.rack_path import RackPath
     from rackspan.core.snapshot import Snapshot
-    from rackspan.core.topology import RackPath, RackTree
+    from rackspan.core.topology import RackTree
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,10 @@ import numpy as np
 from msgspec import UNSET, DecodeError
 from msgspec.json import Decoder
 
+from rackspan.core.rack_path import RackPathError, parse_rack
 from rackspan.core.snapshot import NONE, Partitions, Snapshot
 from rackspan.core.text import shown
-from rackspan.core.topology import BrokerLocation, RackPathError, parse_rack
+from rackspan.core.topology import BrokerLocation
 from rackspan.snapshots.partition_columns import columns
 from rackspan.snapshots.repeated_keys import refuse_repeated_keys, refuse_repeated_keys_of_topic
 from rackspan.snapshots.schema import BrokerDocument, ConfigValue, SnapshotDocument, TopicDocument

@@ -1,6 +1,7 @@
 """Clusters the tests of the core talk about."""
 
-from rackspan.core.topology import Broker, RackTree, parse_rack
+from rackspan.core.rack_path import parse_rack
+from rackspan.core.topology import Broker, RackTree
 
 
 def cluster(levels, racks, drained=(), offline=()):

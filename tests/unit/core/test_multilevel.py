@@ -21,7 +21,7 @@ from rackspan.core.placement import (
 )
 from rackspan.core.placement.engine.balance import leaders as leaders_of
 from rackspan.core.placement.multilevel import MultiLevel
-from rackspan.core.topology import domain_name
+from rackspan.core.rack_path import domain_name
 
 
 def place(tree, partitions, size, replicas=None, leaders=None, preferred=(), **wishes):

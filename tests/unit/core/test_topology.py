@@ -1,15 +1,8 @@
 import pytest
 from tests.unit.core.clusters import cluster
 
-from rackspan.core.topology import (
-    Broker,
-    RackPathError,
-    RackTree,
-    TopologyError,
-    domain_name,
-    format_rack,
-    parse_rack,
-)
+from rackspan.core.rack_path import RackPathError, domain_name, format_rack, parse_rack
+from rackspan.core.topology import Broker, RackTree, TopologyError
 
 
 @pytest.mark.parametrize(

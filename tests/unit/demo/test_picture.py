@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rackspan.core.compliance import judge
-from rackspan.core.topology import Broker, RackTree, parse_rack
+from rackspan.core.rack_path import parse_rack
+from rackspan.core.topology import Broker, RackTree
 
 LEVELS = ("region", "zone", "rack")
 

@@ -15,8 +15,9 @@ from rackspan.cli.shared.cluster_source import ClusterSource, with_log_dir_sizes
 from rackspan.cli.shared.live_topology import LiveTopology, refuse_options_of_topology
 from rackspan.cli.shared.selection import TopologyOptions, brokers_below, matching_partitions
 from rackspan.core.outage import DomainOutage, Outage, min_insync_replicas, outage_of, outages
+from rackspan.core.rack_path import domain_name, parse_rack
 from rackspan.core.text import be, plural
-from rackspan.core.topology import RackTree, domain_name, parse_rack
+from rackspan.core.topology import RackTree
 
 EPILOG = options.epilog(
     "$ rackspan what-if --snapshot prod.json --levels region,zone,rack",

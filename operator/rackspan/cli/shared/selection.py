@@ -12,9 +12,10 @@ from rackspan.cli.shared.command_errors import CommandError
 from rackspan.cli.shared.options import MissingRackPolicy
 from rackspan.core.compliance import BROKER_LEVEL
 from rackspan.core.placement import InfeasibleError, MissingRackError
+from rackspan.core.rack_path import RackPathError, domain_name, parse_rack
 from rackspan.core.snapshot import Partitions, Snapshot, tree_of
 from rackspan.core.text import every
-from rackspan.core.topology import IntArray, RackPathError, RackTree, TopologyError, domain_name, parse_rack
+from rackspan.core.topology import IntArray, RackTree, TopologyError
 
 _NEAR = 3
 _MOST_ID, _ID_DIGITS = 2**31 - 1, 10

@@ -27,7 +27,8 @@ from rackspan.core.compliance.domain_counts import Holding, blocks, holdings
 from rackspan.core.compliance.fair_split import fair_windows
 from rackspan.core.compliance.fewest_moves import most_kept_by
 from rackspan.core.placement.model import Placement, Spread, Unsatisfiable
-from rackspan.core.topology import Broker, IntArray, Level, RackTree, domain_name
+from rackspan.core.rack_path import domain_name
+from rackspan.core.topology import Broker, IntArray, Level, RackTree
 
 BoolArray = npt.NDArray[np.bool_]
 BROKER_LEVEL = "broker"

@@ -26,8 +26,9 @@ import numpy as np
 import numpy.typing as npt
 
 from rackspan.core.consumers.assignors import Readers, assign_evenly, assign_ranges
+from rackspan.core.rack_path import RackPath, RackPathError, parse_rack
 from rackspan.core.snapshot import NONE, BoolArray, Partitions
-from rackspan.core.topology import BrokerLocation, IntArray, RackPath, RackPathError, RackTree, parse_rack
+from rackspan.core.topology import BrokerLocation, IntArray, RackTree
 
 FloatArray = npt.NDArray[np.float64]
 _T = TypeVar("_T")

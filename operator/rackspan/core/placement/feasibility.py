@@ -4,8 +4,9 @@ from dataclasses import replace
 
 from rackspan.core.placement.model import InfeasibleError, MissingRackError, PlacementSpec
 from rackspan.core.placement.shortfalls import shortfalls, smallest_change
+from rackspan.core.rack_path import domain_name
 from rackspan.core.text import be, plural
-from rackspan.core.topology import RackTree, TopologyError, domain_name
+from rackspan.core.topology import RackTree, TopologyError
 
 
 def checked_tree(spec: PlacementSpec, tree: RackTree) -> RackTree:

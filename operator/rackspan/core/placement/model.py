@@ -8,7 +8,8 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from rackspan.core.topology import RackPath, RackTree
+from rackspan.core.rack_path import RackPath
+from rackspan.core.topology import RackTree
 
 
 class InfeasibleError(ValueError):

@@ -60,8 +60,9 @@ from rackspan.core.placement.engine.tasks import Task
 from rackspan.core.placement.feasibility import checked_tree, refuse_impossible_spread, refuse_missing_racks
 from rackspan.core.placement.model import ClusterView, InfeasibleError, Placement, PlacementSpec
 from rackspan.core.placement.seeds import scrambled
+from rackspan.core.rack_path import RackPath, domain_name
 from rackspan.core.text import be, plural
-from rackspan.core.topology import IntArray, RackPath, RackTree, domain_name
+from rackspan.core.topology import IntArray, RackTree
 
 BoolArray = npt.NDArray[np.bool_]
 

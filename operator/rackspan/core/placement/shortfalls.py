@@ -15,8 +15,9 @@ import numpy as np
 
 from rackspan.core.compliance.fair_split import fair_windows
 from rackspan.core.placement.model import Spread, Unsatisfiable
+from rackspan.core.rack_path import RackPath, domain_name
 from rackspan.core.text import plural
-from rackspan.core.topology import Broker, RackPath, RackTree, domain_name
+from rackspan.core.topology import Broker, RackTree
 
 _ROUNDS = 32  # of adding brokers and looking again
 

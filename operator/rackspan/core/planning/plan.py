@@ -9,9 +9,10 @@ import numpy as np
 
 from rackspan.core.planning.changes import Changes
 from rackspan.core.planning.request import Problem
+from rackspan.core.rack_path import domain_name
 from rackspan.core.requirements import TopicRequirements
 from rackspan.core.snapshot import NONE, Partitions
-from rackspan.core.topology import RackTree, domain_name
+from rackspan.core.topology import RackTree
 
 if TYPE_CHECKING:
     from hashlib import _Hash

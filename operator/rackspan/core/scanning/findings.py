@@ -10,8 +10,9 @@ import numpy.typing as npt
 
 from rackspan.core.compliance import BROKER_LEVEL
 from rackspan.core.compliance import REASONS as COMPLIANCE_REASONS
+from rackspan.core.rack_path import domain_name
 from rackspan.core.scanning.rules import RULES, SEVERITIES, SEVERITY_OF, Rule, Severity
-from rackspan.core.topology import IntArray, RackTree, domain_name
+from rackspan.core.topology import IntArray, RackTree
 
 ASSIGNMENT_DIFFERS = "AssignmentDiffers"
 REASONS = (*map(str, COMPLIANCE_REASONS), ASSIGNMENT_DIFFERS)

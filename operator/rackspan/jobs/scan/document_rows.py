@@ -8,12 +8,13 @@ import pyarrow as pa
 
 from rackspan.api import times
 from rackspan.core.compliance import BROKER_LEVEL
+from rackspan.core.rack_path import domain_name
 from rackspan.core.scanning import BrokerLocations
 from rackspan.core.scanning.findings import Facts
 from rackspan.core.scanning.messages import fix, message, shown_id
 from rackspan.core.scanning.rules import Rule, Severity
 from rackspan.core.text import be, plural
-from rackspan.core.topology import BrokerLocation, domain_name
+from rackspan.core.topology import BrokerLocation
 from rackspan.reports.document import (
     MAX_TOPICS,
     BrokerRow,

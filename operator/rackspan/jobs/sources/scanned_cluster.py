@@ -7,10 +7,11 @@ from pathlib import Path
 
 import msgspec
 
+from rackspan.core.rack_path import RackPathError
 from rackspan.core.requirements import ClusterRequirements
 from rackspan.core.scanning import BrokerLocations, reported_locations
 from rackspan.core.snapshot import Snapshot, table
-from rackspan.core.topology import BrokerLocation, RackPathError, TopologyError
+from rackspan.core.topology import BrokerLocation, TopologyError
 from rackspan.jobs.sources.data_sources import SECRETS, FileSource, LiveSource, SyntheticSource
 from rackspan.jobs.sources.synthetic_cluster import SyntheticCluster
 from rackspan.jobs.spark.batch_judging import Criteria

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rackspan.core.rack_path import format_rack
 from rackspan.core.scanning import BrokerLocations
 from rackspan.core.snapshot import Partitions
-from rackspan.core.topology import BrokerLocation, format_rack
+from rackspan.core.topology import BrokerLocation
 
 _LEVELS = ("region", "zone", "rack")
 _PORTION = 200_000

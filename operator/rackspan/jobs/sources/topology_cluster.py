@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
+from rackspan.core.rack_path import RackPathError
 from rackspan.core.snapshot import Snapshot
-from rackspan.core.topology import RackPathError, TopologyError
+from rackspan.core.topology import TopologyError
 from rackspan.jobs.sources.scanned_cluster import ClusterError, ScannedCluster, judged_live
 from rackspan.jobs.spark.batch_judging import Criteria
 from rackspan.kafka.client_config import client_properties

@@ -20,8 +20,8 @@ from rackspan.api.racktopology import (
     DrainStatus,
 )
 from rackspan.api.reasons import Reason
+from rackspan.core.rack_path import RackPath, domain_name, parse_rack
 from rackspan.core.text import plural
-from rackspan.core.topology import RackPath, domain_name, parse_rack
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence

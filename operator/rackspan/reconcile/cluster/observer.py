@@ -18,7 +18,7 @@ from rackspan.reconcile.runtime.waiting import wait_for_any
 if TYPE_CHECKING:
     from rackspan.api.meta import ObjectKey
     from rackspan.api.racktopology import RackTopology
-    from rackspan.core.topology import RackPath
+    from rackspan.core.rack_path import RackPath
     from rackspan.reconcile.cluster.racks import RackView
     from rackspan.reconcile.dependencies import Dependencies
     from rackspan.reconcile.ports import ClusterDescription, KafkaAdmin, RemainingReplicas

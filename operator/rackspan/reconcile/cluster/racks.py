@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Final
 from rackspan.api.labels import BROKER_PODS_FOR
 from rackspan.api.racktopology import BrokerIdFrom, MissingRackPolicy, RackSource
 from rackspan.api.reasons import Reason
+from rackspan.core.rack_path import RackPath, RackPathError, format_rack, parse_rack
 from rackspan.core.text import plural
-from rackspan.core.topology import Broker, RackPath, RackPathError, RackTree, format_rack, parse_rack
+from rackspan.core.topology import Broker, RackTree
 from rackspan.reconcile.cache import is_number
 from rackspan.reconcile.failures import Failure, Remedy
 

@@ -28,8 +28,8 @@ from rackspan.api.conditions import (
 from rackspan.api.plans import MAX_PLAN_SAMPLES, PlannedTopic, TopologyPlanStatus, topology_hash
 from rackspan.api.racktopology import BrokerCount, BrokerStatus, LevelCount, RackSource, TopicCounts, domain_summary
 from rackspan.api.reasons import Reason
+from rackspan.core.rack_path import format_rack
 from rackspan.core.text import plural
-from rackspan.core.topology import format_rack
 from rackspan.reconcile.cluster import drains
 from rackspan.reconcile.cluster.broker_events import broker_list
 from rackspan.reconcile.cluster.deletion import how_to_confirm

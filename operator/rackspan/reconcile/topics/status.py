@@ -11,7 +11,7 @@ from rackspan.api.conditions import COMPLIANT, READY, RECONCILING, find_conditio
 from rackspan.api.kafkatopic import MAX_DOMAINS, DomainPlacement, PlacementStatus
 from rackspan.api.plans import MAX_PLAN_SAMPLES, PartitionChange, TopicPlanStatus
 from rackspan.api.reasons import Reason
-from rackspan.core.topology import RackPath, domain_name
+from rackspan.core.rack_path import RackPath, domain_name
 from rackspan.reconcile.failures import Failure, Remedy
 from rackspan.reconcile.topics.compliant_condition import compliance_result, not_judged
 from rackspan.reconcile.topics.conditions import (
