@@ -12,6 +12,7 @@ From the ground up; nothing imports what stands above it, and a contract in `pyp
 - `placement`: what a placer is asked and answers, the four placers, and the engine that they stand on
 - `requirements`: what a topic should be
 - `planning`, `scanning`, `consumers`: plans with their certificate, findings of a scan, how near consumer groups read
+- `reassignment`: from a plan and what Kafka says is under way to the next calls
 
 Partitions and brokers are held in numpy arrays: a broker is its position in the tree's depth-first order, -1 is none.
 """

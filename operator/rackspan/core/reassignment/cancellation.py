@@ -1,0 +1,48 @@
+"""Taking back what is under way: each partition to the replicas it had before its last step."""
+
+from collections.abc import Iterable, Mapping
+
+from rackspan.core.planning.changes import Change
+from rackspan.core.reassignment.decision import Decision
+from rackspan.core.reassignment.model import Observed, Racks, TopicPartition, Waiting, WaitReason, of_change
+from rackspan.core.reassignment.steps import Surroundings, removable
+
+
+def cancel(
+    changes: Iterable[Change],
+    observed: Observed,
+    started: Mapping[TopicPartition, tuple[int, ...]],
+    racks: Racks,
+) -> Decision:
+    """
+    Decide how to take back what is under way; partitions that are moved, wholly or in part, stay where they are.
+
+    A reassignment of ours is cancelled. A new replica that is in sync and has not replaced an old one yet is taken off
+    again, unless it is needed by now. `settled` are those at rest.
+    """
+    alter: dict[TopicPartition, tuple[int, ...] | None] = {}
+    waiting: list[Waiting] = []
+    settled: set[TopicPartition] = set()
+    for change in changes:
+        at = of_change(change)
+        state = observed.partitions.get(at)
+        if state is None:
+            settled.add(at)
+        elif state.under_way:
+            if at in started and state.heading_for == frozenset(started[at]):
+                alter[at] = None
+            else:
+                waiting.append(Waiting(at, WaitReason.REASSIGNED_BY_OTHERS))
+        elif len(state.replicas) > max(len(change.before), len(change.replicas)):
+            around = Surroundings(racks, observed.online, observed.min_insync.get(at.topic, 1))
+            new = [broker for broker in state.replicas if broker not in change.before][-1:]
+            extra = removable(state, frozenset(state.replicas).difference(new), around)
+            if extra and at in started:
+                alter[at] = tuple(broker for broker in state.replicas if broker not in extra)
+            elif at in started:
+                waiting.append(Waiting(at, WaitReason.NOT_IN_SYNC, tuple(sorted(set(state.replicas) - state.in_sync))))
+            else:
+                settled.add(at)
+        else:
+            settled.add(at)
+    return Decision(alter, (), {}, tuple(waiting), frozenset(settled))

@@ -1,0 +1,188 @@
+"""One pass over a plan: which calls come next, within the limits, the partitions worst off first."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from rackspan.core.planning.changes import Change
+from rackspan.core.reassignment.model import (
+    Limits,
+    Observed,
+    PartitionState,
+    Racks,
+    TopicPartition,
+    Waiting,
+    WaitReason,
+    of_change,
+)
+from rackspan.core.reassignment.steps import (
+    Add,
+    Arrange,
+    Copying,
+    Elect,
+    Hold,
+    Settled,
+    Surroundings,
+    next_step,
+)
+
+_AT_ONCE = 1_000
+"""Replica lists changed in a pass: far below the 10,000 records of one of the controller's operations."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """
+    What to do now.
+
+    `alter` are new replica lists, None to cancel what is under way, in the order of their importance; `copying` are the
+    brokers that copy a partition now, or will as soon as `alter` is done. Partitions in none of the fields wait for the
+    next pass only because of its size.
+    """
+
+    alter: Mapping[TopicPartition, tuple[int, ...] | None]
+    elect: tuple[TopicPartition, ...]
+    copying: Mapping[TopicPartition, frozenset[int]]
+    waiting: tuple[Waiting, ...]
+    settled: frozenset[TopicPartition]
+    postponed: int = 0
+
+    @property
+    def idle(self) -> bool:
+        """Whether there is nothing to do and nothing under way: it is finished, but for what is `waiting`."""
+        return not (self.alter or self.elect or self.copying or self.postponed)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Copies of a plan: how many there are, how many are in sync, and the same in bytes where sizes are known."""
+
+    moves: int
+    moved: int
+    bytes: int
+    moved_bytes: int
+
+
+def decide(
+    changes: Iterable[Change],
+    observed: Observed,
+    started: Mapping[TopicPartition, tuple[int, ...]],
+    limits: Limits,
+    racks: Racks,
+) -> Decision:
+    """
+    Decide what to do about some changes of a plan; `started` are the replica lists that were last asked for.
+
+    Called again from whatever state, it goes on from there: nothing is remembered but `started`.
+    """
+    made = _Pass(observed, limits)
+    additions: list[tuple[tuple[int, ...], TopicPartition, PartitionState, Add]] = []
+    for change in changes:
+        at = of_change(change)
+        state = observed.partitions.get(at)
+        around = Surroundings(racks, observed.online, observed.min_insync.get(at.topic, 1))
+        match next_step(change, state, started.get(at), around):
+            case Settled():
+                made.settled.add(at)
+            case Copying(adding):
+                made.under_way(at, state, adding)
+            case Arrange(replicas):
+                made.arrange(at, replicas)
+            case Elect():
+                made.elect.append(at)
+            case Hold(reason, brokers):
+                made.waiting.append(Waiting(at, reason, brokers))
+            case Add() as add if state is not None:
+                additions.append((racks.spread(state.in_sync), at, state, add))
+    # Those in the fewest domains come first, counted from the top level down.
+    for _, at, state, add in sorted(additions, key=lambda one: one[:2]):
+        made.add(at, state, add)
+    return made.decision()
+
+
+def progress_of(changes: Collection[Change], observed: Observed, settled: Collection[TopicPartition]) -> Progress:
+    """Count how far a plan is; partitions in `settled` need not be among the `observed` ones."""
+    moves = moved = size = moved_size = 0
+    for change in changes:
+        at = of_change(change)
+        new = set(change.replicas).difference(change.before) if change.before else set()
+        state = observed.partitions.get(at)
+        done = len(new) if at in settled else len(new & state.in_sync) if state is not None else 0
+        each = observed.sizes.get(at, change.size_bytes) or 0
+        moves, moved = moves + len(new), moved + done
+        size, moved_size = size + len(new) * each, moved_size + done * each
+    return Progress(moves, moved, size, moved_size)
+
+
+class _Pass:
+    """A decision in the making, and what has been used up of the limits."""
+
+    def __init__(self, observed: Observed, limits: Limits) -> None:
+        self._observed = observed
+        self._limits = limits
+        self._moves = 0
+        self._per_broker: Counter[int] = Counter()
+        self._taken_bytes: Counter[int] = Counter()
+        self._postponed = 0
+        self.alter: dict[TopicPartition, tuple[int, ...] | None] = {}
+        self.elect: list[TopicPartition] = []
+        self.copying: dict[TopicPartition, frozenset[int]] = {}
+        self.waiting: list[Waiting] = []
+        self.settled: set[TopicPartition] = set()
+
+    def under_way(self, at: TopicPartition, state: PartitionState | None, adding: frozenset[int]) -> None:
+        """Count a reassignment of ours. A copy to a broker that is away takes nothing, and holds up nothing."""
+        alive = adding & self._observed.online
+        if state is None or state.leader is None or (adding and not alive):
+            self.waiting.append(Waiting(at, WaitReason.BROKER_OFFLINE, tuple(sorted(adding - alive))))
+            return
+        self.copying[at] = adding
+        for broker in alive:
+            self._count(at, state.leader, broker)
+
+    def arrange(self, at: TopicPartition, replicas: tuple[int, ...]) -> None:
+        """Change a list without a copy."""
+        if len(self.alter) < _AT_ONCE:
+            self.alter[at] = replicas
+        else:
+            self._postponed += 1
+
+    def add(self, at: TopicPartition, state: PartitionState, add: Add) -> None:
+        """Start a copy to the first broker that the limits allow."""
+        wrong = WaitReason.LIMIT
+        for broker in add.brokers:
+            if not self._has_room(at, broker):
+                wrong = WaitReason.DISK_FULL
+            elif self._within_limits(state.leader, broker) and len(self.alter) < _AT_ONCE:
+                self.alter[at] = add.replicas[broker]
+                self.copying[at] = frozenset({broker})
+                self._count(at, state.leader, broker)
+                return
+            else:
+                wrong = WaitReason.LIMIT
+        self.waiting.append(Waiting(at, wrong, add.brokers if wrong is WaitReason.DISK_FULL else ()))
+
+    def decision(self) -> Decision:
+        """Conclude."""
+        return Decision(
+            self.alter, tuple(self.elect), self.copying, tuple(self.waiting), frozenset(self.settled), self._postponed
+        )
+
+    def _within_limits(self, leader: int | None, broker: int) -> bool:
+        most = self._limits.moves_per_broker
+        busy = self._per_broker
+        return self._moves < self._limits.moves and busy[broker] < most and (leader is None or busy[leader] < most)
+
+    def _count(self, at: TopicPartition, leader: int | None, broker: int) -> None:
+        self._moves += 1
+        self._per_broker[broker] += 1
+        if leader is not None:
+            self._per_broker[leader] += 1
+        self._taken_bytes[broker] += self._observed.sizes.get(at, 0)
+
+    def _has_room(self, at: TopicPartition, broker: int) -> bool:
+        disk = self._observed.disks.get(broker)
+        if disk is None:
+            return True
+        left = disk.usable - self._taken_bytes[broker] - self._observed.sizes.get(at, 0)
+        return left >= self._limits.free_disk * disk.total

@@ -1,0 +1,140 @@
+"""What is seen of partitions that a plan changes, and what limits its moves."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from rackspan.core.planning.changes import Change
+from rackspan.core.rack_path import RackPath
+
+
+class TopicPartition(NamedTuple):
+    """A partition by its topic's name and its number."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+def of_change(change: Change) -> TopicPartition:
+    """Name the partition that a change is about."""
+    return TopicPartition(change.topic, change.partition)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """
+    A partition in Kafka: its replicas with the preferred leader first, its ISR, and its leader if it has one.
+
+    While a reassignment is under way, `adding` and `removing` (KIP-455) are those of its `replicas` that are to come
+    and to go.
+    """
+
+    replicas: tuple[int, ...]
+    in_sync: frozenset[int]
+    leader: int | None
+    adding: frozenset[int] = frozenset()
+    removing: frozenset[int] = frozenset()
+
+    @property
+    def under_way(self) -> bool:
+        """Whether Kafka is reassigning it."""
+        return bool(self.adding or self.removing)
+
+    @property
+    def heading_for(self) -> frozenset[int]:
+        """The brokers that hold it once the reassignment under way is complete."""
+        return frozenset(self.replicas) - self.removing
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """A broker's log directories: bytes in all, and bytes that are free where least is (KIP-827)."""
+
+    total: int
+    usable: int
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """
+    What Kafka says now.
+
+    A partition that is absent does not exist any more. `online` are the brokers that are registered and not fenced;
+    `min_insync` is per topic, 1 where it is not known; `sizes` are bytes of one replica. A broker without an entry in
+    `disks` is taken to have room.
+    """
+
+    partitions: Mapping[TopicPartition, PartitionState]
+    online: frozenset[int]
+    min_insync: Mapping[str, int] = field(default_factory=dict)
+    disks: Mapping[int, Disk] = field(default_factory=dict)
+    sizes: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """
+    How much may be under way at once.
+
+    `moves` are copies under way in the cluster, `moves_per_broker` those that a broker gives as a leader or takes;
+    `free_disk` is the share of a broker's disks that has to stay free.
+    """
+
+    moves: int = 20
+    moves_per_broker: int = 5
+    free_disk: float = 0.05
+
+
+class WaitReason(StrEnum):
+    """Why nothing is done about a partition in a pass."""
+
+    LIMIT = "Limit"
+    """Other copies are under way."""
+    BROKER_OFFLINE = "BrokerOffline"
+    """A broker that shall hold it is away, or it has no leader."""
+    DISK_FULL = "DiskFull"
+    """A broker that shall hold it has too little room."""
+    NOT_IN_SYNC = "NotInSync"
+    """To go on would leave it in fewer domains, or with fewer replicas in sync, than it has and shall have."""
+    MIN_INSYNC = "MinInSync"
+    """To go on would leave it with fewer replicas in sync than min.insync.replicas."""
+    REASSIGNED_BY_OTHERS = "ReassignedByOthers"
+    """A reassignment that somebody else has started is under way."""
+    CHANGED_BY_OTHERS = "ChangedByOthers"
+    """Somebody else has given it replicas that are no part of the plan: a new plan is needed."""
+    GONE = "Gone"
+    """It has been deleted."""
+
+    @property
+    def final(self) -> bool:
+        """Whether no waiting will help."""
+        return self in (WaitReason.CHANGED_BY_OTHERS, WaitReason.GONE)
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A partition that nothing is done about now, why, and the brokers that it waits for, if any."""
+
+    partition: TopicPartition
+    reason: WaitReason
+    brokers: tuple[int, ...] = ()
+
+
+class Racks:
+    """Where brokers stand, to count the domains that some of them are in."""
+
+    def __init__(self, racks: Mapping[int, RackPath | None]) -> None:
+        self._depth = max((len(rack) for rack in racks.values() if rack), default=0)
+        missing = self._depth * ("",)
+        self._racks = {broker: ((rack or ()) + missing)[: self._depth] for broker, rack in racks.items()}
+        self._unknown = missing
+
+    def spread(self, brokers: Collection[int]) -> tuple[int, ...]:
+        """Count the domains of each level, top first, that the brokers are in; the last number are the brokers."""
+        paths = {self._racks.get(broker, self._unknown) for broker in brokers}
+        levels = [len({path[: step + 1] for path in paths}) for step in range(self._depth)]
+        return (*levels, len(set(brokers)))

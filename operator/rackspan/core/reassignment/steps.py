@@ -1,0 +1,192 @@
+"""
+The next step of a single partition: one replica at a time, and never a replica in sync away that is still needed.
+
+A replica is moved in two steps. The new one is added to the list, so that Kafka copies it while all others stay; only
+once the ISR has it, an old one is taken off the list. Kafka's own way, both in one call, takes the old one away as soon
+as the new one is in sync, whatever has become of the others meanwhile.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from rackspan.core.planning.changes import Change
+from rackspan.core.reassignment.model import PartitionState, Racks, WaitReason
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The partition is as planned."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copying:
+    """A reassignment of ours is under way; `adding` are the brokers that copy."""
+
+    adding: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Add:
+    """A replica is to be copied to one of `brokers`, the best first; `Change.replicas` are put in order with the last.
+
+    `replicas` gives the list with each of them.
+    """
+
+    brokers: tuple[int, ...]
+    replicas: Mapping[int, tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Arrange:
+    """The replica list is to become `replicas`, which copies nothing."""
+
+    replicas: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Elect:
+    """The preferred leader is to lead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Nothing can be done now."""
+
+    reason: WaitReason
+    brokers: tuple[int, ...] = ()
+
+
+Step: TypeAlias = Settled | Copying | Add | Arrange | Elect | Hold
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a partition's step depends on beside itself."""
+
+    racks: Racks
+    online: frozenset[int]
+    min_insync: int
+
+
+def next_step(
+    change: Change, state: PartitionState | None, started: tuple[int, ...] | None, around: Surroundings
+) -> Step:
+    """
+    Give the next step of a partition; `started` is the replica list that was last asked for, None where none was.
+
+    What was asked for and is not there is asked for again: the call was lost, or what was seen is older than it.
+    """
+    if state is None:
+        return Hold(WaitReason.GONE)
+    if state.under_way:
+        ours = started is not None and state.heading_for == frozenset(started)
+        return Copying(state.adding - state.in_sync) if ours else Hold(WaitReason.REASSIGNED_BY_OTHERS)
+    current, planned, before = frozenset(state.replicas), frozenset(change.replicas), frozenset(change.before)
+    if not before & planned <= current <= before | planned:
+        return Hold(WaitReason.CHANGED_BY_OTHERS)
+    if state.replicas == change.replicas:
+        return _leadership(change, state)
+    if state.leader is None:
+        return Hold(WaitReason.BROKER_OFFLINE, _offline(state.replicas, around))
+    if started is not None and state.replicas != started:
+        return _asked_again(state, started, planned, around)
+    if current == planned:
+        return Arrange(change.replicas)
+    removals = removable(state, planned, around)
+    if removals:
+        return Arrange(_arranged(change, [broker for broker in state.replicas if broker not in removals]))
+    return _addition(change, state, planned, around) or _why_nothing_goes(state, planned, around)
+
+
+def removable(state: PartitionState, wanted: frozenset[int], around: Surroundings) -> frozenset[int]:
+    """
+    Give the replicas outside `wanted` that may go now, so that no more than as many as `wanted` has are left.
+
+    What stays in sync is in as many domains of each level, and as many brokers, as now or as `wanted` is, whichever is
+    less; and no fewer than min.insync.replicas, unless fewer are now.
+    """
+    gone: set[int] = set()
+    unneeded = [broker for broker in state.replicas if broker not in wanted]
+    while len(state.replicas) - len(gone) > len(wanted):
+        able = [one for one in unneeded if one not in gone and not _needed(state, wanted, gone | {one}, around)]
+        if not able:
+            break
+        # Out of sync first, then where most domains stay, then the end of the list, as its head leads.
+        gone.add(
+            max(
+                able,
+                key=lambda one: (
+                    one not in state.in_sync,
+                    around.racks.spread(state.in_sync - gone - {one}),
+                    state.replicas.index(one),
+                ),
+            )
+        )
+    return frozenset(gone)
+
+
+def _needed(state: PartitionState, wanted: frozenset[int], gone: set[int], around: Surroundings) -> WaitReason | None:
+    """Why not all of `gone` may go, None where they may."""
+    left = state.in_sync - gone
+    if left == state.in_sync:
+        return None
+    if state.leader is None:
+        return WaitReason.BROKER_OFFLINE
+    now, after, shall = around.racks.spread(state.in_sync), around.racks.spread(left), around.racks.spread(wanted)
+    if any(one < min(two, three) for one, two, three in zip(after, now, shall, strict=True)):
+        return WaitReason.NOT_IN_SYNC
+    return WaitReason.MIN_INSYNC if len(left) < min(len(state.in_sync), around.min_insync) else None
+
+
+def _addition(change: Change, state: PartitionState, planned: frozenset[int], around: Surroundings) -> Step | None:
+    missing = [broker for broker in change.replicas if broker not in state.replicas]
+    if not missing:
+        return None
+    able = [broker for broker in missing if broker in around.online]
+    if not able:
+        return Hold(WaitReason.BROKER_OFFLINE, tuple(missing))
+    kept = state.in_sync & planned or state.in_sync
+    able.sort(key=lambda broker: around.racks.spread(kept | {broker}), reverse=True)
+    return Add(tuple(able), {broker: _arranged(change, [*state.replicas, broker]) for broker in able})
+
+
+def _arranged(change: Change, replicas: list[int]) -> tuple[int, ...]:
+    """Replicas in the planned order as soon as they are the planned ones."""
+    return change.replicas if set(replicas) == set(change.replicas) else tuple(replicas)
+
+
+def _asked_again(
+    state: PartitionState, started: tuple[int, ...], planned: frozenset[int], around: Surroundings
+) -> Step:
+    added = [broker for broker in started if broker not in state.replicas]
+    if len(added) > 1 or (added and not set(state.replicas) <= set(started)):
+        return Hold(WaitReason.CHANGED_BY_OTHERS)
+    if added:
+        if all(broker in around.online for broker in added):
+            return Add(tuple(added), dict.fromkeys(added, started))
+        return Hold(WaitReason.BROKER_OFFLINE, tuple(broker for broker in added if broker not in around.online))
+    wrong = _needed(state, planned, set(state.replicas).difference(started), around)
+    return Hold(wrong, _behind(state, planned)) if wrong else Arrange(started)
+
+
+def _why_nothing_goes(state: PartitionState, planned: frozenset[int], around: Surroundings) -> Hold:
+    """All planned replicas are there, and one that shall go may not."""
+    reasons = [_needed(state, planned, {one}, around) for one in state.replicas if one not in planned]
+    reason = next(filter(None, reasons), WaitReason.NOT_IN_SYNC)
+    return Hold(reason, _behind(state, planned))
+
+
+def _leadership(change: Change, state: PartitionState) -> Step:
+    preferred = change.replicas[0]
+    if preferred in (state.leader, *change.before[:1]):
+        return Settled()
+    return Elect() if preferred in state.in_sync else Hold(WaitReason.NOT_IN_SYNC, (preferred,))
+
+
+def _behind(state: PartitionState, planned: frozenset[int]) -> tuple[int, ...]:
+    return tuple(sorted(planned - state.in_sync))
+
+
+def _offline(replicas: tuple[int, ...], around: Surroundings) -> tuple[int, ...]:
+    return tuple(broker for broker in replicas if broker not in around.online)

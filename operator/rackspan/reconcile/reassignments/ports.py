@@ -1,0 +1,83 @@
+"""What carrying out a plan needs from outside: Kafka's calls for it, and a record that survives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from rackspan.core.planning import Change
+    from rackspan.core.rack_path import RackPath
+    from rackspan.core.reassignment import Disk, PartitionState, Setting, TopicPartition
+    from rackspan.reconcile.failures import Failure
+    from rackspan.reconcile.ports import ClusterDescription
+
+Replicas: TypeAlias = tuple[int, ...]
+
+
+class ReassignmentAdmin(Protocol):
+    """The calls to one Kafka cluster that move replicas. All raise FailureError where Kafka does not answer at all."""
+
+    async def cluster(self) -> ClusterDescription:
+        """The cluster id and the brokers that are alive."""
+
+    async def partitions(self, topics: Collection[str]) -> Mapping[TopicPartition, PartitionState]:
+        """Partitions of some topics, and which of them are being reassigned; a topic that is gone is left out."""
+
+    async def min_insync(self, topics: Collection[str]) -> Mapping[str, int]:
+        """Each topic's effective min.insync.replicas, where it can be read."""
+
+    async def disks(self, brokers: Collection[int]) -> Mapping[int, Disk]:
+        """Room on brokers' disks; brokers that do not tell are left out."""
+
+    async def sizes(
+        self, partitions: Mapping[TopicPartition, Collection[int]]
+    ) -> Mapping[tuple[TopicPartition, int], int]:
+        """Bytes of replicas on the given brokers, those that are being copied as well; unknown ones are left out."""
+
+    async def alter(self, targets: Mapping[TopicPartition, Replicas | None]) -> Mapping[TopicPartition, Failure | None]:
+        """One AlterPartitionReassignments call (KIP-455): new replica lists, or None to cancel what is under way."""
+
+    async def elect(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Failure | None]:
+        """Let preferred leaders lead (KIP-460)."""
+
+    async def settings(self, wanted: Collection[Setting]) -> Mapping[Setting, str | Failure | None]:
+        """What is set on brokers and topics themselves, None where nothing is."""
+
+    async def set_settings(self, values: Mapping[Setting, str | None]) -> Mapping[Setting, Failure | None]:
+        """Set dynamic configs, or delete them where the value is None. A broker that is away fails alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetThrottle:
+    """A throttle that was set: what was there `before`, None where nothing was, and what may be there since."""
+
+    before: str | None
+    ours: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """
+    What Kafka cannot say of a plan that is carried out, written before it is needed.
+
+    `racks` are those that the plan was made for, `reported_racks` what Kafka told as `broker.rack` then. `started` are
+    the replica lists last asked for, of partitions that are not settled.
+    """
+
+    cluster_id: str
+    plan_hash: str
+    changes: Sequence[Change]
+    racks: Mapping[int, RackPath | None]
+    reported_racks: Mapping[int, str | None]
+    started: Mapping[TopicPartition, Replicas] = field(default_factory=dict)
+    throttles: Mapping[Setting, SetThrottle] = field(default_factory=dict)
+
+
+class Journal(Protocol):
+    """Where a record survives."""
+
+    async def write(self, record: Record) -> None:
+        """Return once it is safe. Raises OSError where it cannot be written."""

@@ -1,0 +1,259 @@
+"""Kafka as far as reassignments go (KIP-455, KRaft's rules), in memory, and whoever else uses it.
+
+It implements `ReassignmentAdmin`, checks every call against what may never happen, and can end the caller before or
+after any of them.
+"""
+
+from dataclasses import dataclass, field, replace
+
+from rackspan.api.reasons import Reason
+from rackspan.core.reassignment import Disk, PartitionState, Racks, Setting, SettingKind
+from rackspan.reconcile.failures import Failure, Remedy
+from rackspan.reconcile.ports import BrokerDescription, ClusterDescription
+
+AWAY = Failure(Reason.KAFKA_UNREACHABLE, "the broker is away", Remedy.RETRY)
+CLUSTER_ID = "simulated"
+
+
+class CrashError(Exception):
+    """The caller is killed here."""
+
+
+@dataclass
+class SimulatedPartition:
+    """A partition, and whether somebody else's reassignment of it is under way."""
+
+    replicas: tuple[int, ...]
+    isr: set[int]
+    leader: int | None
+    adding: frozenset[int] = frozenset()
+    removing: frozenset[int] = frozenset()
+    of_others: bool = False
+
+    @property
+    def state(self):
+        return PartitionState(self.replicas, frozenset(self.isr), self.leader, self.adding, self.removing)
+
+
+@dataclass
+class SimulatedKafka:
+    """`racks` by broker id; `partitions` by TopicPartition, as replica lists that are all in sync."""
+
+    racks: dict
+    lists: dict
+    planned: dict
+    min_insync_replicas: int = 1
+    limits: object = None
+    rate: int | None = None
+    configs: dict = field(default_factory=dict)
+    free: dict = field(default_factory=dict)
+
+    def __post_init__(self):
+        self.online = set(self.racks)
+        self.state = {at: SimulatedPartition(tuple(one), set(one), one[0]) for at, one in self.lists.items()}
+        self.copies = []
+        self.asked = {}
+        self.calls = 0
+        self.crash_at = None
+        self.touched_by_others = set()
+        self.domains = Racks(self.racks)
+
+    # -- what the world does ------------------------------------------------------------------------------------------
+
+    def kill(self, broker):
+        self.online.discard(broker)
+        for one in self.state.values():
+            if one.isr != {broker}:
+                one.isr.discard(broker)
+            self._lead(one)
+
+    def revive(self, broker):
+        self.online.add(broker)
+        for one in self.state.values():
+            self._lead(one)
+
+    def catch_up(self, at, broker):
+        """Let a replica join the ISR, if it can."""
+        one = self.state.get(at)
+        if one is not None and one.leader is not None and broker in one.replicas and broker in self.online:
+            one.isr.add(broker)
+            self._complete(one)
+
+    def catch_up_all(self):
+        for at, one in self.state.items():
+            for broker in one.replicas:
+                self.catch_up(at, broker)
+
+    def reassigned_by_others(self, at, replicas):
+        one = self.state.get(at)
+        if one is not None:
+            self.touched_by_others.add(at)
+            self._reassign(one, tuple(replicas))
+            # One to the very replicas that the executor has asked for cannot be told from its own.
+            one.of_others = bool(one.adding or one.removing) and frozenset(replicas) != self.asked.get(at)
+
+    def cancelled_by_others(self, at):
+        one = self.state.get(at)
+        if one is not None and (one.adding or one.removing):
+            self.touched_by_others.add(at)
+            self._cancel(one)
+
+    def _lead(self, one):
+        if one.leader not in self.online or one.leader not in one.isr:
+            one.leader = next((b for b in one.replicas if b in one.isr and b in self.online), None)
+
+    def _complete(self, one):
+        left = one.isr - one.removing
+        if not (one.adding or one.removing) or not left or not one.adding <= left:
+            return
+        one.replicas = tuple(broker for broker in one.replicas if broker not in one.removing)
+        one.isr, one.adding, one.removing, one.of_others = left, frozenset(), frozenset(), False
+        self._lead(one)
+
+    def _cancel(self, one):
+        one.replicas = tuple(broker for broker in one.replicas if broker not in one.adding)
+        one.isr -= one.adding
+        one.adding = one.removing = frozenset()
+        one.of_others = False
+        self._lead(one)
+
+    def _reassign(self, one, target):
+        if one.adding or one.removing:
+            self._cancel(one)
+        current = one.replicas
+        one.adding = frozenset(target) - frozenset(current)
+        one.removing = frozenset(current) - frozenset(target)
+        one.replicas = (*target, *(broker for broker in current if broker in one.removing))
+        self._complete(one)
+
+    # -- the port -----------------------------------------------------------------------------------------------------
+
+    def _call(self):
+        """Count a call. A crash comes before an odd one, and after an even one was carried out."""
+        self.calls += 1
+        if self.crash_at == self.calls:
+            raise CrashError
+
+    def _called(self):
+        self.calls += 1
+        if self.crash_at == self.calls:
+            raise CrashError
+
+    async def cluster(self):
+        brokers = (BrokerDescription(b, "", "/".join(("", *self.racks[b]))) for b in sorted(self.online))
+        return ClusterDescription(CLUSTER_ID, tuple(brokers))
+
+    async def partitions(self, topics):
+        return {at: one.state for at, one in self.state.items() if at.topic in topics}
+
+    async def min_insync(self, topics):
+        return dict.fromkeys(topics, self.min_insync_replicas)
+
+    async def disks(self, brokers):
+        return {b: Disk(1000, self.free[b]) for b in brokers if b in self.free}
+
+    async def sizes(self, partitions):
+        return {(at, broker): 10 for at, brokers in partitions.items() for broker in brokers}
+
+    async def alter(self, targets):
+        self._call()
+        outcomes = {}
+        before = self._busy()
+        for at, target in targets.items():
+            one = self.state.get(at)
+            assert one is not None
+            assert not one.of_others, f"{at} is reassigned by somebody else"
+            if target is None:
+                self._cancel(one)
+            else:
+                self._check(at, one, target)
+                self._reassign(one, target)
+                self.asked[at] = frozenset(target)
+            outcomes[at] = None
+        self._check_limits(before)
+        self._called()
+        return outcomes
+
+    async def elect(self, partitions):
+        self._call()
+        for at in partitions:
+            one = self.state[at]
+            if one.replicas[0] in one.isr & self.online:
+                one.leader = one.replicas[0]
+        self._called()
+        return dict.fromkeys(partitions)
+
+    async def settings(self, wanted):
+        self._call()
+        return {one: AWAY if self._is_away(one) else self.configs.get(one) for one in wanted}
+
+    async def set_settings(self, values):
+        self._call()
+        outcomes = {}
+        for setting, value in values.items():
+            outcomes[setting] = AWAY if self._is_away(setting) else None
+            if not self._is_away(setting):
+                self.configs[setting] = value
+                if value is None:
+                    del self.configs[setting]
+        self._called()
+        return outcomes
+
+    def _is_away(self, setting):
+        return setting.kind is SettingKind.BROKER and int(setting.name) not in self.online
+
+    # -- what may never happen ----------------------------------------------------------------------------------------
+
+    def _check(self, at, one, target):
+        new = set(target) - set(one.replicas)
+        assert len(new) <= 1, "one replica of a partition at a time"
+        assert len(set(target)) == len(target)
+        self.copies += [(at, broker) for broker in new]
+        lost = one.isr - set(target)
+        if lost:
+            now, after = self.domains.spread(one.isr), self.domains.spread(one.isr - lost)
+            shall = self.domains.spread(self.planned.get(at, one.replicas))
+            assert all(a >= min(n, s) for n, a, s in zip(now, after, shall, strict=True)), "fewer domains in sync"
+            assert len(one.isr - lost) >= min(len(one.isr), self.min_insync_replicas), "below min.insync.replicas"
+        if new and self.rate is not None:
+            self._check_throttled(at, one, new)
+
+    def _check_throttled(self, at, one, new):
+        for broker in {one.leader, *new} & self.online:
+            for key in ("leader.replication.throttled.rate", "follower.replication.throttled.rate"):
+                assert self.configs.get(Setting(SettingKind.BROKER, str(broker), key)) == str(self.rate)
+        followers = self.configs[Setting(SettingKind.TOPIC, at.topic, "follower.replication.throttled.replicas")]
+        for broker in new:
+            assert followers == "*" or f"{at.partition}:{broker}" in followers.split(",")
+
+    def _busy(self):
+        busy = {None: 0}
+        for one in self.state.values():
+            alive = (one.adding - one.isr) & self.online
+            if one.leader is None or one.of_others:
+                continue
+            busy[None] += len(alive)
+            for broker in alive:
+                for each in (broker, one.leader):
+                    busy[each] = busy.get(each, 0) + 1
+        return busy
+
+    def _check_limits(self, before):
+        if self.limits is None:
+            return
+        for broker, number in self._busy().items():
+            most = self.limits.moves if broker is None else self.limits.moves_per_broker
+            assert number <= max(most, before.get(broker, 0)), f"more copies at once than {most}"
+
+
+@dataclass
+class MemoryJournal:
+    """A journal whose last record outlives the executor."""
+
+    kafka: SimulatedKafka
+    record: object
+
+    async def write(self, record):
+        self.kafka._call()
+        self.record = replace(record)
+        self.kafka._called()

@@ -1,0 +1,128 @@
+"""The next calls of a reassignment, case by case; the laws are in tests/property."""
+
+from rackspan.core.planning import Change
+from rackspan.core.reassignment import (
+    Disk,
+    Limits,
+    Observed,
+    PartitionState,
+    Racks,
+    Setting,
+    SettingKind,
+    TopicPartition,
+    WaitReason,
+    decide,
+    wanted_throttles,
+)
+from rackspan.core.reassignment.throttles import FOLLOWERS, LEADERS, RATES
+
+AT = TopicPartition("orders", 0)
+ZONES = Racks({broker: ("abc"[broker % 3],) for broker in range(9)})
+
+
+def state(*replicas, in_sync=None, leader=None, adding=(), removing=()):
+    isr = frozenset(replicas if in_sync is None else in_sync)
+    return PartitionState(
+        replicas, isr, replicas[0] if leader is None else leader, frozenset(adding), frozenset(removing)
+    )
+
+
+def change(before, after, at=AT):
+    return Change(at.topic, at.partition, tuple(after), tuple(before), 100)
+
+
+def decided(changes, states, started=None, limits=None, **observed):
+    observed.setdefault("online", frozenset(range(9)))
+    changes = changes if isinstance(changes, list) else [changes]
+    states = states if isinstance(states, dict) else {AT: states}
+    return decide(changes, Observed(states, **observed), started or {}, limits or Limits(), ZONES)
+
+
+def waiting(decision):
+    return [(one.reason, one.brokers) for one in decision.waiting]
+
+
+def test_a_move_adds_first_and_takes_away_once_the_new_replica_is_in_sync():
+    move = change([0, 1, 2], [3, 1, 2])
+    assert decided(move, state(0, 1, 2)).alter == {AT: (0, 1, 2, 3)}
+    copying = decided(move, state(0, 1, 2, 3, in_sync=[0, 1, 2], adding=[3]), {AT: (0, 1, 2, 3)})
+    assert (copying.alter, copying.copying) == ({}, {AT: frozenset({3})})
+    assert decided(move, state(0, 1, 2, 3), {AT: (0, 1, 2, 3)}).alter == {AT: (3, 1, 2)}
+    assert decided(move, state(3, 1, 2, leader=1), {AT: (3, 1, 2)}).elect == (AT,)
+    assert decided(move, state(3, 1, 2)).idle
+
+
+def test_an_old_replica_stays_while_another_one_is_out_of_sync():
+    held = decided(change([0, 1, 2], [3, 1, 2]), state(0, 1, 2, 3, in_sync=[0, 1, 3]))
+    assert waiting(held) == [(WaitReason.NOT_IN_SYNC, (2,))]
+
+
+def test_fewer_replicas_than_min_insync_are_not_left():
+    held = decided(change([0, 1], [0]), state(0, 1), min_insync={"orders": 2})
+    assert waiting(held) == [(WaitReason.MIN_INSYNC, ())]
+
+
+def test_a_reorder_copies_nothing_and_ends_with_an_election():
+    reorder = change([0, 1, 2], [1, 0, 2])
+    assert decided(reorder, state(0, 1, 2)).alter == {AT: (1, 0, 2)}
+    assert decided(reorder, state(1, 0, 2, leader=0)).elect == (AT,)
+
+
+def test_what_others_reassign_is_left_alone():
+    move = change([0, 1, 2], [3, 1, 2])
+    theirs = decided(move, state(0, 1, 2, 4, in_sync=[0, 1, 2], adding=[4]), {AT: (0, 1, 2, 3)})
+    assert (theirs.alter, waiting(theirs)) == ({}, [(WaitReason.REASSIGNED_BY_OTHERS, ())])
+    assert waiting(decided(move, state(0, 1, 5))) == [(WaitReason.CHANGED_BY_OTHERS, ())]
+    assert waiting(decided(move, state(0, 1))) == [(WaitReason.CHANGED_BY_OTHERS, ())]
+    assert waiting(decided(move, {})) == [(WaitReason.GONE, ())]
+
+
+def test_a_lost_call_and_metadata_of_before_are_answered_by_the_same_call():
+    two = change([0, 1], [3, 4])
+    assert decided(two, state(0, 1, 3), {AT: (1, 3)}).alter == {AT: (1, 3)}
+    assert decided(two, state(0, 1), {AT: (0, 1, 3)}).alter == {AT: (0, 1, 3)}
+
+
+def test_limits_count_what_is_under_way_and_the_worst_off_come_first():
+    ats = [TopicPartition("orders", number) for number in range(4)]
+    changes = [change([0, 1], [0, 5], ats[0]), change([0, 3], [0, 4], ats[1]), change([6, 1], [6, 2], ats[2])]
+    states = {ats[0]: state(0, 1), ats[1]: state(0, 3), ats[2]: state(6, 1)}
+    one = decided(changes, states, limits=Limits(moves=1))
+    assert one.alter == {ats[1]: (0, 3, 4)}, "both of its replicas are in zone a"
+    assert {each.reason for each in one.waiting} == {WaitReason.LIMIT}
+    per_broker = decided(changes, states, limits=Limits(moves=9, moves_per_broker=1))
+    assert per_broker.alter.keys() == {ats[1], ats[2]}, "broker 0 leads two of them"
+
+
+def test_a_broker_that_is_away_or_full_holds_up_nothing_but_itself():
+    ats = [TopicPartition("orders", number) for number in range(2)]
+    changes = [change([0, 1], [0, 5], ats[0]), change([0, 1], [0, 4], ats[1])]
+    states = {at: state(0, 1) for at in ats}
+    away = decided(changes, states, online=frozenset({0, 1, 4}))
+    assert (away.alter, waiting(away)) == ({ats[1]: (0, 1, 4)}, [(WaitReason.BROKER_OFFLINE, (5,))])
+    full = decided(changes, states, disks={5: Disk(1000, 120)}, sizes={ats[0]: 100})
+    assert (full.alter, waiting(full)) == ({ats[1]: (0, 1, 4)}, [(WaitReason.DISK_FULL, (5,))])
+    stuck = state(0, 1, 5, in_sync=[0, 1], adding=[5])
+    later = decided(
+        changes, {ats[0]: stuck, ats[1]: state(0, 1)}, {ats[0]: (0, 1, 5)}, Limits(moves=1), online={0, 1, 4}
+    )
+    assert later.alter == {ats[1]: (0, 1, 4)}
+
+
+def test_throttles_are_for_brokers_and_topics_that_take_part():
+    moves = [change([0, 1], [0, 4]), change([2, 1], [2, 5], TopicPartition("users", 7))]
+    observed = Observed({AT: state(0, 1, 4, in_sync=[0, 1], adding=[4])}, frozenset({0, 4}))
+    before = {Setting(SettingKind.TOPIC, "orders", FOLLOWERS): "3:9"}
+    wanted = wanted_throttles(moves, {AT: frozenset({4})}, observed, 1000, before)
+    assert wanted == {
+        **{Setting(SettingKind.BROKER, str(broker), key): "1000" for broker in (0, 4) for key in RATES},
+        Setting(SettingKind.TOPIC, "orders", LEADERS): "0:0,0:1,0:4",
+        Setting(SettingKind.TOPIC, "orders", FOLLOWERS): "3:9,0:4",
+    }
+
+
+def test_lists_that_kafka_would_not_take_become_all_replicas_of_the_topic():
+    moves = [change([0, 1], [0, 4], TopicPartition("orders", number)) for number in range(5_000)]
+    observed = Observed({}, frozenset({4}))
+    wanted = wanted_throttles(moves, {AT: frozenset({4})}, observed, 1000, {})
+    assert wanted[Setting(SettingKind.TOPIC, "orders", FOLLOWERS)] == "*"
