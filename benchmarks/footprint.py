@@ -98,11 +98,10 @@ def start_in_crowd(pods: int, nodes: int) -> None:
     with tempfile.TemporaryDirectory() as folder, crowd(pods, nodes, Path(folder)) as kubeconfig:
         operator = Operator(kubeconfig, Path(folder) / "operator.log")
         try:
-            cpu, memory, settled = calm(operator)
-            seconds = time.perf_counter() - operator.started - _CALM_SECONDS
-            until = f"{seconds:.0f} | {cpu:.1f}" if settled else f"more than {_PATIENCE_SECONDS:.0f} | {cpu:.1f}"
-            print("| pods | nodes | seconds until calm | CPU s | MiB | peak MiB |\n|---|---|---|---|---|---|")
-            print(f"| {pods:,} | {nodes:,} | {until} | {memory >> 20} | {operator.peak >> 20} |")
+            seconds = operator.until_ready() - operator.started
+            cpu, memory, _ = calm(operator)
+            print("| pods | nodes | seconds until ready | CPU s | MiB | peak MiB |\n|---|---|---|---|---|---|")
+            print(f"| {pods:,} | {nodes:,} | {seconds:.0f} | {cpu:.1f} | {memory >> 20} | {operator.peak >> 20} |")
         finally:
             operator.stop()
 

@@ -175,6 +175,16 @@ class Operator:
             time.sleep(0.1)
         raise TimeoutError("the operator did not get there; see its log")
 
+    def until_ready(self, timeout: float = 600) -> float:
+        """Seconds on the clock when it had learnt of all objects."""
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
+            with suppress(OSError):  # among them: not ready yet, 503
+                urllib.request.urlopen(f"http://127.0.0.1:{self._port}/readyz", timeout=10).close()
+                return time.perf_counter()
+            time.sleep(0.1)
+        raise TimeoutError("the operator is not ready; see its log")
+
     def stop(self) -> None:
         self._watching.set()
         self._process.send_signal(signal.SIGTERM)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import kopf
 
-from rackspan.handlers import lifecycle, namespaces, nodes, pods, reports, topics, topologies
+from rackspan.handlers import lifecycle, reports, topics, topologies
 from rackspan.handlers.memo import Memo
 from rackspan.health import HealthServer
 from rackspan.kafka.admin import ConfluentConnector
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from rackspan.settings import Settings
 
-HANDLERS = (lifecycle, namespaces, nodes, pods, reports, topics, topologies)
+HANDLERS = (lifecycle, reports, topics, topologies)
 """Not called: importing these modules registers their handlers with kopf."""
 
 _log = logging.getLogger("rackspan")

@@ -56,8 +56,6 @@ async def test_an_object_is_found_by_kind_and_name_and_told_by_its_uid(rest, rep
     assert (await kube.uids("ComplianceReport"))[report.key] == report.uid
     assert (await kube.find("ComplianceReport", report.key))["metadata"]["uid"] == report.uid
     assert await kube.find("ComplianceReport", ObjectKey(report.key.namespace, "none")) is None
-    own = ObjectKey("", report.key.namespace)
-    assert (await kube.find("Namespace", own))["metadata"]["uid"] == (await kube.uids("Namespace"))[own]
 
 
 async def test_the_operator_has_a_name_of_its_own_among_field_managers(rest, report):

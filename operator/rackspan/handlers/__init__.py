@@ -1,8 +1,9 @@
 """Kopf handlers, one file per kind; each only calls the manager in `rackspan.reconcile`.
 
 `Manager.prime` fills the cache before kopf starts, so nothing is decided from an incomplete cache. Later changes arrive
-as events. `@kopf.index` would do the same, but while kopf fills an index each object wakes the tasks of all others: a
-few thousand pods take minutes. Kopf writes neither annotations nor a finalizer of its own to objects.
+as events. `@kopf.index` would do the same, but while kopf fills an index each object wakes the tasks of all others.
+Kopf writes neither annotations nor a finalizer of its own to objects. Pods, Nodes and Namespaces, of which a cluster
+may have very many, are not kopf's: see `kube/reflector.py`.
 
 `event["type"]` is that of the watch event, or None for an object of a (re)list.
 """

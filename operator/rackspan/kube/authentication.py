@@ -67,7 +67,9 @@ class Authentication:
 
     async def load(self) -> None:
         """Read the credentials for the first time. Raises ConfigException where there are none that can be used."""
-        self.settings.connection_pool_maxsize = 32
+        self.settings.connection_pool_maxsize = (
+            0  # no limit: `Rest` has one for requests, and each watch keeps one open
+        )
         await self._load()
         # The proxy is found once. Left to aiohttp, each request would look for it, and for a netrc file, in a thread.
         self.settings.client_session_kwargs = {"trust_env": False}

@@ -13,6 +13,7 @@ from rackspan.api.labels import FINALIZER, GROUP
 from rackspan.api.meta import Meta, ObjectKey
 from rackspan.api.reasons import Reason
 from rackspan.kube.paths import DEFINITIONS, NAMESPACES, NODES, PODS, RACKSPAN_API, REPORTS, SECRETS, TOPICS, TOPOLOGIES
+from rackspan.kube.reflector import Reflector
 from rackspan.kube.rest import ConflictError, NotFoundError, Rest
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import AlwaysPermitted, Terminating
@@ -23,13 +24,12 @@ if TYPE_CHECKING:
 
     from rackspan.kube.events import EventQueue
     from rackspan.kube.paths import ApiPath
-    from rackspan.reconcile.ports import JsonObject, KubernetesEvent, ObjectRef, Permit
+    from rackspan.reconcile.ports import JsonObject, KubernetesEvent, Listener, ObjectRef, Permit
 
 _METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _OWN = {kafkatopic.KIND: TOPICS, racktopology.KIND: TOPOLOGIES, compliancereport.KIND: REPORTS}
-_LISTED = {**_OWN, "Pod": PODS, "Node": NODES, "Namespace": NAMESPACES}
+_CLUSTER_SCOPED = {"Node": NODES, "Namespace": NAMESPACES}
 _ONES_METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-_NOT_IN_NAMESPACES = frozenset({"Node", "Namespace"})
 
 
 class KubeCluster:
@@ -127,13 +127,21 @@ class KubeCluster:
         return [meta for meta in map(Meta.from_object, items) if FINALIZER in meta.finalizers]
 
     async def uids(self, kind: str) -> Mapping[ObjectKey, str]:
-        """Which objects of a kind there are now; metadata only. An object of no namespace has an empty one."""
+        """Which objects of one of Rackspan's kinds there are now; metadata only."""
         items = self._each("list_metadata", kind, accept=_METADATA_ONLY)
         return {key_of(item): item["metadata"]["uid"] async for item in items}
 
     def objects(self, kind: str) -> AsyncIterator[JsonObject]:
-        """Every object of a kind, whole, no more than a page of them in memory at once."""
+        """Every object of one of Rackspan's kinds, whole, no more than a page of them in memory at once."""
         return self._each("list_objects", kind, accept="application/json")
+
+    def reflectors(self, kind: str, listener: Listener) -> Sequence[Reflector]:
+        """One for all namespaces, or for each that is watched; one for a kind that is in none."""
+        if kind in _CLUSTER_SCOPED:
+            return (Reflector(self._rest, _CLUSTER_SCOPED[kind].collection(), "", listener),)
+        if not self._namespaces:
+            return (Reflector(self._rest, PODS.collection(), "", listener),)
+        return tuple(Reflector(self._rest, PODS.in_namespace(name), name, listener) for name in self._namespaces)
 
     async def _each(self, operation: str, kind: str, *, accept: str) -> AsyncIterator[JsonObject]:
         for path in self._lists(kind):
@@ -146,11 +154,11 @@ class KubeCluster:
 
     async def find(self, kind: str, key: ObjectKey) -> JsonObject | None:
         """One object as it is now, by the right to list; None where it is gone."""
-        found = (await self._rest.get("find", _LISTED[kind].collection_of_one(key))).get("items") or ()
+        found = (await self._rest.get("find", _OWN[kind].collection_of_one(key))).get("items") or ()
         return next(iter(found), None)
 
     def _lists(self, kind: str) -> tuple[ApiPath, ...]:
-        return _LISTED[kind].collections(() if kind in _NOT_IN_NAMESPACES else self._namespaces or ())
+        return _OWN[kind].collections(self._namespaces or ())
 
     async def _metadata(self, paths: Collection[ApiPath]) -> list[JsonObject]:
         """What these lists hold, metadata only. Raises NotFoundError where the kind is not served, and FailureError."""

@@ -24,10 +24,13 @@ from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.runtime.liveness import progress
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
     from pathlib import Path
 
 _TIMEOUT_SECONDS = 30
+_REQUESTS = 32
+"""Requests under way at once. Watches, which never end, are not counted."""
+_OK = 200
 _UNAUTHORIZED = 401
 _NOT_FOUND = 404
 _CONFLICT = 409
@@ -40,7 +43,8 @@ _TEST_FAILED = "the server rejected our request due to an error in our request"
 _DENIED = (401, 403)
 _WEBHOOK = "admission webhook"
 """What the API server says first where it hands on the refusal of somebody's webhook."""
-_PAGE = 500
+PAGE = 500
+"""Objects on one page of a list."""
 _LIST_ATTEMPTS = 3
 """Attempts at a list that expires before its last page is read."""
 _BUSY_ATTEMPTS = 4
@@ -93,10 +97,35 @@ class Rest:
     def __init__(self, api: client.ApiClient) -> None:
         self._api: Any = api
         self._access: Authentication | None = getattr(api, "access", None)
+        self._slots = asyncio.Semaphore(_REQUESTS)
 
     async def get(self, operation: str, path: ApiPath, *, accept: str = "application/json") -> dict[str, Any]:
         """Read one object or list."""
         return await self._call(operation, "GET", path, None, {"Accept": accept})
+
+    async def read(self, operation: str, path: ApiPath) -> bytes:
+        """The text of one object or list, for who wants only a part of it decoded."""
+        return await self._text(operation, "GET", path, None, {"Accept": "application/json"})
+
+    async def lines(self, path: ApiPath, seconds: float) -> AsyncGenerator[bytes, None]:
+        """The lines of an answer as they come, until it ends or `seconds` are over: a watch."""
+        limit = aiohttp.ClientTimeout(total=seconds, sock_connect=_TIMEOUT_SECONDS)
+        try:
+            response = await self._permitted("GET", path, None, {"Accept": "application/json"}, limit)
+            try:
+                if response.status != _OK:
+                    raise _error("GET", path, response.status, await response.read())
+                parts: list[bytes] = []
+                async for chunk in response.response.content.iter_any():
+                    first, *rest = chunk.split(b"\n")
+                    parts.append(first)
+                    for line in rest:
+                        yield b"".join(parts)
+                        parts = [line]
+            finally:
+                response.response.close()  # a watch that is left early is not read to its end
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise _unreachable("GET", path, error) from error
 
     async def list_all(
         self,
@@ -132,7 +161,7 @@ class Rest:
     ) -> AsyncIterator[list[dict[str, Any]]]:
         token = ""
         while True:
-            asked: dict[str, str | int] = {**query, "limit": _PAGE, **({"continue": token} if token else {})}
+            asked: dict[str, str | int] = {**query, "limit": PAGE, **({"continue": token} if token else {})}
             page = await self.get(operation, with_query(path, asked), accept=accept)
             yield page.get("items") or []  # an empty list of metadata only is null
             token = page.get("metadata", {}).get("continue", "")
@@ -183,19 +212,25 @@ class Rest:
         body: Mapping[str, Any] | Sequence[Any] | None,
         headers: dict[str, str],
     ) -> dict[str, Any]:
-        token = self._access.token if self._access is not None else None
+        answer: dict[str, Any] = json.loads(await self._text(operation, method, path, body, headers))
+        return answer
+
+    async def _text(
+        self,
+        operation: str,
+        method: str,
+        path: ApiPath,
+        body: Mapping[str, Any] | Sequence[Any] | None,
+        headers: dict[str, str],
+    ) -> bytes:
         response, text = await self._send(operation, method, path, body, headers)
-        if response.status == _UNAUTHORIZED and self._access is not None and token is not None:
-            await self._access.renew(rejected=token)
-            response, text = await self._send(operation, method, path, body, headers)
         for _ in range(_BUSY_ATTEMPTS - 1):
             if response.status != _BUSY:
                 break
             await _pause(_retry_after_seconds(response.headers.get("Retry-After", "")))
             response, text = await self._send(operation, method, path, body, headers)
         if 200 <= response.status < 300:  # noqa: PLR2004
-            answer: dict[str, Any] = json.loads(text)
-            return answer
+            return text
         raise _error(method, path, response.status, text)
 
     async def _send(
@@ -207,22 +242,51 @@ class Rest:
         headers: dict[str, str],
     ) -> tuple[Any, bytes]:
         """One request: the response, and its body."""
-        started = time.perf_counter()
-        try:
-            request = await self._api.param_serialize(
-                method, path, header_params=headers, body=body, auth_settings=["BearerToken"]
-            )
-            response = await self._api.call_api(*request, _request_timeout=_TIMEOUT_SECONDS)
-            return response, await response.read()
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise FailureError(
-                Failure(
-                    Reason.API_SERVER_UNREACHABLE, f"{method} {path}: {type(error).__name__}: {error}", Remedy.RETRY
-                )
-            ) from error
-        finally:
-            KUBE_SECONDS.labels(operation).observe(time.perf_counter() - started)
-            progress()
+        async with self._slots:
+            started = time.perf_counter()
+            try:
+                response = await self._permitted(method, path, body, headers, _TIMEOUT_SECONDS)
+                return response, await response.read()
+            except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                raise _unreachable(method, path, error) from error
+            finally:
+                KUBE_SECONDS.labels(operation).observe(time.perf_counter() - started)
+                progress()
+
+    async def _permitted(
+        self,
+        method: str,
+        path: ApiPath,
+        body: Mapping[str, Any] | Sequence[Any] | None,
+        headers: dict[str, str],
+        limit: float | aiohttp.ClientTimeout,
+    ) -> Any:
+        """The response to one request, which is sent again with new credentials where the first are refused."""
+        token = self._access.token if self._access is not None else None
+        response = await self._request(method, path, body, headers, limit)
+        if response.status == _UNAUTHORIZED and self._access is not None and token is not None:
+            await response.read()
+            await self._access.renew(rejected=token)
+            response = await self._request(method, path, body, headers, limit)
+        return response
+
+    async def _request(
+        self,
+        method: str,
+        path: ApiPath,
+        body: Mapping[str, Any] | Sequence[Any] | None,
+        headers: dict[str, str],
+        limit: float | aiohttp.ClientTimeout,
+    ) -> Any:
+        request = await self._api.param_serialize(
+            method, path, header_params=dict(headers), body=body, auth_settings=["BearerToken"]
+        )
+        return await self._api.call_api(*request, _request_timeout=limit)
+
+
+def _unreachable(method: str, path: str, error: Exception) -> FailureError:
+    what = f"{method} {path}: {type(error).__name__}: {error}"
+    return FailureError(Failure(Reason.API_SERVER_UNREACHABLE, what, Remedy.RETRY))
 
 
 async def _pause(seconds: float) -> None:

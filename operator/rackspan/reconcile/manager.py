@@ -10,9 +10,11 @@ from rackspan.api import compliancereport, kafkatopic, racktopology
 from rackspan.api.compliancereport import ComplianceReport
 from rackspan.api.errors import SpecError
 from rackspan.api.labels import CONFIRM_DELETIONS, SCAN_NOW
+from rackspan.api.meta import ObjectKey
 from rackspan.metrics import forget_report, forget_topology
 from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.orphans import Orphans
+from rackspan.reconcile.ports import Listener
 from rackspan.reconcile.relist import Route, sweep
 from rackspan.reconcile.runtime.finalizers import has_finalizer
 from rackspan.reconcile.runtime.object_versions import key_of
@@ -22,10 +24,9 @@ from rackspan.reconcile.scans.reconciler import ScanDependencies, ScansReconcile
 from rackspan.reconcile.topology import TopologyReconciler
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from rackspan.api.kafkatopic import KafkaTopic
-    from rackspan.api.meta import ObjectKey
     from rackspan.api.racktopology import RackTopology
     from rackspan.reconcile.cache import Cache
     from rackspan.reconcile.dependencies import Dependencies
@@ -36,7 +37,7 @@ NAMESPACE: Final = "Namespace"
 
 _log = logging.getLogger("rackspan.reconcile")
 _SWEEP_SECONDS = 300.0
-"""How often deleted objects are searched for, in case a watch has stopped without an error."""
+"""How often deleted objects of our kinds are searched for, in case a watch has stopped without an error."""
 _RELIST_SECONDS = 2.0
 """How long to wait after objects were listed again: the watches of several kinds are interrupted together."""
 
@@ -62,6 +63,11 @@ class Manager:
         self._scan_requests: dict[ObjectKey, object] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._relisted = asyncio.Event()
+        self._reflectors = [
+            reflector
+            for kind, listener in self._listeners.items()
+            for reflector in dependencies.kube.reflectors(kind, listener)
+        ]
 
     # --- lifecycle ---------------------------------------------------------------------------------------------------
 
@@ -70,10 +76,9 @@ class Manager:
 
         Topologies and topics last: what is asked of them depends on the others.
         """
+        for reflector in self._reflectors:
+            await reflector.list()
         kinds = {
-            NAMESPACE: self.namespace_seen,
-            NODE: self.node_seen,
-            POD: self.pod_seen,
             compliancereport.KIND: self.report_seen,
             racktopology.KIND: self.topology_listed,
             kafkatopic.KIND: self.topic_listed,
@@ -90,6 +95,7 @@ class Manager:
             asyncio.create_task(self._sweep(), name="sweep"),
             asyncio.create_task(self._scans.run(), name="scans"),
             asyncio.create_task(self._orphans.run(), name="strays"),
+            *(asyncio.create_task(reflector.watch(), name="watch") for reflector in self._reflectors),
         ]
 
     async def stop(self) -> None:
@@ -274,45 +280,37 @@ class Manager:
 
     # --- Nodes, Pods and Namespaces -----------------------------------------------------------------------------------
 
-    def node_seen(self, body: Mapping[str, Any], *, listed: bool = False) -> None:
-        """A Node was listed, added or modified."""
-        if self.cache.versions.record(NODE, body, listed=listed) and self.cache.put_node(body):
+    def node_seen(self, body: Mapping[str, Any]) -> None:
+        """A Node is there, or was modified."""
+        if self.cache.put_node(body):
             self._locations_changed()
 
-    def node_gone(self, body: Mapping[str, Any]) -> None:
+    def node_gone(self, key: ObjectKey) -> None:
         """A Node was deleted."""
-        if self.cache.versions.record_deletion(NODE, body):
-            self.cache.nodes.pop(body["metadata"]["name"], None)
+        if self.cache.nodes.pop(key.name, None) is not None:
             self._locations_changed()
 
-    def pod_seen(self, body: Mapping[str, Any], *, listed: bool = False) -> None:
-        """A Pod was listed, added or modified."""
+    def pod_seen(self, body: Mapping[str, Any]) -> None:
+        """A Pod is there, or was modified."""
         key = key_of(body)
         before = self.cache.pods.get(key)
-        if not self.cache.versions.record(POD, body, listed=listed):
-            return
-        changed = self.cache.put_pod(body)
-        if key not in self.cache.pods:
-            self.cache.versions.forget(POD, key)
-        if changed:
+        if self.cache.put_pod(body):
             self._pod_changed(before, self.cache.pods.get(key))
 
-    def pod_gone(self, body: Mapping[str, Any]) -> None:
+    def pod_gone(self, key: ObjectKey) -> None:
         """A Pod was deleted."""
-        if self.cache.versions.record_deletion(POD, body):
-            self._pod_changed(self.cache.pods.pop(key_of(body), None))
+        self._pod_changed(self.cache.pods.pop(key, None))
 
-    def namespace_seen(self, body: Mapping[str, Any], *, listed: bool = False) -> None:
-        """A Namespace was listed, added or modified."""
-        if self.cache.versions.record(NAMESPACE, body, listed=listed) and self.cache.put_namespace(body):
+    def namespace_seen(self, body: Mapping[str, Any]) -> None:
+        """A Namespace is there, or was modified."""
+        if self.cache.put_namespace(body):
             name = body["metadata"]["name"]
             self._requeue([topic for topic in self.cache.topics.values() if topic.meta.namespace == name])
             self._consent_changed(name)
 
-    def namespace_gone(self, body: Mapping[str, Any]) -> None:
+    def namespace_gone(self, key: ObjectKey) -> None:
         """A Namespace was deleted."""
-        if self.cache.versions.record_deletion(NAMESPACE, body):
-            self.cache.namespaces.pop(body["metadata"]["name"], None)
+        self.cache.namespaces.pop(key.name, None)
 
     def _consent_changed(self, namespace: str) -> None:
         """Observe topologies of other namespaces with broker pods in this one: its consent may have changed."""
@@ -396,9 +394,15 @@ class Manager:
             kafkatopic.KIND: Route(self.topic_seen, self.topic_gone),
             racktopology.KIND: Route(self.topology_seen, self.topology_gone),
             compliancereport.KIND: Route(self.report_seen, self.report_gone),
-            POD: Route(self.pod_seen, self.pod_gone),
-            NODE: Route(self.node_seen, self.node_gone),
-            NAMESPACE: Route(self.namespace_seen, self.namespace_gone),
+        }
+
+    @property
+    def _listeners(self) -> Mapping[str, Listener]:
+        cache = self.cache
+        return {
+            NAMESPACE: Listener(lambda: _cluster_scoped(cache.namespaces), self.namespace_seen, self.namespace_gone),
+            NODE: Listener(lambda: _cluster_scoped(cache.nodes), self.node_seen, self.node_gone),
+            POD: Listener(cache.pods.keys, self.pod_seen, self.pod_gone),
         }
 
 
@@ -407,6 +411,10 @@ class _Request(NamedTuple):
 
     asked: object
     has_finalizer: bool
+
+
+def _cluster_scoped(names: Iterable[str]) -> Collection[ObjectKey]:
+    return [ObjectKey("", name) for name in names]
 
 
 def _request_of(topic: KafkaTopic) -> _Request:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
     from datetime import datetime
 
     from rackspan.api.meta import Meta, ObjectKey
@@ -214,6 +214,29 @@ class Terminating:
     """The deletionTimestamp of namespaces being deleted, by name."""
 
 
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """What is told of the objects of one kind, in the order in which they change.
+
+    `known` are those that it was told of and that matter to it. `seen` takes an object that is there, reduced to its
+    names, labels, annotations, node and phase; `gone` takes one that is not there any more, known or not.
+    """
+
+    known: Callable[[], Collection[ObjectKey]]
+    seen: Callable[[Mapping[str, Any]], None]
+    gone: Callable[[ObjectKey], None]
+
+
+class Reflector(Protocol):
+    """Tells a listener what objects there are."""
+
+    async def list(self) -> None:
+        """Tell of all objects, and of those that are gone. Raises FailureError."""
+
+    async def watch(self) -> None:
+        """Tell of every change since the list, for ever. Lists again where that is needed; never raises."""
+
+
 class KubeApi(Protocol):
     """The Kubernetes API, as far as reconciling needs it. Every call but `record_event` raises FailureError."""
 
@@ -236,10 +259,13 @@ class KubeApi(Protocol):
         """The data of one Secret, base64 decoded."""
 
     async def uids(self, kind: str) -> Mapping[ObjectKey, str]:
-        """The uids of all objects of a watched kind."""
+        """The uids of all objects of one of Rackspan's kinds."""
 
     def objects(self, kind: str) -> AsyncIterator[JsonObject]:
-        """Every object of a kind that is watched, one after the other; some of them twice where a list expires."""
+        """Every object of one of Rackspan's kinds, one after the other; some of them twice where a list expires."""
+
+    def reflectors(self, kind: str, listener: Listener) -> Sequence[Reflector]:
+        """One for each collection of Pods, Nodes or Namespaces that is watched."""
 
     async def find(self, kind: str, key: ObjectKey) -> JsonObject | None:
         """One object; None where it does not exist."""

@@ -9,6 +9,7 @@ from rackspan.kube.cluster import KubeCluster
 from rackspan.kube.events import EventQueue
 from rackspan.kube.rest import Rest
 from rackspan.reconcile.failures import FailureError
+from rackspan.reconcile.ports import Listener
 
 TOPICS = "/apis/rackspan.dev/v1alpha1"
 
@@ -43,7 +44,8 @@ async def test_without_namespaces_one_list_holds_all():
 
 async def test_nodes_are_in_no_namespace():
     api = RecordingApi(paged)
-    await cluster(api, "shop").uids("Node")
+    (reflector,) = cluster(api, "shop").reflectors("Node", Listener(tuple, lambda _: None, lambda _: None))
+    await reflector.list()
     assert {path.partition("?")[0] for _, path in api.asked} == {"/api/v1/nodes"}
 
 

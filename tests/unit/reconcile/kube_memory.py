@@ -1,12 +1,29 @@
 """An API server in memory behind the port `KubeApi`: it refuses what a test tells it to, and remembers the rest."""
 
+import asyncio
 from dataclasses import dataclass, field
 from typing import Any
 
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.ports import KubernetesEvent
+from rackspan.reconcile.ports import KubernetesEvent, Listener
 
 REFUSED = FailureError(Failure("ApiServerUnreachable", "a policy says no", Remedy.RETRY))
+
+
+@dataclass
+class MemoryReflector:
+    """Tells of what there is, and of no change."""
+
+    kube: "MemoryCluster"
+    kind: str
+    listener: Listener
+
+    async def list(self):
+        for body in self.kube.there.get(self.kind, ()):
+            self.listener.seen(body)
+
+    async def watch(self):
+        await asyncio.Event().wait()
 
 
 @dataclass
@@ -34,6 +51,9 @@ class MemoryCluster:
 
     async def list_keys(self, kind):
         return ()
+
+    def reflectors(self, kind, listener):
+        return [MemoryReflector(self, kind, listener)]
 
     async def objects(self, kind):
         for body in self.there.get(kind, ()):

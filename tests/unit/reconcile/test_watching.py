@@ -26,18 +26,10 @@ SPECS = {
     "KafkaTopic": {"topologyRef": {"name": "prod"}, "partitions": 1, "replicationFactor": 1},
     "RackTopology": {"kafka": {"bootstrapServers": "kafka:9092"}, "levels": [{"name": "zone"}]},
     "ComplianceReport": {"topologyRef": {"name": "a"}},
-    "Pod": {},
-    "Node": {},
-    "Namespace": {},
 }
 NAMES = ("a", "b")
 kinds = st.sampled_from(sorted(SPECS))
 names = st.sampled_from(NAMES)
-
-
-def may_be_broker(pod):
-    """Another pod is not remembered: here none is called by a number, and none has annotations."""
-    return pod["metadata"]["labels"]["version"].isdigit()
 
 
 class Silent:
@@ -67,9 +59,9 @@ class ApiServer:
         self.events = {}
         self.hook = lambda: None
 
-    def put(self, kind, name, *, anew, dull=False):
+    def put(self, kind, name, *, anew):
         self.version += 1
-        key = ObjectKey("" if kind in ("Node", "Namespace") else "shop", name)
+        key = ObjectKey("shop", name)
         before = self.objects[kind].get(key)
         if before is not None and anew:
             self.delete(kind, key)
@@ -77,11 +69,7 @@ class ApiServer:
         self.made += before is None
         uid = before["metadata"]["uid"] if before else f"uid-{self.made}"
         metadata = {"name": name, "uid": uid, "resourceVersion": str(self.version), "generation": self.version}
-        metadata["labels"] = {"version": str(self.version)}
-        if kind == "Pod" and dull:
-            metadata["labels"] = {"version": f"v{self.version}"}
-        if key.namespace:
-            metadata["namespace"] = key.namespace
+        metadata["namespace"] = key.namespace
         body = {"metadata": metadata, "spec": SPECS[kind], "status": {}}
         if kind == "ComplianceReport":
             body["spec"] = {"topologyRef": {"name": name}}
@@ -105,6 +93,9 @@ class ApiServer:
         for kind, objects in self.objects.items():
             for body in objects.values():
                 self._tell(kind, None, body)
+
+    def reflectors(self, kind, listener):
+        return ()
 
     async def uids(self, kind):
         found = {key: body["metadata"]["uid"] for key, body in self.objects[kind].items()}
@@ -131,13 +122,13 @@ class Watching(RuleBasedStateMachine):
         )  # all that routing and sweeping need
         self.controller = Quiet(dependencies, ScanDependencies(self.cache, self.server, None, ScanSetup()), 300)
 
-    @rule(kind=kinds, name=names, anew=st.booleans(), dull=st.booleans())
-    def made_or_changed(self, kind, name, anew, dull):
-        self.server.put(kind, name, anew=anew, dull=dull)
+    @rule(kind=kinds, name=names, anew=st.booleans())
+    def made_or_changed(self, kind, name, anew):
+        self.server.put(kind, name, anew=anew)
 
     @rule(kind=kinds, name=names)
     def deleted(self, kind, name):
-        self.server.delete(kind, ObjectKey("" if kind in ("Node", "Namespace") else "shop", name))
+        self.server.delete(kind, ObjectKey("shop", name))
 
     @precondition(lambda self: self.server.events)
     @rule(data=st.data())
@@ -185,7 +176,7 @@ class Watching(RuleBasedStateMachine):
             self.deliver(min(self.server.events))
         asyncio.run(self.controller.sweep())
         for kind, objects in self.server.objects.items():
-            there = {key: body["metadata"] for key, body in objects.items() if kind != "Pod" or may_be_broker(body)}
+            there = {key: body["metadata"] for key, body in objects.items()}
             assert self.cache.versions.uids(kind) == {key: meta["uid"] for key, meta in there.items()}, kind
             assert self.known(kind) == {key: meta["resourceVersion"] for key, meta in there.items()}, kind
 
@@ -196,19 +187,13 @@ class Watching(RuleBasedStateMachine):
                 return {key: topic.meta.resource_version for key, topic in self.cache.topics.items()}
             case "RackTopology":
                 return {key: topology.meta.resource_version for key, topology in self.cache.topologies.items()}
-            case "Pod":
-                return {key: pod.labels["version"] for key, pod in self.cache.pods.items()}
-            case "Node":
-                return {ObjectKey("", name): labels["version"] for name, labels in self.cache.nodes.items()}
-            case "Namespace":
-                return {ObjectKey("", name): labels["version"] for name, labels in self.cache.namespaces.items()}
             case "ComplianceReport":
                 return {
                     key: self.server.objects[kind][key]["metadata"]["resourceVersion"] for key in self.cache.reports
                 }
 
     def deliver(self, uid):
-        """As the handlers do: the index first, then the event."""
+        """As at the start, where all is listed before the handlers are told."""
         queue = self.server.events[uid]
         kind, what, body = queue.pop(0)
         if not queue:
@@ -229,13 +214,6 @@ class Watching(RuleBasedStateMachine):
                 routes.report_gone(body)
             case "ComplianceReport", _:
                 routes.report_seen(body, listed=listed)
-            case _, "DELETED":
-                getattr(routes, f"{kind.lower()}_gone")(body)
-            case _:
-                see = getattr(routes, f"{kind.lower()}_seen")
-                see(body)
-                if listed:
-                    see(body, listed=True)
 
 
 Watching.TestCase.settings = settings(stateful_step_count=40)

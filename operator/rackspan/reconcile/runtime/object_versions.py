@@ -1,6 +1,6 @@
 """The latest known version of each watched object, whatever order it is received in. Pure.
 
-A change arrives several times (from kopf's index, as an event, in the response to a write), and events of an object
+A change arrives several times (from the first list, as an event, in the response to a write), and events of an object
 that was deleted and recreated under one name arrive in any order. Objects are told apart by uid, and the body with the
 newer resourceVersion wins.
 """
@@ -64,10 +64,6 @@ class ObjectVersions:
             return False
         del self._known[kind][key]
         return True
-
-    def forget(self, kind: str, key: ObjectKey) -> None:
-        """The object is there and does not matter: whatever is read of one of that name next is news."""
-        self._known[kind].pop(key, None)
 
     def knows(self, kind: str, key: ObjectKey) -> bool:
         """Whether an object of this name is known."""
