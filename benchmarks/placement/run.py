@@ -4,7 +4,8 @@ Placement against Kafka's own placer: time, balance, fairness.
     .venv/bin/python benchmarks/placement/run.py [--runs 9] [--partitions 200000] [--brokers 1000]
 
 Each cluster is placed by MultiLevel, Striped and Kafka's StripedReplicaPlacer in one run, in turns, so that a busy
-machine is busy for all of them. Kafka's Java virtual machine is warmed up first, and its time has no start-up in it.
+machine is busy for all of them; ours in one process, Kafka's in another. CPU time is that of the whole process: of
+Java's virtual machine with what it collects and compiles meanwhile. It is warmed up first, and no start-up counts.
 Kafka's placer draws its offsets at random, ours take another seed each run. What is timed is the placement of one topic
 on an empty cluster, from the request to the replicas of all partitions. Needs `mvn`, `javac` and `java`.
 """
@@ -20,12 +21,12 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from time import perf_counter
+from time import perf_counter, process_time
 
 import numpy as np
 
 from rackspan.core.compliance import judge
-from rackspan.core.placement import ClusterView, Placement, PlacementSpec
+from rackspan.core.placement import ClusterView, Placement, PlacementSpec, Placer
 from rackspan.core.placement.multilevel import MultiLevel
 from rackspan.core.placement.striped import Striped
 from rackspan.core.rack_path import format_rack
@@ -36,7 +37,8 @@ REPLICAS = 3
 WARM_UP = 10
 HEADINGS = (
     "placer",
-    "ms, median (range)",
+    "CPU ms, median (range)",
+    "ms on the clock",
     "leaders per broker",
     "replicas per broker",
     "partitions unfair",
@@ -50,19 +52,28 @@ class Cluster:
     tree: RackTree
 
 
+@dataclass(frozen=True)
+class Took:
+    """Seconds of one placement."""
+
+    cpu: float
+    clock: float
+
+
 def clusters(brokers: int) -> list[Cluster]:
     def built(name: str, *widths: int) -> Cluster:
         def path(broker: int) -> tuple[str, ...]:
             steps = []
             for level, width in enumerate(widths):
-                steps.append(f"{'dzr'[level]}{broker % width}")
+                steps.append(f"{'dzrhs'[level]}{broker % width}")
                 broker //= width
             return tuple(steps)
 
-        levels = ("dc", "zone", "rack")[: len(widths)]
+        levels = ("dc", "zone", "rack", "row", "shelf")[: len(widths)]
         return Cluster(name, RackTree(levels, tuple(Broker(b, path(b)) for b in range(brokers))))
 
     return [
+        built("five levels: 2 x 3 x 4 x 5 x 6", 2, 3, 4, 5, 6),
         built("three levels: 5 x 6 racks x 3 rows", 5, 6, 3),
         built("two levels: 5 x 6 racks", 5, 6),
         built("one level: 3 racks", 3),
@@ -95,11 +106,11 @@ class KafkaPlacer:
             text=True,
         )
 
-    def place(self) -> float:
-        """Seconds of one placement."""
+    def place(self) -> Took:
         self._process.stdin.write("\n")
         self._process.stdin.flush()
-        return int(self._process.stdout.readline()) / 1e9
+        clock, cpu = (int(nanoseconds) / 1e9 for nanoseconds in self._process.stdout.readline().split())
+        return Took(cpu, clock)
 
     def finish(self) -> Placement:
         self._process.stdin.close()
@@ -115,7 +126,13 @@ def build(work: Path) -> None:
     subprocess.run(javac, check=True)
 
 
-def row(name: str, times: list[float], placement: Placement, tree: RackTree) -> str:
+def placed(placer: Placer, spec: PlacementSpec, tree: RackTree) -> tuple[Placement, Took]:
+    clock, cpu = perf_counter(), process_time()
+    placement = placer.place(spec, ClusterView(tree))
+    return placement, Took(process_time() - cpu, perf_counter() - clock)
+
+
+def row(name: str, times: list[Took], placement: Placement, tree: RackTree) -> str:
     held = Counter(placement.matrix.ravel().tolist())
     led = Counter(placement.matrix[:, 0].tolist())
 
@@ -125,8 +142,10 @@ def row(name: str, times: list[float], placement: Placement, tree: RackTree) -> 
 
     verdict = judge(tree, placement)
     unfair = ", ".join(f"{level} {count:,}" for level, count in verdict.unfair.items())
-    shown = f"{median(times) * 1e3:.0f} ({min(times) * 1e3:.0f} to {max(times) * 1e3:.0f})"
-    return f"| {name} | {shown} | {spread(led)} | {spread(held)} | {unfair} | {verdict.moves:,} |"
+    cpu = [took.cpu for took in times]
+    shown = f"{median(cpu) * 1e3:.0f} ({min(cpu) * 1e3:.0f} to {max(cpu) * 1e3:.0f})"
+    clock = f"{median(took.clock for took in times) * 1e3:.0f}"
+    return f"| {name} | {shown} | {clock} | {spread(led)} | {spread(held)} | {unfair} | {verdict.moves:,} |"
 
 
 def machine() -> str:
@@ -161,23 +180,21 @@ def main() -> None:
         for cluster in clusters(options.brokers):
             kafka = KafkaPlacer(work, cluster, options.partitions)
             ours = {"MultiLevel": MultiLevel(), "Striped": Striped()}
-            times: dict[str, list[float]] = {"MultiLevel": [], "Striped": [], "Kafka": []}
+            times: dict[str, list[Took]] = {"MultiLevel": [], "Striped": [], "Kafka": []}
             placements = {}
             for run in range(-1, options.runs):
                 took = {"Kafka": kafka.place()}
                 for name, placer in ours.items():
-                    start = perf_counter()
                     spec = PlacementSpec(options.partitions, REPLICAS, seed=run + 1)
-                    placements[name] = placer.place(spec, ClusterView(cluster.tree))
-                    took[name] = perf_counter() - start
+                    placements[name], took[name] = placed(placer, spec, cluster.tree)
                 if run >= 0:
-                    for name, seconds in took.items():
-                        times[name].append(seconds)
+                    for name, one in took.items():
+                        times[name].append(one)
             placements["Kafka"] = kafka.finish()
             print(f"{cluster.name}\n")
             print(f"| {' | '.join(HEADINGS)} |\n|{'---|' * len(HEADINGS)}")
-            for name, seconds in times.items():
-                print(row(name, seconds, placements[name], cluster.tree))
+            for name, all_times in times.items():
+                print(row(name, all_times, placements[name], cluster.tree))
             print()
 
 

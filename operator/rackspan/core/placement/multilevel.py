@@ -65,6 +65,7 @@ from rackspan.core.text import be, plural
 from rackspan.core.topology import IntArray, RackTree
 
 BoolArray = npt.NDArray[np.bool_]
+_Ids = npt.NDArray[np.int32]  # as Kafka holds them
 
 _GROUPS = 0x600  # purpose of hashes
 _ATTEMPTS, _SMALL = 16, 1 << 10  # small topics are dealt anew while preferred brokers could not lead equally many
@@ -95,7 +96,7 @@ def continued(tree: RackTree, spec: PlacementSpec, cluster: ClusterView) -> Plac
     return Placement([*rows, *matrix.tolist()] if rows else matrix)
 
 
-def created(tree: RackTree, spec: PlacementSpec, loads: Loads) -> IntArray:
+def created(tree: RackTree, spec: PlacementSpec, loads: Loads) -> _Ids:
     """
     Place the partitions beyond those there are, where least lies; gives broker ids, shape (partitions, replicas).
 
@@ -104,17 +105,17 @@ def created(tree: RackTree, spec: PlacementSpec, loads: Loads) -> IntArray:
     spec = replace(spec, leaders=reachable_leaders(tree, spec.leaders))
     preferred = _preferred_brokers(tree, spec.leaders)
     count = spec.partitions - len(spec.current)
-    found: list[tuple[int, IntArray]] = []
+    found: list[tuple[int, IntArray, IntArray]] = []
     for attempt in range(_ATTEMPTS if spec.leaders and count <= _SMALL else 1):
         placed = _created(tree, spec, count, loads.replicas, loads.leaders, attempt)
         lead = choose_leaders(tree, placed, _may_lead(preferred, placed), loads.leaders, spec.seed)
-        led = np.bincount(placed[lead, np.arange(count)], minlength=len(tree))
+        led = np.bincount(placed.reshape(-1).take(lead * count + np.arange(count)), minlength=len(tree))
         total = (loads.leaders + led)[preferred]
-        found.append((int((total**2).sum()), _led(placed, lead)))
+        found.append((int((total**2).sum()), placed, lead))
         if total[led[preferred] > 0].max(initial=0) <= total.min() + 1:
             break
-    ids: IntArray = tree.ids[min(found, key=itemgetter(0))[1]]
-    return ids
+    _, placed, lead = min(found, key=itemgetter(0))
+    return _led(tree.ids.astype(np.int32).take(placed), lead)
 
 
 def _created(
@@ -242,18 +243,22 @@ def _may_lead(preferred: BoolArray, placed: IntArray) -> BoolArray:
     return allowed
 
 
-def _led(placed: IntArray, lead: IntArray) -> IntArray:
-    """Leaders first, shape (partitions, replicas); the others in turns that vary, as the next leaders should."""
-    size, count = placed.shape
-    flat, everyone, turns = placed.reshape(-1), np.arange(count), max(size - 1, 1)
-    led = np.empty((count, size), dtype=np.int64)
-    led[:, 0] = flat.take(lead * count + everyone)
+def _led(ids: _Ids, lead: IntArray) -> _Ids:
+    """
+    Rows of broker ids, shape (partitions, replicas), from columns `ids`, those that `lead` first.
+
+    The others follow in turns that vary, as the next leaders should.
+    """
+    size, count = ids.shape
+    twice = np.concatenate([ids, ids[:-1]]).reshape(-1)  # so that no replica after the leader is beyond the end
+    at, turns = lead * count + np.arange(count), max(size - 1, 1)
+    led = np.empty((count, size), dtype=ids.dtype)
+    led[:, 0] = twice.take(at)
     for turn in range(turns):
-        leader, partitions = lead[turn::turns], everyone[turn::turns]
+        leaders = at[turn::turns]
         for replica in range(1, size):
-            column = leader + (1 + (turn + replica) % turns)
-            column[column >= size] -= size
-            led[turn::turns, replica] = flat.take(column * count + partitions)
+            ahead = 1 + (turn + replica) % turns
+            led[turn::turns, replica] = twice[ahead * count :].take(leaders)
     return led
 
 

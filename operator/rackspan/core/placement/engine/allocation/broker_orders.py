@@ -33,7 +33,7 @@ class Orders:
         levels = [tree.nodes[0], *(below for above, below in pairwise(tree.nodes) if len(below) > len(above))]
         self._clocks = [_Clock.of(above, below, seed, depth) for depth, (above, below) in enumerate(pairwise(levels))]
 
-    def laid_out(self, first: int, brokers: IntArray) -> _Words:
+    def laid_out(self, first: int, brokers: npt.NDArray[np.integer]) -> _Words:
         """Sort each row of `brokers`, positions of shape (orders, any), by the next order from number `first` on."""
         keys, position = self._keys(np.arange(first, first + len(brokers)))
         at = np.empty(brokers.shape, dtype=np.int64)
@@ -47,13 +47,19 @@ class Orders:
         """Words that sort brokers, shape (orders, brokers), and which bits of a word are the broker's position."""
         keys: _Words = np.zeros((len(numbers), 1), dtype=np.uint32)
         position: np.unsignedinteger = np.uint32(0)
-        rows = np.arange(len(numbers))[:, None]
         for clock in self._clocks:
             keys.sort(axis=1)
-            place = np.empty(keys.shape, dtype=np.uint32)
-            place[rows, keys & position] = np.arange(keys.shape[1], dtype=np.uint32)
-            keys, position = clock.keys(numbers, place)
+            keys, position = clock.keys(numbers, _inverted(keys & position))
         return keys, position
+
+
+def _inverted(orders: _Words) -> npt.NDArray[np.uint32]:
+    """Where each domain stands in each order, from the domains in that order, shape (orders, domains)."""
+    count, domains = orders.shape
+    place = np.empty(orders.shape, dtype=np.uint32)
+    at = orders + np.arange(0, orders.size, domains)[:, None]
+    place.reshape(-1)[at.reshape(-1)] = np.tile(np.arange(domains, dtype=np.uint32), count)
+    return place
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,7 +68,7 @@ class _Clock:
 
     parent: IntArray
     number: IntArray  # (domains,) of each child in its domain, below `hours`
-    again: IntArray  # (hours,) the inverse of each number: how children are numbered anew
+    again: npt.NDArray[np.uint32]  # (2 * hours,) the inverse of each number, in parts of a whole word, twice over
     domains: int  # in the level above
     seed: int
     depth: int
@@ -73,7 +79,9 @@ class _Clock:
         hashes = scrambled(seed, _NUMBER + depth, np.arange(len(below)))
         number = np.empty(len(below), dtype=np.int64)
         number[np.lexsort((hashes, below.parent))] = np.arange(len(below)) - np.repeat(above.first_child, sizes)
-        return cls(below.parent, number, _inverses(int(sizes.max())), len(above), seed, depth)
+        inverses = _inverses(int(sizes.max()))
+        again = np.tile(inverses.astype(np.uint32) * _hour(len(inverses)), 2)
+        return cls(below.parent, number, again, len(above), seed, depth)
 
     def keys(self, numbers: IntArray, place: npt.NDArray[np.uint32]) -> tuple[_Words, np.unsignedinteger]:
         """
@@ -83,34 +91,44 @@ class _Clock:
         """
         low, high = (len(self.parent) - 1).bit_length(), (self.domains - 1).bit_length()
         hours, places = self._hours(numbers, place)
-        wide = low + high + _HOUR_BITS > _WORD
-        word: type[np.unsignedinteger] = np.uint64 if wide else np.uint32
-        bits = 2 * _WORD if wide else _WORD
-        keys: _Words = hours.astype(word)
-        keys <<= word(bits - _WORD)
-        keys >>= word(high)
-        keys |= places.astype(word) << word(bits - high) if high else word(0)
-        position = word((1 << low) - 1)
+        keys: _Words = hours
+        if low + high + _HOUR_BITS > _WORD:
+            keys = hours.astype(np.uint64)
+            keys <<= np.uint64(_WORD)
+            places = places.astype(np.uint64)
+        word, bits = keys.dtype.type, 8 * keys.itemsize
+        if high:
+            keys >>= word(high)
+            places <<= word(bits - high)
+            keys |= places
+        position: np.unsignedinteger = word((1 << low) - 1)
         keys &= ~position
         keys |= np.arange(len(self.parent), dtype=word)
         return keys, position
 
     def _hours(self, numbers: IntArray, place: npt.NDArray[np.uint32]) -> tuple[_Words, _Words]:
         """The hour of each child, in parts of a whole word, and its domain's place, shapes (orders, children)."""
-        size = len(self.again)
-        hour = np.uint32((1 << _WORD) // size)
+        size = len(self.again) // 2
         turn, step = np.divmod(numbers, max(size // 2, 1))
         turns, at = np.arange(turn[0], turn[-1] + 1), turn - turn[0]
         shift = scrambled(self.seed, _AGAIN + self.depth, turns[:, None] * self.domains + np.arange(self.domains))
-        numbered = self.again[(self.number + (shift % np.uint32(size))[:, self.parent]) % size]
-        hours = (numbered.astype(np.uint32) * hour)[at]
+        shift -= shift // np.uint32(size) * np.uint32(size)  # a remainder, but faster
+        number = shift.astype(np.int64)[:, self.parent]
+        number += self.number
+        hours = self.again.take(number)[at]
         hours *= (step + 1).astype(np.uint32)[:, None]
         if self.domains == 1:
             return hours, place
-        places = place.take(self.parent, axis=1)
+        places = place[:, self.parent]
         turned = scrambled(self.seed, _TURN + self.depth, turns) % np.uint32(size - 1) + np.uint32(1)
-        hours += places * (turned * hour)[at][:, None]
+        turned *= _hour(size)
+        hours += places * turned[at][:, None]
         return hours, places
+
+
+def _hour(size: int) -> np.uint32:
+    """One of so many hours, in parts of a whole word."""
+    return np.uint32((1 << _WORD) // size)
 
 
 @lru_cache(maxsize=256)

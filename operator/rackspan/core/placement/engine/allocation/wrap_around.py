@@ -20,9 +20,12 @@ replica. Each round is laid out anew, in an order of its own (`engine.allocation
 """
 
 import numpy as np
+import numpy.typing as npt
 
 from rackspan.core.placement.engine.allocation.broker_orders import Orders
 from rackspan.core.topology import IntArray, RackTree
+
+_Positions = npt.NDArray[np.int32]
 
 _AT_ONCE = 1 << 16  # replicas: what is worked on stays in the processor's cache
 
@@ -36,16 +39,16 @@ def wrap_around(tree: RackTree, quota: IntArray, count: int, seed: int) -> IntAr
     size = int(quota.sum()) // count
     orders = Orders(tree, seed)
     order = orders.laid_out(0, np.arange(len(quota))[None, :])[0]
-    line = np.repeat(order.astype(np.int64), quota[order]).reshape(size, count)
+    line = np.repeat(order.astype(np.int32), quota[order]).reshape(size, count)
     rounds = count // -(-int(np.count_nonzero(quota)) // size)
-    return _dealt_anew(line, rounds, orders) if rounds > 1 else line
+    return (_dealt_anew(line, rounds, orders) if rounds > 1 else line).astype(np.int64)
 
 
-def _dealt_anew(line: IntArray, rounds: int, orders: Orders) -> IntArray:
+def _dealt_anew(line: _Positions, rounds: int, orders: Orders) -> _Positions:
     """Deal each round of columns, `rounds` apart, in an order of its own."""
     size, count = line.shape
     columns, longer = divmod(count, rounds)
-    table = np.zeros((size, (columns + (longer > 0)) * rounds), dtype=np.int64)
+    table = np.zeros((size, (columns + (longer > 0)) * rounds), dtype=np.int32)
     table[:, :count] = line
     shared = table.reshape(size, -1, rounds)
     for begin, end, length in ((0, longer, columns + 1), (longer, rounds, columns)):
@@ -54,4 +57,4 @@ def _dealt_anew(line: IntArray, rounds: int, orders: Orders) -> IntArray:
             some = shared[:, :length, first : min(first + step, end)]
             laid = orders.laid_out(first + 1, some.reshape(size * length, -1).T)
             some[:] = laid.reshape(-1, size, length).transpose(1, 2, 0)
-    return np.ascontiguousarray(table[:, :count])
+    return table[:, :count]

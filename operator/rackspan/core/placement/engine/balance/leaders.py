@@ -101,6 +101,7 @@ def _greedy(
     choice, leaders = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
     levels = [level for level in tree.nodes[1:-1] if len(level) > 1]
     sizes = [np.diff(level.first_broker, append=len(load)) for level in levels]
+    capacities = [np.maximum(level.capacity, 1).astype(np.float64) for level in levels]
     barred = None if allowed.all() else np.where(allowed, 0.0, np.inf)
     ties = scrambled(seed, _TIE, np.arange(2 * len(load))) * (1e-3 / (1 << 32))
     most = _HERD * len(load) // len(placed)
@@ -109,9 +110,10 @@ def _greedy(
         stop = start + max(1, min((count - start) // _BATCHES, most))
         score = load + ties[turn : turn + len(load)]  # another hash for each broker in each batch
         turn = (turn + _PRIME) % len(load)
-        for number, (level, size) in enumerate(zip(levels, sizes, strict=True)):
-            mean = np.add.reduceat(load, level.first_broker) / np.maximum(level.capacity, 1)
-            score += np.repeat((_DOMAIN_PULL / (1 << 2 * number)) * mean, size)
+        for number, (level, size, capacity) in enumerate(zip(levels, sizes, capacities, strict=True)):
+            mean = np.add.reduceat(load, level.first_broker) / capacity
+            mean *= _DOMAIN_PULL / (1 << 2 * number)
+            score += mean.repeat(size)
         batch = placed[:, start:stop]
         choice[start:stop], leaders[start:stop] = _lowest(
             score, batch, None if barred is None else barred[:, start:stop]
@@ -121,19 +123,20 @@ def _greedy(
     return choice, leaders
 
 
-def _lowest(score: FloatArray, batch: IntArray, barred: FloatArray | None) -> tuple[IntArray, IntArray]:
+def _lowest(score: FloatArray, batch: IntArray, barred: FloatArray | None) -> tuple[npt.NDArray[np.integer], IntArray]:
     """Which row of each column has the lowest score, and the broker there."""
     if barred is not None or len(batch) > _ROWS:
         scores = score[batch] if barred is None else score[batch] + barred
         chosen: IntArray = scores.argmin(axis=0)
         return chosen, batch[chosen, np.arange(len(chosen))]
     leaders, lowest = batch[0], score.take(batch[0])
-    choice = np.zeros(len(leaders), dtype=np.int64)
+    choice = np.zeros(len(leaders), dtype=np.int8)
     for number, row in enumerate(batch[1:], start=1):
         scores = score.take(row)
         lower = scores < lowest
-        choice[lower] = number
-        leaders, lowest = np.where(lower, row, leaders), np.where(lower, scores, lowest)
+        np.maximum(choice, lower.view(np.int8) * np.int8(number), out=choice)
+        leaders = np.where(lower, row, leaders)
+        np.minimum(lowest, scores, out=lowest)
     return choice, leaders
 
 
