@@ -1,45 +1,61 @@
 # ruff: noqa: INP001  # a script that stands beside what it writes, and no package
-"""Writes the screens of docs/cli.md anew: what each command prints about examples/snapshots/prod.json.
+"""Writes the screens of docs/cli.md and docs/import.md anew: what commands print about examples/snapshots/prod.json.
 
-Run it when a command prints something else: `python docs/screens.py`. A test fails while the page is behind.
+A YAML block below a line such as `` `topics.yaml`: `` is a file for them. Run it when a command prints something else:
+`python docs/screens.py`. A test fails while a page is behind.
 """
 
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).parent
-PAGE = HERE / "cli.md"
+PAGES = (HERE / "cli.md", HERE / "import.md")
 _SCREEN = re.compile(r"^```text\n\$ rackspan (?P<command>.*)\n(?:.*\n)*?```$", re.MULTILINE)
+_FILE = re.compile(r"^.*`(?P<name>[\w.-]+)`:\n\n```yaml\n(?P<text>(?:.*\n)*?)```$", re.MULTILINE)
 
 
-def page() -> str:
-    """Text of the page with every screen as it is now."""
-    return _SCREEN.sub(_screen, PAGE.read_text())
+def page(path: Path) -> str:
+    """Text of a page with every screen as it is now."""
+    text = path.read_text()
+    with tempfile.TemporaryDirectory() as directory:
+        for one in (HERE.parent / "examples" / "snapshots").iterdir():
+            shutil.copy(one, directory)
+        for name, content in files(path).items():
+            (Path(directory) / name).write_text(content)
+        return _SCREEN.sub(lambda found: _screen(found["command"], directory), text)
 
 
-def commands() -> list[str]:
-    """What is typed in the screens."""
-    return _SCREEN.findall(PAGE.read_text())
+def commands(path: Path) -> list[str]:
+    """What is typed in the screens of a page."""
+    return _SCREEN.findall(path.read_text())
 
 
-def _screen(found: re.Match[str]) -> str:
-    command = [sys.executable, "-m", "rackspan", *shlex.split(found["command"])]
+def files(path: Path) -> dict[str, str]:
+    """The files that a page shows, by name."""
+    return {found["name"]: found["text"] for found in _FILE.finditer(path.read_text())}
+
+
+def _screen(line: str, directory: str) -> str:
+    command = [sys.executable, "-m", "rackspan", *shlex.split(line)]
     done = subprocess.run(  # noqa: S603 - the page's own commands
         command,
         check=False,
-        cwd=HERE.parent / "examples" / "snapshots",
+        cwd=directory,
         env={**os.environ, "NO_COLOR": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
     )
-    lines = "\n".join(line.rstrip() for line in done.stdout.splitlines()).strip("\n")
-    return f"```text\n$ rackspan {found['command']}\n{lines}\n```"
+    lines = "\n".join(shown.rstrip() for shown in done.stdout.splitlines()).strip("\n")
+    return f"```text\n$ rackspan {line}\n{lines}\n```"
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page())
+    for one in PAGES:
+        one.write_text(page(one))

@@ -5,7 +5,18 @@ from typing import Annotated
 
 import typer
 
-from rackspan.cli.commands import check, place, plan, release, report, run_operator, scan, snapshot, what_if
+from rackspan.cli.commands import (
+    check,
+    import_topics,
+    place,
+    plan,
+    release,
+    report,
+    run_operator,
+    scan,
+    snapshot,
+    what_if,
+)
 from rackspan.cli.shared.command_errors import OneLineErrors
 
 app = typer.Typer(
@@ -39,6 +50,7 @@ app.command(epilog=plan.EPILOG)(plan.plan)
 app.command(epilog=check.EPILOG)(check.check)
 app.command(epilog=what_if.EPILOG)(what_if.what_if)
 app.command(epilog=place.EPILOG)(place.place)
+app.add_typer(import_topics.app)
 app.command(epilog=scan.EPILOG)(scan.scan)
 app.add_typer(report.app)
 app.command(epilog=release.EPILOG)(release.release)

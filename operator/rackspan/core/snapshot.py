@@ -74,13 +74,22 @@ class Snapshot:
     """
     A cluster's brokers, partitions and topic configurations (`configs` is in the order of `partitions.names`).
 
-    A broker may be named by a partition without being listed: it is gone, or was down at that moment.
+    A broker may be named by a partition without being listed: it is gone, or was down at that moment. `inherited` are
+    the configs of each topic that come from the brokers and are not set on the topic itself; empty where nothing is
+    known of that, and then all count as set.
     """
 
     cluster_id: str | None
     brokers: tuple[BrokerLocation, ...]
     partitions: Partitions
     configs: tuple[Mapping[str, str], ...]
+    inherited: tuple[frozenset[str], ...] = ()
+
+    def own_config(self, topic: int) -> Mapping[str, str]:
+        """Configs that are set on a topic itself, by its index."""
+        config = self.configs[topic]
+        inherited = self.inherited[topic] if self.inherited else frozenset()
+        return {key: value for key, value in config.items() if key not in inherited} if inherited else config
 
     @property
     def unknown_brokers(self) -> tuple[int, ...]:

@@ -34,6 +34,7 @@ client: Any = _admin  # its parameters are not annotated
 T = TypeVar("T")
 _CALL_SECONDS = 60.0
 _CONFIGS_AT_ONCE = 1000
+_MIN_INSYNC = "min.insync.replicas"
 _WORDS = (
     ("a Secret of spec.kafka.tls", "a file that --command-config names"),
     ("spec.kafka.tls.caSecretRef", "ssl.truststore.location"),
@@ -202,6 +203,7 @@ def _assembled(
         _brokers(cluster),
         table(tuple(topics), rows),
         tuple(_config(configs.get(name)) for name in topics),
+        tuple(_inherited(configs.get(name)) for name in topics),
     )
     warnings = []
     if snapshot.unknown_brokers:
@@ -225,8 +227,14 @@ def _config(seen: TopicConfig | None) -> Mapping[str, str]:
     """What is set on the topic itself, and min.insync.replicas wherever it comes from."""
     if seen is None:
         return {}
-    effective = {} if seen.min_insync is None else {"min.insync.replicas": str(seen.min_insync)}
+    effective = {} if seen.min_insync is None else {_MIN_INSYNC: str(seen.min_insync)}
     return {**{key: value for key, value in seen.own.items() if value is not None}, **effective}
+
+
+def _inherited(seen: TopicConfig | None) -> frozenset[str]:
+    """Whether min.insync.replicas comes from the brokers."""
+    inherits = seen is not None and seen.min_insync is not None and seen.own.get(_MIN_INSYNC) is None
+    return frozenset({_MIN_INSYNC}) if inherits else frozenset()
 
 
 def _in_words_of_the_file(text: str) -> str:

@@ -3,11 +3,12 @@ Snapshot files: a cluster's brokers, topics and partitions as one JSON document,
 
     {"clusterId": str | null,
      "brokers": [{"id": int, "rack": str | null}],
-     "topics": [{"name": str, "config": {…},
+     "topics": [{"name": str, "config": {…}, "inherited": [str],
                  "partitions": [{"partition": int, "replicas": [int], "isr": [int], "leader": int | null,
                                  "sizeBytes": int | null}]}]}
 
-`clusterId`, `rack`, `config`, `isr` (all replicas), `leader` (the first replica) and `sizeBytes` may be left out.
+`clusterId`, `rack`, `config`, `inherited` (none), `isr` (all replicas), `leader` (the first replica) and `sizeBytes`
+may be left out. `inherited` are keys of `config` that come from the brokers and are not set on the topic itself.
 """
 
 from rackspan.snapshots.log_dirs import read_log_dirs, with_sizes

@@ -115,6 +115,7 @@ def _parsed(text: bytes, advance: Advance) -> Snapshot:
     refuse_repeated_keys(document, text)
     names: list[str] = []
     configs: list[Mapping[str, str]] = []
+    inherited: list[frozenset[str]] = []
     parts: list[Partitions] = []
     seen: dict[str, int] = {}
     batch: list[TopicDocument] = []
@@ -131,13 +132,16 @@ def _parsed(text: bytes, advance: Advance) -> Snapshot:
             )
         names.append(topic.name)
         configs.append({} if topic.config is UNSET else _config(topic.config, f"{path}.config"))
+        inherited.append(frozenset() if topic.inherited is UNSET else frozenset(topic.inherited))
         batch.append(topic)
         pending += len(topic.partitions)
         if pending >= _BATCH or at + 1 == total:
             parts.append(columns(at + 1 - len(batch), batch))
             batch, pending = [], 0
             advance(at + 1, total)
-    return Snapshot(document.cluster_id or None, brokers, _joined(tuple(names), parts), tuple(configs))
+    return Snapshot(
+        document.cluster_id or None, brokers, _joined(tuple(names), parts), tuple(configs), tuple(inherited)
+    )
 
 
 def _decoded(decode: Callable[[], T], path: str, size: int) -> T:

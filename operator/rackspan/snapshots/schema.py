@@ -28,11 +28,15 @@ class PartitionDocument(Struct, forbid_unknown_fields=True, rename="camel", gc=F
 
 
 class TopicDocument(Struct, forbid_unknown_fields=True, gc=False):
-    """A topic. Dependencies write config values as text, people as numbers: both are read."""
+    """A topic. Dependencies write config values as text, people as numbers: both are read.
+
+    `inherited` are keys of `config` that are not set on the topic itself.
+    """
 
     name: str
     partitions: list[PartitionDocument]
     config: dict[str, ConfigValue] | UnsetType = UNSET
+    inherited: list[str] | UnsetType = UNSET
 
 
 class SnapshotDocument(Struct, forbid_unknown_fields=True, rename="camel"):

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import numpy as np
+from msgspec import UNSET
 from msgspec.json import Encoder
 
 from rackspan.core.snapshot import NONE, Snapshot
@@ -52,4 +53,5 @@ def _topics(snapshot: Snapshot) -> Iterator[TopicDocument]:
                 strict=True,
             )
         ]
-        yield TopicDocument(name, listed, dict(snapshot.configs[at]))
+        inherited = sorted(snapshot.inherited[at]) if snapshot.inherited else []
+        yield TopicDocument(name, listed, dict(snapshot.configs[at]), inherited or UNSET)

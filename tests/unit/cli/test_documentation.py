@@ -1,15 +1,19 @@
-"""Every screen in docs/cli.md is what the command prints about examples/snapshots/prod.json."""
+"""Every screen in docs/cli.md and docs/import.md is what the command prints about examples/snapshots/prod.json."""
 
 import runpy
 
+import pytest
 from dev.paths import REPOSITORY
 
 SCREENS = runpy.run_path(str(REPOSITORY / "docs" / "screens.py"))
 
 
 def test_there_is_a_screen_of_each_command():
-    assert {line.split()[0] for line in SCREENS["commands"]()} == {"snapshot", "check", "plan", "what-if", "place"}
+    cli, imports = ({line.split()[0] for line in SCREENS["commands"](page)} for page in SCREENS["PAGES"])
+    assert cli == {"snapshot", "check", "plan", "what-if", "place"}
+    assert imports == {"import"}
 
 
-def test_the_screens_are_up_to_date():
-    assert SCREENS["page"]() == SCREENS["PAGE"].read_text(), "run: python docs/screens.py"
+@pytest.mark.parametrize("page", SCREENS["PAGES"], ids=lambda page: page.name)
+def test_the_screens_are_up_to_date(page):
+    assert SCREENS["page"](page) == page.read_text(), "run: python docs/screens.py"

@@ -14,6 +14,7 @@ from rackspan.cli.shared import options
 from rackspan.cli.shared.cluster_source import ClusterSource
 from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_with, note, print_error
 from rackspan.cli.shared.live_topology import LiveTopology, plan_differences, refuse_options_of_topology
+from rackspan.cli.shared.manifest_requirements import requirements_of_files
 from rackspan.cli.shared.selection import TopologyOptions, nearest, topics_matching
 from rackspan.core.planning import Plan, Problem, Request, rebalance
 from rackspan.core.planning import plan as make_plan
@@ -27,6 +28,7 @@ EPILOG = options.epilog(
     "$ rackspan plan --snapshot prod.json --drain-broker 12 --drain-rack /eu/eu-1a/r7 -o markdown",
     "$ rackspan plan --snapshot prod.json --topic 'payments.*' --replication-factor payments=4",
     "$ rackspan plan --snapshot prod.json --partitions payments=24 -o json",
+    "$ rackspan plan --bootstrap-server kafka:9092 --filename topics/",
     "$ rackspan plan --bootstrap-server kafka:9092 --rebalance -o reassignment > moves.json",
     "$ kafka-reassign-partitions.sh --bootstrap-server kafka:9092 --execute --reassignment-json-file moves.json",
 )
@@ -52,6 +54,7 @@ def plan(
     log_dirs: options.LogDirs = None,
     topology: options.TopologyName = None,
     kubeconfig: options.Kubeconfig = None,
+    filename: options.Filename = None,
     topic: options.Topic = None,
     replication_factor: Annotated[
         list[str] | None, typer.Option(metavar="TOPIC=R", help="Replicas a topic shall have; repeat it for several.")
@@ -79,12 +82,13 @@ def plan(
 ) -> None:
     """Plan the fewest moves that bring every topic into compliance, off drained brokers and to what is wished.
 
-    With --topology it is the plan that the operator tells of in the status, with the same hash. The plan states its
-    lower bound, so that a reviewer sees that it cannot be done with less. Nothing is executed.
+    With --filename only the topics of its KafkaTopics are planned for, to what these say. With --topology it is the
+    plan that the operator tells of in the status, with the same hash. The plan states its lower bound, so that a
+    reviewer sees that it cannot be done with less. Nothing is executed.
     """
     if topology is not None:
         refuse_options_of_topology(
-            context, "--log-dirs", "--topic", "--replication-factor", "--partitions", "--rebalance"
+            context, "--filename", "--log-dirs", "--topic", "--replication-factor", "--partitions", "--rebalance"
         )
         _plan_topology(LiveTopology.at(topology, kubeconfig), output, show_all=show_all)
         return
@@ -93,9 +97,13 @@ def plan(
     found = source.read_topics("to plan")
     _refuse_silent_brokers(source, found, selected)
     chosen = _chosen(found, topic)
-    request = Request(
-        selected.tree(found), found.partitions, chosen, _requirements(found, chosen, replication_factor, partitions)
-    )
+    required = _requirements(found, chosen, replication_factor, partitions)
+    if filename:
+        if required:
+            raise CommandError("--replication-factor and --partitions are not for --filename", "the KafkaTopics say it")
+        required = requirements_of_files(filename, found, chosen)
+        chosen = frozenset(required)
+    request = Request(selected.tree(found), found.partitions, chosen, required)
     with step("planning"):
         made = rebalance(request) if rebalance_too else make_plan(request)
     with ending_with(ExitCode.FINE if made.feasible else ExitCode.BAD_INPUT):

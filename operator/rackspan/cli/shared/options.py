@@ -125,6 +125,15 @@ DrainRack = Annotated[
         metavar="PATH", rich_help_panel=_TOPOLOGY, help="Every broker below this rack path, such as /eu/eu-1a."
     ),
 ]
+Filename = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--filename",
+        "-f",
+        metavar="FILE",
+        help="KafkaTopics to plan for, as files or directories; - is standard input. Repeat it for several.",
+    ),
+]
 Topic = Annotated[
     str | None,
     typer.Option(

@@ -1,0 +1,154 @@
+"""What an import made: as YAML documents, as files, and as a report for programs and for people."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from rackspan.core.planning import Plan
+from rackspan.core.text import plural
+from rackspan.imports.manifests import manifest, yaml_document
+from rackspan.imports.names import named
+from rackspan.imports.topics import Definition, Imported, Remark, RemarkKind, Source
+
+_LONGEST_STEM = 240  # a file's name has at most 255 bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ImportReport:
+    """An import with the objects that it makes, and their plan where there is a cluster to plan for."""
+
+    imported: Imported
+    manifests: tuple[Mapping[str, Any], ...]
+    plan: Plan | None
+
+    @classmethod
+    def of(cls, imported: Imported, plan: Plan | None) -> "ImportReport":
+        """Name the objects and make them."""
+        names = named(imported.definitions)
+        return cls(imported, tuple(map(manifest, names, imported.definitions)), plan)
+
+    @property
+    def documents(self) -> Iterator[str]:
+        """The objects as YAML, each below what there is to say about it."""
+        for one, document in zip(self.imported.definitions, self.manifests, strict=True):
+            yield yaml_document(document, _comments(one))
+
+    @property
+    def files(self) -> Mapping[Path, str]:
+        """The same by the names of their files: one per object, in a directory per namespace."""
+        return {
+            Path(document["metadata"].get("namespace", "")) / f"{_stem(document['metadata']['name'])}.yaml": text
+            for document, text in zip(self.manifests, self.documents, strict=True)
+        }
+
+    @property
+    def losses(self) -> Sequence[tuple[Definition, Remark]]:
+        """What is not kept as it was, or not as Kafka has it."""
+        return [
+            (one, remark)
+            for one in self.imported.definitions
+            for remark in one.remarks
+            if remark.kind is not RemarkKind.KEPT_OTHERWISE
+        ]
+
+    @property
+    def sentences(self) -> Iterator[str]:
+        """All there is to say: a sentence for each thing left out or changed."""
+        for left_out in self.imported.skipped:
+            yield f"{left_out.source}: {left_out.subject}: skipped: {left_out.reason}"
+        for one in self.imported.definitions:
+            for remark in one.remarks:
+                yield f"{one.source}: topic {one.topic}: {remark}"
+
+    @property
+    def summary(self) -> str:
+        """The last sentence."""
+        counts = self._counts
+        less = [f"{counts[key]:,} {key}" for key in ("skipped", "refused") if counts[key]]
+        told = f"imported {counts['imported']:,} of {plural(counts['topics'], 'topic')}"
+        head = ", ".join([told, *less])
+        if self.plan is None:
+            return head
+        steps = (
+            f"{plural(self.plan.moves, 'move')}, {plural(self.plan.reorders, 'reorder')} and "
+            f"{plural(self.plan.changes.created, 'new partition')}"
+        )
+        changes = "applying them changes nothing: " if self.changes_nothing else ""
+        return f"{head}; {changes}the plan has {steps}"
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether the plan of the manifests is empty, and nothing else would change."""
+        changes = any(remark.kind is RemarkKind.WOULD_CHANGE for _, remark in self.losses)
+        return self.plan is not None and self.plan.empty and self.plan.feasible and not changes
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The whole as a document."""
+        rows: list[dict[str, Any]] = [
+            {
+                "topic": one.topic,
+                "outcome": "Imported",
+                "source": _source(one.source),
+                "remarks": [
+                    {"kind": remark.kind.value, "field": remark.field, "message": remark.message}
+                    for remark in one.remarks
+                ],
+                "manifest": document,
+            }
+            for one, document in zip(self.imported.definitions, self.manifests, strict=True)
+        ]
+        rows += [
+            {
+                "topic": one.subject.removeprefix("topic "),
+                "outcome": "Skipped",
+                "source": _source(one.source),
+                "reason": one.reason,
+            }
+            for one in self.imported.skipped
+        ]
+        rows += [
+            {"topic": None, "outcome": "Refused", "source": _source(one.source), "reason": one.reason}
+            for one in self.imported.refused
+        ]
+        return {"summary": self._counts, "plan": self._plan, "topics": rows}
+
+    @property
+    def _counts(self) -> dict[str, int]:
+        imported, skipped, refused = (
+            len(part) for part in (self.imported.definitions, self.imported.skipped, self.imported.refused)
+        )
+        return {
+            "topics": imported + skipped + refused,
+            "imported": imported,
+            "skipped": skipped,
+            "refused": refused,
+        }
+
+    @property
+    def _plan(self) -> dict[str, Any] | None:
+        if self.plan is None:
+            return None
+        return {
+            "moves": self.plan.moves,
+            "lowerBound": self.plan.lower_bound,
+            "reorders": self.plan.reorders,
+            "newPartitions": self.plan.changes.created,
+            "problems": [str(problem) for problem in self.plan.problems],
+        }
+
+
+def _comments(one: Definition) -> list[str]:
+    return [f"from {one.source}", *map(str, one.remarks)]
+
+
+def _stem(name: str) -> str:
+    if len(name) <= _LONGEST_STEM:
+        return name
+    return f"{name[: _LONGEST_STEM - 9]}-{sha256(name.encode()).hexdigest()[:8]}"
+
+
+def _source(source: Source) -> dict[str, Any]:
+    return {"name": source.name, "line": source.line}

@@ -1,0 +1,147 @@
+"""Definitions as KafkaTopic objects and their YAML, and KafkaTopics read back from files."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from rackspan.api.codec import encode
+from rackspan.api.errors import SpecError
+from rackspan.api.kafkatopic import KIND, KafkaTopic, KafkaTopicSpec
+from rackspan.api.labels import API_VERSION
+from rackspan.core.text import shown
+from rackspan.imports.documents import whole
+from rackspan.imports.topics import Refused
+from rackspan.imports.yaml_nodes import Fields, Kind, Node, Scalar
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rackspan.imports.documents import Documents
+    from rackspan.imports.topics import Definition, Source
+
+_WIDTH = 160
+_LONGEST_COMMENT = 300
+_Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+_LOOKS_LIKE_MORE = re.compile(r"[-+.~0-9].*|[yYnN]", re.DOTALL)
+"""Texts that some reader of YAML takes for a number, a time or a truth value, though PyYAML would not quote them."""
+_DEFAULTS: Mapping[str, Any] = {
+    "config": {},
+    "placement": {},
+    "deletionPolicy": "Retain",
+    "onTopicLoss": "Stall",
+}
+_EMPTY: tuple[Any, ...] = ({}, [])
+
+
+def manifest(name: str, definition: Definition) -> dict[str, Any]:
+    """The KafkaTopic object of a definition, called `name`, without what goes without saying."""
+    metadata: dict[str, Any] = {"name": name}
+    if definition.namespace is not None:
+        metadata["namespace"] = definition.namespace
+    for key, values in (("labels", definition.labels), ("annotations", definition.annotations)):
+        if values:
+            metadata[key] = dict(values)
+    spec = spec_document(definition.spec)
+    if spec.get("topicName") == name:
+        del spec["topicName"]
+    return {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": spec}
+
+
+def spec_document(spec: KafkaTopicSpec) -> dict[str, Any]:
+    """The JSON of a spec without its defaults; what it is decoded to is the same spec."""
+    document: dict[str, Any] = encode(spec)
+    placement = {key: value for key, value in document.pop("placement").items() if value not in _EMPTY}
+    if "brokers" in placement:
+        brokers = {key: value for key, value in placement["brokers"].items() if value}
+        placement = {**placement, "brokers": brokers} if brokers else _without(placement, "brokers")
+    if "durability" in document:
+        document["durability"] = {key: value for key, value in document["durability"].items() if value}
+    first = ("topologyRef", "topicName", "partitions", "replicationFactor", "config")
+    ordered = {key: document.pop(key) for key in first if key in document}
+    whole = {**ordered, "placement": placement, **document}
+    return {key: value for key, value in whole.items() if key not in _DEFAULTS or value != _DEFAULTS[key]}
+
+
+def _without(mapping: Mapping[str, Any], key: str) -> dict[str, Any]:
+    return {name: value for name, value in mapping.items() if name != key}
+
+
+class _Manifests(_Dumper):  # type: ignore[misc]  # its parent is chosen at run time
+    """Writes rows of an assignment on a line each, and quotes whatever some reader might take for no text."""
+
+
+def _row(dumper: Any, row: tuple[int, ...]) -> Any:
+    return dumper.represent_sequence("tag:yaml.org,2002:seq", row, flow_style=True)
+
+
+def _text(dumper: Any, text: str) -> Any:
+    style = "'" if _LOOKS_LIKE_MORE.fullmatch(text) else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Manifests.add_representer(tuple, _row)
+_Manifests.add_representer(str, _text)
+
+
+def yaml_document(document: Mapping[str, Any], comments: Sequence[str] = ()) -> str:
+    """An object as one YAML document with its separator, below `comments`."""
+    lines = "".join(f"# {shown(line, _LONGEST_COMMENT)}\n" for line in comments)
+    shaped = _with_rows(document)
+    for letters in (True, False):
+        text: str = yaml.dump(shaped, Dumper=_Manifests, sort_keys=False, allow_unicode=letters, width=_WIDTH)
+        if text.replace("\n", "").isprintable():
+            break
+    return f"---\n{lines}{text}"
+
+
+def _with_rows(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    placement = document["spec"].get("placement", {})
+    if "assignment" not in placement:
+        return document
+    rows = [tuple(row) for row in placement["assignment"]]
+    return {**document, "spec": {**document["spec"], "placement": {**placement, "assignment": rows}}}
+
+
+def read_topics(documents: Documents) -> tuple[list[tuple[Source, KafkaTopic]], list[Refused]]:
+    """The KafkaTopics among documents, and what is wrong with others; objects of other kinds are passed over."""
+    topics, refused = [], list(documents.refused)
+    for source, part in documents.found:
+        kind, version = part.fields.of.get("kind"), part.fields.of.get("apiVersion")
+        if not (_says(kind, KIND) and _says(version, API_VERSION)):
+            continue
+        try:
+            topics.append((source, KafkaTopic.from_object(_plain(part.fields))))
+        except SpecError as error:
+            refused.append(Refused(source, str(error)))
+    return topics, refused
+
+
+def _says(node: Node | None, text: str) -> bool:
+    return isinstance(node, Scalar) and node.text == text
+
+
+def _plain(node: Node) -> Any:
+    match node:
+        case Fields():
+            return {key: _plain(value) for key, value in node.of.items()}
+        case Scalar():
+            return _value(node)
+        case _:
+            return [_plain(item) for item in node.items]
+
+
+def _value(node: Scalar) -> Any:
+    match node.kind:
+        case Kind.NULL:
+            return None
+        case Kind.BOOLEAN:
+            return node.text.lower() in ("true", "yes", "on")
+        case Kind.INTEGER if (value := whole(node)) is not None:
+            return value
+        case Kind.NUMBER:
+            return float(node.text.replace(".inf", "inf").replace(".nan", "nan"))
+        case _:
+            return node.text

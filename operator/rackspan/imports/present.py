@@ -1,0 +1,210 @@
+"""
+Definitions as Kafka has their topics now, so that applying them changes nothing.
+
+What a definition and Kafka disagree about is taken from Kafka, and said. Replicas that are not spread fairly are kept
+by an explicit assignment, or left to the plan: that is the `Assignment`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec import structs
+
+from rackspan.api.kafkatopic import TopicPlacement
+from rackspan.api.policies import DurabilitySpec
+from rackspan.api.requirements import requirements_of
+from rackspan.core.compliance import judge
+from rackspan.core.planning import Request, plan
+from rackspan.core.text import plural, shown
+from rackspan.imports.cluster import most_common
+from rackspan.imports.topics import Definition, Imported, RemarkKind, Skipped, differs, kept_otherwise, would_change
+from rackspan.reconcile.topics.configs import same_value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from rackspan.api.kafkatopic import KafkaTopicSpec
+    from rackspan.core.planning import Plan
+    from rackspan.core.snapshot import Snapshot
+    from rackspan.core.topology import RackTree
+    from rackspan.imports.topics import Remark
+
+Rows = tuple[tuple[int, ...], ...]
+STRATEGY = "spec.placement.strategy"
+_MOST_ROWS, _WIDEST_ROW = 5000, 16  # of an assignment, by crds/kafkatopics.yaml
+_MAX_SHOWN = 100
+
+
+class Assignment(StrEnum):
+    """Which topics get their present replicas as an explicit assignment."""
+
+    UNFAIR = "unfair"
+    ALWAYS = "always"
+    NEVER = "never"
+
+
+@dataclass(frozen=True, slots=True)
+class _Topic:
+    """A topic in Kafka: replicas, the configs set on it, and how far it is from a fair spread."""
+
+    rows: Rows
+    config: Mapping[str, str]
+    unfair: int
+    moves: int
+
+
+def as_present(imported: Imported, snapshot: Snapshot, tree: RackTree, assignment: Assignment) -> Imported:
+    """
+    Give the definitions as the topics are in the snapshot; those whose replicas cannot be kept are skipped.
+
+    A topic that the snapshot does not have keeps its definition.
+    """
+    topics = _topics(snapshot, tree, {one.topic for one in imported.definitions})
+    found = Imported.of(
+        one.with_remarks(would_change("topic", "Kafka has no such topic: applying the manifest creates it"))
+        if one.topic not in topics
+        else _as_present(one, topics[one.topic], assignment)
+        for one in imported.definitions
+    )
+    return replace(imported, definitions=(), refused=()) + found + Imported(refused=imported.refused)
+
+
+def plan_of_topics(specs: Mapping[str, KafkaTopicSpec], snapshot: Snapshot, tree: RackTree) -> Plan:
+    """
+    Plan for these topics alone, by their names in Kafka, as the operator would once their manifests are applied.
+
+    Those that the snapshot does not have are left out. Raises MissingRackError.
+    """
+    names = frozenset(specs).intersection(snapshot.partitions.names)
+    required = {name: requirements_of(specs[name], DurabilitySpec()) for name in sorted(names)}
+    return plan(Request(tree, snapshot.partitions, names, required))
+
+
+def _topics(snapshot: Snapshot, tree: RackTree, wanted: set[str]) -> dict[str, _Topic]:
+    partitions = snapshot.partitions
+    judged = judge(tree, partitions.replicas)
+    count = len(partitions.names)
+    bounds = np.searchsorted(partitions.topic, np.arange(count + 1)).tolist()
+    unfair = np.bincount(partitions.topic, judged.broken, count).astype(int).tolist()
+    moves = np.bincount(partitions.topic, judged.moves_of, count).astype(int).tolist()
+    return {
+        name: _Topic(
+            tuple(
+                tuple(broker for broker in row if broker >= 0)
+                for row in partitions.replicas[bounds[at] : bounds[at + 1]].tolist()
+            ),
+            snapshot.own_config(at),
+            unfair[at],
+            moves[at],
+        )
+        for at, name in enumerate(partitions.names)
+        if name in wanted
+    }
+
+
+def _as_present(one: Definition, seen: _Topic, assignment: Assignment) -> Definition | Skipped:
+    sizes = [len(row) for row in seen.rows]
+    least, most = min(sizes), max(sizes)
+    if least < most and assignment is not Assignment.NEVER:
+        return _skipped(
+            one, f"its partitions have {least} to {most} replicas, and a KafkaTopic has one replicationFactor"
+        )
+    config, remarks = _configs(one, seen)
+    remarks += _counts(one, seen, most_common(sizes))
+    if least < most:
+        remarks.append(would_change("replicationFactor", f"its partitions have {least} to {most} replicas"))
+    spec = structs.replace(one.spec, partitions=len(seen.rows), replication_factor=most_common(sizes), config=config)
+    kept = replace(one, spec=spec, open_fields=(), remarks=(*one.remarks, *remarks))
+    return _placed(kept, seen, assignment)
+
+
+def _placed(one: Definition, seen: _Topic, assignment: Assignment) -> Definition | Skipped:
+    wanted = one.spec.placement.assignment
+    unfair = (
+        f"{seen.unfair} of {plural(len(seen.rows), 'partition')} {'is' if seen.unfair == 1 else 'are'} not spread "
+        f"fairly, and to mend {'it' if seen.unfair == 1 else 'them'} would copy {plural(seen.moves, 'replica')}"
+    )
+    if assignment is Assignment.NEVER:
+        if wanted and wanted != seen.rows:
+            return one.with_remarks(would_change("placement", "its assignment is not where the replicas are in Kafka"))
+        return one.with_remarks(would_change("placement", unfair)) if seen.unfair and not wanted else one
+    if not (wanted or assignment is Assignment.ALWAYS or seen.unfair):
+        return one
+    if len(seen.rows) > _MOST_ROWS or max(map(len, seen.rows)) > _WIDEST_ROW:
+        return _skipped(
+            one,
+            f"{unfair}, and an assignment that keeps them has at most {_MOST_ROWS:,} partitions of {_WIDEST_ROW} "
+            "replicas",
+        )
+    pinned = replace(
+        one,
+        spec=structs.replace(one.spec, placement=TopicPlacement(assignment=seen.rows)),
+        remarks=tuple(_by_assignment(remark) for remark in one.remarks),
+    )
+    if wanted and wanted != seen.rows:
+        return pinned.with_remarks(
+            differs("placement", "the definition assigns other brokers than Kafka has, which are imported")
+        )
+    if seen.unfair and not wanted:
+        return pinned.with_remarks(
+            kept_otherwise("placement", f"{unfair}: placement.assignment keeps them as they are")
+        )
+    return pinned
+
+
+def _by_assignment(remark: Remark) -> Remark:
+    """What a strategy asked for is kept where the replicas stay where it has put them."""
+    if remark.field != STRATEGY or remark.kind is not RemarkKind.NOT_KEPT:
+        return remark
+    return kept_otherwise(STRATEGY, f"{remark.message}; placement.assignment keeps what it made")
+
+
+def _counts(one: Definition, seen: _Topic, factor: int) -> Iterator[Remark]:
+    for field, said, there in (
+        ("partitions", one.spec.partitions, len(seen.rows)),
+        ("replicationFactor", one.spec.replication_factor, factor),
+    ):
+        if said != there and field not in one.open_fields:
+            yield differs(field, f"the definition says {said:,}, Kafka has {there:,}, which is imported")
+
+
+def _configs(one: Definition, seen: _Topic) -> tuple[dict[str, int | str], list[Remark]]:
+    config: dict[str, int | str] = {}
+    remarks = []
+    for key, said in one.spec.config.items():
+        there = seen.config.get(key)
+        field = f"config {shown(key, _MAX_SHOWN)}"
+        if there is not None and same_value(str(said), there):
+            config[key] = said
+        elif there is None:
+            remarks.append(
+                differs(field, f"the definition says {_quoted(said)}, in Kafka it is not set; it is left out")
+            )
+        else:
+            config[key] = there
+            remarks.append(
+                differs(field, f"the definition says {_quoted(said)}, Kafka has {_quoted(there)}, which is imported")
+            )
+    return config, remarks
+
+
+def _quoted(value: int | str) -> str:
+    return shown(str(value), _MAX_SHOWN)
+
+
+def _skipped(one: Definition, reason: str) -> Skipped:
+    never = "; --assignment never imports it all the same, and the plan mends it"
+    return Skipped(one.source, f"topic {one.topic}", f"{reason}{never}")
+
+
+def names_twice(definitions: Sequence[Definition]) -> Iterator[tuple[Definition, Definition]]:
+    """Pairs of definitions of one topic of one RackTopology, the first one first."""
+    seen: dict[tuple[object, str], Definition] = {}
+    for one in definitions:
+        first = seen.setdefault((one.spec.topology_ref, one.topic), one)
+        if first is not one:
+            yield first, one

@@ -1,0 +1,204 @@
+"""
+YAML as nodes that know their line and their text.
+
+Types are those of YAML 1.2's core, and text keeps its spelling: `0.50` is what somebody wrote, and no float. Built from
+the parser's events, not by its composer, which overflows the stack of the process when text is nested deeply.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_DEEPEST = 100
+_MOST_NODES = 10_000_000
+_MERGE = "<<"
+_TEXT_TAGS = frozenset({"tag:yaml.org,2002:str", "!"})
+_PLAIN = (
+    (re.compile(r"|~|null|Null|NULL"), "null"),
+    (re.compile(r"true|True|TRUE|false|False|FALSE|yes|Yes|YES|no|No|NO|on|On|ON|off|Off|OFF"), "boolean"),
+    (re.compile(r"[-+]?[0-9]+|0x[0-9a-fA-F]+"), "integer"),
+    (re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"), "number"),
+)
+
+
+class Kind(StrEnum):
+    """What a scalar is, in words for a sentence."""
+
+    NULL = "null"
+    BOOLEAN = "boolean"
+    INTEGER = "integer"
+    NUMBER = "number"
+    TEXT = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """One value as it was written, without its quotes."""
+
+    line: int
+    text: str
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """A list."""
+
+    line: int
+    items: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """A mapping whose keys are texts."""
+
+    line: int
+    of: Mapping[str, Node]
+
+
+Node: TypeAlias = Scalar | Sequence | Fields
+
+
+class YamlError(ValueError):
+    """What is wrong, and at which line of the text, from 1."""
+
+    def __init__(self, line: int, message: str) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+def nodes(text: str, first_line: int = 1) -> Iterator[Node]:
+    """
+    Give the root of each document of a text that begins at line `first_line`; empty documents are left out.
+
+    Raises YamlError: not YAML, a key twice, a tag of somebody's own, nested too deeply, or an alias within itself.
+    """
+    try:
+        yield from _Builder(first_line).build(text)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        said = " ".join(filter(None, (error.problem, error.context))) or "it ends too early"
+        line = min(mark.line if mark else 0, text.rstrip().count("\n"))  # what ends too early is told where it ends
+        raise YamlError(first_line + line, f"is not YAML: {said}") from None
+    except yaml.YAMLError as error:  # a character that YAML does not allow
+        at = getattr(error, "position", 0)
+        line = first_line + text.count("\n", 0, at if isinstance(at, int) else 0)
+        raise YamlError(line, f"is not YAML: {getattr(error, 'reason', error)}") from None
+
+
+class _Open:
+    """A mapping or a list that is not closed yet."""
+
+    __slots__ = ("anchor", "fields", "items", "key", "line", "merged", "size")
+
+    def __init__(self, line: int, anchor: str | None, *, mapping: bool) -> None:
+        self.line, self.anchor = line, anchor
+        self.fields: dict[str, Node] | None = {} if mapping else None
+        self.items: list[Node] = []
+        self.key: str | None = None
+        self.merged: list[Fields] = []
+        self.size = 1
+
+    def take(self, node: Node, at: int) -> None:
+        """Take the next key, value or item; a value may be an alias of what stands elsewhere, so `at` is its line."""
+        if self.fields is None:
+            self.items.append(node)
+        elif self.key is None:
+            if not isinstance(node, Scalar):
+                raise YamlError(at, "a key is a list or a mapping, not a text")
+            if node.text in self.fields or (node.text == _MERGE and self.merged):
+                raise YamlError(at, f'the key "{node.text}" is given twice')
+            self.key = node.text
+        elif self.key == _MERGE:
+            self.merged += _mappings(node, at)
+            self.key = None
+        else:
+            self.fields[self.key] = node
+            self.key = None
+
+    def close(self) -> Node:
+        if self.fields is None:
+            return Sequence(self.line, tuple(self.items))
+        for other in self.merged:
+            for key, value in other.of.items():
+                self.fields.setdefault(key, value)
+        return Fields(self.line, self.fields)
+
+
+def _mappings(node: Node, at: int) -> list[Fields]:
+    several = node.items if isinstance(node, Sequence) else (node,)
+    if not all(isinstance(one, Fields) for one in several):
+        raise YamlError(at, f"{_MERGE} merges mappings only")
+    return [one for one in several if isinstance(one, Fields)]
+
+
+class _Builder:
+    def __init__(self, first_line: int) -> None:
+        self._first = first_line
+        self._open: list[_Open] = []
+        self._anchors: dict[str, tuple[Node, int]] = {}
+
+    def build(self, text: str) -> Iterator[Node]:
+        """Give the documents' roots."""
+        for event in yaml.parse(text, Loader=_Loader):
+            root = self._root(event)
+            if root is not None and not (isinstance(root, Scalar) and root.kind is Kind.NULL):
+                yield root
+
+    def _root(self, event: Any) -> Node | None:
+        line = self._first + event.start_mark.line
+        match event:
+            case yaml.DocumentStartEvent():
+                self._anchors = {}
+            case yaml.AliasEvent():
+                return self._placed(*self._alias(str(event.anchor), line), line)
+            case yaml.ScalarEvent():
+                return self._anchored(Scalar(line, event.value, _kind(event, line)), event.anchor, 1, line)
+            case yaml.MappingStartEvent() | yaml.SequenceStartEvent():
+                if event.tag is not None and not event.tag.startswith("tag:yaml.org,2002:"):
+                    raise YamlError(line, f'the tag "{event.tag}" is not known')
+                if len(self._open) >= _DEEPEST:
+                    raise YamlError(line, f"is nested more than {_DEEPEST} deep")
+                self._open.append(_Open(line, event.anchor, mapping=isinstance(event, yaml.MappingStartEvent)))
+            case yaml.MappingEndEvent() | yaml.SequenceEndEvent():
+                done = self._open.pop()
+                return self._anchored(done.close(), done.anchor, done.size, done.line)
+        return None
+
+    def _alias(self, name: str, line: int) -> tuple[Node, int]:
+        if name not in self._anchors:
+            raise YamlError(line, f'there is no anchor "{name}" that is complete before its alias')
+        return self._anchors[name]
+
+    def _anchored(self, node: Node, anchor: str | None, size: int, line: int) -> Node | None:
+        if anchor is not None:
+            self._anchors[anchor] = node, size
+        return self._placed(node, size, line)
+
+    def _placed(self, node: Node, size: int, line: int) -> Node | None:
+        """Put a node of `size` values where it belongs; gives it back where it is a document's root."""
+        if not self._open:
+            return node
+        above = self._open[-1]
+        above.size += size
+        if above.size > _MOST_NODES:
+            raise YamlError(line, f"holds more than {_MOST_NODES:,} values, counting what aliases repeat")
+        above.take(node, line)
+        return None
+
+
+def _kind(event: Any, line: int) -> Kind:
+    if event.tag in _TEXT_TAGS or (event.tag is None and not event.implicit[0]):
+        return Kind.TEXT
+    if event.tag is not None and not event.tag.startswith("tag:yaml.org,2002:"):
+        raise YamlError(line, f'the tag "{event.tag}" is not known')
+    return next((Kind(kind) for shape, kind in _PLAIN if shape.fullmatch(event.value)), Kind.TEXT)

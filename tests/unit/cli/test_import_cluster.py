@@ -1,0 +1,244 @@
+"""`rackspan import cluster`: manifests of what a cluster holds, and the proof that they change nothing."""
+
+import json
+
+import pytest
+import yaml
+from tests.support.command import cluster, topic
+
+LEVELS = ("--levels", "region,zone,rack")
+FAIR = topic("orders", [0, 3], [4, 2], config={"min.insync.replicas": 1, "retention.ms": "60000"})
+UNFAIR = topic("payments", [0, 1, 3], [1, 0, 2], [4, 2, 5])
+INTERNAL = topic("__consumer_offsets", [0, 3])
+MIXED = topic("odd", [0, 3], [1, 4, 2])
+AS = ("--topology-ref", "main")
+
+
+@pytest.fixture
+def prod(snapshot):
+    return snapshot(cluster(FAIR, UNFAIR, INTERNAL))
+
+
+def manifests(ran):
+    return {one["metadata"]["name"]: one for one in yaml.safe_load_all(ran.out)}
+
+
+def planned(rackspan, snapshot, ran, tmp_path, *options):
+    """The plan of what was imported, over the same cluster."""
+    (tmp_path / "topics.yaml").write_text(ran.out)
+    return rackspan("plan", "-f", "topics.yaml", "--snapshot", snapshot, *LEVELS, "-o", "json", *options)
+
+
+def test_every_topic_becomes_a_manifest_that_keeps_it_as_it_is(rackspan, prod, tmp_path):
+    ran = rackspan("import", "cluster", "--snapshot", prod, *LEVELS, *AS, "--namespace", "kafka")
+    assert ran.code == 0, ran.err
+    found = manifests(ran)
+    assert found["orders"] == {
+        "apiVersion": "rackspan.dev/v1alpha1",
+        "kind": "KafkaTopic",
+        "metadata": {"name": "orders", "namespace": "kafka"},
+        "spec": {
+            "topologyRef": {"name": "main"},
+            "partitions": 2,
+            "replicationFactor": 2,
+            "config": {"min.insync.replicas": 1, "retention.ms": 60000},
+        },
+    }
+    assert found["payments"]["spec"]["placement"] == {"assignment": [[0, 1, 3], [1, 0, 2], [4, 2, 5]]}
+    assert set(found) == {"orders", "payments"}
+    plan = planned(rackspan, prod, ran, tmp_path)
+    assert (plan.code, plan.json["moves"], plan.json["reorders"], plan.json["partitions"]) == (0, 0, 0, [])
+
+
+def test_what_is_left_out_and_what_is_pinned_is_said(rackspan, prod):
+    ran = rackspan("import", "cluster", "--snapshot", prod, *LEVELS, *AS)
+    assert "note: prod.json: topic __consumer_offsets: skipped: Kafka's own topics have no object" in ran.err
+    assert (
+        "note: prod.json: topic payments: kept otherwise: placement: 2 of 3 partitions are not spread fairly, and "
+        "to mend them would copy 2 replicas: placement.assignment keeps them as they are" in ran.err
+    )
+    assert ran.err.splitlines()[-1] == (
+        "note: imported 2 of 3 topics, 1 skipped; applying them changes nothing: the plan has 0 moves, 0 reorders and "
+        "0 new partitions"
+    )
+    assert "# kept otherwise: placement: 2 of 3 partitions are not spread fairly" in ran.out
+
+
+def test_the_repair_can_be_left_to_the_plan(rackspan, prod, tmp_path):
+    ran = rackspan("import", "cluster", "--snapshot", prod, *LEVELS, *AS, "--assignment", "never")
+    assert "placement" not in manifests(ran)["payments"]["spec"]
+    assert "topic payments: would change: placement: 2 of 3 partitions are not spread fairly" in ran.err
+    assert ran.err.splitlines()[-1].endswith("the plan has 2 moves, 0 reorders and 0 new partitions")
+    plan = planned(rackspan, prod, ran, tmp_path)
+    assert (plan.code, plan.json["moves"]) == (0, 2)
+
+
+def test_every_placement_can_be_pinned(rackspan, prod, tmp_path):
+    ran = rackspan("import", "cluster", "--snapshot", prod, *AS, "--assignment", "always")
+    assert manifests(ran)["orders"]["spec"]["placement"] == {"assignment": [[0, 3], [4, 2]]}
+    assert planned(rackspan, prod, ran, tmp_path).json["moves"] == 0
+
+
+def test_a_topic_of_mixed_replication_factors_is_skipped_and_said(rackspan, snapshot, tmp_path):
+    file = snapshot(cluster(FAIR, MIXED))
+    ran = rackspan("import", "cluster", "--snapshot", file, *LEVELS, *AS)
+    assert set(manifests(ran)) == {"orders"}
+    assert (
+        "topic odd: skipped: its partitions have 2 to 3 replicas, and a KafkaTopic has one replicationFactor" in ran.err
+    )
+    loose = rackspan("import", "cluster", "--snapshot", file, *LEVELS, *AS, "--assignment", "never")
+    assert manifests(loose)["odd"]["spec"]["replicationFactor"] == 3
+    assert rackspan("import", "cluster", "--snapshot", file, *LEVELS, *AS, "--strict").code == 2
+
+
+def test_names_that_are_no_object_names_get_one_and_keep_the_topic(rackspan, snapshot):
+    names = ["Orders_v1", "orders-v1", "a.b", "A.B", "._-", "x" * 249, "_x"]
+    file = snapshot(cluster(*(topic(name, [0, 3]) for name in names)))
+    ran = rackspan("import", "cluster", "--snapshot", file, *AS)
+    found = {one["spec"].get("topicName", one["metadata"]["name"]): one for one in yaml.safe_load_all(ran.out)}
+    assert set(found) == set(names)
+    objects = {name: one["metadata"]["name"] for name, one in found.items()}
+    assert len(set(objects.values())) == len(names)
+    assert (objects["orders-v1"], objects["a.b"], objects["x" * 249]) == ("orders-v1", "a.b", "x" * 249)
+    assert objects["Orders_v1"].startswith("orders-v1-")
+    assert objects["_x"] == "x"
+    turned = snapshot(cluster(*(topic(name, [0, 3]) for name in reversed(names))))
+    assert rackspan("import", "cluster", "--snapshot", turned, *AS).out == ran.out
+
+
+def test_min_insync_replicas_that_is_the_brokers_is_not_written(rackspan, snapshot):
+    inherits = {**topic("a", [0, 3], config={"min.insync.replicas": "1"}), "inherited": ["min.insync.replicas"]}
+    file = snapshot(cluster(inherits, topic("b", [0, 3], config={"min.insync.replicas": "1"})))
+    found = manifests(rackspan("import", "cluster", "--snapshot", file, *AS))
+    assert "config" not in found["a"]["spec"]
+    assert found["b"]["spec"]["config"] == {"min.insync.replicas": 1}
+    copy = rackspan("snapshot", "--snapshot", file)
+    assert copy.json["topics"][0]["inherited"] == ["min.insync.replicas"]
+    assert "inherited" not in copy.json["topics"][1]
+
+
+def test_configs_that_a_kafkatopic_cannot_hold_are_said(rackspan, snapshot):
+    config = {
+        "min.insync.replicas": "5",
+        "leader.replication.throttled.replicas": "0:0",
+        "long": "x" * 5000,
+        "flush.ms": "007",
+        "huge": "99999999999999999999",
+    }
+    ran = rackspan("import", "cluster", "--snapshot", snapshot(cluster(topic("a", [0, 3], config=config))), *AS)
+    assert manifests(ran)["a"]["spec"]["config"] == {"flush.ms": "007", "huge": "99999999999999999999"}
+    for key in ("min.insync.replicas", "leader.replication.throttled.replicas", "long"):
+        assert f"topic a: not kept: config {key}: " in ran.err
+    strict = rackspan("import", "cluster", "--snapshot", "prod.json", *AS, "--strict")
+    assert (strict.code, strict.out) == (2, "")
+
+
+HOSTILE = "x: y\n---\nkind: Secret\n#\x1b[2J\u2028'\"{{ .Values }} *a &b !!c"
+
+
+def test_hostile_values_stay_values(rackspan, snapshot):
+    config = {"a: b\n---\n": HOSTILE, "yes": "y", "n": "1e3", "1.5e3": "0o17", "empty": "", "null": "~", "=": "<<"}
+    ran = rackspan("import", "cluster", "--snapshot", snapshot(cluster(topic("a", [0, 3], config=config))), *AS)
+    (found,) = yaml.safe_load_all(ran.out)
+    assert found["spec"]["config"] == config
+    assert all(one.isprintable() or one == "\n" for one in ran.out)
+    for text in ("y", "n", "1e3", "0o17", "1.5e3"):
+        assert f" {text}\n" not in ran.out
+        assert f" {text}:" not in ran.out
+
+
+def test_the_report_is_a_document(rackspan, prod):
+    ran = rackspan("import", "cluster", "--snapshot", prod, *LEVELS, *AS, "-o", "json")
+    assert ran.json["summary"] == {"topics": 3, "imported": 2, "skipped": 1, "refused": 0}
+    assert ran.json["plan"] == {"moves": 0, "lowerBound": 0, "reorders": 0, "newPartitions": 0, "problems": []}
+    by_topic = {one["topic"]: one for one in ran.json["topics"]}
+    assert by_topic["__consumer_offsets"]["outcome"] == "Skipped"
+    payments = by_topic["payments"]
+    assert payments["outcome"] == "Imported"
+    assert payments["manifest"]["spec"]["partitions"] == 3
+    assert [(one["kind"], one["field"]) for one in payments["remarks"]] == [("KeptOtherwise", "placement")]
+
+
+def test_some_topics_alone(rackspan, prod):
+    ran = rackspan("import", "cluster", "--snapshot", prod, *LEVELS, *AS, "--topic", "ord.*")
+    assert set(manifests(ran)) == {"orders"}
+
+
+def test_files_are_written_all_or_none_and_never_over_others(rackspan, prod, tmp_path):
+    to = ("--output-dir", "out", "--namespace", "kafka")
+    ran = rackspan("import", "cluster", "--snapshot", prod, *LEVELS, *AS, *to)
+    assert (ran.code, ran.out) == (0, "")
+    written = sorted(path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*.yaml"))
+    assert written == ["kafka/orders.yaml", "kafka/payments.yaml"]
+    (tmp_path / "out/kafka/orders.yaml").unlink()
+    (tmp_path / "out/kafka/payments.yaml").write_text("mine")
+    ran = rackspan("import", "cluster", "--snapshot", prod, *LEVELS, *AS, *to)
+    assert ran.code == 2
+    assert ran.error == "out/kafka/payments.yaml: is there already"
+    assert not (tmp_path / "out/kafka/orders.yaml").exists()
+    assert (tmp_path / "out/kafka/payments.yaml").read_text() == "mine"
+    ran = rackspan("import", "cluster", "--snapshot", prod, *LEVELS, *AS, *to, "--overwrite")
+    assert ran.code == 0
+    assert "kind: KafkaTopic" in (tmp_path / "out/kafka/payments.yaml").read_text()
+    assert rackspan("plan", "-f", "out", "--snapshot", prod, *LEVELS, "-o", "json").json["moves"] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "the RackTopology is missing"),
+        (("--topology-ref", "Main"), '--topology-ref "Main": "Main" is no name of a RackTopology'),
+        (("--topology-ref", "a/b/c"), '--topology-ref "a/b/c": write [NAMESPACE/]NAME'),
+        ((*AS, "--namespace", "a.b"), '--namespace "a.b": is no name of a namespace'),
+        ((*AS, "--overwrite"), "--overwrite is for --output-dir"),
+        ((*AS, "--output-dir", "out", "-o", "json"), "only one of --output-dir and -o json can be used"),
+    ],
+)
+def test_what_cannot_be_is_told_in_a_line(rackspan, prod, arguments, said):
+    ran = rackspan("import", "cluster", "--snapshot", prod, *LEVELS, *arguments)
+    assert (ran.code, ran.out, ran.error) == (2, "", said)
+
+
+def test_a_broker_that_is_away_is_not_taken_for_unfairness(rackspan, snapshot):
+    file = snapshot(cluster(topic("a", [0, 9])))
+    ran = rackspan("import", "cluster", "--snapshot", file, *AS)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.error == "broker 9 holds replicas and is not among the brokers"
+    assert rackspan("import", "cluster", "--snapshot", file, *AS, "--assignment", "never").code == 0
+
+
+# -- plan -f ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_plan_of_manifests_has_their_wishes(rackspan, prod, tmp_path):
+    spec = {"topologyRef": {"name": "main"}, "partitions": 3, "replicationFactor": 3}
+    wish = {"apiVersion": "rackspan.dev/v1alpha1", "kind": "KafkaTopic", "metadata": {"name": "orders"}, "spec": spec}
+    new = {**wish, "metadata": {"name": "new"}}
+    (tmp_path / "wish.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [wish, new]}))
+    ran = rackspan("plan", "-f", "wish.json", "--snapshot", prod, *LEVELS, "-o", "json")
+    assert ran.code == 0
+    assert {(one["topic"], one["partition"], len(one["replicas"])) for one in ran.json["partitions"]} == {
+        ("orders", 0, 3),
+        ("orders", 1, 3),
+        ("orders", 2, 3),
+    }
+    assert "note: KafkaTopic new: the cluster has no topic new: it would be created" in ran.err
+    assert rackspan("plan", "-f", "-", "--snapshot", prod, *LEVELS, stdin=json.dumps(wish)).code == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a: [", "wish.yaml:1: is not YAML: "),
+        (
+            "kind: KafkaTopic\napiVersion: rackspan.dev/v1alpha1\nmetadata: {name: a}\nspec: {partitions: 1}\n",
+            "wish.yaml:1: spec.topologyRef is required.",
+        ),
+        ("kind: ConfigMap\n", "the manifests hold no KafkaTopic"),
+    ],
+)
+def test_manifests_that_cannot_be_read_are_told_with_their_place(rackspan, prod, tmp_path, text, said):
+    (tmp_path / "wish.yaml").write_text(text)
+    ran = rackspan("plan", "-f", "wish.yaml", "--snapshot", prod)
+    assert ran.code == 2
+    assert ran.error.startswith(said)

@@ -1,0 +1,129 @@
+"""YAML as others write it: documents apart from each other, and whatever is wrong with its line."""
+
+import pytest
+
+from rackspan.imports.documents import FieldError, read_documents
+from rackspan.imports.yaml_nodes import Fields, Kind, Scalar, Sequence
+
+
+def read(text):
+    return read_documents(text.encode(), "t.yaml")
+
+
+def only(text):
+    (found,) = read(text).found
+    return found[1]
+
+
+def test_one_document_that_is_no_yaml_does_not_hide_the_next():
+    found = read("a: 1\n---\nb: [\n---\n# a comment\n---\n\nc: 3\n")
+    assert [(source.line, list(part.fields.of)) for source, part in found.found] == [(1, ["a"]), (8, ["c"])]
+    assert [str(one) for one in found.refused] == [
+        "t.yaml:3: is not YAML: did not find expected node content while parsing a flow node"
+    ]
+
+
+def test_lists_of_objects_are_taken_apart():
+    found = read('{"kind": "List", "items": [\n{"a": 1},\n{"b": 2}]}')
+    assert [(source.line, list(part.fields.of)) for source, part in found.found] == [(2, ["a"]), (3, ["b"])]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "\n\n", "# nothing\n", "---\n---\n", "---\n# only this\n...\n", "~\n", "%YAML 1.2\n---\n"]
+)
+def test_nothing_is_no_document(text):
+    assert read(text).found == ()
+    assert read(text).refused == ()
+
+
+LAUGHS = "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
+    f"{name}: &{name} [{', '.join([f'*{before}'] * 10)}]\n" for before, name in zip("abcdefgh", "bcdefghi", strict=True)
+)
+"""Ten times ten times ten ..., by aliases."""
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "said"),
+    [
+        ("a: 1\nb: 2\na: 3\n", 3, 'the key "a" is given twice'),
+        ("a:\n  - b: 1\n    b: 2\n", 3, 'the key "b" is given twice'),
+        ("- a\n", 1, "an object is a mapping, not a list"),
+        ("a\n", 1, 'an object is a mapping, not "a"'),
+        ("a: *b\n", 1, 'there is no anchor "b" that is complete before its alias'),
+        ("a: &b [*b]\n", 1, 'there is no anchor "b" that is complete before its alias'),
+        ("a: !python/object:os.system x\n", 1, 'the tag "!python/object:os.system" is not known'),
+        ("\n\na: !Ref {b: 1}\n", 3, 'the tag "!Ref" is not known'),
+        ("? [a]\n: 1\n", 1, "a key is a list or a mapping, not a text"),
+        ("a: 1\n<<: 3\n", 2, "<< merges mappings only"),
+        ("a: b: c\n", 1, "is not YAML: mapping values are not allowed in this context"),
+        ("kind: List\nitems: [1]\n", 2, 'items: an object is a mapping, not "1"'),
+        ("a: \x07\n", 1, "is not YAML: "),
+        ("a: " + "[" * 200_000, 1, "is nested more than 100 deep"),
+        ("- " * 200_000 + "a", 1, "is nested more than 100 deep"),
+        (LAUGHS, 7, "holds more than 10,000,000 values, counting what aliases repeat"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_told_with_its_line(text, line, said):
+    found = read(text)
+    assert found.found == ()
+    assert [one.source.line for one in found.refused] == [line]
+    assert found.refused[0].reason.startswith(said)
+
+
+def test_bytes_that_are_no_text_are_told():
+    found = read_documents(b"a: 1\nb: \xff\n", "t.yaml")
+    assert [str(one) for one in found.refused] == ["t.yaml:2: is not UTF-8"]
+
+
+def test_texts_keep_their_spelling_and_types_are_those_of_yaml_1_2():
+    part = only("a: 0.50\nb: 007\nc: 2026-01-31\nd: '5'\ne: 1_000\nf: yes\ng: null\nh: !!str 5\ni: 1e3\nj: |\n  x\n")
+    kinds = {key: (node.text, node.kind) for key, node in part.fields.of.items()}
+    assert kinds == {
+        "a": ("0.50", Kind.NUMBER),
+        "b": ("007", Kind.INTEGER),
+        "c": ("2026-01-31", Kind.TEXT),
+        "d": ("5", Kind.TEXT),
+        "e": ("1_000", Kind.TEXT),
+        "f": ("yes", Kind.BOOLEAN),
+        "g": ("null", Kind.NULL),
+        "h": ("5", Kind.TEXT),
+        "i": ("1e3", Kind.NUMBER),
+        "j": ("x\n", Kind.TEXT),
+    }
+
+
+def test_anchors_and_merges_are_followed():
+    part = only("x: &x {a: 1, b: 2}\ny: {<<: *x, b: 3}\nz: *x\nw: {<<: [*x, {c: 4}]}\n")
+    texts = {key: {name: value.text for name, value in node.of.items()} for key, node in part.fields.of.items()}
+    assert texts["y"] == {"b": "3", "a": "1"}
+    assert texts["z"] == texts["x"]
+    assert texts["w"] == {"a": "1", "b": "2", "c": "4"}
+    assert isinstance(part.fields, Fields)
+
+
+def test_windows_line_ends_and_a_byte_order_mark_are_taken():
+    found = read_documents("\ufeffa: 1\r\n---\r\nb: 2\r\n".encode(), "t.yaml")
+    assert [source.line for source, _ in found.found] == [1, 3]
+
+
+@pytest.mark.parametrize(
+    ("ask", "said"),
+    [
+        (lambda part: part.text("number"), 'number: must be a text, not "7"'),
+        (lambda part: part.number("text", 0, 9), 'text: must be a whole number, not "x"'),
+        (lambda part: part.number("number", 0, 6), 'number: must be from 0 to 6, not "7"'),
+        (lambda part: part.part("list"), "list: must be a mapping, not a list"),
+        (lambda part: part.items("part"), "part: must be a list, not a mapping"),
+        (lambda part: part.part("part").text("inner"), "part.inner: must be a text, not a list"),
+        (lambda part: part.spelling("list"), "list: must be a text, not a list"),
+    ],
+)
+def test_a_field_of_another_type_is_told_with_its_path(ask, said):
+    part = only("number: 7\ntext: x\nlist: [1]\npart: {inner: [2]}\nnone: ~\n")
+    with pytest.raises(FieldError, match="must be") as caught:
+        ask(part)
+    assert str(caught.value) == said
+    assert part.text("none") is None
+    assert part.items("list") == (Scalar(3, "1", Kind.INTEGER),)
+    assert isinstance(part.node("list"), Sequence)
+    assert part.beyond({"number", "text", "list"}) == ["part"]
