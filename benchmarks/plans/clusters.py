@@ -63,14 +63,14 @@ def uneven(count: int) -> tuple[str, ...]:
     return tuple((hundred + [more[extra % len(more)] for extra in range(count - len(hundred))])[:count])
 
 
-def of(replicas: BrokerIds, sizes: IntArray | None = None) -> Partitions:
-    """Topics of a hundred partitions each; `replicas` are broker ids, shape (partitions, replicas)."""
+def of(replicas: BrokerIds, sizes: IntArray | None = None, per_topic: int = PER_TOPIC) -> Partitions:
+    """Topics of a hundred partitions each, or of so many; `replicas` are ids, shape (partitions, replicas)."""
     count = len(replicas)
     rows = np.arange(count)
     return Partitions(
-        tuple(f"topic-{number:06}" for number in range(-(-count // PER_TOPIC))),
-        rows // PER_TOPIC,
-        rows % PER_TOPIC,
+        tuple(f"topic-{number:06}" for number in range(-(-count // per_topic))),
+        rows // per_topic,
+        rows % per_topic,
         replicas.astype(np.int32),
         np.ones(replicas.shape, dtype=bool),
         replicas[:, 0].astype(np.int64),

@@ -9,18 +9,23 @@ import argparse
 import os
 
 from benchmarks.machine import describe
-from benchmarks.plans import quality, speed
+from benchmarks.plans import quality, shapes, speed
 from benchmarks.plans.kafka_tool import kafka_tool
 
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks plans", description=__doc__)
-    parser.add_argument("part", nargs="?", choices=("quality", "speed"), help="only this part (default both)")
+    parser.add_argument(
+        "part", nargs="?", choices=("quality", "speed", "shapes"), help="only this part (default the first two)"
+    )
     parser.add_argument("--repeat", type=int, default=3, help="runs, of which the median counts (default 3)")
     parser.add_argument("--partitions", type=int, default=10_000, help="of the clusters compared (default 10000)")
     parser.add_argument("--quick", action="store_true", help="one run, 2,000 partitions, no speed above 200,000")
     options = parser.parse_args(arguments)
     repeat, partitions = (1, 2000) if options.quick else (options.repeat, options.partitions)
+    if options.part == "shapes":
+        shapes.run(tuple(shapes.SHAPES), shapes.MANY[0] if options.quick else shapes.MANY[-2], shapes.PATIENCE)
+        return
     print(f"{describe()}; load {os.getloadavg()[0]:.1f}\n", flush=True)
     if options.part != "speed":
         with kafka_tool() as tool:

@@ -11,6 +11,8 @@ import numpy.typing as npt
 
 from rackspan.core.topology import IntArray
 
+_GOLDEN = (5**0.5 - 1) / 2
+
 
 def prefix_of(weights: IntArray) -> IntArray:
     """Sums of the weights ahead of each candidate, and of all of them at last."""
@@ -59,3 +61,30 @@ def turns(values: IntArray) -> IntArray:
     turn = np.empty_like(order)
     turn[order] = ranks(values[order])
     return turn
+
+
+def poured(lies: IntArray, able: npt.NDArray[np.bool_], bounds: IntArray, amount: IntArray) -> IntArray:
+    """
+    How many of the `amount` (stretches,) each candidate gets, so that those of a stretch end as even as can be.
+
+    `lies` (candidates,) is there already, `able` says who may get any, and `bounds` (stretches + 1,) where stretches
+    begin; none is empty. What is poured into a stretch where nobody is able is lost.
+    """
+    sizes = np.diff(bounds)
+    there = np.add.reduceat(able.astype(np.int64), bounds[:-1])
+    amount = np.where(there > 0, amount, 0)
+    low = np.full(len(sizes), int(lies[able].min(initial=0)))
+    high = np.full(len(sizes), int(lies[able].max(initial=0))) + amount + 1
+    while (high - low > 1).any():
+        middle = (low + high) // 2
+        volume = np.add.reduceat(np.where(able, np.maximum(np.repeat(middle, sizes) - lies, 0), 0), bounds[:-1])
+        low, high = np.where(volume <= amount, middle, low), np.where(volume <= amount, high, middle)
+    water = np.repeat(low, sizes)
+    given = np.where(able, np.maximum(water - lies, 0), 0)
+    left = amount - np.add.reduceat(given, bounds[:-1])
+    wet = np.flatnonzero(able & (lies <= water))
+    owner = np.repeat(np.arange(len(sizes)), sizes)[wet]
+    order = np.lexsort((np.modf(wet * _GOLDEN)[0], owner))
+    more = wet[order[ranks(owner[order]) < left[owner[order]]]]
+    given[more] += 1
+    return given

@@ -3,17 +3,19 @@ Evening out loads along augmenting paths: chains of hand-overs from a loaded bro
 
 Brokers hold items (leaders of partitions, replicas) and could hand some of them to certain others. Where the ways to
 share the items out form an M-convex set, as they do for leaders and for fair placements, the load vector is as even as
-it can be exactly when no chain of hand-overs leads from a broker to one whose load is lower by two or more. So search
-breadth-first from the most loaded brokers until a broker at least two below is met, and hand over along the way. What
-a fruitless search has reached can never improve again and is put aside; when all is put aside the loads are optimal.
+it can be exactly when no chain of hand-overs leads from a broker to one whose load is lower by two or more.
 
-A chain may use one partition twice. That is safe because chains are shortest: were the hand-overs of one partition not
-possible together, it could hand over from an earlier broker of the chain to a later one, and the chain were shorter
-(Frank: "A weighted matroid intersection algorithm", 1981, on paths without shortcuts). So a search goes strictly
-distance by distance.
+So cut at a load: let chains lead from brokers above it to brokers below it until none does. What the brokers above it
+can still reach then has at least that load, and the rest at most. Nothing that is worth anything leads from one part to
+the other, so each is evened out by itself. Cutting at the mean takes a few turns, however far apart the loads are.
+
+A search goes breadth-first, strictly distance by distance, until it meets brokers below the cut, and finds many chains
+at once: brokers on the way may be passed by several, but no partition is used by two. One chain may use a partition
+twice. That is safe because chains are shortest: were the hand-overs of one partition not possible together, it could
+hand over from an earlier broker of the chain to a later one, and the chain were shorter (Frank: "A weighted matroid
+intersection algorithm", 1981, on paths without shortcuts).
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -34,8 +36,8 @@ class Graph(Protocol):
     load: IntArray
 
     @property
-    def holding(self) -> BoolArray:
-        """Brokers that hold any item, shape (brokers,)."""
+    def involved(self) -> BoolArray:
+        """Brokers that hold any item or could be given one, shape (brokers,)."""
 
     def handovers(self, givers: BoolArray, takers: BoolArray) -> tuple[IntArray, IntArray, IntArray]:
         """Give partition, slot and taker of the hand-overs between two sets of brokers, as parallel arrays."""
@@ -58,63 +60,90 @@ class Chain:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Search:
-    """What a search has reached, which targets it met, and the partition and slot by which each broker was reached."""
+    """
+    What a search has reached, which targets it met, and hand-overs to each broker from brokers one step nearer.
 
+    `partition` and `slot` are parallel; the hand-overs to broker b are those from `first[b]` up to `first[b + 1]`.
+    """
+
+    sources: BoolArray
     reached: BoolArray
     met: IntArray
-    came_by: IntArray
-    sources: BoolArray
+    partition: IntArray
+    slot: IntArray
+    first: IntArray
 
 
 def search(graph: Graph, sources: BoolArray, targets: BoolArray, passable: BoolArray) -> Search:
     """Search from `sources` over `passable` brokers until some of the `targets` are met, by the fewest hand-overs."""
-    came_by = np.full((2, len(graph.load)), -1)
     reached = sources.copy()
     queue, farther = np.flatnonzero(sources), _NONE  # brokers at one distance, and at the next one
-    step = max(_FIRST_STEP, len(queue))
-    while len(queue):
+    step, met, found = max(_FIRST_STEP, len(queue)), _NONE, []
+    while len(queue) and not len(met):
         front = np.zeros_like(reached)
         front[queue[:step]] = True
         queue, step = queue[step:], 2 * step
-        partition, slot, taker = graph.handovers(front, passable & ~reached)
-        came_by[0, taker], came_by[1, taker] = partition, slot
+        found.append(graph.handovers(front, passable & ~reached))
         new = np.zeros_like(reached)
-        new[taker] = True
+        new[found[-1][2]] = True
         reached |= new
         met = np.flatnonzero(new & targets)
-        if len(met):
-            return Search(reached, met, came_by, sources)
         farther = np.concatenate([farther, np.flatnonzero(new)])
         if not len(queue):
             queue, farther = farther, _NONE
-    return Search(reached, _NONE, came_by, sources)
+    if not len(met):
+        return Search(sources, reached, met, _NONE, _NONE, _NONE)
+    partition, slot, taker = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    order = np.argsort(taker, kind="stable")
+    first = np.searchsorted(taker[order], np.arange(len(reached) + 1))
+    return Search(sources, reached, met, partition[order], slot[order], first)
 
 
-def chains(graph: Graph, found: Search, ends: IntArray) -> Iterator[Chain]:
+class Chains:
     """
-    Chains from sources to `ends`, in that order, of which no two share a broker or a partition.
+    Chains from the sources of a search, of which no two share a partition.
 
-    The first of the `ends` that the search has met always gets one.
+    `gives` (brokers,) says how many may begin at each source.
     """
-    brokers: set[int] = set()
-    partitions: set[int] = set()
-    left = int(np.count_nonzero(found.sources))
-    for end in ends.tolist():
-        if not left:
-            return
-        steps: list[tuple[int, int, int]] = []
-        broker = end
-        while not found.sources[broker] and broker not in brokers:
-            partition, slot = found.came_by[:, broker].tolist()
+
+    def __init__(self, graph: Graph, found: Search, gives: IntArray) -> None:
+        self._graph, self._found = graph, found
+        self._left: dict[int, int] = {}
+        self._gives = gives
+        self._next: dict[int, int] = {}  # by broker, the first hand-over to it that has not failed
+        self._used: set[int] = set()
+
+    def to(self, end: int) -> Chain | None:
+        """Give another chain to a broker that was met, or None where there is none."""
+        found, way, steps = self._found, [end], list[tuple[int, int, int]]()
+        while way:
+            broker = way[-1]
+            if found.sources[broker] and self._left.get(broker, int(self._gives[broker])) > 0:
+                self._left[broker] = self._left.get(broker, int(self._gives[broker])) - 1
+                self._used.update(partition for partition, _, _ in steps)
+                return Chain(broker, end, tuple(steps))
+            at = self._usable(broker)
+            if at is None:
+                way.pop()
+                if steps:
+                    steps.pop()
+                    self._next[way[-1]] += 1
+                continue
+            partition, slot = int(found.partition[at]), int(found.slot[at])
             steps.append((partition, slot, broker))
-            broker = graph.holder(partition, slot)
-        touched = {partition for partition, _, _ in steps}
-        if broker in brokers or not partitions.isdisjoint(touched):
-            continue
-        brokers.update((broker, *(taker for _, _, taker in steps)))
-        partitions |= touched
-        left -= 1
-        yield Chain(broker, end, tuple(steps))
+            way.append(self._graph.holder(partition, slot))
+        return None
+
+    def _usable(self, broker: int) -> int | None:
+        """The next hand-over to a broker of a partition that is in no chain, None for a source."""
+        if self._found.sources[broker]:
+            return None
+        first = self._found.first
+        at, stop = self._next.get(broker, int(first[broker])), int(first[broker + 1])
+        while at < stop and int(self._found.partition[at]) in self._used:
+            at += 1
+        self._next[broker] = at
+        return at if at < stop else None
 
 
 def hand_over(graph: Graph, chain: Chain) -> None:
@@ -127,20 +156,31 @@ def hand_over(graph: Graph, chain: Chain) -> None:
 
 def level(graph: Graph) -> None:
     """Make the loads of the brokers as even as hand-overs can."""
-    candidates = np.ones(len(graph.load), dtype=bool)
+    parts = [graph.involved]
+    while parts:
+        part = parts.pop()
+        load = graph.load[part]
+        if not len(load) or load.max() - load.min() <= 1:
+            continue
+        cut = int(np.clip(load.mean(), load.min() + 1, load.max() - 1))
+        above = _cut(graph, part, cut)
+        parts += [part] if above is None else [above, part & ~above]
+
+
+def _cut(graph: Graph, part: BoolArray, cut: int) -> BoolArray | None:
+    """
+    Hand over from brokers with more than `cut` to such with less, until nothing leads from one to the other.
+
+    Gives what those with more can still reach; None where there are no brokers with more, or none with less.
+    """
     while True:
-        holding = np.flatnonzero(graph.holding & candidates)
-        if not len(holding):
-            return
-        highest = graph.load[holding].max()
-        targets = candidates & (graph.load <= highest - 2)
-        if not targets.any():
-            return
-        sources = np.zeros_like(candidates)
-        sources[holding[graph.load[holding] == highest]] = True
-        found = search(graph, sources, targets, candidates)
-        lowest_first = found.met[np.argsort(graph.load[found.met], kind="stable")]
-        for chain in chains(graph, found, lowest_first):
-            hand_over(graph, chain)
+        sources, targets = part & (graph.load > cut), part & (graph.load < cut)
+        if not sources.any() or not targets.any():
+            return None
+        found = search(graph, sources, targets, part)
         if not len(found.met):
-            candidates &= ~found.reached
+            return found.reached
+        chains = Chains(graph, found, graph.load - cut)
+        for end in found.met[np.argsort(graph.load[found.met], kind="stable")].tolist():
+            while graph.load[end] < cut and (chain := chains.to(end)) is not None:
+                hand_over(graph, chain)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from rackspan.core.placement.engine.balance.augmenting_paths import Chain, chains, hand_over, search
+from rackspan.core.placement.engine.balance.augmenting_paths import Chain, Chains, hand_over, search
 from rackspan.core.placement.engine.balance.augmenting_paths import level as level_loads
 from rackspan.core.placement.engine.weighted_choice import turns
 from rackspan.core.placement.seeds import scrambled
@@ -158,6 +158,12 @@ class _Leaders:
     def holding(self) -> BoolArray:
         return self.led > 0
 
+    @property
+    def involved(self) -> BoolArray:
+        involved = np.zeros(len(self.load), dtype=bool)
+        involved[self.placed[self.allowed]] = True
+        return involved
+
     def handovers(self, givers: BoolArray, takers: BoolArray) -> tuple[IntArray, IntArray, IntArray]:
         partitions = self._led_by(givers)
         members = self.placed[:, partitions]
@@ -247,8 +253,10 @@ def _ease_one_domain(graph: _Leaders, above: list[_Shares], own: _Shares, everyw
             if not targets.any():
                 continue
             found = search(graph, inside & (graph.load == load), targets, everyone)
-            for chain in chains(graph, found, found.met[np.argsort(-gain[found.met], kind="stable")]):
-                if own.gain(giver)[chain.taker] > _ROUNDING and _costless(above, chain):
+            chains = Chains(graph, found, np.ones_like(graph.load))
+            for end in found.met[np.argsort(-gain[found.met], kind="stable")].tolist():
+                chain = chains.to(end)
+                if chain and own.gain(giver)[chain.taker] > _ROUNDING and _costless(above, chain):
                     hand_over(graph, chain)
                     for level in everywhere:
                         level.pass_on(chain)

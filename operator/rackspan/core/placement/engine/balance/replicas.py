@@ -24,16 +24,16 @@ import numpy.typing as npt
 from rackspan.core.compliance.domain_counts import blocks
 from rackspan.core.compliance.fair_split import Windows
 from rackspan.core.placement.engine.balance.augmenting_paths import level
-from rackspan.core.placement.engine.weighted_choice import drawn, prefix_of, ranks, turns
+from rackspan.core.placement.engine.weighted_choice import drawn, poured, prefix_of, ranks, turns
 from rackspan.core.topology import IntArray, RackTree
 
 BoolArray = npt.NDArray[np.bool_]
 _CELLS = 1 << 18  # brokers that replicas draw in one go
 _TURNS = 4  # times that offers of a round are looked at again: others were accepted meanwhile
+_WAYS = 4  # hand-overs to a broker that are looked for
 _GOLDEN = (5**0.5 - 1) / 2
 _RETRIES = 1 << 15  # offers of a replica that are counted
 _SPARE = 4  # replicas of a broker that are offered beyond twice those it has too many: some find no taker
-_WORTHWHILE = 32  # a further round of direct hand-overs has to bring this part of the last one
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,14 +113,19 @@ class Replicas:
         self._tried = np.zeros(placed.shape, dtype=np.int16)
         self._kept = _any_equal(placed, before) & (placed >= 0)
         self._choosy = anchored & (self._kept.sum(axis=1) < (before >= 0).sum(axis=1))
+        # The level of the largest domain that each replica can move about in, 0 for the root; not so in `_stale` rows.
+        self._levels = np.empty(placed.shape, dtype=np.int8)
+        self._stale: list[IntArray | int] = [np.arange(len(placed))]
 
     # --- Graph -------------------------------------------------------------------------------------------------------
 
     @property
-    def holding(self) -> BoolArray:
-        """Brokers with a replica that might change hands."""
-        row, column = np.nonzero(self._movable(slice(None)) & (self.placed >= 0))
-        return np.bincount(self.placed[row, column], minlength=len(self.load)) > 0
+    def involved(self) -> BoolArray:
+        """Brokers with a replica that might change hands, and those that may be given one."""
+        row, column = self.movable()
+        holds = np.bincount(self.placed[row, column], minlength=len(self.load)) > 0
+        involved: BoolArray = holds | np.logical_or.reduce(self._able) | self._resting
+        return involved
 
     def handovers(self, givers: BoolArray, takers: BoolArray) -> tuple[IntArray, IntArray, IntArray]:
         """Hand-overs between two sets of brokers; at least one to each taker that any giver can reach."""
@@ -132,7 +137,7 @@ class Replicas:
         row, column = row[open_to_all], column[open_to_all]
         if self._resting.any():
             found.append(self._exchanges(row, column, takers & self._resting))
-        wanted = takers.copy()
+        wanted = np.where(takers, _WAYS, 0)
         for block in blocks(len(row), self.placed.shape[1]):
             if not wanted.any():
                 break
@@ -148,6 +153,7 @@ class Replicas:
         """Give a replica to a broker; the load is not counted here."""
         self.placed[partition, column] = taker
         self._kept[partition, column] = bool((self._before[partition] == taker).any())
+        self._stale.append(partition)
 
     # -----------------------------------------------------------------------------------------------------------------
 
@@ -178,6 +184,27 @@ class Replicas:
         found[might[self._within(row[might], column[might], taker[might])]] = True
         return found
 
+    def targets(self) -> IntArray:
+        """
+        What each broker should end with, shape (brokers,), as far as the ranges of replicas tell.
+
+        Replicas that may lie elsewhere are poured over what stays, those with the smallest ranges first. Ranges lie
+        within one another, so nothing is more even, but for replicas of a partition that stand in each other's way.
+        """
+        row, column = self.movable()
+        free = np.flatnonzero(~(self._kept[row, column] & self._anchored[row]))
+        row, column = row[free], column[free]
+        level, domain = self._range(row, column)
+        kind = self._kind[self._rule[row]]
+        aim = self.load - np.bincount(self.placed[row, column], minlength=len(self.load))
+        for at in range(len(self._bounds) - 1, -1, -1):
+            bounds = self._bounds[at]
+            for number, able in enumerate(self._able):
+                mine = domain[(level == at) & (kind == number)]
+                if len(mine):
+                    aim += poured(aim, able, bounds, np.bincount(mine, minlength=len(bounds) - 1))
+        return aim
+
     def relieve(self, cost: IntArray | None = None, goal: IntArray | None = None) -> int:
         """
         Hand over directly, most loaded brokers first, wherever that makes loads more even; say how often.
@@ -203,6 +230,7 @@ class Replicas:
             self.load += np.bincount(taker[fits], minlength=len(self.load))
             self.placed[row[fits], column[fits]] = taker[fits]
             self._kept[row[fits], column[fits]] = (self._before[row[fits]] == taker[fits, None]).any(axis=1)
+            self._stale.append(row[fits])
             count += int(np.count_nonzero(fits))
             row, column, taker = row[~fits], column[~fits], taker[~fits]
         return count
@@ -278,10 +306,7 @@ class Replicas:
         """Where replicas may go that can move about inside those domains (level and domain)."""
         level, domain = inside
         giver, rule = self.placed[row, column], self._rule[row]
-        low, high = np.empty(len(row), dtype=np.int64), np.empty(len(row), dtype=np.int64)
-        for at, bounds in enumerate(self._bounds):
-            here = level == at
-            low[here], high[here] = bounds[domain[here]], bounds[domain[here] + 1]
+        low, high = self._edges(level, domain)
         lying = np.sort(self.placed[row], axis=1)
         first, last = lying.copy(), lying + 1
         for at in range(len(self._domains) - 1, -1, -1):
@@ -294,23 +319,41 @@ class Replicas:
         out[:, 1:] |= first[:, 1:] == first[:, :-1]
         return Reach(low, high, *(np.where(out, low[:, None], edge) for edge in (first, last)))
 
+    def _edges(self, level: IntArray, domain: IntArray) -> tuple[IntArray, IntArray]:
+        """Where the brokers of domains (level and domain) begin and end."""
+        low, high = np.empty(len(level), dtype=np.int64), np.empty(len(level), dtype=np.int64)
+        for at, bounds in enumerate(self._bounds):
+            here = level == at
+            low[here], high[here] = bounds[domain[here]], bounds[domain[here] + 1]
+        return low, high
+
     def _range(self, row: IntArray, column: IntArray) -> tuple[IntArray, IntArray]:
         """The largest domain that each replica can move about in: its level (0 is the root) and number there."""
-        level, domain = np.full(len(row), len(self._domains)), np.zeros(len(row), dtype=np.int64)
-        rule, giver = self._rule[row], self.placed[row, column]
-        if self._domains:
-            domain = self._domains[-1][giver]
-        leaves = np.ones(len(row), dtype=bool)
-        for at in range(len(self._domains) - 1, -1, -1):
-            domains = self._domains[at]
-            own = domains[giver]
-            held = np.zeros(len(row), dtype=np.int16)
-            for other in range(self.placed.shape[1]):
-                held += domains[self.placed[row, other]] == own
-            leaves &= held > self._low[at][rule, own]
-            level[leaves] = at
-            domain[leaves] = self._domains[at - 1][giver[leaves]] if at else 0
+        if self._stale:
+            stale = np.unique(np.hstack(self._stale))
+            for block in blocks(len(stale), self.placed.shape[1]):
+                self._levels[stale[block]] = self._levels_of(stale[block])
+            self._stale = []
+        level = self._levels[row, column].astype(np.int64)
+        domain, giver = np.zeros(len(row), dtype=np.int64), self.placed[row, column]
+        for at, domains in enumerate(self._domains, start=1):
+            here = level == at
+            domain[here] = domains[giver[here]]
         return level, domain
+
+    def _levels_of(self, rows: IntArray) -> npt.NDArray[np.int8]:
+        """The levels of those domains, for all replicas of some rows."""
+        order = np.argsort(self.placed[rows], axis=1)
+        placed, rule = np.take_along_axis(self.placed[rows], order, axis=1), self._rule[rows][:, None]
+        levels = np.full(placed.shape, len(self._domains), dtype=np.int8)
+        leaves = np.ones(placed.shape, dtype=bool)
+        for at in range(len(self._domains) - 1, -1, -1):
+            own = self._domains[at][placed]
+            leaves &= _counts(own) > self._low[at][rule, own]
+            levels[leaves] = at
+        result = np.empty_like(levels)
+        np.put_along_axis(result, order, levels, axis=1)
+        return result
 
     def _lowest(self, above: IntArray, able: BoolArray) -> IntArray:
         """The least of the brokers that are able, for each level and domain; a great deal where there is none."""
@@ -340,10 +383,15 @@ class Replicas:
         fits = fits[self._within(row[at[fits]], column[at[fits]], taker[fits])]
         return at[fits], taker[fits]
 
-    def _copies(self, row: IntArray, column: IntArray, wanted: BoolArray) -> list[tuple[IntArray, IntArray, IntArray]]:
-        """Replicas that are copied, and one for each of the `wanted` that can be given any; it is wanted no more."""
+    def _copies(self, row: IntArray, column: IntArray, wanted: IntArray) -> list[tuple[IntArray, IntArray, IntArray]]:
+        """Replicas that are copied, and for each of them a broker out of those `wanted`, which are wanted less then."""
+        level, domain = self._range(row, column)
+        low, high = self._edges(level, domain)
+        hopes = prefix_of((wanted > 0).astype(np.int64))
+        some = np.flatnonzero(hopes[high] > hopes[low])
+        row, column, level, domain = (part[some] for part in (row, column, level, domain))
         found = []
-        reach, kind = self._reach(row, column, self._range(row, column)), self._kind[self._rule[row]]
+        reach, kind = self._reach(row, column, (level, domain)), self._kind[self._rule[row]]
         for number, able in enumerate(self._able):
             left = np.flatnonzero(kind == number)
             while len(left) and wanted.any():
@@ -352,12 +400,12 @@ class Replicas:
                 share = max(1, min(share, _CELLS // (len(left) * self.placed.shape[1])))
                 many = np.repeat(left, share)
                 fraction = (np.arange(len(many)) % share + (np.arange(len(many)) + 0.5) / len(many)) / share
-                taker = reach.of(many).drawn(prefix_of((able & wanted).astype(np.int64)), 0, fraction)
-                left = left[taker[::share] >= 0]
+                taker = reach.of(many).drawn(prefix_of((able & (wanted > 0)).astype(np.int64)), 0, fraction)
+                met = taker[::share] >= 0
                 many, taker = many[taker >= 0], taker[taker >= 0]
-                taken, at = np.unique(taker, return_index=True)
-                found.append((row[many[at]], column[many[at]], taken))
-                wanted[taken] = False
+                found.append((row[many], column[many], taker))
+                np.maximum(wanted - np.bincount(taker, minlength=len(wanted)), 0, out=wanted)
+                left = left[met]
         return found
 
     def _within(self, row: IntArray, column: IntArray, taker: IntArray) -> IntArray:
@@ -382,9 +430,9 @@ class Replicas:
 
 def even_out(replicas: Replicas, cost: IntArray | None = None) -> None:
     """Make the loads of the brokers as even as hand-overs can."""
-    before, count = 0, replicas.relieve(cost)
-    while count * _WORTHWHILE > before:
-        before, count = count, replicas.relieve(cost)
+    for goal in (replicas.targets(), None):
+        while replicas.relieve(cost, goal) > len(replicas.load):  # chains take less time than rounds that bring little
+            pass
     level(replicas)
 
 

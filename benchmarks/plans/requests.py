@@ -1,0 +1,210 @@
+"""What plans are asked for on shapes that ask for much: requests by the number of partitions.
+
+Brokers are 1,000 in 3 x 4 x 5 racks and topics have RF 3 unless told otherwise.
+"""
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from benchmarks.plans.clusters import of, round_robin, uneven, worn
+from rackspan.core.placement import ClusterView, PlacementSpec, Spread
+from rackspan.core.placement.multilevel import MultiLevel
+from rackspan.core.planning import Request
+from rackspan.core.requirements import TopicRequirements
+from rackspan.core.snapshot import tree_of
+from rackspan.core.topology import BrokerLocation, IntArray
+
+WIDTHS = (3, 4, 5)
+"""Domains per level of the trees, unless they say otherwise."""
+
+
+def brokers(count: int, *widths: int) -> tuple[BrokerLocation, ...]:
+    return tuple(BrokerLocation(number, rack) for number, rack in enumerate(round_robin(*widths)(count)))
+
+
+def placed(known: tuple[BrokerLocation, ...], count: int, size: int = 3) -> IntArray:
+    return MultiLevel().place(PlacementSpec(count, size), ClusterView(tree_of(known))).matrix
+
+
+def at_random(known: int, count: int, size: int = 3, power: int = 1) -> IntArray:
+    """Rows of brokers that differ, in any racks; the higher the power, the more lies on few of them."""
+    draw = np.random.default_rng(1)
+    rows = (draw.random((count, size)) ** power * known).astype(np.int64)
+    while True:
+        ordered = np.sort(rows, axis=1)
+        twice = (ordered[:, 1:] == ordered[:, :-1]).any(axis=1)
+        if not twice.any():
+            return rows
+        rows[twice] = (draw.random((int(twice.sum()), size)) ** power * known).astype(np.int64)
+
+
+def some_of(count: int, many: int) -> frozenset[int]:
+    return frozenset(random.Random(1).sample(range(count), many))
+
+
+def some_drained(count: int) -> Request:
+    known = brokers(1000, *WIDTHS)
+    return Request(tree_of(known, drained=some_of(1000, 300)), of(placed(known, count)))
+
+
+def domains_drained(count: int) -> Request:
+    """One domain of each level, none inside another."""
+    known = brokers(1000, *WIDTHS)
+    gone = ("/d0/", "/d1/z1/", "/d2/z2/r2/")
+    drained = frozenset(broker.id for broker in known if f"{broker.reported_rack}/".startswith(gone))
+    return Request(tree_of(known, drained=drained), of(placed(known, count)))
+
+
+def zone_drained(count: int) -> Request:
+    known = brokers(1000, *WIDTHS)
+    gone = frozenset(broker.id for broker in known if broker.reported_rack and broker.reported_rack.startswith("/d0/"))
+    return Request(tree_of(known, drained=gone), of(placed(known, count)))
+
+
+def scattered(count: int) -> Request:
+    return Request(tree_of(brokers(1000, *WIDTHS)), of(at_random(1000, count)))
+
+
+def scattered_with_sizes(count: int) -> Request:
+    sizes = np.random.default_rng(2).integers(0, 1 << 34, count)
+    return Request(tree_of(brokers(1000, *WIDTHS)), of(at_random(1000, count), sizes))
+
+
+def crowded(count: int) -> Request:
+    """Half of the replicas lie on an eighth of the brokers."""
+    return Request(tree_of(brokers(1000, *WIDTHS)), of(at_random(1000, count, power=3)))
+
+
+def scattered_widely(count: int) -> Request:
+    return Request(tree_of(brokers(5000, *WIDTHS)), of(at_random(5000, count)))
+
+
+def relabelled(count: int) -> Request:
+    """All brokers are in other racks than when the partitions were placed."""
+    known = brokers(1000, *WIDTHS)
+    racks = [broker.reported_rack for broker in known]
+    random.Random(1).shuffle(racks)
+    now = tuple(BrokerLocation(number, rack) for number, rack in enumerate(racks))
+    return Request(tree_of(now), of(placed(known, count)))
+
+
+def more_replicas(count: int) -> Request:
+    known = brokers(1000, *WIDTHS)
+    topics = of(placed(known, count))
+    return Request(tree_of(known), topics, requirements=dict.fromkeys(topics.names, TopicRequirements(5)))
+
+
+def some_new(count: int) -> Request:
+    known = brokers(1000, *WIDTHS)
+    return Request(tree_of(known), of(placed(known[:900], count)))
+
+
+def half_new(count: int) -> Request:
+    known = brokers(5000, 2, 5, 3)
+    return Request(tree_of(known), of(placed(known[:2500], count)))
+
+
+def worn_and_drained(count: int) -> Request:
+    snapshot = worn(1000, count, 0.01)
+    return Request(tree_of(snapshot.brokers, drained={3}), snapshot.partitions)
+
+
+def some_wrong(count: int) -> Request:
+    snapshot = worn(5000, count, 0.01)
+    return Request(tree_of(snapshot.brokers), snapshot.partitions)
+
+
+def some_wrong_deep(count: int) -> Request:
+    known = brokers(5000, 2, 3, 4, 5, 6)
+    rows = placed(known, count).copy()
+    wrong = count // 100
+    rows[:wrong] = at_random(5000, wrong)
+    return Request(tree_of(known), of(rows))
+
+
+def racks_of_one(known: int) -> Callable[[int], Request]:
+    def request(count: int) -> Request:
+        there = brokers(known, known)
+        return Request(tree_of(there, drained=some_of(known, known * 3 // 10)), of(placed(there, count)))
+
+    return request
+
+
+def many_domains(count: int) -> Request:
+    known = brokers(6000, 3000)
+    return Request(tree_of(known, drained=some_of(6000, 1800)), of(placed(known, count)))
+
+
+def many_replicas(count: int) -> Request:
+    known = brokers(1000, *WIDTHS)
+    return Request(tree_of(known, drained=some_of(1000, 100)), of(placed(known, count, 50)))
+
+
+def scattered_replicas(count: int) -> Request:
+    return Request(tree_of(brokers(1000, *WIDTHS)), of(at_random(1000, count, 50)))
+
+
+def fewer_replicas(count: int) -> Request:
+    known = brokers(1000, *WIDTHS)
+    topics = of(placed(known, count, 5))
+    return Request(tree_of(known), topics, requirements=dict.fromkeys(topics.names, TopicRequirements(3)))
+
+
+def one_topic(count: int) -> Request:
+    return _in_topics_of(count, some_drained(count))
+
+
+def topics_of_one(count: int) -> Request:
+    return _in_topics_of(1, some_drained(count))
+
+
+def _in_topics_of(size: int, request: Request) -> Request:
+    return replace(request, partitions=of(request.partitions.replicas, per_topic=size))
+
+
+def deep_drained(count: int) -> Request:
+    known = brokers(5000, 2, 3, 4, 5, 6)
+    return Request(tree_of(known, drained=some_of(5000, 1500)), of(placed(known, count)))
+
+
+def deep_scattered(count: int) -> Request:
+    return Request(tree_of(brokers(5000, 2, 3, 4, 5, 6)), of(at_random(5000, count)))
+
+
+def uneven_drained(count: int) -> Request:
+    """Racks of unequal depth, 300 brokers drained at random."""
+    known = tuple(BrokerLocation(number, rack) for number, rack in enumerate(uneven(1000)))
+    return Request(tree_of(known, drained=some_of(1000, 300)), of(placed(known, count)))
+
+
+def uneven_scattered(count: int) -> Request:
+    known = tuple(BrokerLocation(number, rack) for number, rack in enumerate(uneven(1000)))
+    return Request(tree_of(known), of(at_random(1000, count)))
+
+
+def uneven_added(count: int) -> Request:
+    known = tuple(BrokerLocation(number, rack) for number, rack in enumerate(uneven(1000)))
+    return Request(tree_of(known), of(placed(known[:900], count)))
+
+
+def loosened(count: int) -> Request:
+    """Topics that allow two more replicas in one zone than in another, 300 brokers drained."""
+    request = some_drained(count)
+    spread = (Spread("level-2", max_skew=2),)
+    return replace(request, requirements=dict.fromkeys(request.partitions.names, TopicRequirements(spread=spread)))
+
+
+def own_brokers(count: int) -> Request:
+    """Topics of 100 kinds, each kind with two racks that it must not use; 300 brokers drained."""
+    request = some_drained(count)
+    kinds = [
+        TopicRequirements(
+            exclude=(f"/d{kind % 3}/z{kind // 3 % 4}/r{kind % 5}", f"/d{kind % 2}/z{kind % 4}/r{kind // 20}")
+        )
+        for kind in range(100)
+    ]
+    names = request.partitions.names
+    return replace(request, requirements={name: kinds[at % 100] for at, name in enumerate(names)})
