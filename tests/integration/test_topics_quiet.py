@@ -10,7 +10,7 @@ from tests.support.operators import private_operators
 from tests.support.waiting import until
 
 KUBE, KAFKA = "rackspan_kubernetes_request_seconds_count", "rackspan_kafka_request_seconds_count"
-READS_OF_KUBE = {"get_secret", "list_metadata", "list_resources"}
+READS_OF_KUBE = {"get_secret", "list_metadata", "list_objects", "list_resources"}
 LEASE = {"get_lease", "create_lease", "patch_lease"}  # its own, which it renews for as long as it lives
 READS = READS_OF_KUBE | LEASE | {"describe_cluster", "describe_topics", "describe_configs", "list_topics"}
 ASKED_AGAIN = {"create_topics"}  # at every resync, where Kafka refuses; a topic that it makes is seen there

@@ -79,13 +79,13 @@ class WorkQueue(Generic[K]):
         """Wait for keys, and take up to `max_keys` of them; `done` must follow.
 
         To gather a burst into one batch, it waits until no key was added for `debounce` seconds, and for `max_wait`
-        seconds at most.
+        seconds at most; not at all where no key is being processed.
         """
         await self._wait_for_keys()
         loop = asyncio.get_running_loop()
         end = loop.time() + max(debounce, max_wait)
         before = 0
-        while before < len(self._waiting) < max_keys and debounce > 0 and loop.time() < end:
+        while self._processing and before < len(self._waiting) < max_keys and debounce > 0 and loop.time() < end:
             before = len(self._waiting)
             await asyncio.sleep(debounce)
             self._add_due()

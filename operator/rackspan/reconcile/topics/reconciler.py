@@ -50,7 +50,7 @@ _log = logging.getLogger("rackspan.reconcile")
 _BATCH = 500
 _LINGER_SECONDS = 0.2
 _MAX_LINGER_SECONDS = 0.6
-"""How long a batch may grow while topics keep coming: each call costs brokers more than a topic in it does."""
+"""How long a batch may grow while others are under way: each call costs brokers more than a topic in it does."""
 _ABSENCE_SECONDS = 3.0
 """How long a topology or a topic must be missing before that is reported: watches and brokers may be behind."""
 _NOT_ADMITTED = frozenset(

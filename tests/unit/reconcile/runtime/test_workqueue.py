@@ -58,8 +58,25 @@ async def test_the_oldest_comes_first():
     assert await queue.get_batch(2, 0) == ["b"]
 
 
-async def test_what_follows_within_a_moment_comes_along():
+async def busy():
+    """A queue with a key under way."""
     queue = WorkQueue()
+    queue.add(["under way"])
+    assert await queue.get_batch(1, 0) == ["under way"]
+    return queue
+
+
+async def test_nobody_lingers_where_nothing_is_under_way():
+    queue = WorkQueue()
+    queue.add(["a"])
+    assert await asyncio.wait_for(queue.get_batch(10, 3600), 90) == ["a"]
+    queue.done(["a"])
+    queue.add(["b"])
+    assert await asyncio.wait_for(queue.get_batch(10, 3600), 90) == ["b"]
+
+
+async def test_what_follows_within_a_moment_comes_along():
+    queue = await busy()
     queue.add(["a"])
     taking = asyncio.create_task(queue.get_batch(10, 0.05))
     await asyncio.sleep(0)
@@ -68,7 +85,7 @@ async def test_what_follows_within_a_moment_comes_along():
 
 
 async def test_a_stream_is_followed_while_patience_lasts():
-    queue, loop = WorkQueue(), asyncio.get_running_loop()
+    queue, loop = await busy(), asyncio.get_running_loop()
     queue.add([0])
     start = loop.time()
     taking = asyncio.create_task(queue.get_batch(10_000, 0.04, 0.2))
