@@ -1,10 +1,14 @@
 """What a durability needs, against every fair placement there is."""
 
+from collections import Counter
+
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.property import cases, oracle
 from tests.property.strategies import LEVELS, sites, sized, trees
 
+from rackspan.core.durability import Durability, insync_bounds
 from rackspan.core.durability.replication_factor import fullest, nearest_replication_factor
 
 
@@ -44,4 +48,32 @@ def test_no_nearer_replication_factor_would_do_than_the_one_that_is_named(tree, 
     sizes = [other for other in range(1, tree.capacity + 1) if other != size and achievable(other)]
     wanted = min(sizes, key=lambda other: (abs(other - size), -other), default=None)
     assert nearest_replication_factor(tree, size, least, most) == wanted
+    cases.counted()
+
+
+@given(trees(most=7, spoiled=True), st.data())
+def test_the_bounds_are_those_that_counting_domain_by_domain_gives(tree, data):
+    """Rows of any length, on brokers there are and on others, some of them named twice."""
+    number = st.integers(0, max(broker.id for broker in tree.brokers) + 1)
+    rows = data.draw(st.lists(st.lists(number, max_size=5), min_size=1, max_size=4))
+    level = st.sampled_from(tree.levels)
+    least = data.draw(st.dictionaries(level, st.integers(1, 4), max_size=2))
+    most = data.draw(st.dictionaries(level, st.integers(1, 4), max_size=2))
+    width = max(map(len, rows))
+    padded = np.array([[*row, *[-1] * (width - len(row))] for row in rows], dtype=np.int64).reshape(len(rows), width)
+    found = insync_bounds(tree, padded, Durability(least, most))
+
+    def held(row, name):
+        depth = LEVELS.index(name) + 1
+        paths = {b.id: (b.rack + ("",) * len(LEVELS))[:depth] for b in tree.brokers}
+        return sorted(Counter(paths[broker] for broker in row if broker in paths).values(), reverse=True)
+
+    def needs(row, name, domains):
+        counts = held(row, name)
+        return 1 + (sum(counts[: domains - 1]) if len(counts) >= domains else len(row))
+
+    for at, row in enumerate(rows):
+        assert found[0][at] == max((needs(row, name, domains) for name, domains in least.items()), default=1)
+        leaves = [sum(held(row, name)[domains:]) for name, domains in most.items()]
+        assert found[1][at] == min(leaves, default=len(row))
     cases.counted()

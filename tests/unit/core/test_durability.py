@@ -1,7 +1,9 @@
+import tracemalloc
+
 import pytest
 from tests.unit.core.clusters import grid
 
-from rackspan.core.durability import Durability, DurabilityError, min_insync
+from rackspan.core.durability import Durability, DurabilityError, insync_bounds, min_insync
 from rackspan.core.placement import ClusterView, PlacementSpec
 from rackspan.core.placement.multilevel import MultiLevel
 from rackspan.core.topology import TopologyError
@@ -90,3 +92,19 @@ def test_levels_that_are_not_there_are_refused():
 def test_fewer_than_one_domain_is_refused():
     with pytest.raises(ValueError, match='tolerate of level "zone" is 0'):
         Durability(tolerate={"zone": 0})
+
+
+def test_memory_does_not_grow_with_the_domains_that_there_are():
+    """A partition of three replicas lies in three racks at most, of however many."""
+    used = []
+    for racks in (50, 1600):
+        tree = grid("rack", racks, 1)
+        placement = MultiLevel().place(PlacementSpec(1600, 3), ClusterView(tree))
+        wishes = Durability(min_domains={"rack": 2}, tolerate={"rack": 1})
+        min_insync(tree, placement, wishes)
+        tracemalloc.start()
+        min_insync(tree, placement, wishes)
+        insync_bounds(tree, placement.matrix, wishes)
+        used.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert used[1] <= 2 * used[0]

@@ -96,12 +96,12 @@ def min_insync(
     for a level that the tree does not have.
     """
     rows = replicas if isinstance(replicas, Placement) else Placement(replicas)
-    sizes = np.array([len(row) for row in rows.partitions], dtype=np.int64)
-    if not len(sizes):
+    if not len(rows):
         return MinInsync(given, 1, 1)
-    size = int(sizes.min())
-    least = _least(tree, rows, durability, size)
-    most = _most(tree, rows, durability, size)
+    padded = _padded(rows)
+    size = int(np.count_nonzero(padded != _NONE, axis=1).min())
+    least = _least(tree, padded, durability, size)
+    most = _most(tree, padded, durability, size)
     if least.value > most.value:
         raise DurabilityError(
             f"{least.source} needs min.insync.replicas {least.value}, {most.source} allows {most.value}",
@@ -136,11 +136,11 @@ def insync_bounds(
     return least, most
 
 
-def _least(tree: RackTree, rows: Placement, durability: Durability, size: int) -> _Bound:
+def _least(tree: RackTree, replicas: npt.NDArray[np.integer], durability: Durability, size: int) -> _Bound:
     """What `min_domains` needs: one more than the `d - 1` fullest domains of any partition hold."""
     bound = _Bound(1, "Kafka")
     for name, domains in durability.min_domains.items():
-        counts = _largest_first(tree, _padded(rows), name)
+        counts = _largest_first(tree, replicas, name)
         spanned = np.count_nonzero(counts, axis=1)
         worst = int(np.argmin(spanned))
         if spanned[worst] < domains:
@@ -155,11 +155,11 @@ def _least(tree: RackTree, rows: Placement, durability: Durability, size: int) -
     return bound
 
 
-def _most(tree: RackTree, rows: Placement, durability: Durability, size: int) -> _Bound:
+def _most(tree: RackTree, replicas: npt.NDArray[np.integer], durability: Durability, size: int) -> _Bound:
     """What `tolerate` allows: what the `k` fullest domains leave of the partition that is left the fewest."""
     bound = _Bound(size, f"replicationFactor {size}")
     for name, domains in durability.tolerate.items():
-        counts = _largest_first(tree, _padded(rows), name)
+        counts = _largest_first(tree, replicas, name)
         remaining = counts[:, domains:].sum(axis=1)
         worst = int(np.argmin(remaining))
         if remaining[worst] < 1:
@@ -195,21 +195,30 @@ def _warnings(value: int, size: int) -> tuple[str, ...]:
 
 
 def _largest_first(tree: RackTree, replicas: npt.NDArray[np.integer], name: str) -> IntArray:
-    """Replicas per domain of a level, largest first, shape (partitions, domains); unknown brokers count nowhere."""
-    level = tree.level(name)
+    """
+    Replicas in each domain of a level that holds any, largest first, then zeros, in the shape of `replicas`.
+
+    Unknown brokers count nowhere.
+    """
+    counts = np.zeros(replicas.shape, dtype=np.int64)
     at = tree.positions(replicas)
-    partition, column = np.nonzero(at >= 0)
-    cells = partition * len(level) + level.of_broker[at[partition, column]]
-    counts = np.bincount(cells, minlength=len(at) * len(level)).reshape(len(at), len(level))
+    domain = np.sort(np.append(tree.level(name).of_broker, [_NONE])[at], axis=1)
+    new = np.ones(domain.shape, dtype=bool)
+    new[:, 1:] = domain[:, 1:] != domain[:, :-1]
+    counts[new] = np.diff(np.flatnonzero(new), append=new.size)
+    counts[domain == _NONE] = 0
     return -np.sort(-counts, axis=1)
 
 
 def _padded(rows: Placement) -> npt.NDArray[np.integer]:
     """Broker ids, shape (partitions, replicas), padded with -1."""
-    matrix = np.full((len(rows), max(map(len, rows.partitions), default=0)), _NONE, dtype=np.int64)
-    for at, row in enumerate(rows.partitions):
-        matrix[at, : len(row)] = row
-    return matrix
+    try:
+        return rows.matrix
+    except ValueError:
+        matrix = np.full((len(rows), max(map(len, rows.partitions))), _NONE, dtype=np.int64)
+        for at, row in enumerate(rows.partitions):
+            matrix[at, : len(row)] = row
+        return matrix
 
 
 def _smallest_change(tree: RackTree, durability: Durability, size: int, otherwise: str) -> str:
