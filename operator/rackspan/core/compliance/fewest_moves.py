@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from rackspan.core.compliance.domain_counts import Holding, blocks, holdings, sums
 from rackspan.core.compliance.fair_split import Windows, fair_windows
-from rackspan.core.topology import IntArray, RackTree
+from rackspan.core.topology import IntArray, Level, RackTree
 
 BoolArray = npt.NDArray[np.bool_]
 _NEVER = -(1 << 30)
@@ -114,7 +114,7 @@ def most_kept_by(tree: RackTree, size: int, held: IntArray, skews: Mapping[int, 
     """
     kept = np.zeros(len(held), dtype=np.int64)
     wide = loosened(skews)
-    for rows in blocks(len(held), len(tree.nodes[-2]) * (size + 1) if wide else held.shape[1]):
+    for rows in blocks(len(held), held.shape[1] * (size + 1) if wide else held.shape[1]):
         kept[rows] = (
             np.maximum(most_kept_within(tree, size, held[rows], skews), 0)
             if wide
@@ -131,37 +131,82 @@ def most_kept_within(tree: RackTree, size: int, held: IntArray, skews: Mapping[i
     `tree.nodes` to the skew its domains' children may have and whether children that are full count too. Gives an array
     of shape (partitions,), negative where no placement exists.
     """
-    sizes = np.arange(size + 1)
-    leaves, lowest = tree.nodes[-2], holdings(tree, held)[-2]
-    there = np.zeros((len(held), len(leaves)), dtype=np.int64)
-    there[lowest.row, lowest.domain] = lowest.count
-    tables = [
-        np.where(sizes <= leaves.capacity[at], np.minimum(sizes, there[:, at, None]), _NEVER)
-        for at in range(len(leaves))
-    ]
+    pairs, leaves = holdings(tree, held), tree.nodes[-2]
+    lower, sizes = pairs[-2], np.arange(size + 1)
+    kept = np.where(sizes <= leaves.capacity[lower.domain, None], np.minimum(sizes, lower.count[:, None]), _NEVER)
+    most = np.minimum(leaves.capacity, size)
     for at in range(len(tree.nodes) - 3, -1, -1):
         skew, strict = skews.get(at + 1, (1, False))
-        below = tree.nodes[at + 1]
-        stops = [*tree.nodes[at].first_child[1:].tolist(), len(below)]
-        tables = [
-            _joint(tables[start:stop], below.capacity[start:stop].tolist(), size, skew, strict=strict)
-            for start, stop in zip(tree.nodes[at].first_child.tolist(), stops, strict=True)
-        ]
-    return tables[0][:, size]
+        splits = _splits(tree.nodes[at], tree.nodes[at + 1], most, size, skew, strict=strict)
+        kept = _joint(splits, (pairs[at], pairs[at + 1]), kept)
+        most = np.max([np.minimum(split.highest_above, size) * split.possible for split in splits], axis=0)
+    total = np.full(len(held), 0 if most[0] >= size else _NEVER)
+    total[pairs[0].row] = kept[:, size]
+    return total
 
 
-def _joint(children: list[IntArray], capacities: list[int], size: int, skew: int, *, strict: bool) -> IntArray:
-    """Table of a domain from those of its children: the best over all base sizes of the split."""
-    best = np.full_like(children[0], _NEVER)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Split:
+    """
+    Splits of one base size: the fewest and the most that each domain may hold there, and the sums of both above.
+
+    Whatever lies between the sums can be had where the split is `possible`: the sizes a domain can hold have no gaps.
+    """
+
+    least: IntArray
+    highest: IntArray
+    least_above: IntArray
+    highest_above: IntArray
+    possible: BoolArray
+
+
+def _splits(above: Level, below: Level, most: IntArray, size: int, skew: int, *, strict: bool) -> list[_Split]:
+    """Splits of the domains of one level by base size; `most` can be held in each domain of the level below."""
+    found = []
     for base in range(size + 1):
-        if strict and any(0 < capacity < base for capacity in capacities):
+        least = np.minimum(below.capacity, base)
+        highest = np.minimum(np.minimum(below.capacity, base + skew), most)
+        barred = highest < least
+        if strict:
+            barred |= (0 < below.capacity) & (below.capacity < base)
+        least_above, highest_above = (np.add.reduceat(part, above.first_child) for part in (least, highest))
+        possible = (least_above <= size) & ~np.logical_or.reduceat(barred, above.first_child)
+        if not possible.any():  # nor is it with a larger base
             break
-        total = np.full_like(best, _NEVER)
+        found.append(_Split(least, highest, least_above, highest_above, possible))
+    return found
+
+
+def _joint(splits: list[_Split], pairs: tuple[Holding, Holding], kept: IntArray) -> IntArray:
+    """
+    Most that the domains of one level keep, by what they hold, from what those below them keep.
+
+    Shapes (pairs, size + 1). Children that hold none keep none, so all of them are taken together.
+    """
+    upper, lower = pairs
+    best = np.full((len(upper), kept.shape[1]), _NEVER)
+    children = np.diff(upper.first, append=len(lower))
+    for split in splits:
+        at = np.flatnonzero(split.possible[upper.domain])
+        low, high = split.least_above[upper.domain[at]], split.highest_above[upper.domain[at]]
+        total = np.full((len(at), kept.shape[1]), _NEVER)
         total[:, 0] = 0
-        for table, capacity in zip(children, capacities, strict=True):
-            merged = np.full_like(best, _NEVER)
-            for part in range(min(capacity, base), min(capacity, base + skew, size) + 1):
-                np.maximum(merged[:, part:], total[:, : size + 1 - part] + table[:, part, None], out=merged[:, part:])
-            total = merged
-        np.maximum(best, total, out=best)
+        for turn in range(int(children[at].max(initial=0))):
+            has = np.flatnonzero(children[at] > turn)
+            child = upper.first[at[has]] + turn
+            least, highest = (part[lower.domain[child]] for part in (split.least, split.highest))
+            low[has] -= least
+            high[has] -= highest
+            total[has] = _grown(total[has], least, highest, kept[child])
+        best[at] = np.maximum(best[at], _grown(total, low, high, np.zeros_like(total)))
     return best
+
+
+def _grown(total: IntArray, least: IntArray, highest: IntArray, kept: IntArray) -> IntArray:
+    """Join tables of shape (rows, size + 1) with others, of which each takes part from `least` to `highest`."""
+    grown = np.full_like(total, _NEVER)
+    size = total.shape[1] - 1
+    for part in range(int(least.min(initial=size)), min(int(highest.max(initial=0)), size) + 1):
+        own = np.where((least <= part) & (part <= highest), kept[:, part], _NEVER)
+        np.maximum(grown[:, part:], total[:, : size + 1 - part] + own[:, None], out=grown[:, part:])
+    return grown
