@@ -1,4 +1,4 @@
-"""`python -m benchmarks [footprint|groups|placement|plans|scans|topics] [options]`: all of them where none is named."""
+"""`python -m benchmarks [footprint|groups|growth|placement|plans|scans|topics] [options]`: all where none is named."""
 
 import subprocess
 import sys
@@ -9,6 +9,7 @@ from benchmarks.machine import Bystanders
 BENCHMARKS = {
     "footprint": "benchmarks.footprint",
     "groups": "benchmarks.groups",
+    "growth": "benchmarks.growth",
     "placement": "benchmarks.placement.run",
     "plans": "benchmarks.plans.run",
     "scans": "benchmarks.scans.run",

@@ -168,7 +168,7 @@ def _splits(above: Level, below: Level, most: IntArray, size: int, skew: int, *,
         highest = np.minimum(np.minimum(below.capacity, base + skew), most)
         barred = highest < least
         if strict:
-            barred |= (0 < below.capacity) & (below.capacity < base)
+            barred |= (below.capacity > 0) & (below.capacity < base)
         least_above, highest_above = (np.add.reduceat(part, above.first_child) for part in (least, highest))
         possible = (least_above <= size) & ~np.logical_or.reduceat(barred, above.first_child)
         if not possible.any():  # nor is it with a larger base
