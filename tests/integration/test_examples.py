@@ -14,7 +14,7 @@ from dev.paths import REPOSITORY
 PAGES = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
 EXAMPLES = sorted((REPOSITORY / "examples").rglob("*.yaml"))
 # Kinds of other projects that samples may use, whose definitions the development stack does not have.
-ELSEWHERE = {"monitoring.coreos.com/v1"}
+ELSEWHERE = {"monitoring.coreos.com/v1", "kafka.strimzi.io/v1"}
 FENCE = re.compile(r"^(?P<indent> *)```ya?ml *\n(?P<body>.*?)^(?P=indent)``` *$", re.MULTILINE | re.DOTALL)
 
 

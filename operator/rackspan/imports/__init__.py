@@ -3,8 +3,9 @@ KafkaTopics from what others wrote: a cluster, Strimzi's KafkaTopics, topicctl's
 
     yaml_nodes, documents         YAML with the line of everything, one document apart from the other
     topics                        what is read: definitions, what is skipped, refused, and remarks on what is lost
-    configs, names                what a KafkaTopic can hold, and what its object may be called
-    cluster, strimzi, topicctl    one source each, into definitions
+    configs, names, references    what a KafkaTopic can hold, what its object may be called, its RackTopology
+    cluster, strimzi, topicctl    one source each, into definitions; shared_fields is what the files have in common
+    consistency                   what definitions say together
     present                       definitions as Kafka has them now, and the proof that they change nothing
     manifests                     definitions into objects and YAML, and objects back into specs
 """

@@ -21,11 +21,22 @@ from rackspan.core.compliance import judge
 from rackspan.core.planning import Request, plan
 from rackspan.core.text import plural, shown
 from rackspan.imports.cluster import most_common
-from rackspan.imports.topics import Definition, Imported, RemarkKind, Skipped, differs, kept_otherwise, would_change
+from rackspan.imports.configs import accepted_configs
+from rackspan.imports.shared_fields import MOST_ROWS, WIDEST_ROW
+from rackspan.imports.topics import (
+    STRATEGY,
+    Definition,
+    Imported,
+    RemarkKind,
+    Skipped,
+    differs,
+    kept_otherwise,
+    would_change,
+)
 from rackspan.reconcile.topics.configs import same_value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from rackspan.api.kafkatopic import KafkaTopicSpec
     from rackspan.core.planning import Plan
@@ -34,8 +45,6 @@ if TYPE_CHECKING:
     from rackspan.imports.topics import Remark
 
 Rows = tuple[tuple[int, ...], ...]
-STRATEGY = "spec.placement.strategy"
-_MOST_ROWS, _WIDEST_ROW = 5000, 16  # of an assignment, by crds/kafkatopics.yaml
 _MAX_SHOWN = 100
 
 
@@ -113,11 +122,12 @@ def _as_present(one: Definition, seen: _Topic, assignment: Assignment) -> Defini
         return _skipped(
             one, f"its partitions have {least} to {most} replicas, and a KafkaTopic has one replicationFactor"
         )
-    config, remarks = _configs(one, seen)
-    remarks += _counts(one, seen, most_common(sizes))
+    factor = most_common(sizes)
+    config, remarks = _configs(one, seen, factor)
+    remarks += _counts(one, seen, factor)
     if least < most:
         remarks.append(would_change("replicationFactor", f"its partitions have {least} to {most} replicas"))
-    spec = structs.replace(one.spec, partitions=len(seen.rows), replication_factor=most_common(sizes), config=config)
+    spec = structs.replace(one.spec, partitions=len(seen.rows), replication_factor=factor, config=config)
     kept = replace(one, spec=spec, open_fields=(), remarks=(*one.remarks, *remarks))
     return _placed(kept, seen, assignment)
 
@@ -134,10 +144,10 @@ def _placed(one: Definition, seen: _Topic, assignment: Assignment) -> Definition
         return one.with_remarks(would_change("placement", unfair)) if seen.unfair and not wanted else one
     if not (wanted or assignment is Assignment.ALWAYS or seen.unfair):
         return one
-    if len(seen.rows) > _MOST_ROWS or max(map(len, seen.rows)) > _WIDEST_ROW:
+    if len(seen.rows) > MOST_ROWS or max(map(len, seen.rows)) > WIDEST_ROW:
         return _skipped(
             one,
-            f"{unfair}, and an assignment that keeps them has at most {_MOST_ROWS:,} partitions of {_WIDEST_ROW} "
+            f"{unfair}, and an assignment that keeps them has at most {MOST_ROWS:,} partitions of {WIDEST_ROW} "
             "replicas",
         )
     pinned = replace(
@@ -172,24 +182,22 @@ def _counts(one: Definition, seen: _Topic, factor: int) -> Iterator[Remark]:
             yield differs(field, f"the definition says {said:,}, Kafka has {there:,}, which is imported")
 
 
-def _configs(one: Definition, seen: _Topic) -> tuple[dict[str, int | str], list[Remark]]:
-    config: dict[str, int | str] = {}
-    remarks = []
+def _configs(one: Definition, seen: _Topic, factor: int) -> tuple[dict[str, int | str], list[Remark]]:
+    """What the definition manages, with the values that Kafka has."""
+    texts, remarks = dict[str, str](), []
     for key, said in one.spec.config.items():
         there = seen.config.get(key)
-        field = f"config {shown(key, _MAX_SHOWN)}"
-        if there is not None and same_value(str(said), there):
-            config[key] = said
-        elif there is None:
-            remarks.append(
-                differs(field, f"the definition says {_quoted(said)}, in Kafka it is not set; it is left out")
-            )
+        field, quoted = f"config {shown(key, _MAX_SHOWN)}", _quoted(said)
+        if there is None:
+            remarks.append(differs(field, f"the definition says {quoted}, in Kafka it is not set; it is left out"))
+        elif same_value(str(said), there):
+            texts[key] = str(said)
         else:
-            config[key] = there
-            remarks.append(
-                differs(field, f"the definition says {_quoted(said)}, Kafka has {_quoted(there)}, which is imported")
-            )
-    return config, remarks
+            texts[key] = there
+            imported = f"the definition says {quoted}, Kafka has {_quoted(there)}, which is imported"
+            remarks.append(differs(field, imported))
+    config, refused = accepted_configs(texts, factor)
+    return config, [*remarks, *refused]
 
 
 def _quoted(value: int | str) -> str:
@@ -199,12 +207,3 @@ def _quoted(value: int | str) -> str:
 def _skipped(one: Definition, reason: str) -> Skipped:
     never = "; --assignment never imports it all the same, and the plan mends it"
     return Skipped(one.source, f"topic {one.topic}", f"{reason}{never}")
-
-
-def names_twice(definitions: Sequence[Definition]) -> Iterator[tuple[Definition, Definition]]:
-    """Pairs of definitions of one topic of one RackTopology, the first one first."""
-    seen: dict[tuple[object, str], Definition] = {}
-    for one in definitions:
-        first = seen.setdefault((one.spec.topology_ref, one.topic), one)
-        if first is not one:
-            yield first, one

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from rackspan.api.kafkatopic import KafkaTopicSpec
 
 
+STRATEGY = "spec.placement.strategy"
+"""The field of a remark that is about how its source would place replicas."""
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Source:
     """Where something stands: the name of a file or a cluster, and the line in a file."""
@@ -81,7 +85,7 @@ class Definition:
 
     `topic` is its name in Kafka, and always `spec.topic_name`; `cluster` is what the source calls its Kafka cluster.
     `name` is what the object shall be called where the source says so. `open_fields` are those of the spec that the
-    source leaves to the brokers.
+    source leaves to the brokers. `variant` tells apart clusters that are called the same.
     """
 
     source: Source
@@ -94,6 +98,7 @@ class Definition:
     annotations: Mapping[str, str] = field(default_factory=dict)
     remarks: tuple[Remark, ...] = ()
     open_fields: tuple[str, ...] = ()
+    variant: str = ""
 
     def with_remarks(self, *more: Remark) -> Definition:
         """The same with more to say."""

@@ -23,6 +23,7 @@ _MOST_NODES = 10_000_000
 _MERGE = "<<"
 _TEXT_TAGS = frozenset({"tag:yaml.org,2002:str", "!"})
 _PLAIN = (
+    (re.compile(_MERGE), "merge"),
     (re.compile(r"|~|null|Null|NULL"), "null"),
     (re.compile(r"true|True|TRUE|false|False|FALSE|yes|Yes|YES|no|No|NO|on|On|ON|off|Off|OFF"), "boolean"),
     (re.compile(r"[-+]?[0-9]+|0x[0-9a-fA-F]+"), "integer"),
@@ -38,6 +39,7 @@ class Kind(StrEnum):
     INTEGER = "integer"
     NUMBER = "number"
     TEXT = "text"
+    MERGE = "merge"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,7 @@ def nodes(text: str, first_line: int = 1) -> Iterator[Node]:
 class _Open:
     """A mapping or a list that is not closed yet."""
 
-    __slots__ = ("anchor", "fields", "items", "key", "line", "merged", "size")
+    __slots__ = ("anchor", "fields", "items", "key", "line", "merged", "merging", "size")
 
     def __init__(self, line: int, anchor: str | None, *, mapping: bool) -> None:
         self.line, self.anchor = line, anchor
@@ -106,6 +108,7 @@ class _Open:
         self.items: list[Node] = []
         self.key: str | None = None
         self.merged: list[Fields] = []
+        self.merging = False
         self.size = 1
 
     def take(self, node: Node, at: int) -> None:
@@ -115,10 +118,11 @@ class _Open:
         elif self.key is None:
             if not isinstance(node, Scalar):
                 raise YamlError(at, "a key is a list or a mapping, not a text")
-            if node.text in self.fields or (node.text == _MERGE and self.merged):
+            self.merging = node.kind is Kind.MERGE
+            if self.merged if self.merging else node.text in self.fields:
                 raise YamlError(at, f'the key "{node.text}" is given twice')
             self.key = node.text
-        elif self.key == _MERGE:
+        elif self.merging:
             self.merged += _mappings(node, at)
             self.key = None
         else:

@@ -1,7 +1,8 @@
 """`rackspan import`: KafkaTopics of topics that exist, which change nothing when they are applied."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -15,22 +16,36 @@ from rackspan.cli.rendering.progress import step
 from rackspan.cli.shared import options
 from rackspan.cli.shared.cluster_source import ClusterSource
 from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_with, note, print_error
-from rackspan.cli.shared.manifest_files import write_new_files
-from rackspan.cli.shared.selection import TopologyOptions, topics_matching
+from rackspan.cli.shared.manifest_files import read_files, write_new_files
+from rackspan.cli.shared.selection import TopologyOptions, first_of, topics_matching
 from rackspan.core.snapshot import Snapshot
 from rackspan.core.text import plural
 from rackspan.core.topology import RackTree
 from rackspan.imports.cluster import INTERNAL, cluster_topics
+from rackspan.imports.consistency import consistent, decided, of_cluster
+from rackspan.imports.documents import Part
 from rackspan.imports.names import is_namespace, is_object_name
 from rackspan.imports.present import Assignment, as_present, plan_of_topics
 from rackspan.imports.references import Topologies
-from rackspan.imports.topics import Imported
+from rackspan.imports.strimzi import strimzi_topic
+from rackspan.imports.topicctl import topicctl_topic
+from rackspan.imports.topics import Definition, Imported, Refused, Skipped, Source
 
 CLUSTER_EPILOG = options.epilog(
     "$ rackspan import cluster --bootstrap-server kafka:9092 --topology-ref main --namespace kafka > topics.yaml",
     "$ rackspan plan -f topics.yaml --bootstrap-server kafka:9092",
     "$ rackspan import cluster --snapshot prod.json --topology-ref main --output-dir topics/",
     "$ rackspan import cluster --snapshot prod.json --topology-ref main -o json | jq .topics[].remarks",
+)
+
+STRIMZI_EPILOG = options.epilog(
+    "$ kubectl get kafkatopics.kafka.strimzi.io -n kafka -o yaml | rackspan import strimzi - > topics.yaml",
+    "$ rackspan import strimzi topics/ --bootstrap-server kafka:9092 --cluster east --output-dir rackspan-topics/",
+    "$ rackspan import strimzi topics/ --topology-ref my-cluster=kafka/main --topology-ref other=kafka/other",
+)
+TOPICCTL_EPILOG = options.epilog(
+    "$ rackspan import topicctl topics/ --snapshot prod.json --topology-ref main --namespace kafka > topics.yaml",
+    "$ rackspan import topicctl east/topics/ --bootstrap-server kafka-east:9092 --output-dir rackspan-topics/",
 )
 
 app = typer.Typer(
@@ -86,6 +101,32 @@ Output = Annotated[
 ]
 
 
+SourceFiles = Annotated[
+    list[str], typer.Argument(metavar="FILE…", help="Files, or directories of YAML files; - is standard input.")
+]
+TopologyRefs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--topology-ref",
+        metavar="[CLUSTER=][NAMESPACE/]NAME",
+        rich_help_panel=_MANIFESTS,
+        help="The RackTopology of a cluster, or of all. Default: one that is called as the cluster is in the files.",
+    ),
+]
+Cluster = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", rich_help_panel=_MANIFESTS, help="Only topics of this cluster, as the files call it."),
+]
+KeepGoing = Annotated[
+    bool,
+    typer.Option(
+        "--keep-going",
+        rich_help_panel=_OUTPUT,
+        help="Write the others where some cannot be imported; still exit with 2.",
+    ),
+]
+
+
 @app.callback()
 def import_topics() -> None:
     """Options of all sources."""
@@ -130,6 +171,95 @@ def from_cluster(
     target.write(_reported(imported, (found, tree), assignment))
 
 
+@app.command("strimzi", epilog=STRIMZI_EPILOG)
+def from_strimzi(
+    files: SourceFiles,
+    topology_ref: TopologyRefs = None,
+    cluster: Cluster = None,
+    snapshot: options.SnapshotFile = None,
+    bootstrap_server: options.BootstrapServer = None,
+    command_config: options.CommandConfig = None,
+    namespace: Namespace = None,
+    assignment: AssignmentOption = Assignment.UNFAIR,
+    levels: options.Levels = "",
+    missing_rack_policy: options.MissingRacks = options.MissingRackPolicy.FAIL,
+    output: Output = ImportFormat.YAML,
+    output_dir: OutputDir = None,
+    overwrite: Overwrite = False,
+    strict: Strict = False,
+    keep_going: KeepGoing = False,
+) -> None:
+    """Write KafkaTopics from those of Strimzi, as files or as `kubectl get kafkatopics -o yaml` prints them.
+
+    With a cluster they say what Kafka has now, and where that differs from the files is said.
+    """
+    target = _Target(output, output_dir, overwrite=overwrite, strict=strict)
+    source = _comparison(snapshot, bootstrap_server, command_config)
+    chosen = _Choice(_topologies(topology_ref or ()), cluster, namespace)
+    imported = chosen.read(files, strimzi_topic)
+    compared = None if source is None else (source, TopologyOptions(levels, missing_rack_policy))
+    target.write(_compared(imported, compared, assignment), keep_going=keep_going)
+
+
+@app.command("topicctl", epilog=TOPICCTL_EPILOG)
+def from_topicctl(
+    files: SourceFiles,
+    topology_ref: TopologyRefs = None,
+    cluster: Cluster = None,
+    snapshot: options.SnapshotFile = None,
+    bootstrap_server: options.BootstrapServer = None,
+    command_config: options.CommandConfig = None,
+    namespace: Namespace = None,
+    assignment: AssignmentOption = Assignment.UNFAIR,
+    levels: options.Levels = "",
+    missing_rack_policy: options.MissingRacks = options.MissingRackPolicy.FAIL,
+    output: Output = ImportFormat.YAML,
+    output_dir: OutputDir = None,
+    overwrite: Overwrite = False,
+    strict: Strict = False,
+    keep_going: KeepGoing = False,
+) -> None:
+    """Write KafkaTopics from topicctl's topic configs.
+
+    With a cluster they say what Kafka has now, so that replicas which a strategy has put into one rack stay there.
+    """
+    target = _Target(output, output_dir, overwrite=overwrite, strict=strict)
+    source = _comparison(snapshot, bootstrap_server, command_config)
+    chosen = _Choice(_topologies(topology_ref or ()), cluster, namespace)
+    imported = chosen.read(files, topicctl_topic)
+    compared = None if source is None else (source, TopologyOptions(levels, missing_rack_policy))
+    target.write(_compared(imported, compared, assignment), keep_going=keep_going)
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """Which of the topics in files are meant, and where their objects go. Raises CommandError."""
+
+    topologies: Topologies
+    cluster: str | None
+    namespace: str | None
+
+    def __post_init__(self) -> None:
+        _check_namespace(self.namespace)
+
+    def read(
+        self,
+        files: Sequence[str],
+        convert: Callable[[Source, Part, Topologies], Definition | Skipped | Refused],
+    ) -> Imported:
+        """Read files, and define their topics."""
+        documents = read_files(files)
+        results = Imported.of(convert(source, part, self.topologies) for source, part in documents.found)
+        here = Imported(refused=documents.refused) + of_cluster(results, self.cluster)
+        if not any((here.definitions, here.skipped, here.refused)):
+            raise CommandError("the files hold no topics")
+        if self.namespace is None:
+            return consistent(here)
+        return consistent(
+            replace(here, definitions=tuple(replace(one, namespace=self.namespace) for one in here.definitions))
+        )
+
+
 class _Target:
     """Where an import goes. Raises CommandError for options that contradict each other."""
 
@@ -144,12 +274,8 @@ class _Target:
     def write(self, report: ImportReport, *, keep_going: bool = False) -> None:
         """Write the manifests, and tell what there is to say. Raises CommandError, and typer.Exit for refused ones."""
         refused = report.imported.refused
-        for sentence in report.sentences:
-            note(sentence)
         for one in refused:
             print_error(str(one))
-        for problem in report.plan.problems if report.plan else ():
-            note(f"the plan cannot be made whole: {problem}")
         code = ExitCode.BAD_INPUT if refused else ExitCode.FINE
         if refused and not keep_going:
             print_error(
@@ -157,6 +283,10 @@ class _Target:
                 "mend them, or pass --keep-going to import the others",
             )
             raise typer.Exit(code)
+        for sentence in report.sentences:
+            note(sentence)
+        for problem in report.plan.problems if report.plan else ():
+            note(f"the plan cannot be made whole: {problem}")
         lost = len(report.losses) + len([one for one in report.imported.skipped if _matters(one.reason)])
         if self._strict and lost:
             raise CommandError(
@@ -185,13 +315,42 @@ def refuse_silent_brokers(source: ClusterSource, found: Snapshot) -> None:
         )
 
 
+def _comparison(snapshot: str | None, servers: str | None, command_config: Path | None) -> ClusterSource | None:
+    """The cluster to compare files with, if one is named. Raises CommandError."""
+    if snapshot is None and servers is None:
+        if command_config is not None:
+            raise CommandError("--command-config is for --bootstrap-server")
+        return None
+    return ClusterSource(snapshot, servers, command_config)
+
+
+def _compared(
+    imported: Imported, compared: tuple[ClusterSource, TopologyOptions] | None, assignment: Assignment
+) -> ImportReport:
+    """Compare with a cluster, if there is one. Raises CommandError."""
+    if compared is None:
+        return _reported(decided(imported), None, assignment)
+    clusters = {one.cluster for one in imported.definitions}
+    if len(clusters) > 1:
+        raise CommandError(
+            f"the files are of several clusters: {first_of({str(one) for one in clusters}, 3)}",
+            "pass --cluster NAME for the one to compare with",
+        )
+    source, selected = compared
+    found = source.read()
+    tree = selected.tree(found)
+    if assignment is Assignment.UNFAIR:
+        refuse_silent_brokers(source, found)
+    return _reported(imported, (found, tree), assignment)
+
+
 def _reported(imported: Imported, cluster: tuple[Snapshot, RackTree] | None, assignment: Assignment) -> ImportReport:
     """Compare with the cluster, if there is one, and prove by a plan what applying the manifests does."""
     if cluster is None:
         return ImportReport.of(imported, None)
     found, tree = cluster
     with step("planning"):
-        present = as_present(imported, found, tree, assignment)
+        present = decided(as_present(imported, found, tree, assignment))
         made = plan_of_topics({one.topic: one.spec for one in present.definitions}, found, tree)
     return ImportReport.of(present, made)
 

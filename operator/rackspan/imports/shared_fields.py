@@ -1,0 +1,115 @@
+"""What definitions of all kinds of files have in common: configs, labels, numbers of partitions and replicas."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from rackspan.core.text import shown
+from rackspan.imports.documents import FieldError, described, whole
+from rackspan.imports.references import is_topic_name
+from rackspan.imports.topics import not_kept
+from rackspan.imports.yaml_nodes import Fields, Kind, Node, Scalar
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rackspan.imports.documents import Part
+    from rackspan.imports.topics import Remark
+
+MOST_PARTITIONS: Final = 100_000
+MOST_REPLICAS: Final = 32_767
+MOST_ROWS: Final = 5_000
+WIDEST_ROW: Final = 16
+"""Of an assignment. All of these are by crds/kafkatopics.yaml."""
+_MAX_SHOWN = 100
+_LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+_KEY = re.compile(
+    r"([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+)
+_LONGEST_PREFIX = 253
+_TOOLS = ("argocd.argoproj.io/", "meta.helm.sh/", "kustomize.toolkit.fluxcd.io/", "helm.toolkit.fluxcd.io/")
+_TOOLS_LABELS = ("app.kubernetes.io/managed-by", "helm.sh/chart")
+
+
+def topic_name(part: Part, key: str) -> str | None:
+    """A topic's name, None where there is none. Raises FieldError for what Kafka would not take."""
+    name = part.text(key)
+    if name is not None and not is_topic_name(name):
+        raise part.error(key, f'"{shown(name, _MAX_SHOWN)}" is no name that Kafka gives a topic')
+    return name
+
+
+def required_text(part: Part, key: str) -> str:
+    """A text that has to be there. Raises FieldError."""
+    text = part.text(key)
+    if not text:
+        raise FieldError(part.line, part.at(key), "is missing")
+    return text
+
+
+def config_texts(part: Part) -> tuple[dict[str, str], tuple[Remark, ...]]:
+    """Topic configs as Kafka takes them, lists with commas; raises FieldError for a mapping."""
+    configs, remarks = {}, []
+    for key, node in part.fields.of.items():
+        text = _config_text(part, key, node)
+        if text is None:
+            field = f"config {shown(key, _MAX_SHOWN)}"
+            remarks.append(not_kept(field, "is null, which leaves it to the brokers: it is not managed"))
+        else:
+            configs[key] = text
+    return configs, tuple(remarks)
+
+
+def _config_text(part: Part, key: str, node: Node) -> str | None:
+    match node:
+        case Scalar():
+            return _scalar_text(node)
+        case Fields():
+            raise part.error(key, f"must be a value or a list, not {described(node)}")
+    texts = []
+    for item in node.items:
+        if not isinstance(item, Scalar):
+            raise FieldError(item.line, part.at(key), f"must be a list of values, not of {described(item)}")
+        texts.append(_scalar_text(item) or "")
+    return ",".join(texts)
+
+
+def _scalar_text(node: Scalar) -> str | None:
+    """The value as Kafka parses it: `yes` is true, 007 is 7 and 1e3 is 1000."""
+    match node.kind:
+        case Kind.NULL:
+            return None
+        case Kind.BOOLEAN:
+            return "true" if node.text.lower() in ("true", "yes", "on") else "false"
+        case Kind.INTEGER:
+            value = whole(node)
+            return node.text if value is None else str(value)
+        case Kind.NUMBER if "e" in node.text.lower() and len(node.text) <= _MAX_SHOWN:
+            number = float(node.text)
+            return str(int(number)) if number.is_integer() and abs(number) < 2**63 else node.text
+    return node.text
+
+
+def kept_metadata(
+    values: Mapping[str, str], field: str, *, as_labels: bool
+) -> tuple[dict[str, str], tuple[Remark, ...]]:
+    """Labels or annotations that another object may have, and a remark on each of the others."""
+    kept, remarks = {}, []
+    for key, value in sorted(values.items()):
+        why = _not_kept(key, value, as_labels=as_labels)
+        if why is None:
+            kept[key] = value
+        else:
+            remarks.append(not_kept(f"{field} {shown(key, _MAX_SHOWN)}", why))
+    return kept, tuple(remarks)
+
+
+def _not_kept(key: str, value: str, *, as_labels: bool) -> str | None:
+    if key.startswith(_TOOLS) or key in _TOOLS_LABELS:
+        return "it tells a tool that the object is its own, and this one is another"
+    if _KEY.fullmatch(key) is None or len(key.partition("/")[0]) > _LONGEST_PREFIX:
+        return "is no key of a label or an annotation"
+    if as_labels and _LABEL_VALUE.fullmatch(value) is None:
+        return f"{shown(value, _MAX_SHOWN)} is no value of a label"
+    return None

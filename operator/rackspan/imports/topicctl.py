@@ -1,0 +1,213 @@
+"""
+Definitions from topicctl's topic configs, of which there may be several in a file.
+
+`any`, `balanced-leaders` and `cross-rack` are what Rackspan does anyhow, `static` is an assignment. That all replicas
+of a partition share a rack (`in-rack`, `static-in-rack`) is what Rackspan is there to prevent, and can be kept only by
+an assignment of the replicas that are there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rackspan.api.kafkatopic import KafkaTopicSpec, TopicPlacement
+from rackspan.api.policies import ReassignmentSpec
+from rackspan.core.text import plural, shown
+from rackspan.imports.cluster import INTERNAL
+from rackspan.imports.configs import accepted_configs
+from rackspan.imports.documents import FieldError, Part, described, whole
+from rackspan.imports.references import is_internal
+from rackspan.imports.shared_fields import (
+    MOST_PARTITIONS,
+    MOST_REPLICAS,
+    MOST_ROWS,
+    WIDEST_ROW,
+    config_texts,
+    kept_metadata,
+    required_text,
+    topic_name,
+)
+from rackspan.imports.topics import STRATEGY, Definition, Refused, Skipped, kept_otherwise, not_kept
+from rackspan.imports.yaml_nodes import Scalar, Sequence
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rackspan.imports.references import Topologies
+    from rackspan.imports.topics import Remark, Source
+
+DESCRIPTION: Final = "kubernetes.io/description"
+_RETENTION: Final = "retention.ms"
+_MS_PER_MINUTE: Final = 60_000
+_BYTES_PER_MB: Final = 1_000_000
+_MOST: Final = 2**31 - 1
+_MAX_SHOWN: Final = 100
+_FIELDS: Final = {
+    "": ("meta", "spec"),
+    "meta": ("name", "cluster", "environment", "region", "description", "labels", "consumers"),
+    "spec": ("partitions", "replicationFactor", "retentionMinutes", "settings", "placement", "migration"),
+    "spec.placement": ("strategy", "picker", "staticAssignments", "staticRackAssignments"),
+    "spec.migration": ("throttleMB", "partitionBatchSize"),
+}
+_ANY: Final = "any"
+_STRATEGIES: Final = {
+    _ANY: kept_otherwise(STRATEGY, "any leaves the placement open; Rackspan spreads replicas over racks"),
+    "balanced-leaders": kept_otherwise(STRATEGY, "balanced-leaders: Rackspan spreads replicas and leaders over racks"),
+    "cross-rack": None,
+    "static": None,
+    "in-rack": not_kept(STRATEGY, "in-rack keeps a partition's replicas in one rack, and Rackspan keeps them apart"),
+    "static-in-rack": not_kept(
+        STRATEGY, "static-in-rack keeps each partition's replicas in a rack of its own, and Rackspan keeps them apart"
+    ),
+}
+
+
+def topicctl_topic(source: Source, part: Part, topologies: Topologies) -> Definition | Skipped | Refused:
+    """Define the topic of one document."""
+    try:
+        return _topic(source, part, topologies)
+    except FieldError as error:
+        return Refused(type(source)(source.name, error.line), str(error))
+
+
+def _topic(source: Source, part: Part, topologies: Topologies) -> Definition | Skipped | Refused:
+    meta, spec = part.part("meta"), part.part("spec")
+    other = _no_topic(meta, spec)
+    if other is not None:
+        return Skipped(source, *other)
+    required_text(meta, "name")
+    topic = topic_name(meta, "name") or ""
+    if is_internal(topic):
+        return Skipped(source, f"topic {topic}", INTERNAL)
+    cluster = required_text(meta, "cluster")
+    partitions = _needed(spec, "partitions", MOST_PARTITIONS)
+    factor = _needed(spec, "replicationFactor", MOST_REPLICAS)
+    texts, nulls = config_texts(spec.part("settings"))
+    minutes = spec.number("retentionMinutes", 0, 2**53)
+    if minutes and _RETENTION in texts:
+        raise spec.part("settings").error(_RETENTION, "spec.retentionMinutes says it already")
+    if minutes:
+        texts[_RETENTION] = str(minutes * _MS_PER_MINUTE)
+    config, refused = accepted_configs(texts, factor)
+    labels, lost_labels = kept_metadata(meta.texts("labels"), "meta.labels", as_labels=True)
+    description = meta.spelling("description").strip()
+    placement, strategy = _placement(spec.part("placement"), partitions, factor)
+    reassignment, moves = _reassignment(spec.part("migration"))
+    topology = topologies.of(cluster)
+    if topology is None:
+        raise FieldError(meta.line, "meta.cluster", "is missing")
+    return Definition(
+        source,
+        topic,
+        KafkaTopicSpec(topology, partitions, factor, topic, config, placement, reassignment=reassignment),
+        cluster,
+        labels=labels,
+        annotations={DESCRIPTION: description} if description else {},
+        remarks=(*_meta_remarks(meta), *nulls, *refused, *lost_labels, *strategy, *moves, *_unknown(part)),
+        variant=_where(meta),
+    )
+
+
+def _no_topic(meta: Part, spec: Part) -> tuple[str, str] | None:
+    """What a document is that defines no topic, and why there is no KafkaTopic of it."""
+    name = shown(meta.spelling("name"), _MAX_SHOWN)
+    if spec.node("bootstrapAddrs") or spec.node("zkAddrs"):
+        return f"cluster {name}", "it is a cluster, and no topic: a RackTopology has its bootstrapServers"
+    if spec.node("acls"):
+        return f"ACLs {name}", "they are no topic"
+    if not meta.fields.of or not spec.fields.of:
+        return "a document", "it has no meta and spec of a topic"
+    return None
+
+
+def _needed(part: Part, key: str, most: int) -> int:
+    value = part.number(key, 1, most)
+    if value is None:
+        raise FieldError(part.line, part.at(key), "is missing")
+    return value
+
+
+def _where(meta: Part) -> str:
+    """Environment and region, which tell apart clusters of one name."""
+    return ", ".join(filter(None, (meta.spelling("environment"), meta.spelling("region"))))
+
+
+def _meta_remarks(meta: Part) -> Iterator[Remark]:
+    where = shown(_where(meta), _MAX_SHOWN)
+    if where:
+        yield kept_otherwise("meta.environment, meta.region", f"{where}: topologyRef says which cluster it is")
+    consumers = []
+    for one in meta.items("consumers"):
+        if not isinstance(one, Scalar):
+            raise FieldError(one.line, "meta.consumers", f"must be texts, not {described(one)}")
+        consumers.append(one.text)
+    if consumers:
+        yield not_kept("meta.consumers", shown(", ".join(consumers), _MAX_SHOWN))
+
+
+def _placement(part: Part, partitions: int, factor: int) -> tuple[TopicPlacement, list[Remark]]:
+    strategy = part.text("strategy") or _ANY
+    if strategy not in _STRATEGIES:
+        raise part.error("strategy", f'"{shown(strategy, _MAX_SHOWN)}" is no strategy of topicctl')
+    remark = _STRATEGIES[strategy]
+    remarks = [] if remark is None else [remark]
+    picker = part.text("picker")
+    if picker is not None:
+        why = f"{shown(picker, _MAX_SHOWN)}: among equals Rackspan chooses the broker that holds least"
+        remarks.append(not_kept("spec.placement.picker", why))
+    for key, of in (("staticAssignments", "static"), ("staticRackAssignments", "static-in-rack")):
+        if part.items(key) and strategy != of:
+            remarks.append(not_kept(part.at(key), f"has no effect with the strategy {strategy}"))
+    if strategy != "static":
+        return TopicPlacement(), remarks
+    return TopicPlacement(assignment=_assignment(part, partitions, factor)), remarks
+
+
+def _assignment(part: Part, partitions: int, factor: int) -> tuple[tuple[int, ...], ...]:
+    key = "staticAssignments"
+    rows = part.items(key)
+    if len(rows) > MOST_ROWS or factor > WIDEST_ROW:
+        raise part.error(key, f"a KafkaTopic assigns at most {MOST_ROWS:,} partitions of {WIDEST_ROW} replicas")
+    if len(rows) != partitions:
+        raise part.error(key, f"has {plural(len(rows), 'row')}, for {plural(partitions, 'partition')}")
+    assignment = []
+    for number, row in enumerate(rows):
+        if not isinstance(row, Sequence):
+            raise FieldError(row.line, part.at(key), f"row {number}: must be a list, not {described(row)}")
+        brokers = []
+        for node in row.items:
+            broker = whole(node)
+            if broker is None or not 0 <= broker <= _MOST:
+                raise FieldError(node.line, part.at(key), f"row {number}: must be broker ids, not {described(node)}")
+            brokers.append(broker)
+        if len(brokers) != factor:
+            named = f"names {plural(len(brokers), 'broker')}, for a replicationFactor of {factor}"
+            raise FieldError(row.line, part.at(key), f"row {number} {named}")
+        if len(set(brokers)) < factor:
+            raise FieldError(row.line, part.at(key), f"row {number} names a broker twice")
+        assignment.append(tuple(brokers))
+    return tuple(assignment)
+
+
+def _reassignment(part: Part) -> tuple[ReassignmentSpec | None, list[Remark]]:
+    throttle = part.number("throttleMB", 0, 2**40)
+    batch = part.number("partitionBatchSize", 0, MOST_PARTITIONS)
+    if not throttle and not batch:
+        return None, []
+    remarks = []
+    if batch:
+        why = f"maxConcurrentMoves {batch} counts replicas that are copied at a time, and not partitions"
+        remarks.append(kept_otherwise("spec.migration.partitionBatchSize", why))
+    return (
+        ReassignmentSpec(throttle=throttle * _BYTES_PER_MB if throttle else None, max_concurrent_moves=batch or None),
+        remarks,
+    )
+
+
+def _unknown(part: Part) -> Iterator[Remark]:
+    for path, known in _FIELDS.items():
+        inside = part
+        for step in filter(None, path.split(".")):
+            inside = inside.part(step)
+        for key in inside.beyond(known):
+            yield not_kept(shown(inside.at(key), _MAX_SHOWN), "has no counterpart")
