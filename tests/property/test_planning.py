@@ -346,3 +346,19 @@ def _fullest(tree, result, sizes):
         for at, row in enumerate(lists):
             held.update(dict.fromkeys(row, sizes[name, at]))
     return max(held[broker.id] for broker in tree.brokers)
+
+
+@given(st.data())
+def test_with_a_loosened_spread_nothing_copied_would_lie_better_elsewhere_in_its_lowest_domain(data):
+    tree = data.draw(trees())
+    size = data.draw(st.integers(1, min(4, tree.capacity)))
+    skews = data.draw(st.dictionaries(st.sampled_from(tree.levels), st.integers(2, 3), min_size=1))
+    topics = {"a": data.draw(rows(tree, size, data.draw(st.integers(1, 6))))}
+    wish = TopicRequirements(spread=tuple(Spread(level, skew) for level, skew in skews.items()))
+    result = after(topics, plan(Request(tree, cluster(topics), requirements={"a": wish})))
+    lies = dict(zip((broker.id for broker in tree.brokers), load(tree, result), strict=True))
+    for old, new in zip(topics["a"], result["a"], strict=True):
+        for broker in set(new) - set(old):
+            beside = {other for other, path in sites(tree).items() if path == sites(tree)[broker]} - set(new)
+            assert all(lies[broker] <= lies[other] + 1 for other in beside)
+    counted(len(result["a"]))

@@ -2,30 +2,42 @@
 Repairing under a loosened spread: the fewest moves when some levels allow more than the fair split.
 
 With `maxSkew` above one the sizes that a domain may hold no longer form a window, so they are tried one by one: for
-each domain and size, the best split over its children, found child by child for each base size of the split. Among
-splits that keep equally many replicas the most even one is taken. This looks at partitions one at a time, and only at
-those that exceed their skew or change size.
+each domain and size, the best split over its children, found child by child for each base size of the split. That is
+done for many partitions at once. Among splits that keep equally many replicas the most even one is taken, and among
+those one that is drawn by what domains lack: each new replica pays a price there, an exponentially distributed number
+by the weight of the domain, so that the cheapest of several domains is each of them as often as its weight says.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
+from rackspan.core.compliance.domain_counts import blocks, holdings
+from rackspan.core.compliance.fair_split import Windows
+from rackspan.core.placement.engine.weighted_choice import drawn, poured, prefix_of, ranks
 from rackspan.core.placement.seeds import scrambled
 from rackspan.core.topology import IntArray, RackTree
 
-_TIE = 0x800
+BoolArray = npt.NDArray[np.bool_]
+_PRICE, _TIE, _DRAW = 0x800, 0x840, 0x880  # purposes of hashes
+_KEPT, _UNEVEN = 1 << 40, 1 << 24  # what a replica that stays is worth, and what a square of replicas in a domain costs
+_STEPS, _CHEAPEST = 2000, -30.0  # of prices, which are logarithms; in all below 1 << 17
+_NEVER = -(1 << 60)
 
-_Split = tuple[int, int, tuple[int, ...]]  # replicas kept, unevenness (sum of squares, negative), sizes of the children
-_Table = list[_Split | None]  # by size of the domain
+
+def inside_lowest_domains(tree: RackTree, size: int) -> Windows:
+    """Windows under which a replica may go to other brokers of its lowest domain, and nowhere else."""
+    most = tuple(np.full(len(nodes), size) for nodes in tree.nodes)
+    return Windows(most, most, tuple(np.zeros(len(nodes), dtype=np.int64) for nodes in tree.nodes))
 
 
 def closest_within_skew(
     tree: RackTree,
     size: int,
-    current: Sequence[IntArray],
+    held: IntArray,
     skews: Mapping[int, tuple[int, bool]],
     load: IntArray,
     seed: int,
@@ -33,83 +45,182 @@ def closest_within_skew(
     """
     Give each partition a placement of `size` within `skews` that keeps the most it can.
 
-    `skews` are those of `rackspan.core.compliance.fewest_moves`, `current` are positions per partition; `load` is added
-    to. Gives positions of shape (partitions, size), a row of -1 where there is none over the brokers that are online.
+    `skews` are those of `rackspan.core.compliance.fewest_moves`; `held` (partitions, replicas) are the positions it may
+    keep, -1 for none; `load` (brokers,) is added to. Gives positions of shape (partitions, size), a row of -1 where
+    there is none over the brokers that are online.
     """
-    placed = np.full((len(current), size), -1, dtype=np.int64)
-    leaves = tree.nodes[-2]
-    tie = scrambled(seed, _TIE, np.arange(len(tree)))
-    for row, replicas in enumerate(current):
-        holds = np.zeros(len(tree), dtype=bool)
-        holds[replicas[replicas >= 0]] = True
-        holds &= tree.eligible
-        usable = tree.eligible & (tree.online | holds)
-        sizes = _sizes(tree, size, holds, usable, skews)
-        if sizes is None:
-            continue
-        order = np.lexsort((tie, load, ~holds, ~usable, leaves.of_broker))
-        rank = np.arange(len(tree)) - leaves.first_broker[leaves.of_broker]
-        placed[row] = order[rank < np.array(sizes)[leaves.of_broker]]
-        load[placed[row]] += 1
+    placed = np.full((len(held), size), -1, dtype=np.int64)
+    still = np.bincount(held[held >= 0], minlength=len(tree))  # what lies in partitions that come later
+    for block in blocks(len(held), len(tree.nodes[-2]) * (size + 1) * (size + 1)):
+        mine = held[block]
+        later = held[block.start :]
+        amount = np.maximum(size - (later >= 0).sum(axis=1), 0).sum(keepdims=True)
+        usable = tree.eligible & tree.online
+        lacks = poured(load + still, usable, np.array([0, len(tree)]), amount)
+        sizes, possible = _Splits(tree, size, skews).best(mine, _prices(tree, lacks, len(mine), seed + block.start))
+        chosen = _brokers(tree, size, mine[possible], sizes[possible], (load, lacks), seed + block.start)
+        placed[block.start + np.flatnonzero(possible)] = chosen
+        load += np.bincount(chosen.ravel(), minlength=len(load))
+        still -= np.bincount(mine[mine >= 0], minlength=len(tree))
     return placed
 
 
-def _sizes(
-    tree: RackTree,
-    size: int,
-    holds: npt.NDArray[np.bool_],
-    usable: npt.NDArray[np.bool_],
-    skews: Mapping[int, tuple[int, bool]],
-) -> list[int] | None:
-    """Replicas for each domain of the lowest level, or None where no placement exists."""
-    leaves = tree.nodes[-2]
-    held, room = (np.add.reduceat(flags, leaves.first_broker, dtype=np.int64).tolist() for flags in (holds, usable))
-    tables: list[_Table] = [
-        [(min(part, kept), -part * part, ()) if part <= most else None for part in range(size + 1)]
-        for kept, most in zip(held, room, strict=True)
-    ]
-    levels = [tables]
-    for at in range(len(tree.nodes) - 3, -1, -1):
-        skew, strict = skews.get(at + 1, (1, False))
-        capacity = tree.nodes[at + 1].capacity.tolist()
-        starts = [*tree.nodes[at].first_child.tolist(), len(tables)]
-        tables = [
-            _joint(tables[start:stop], capacity[start:stop], size, skew, strict=strict)
-            for start, stop in pairwise(starts)
+def _prices(tree: RackTree, lacks: IntArray, rows: int, seed: int) -> IntArray:
+    """What a new replica pays in each lowest domain, shape (rows, lowest domains)."""
+    weight = np.add.reduceat(lacks, tree.nodes[-2].first_broker).astype(np.float64)
+    weight = np.maximum(weight / max(weight.sum(), 1.0), 1e-9)
+    hashes = scrambled(seed, _PRICE, np.arange(rows * len(weight))).reshape(rows, len(weight))
+    race = -np.log((hashes + 1.0) / ((1 << 32) + 1)) / weight
+    prices: IntArray = ((np.log(race) - _CHEAPEST) * _STEPS).astype(np.int64)
+    return prices
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Joint:
+    """
+    The best splits of some children of so many brokers: `score` (size + 1, rows) by what they hold together.
+
+    `base` (size + 1, rows) is the base size of the best one, and `sums[base]` the best of the first children, of the
+    first two and so on.
+    """
+
+    children: list[IntArray]
+    capacities: list[int]
+    score: IntArray
+    base: IntArray
+    sums: dict[int, list[IntArray]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Splits:
+    """The best split of partitions over all domains, within skews."""
+
+    tree: RackTree
+    size: int
+    skews: Mapping[int, tuple[int, bool]]
+
+    def best(self, held: IntArray, prices: IntArray) -> tuple[IntArray, BoolArray]:
+        """Replicas in each lowest domain, shape (rows, lowest domains), and which rows there is a split for."""
+        nodes = self.tree.nodes
+        joints: list[list[_Joint]] = []
+        tables = self._lowest(held, prices)
+        for at in range(len(nodes) - 3, -1, -1):
+            skew, strict = self.skews.get(at + 1, (1, False))
+            capacity = nodes[at + 1].capacity.tolist()
+            stops = [*nodes[at].first_child.tolist(), len(tables)]
+            joints.append([self._joint(tables[a:b], capacity[a:b], skew, strict=strict) for a, b in pairwise(stops)])
+            tables = [joint.score for joint in joints[-1]]
+        possible = tables[0][self.size] > _NEVER // 2
+        parts = [np.full(len(held), self.size)]
+        for level in reversed(joints):
+            pairs = zip(level, parts, strict=True)
+            parts = [part for joint, own in pairs for part in self._parts(joint, own, possible)]
+        return np.stack(parts, axis=1), possible
+
+    def _lowest(self, held: IntArray, prices: IntArray) -> list[IntArray]:
+        """Scores of the lowest domains by what they hold."""
+        tree, sizes = self.tree, np.arange(self.size + 1)[:, None]
+        lowest, brokers = holdings(tree, held)[-2:]
+        there, room = (np.zeros(prices.shape, dtype=np.int64) for _ in range(2))
+        there[lowest.row, lowest.domain] = lowest.count
+        usable = tree.eligible & tree.online
+        room += np.add.reduceat(usable.astype(np.int64), tree.nodes[-2].first_broker)
+        resting = ~usable[brokers.domain]  # may stay, though nothing new goes there
+        np.add.at(room, (brokers.row[resting], tree.nodes[-2].of_broker[brokers.domain[resting]]), 1)
+        return [
+            np.where(
+                sizes <= room[:, at],
+                np.minimum(sizes, there[:, at]) * _KEPT
+                - sizes * sizes * _UNEVEN
+                - np.maximum(sizes - there[:, at], 0) * prices[:, at],
+                _NEVER,
+            )
+            for at in range(prices.shape[1])
         ]
-        levels.append(tables)
-    sizes = [size]
-    for tables in reversed(levels):
-        splits = [table[part] for table, part in zip(tables, sizes, strict=True)]
-        if None in splits:
-            return None
-        if tables is not levels[0]:
-            sizes = [part for split in splits if split for part in split[2]]
-    return sizes
+
+    def _joint(self, children: list[IntArray], capacities: list[int], skew: int, *, strict: bool) -> _Joint:
+        size, sums = self.size, dict[int, list[IntArray]]()
+        score, best = np.full_like(children[0], _NEVER), np.zeros_like(children[0])
+        for base in _bases(capacities, size, strict=strict):
+            total = np.full_like(score, _NEVER)
+            total[0] = 0
+            sums[base] = [total]
+            for table, capacity in zip(children, capacities, strict=True):
+                merged = np.full_like(score, _NEVER)
+                for part in range(min(capacity, base), min(capacity, base + skew, size) + 1):
+                    np.maximum(merged[part:], total[: size + 1 - part] + table[part], out=merged[part:])
+                total = np.maximum(merged, _NEVER)
+                sums[base].append(total)
+            better = total > score
+            score, best = np.where(better, total, score), np.where(better, base, best)
+        return _Joint(children, capacities, score, best, sums)
+
+    def _parts(self, joint: _Joint, own: IntArray, possible: BoolArray) -> list[IntArray]:
+        """What each child holds where they hold `own` (rows,) together."""
+        rows = np.arange(len(own))
+        base, parts = joint.base[own, rows], [np.zeros(len(own), dtype=np.int64) for _ in joint.children]
+        for one, sums in joint.sums.items():
+            mine = np.flatnonzero((base == one) & possible)
+            left = own[mine]
+            for child in range(len(parts) - 1, -1, -1):
+                found = np.full(len(mine), -1)
+                most = min(joint.capacities[child], self.size)
+                for part in range(min(joint.capacities[child], one), most + 1):
+                    fits = np.flatnonzero((left >= part) & (found < 0))
+                    row, rest = mine[fits], left[fits] - part
+                    whole = sums[child][rest, row] + joint.children[child][part, row]
+                    found[fits[whole == sums[child + 1][left[fits], row]]] = part
+                parts[child][mine] = found
+                left = left - found
+        return parts
 
 
-def _joint(children: list[_Table], capacities: list[int], size: int, skew: int, *, strict: bool) -> _Table:
-    """Table of a domain from those of its children: per size, the best over all base sizes of the split."""
-    best: _Table = [None] * (size + 1)
+def _bases(capacities: Sequence[int], size: int, *, strict: bool) -> Iterator[int]:
+    """The base sizes that a split of at most `size` may have: what each child holds at least, or is full."""
     for base in range(size + 1):
         if strict and any(0 < capacity < base for capacity in capacities):
-            break
-        totals: _Table = [None] * (size + 1)
-        totals[0] = (0, 0, ())
-        for table, capacity in zip(children, capacities, strict=True):
-            grown: _Table = [None] * (size + 1)
-            for part in range(min(capacity, base), min(capacity, base + skew, size) + 1):
-                own = table[part]
-                if own is None:
-                    continue
-                for before, split in enumerate(totals[: size + 1 - part]):
-                    if split is not None:
-                        joined = (split[0] + own[0], split[1] + own[1], (*split[2], part))
-                        grown[before + part] = _better(grown[before + part], joined)
-            totals = grown
-        best = [_better(*pair) for pair in zip(best, totals, strict=True)]
-    return best
+            return
+        if sum(min(capacity, base) for capacity in capacities) > size:
+            return
+        yield base
 
 
-def _better(one: _Split | None, other: _Split | None) -> _Split | None:
-    return max((split for split in (one, other) if split is not None), default=None)
+def _brokers(
+    tree: RackTree, size: int, held: IntArray, sizes: IntArray, loads: tuple[IntArray, IntArray], seed: int
+) -> IntArray:
+    """
+    Positions of partitions that have so many in each lowest domain: those that stay, and others by what brokers lack.
+
+    `sizes` has the shape (rows, lowest domains); `loads` are what lies on the brokers, and what they lack.
+    """
+    leaves, (load, lacks) = tree.nodes[-2], loads
+    row, column = np.nonzero(held >= 0)
+    broker = held[row, column]
+    domain = leaves.of_broker[broker]
+    key = row * len(leaves) + domain
+    order = np.lexsort((scrambled(seed, _TIE, broker), load[broker], ~tree.online[broker], key))
+    order = order[ranks(key[order]) < sizes[row, domain][order]]
+    kept = np.full((len(held), size), -1, dtype=np.int64)
+    kept[row[np.sort(order)], ranks(row[np.sort(order)])] = broker[np.sort(order)]
+    need = sizes - np.bincount(key[order], minlength=sizes.size).reshape(sizes.shape)
+    filled = (kept >= 0).sum(axis=1)
+    bounds = np.append(leaves.first_broker, len(tree))
+    usable = prefix_of((tree.eligible & tree.online).astype(np.int64))
+    turn = 0
+    while (need > 0).any():
+        turn += 1
+        row, domain = np.nonzero(need > 0)
+        some = np.flatnonzero(np.diff(row, prepend=-1))  # one of each row at a time
+        row, domain = row[some], domain[some]
+        low, high = bounds[domain], bounds[domain + 1]
+        barred = np.sort(kept[row], axis=1)
+        inside = (barred >= low[:, None]) & (barred < high[:, None])
+        first, last = (np.where(inside, edge, low[:, None]) for edge in (barred, barred + 1))
+        fraction = scrambled(seed + turn, _DRAW, row) / (1 << 32)
+        found = drawn(prefix_of(lacks), low, high, first, last, fraction)
+        missing = np.flatnonzero(found < 0)
+        found[missing] = drawn(usable, low[missing], high[missing], first[missing], last[missing], fraction[missing])
+        kept[row, filled[row]] = found
+        filled[row] += 1
+        need[row, domain] -= 1
+    return kept

@@ -17,7 +17,7 @@ from rackspan.core.placement.engine.balance.replica_order import with_followers_
 from rackspan.core.placement.engine.balance.replicas import Replicas, Rules, even_out
 from rackspan.core.placement.engine.loads import Loads, bytes_on
 from rackspan.core.placement.engine.repair.closest_fair import closest_fair
-from rackspan.core.placement.engine.repair.closest_within_skew import closest_within_skew
+from rackspan.core.placement.engine.repair.closest_within_skew import closest_within_skew, inside_lowest_domains
 from rackspan.core.placement.engine.tasks import Task
 from rackspan.core.topology import IntArray, RackTree
 
@@ -35,27 +35,32 @@ def repair_partitions(
     count = len(current)
     placed = np.full((count, max((task.size for task in tasks), default=0)), -1, dtype=np.int64)
     held = np.full_like(current, -1)
-    rule, fair = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=bool)
+    rule = np.zeros(count, dtype=np.int64)
     for number, task in enumerate(tasks):
         rows = task.rows
         loads.remove(current[rows], size_bytes[rows])
         held[rows] = _can_stay(current[rows], task.tree)
-        rule[rows], fair[rows] = number, not loosened(task.skews)
+        rule[rows] = number
         placed[rows, : task.size] = _repaired(task, held[rows], loads.replicas, seed)
         stuck = rows[placed[rows, 0] < 0]
         loads.add(current[stuck], size_bytes[stuck])
     done = np.flatnonzero((placed >= 0).any(axis=1))
     if not len(done):
         return placed
-    even = done[fair[done]]
-    rules = [Rules(task.tree, fair_windows(task.tree, task.size)) for task in tasks]
-    graph = Replicas(rules, rule[even], placed[even], held[even], np.ones(len(even), dtype=bool), loads.replicas)
+    rules = [
+        Rules(
+            task.tree,
+            inside_lowest_domains(task.tree, task.size) if loosened(task.skews) else fair_windows(task.tree, task.size),
+        )
+        for task in tasks
+    ]
+    graph = Replicas(rules, rule[done], placed[done], held[done], np.ones(len(done), dtype=bool), loads.replicas)
     even_out(graph)
-    placed[even] = graph.placed
+    placed[done] = graph.placed
     rows = with_leader_first(tree, tasks, rule[done], placed[done], current[done], loads.leaders, seed)
     loads.leaders += np.bincount(rows[:, 0], minlength=len(tree))
     loads.size_bytes += bytes_on(rows, size_bytes[done], len(tree))
-    if fair[done].all() and (size_bytes[done] > 0).any():
+    if (size_bytes[done] > 0).any():
         graph = Replicas(rules, rule[done], rows, held[done], np.ones(len(done), dtype=bool), loads.replicas)
         even_bytes(graph, size_bytes[done], loads.size_bytes)
         rows = graph.placed
@@ -74,5 +79,5 @@ def _can_stay(current: IntArray, tree: RackTree) -> IntArray:
 
 def _repaired(task: Task, held: IntArray, load: IntArray, seed: int) -> IntArray:
     if loosened(task.skews):
-        return closest_within_skew(task.tree, task.size, list(held), task.skews, load, seed)
+        return closest_within_skew(task.tree, task.size, held, task.skews, load, seed)
     return closest_fair(task.tree, fair_windows(task.tree, task.size), held, load, seed)
