@@ -5,6 +5,9 @@ from collections.abc import Callable
 from typing import TypeVar
 
 T = TypeVar("T")
+_REST = 3
+"""Seconds without asking for each second of asking: waiting takes a quarter of a processor at most."""
+_LONGEST_REST = 2.0
 
 
 def eventually(
@@ -17,17 +20,20 @@ def eventually(
 ) -> T:
     """Call `probe` until it returns something truthy, and return that.
 
-    `timeout` and `interval` are seconds. An exception of a `retry_on` type counts as "not yet", any other one is the
-    answer. Raises TimeoutError, which names `what` and the last thing seen.
+    `timeout` and `interval` are seconds; a probe that takes long is asked less often, because asking takes from those
+    that are waited for. An exception of a `retry_on` type counts as "not yet", any other one is the answer. Raises
+    TimeoutError, which names `what` and the last thing seen.
     """
     deadline = time.monotonic() + timeout
     while True:
+        asked = time.monotonic()
         try:
             seen: object = (result := probe())
             if result:
                 return result
         except retry_on as error:
             seen = error
-        if time.monotonic() >= deadline:
+        now = time.monotonic()
+        if now >= deadline:
             raise TimeoutError(f"waited {timeout:g} s for {what}; last seen: {seen!r}")
-        time.sleep(interval)
+        time.sleep(min(max(interval, _REST * (now - asked)), _LONGEST_REST))
