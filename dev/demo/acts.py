@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from kubernetes import client
+
 from dev.demo.bare_pods import BarePods
 from dev.demo.describe import Replicas, configs_by_topic, replicas_by_topic
 from dev.demo.picture import picture
@@ -65,7 +67,7 @@ def play(terminal: Terminal, directory: Path, processes: Processes) -> None:
     with terminal.act("A topic grows, and somebody changes its config behind the operator's back"):
         _grow_and_drift(demo, placed)
     scanned = terminal.act("A topic is broken behind everybody's back, and a scheduled scan finds it")
-    with scanned, _bare_pods(demo.running, processes):
+    with scanned, demo.running.control_plane.api_client() as api, _bare_pods(demo.running, api, processes):
         Scanning(terminal, demo.running, NAME, port, directory / "history").play()
 
 
@@ -158,12 +160,12 @@ def _operator(demo: _Demo, processes: Processes) -> int:
     return port
 
 
-def _bare_pods(running: named_stacks.Stack, processes: Processes) -> BarePods:
+def _bare_pods(running: named_stacks.Stack, api: client.ApiClient, processes: Processes) -> BarePods:
     """What runs the scans' pods, with the rights that the chart gives them."""
     kubeconfig = running.control_plane.cluster.kubeconfig_for_service_account(
         "rackspan", "rackspan-scan", running.directory / "scan.kubeconfig"
     )
-    return BarePods(running.kubectl.in_namespace("rackspan"), SELECTOR, kubeconfig, processes)
+    return BarePods(api, "rackspan", SELECTOR, kubeconfig, processes)
 
 
 def _apply(demo: _Demo) -> None:

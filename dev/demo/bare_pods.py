@@ -6,26 +6,32 @@ process beside this one with the rights of the pod's ServiceAccount, and the pod
 kubelet would. Everything else of a pod, its image and its volumes above all, is left out.
 """
 
-import json
 import os
 import sys
 import threading
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
-from dev.stack.kubectl import Kubectl, KubectlError
+from kubernetes import client
+from kubernetes.client.exceptions import ApiException
+from urllib3.exceptions import HTTPError
+
 from dev.stack.processes import ProcessDiedError, Processes
 
 _POLL_SECONDS = 0.5
+_NOT_FOUND = 404
 
 
 class BarePods:
     """Runs the pods of one namespace while its context lasts; processes that still run at the end are not stopped."""
 
-    def __init__(self, kubectl: Kubectl, selector: str, kubeconfig: Path, processes: Processes) -> None:
-        self._kubectl = kubectl
+    def __init__(
+        self, api: client.ApiClient, namespace: str, selector: str, kubeconfig: Path, processes: Processes
+    ) -> None:
+        """`api` stays open until the context has ended; `kubeconfig` is what the pods' processes get."""
+        self._core = client.CoreV1Api(api)
+        self._namespace = namespace
         self._selector = selector
         self._kubeconfig = kubeconfig
         self._processes = processes
@@ -47,23 +53,22 @@ class BarePods:
     def _run(self) -> None:
         while not self._ended.wait(_POLL_SECONDS):
             try:
-                pods = self._kubectl.json("get", "pods", f"--selector={self._selector}")["items"]
-            except KubectlError:
+                pods: list[Any] = self._core.list_namespaced_pod(self._namespace, label_selector=self._selector).items
+            except (ApiException, HTTPError):
                 continue  # the API server has its moments; the pods will still be there
             for pod in pods:
-                uid = pod["metadata"]["uid"]
-                if uid not in self._seen and pod.get("status", {}).get("phase", "Pending") == "Pending":
-                    self._seen.add(uid)
-                    name = pod["metadata"]["name"]
-                    self._players.append(threading.Thread(target=self._play, args=(pod,), name=name, daemon=True))
+                if pod.metadata.uid not in self._seen and pod.status.phase == "Pending":
+                    self._seen.add(pod.metadata.uid)
+                    self._players.append(
+                        threading.Thread(target=self._play, args=(pod,), name=pod.metadata.name, daemon=True)
+                    )
                     self._players[-1].start()
 
-    def _play(self, pod: Mapping[str, Any]) -> None:
-        container = pod["spec"]["containers"][0]
+    def _play(self, pod: Any) -> None:
         started = _now()
         self._tell(pod, "Running", {"running": {"startedAt": started}}, started)
         try:
-            code = self._rackspan(pod["metadata"]["name"], container)
+            code = self._rackspan(pod.metadata.name, pod.spec.containers[0])
         except ProcessDiedError:
             return  # the whole stack has ended
         if code is None:
@@ -76,41 +81,31 @@ class BarePods:
         }
         self._tell(pod, "Failed" if code else "Succeeded", {"terminated": state}, started)
 
-    def _rackspan(self, name: str, container: Mapping[str, Any]) -> int | None:
+    def _rackspan(self, name: str, container: Any) -> int | None:
         """The exit code; None where the context ended first."""
         program = Path(sys.executable).with_name("rackspan")
-        variables = {entry["name"]: entry["value"] for entry in container.get("env", ()) if "value" in entry}
+        variables = {entry.name: entry.value for entry in container.env or () if entry.value is not None}
         environment = {**os.environ, **variables, "RACKSPAN_KUBECONFIG": str(self._kubeconfig)}
-        self._processes.start(name, [str(program), *container["args"]], env=environment)
+        self._processes.start(name, [str(program), *container.args], env=environment)
         while (code := self._processes.ended(name)) is None and not self._ended.wait(_POLL_SECONDS):
             pass
         return code
 
-    def _tell(self, pod: Mapping[str, Any], phase: str, state: Mapping[str, Any], started: str) -> None:
-        container = pod["spec"]["containers"][0]
-        status = {
-            "phase": phase,
-            "startTime": started,
-            "containerStatuses": [
-                {
-                    "name": container["name"],
-                    "image": container["image"],
-                    "imageID": "",
-                    "ready": phase == "Running",
-                    "restartCount": 0,
-                    "state": state,
-                }
-            ],
+    def _tell(self, pod: Any, phase: str, state: Any, started: str) -> None:
+        container = {
+            "name": pod.spec.containers[0].name,
+            "image": pod.spec.containers[0].image,
+            "imageID": "",
+            "ready": phase == "Running",
+            "restartCount": 0,
+            "state": state,
         }
-        patch = json.dumps({"status": status})
+        status: Any = {"status": {"phase": phase, "startTime": started, "containerStatuses": [container]}}
         for _ in range(20):
             try:
-                self._kubectl(
-                    *("patch", "pod", pod["metadata"]["name"], "--subresource=status", "--type=merge"),
-                    f"--patch={patch}",
-                )
-            except KubectlError as error:
-                if "NotFound" in str(error) or self._ended.wait(_POLL_SECONDS):
+                self._core.patch_namespaced_pod_status(pod.metadata.name, self._namespace, status)
+            except (ApiException, HTTPError) as error:
+                if getattr(error, "status", None) == _NOT_FOUND or self._ended.wait(_POLL_SECONDS):
                     return
             else:
                 return
