@@ -1,6 +1,5 @@
 """The demo is what a newcomer meets first: it ends well, checks what it says, and leaves nothing behind."""
 
-import os
 import re
 import signal
 import subprocess
@@ -10,7 +9,7 @@ import psutil
 import pytest
 from dev.paths import REPOSITORY
 from dev.waiting import eventually
-from tests.support.spark import QUICK
+from tests.support.spark import QUICK, quick
 
 DEMO = [sys.executable, "-m", "dev.demo"]
 
@@ -19,10 +18,10 @@ DEMO = [sys.executable, "-m", "dev.demo"]
 def environment(tmp_path, kubernetes_binaries, kafka_distribution, helm):
     """A state directory of the test's own, so that no demo that a person has left running is touched.
 
-    Its scans' JVMs are gone again before a thorough compiler has paid for itself.
+    Its scans' Sparks are those of all tests.
     """
     state = str(tmp_path / "state")
-    return {**os.environ, "RACKSPAN_STATE": state, "PYTHONUTF8": "1", "JDK_JAVA_OPTIONS": QUICK}
+    return {**quick(), "RACKSPAN_STATE": state, "PYTHONUTF8": "1", "JDK_JAVA_OPTIONS": QUICK}
 
 
 def processes_of(directory):

@@ -22,10 +22,6 @@ def spark():
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYSPARK_SUBMIT_ARGS", quick()["PYSPARK_SUBMIT_ARGS"])
         session = spark_session("local[2]", "1g")
-    # Clusters are small here: what Spark does for large ones only takes time.
-    session.conf.set("spark.sql.shuffle.partitions", "1")
-    session.conf.set("spark.sql.codegen.wholeStage", "false")
-    session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
     yield session
     session.stop()
 
