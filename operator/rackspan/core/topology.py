@@ -11,7 +11,7 @@ Paths that end early share one unnamed child per missing level: what is not know
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from functools import lru_cache
+from functools import cache, lru_cache, partial
 from itertools import pairwise
 from typing import TypeVar
 
@@ -192,13 +192,14 @@ class RackTree:
             wanted = int(pattern) if len(pattern) <= _MAX_DIGITS else None
             return tuple(broker.id for broker in self.brokers if broker.id == wanted)
         steps = parse_rack(pattern)
-        globs = [step.replace("[", "[[]") for step in steps]  # a bracket is a bracket, no class of characters
+        # A bracket is a bracket, no class of characters. Brokers are many, names of domains are few.
+        fits = [cache(partial(_fits, step.replace("[", "[[]"))) for step in steps]
         return tuple(
             broker.id
             for broker in self.brokers
             if broker.rack is not None
             and len(broker.rack) >= len(steps)
-            and all(fnmatchcase(name, step) for name, step in zip(broker.rack, globs, strict=False))
+            and all(own(name) for own, name in zip(fits, broker.rack, strict=False))
         )
 
     def selected(self, include: Sequence[str], exclude: Sequence[str]) -> "RackTree":
@@ -228,7 +229,14 @@ def _selected(tree: RackTree, include: tuple[str, ...], exclude: tuple[str, ...]
         wanted = {broker for pattern in include for broker in tree.matches(pattern)}
     for pattern in exclude:
         wanted.difference_update(tree.matches(pattern))
-    return RackTree(tree.levels, tuple(replace(b, eligible=b.eligible and b.id in wanted) for b in tree.brokers))
+    return RackTree(
+        tree.levels,
+        tuple(b if not b.eligible or b.id in wanted else replace(b, eligible=False) for b in tree.brokers),
+    )
+
+
+def _fits(glob: str, name: str) -> bool:
+    return fnmatchcase(name, glob)
 
 
 def _padded(rack: RackPath | None, depth: int) -> RackPath:

@@ -55,6 +55,12 @@ def ranks(values: IntArray) -> IntArray:
     return np.arange(len(values)) - np.repeat(starts, np.diff(starts, append=len(values)))
 
 
+def sorted_by(values: IntArray, limit: int) -> IntArray:
+    """Give the order of numbers from 0 up to but not including `limit`, equal ones as they stood."""
+    small = values.astype(np.uint16) if limit <= 1 << 16 else values  # numpy sorts these by radix
+    return np.argsort(small, kind="stable")
+
+
 def turns(values: IntArray) -> IntArray:
     """How many equal ones are ahead of each."""
     order = np.argsort(values, kind="stable")

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rackspan.core.placement.engine.balance.replicas import Replicas
+from rackspan.core.placement.engine.weighted_choice import sorted_by
 from rackspan.core.placement.seeds import scrambled
 from rackspan.core.topology import IntArray
 
@@ -24,6 +25,7 @@ _SAMPLE = 24  # replicas of a broker that are looked at in a round
 _ASKED = 4  # of them, that draw a broker
 _FULLEST, _DRAWS = 16, 8  # brokers that get a closer look, and how often each of theirs draws
 _PART = 1 << 20  # bytes a broker lacks, as a part of what all lack: small enough to add up
+_SORTED = 8  # rounds after which followers are sorted by broker again, if any was just given
 _PICK = 0xA00
 
 
@@ -35,22 +37,27 @@ def even_bytes(replicas: Replicas, size_bytes: IntArray, load: IntArray) -> None
     date.
     """
     sizes = np.maximum(size_bytes, 0)
-    shelf, idle = _Shelf.of(replicas), 0
+    shelf, idle, given = _Shelf.of(replicas), 0, 0
     for turn in range(_ROUNDS):
         swapped, moved = _round(replicas, shelf, sizes, load, turn)
-        idle = 0 if swapped or moved else idle + 1
+        idle, given = 0 if swapped or moved else idle + 1, given + moved
         if idle == _IDLE or not len(shelf.row):
             return
-        if moved:
-            shelf = _Shelf.of(replicas)
+        if given and turn % _SORTED == _SORTED - 1:
+            shelf, given = _Shelf.of(replicas), 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Shelf:
-    """Followers that may lie elsewhere, by broker: row and column of each, and where those of each broker begin."""
+    """
+    Followers that may lie elsewhere, by broker: row, column and broker of each, and where those of each broker begin.
+
+    One that was just given away stands where it stood until all are sorted again, and is not looked at.
+    """
 
     row: IntArray
     column: IntArray
+    broker: IntArray
     first: IntArray
 
     @classmethod
@@ -58,9 +65,9 @@ class _Shelf:
         row, column = replicas.movable()
         row, column = row[column > 0], column[column > 0]
         holder = replicas.placed[row, column]
-        order = np.argsort(holder, kind="stable")
+        order = sorted_by(holder, len(replicas.load))
         count = np.bincount(holder, minlength=len(replicas.load))
-        return cls(row[order], column[order], np.concatenate([[0], np.cumsum(count)]))
+        return cls(row[order], column[order], holder[order], np.concatenate([[0], np.cumsum(count)]))
 
     def some(self, brokers: IntArray, seed: int) -> IntArray:
         """Some followers of each broker, as places on the shelf, -1 beyond the last; shape (brokers, at most)."""
@@ -69,7 +76,8 @@ class _Shelf:
         start = scrambled(seed, _PICK, brokers) % np.maximum(count, 1)
         nth = np.arange(width)
         at = self.first[brokers][:, None] + (start[:, None] + nth) % np.maximum(count, 1)[:, None]
-        places: IntArray = np.where(nth < count[:, None], at, -1)
+        at = np.where(nth < count[:, None], at, -1)
+        places: IntArray = np.where(np.append(self.broker, [-1])[at] == brokers[:, None], at, -1)
         return places
 
     def swap(self, one: IntArray, other: IntArray) -> None:
@@ -110,6 +118,7 @@ def _round(replicas: Replicas, shelf: _Shelf, sizes: IntArray, load: IntArray, t
     replicas.load[giver[pair[gives]]] -= 1
     replicas.load[taker[pair[gives]]] += 1
     shelf.swap(leaving[~gives], coming[~gives])
+    shelf.broker[leaving[gives]] = taker[pair[gives]]
     moved = int(np.count_nonzero(gives))
     return len(pair) - moved, moved
 

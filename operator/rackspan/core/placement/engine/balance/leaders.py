@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from rackspan.core.placement.engine.balance.augmenting_paths import Chain, Chains, hand_over, search
 from rackspan.core.placement.engine.balance.augmenting_paths import level as level_loads
-from rackspan.core.placement.engine.weighted_choice import turns
+from rackspan.core.placement.engine.weighted_choice import sorted_by, turns
 from rackspan.core.placement.seeds import scrambled
 from rackspan.core.topology import IntArray, Level, RackTree
 
@@ -183,8 +183,7 @@ class _Leaders:
     def _led_by(self, brokers: BoolArray) -> IntArray:
         """Partitions that any of these brokers leads; some may come twice."""
         if self.by_leader is None or self.bounds is None:
-            keys = self.leaders.astype(np.uint16) if len(self.load) <= 1 << 16 else self.leaders  # sorted by radix
-            self.by_leader = np.argsort(keys, kind="stable")
+            self.by_leader = sorted_by(self.leaders, len(self.load))
             self.bounds = np.concatenate([[0], np.cumsum(self.led)])
         chosen = np.flatnonzero(brokers)
         begin, end = self.bounds[chosen], self.bounds[chosen + 1]
