@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import psutil
 from aiohttp import web
 
 ANNOTATIONS, LABELS = 30, 20
@@ -158,8 +159,8 @@ def _resource(plural: str, kind: str) -> dict[str, Any]:
 
 
 @contextmanager
-def crowd(pods: int, nodes: int, folder: Path) -> Iterator[Path]:
-    """Serves in a process of its own; the kubeconfig that leads to it."""
+def crowd(pods: int, nodes: int, folder: Path) -> Iterator[tuple[Path, psutil.Process]]:
+    """Serves in a process of its own: that, and the kubeconfig that leads to it."""
     command = [sys.executable, "-m", "benchmarks.crowd", str(pods), str(nodes)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -167,7 +168,7 @@ def crowd(pods: int, nodes: int, folder: Path) -> Iterator[Path]:
             port = int(process.stdout.readline())
             kubeconfig = folder / "kubeconfig"
             kubeconfig.write_text(json.dumps(_kubeconfig(port)))
-            yield kubeconfig
+            yield kubeconfig, psutil.Process(process.pid)
         finally:
             process.terminate()
 

@@ -10,8 +10,9 @@ import tempfile
 import time
 from pathlib import Path
 
+from benchmarks import results
 from benchmarks.crowd import crowd
-from benchmarks.machine import describe
+from benchmarks.machine import Bystanders, Conditions, describe
 from benchmarks.topics import NAMESPACE, TOPICS_PATH, Operator, Stack, fresh_stack, in_parallel, topic
 
 TOPOLOGIES_PATH = f"/apis/rackspan.dev/v1alpha1/namespaces/{NAMESPACE}/racktopologies"
@@ -93,15 +94,25 @@ def rows(stack: Stack, operator: Operator, scale: float) -> None:
         print(f"| {name} | {count} | {mib:.1f} | {until} | {idle * per:.1f} |", flush=True)
 
 
-def start_in_crowd(pods: int, nodes: int) -> None:
+CROWD_COLUMNS = (
+    ("pods", ",d"),
+    ("nodes", ",d"),
+    ("seconds until ready", ".0f"),
+    ("operator CPU s", ".1f"),
+    ("MiB at its end", ".0f"),
+    ("peak MiB", ".0f"),
+)
+
+
+def start_in_crowd(pods: int, nodes: int) -> tuple[list[results.Cell], Conditions]:
     """What it takes to start among so many pods and nodes, none of them ours, on an API server that only lists."""
-    with tempfile.TemporaryDirectory() as folder, crowd(pods, nodes, Path(folder)) as kubeconfig:
+    with tempfile.TemporaryDirectory() as folder, crowd(pods, nodes, Path(folder)) as (kubeconfig, server):
         operator = Operator(kubeconfig, Path(folder) / "operator.log")
+        bystanders = Bystanders(lambda: operator.cpu + sum(server.cpu_times()[:2]))
         try:
             seconds = operator.until_ready() - operator.started
             cpu, memory, _ = calm(operator)
-            print("| pods | nodes | seconds until ready | CPU s | MiB | peak MiB |\n|---|---|---|---|---|---|")
-            print(f"| {pods:,} | {nodes:,} | {seconds:.0f} | {cpu:.1f} | {memory >> 20} | {operator.peak >> 20} |")
+            return [pods, nodes, seconds, cpu, memory / 2**20, operator.peak / 2**20], bystanders.seen()
         finally:
             operator.stop()
 
@@ -113,13 +124,21 @@ def main() -> None:
         "--crowd",
         type=int,
         nargs=2,
+        action="append",
         metavar=("PODS", "NODES"),
-        help="measure instead how the operator starts among so many of them, listed by a stand-in for the API server",
+        help="measure instead how the operator starts among so many of them, listed by a stand-in for the API server; "
+        "may be given several times",
     )
+    parser.add_argument("--save", action="store_true", help="write the result of --crowd to benchmarks/results")
     options = parser.parse_args()
     print(describe(), end="\n\n")
     if options.crowd:
-        return start_in_crowd(*options.crowd)
+        rows, conditions = zip(*(start_in_crowd(*sizes) for sizes in options.crowd), strict=True)
+        result = results.new("crowd", CROWD_COLUMNS, rows, conditions)
+        print(result.table())
+        if options.save:
+            print(f"written to {results.save(result)}")
+        return
     with fresh_stack("256m") as stack, tempfile.TemporaryDirectory() as folder:
         operator = Operator(stack.plane.kubeconfig, Path(folder) / "operator.log")
         try:

@@ -5,7 +5,6 @@ In the same run, for contrast: the same topics made by a bare client, one call a
 
 import argparse
 import asyncio
-import json
 import os
 import signal
 import statistics
@@ -15,14 +14,13 @@ import tempfile
 import threading
 import time
 import urllib.request
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import psutil
-import urllib3
 from confluent_kafka.admin import AdminClient, NewTopic
 from dev.paths import REPOSITORY
 from dev.stack import assets, kafka_archive, kafka_distribution
@@ -33,13 +31,20 @@ from dev.stack.processes import Processes, free_ports
 from kubernetes import client
 from prometheus_client.parser import text_string_to_metric_families
 
-from benchmarks.machine import describe
+from benchmarks import results
+from benchmarks.contender import RETENTION, Kind, command_line, from_template, plurals_of
+from benchmarks.machine import Bystanders, Conditions, describe
+from benchmarks.watching import ReadyWatch
 from rackspan.kube.rest import Rest, connect
 
 NAMESPACE = "bench"
 BROKERS = ("/eu/a/r1", "/eu/b/r1", "/eu/c/r1")
 TOPICS_PATH = f"/apis/rackspan.dev/v1alpha1/namespaces/{NAMESPACE}/kafkatopics"
 CLIENTS = 16
+_BARE = (("one call a topic", "loop", 1), ("four batched calls", "batch", 0))
+"""What a bare client does: in words, the prefix of its topics, and topics a call, 0 for a quarter."""
+_REST_SECONDS = 0.3
+"""Between topics that are made one by one: the operator has written its last status by then."""
 MEMORY = Path("/dev/shm")
 """Where the data of Kafka and etcd lie if it is there: what a shared disk takes to make 18,000 logs differs by a factor
 of two from run to run, and is not what is measured here."""
@@ -103,27 +108,76 @@ def topology(kafka: KafkaCluster) -> dict[str, Any]:
                 {"name": "rack", "nodeLabel": "topology.rackspan.dev/rack"},
             ],
             "brokers": {"podSelector": {"matchLabels": {"app": "kafka"}}},
+            "maxDeletionsPerMinute": 100_000,
         },
     }
 
 
-def topic(name: str, partitions: int, replicas: int) -> dict[str, Any]:
+def topic(name: str, partitions: int, replicas: int, retention_ms: int = RETENTION) -> dict[str, Any]:
+    config = {} if retention_ms == RETENTION else {"config": {"retention.ms": retention_ms}}
     return {
         "apiVersion": "rackspan.dev/v1alpha1",
         "kind": "KafkaTopic",
         "metadata": {"name": name, "namespace": NAMESPACE},
-        "spec": {"topologyRef": {"name": "bench"}, "partitions": partitions, "replicationFactor": replicas},
+        "spec": {
+            "topologyRef": {"name": "bench"},
+            "partitions": partitions,
+            "replicationFactor": replicas,
+            "deletionPolicy": "Delete",
+            **config,
+        },
     }
 
 
-class Operator:
-    """The real process, its CPU seconds, its memory and its own counters."""
+OURS = Kind(TOPICS_PATH, topic)
+
+
+class Process:
+    """A process under test: its CPU seconds and its memory, those of its children included."""
+
+    def __init__(self, command: Sequence[str], log: Path) -> None:
+        self._log = log.open("ab")
+        self.started = time.perf_counter()
+        self._process = subprocess.Popen(command, stdout=self._log, stderr=subprocess.STDOUT)
+        self._ps = psutil.Process(self._process.pid)
+        self.peak = 0
+        self._watching = threading.Event()
+        threading.Thread(target=self._watch_memory, daemon=True).start()
+
+    def _family(self) -> list[psutil.Process]:
+        return [self._ps, *self._ps.children(recursive=True)]
+
+    def _watch_memory(self) -> None:
+        with suppress(psutil.Error):
+            while not self._watching.wait(0.2):
+                self.peak = max(self.peak, self.rss)
+
+    @property
+    def cpu(self) -> float:
+        return sum(map(_cpu, self._family()))
+
+    @property
+    def rss(self) -> int:
+        """Resident memory now, in bytes."""
+        return sum(process.memory_info().rss for process in self._family())
+
+    def counters(self) -> dict[str, float]:
+        """None but of ours."""
+        return {}
+
+    def stop(self) -> None:
+        self._watching.set()
+        self._process.send_signal(signal.SIGTERM)
+        self._process.wait(60)
+        self._log.close()
+
+
+class Operator(Process):
+    """Ours, with its own counters."""
 
     def __init__(self, kubeconfig: Path, log: Path) -> None:
         self._port = free_ports(1)[0]
-        self._log = log.open("ab")
-        self.started = time.perf_counter()
-        self._process = subprocess.Popen(
+        super().__init__(
             [
                 sys.executable,
                 "-m",
@@ -134,27 +188,8 @@ class Operator:
                 f"--listen-port={self._port}",
                 "--lease-identity=benchmark",  # started again after a crash, it has its Lease back at once
             ],
-            stdout=self._log,
-            stderr=subprocess.STDOUT,
+            log,
         )
-        self._ps = psutil.Process(self._process.pid)
-        self.peak = 0
-        self._watching = threading.Event()
-        threading.Thread(target=self._watch_memory, daemon=True).start()
-
-    def _watch_memory(self) -> None:
-        with suppress(psutil.Error):
-            while not self._watching.wait(0.2):
-                self.peak = max(self.peak, self._ps.memory_info().rss)
-
-    @property
-    def cpu(self) -> float:
-        return _cpu(self._ps)
-
-    @property
-    def rss(self) -> int:
-        """Resident memory now, in bytes."""
-        return int(self._ps.memory_info().rss)
 
     def counters(self) -> dict[str, float]:
         text = urllib.request.urlopen(f"http://127.0.0.1:{self._port}/metrics", timeout=10).read().decode()
@@ -185,73 +220,17 @@ class Operator:
             time.sleep(0.1)
         raise TimeoutError("the operator is not ready; see its log")
 
-    def stop(self) -> None:
-        self._watching.set()
-        self._process.send_signal(signal.SIGTERM)
-        self._process.wait(60)
-        self._log.close()
-
-
-class ReadyWatch:
-    """Watches KafkaTopics: which are Ready, and at which generation."""
-
-    def __init__(self, stack: Stack) -> None:
-        self.ready: dict[str, int] = {}
-        self.when: dict[str, float] = {}
-        self.over = False
-        self._api = stack.plane.api_client()
-        self._changed = threading.Condition()
-        threading.Thread(target=self._follow, daemon=True).start()
-
-    def _follow(self) -> None:
-        kafkatopics = client.CustomObjectsApi(self._api)
-        while not self.over:  # the API server ends a watch that it finds too slow
-            with suppress(urllib3.exceptions.HTTPError):
-                stream = kafkatopics.list_namespaced_custom_object(
-                    "rackspan.dev", "v1alpha1", NAMESPACE, "kafkatopics", watch=True, _preload_content=False
-                )
-                for event in events_of(stream.stream(2**16)):
-                    self._take(event["object"])
-
-    def _take(self, found: dict[str, Any]) -> None:
-        for condition in found.get("status", {}).get("conditions", []):
-            if condition["type"] == "Ready" and condition["status"] == "True":
-                with self._changed:
-                    name = found["metadata"]["name"]
-                    self.ready[name] = condition["observedGeneration"]
-                    self.when[name] = time.perf_counter()
-                    self._changed.notify_all()
-
-    def until(self, count: int, generation: int, timeout: float) -> float:
-        """Seconds on the clock when `count` topics were Ready at `generation`."""
-        with self._changed:
-            if not self._changed.wait_for(
-                lambda: sum(value >= generation for value in self.ready.values()) >= count, timeout
-            ):
-                got = sum(value >= generation for value in self.ready.values())
-                raise TimeoutError(f"{got} of {count} topics were Ready in {timeout} s")
-        return max(self.when.values())
-
-
-def events_of(chunks: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-    """Events of a watch. It is over with an ERROR, whose object is a Status: begun anew, a watch lists all there is."""
-    buffer = b""
-    for chunk in chunks:
-        *lines, buffer = (buffer + chunk).split(b"\n")
-        for event in map(json.loads, lines):
-            if event["type"] == "ERROR":
-                return
-            yield event
-
 
 async def in_parallel(stack: Stack, calls: list[tuple[str, str, dict[str, Any]]]) -> None:
     """Send requests (verb, path, body) from CLIENTS connections."""
     rest = Rest(await connect(stack.plane.kubeconfig))
     waiting = iter(calls)
 
+    send_by = {"POST": rest.post, "PATCH": rest.merge_patch, "DELETE": rest.delete}
+
     async def send() -> None:
         for verb, path, body in waiting:
-            await (rest.post("bench", path, body) if verb == "POST" else rest.merge_patch("bench", path, body))
+            await send_by[verb]("bench", path, body)
 
     try:
         await asyncio.gather(*(send() for _ in range(CLIENTS)))
@@ -264,40 +243,41 @@ class Row:
     what: str
     topics: int
     seconds: float
+    conditions: Conditions
     cpu: float | None = None
     memory: int | None = None
     kafka_calls: float | None = None
     kube_calls: float | None = None
     others: dict[str, float] | None = None
 
-    def __str__(self) -> str:
-        cells = [
+    def cells(self) -> list[results.Cell]:
+        return [
             self.what,
-            f"{self.topics:,}",
-            f"{self.seconds:.1f}",
-            f"{self.topics / self.seconds:.0f}",
-            "" if self.cpu is None else f"{self.cpu:.1f}",
-            *("" if self.others is None else f"{self.others[who]:.1f}" for who in ("Kafka", "Kubernetes", "client")),
-            "" if self.memory is None else f"{self.memory / 2**20:.0f}",
-            "" if self.kafka_calls is None else f"{self.kafka_calls:.0f}",
-            "" if self.kube_calls is None else f"{self.kube_calls / self.topics:.2f}",
+            self.topics,
+            self.seconds,
+            self.topics / self.seconds,
+            self.cpu,
+            *((self.others or {}).get(who) for who in ("Kafka", "Kubernetes", "client")),
+            None if self.memory is None else self.memory / 2**20,
+            self.kafka_calls,
+            None if self.kube_calls is None else self.kube_calls / self.topics,
         ]
-        return "| " + " | ".join(cells) + " |"
 
 
 COLUMNS = (
-    "topics",
-    "seconds",
-    "per second",
-    "operator CPU s",
-    "Kafka CPU s",
-    "Kubernetes CPU s",
-    "client CPU s",
-    "operator peak MiB",
-    "Kafka calls",
-    "API calls a topic",
+    ("what", ""),
+    ("topics", ",d"),
+    ("seconds", ".1f"),
+    ("per second", ".0f"),
+    ("operator CPU s", ".1f"),
+    ("Kafka CPU s", ".1f"),
+    ("Kubernetes CPU s", ".1f"),
+    ("client CPU s", ".1f"),
+    ("operator peak MiB", ".0f"),
+    ("Kafka calls", ".0f"),
+    ("API calls a topic", ".2f"),
 )
-HEADER = f"| what | {' | '.join(COLUMNS)} |\n| --- |{' ---: |' * len(COLUMNS)}"
+LATENCY_COLUMNS = (("what", ""), ("topics", ",d"), ("median s", ".2f"), ("p99 s", ".2f"), ("most s", ".2f"))
 
 
 def _calls(before: dict[str, float], after: dict[str, float], kind: str) -> float:
@@ -306,52 +286,94 @@ def _calls(before: dict[str, float], after: dict[str, float], kind: str) -> floa
 
 
 class Bench:
-    def __init__(self, stack: Stack, log: Path) -> None:
+    """One operator, ours or another, on a fresh stack: every figure of it begins with `label`."""
+
+    def __init__(self, stack: Stack, process: Process, kind: Kind, label: str) -> None:
         self.stack = stack
-        self.log = log
-        self.operator = Operator(stack.plane.kubeconfig, log)
-        self.operator.until(_connected)
-        self.watch = ReadyWatch(stack)
+        self.process = process
+        self.kind = kind
+        self.label = label
+        self.watch = ReadyWatch(stack.plane.api_client(), kind.path)
 
     def stop(self) -> None:
         self.watch.over = True
-        self.operator.stop()
+        self.process.stop()
 
-    def measure(self, what: str, calls: list[tuple[str, str, dict[str, Any]]], ready: int, generation: int) -> Row:
-        before, cpu, others = self.operator.counters(), self.operator.cpu, self.stack.cpu()
-        started = time.perf_counter()
+    def _own_cpu(self) -> float:
+        return sum(self.stack.cpu().values()) + self.process.cpu
+
+    def measure(self, what: str, calls: list[tuple[str, str, dict[str, Any]]], until: Callable[[], float]) -> Row:
+        before, cpu, others = self.process.counters(), self.process.cpu, self.stack.cpu()
+        bystanders, started = Bystanders(self._own_cpu), time.perf_counter()
         asyncio.run(in_parallel(self.stack, calls))
         sent = time.perf_counter() - started
-        seconds = self.watch.until(ready, generation, timeout=900) - started
-        spent = self.operator.cpu - cpu
+        seconds = until() - started
+        seen, spent = bystanders.seen(), self.process.cpu - cpu
         others = {who: value - others[who] for who, value in self.stack.cpu().items()}
-        after = self.operator.counters()
-        print(f"  {what}: sent in {sent:.1f} s, Ready in {seconds:.1f} s", file=sys.stderr)
+        after = self.process.counters()
+        print(f"  {self.label}: {what}: sent in {sent:.1f} s, done in {seconds:.1f} s", file=sys.stderr)
         return Row(
-            what,
+            f"{self.label}: {what}",
             len(calls),
             seconds,
+            seen,
             spent,
-            self.operator.peak,
-            _calls(before, after, "kafka"),
-            _calls(before, after, "kubernetes"),
+            self.process.peak,
+            _calls(before, after, "kafka") if after else None,
+            _calls(before, after, "kubernetes") if after else None,
             others,
         )
 
     def create(self, what: str, prefix: str, count: int, partitions: int) -> Row:
-        calls = [("POST", TOPICS_PATH, topic(f"{prefix}-{number}", partitions, 3)) for number in range(count)]
-        return self.measure(what, calls, len(self.watch.ready) + count, 1)
+        names = _names(prefix, count)
+        calls = [("POST", self.kind.path, self.kind.body(name, partitions, 3, RETENTION)) for name in names]
+        return self.measure(what, calls, lambda: self.watch.until_ready(names, 1, 900))
 
-    def configure(self, what: str, prefix: str, count: int) -> Row:
+    def configure(self, what: str, prefix: str, count: int, partitions: int) -> Row:
+        names = _names(prefix, count)
+        bodies = (self.kind.body(name, partitions, 3, 86_400_000 + at) for at, name in enumerate(names))
         calls = [
-            ("PATCH", f"{TOPICS_PATH}/{prefix}-{number}", {"spec": {"config": {"retention.ms": 86400000 + number}}})
-            for number in range(count)
+            ("PATCH", f"{self.kind.path}/{name}", {"spec": body["spec"]})
+            for name, body in zip(names, bodies, strict=True)
         ]
-        return self.measure(what, calls, count, 2)
+        return self.measure(what, calls, lambda: self.watch.until_ready(names, 2, 900))
+
+    def delete(self, what: str, prefix: str, count: int) -> Row:
+        names = _names(prefix, count)
+        calls = [("DELETE", f"{self.kind.path}/{name}", {}) for name in names]
+        return self.measure(what, calls, lambda: self.watch.until_gone(names, 900))
+
+    def one_by_one(self, what: str, prefix: str, count: int) -> tuple[list[results.Cell], Conditions]:
+        """Seconds from sending an object until it is Ready, each made when the one before has been for a moment."""
+        bystanders = Bystanders(self._own_cpu)
+        _, _, group, version, _, namespace, plural = self.kind.path.split("/")
+        took = []
+        with self.stack.plane.api_client() as api:
+            objects = client.CustomObjectsApi(api)
+            for name in _names(prefix, count):
+                body = self.kind.body(name, 1, 3, RETENTION)
+                started = time.perf_counter()
+                objects.create_namespaced_custom_object(group, version, namespace, plural, body)
+                took.append(self.watch.until_ready([name], 1, 120) - started)
+                time.sleep(_REST_SECONDS)
+        took.sort()
+        p99 = took[min(count - 1, round(0.99 * count) - 1)]
+        return [f"{self.label}: {what}", count, statistics.median(took), p99, took[-1]], bystanders.seen()
+
+
+class OurBench(Bench):
+    """Ours, which can also be started anew."""
+
+    def __init__(self, stack: Stack, log: Path) -> None:
+        self.log = log
+        self.process: Operator = Operator(stack.plane.kubeconfig, log)
+        self.process.until(_connected)
+        super().__init__(stack, self.process, OURS, "operator")
 
     def restart(self, what: str, count: int) -> Row:
-        self.operator.stop()
-        self.operator = Operator(self.stack.plane.kubeconfig, self.log)
+        self.process.stop()
+        self.process = Operator(self.stack.plane.kubeconfig, self.log)
+        bystanders = Bystanders(self._own_cpu)
 
         def steady(counters: dict[str, float]) -> bool:
             key = "[bench/bench]"
@@ -361,8 +383,8 @@ class Bench:
                 and counters.get("rackspan_topics_reconciled_total" + key, 0) >= count
             )
 
-        seconds = self.operator.until(steady, 300) - self.operator.started
-        counters = self.operator.counters()
+        seconds = self.process.until(steady, 300) - self.process.started
+        seen, counters = bystanders.seen(), self.process.counters()
         writes = sum(
             value
             for name, value in counters.items()
@@ -371,18 +393,31 @@ class Bench:
         )
         print(f"  {what}: {writes:.0f} writes to the API server", file=sys.stderr)
         return Row(
-            what,
+            f"{self.label}: {what}",
             count,
             seconds,
-            self.operator.cpu,
-            self.operator.peak,
+            seen,
+            self.process.cpu,
+            self.process.peak,
             _calls({}, counters, "kafka"),
             _calls({}, counters, "kubernetes"),
         )
 
 
+def _names(prefix: str, count: int) -> list[str]:
+    return [f"{prefix}-{number}" for number in range(count)]
+
+
 def _connected(counters: dict[str, float]) -> bool:
     return any(name.startswith("rackspan_topology_connected") and value > 0 for name, value in counters.items())
+
+
+@contextmanager
+def _stopping(bench: Bench) -> Iterator[Bench]:
+    try:
+        yield bench
+    finally:
+        bench.stop()
 
 
 def bare(stack: Stack, what: str, prefix: str, count: int, partitions: int, at_once: int) -> Iterator[Row]:
@@ -394,11 +429,12 @@ def bare(stack: Stack, what: str, prefix: str, count: int, partitions: int, at_o
     admin = AdminClient({"bootstrap.servers": stack.kafka.bootstrap()})
     brokers = sorted(stack.kafka.racks)
     assignment = [[brokers[(p + r) % len(brokers)] for r in range(3)] for p in range(partitions)]
+    bystanders = Bystanders(lambda: sum(stack.cpu().values()))
     before, started = stack.cpu(), time.perf_counter()
 
     def row(words: str, ended: float) -> Row:
         spent = {who: value - before[who] for who, value in stack.cpu().items()}
-        return Row(f"{what}: {words}", count, ended - started, others=spent)
+        return Row(f"{what}: {words}", count, ended - started, bystanders.seen(), others=spent)
 
     for first in range(0, count, at_once):
         names = range(first, min(first + at_once, count))
@@ -418,45 +454,96 @@ def bare(stack: Stack, what: str, prefix: str, count: int, partitions: int, at_o
     yield row("brokers have made the logs", stack.calm())
 
 
-def run(repeat: int, count: int, many: int) -> None:
-    print(describe())
-    print()
-    rows: dict[str, list[Row]] = {}
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """Another operator: its command, its definitions, and the manifest of one topic."""
 
-    def note(row: Row) -> None:
-        rows.setdefault(row.what, []).append(row)
+    command: str
+    definitions: Sequence[Path]
+    template: Path
+    setup: Sequence[Path] = ()
+    """What it needs in the cluster besides, as files for `kubectl apply`, with the variables of the command."""
 
+    def start(self, stack: Stack, log: Path) -> Bench:
+        kubectl, bootstrap = stack.plane.kubectl, stack.kafka.bootstrap()
+        for path in self.definitions:
+            kubectl.apply(path, arguments=["--server-side"])
+        kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
+        for path in self.setup:
+            kubectl("apply", "-f", str(path), "-n", NAMESPACE)
+        plurals = plurals_of(kubectl("get", "crd", "-o", "json"))
+        kind = from_template(self.template.read_text(), plurals, NAMESPACE, bootstrap=bootstrap)
+        command = command_line(self.command, stack.plane.kubeconfig, NAMESPACE, bootstrap)
+        bench = Bench(stack, Process(command, log), kind, "contender")
+        with bench.stack.plane.api_client() as api:  # started, and connected to Kafka, once it has made one topic
+            _, _, group, version, _, namespace, plural = kind.path.split("/")
+            body = kind.body("first", 1, 3, RETENTION)
+            client.CustomObjectsApi(api).create_namespaced_custom_object(group, version, namespace, plural, body)
+        bench.watch.until_ready(["first"], 1, 300)
+        return bench
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How much is measured. `bare`: whether a bare client makes the same topics, for contrast."""
+
+    repeat: int
+    topics: int
+    many: int
+    singles: int
+    bare: bool
+
+
+def course(bench: Bench, sizes: Sizes) -> Iterator[Row]:
+    """What ours and a contender both do, on a fresh stack."""
+    yield bench.create("create, 6 partitions x RF 3", "t", sizes.topics, 6)
+    yield bench.configure("change a config", "t", sizes.topics, 6)
+    if isinstance(bench, OurBench):
+        yield bench.restart("restart with all in place", sizes.topics)
+    yield bench.delete("delete", "t", sizes.topics)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What was measured so far: rows by name, one for each repetition, and those of topics made one by one."""
+
+    rows: dict[str, list[Row]]
+    alone: list[tuple[list[results.Cell], Conditions]]
+
+    def note(self, rows: Iterable[Row]) -> None:
+        for row in rows:
+            self.rows.setdefault(row.what, []).append(row)
+
+    def results(self) -> Iterator[results.Result]:
+        """The row of the median by seconds of each name."""
+        medians = [sorted(measured, key=lambda row: row.seconds)[len(measured) // 2] for measured in self.rows.values()]
+        yield results.new("topics", COLUMNS, [row.cells() for row in medians], [row.conditions for row in medians])
+        if self.alone:
+            cells, conditions = zip(*self.alone, strict=True)
+            yield results.new("latency", LATENCY_COLUMNS, cells, conditions)
+
+
+def run(sizes: Sizes, contender: Contender | None = None) -> Found:
+    """Ours and the contender take turns, each on a stack of its own."""
+    found = Found({}, [])
     log = Path(tempfile.gettempdir()) / f"rackspan-bench-operator-{os.getpid()}.log"
-    for _ in range(repeat):
-        with fresh_stack("512m") as stack:
-            bench = Bench(stack, log)
-            note(bench.create("operator: create, 6 partitions x RF 3", "t", count, 6))
-            note(bench.configure("operator: change a config", "t", count))
-            note(bench.restart("operator: restart with all in place", count))
-            bench.stop()
-        with fresh_stack("512m") as stack:
-            for row in bare(stack, "bare client, one call a topic", "loop", count, 6, 1):
-                note(row)
-        with fresh_stack("512m") as stack:
-            for row in bare(stack, "bare client, four batched calls", "batch", count, 6, -(-count // 4)):
-                note(row)
-    if many:
-        with fresh_stack("1g") as stack:
-            bench = Bench(stack, log)
-            note(bench.create("operator: create, 1 partition x RF 3 (once)", "m", many, 1))
-            bench.stop()
-    print(HEADER)
-    for measured in rows.values():
-        print(sorted(measured, key=lambda row: row.seconds)[len(measured) // 2])
-    print()
-    create = statistics.median(row.seconds for row in rows["operator: create, 6 partitions x RF 3"])
-    shown, made = (
-        statistics.median(row.seconds for row in rows[f"bare client, four batched calls: {words}"])
-        for words in ("brokers show them", "brokers have made the logs")
-    )
-    print(
-        f"Kafka alone shows them after {shown:.1f} s, is through after {made:.1f} s; ours are Ready in {create:.1f} s."
-    )
+    starts: list[Callable[[Stack], Bench]] = [lambda stack: OurBench(stack, log)]
+    if contender is not None:
+        starts.append(lambda stack: contender.start(stack, log))
+    for turn in range(sizes.repeat):
+        for start in starts:
+            with fresh_stack("512m") as stack, _stopping(start(stack)) as bench:
+                if sizes.singles and turn == 0:
+                    found.alone.append(bench.one_by_one("one by one, 1 partition x RF 3", "single", sizes.singles))
+                found.note(course(bench, sizes))
+        for what, prefix, at_once in _BARE if sizes.bare else ():
+            with fresh_stack("512m") as stack:
+                size = at_once or -(-sizes.topics // 4)
+                found.note(bare(stack, f"bare client, {what}", prefix, sizes.topics, 6, size))
+    if sizes.many:
+        with fresh_stack("1g") as stack, _stopping(OurBench(stack, log)) as bench:
+            found.note([bench.create("create, 1 partition x RF 3 (once)", "m", sizes.many, 1)])
+    return found
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -464,8 +551,29 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--repeat", type=int, default=3, help="runs, of which the median counts (default 3)")
     parser.add_argument("--topics", type=int, default=1000, help="topics per run (default 1000)")
     parser.add_argument("--many", type=int, default=10_000, help="topics of the one large run, 0 for none")
+    parser.add_argument("--singles", type=int, default=100, help="topics made one by one (default 100)")
+    parser.add_argument("--no-bare", action="store_true", help="leave out the bare client")
+    parser.add_argument("--quick", action="store_true", help="300 topics once, 30 one by one, no bare client")
+    parser.add_argument("--save", action="store_true", help="write the result to benchmarks/results")
+    other = parser.add_argument_group("another operator", "measured in turn with ours, see docs/benchmarks.md")
+    other.add_argument("--contender", metavar="CMD", help="its command; may name $kubeconfig, $namespace, $bootstrap")
+    other.add_argument("--crd", type=Path, action="append", default=[], help="its definitions, a file or folder")
+    other.add_argument("--setup", type=Path, action="append", default=[], help="what else it needs in the cluster")
+    other.add_argument("--manifest-template", type=Path, help="one topic, with $name, $partitions, $retention_ms, ...")
     options = parser.parse_args(arguments)
-    run(options.repeat, options.topics, options.many)
+    if (options.contender is None) != (options.manifest_template is None):
+        parser.error("--contender and --manifest-template go together")
+    contender = (
+        Contender(options.contender, options.crd, options.manifest_template, options.setup)
+        if options.contender
+        else None
+    )
+    asked = Sizes(options.repeat, options.topics, options.many, options.singles, bare=not options.no_bare)
+    print(describe(), end="\n\n", flush=True)
+    for result in run(Sizes(1, 300, 0, 30, bare=False) if options.quick else asked, contender).results():
+        print(result.table(), flush=True)
+        if options.save:
+            print(f"written to {results.save(result)}\n")
 
 
 if __name__ == "__main__":
