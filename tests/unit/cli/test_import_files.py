@@ -1,5 +1,7 @@
 """`rackspan import strimzi` and `topicctl`: their files become KafkaTopics, and what these cannot say is said."""
 
+import json
+
 import pytest
 import yaml
 from tests.support.command import cluster, topic
@@ -326,3 +328,49 @@ def test_a_silent_broker_is_not_planned_around(rackspan, files, snapshot):
     prod = snapshot(cluster(topic("pinned", [0, 9], [4, 2])))
     ran = rackspan("import", "topicctl", "topicctl.yaml", "--snapshot", prod)
     assert ran.error == "broker 9 holds replicas and is not among the brokers"
+
+
+# -- whatever is given -----------------------------------------------------------------------------------------------
+
+BELL = "x\x1b[2J\u202e\r\n\x9b31m"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("strimzi", BELL),
+        ("topicctl", "strimzi.yaml", "--topology-ref", BELL),
+        ("strimzi", "strimzi.yaml", "--topology-ref", f"{BELL}=main", "--topology-ref", "a/b/c"),
+        ("strimzi", "strimzi.yaml", "--namespace", BELL),
+        ("strimzi", "strimzi.yaml", "--command-config", "x"),
+        ("strimzi", "strimzi.yaml", "--topology-ref", "a", "--topology-ref", "b"),
+        ("strimzi", "-", "-"),
+        ("strimzi", "none"),
+    ],
+)
+def test_a_bad_argument_is_one_harmless_line(rackspan, files, tmp_path, arguments):
+    (tmp_path / "none").mkdir()
+    ran = rackspan("import", *arguments)
+    assert (ran.code, ran.out) == (2, "")
+    assert len(ran.errors) == 1
+    assert all(letter.isprintable() or letter == "\n" for letter in ran.err)
+
+
+def test_hostile_texts_in_files_stay_texts(rackspan, files):
+    text = json.dumps(BELL)
+    strimzi = STRIMZI.replace("owner: web@example.com", f"owner: {text}").replace("colour: red", f"{text}: 1")
+    files(strimzi=strimzi, topicctl=TOPICCTL.replace("billing", text).replace("What people click.", "What?\\e[2J"))
+    for source in ("strimzi", "topicctl"):
+        ran = rackspan("import", source, f"{source}.yaml")
+        assert ran.code == 0, ran.err
+        assert all(letter.isprintable() or letter == "\n" for letter in ran.err + ran.out)
+
+
+def test_directories_are_read_in_order_without_what_is_hidden(rackspan, files, tmp_path):
+    for name in ("b/two.yml", "a/one.yaml", ".git/three.yaml", "a/.four.yaml", "a/five.txt"):
+        (tmp_path / "dir" / name).parent.mkdir(parents=True, exist_ok=True)
+        stem = name.split("/")[1].strip(".").split(".")[0]
+        text = f"kind: KafkaTopic\nmetadata: {{name: {stem}}}\nspec: {{partitions: 1, replicas: 1}}\n"
+        (tmp_path / "dir" / name).write_text(f"apiVersion: kafka.strimzi.io/v1\n{text}")
+    ran = rackspan("import", "strimzi", "dir", "dir/a/one.yaml", "--topology-ref", "main")
+    assert list(manifests(ran)) == ["one", "two"]

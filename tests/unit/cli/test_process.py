@@ -83,6 +83,8 @@ def test_a_closed_standard_output_is_told():
         (["pl"], ["plan", "place"], ":4"),
         (["plan", "--dr"], ["--drain-broker", "--drain-rack"], ":4"),
         (["plan", "-o", "ma"], ["markdown"], ":4"),
+        (["import", ""], ["cluster", "strimzi", "topicctl"], ":4"),
+        (["import", "topicctl", "--assignment", "un"], ["unfair"], ":4"),
         (["plan", "--command-config", ""], [], ":0"),
     ],
 )
