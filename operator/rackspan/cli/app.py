@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from rackspan.cli.commands import (
+    apply,
     check,
     import_topics,
     place,
@@ -15,6 +16,7 @@ from rackspan.cli.commands import (
     run_operator,
     scan,
     snapshot,
+    watch,
     what_if,
 )
 from rackspan.cli.shared.command_errors import OneLineErrors
@@ -47,6 +49,8 @@ def main(
 
 app.command(epilog=snapshot.EPILOG)(snapshot.snapshot)
 app.command(epilog=plan.EPILOG)(plan.plan)
+app.command(epilog=apply.EPILOG)(apply.apply)
+app.command(epilog=watch.EPILOG)(watch.watch)
 app.command(epilog=check.EPILOG)(check.check)
 app.command(epilog=what_if.EPILOG)(what_if.what_if)
 app.command(epilog=place.EPILOG)(place.place)

@@ -15,11 +15,11 @@ from rackspan.cli.shared.cluster_source import ClusterSource
 from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_with, note, print_error
 from rackspan.cli.shared.live_topology import LiveTopology, plan_differences, refuse_options_of_topology
 from rackspan.cli.shared.manifest_requirements import requirements_of_files
-from rackspan.cli.shared.selection import TopologyOptions, nearest, topics_matching
+from rackspan.cli.shared.plan_request import chosen_topics, refuse_silent_brokers, requirements_of
+from rackspan.cli.shared.selection import TopologyOptions
 from rackspan.core.planning import Plan, Problem, Request, rebalance
 from rackspan.core.planning import plan as make_plan
-from rackspan.core.requirements import TopicRequirements
-from rackspan.core.snapshot import Partitions, Snapshot
+from rackspan.core.snapshot import Partitions
 from rackspan.core.text import plural
 
 EPILOG = options.epilog(
@@ -32,7 +32,6 @@ EPILOG = options.epilog(
     "$ rackspan plan --bootstrap-server kafka:9092 --rebalance -o reassignment > moves.json",
     "$ kafka-reassign-partitions.sh --bootstrap-server kafka:9092 --execute --reassignment-json-file moves.json",
 )
-_MOST_REPLICAS, _MOST_PARTITIONS = 32_767, 1_000_000
 _SENTENCES = 5
 
 
@@ -95,9 +94,9 @@ def plan(
     selected = TopologyOptions.of(levels, missing_rack_policy, drain_broker, drain_rack)
     source = ClusterSource(snapshot, bootstrap_server, command_config, log_dirs)
     found = source.read_topics("to plan")
-    _refuse_silent_brokers(source, found, selected)
-    chosen = _chosen(found, topic)
-    required = _requirements(found, chosen, replication_factor, partitions)
+    refuse_silent_brokers(source, found, selected)
+    chosen = chosen_topics(found, topic)
+    required = requirements_of(found, chosen, replication_factor, partitions)
     if filename:
         if required:
             raise CommandError("--replication-factor and --partitions are not for --filename", "the KafkaTopics say it")
@@ -146,52 +145,3 @@ def _print_problems(problems: Sequence[Problem]) -> None:
         print_error(str(problem).removesuffix(f": {problem.smallest_change}"), problem.smallest_change)
     if len(problems) > _SENTENCES:
         print_error(f"and {len(problems) - _SENTENCES} more like that", "-o json lists them all")
-
-
-def _refuse_silent_brokers(source: ClusterSource, found: Snapshot, topology: TopologyOptions) -> None:
-    """Refuse a broker that is away and not drained: a plan made while it restarts would copy all that it holds."""
-    silent = set(found.unknown_brokers).difference(topology.drain_brokers)
-    if silent:
-        broker = min(silent)
-        raise CommandError(
-            f"broker {broker} holds replicas and {source.why_absent}",
-            f"wait until it is back, or pass --drain-broker {broker} if it is gone for good",
-        )
-
-
-def _chosen(found: Snapshot, pattern: str | None) -> frozenset[str] | None:
-    if pattern is None:
-        return None
-    return frozenset(found.partitions.names[at] for at in topics_matching(found, pattern).tolist())
-
-
-def _requirements(
-    found: Snapshot, chosen: frozenset[str] | None, factors: Sequence[str] | None, counts: Sequence[str] | None
-) -> Mapping[str, TopicRequirements]:
-    names = frozenset(found.partitions.names)
-    wanted_factors = _numbers("--replication-factor", factors or (), names, chosen, _MOST_REPLICAS)
-    wanted_counts = _numbers("--partitions", counts or (), names, chosen, _MOST_PARTITIONS)
-    return {
-        name: TopicRequirements(replication_factor=wanted_factors.get(name), partitions=wanted_counts.get(name))
-        for name in sorted({*wanted_factors, *wanted_counts})
-    }
-
-
-def _numbers(
-    option: str, given: Sequence[str], names: frozenset[str], chosen: frozenset[str] | None, most: int
-) -> dict[str, int]:
-    numbers: dict[str, int] = {}
-    for text in given:
-        name, equals, value = text.rpartition("=")
-        if not equals or not name:
-            raise CommandError(f'{option} "{text}": write it as TOPIC=NUMBER')
-        if name not in names:
-            raise CommandError(f'{option} "{text}": there is no topic {name}', nearest(name, names))
-        if chosen is not None and name not in chosen:
-            raise CommandError(f'{option} "{text}": --topic leaves {name} out', "widen --topic, or leave it out")
-        if name in numbers:
-            raise CommandError(f"{option}: topic {name} is named twice")
-        if not (value.isascii() and value.isdigit()) or len(value) > len(str(most)) or not 1 <= int(value) <= most:
-            raise CommandError(f'{option} "{text}": "{value}" is no number from 1 to {most:,}')
-        numbers[name] = int(value)
-    return numbers

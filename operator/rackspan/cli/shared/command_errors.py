@@ -31,6 +31,7 @@ class ExitCode(IntEnum):
     OUT_OF_COMPLIANCE = 1
     BAD_INPUT = 2
     KAFKA = 3
+    UNFINISHED = 4
     DEFECT = 70  # EX_SOFTWARE of sysexits.h
     OUTPUT = 74  # EX_IOERR
 

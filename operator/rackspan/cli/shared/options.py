@@ -18,6 +18,13 @@ class MissingRackPolicy(StrEnum):
     IGNORE = "ignore"
 
 
+class ProgressFormat(StrEnum):
+    """The formats of what goes on for a while."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
 _CLUSTER, _TOPOLOGY, _OUTPUT = "The cluster", "Racks and brokers", "Output"
 _SERVER = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%]+]|[A-Za-z0-9._-]+):(?P<port>[0-9]{1,5})", re.ASCII)
 _MOST_PORT = 65_535
@@ -141,11 +148,24 @@ Topic = Annotated[
     ),
 ]
 Output = Annotated[Format, typer.Option("--output", "-o", rich_help_panel=_OUTPUT, help="How to print the result.")]
+ProgressOutput = Annotated[
+    ProgressFormat,
+    typer.Option("--output", "-o", rich_help_panel=_OUTPUT, help="How to print progress; json is an object per line."),
+]
+Journal = Annotated[
+    Path | None,
+    typer.Option(
+        dir_okay=False,
+        metavar="FILE",
+        help="Where a plan that is carried out is recorded. Default: below ~/.local/state, a file per cluster.",
+    ),
+]
 ShowAll = Annotated[bool, typer.Option("--all", rich_help_panel=_OUTPUT, help="Print all rows of a long table.")]
 
 _EXIT_CODES = (
     "Exit codes: 0 fine, 1 out of compliance (check only), 2 bad input or what cannot be done, "
-    "3 Kafka did not answer or refused, 74 the result could not be written."
+    "3 Kafka did not answer or refused, 4 a plan is not carried out whole (apply, watch), "
+    "74 the result could not be written."
 )
 
 

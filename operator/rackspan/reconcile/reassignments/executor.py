@@ -49,12 +49,14 @@ class Pass:
     """
     What came of one pass.
 
+    `partial_bytes` are those of replicas that are being copied and not in sync yet, which `progress` does not count.
     `waiting` are partitions that nothing is done about, `failures` what Kafka refused, in words, and `throttles` how
     many throttles are set. It is `finished` when nothing is under way or left to do but what no waiting helps, and no
     throttle is left but on brokers that are away.
     """
 
     progress: Progress
+    partial_bytes: int
     finished: bool
     copying: int
     waiting: Sequence[Waiting]
@@ -107,7 +109,7 @@ class Executor:
         }
         self._settled |= decision.settled
         failed |= await self._clear(self._unneeded(decision), observed)
-        return self._concluded(observed, decision, [*_told(refused), *_told(failed)])
+        return await self._concluded(observed, decision, [*_told(refused), *_told(failed)])
 
     async def take_back(self) -> Pass:
         """Carry out one pass of cancelling what is under way. Raises as `advance` does."""
@@ -115,14 +117,28 @@ class Executor:
         decision = cancel(open_, observed, self._started, self._racks)
         refused = await self._admin.alter(decision.alter) if decision.alter else {}
         failed = {} if decision.alter else await self._clear(list(self.record.throttles), observed)
-        return self._concluded(observed, decision, [*_told(refused), *_told(failed)])
+        return await self._concluded(observed, decision, [*_told(refused), *_told(failed)])
 
     async def pause(self) -> Pass:
         """Clear all throttles and start nothing; what is under way goes on in Kafka. Raises as `advance` does."""
         observed, open_ = await self._observe()
         failed = await self._clear(list(self.record.throttles), observed)
         decision = decide(open_, observed, self._started, replace(self._limits, moves=0), self._racks)
-        return self._concluded(observed, decision, _told(failed))
+        return await self._concluded(observed, decision, _told(failed))
+
+    async def clear_throttles(self) -> None:
+        """Clear all throttles that can be, whatever has become of the plan. Raises FailureError."""
+        cluster = await self._admin.cluster()
+        if cluster.cluster_id == self.record.cluster_id:
+            online = {broker.id for broker in cluster.brokers}
+            self.record, _ = await self._throttles.clear(self.record, list(self.record.throttles), online)
+
+    async def look(self) -> Pass:
+        """Say how far it is, and change nothing. Raises as `advance` does."""
+        observed, open_ = await self._observe()
+        decision = decide(open_, observed, self._started, replace(self._limits, moves=0), self._racks)
+        self._settled |= decision.settled
+        return await self._concluded(observed, decision, ())
 
     async def _observe(self) -> tuple[Observed, list[Change]]:
         cluster = await self._admin.cluster()
@@ -222,7 +238,7 @@ class Executor:
         self.record, failed = await self._throttles.clear(self.record, some, observed.online)
         return failed
 
-    def _concluded(self, observed: Observed, decision: Decision, failures: Sequence[str]) -> Pass:
+    async def _concluded(self, observed: Observed, decision: Decision, failures: Sequence[str]) -> Pass:
         waiting = [
             *decision.waiting,
             *(Waiting(at, WaitReason.CHANGED_BY_OTHERS) for at in sorted(self._taken_over)),
@@ -231,12 +247,21 @@ class Executor:
         self._idle_passes = self._idle_passes + 1 if idle else 0
         return Pass(
             progress_of(self.record.changes, observed, self._settled),
+            await self._copied_so_far(observed, decision),
             idle and (not waiting or self._idle_passes >= _PASSES_UNTIL_SURE),
             len(decision.copying),
             waiting,
             failures,
             len(self.record.throttles),
         )
+
+    async def _copied_so_far(self, observed: Observed, decision: Decision) -> int:
+        states = {at: observed.partitions[at] for at in decision.copying if at in observed.partitions}
+        behind = {at: (one.adding - one.in_sync) & observed.online for at, one in states.items()}
+        if not any(behind.values()):
+            return 0
+        sizes = await self._admin.sizes(behind)
+        return sum(min(size, self._sizes.get(at, size)) for (at, _), size in sizes.items())
 
 
 def _told(outcomes: Mapping[Setting, Failure | None] | Mapping[TopicPartition, Failure | None]) -> list[str]:

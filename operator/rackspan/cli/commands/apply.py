@@ -1,0 +1,360 @@
+"""`rackspan apply`: carry a plan out, approved, within limits, and so that it can be killed at any time."""
+
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rackspan.cli.rendering import plan_text
+from rackspan.cli.rendering.documents import Format, print_document
+from rackspan.cli.rendering.plan_document import document
+from rackspan.cli.rendering.progress import step
+from rackspan.cli.rendering.reassignment_progress import ReassignmentProgress, progress_shown
+from rackspan.cli.shared import options
+from rackspan.cli.shared.cluster_source import ClusterSource
+from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_with, note
+from rackspan.cli.shared.connection import Connection
+from rackspan.cli.shared.driving import Ended, drive, paused
+from rackspan.cli.shared.journal import JournalFile
+from rackspan.cli.shared.live_topology import LiveTopology, refuse_options_of_topology
+from rackspan.cli.shared.manifest_requirements import requirements_of_files
+from rackspan.cli.shared.plan_request import chosen_topics, refuse_silent_brokers, requirements_of
+from rackspan.cli.shared.quantities import bytes_of, rate_of
+from rackspan.cli.shared.selection import TopologyOptions
+from rackspan.core.planning import Change, Plan, Request, rebalance
+from rackspan.core.planning import plan as make_plan
+from rackspan.core.reassignment import Limits, of_change
+from rackspan.core.text import plural, size
+from rackspan.core.topology import RackTree
+
+if TYPE_CHECKING:
+    from rackspan.kafka.reassignments import KafkaReassignments
+    from rackspan.reconcile.ports import ClusterDescription
+    from rackspan.reconcile.reassignments.executor import Executor, Pass
+    from rackspan.reconcile.reassignments.ports import Record
+
+EPILOG = options.epilog(
+    "$ rackspan apply --bootstrap-server kafka:9092 --drain-broker 12 --dry-run",
+    "$ rackspan apply --bootstrap-server kafka:9092 --drain-broker 12 --throttle 50MB/s --approve 0123456789abcdef",
+    "$ rackspan apply --bootstrap-server kafka:9092 --topic payments --replication-factor payments=4 --max-bytes 2TB",
+    "$ rackspan apply --topology kafka/prod --command-config admin.properties --throttle 50MB/s",
+    "$ rackspan apply --bootstrap-server kafka:9092 --cancel",
+)
+_INTERRUPTED = 130
+_PANEL = "Limits"
+_LIMITS = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class _Ceiling:
+    """What a plan may cost at most; None is no limit."""
+
+    moves: int | None
+    bytes: int | None
+
+
+def apply(
+    context: typer.Context,
+    bootstrap_server: options.BootstrapServer = None,
+    command_config: options.CommandConfig = None,
+    topology: options.TopologyName = None,
+    kubeconfig: options.Kubeconfig = None,
+    filename: options.Filename = None,
+    topic: options.Topic = None,
+    replication_factor: Annotated[
+        list[str] | None, typer.Option(metavar="TOPIC=R", help="Replicas a topic shall have; repeat it for several.")
+    ] = None,
+    rebalance_too: Annotated[
+        bool, typer.Option("--rebalance", help="Move more than compliance needs, until brokers hold equally many.")
+    ] = False,
+    levels: options.Levels = "",
+    missing_rack_policy: options.MissingRacks = options.MissingRackPolicy.FAIL,
+    drain_broker: options.DrainBroker = None,
+    drain_rack: options.DrainRack = None,
+    approve: Annotated[
+        str | None,
+        typer.Option(metavar="HASH", help="The plan's hash. Without it the plan is shown, and you are asked."),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan, and change nothing.")] = False,
+    cancel: Annotated[
+        bool, typer.Option("--cancel", help="Take back what is under way; what has moved already stays.")
+    ] = False,
+    throttle: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RATE", rich_help_panel=_PANEL, help="Bytes per second and broker, such as 50MB/s. Default: none."
+        ),
+    ] = None,
+    max_concurrent_moves: Annotated[
+        int, typer.Option(min=1, max=10_000, rich_help_panel=_PANEL, help="Replicas copied at once in the cluster.")
+    ] = _LIMITS.moves,
+    max_concurrent_moves_per_broker: Annotated[
+        int, typer.Option(min=1, max=10_000, rich_help_panel=_PANEL, help="Replicas a broker gives or takes at once.")
+    ] = _LIMITS.moves_per_broker,
+    max_moves: Annotated[
+        int | None, typer.Option(min=0, rich_help_panel=_PANEL, help="Refuse a plan of more moves than that.")
+    ] = None,
+    max_bytes: Annotated[
+        str | None,
+        typer.Option(metavar="BYTES", rich_help_panel=_PANEL, help="Refuse a plan that copies more, such as 2TB."),
+    ] = None,
+    patience: Annotated[
+        float, typer.Option(min=0, metavar="SECONDS", help="Stop where nothing could be moved for so long.")
+    ] = 600,
+    journal: options.Journal = None,
+    output: options.ProgressOutput = options.ProgressFormat.TABLE,
+) -> None:
+    """Carry out the plan that `rackspan plan` makes of the same options, and what a killed `rackspan apply` has begun.
+
+    One replica of a partition moves at a time, and an old one goes only once the new one is in sync. Throttles are
+    cleared however it ends. Ctrl-C pauses: run the same command again to go on, or with --cancel to take back what is
+    under way.
+    """
+    rate = None if throttle is None else rate_of("--throttle", throttle)
+    ceiling = _Ceiling(max_moves, None if max_bytes is None else bytes_of("--max-bytes", max_bytes))
+    limits = Limits(max_concurrent_moves, max_concurrent_moves_per_broker)
+    form = Format(output.value)
+    live = None
+    if topology is not None:
+        refuse_options_of_topology(context, "--filename", "--topic", "--replication-factor", "--rebalance")
+        live = LiveTopology.at(topology, kubeconfig)
+    connection = (
+        Connection.by_options(bootstrap_server, command_config) if live is None else Connection.by_topology(live)
+    )
+    cluster = connection.cluster()
+
+    def planned() -> tuple[Plan, RackTree]:
+        if live is not None:
+            made = live.plan()
+            return made.whole, made.request.tree
+        selected = TopologyOptions.of(levels, missing_rack_policy, drain_broker, drain_rack)
+        source = ClusterSource(None, bootstrap_server, command_config)
+        request = _request(source, selected, topic, replication_factor, filename)
+        with step("planning"):
+            return (rebalance(request) if rebalance_too else make_plan(request)), request.tree
+
+    kept = JournalFile.of_cluster(cluster.cluster_id, journal)
+    if dry_run and not cancel and kept.read(cluster.cluster_id) is None:
+        with ending_with(ExitCode.FINE):
+            _print_plan(_feasible(planned()[0]), form)
+        return
+    with kept.locked():
+        record = kept.read(cluster.cluster_id)
+        if cancel:
+            _cancel(connection, kept, record, patience, form)
+            return
+        if record is None:
+            made, tree = planned()
+            record = _new_record(connection, cluster, _feasible(made), tree, ceiling, approve, form)
+            if record is None:
+                return
+        else:
+            note(f"plan {record.plan_hash} is under way here since before, and goes on; another one is for after it")
+            if dry_run:
+                return
+            _refuse_unapproved(record.plan_hash, approve)
+        _carry_out(connection, kept, record, limits, rate, patience, form)
+
+
+def _request(
+    source: ClusterSource,
+    selected: TopologyOptions,
+    topic: str | None,
+    factors: Sequence[str] | None,
+    filename: Sequence[str] | None,
+) -> Request:
+    found = source.read_topics("to move")
+    refuse_silent_brokers(source, found, selected)
+    chosen = chosen_topics(found, topic)
+    required = requirements_of(found, chosen, factors, None)
+    if filename:
+        if required:
+            raise CommandError("--replication-factor is not for --filename", "the KafkaTopics say it")
+        required = requirements_of_files(filename, found, chosen)
+        chosen = frozenset(required)
+    return Request(selected.tree(found), found.partitions, chosen, required)
+
+
+def _feasible(made: Plan) -> Plan:
+    if made.problems:
+        first = made.problems[0]
+        more = f"; and {len(made.problems) - 1} more like that" if len(made.problems) > 1 else ""
+        raise CommandError(
+            f"{str(first).removesuffix(f': {first.smallest_change}')}{more}",
+            f"{first.smallest_change}; nothing is moved for half of what was asked",
+        )
+    return made
+
+
+def _print_plan(made: Plan, form: Format) -> None:
+    if form is Format.TABLE:
+        plan_text.print_table(made, show_all=False)
+    else:
+        print_document({"event": "plan", **document(made)}, form)
+
+
+def _new_record(
+    connection: Connection,
+    cluster: "ClusterDescription",
+    made: Plan,
+    tree: RackTree,
+    ceiling: _Ceiling,
+    approve: str | None,
+    form: Format,
+) -> "Record | None":
+    """The record of a plan that is approved, None where there is nothing to do. Raises CommandError."""
+    from rackspan.reconcile.reassignments.ports import Record  # noqa: PLC0415
+
+    changes = _measured(connection, [change for change in made.changes if change.before])
+    created = len(made.changes) - len(changes)
+    if created:
+        note(f"{plural(created, 'new partition')} of the plan are not created by this command")
+    if form is Format.TABLE:
+        _print_plan(made, form)
+    if not changes:
+        if form is not Format.TABLE:
+            _print_plan(made, form)
+        return None
+    _refuse_too_much(changes, ceiling)
+    _refuse_unapproved(made.hash, approve)
+    return Record(
+        cluster.cluster_id,
+        made.hash,
+        changes,
+        {broker.id: broker.rack for broker in tree.brokers},
+        {broker.id: broker.rack for broker in cluster.brokers},
+    )
+
+
+def _measured(connection: Connection, changes: Sequence[Change]) -> list[Change]:
+    """Changes with the sizes of their partitions, where brokers tell them."""
+    if not any(change.copied for change in changes):
+        return list(changes)
+    first = {of_change(change): change.before[:1] for change in changes if change.copied}
+    sizes: Mapping[object, int] = {
+        at: bytes_ for (at, _), bytes_ in connection.ask(lambda admin: admin.sizes(first)).items()
+    }
+    return [replace(change, size_bytes=sizes.get(of_change(change), change.size_bytes)) for change in changes]
+
+
+def _refuse_too_much(changes: Sequence[Change], ceiling: _Ceiling) -> None:
+    moves = sum(change.copied for change in changes)
+    if ceiling.moves is not None and moves > ceiling.moves:
+        raise CommandError(f"the plan has {plural(moves, 'move')}, and --max-moves allows {ceiling.moves:,}")
+    if ceiling.bytes is None:
+        return
+    unknown = sum(1 for change in changes if change.copied and change.size_bytes is None)
+    if unknown:
+        raise CommandError(f"the size of {plural(unknown, 'partition')} is not known, so --max-bytes cannot be kept")
+    copied = sum(change.copied * (change.size_bytes or 0) for change in changes)
+    if copied > ceiling.bytes:
+        raise CommandError(f"the plan copies {size(copied)}, and --max-bytes allows {size(ceiling.bytes)}")
+
+
+def _refuse_unapproved(plan_hash: str, approve: str | None) -> None:
+    if approve == plan_hash:
+        return
+    if approve is not None:
+        raise CommandError(
+            f"--approve {approve}: the plan is {plan_hash} now", "look at it again: --dry-run; then approve that one"
+        )
+    if not sys.stdin.isatty():
+        raise CommandError(f"plan {plan_hash} is not approved", f"look at it, then pass --approve {plan_hash}")
+    if not typer.confirm(f"Carry out plan {plan_hash}?", err=True):
+        raise CommandError("not approved, nothing was changed")
+
+
+def _carry_out(
+    connection: Connection,
+    kept: JournalFile,
+    record: "Record",
+    limits: Limits,
+    rate: int | None,
+    patience: float,
+    form: Format,
+) -> None:
+    async def work(executor: "Executor", shown: ReassignmentProgress) -> tuple[Ended, "Pass | None"]:
+        await kept.write(executor.record)
+        return await drive(executor, executor.advance, shown, patience)
+
+    ended, last = _worked(connection, kept, record, limits, rate, form, work)
+    again = f"rackspan apply --approve {record.plan_hash} and the same options go on"
+    if ended is Ended.FINISHED and last is not None:
+        _conclude(kept, last)
+        return
+    under_way = 0 if last is None else last.copying
+    if last is None or last.throttles:
+        note("throttles could not be cleared, on a broker that is away or everywhere: run it again, or with --cancel")
+    if under_way:
+        note(f"{plural(under_way, 'copy', 'copies')} under way go on without a throttle; --cancel takes them back")
+    if ended is Ended.STUCK:
+        raise CommandError(f"nothing could be moved for {patience:g} s: {_waits(last)}", again, ExitCode.UNFINISHED)
+    note(f"paused: {again}")
+    raise typer.Exit(_INTERRUPTED)
+
+
+def _conclude(kept: JournalFile, last: "Pass") -> None:
+    """Forget the journal where nothing is left over. Raises CommandError where the plan is not done whole."""
+    if last.throttles:
+        raise CommandError(
+            f"{plural(last.throttles, 'throttle')} of brokers that are away are still set, without effect",
+            "run the same command again when they are back",
+            ExitCode.UNFINISHED,
+        )
+    kept.discard()
+    if last.waiting:
+        raise CommandError(f"not all was moved: {_waits(last)}", "make a new plan", ExitCode.UNFINISHED)
+
+
+def _cancel(connection: Connection, kept: JournalFile, record: "Record | None", patience: float, form: Format) -> None:
+    if record is None:
+        raise CommandError("nothing is under way here that could be cancelled", f"the journal would be {kept.path}")
+
+    async def work(executor: "Executor", shown: ReassignmentProgress) -> tuple[Ended, "Pass | None"]:
+        return await drive(executor, executor.take_back, shown, patience)
+
+    ended, last = _worked(connection, kept, record, Limits(), None, form, work)
+    if ended is not Ended.FINISHED or last is None:
+        raise CommandError(f"not all could be taken back: {_waits(last)}", "run it again", ExitCode.UNFINISHED)
+    _conclude(kept, replace(last, waiting=()))
+
+
+def _worked(
+    connection: Connection,
+    kept: JournalFile,
+    record: "Record",
+    limits: Limits,
+    rate: int | None,
+    form: Format,
+    work: "Callable[[Executor, ReassignmentProgress], Awaitable[tuple[Ended, Pass | None]]]",
+) -> tuple[Ended, "Pass | None"]:
+    """Let an executor work. Raises CommandError where it has to stop, with throttles cleared if Kafka can be told."""
+    from rackspan.reconcile.failures import FailureError  # noqa: PLC0415
+    from rackspan.reconcile.reassignments.executor import Executor, StoppedError  # noqa: PLC0415
+
+    async def worked(admin: "KafkaReassignments") -> tuple[Ended, "Pass | None"]:
+        executor = Executor(admin, kept, record, limits, rate)
+        try:
+            return await work(executor, shown)
+        except StoppedError as error:
+            await executor.clear_throttles()
+            raise CommandError(
+                f"stopped: {error}; throttles are cleared", "--cancel, then make a new plan", ExitCode.UNFINISHED
+            ) from error
+        except FailureError as error:
+            await paused(executor, shown)
+            raise CommandError(f"Kafka stays away: {error.failure.message}", "run it again", ExitCode.KAFKA) from error
+
+    with progress_shown(record.plan_hash, form) as shown:
+        return connection.ask(worked)
+
+
+def _waits(last: "Pass | None") -> str:
+    if last is None or not last.waiting:
+        return "Kafka did not answer" if last is None else "; ".join(last.failures[:1]) or "no reason is known"
+    first = last.waiting[0]
+    brokers = f" (broker {', '.join(map(str, first.brokers))})" if first.brokers else ""
+    more = f", and {len(last.waiting) - 1:,} more" if len(last.waiting) > 1 else ""
+    return f"{first.partition} waits: {first.reason.value}{brokers}{more}"

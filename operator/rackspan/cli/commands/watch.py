@@ -1,0 +1,71 @@
+"""`rackspan watch`: how far a plan is that `rackspan apply` carries out, without touching anything."""
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rackspan.cli.rendering.documents import Format
+from rackspan.cli.rendering.reassignment_progress import progress_shown
+from rackspan.cli.shared import options
+from rackspan.cli.shared.command_errors import CommandError, ExitCode
+from rackspan.cli.shared.connection import Connection
+from rackspan.cli.shared.journal import JournalFile
+from rackspan.cli.shared.live_topology import LiveTopology
+from rackspan.core.reassignment import Limits
+
+if TYPE_CHECKING:
+    from rackspan.kafka.reassignments import KafkaReassignments
+    from rackspan.reconcile.reassignments.ports import Record
+
+EPILOG = options.epilog(
+    "$ rackspan watch --bootstrap-server kafka:9092",
+    "$ rackspan watch --bootstrap-server kafka:9092 --once -o json",
+)
+_SECONDS = 1.0
+
+
+def watch(
+    bootstrap_server: options.BootstrapServer = None,
+    command_config: options.CommandConfig = None,
+    topology: options.TopologyName = None,
+    kubeconfig: options.Kubeconfig = None,
+    once: Annotated[bool, typer.Option("--once", help="Print how far it is now, and end.")] = False,
+    journal: options.Journal = None,
+    output: options.ProgressOutput = options.ProgressFormat.TABLE,
+) -> None:
+    """Follow the plan that `rackspan apply` carries out from this machine, until it ends. Changes nothing.
+
+    Ctrl-C ends the watching only.
+    """
+    live = None if topology is None else LiveTopology.at(topology, kubeconfig)
+    connection = (
+        Connection.by_options(bootstrap_server, command_config) if live is None else Connection.by_topology(live)
+    )
+    cluster = connection.cluster()
+    kept = JournalFile.of_cluster(cluster.cluster_id, journal)
+    record = kept.read(cluster.cluster_id)
+    if record is None:
+        raise CommandError("no plan is under way from here", f"its journal would be {kept.path}", ExitCode.UNFINISHED)
+    _follow(connection, kept, record, Format(output.value), once=once)
+
+
+def _follow(connection: Connection, kept: JournalFile, record: "Record", form: Format, *, once: bool) -> None:
+    from rackspan.reconcile.reassignments.executor import Executor, StoppedError  # noqa: PLC0415
+
+    async def followed(admin: "KafkaReassignments") -> None:
+        seen: Record | None = record
+        while seen is not None and seen.plan_hash == record.plan_hash:
+            # A new one each time, as what was asked for last is in the journal.
+            shown.show(await Executor(admin, kept, seen, Limits()).look())
+            if once:
+                return
+            await asyncio.sleep(_SECONDS)
+            seen = kept.read(record.cluster_id)
+        shown.tell("ended", f"plan {record.plan_hash} has ended")
+
+    with progress_shown(record.plan_hash, form) as shown:
+        try:
+            connection.ask(followed)
+        except StoppedError as error:
+            raise CommandError(str(error), code=ExitCode.UNFINISHED) from error

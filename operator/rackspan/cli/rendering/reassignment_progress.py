@@ -1,0 +1,122 @@
+"""How far a plan is: a bar on a terminal, lines where there is none, JSON for programs."""
+
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from rackspan.cli.rendering.documents import Format, printed_json
+from rackspan.cli.rendering.progress import Step, step
+from rackspan.core.text import plural, shown, size
+
+if TYPE_CHECKING:
+    from rackspan.reconcile.reassignments.executor import Pass
+
+_QUIET_SECONDS = 10.0
+_SAMPLES = 20
+_NAMED = 50
+
+
+class ReassignmentProgress:
+    """Prints passes. A line is printed when something has changed, and every ten seconds while bytes flow."""
+
+    def __init__(self, plan_hash: str, output: Format, bar: Step) -> None:
+        self._plan = plan_hash
+        self._output = output
+        self._bar = bar
+        self._samples: list[tuple[float, int]] = []
+        self._last: tuple[object, ...] = ()
+        self._printed = 0.0
+
+    def show(self, seen: "Pass") -> None:
+        """Show one pass."""
+        now = time.monotonic()
+        moved = seen.progress.moved_bytes + seen.partial_bytes
+        self._samples = [*self._samples, (now, moved)][-_SAMPLES:]
+        reasons = Counter(one.reason.value for one in seen.waiting)
+        state = (seen.progress.moved, seen.copying, tuple(sorted(reasons.items())), tuple(seen.failures), seen.finished)
+        rate = self._rate()
+        self._bar.describe(self._sentence(seen, reasons, moved, rate))
+        self._bar.advance(max(moved, 1) if seen.progress.bytes else seen.progress.moved, *_total(seen))
+        if state == self._last and now < self._printed + _QUIET_SECONDS:
+            return
+        self._last, self._printed = state, now
+        if self._output is Format.JSON:
+            self._print_json("finished" if seen.finished else "progress", self._document(seen, moved, rate))
+        elif not sys.stderr.isatty():
+            print(shown(self._sentence(seen, reasons, moved, rate), 2_000), flush=True)
+
+    def tell(self, event: str, message: str) -> None:
+        """Say what happened beside the plan's own progress."""
+        if self._output is Format.JSON:
+            self._print_json(event, {"message": message})
+        else:
+            print(shown(message, 2_000), file=sys.stderr, flush=True)
+
+    def _rate(self) -> float:
+        (first, start), (last, end) = self._samples[0], self._samples[-1]
+        return max(end - start, 0) / (last - first) if last > first else 0.0
+
+    @staticmethod
+    def _sentence(seen: "Pass", reasons: Mapping[str, int], moved: int, rate: float) -> str:
+        progress = seen.progress
+        words = [f"{progress.moved:,} of {plural(progress.moves, 'move')}"]
+        if progress.bytes:
+            words.append(f"{size(moved)} of {size(progress.bytes)}")
+        if seen.copying:
+            words.append(f"{seen.copying:,} copying")
+        if rate >= 1 and seen.copying:
+            words.append(f"{size(rate)}/s")
+            words.append(f"{_duration((progress.bytes - moved) / rate)} left")
+        waiting = [f"{number:,} {reason}" for reason, number in sorted(reasons.items())]
+        if waiting:
+            words.append(f"waiting: {', '.join(waiting)}")
+        if seen.failures:
+            words.append(f"failed: {seen.failures[0]}")
+        return "; ".join(words)
+
+    def _document(self, seen: "Pass", moved: int, rate: float) -> Mapping[str, Any]:
+        return {
+            "moves": seen.progress.moves,
+            "moved": seen.progress.moved,
+            "bytes": seen.progress.bytes,
+            "movedBytes": moved,
+            "bytesPerSecond": int(rate),
+            "copying": seen.copying,
+            "throttles": seen.throttles,
+            "waiting": [
+                {
+                    "topic": one.partition.topic,
+                    "partition": one.partition.partition,
+                    "reason": one.reason.value,
+                    "brokers": one.brokers,
+                }
+                for one in seen.waiting[:_NAMED]
+            ],
+            "waitingInAll": len(seen.waiting),
+            "failures": list(seen.failures[:_NAMED]),
+        }
+
+    def _print_json(self, event: str, document: Mapping[str, Any]) -> None:
+        line = json.dumps({"event": event, "plan": self._plan, **document}, ensure_ascii=False)
+        print(printed_json(line), flush=True)
+
+
+@contextmanager
+def progress_shown(plan_hash: str, output: Format) -> Iterator[ReassignmentProgress]:
+    """Show the passes of one plan while the block runs."""
+    with step(f"plan {plan_hash}") as bar:
+        yield ReassignmentProgress(plan_hash, output, bar)
+
+
+def _total(seen: "Pass") -> tuple[int]:
+    return (seen.progress.bytes or max(seen.progress.moves, 1),)
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"

@@ -1,0 +1,73 @@
+"""A live cluster as the options name it, for commands that change it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Self, TypeVar
+
+from rackspan.cli.rendering.progress import step
+from rackspan.cli.shared.command_errors import CommandError, ExitCode
+from rackspan.cli.shared.live_topology import LiveTopology
+
+if TYPE_CHECKING:
+    from rackspan.kafka.reassignments import KafkaReassignments
+    from rackspan.reconcile.ports import ClusterDescription
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """A cluster's servers and librdkafka's properties for them."""
+
+    servers: str
+    properties: Mapping[str, str | int | bool]
+
+    @classmethod
+    def by_options(cls, servers: str | None, command_config: Path | None) -> Self:
+        """From `--bootstrap-server` and `--command-config`. Raises CommandError."""
+        # Only these lines need the clients, which take longer to import than most commands run.
+        from rackspan.api.racktopology import KafkaSpec  # noqa: PLC0415
+        from rackspan.kafka.client_config import client_properties  # noqa: PLC0415
+        from rackspan.kafka.command_config import CommandConfigError, read_command_config  # noqa: PLC0415
+        from rackspan.reconcile.ports import Credentials  # noqa: PLC0415
+
+        if servers is None:
+            raise CommandError("the cluster is missing", "pass --bootstrap-server HOST:PORT")
+        try:
+            given = {} if command_config is None else read_command_config(command_config)
+        except CommandConfigError as error:
+            raise CommandError(str(error)) from error
+        defaults = client_properties(KafkaSpec(servers), Credentials())
+        return cls(servers, {**defaults, **given, "bootstrap.servers": servers})
+
+    @classmethod
+    def by_topology(cls, live: LiveTopology) -> Self:
+        """From a RackTopology and its Secrets."""
+        from rackspan.kafka.client_config import client_properties  # noqa: PLC0415
+
+        kafka = live.inputs.scan.topology.spec.kafka
+        return cls(kafka.bootstrap_servers, client_properties(kafka, live.inputs.scan.credentials))
+
+    def ask(self, question: "Callable[[KafkaReassignments], Awaitable[T]]") -> T:
+        """Connect, ask and close. Raises CommandError where Kafka does not answer or refuses."""
+        from rackspan.kafka.reassignments import KafkaReassignments  # noqa: PLC0415
+        from rackspan.reconcile.failures import FailureError  # noqa: PLC0415
+
+        async def asked() -> T:
+            admin = KafkaReassignments(self.properties)
+            try:
+                return await question(admin)
+            finally:
+                await admin.close()
+
+        try:
+            return asyncio.run(asked())
+        except FailureError as error:
+            raise CommandError(str(error.failure.message), code=ExitCode.KAFKA) from error
+
+    def cluster(self) -> "ClusterDescription":
+        """The cluster's id and brokers. Raises CommandError."""
+        with step(f"connecting to {self.servers}"):
+            return self.ask(lambda admin: admin.cluster())

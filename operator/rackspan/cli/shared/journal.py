@@ -1,0 +1,177 @@
+"""The journal of `rackspan apply`: one file per cluster, safe on disk before each call that it is needed for."""
+
+import asyncio
+import fcntl
+import json
+import os
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rackspan.cli.shared.command_errors import CommandError, ExitCode
+from rackspan.core.planning import Change
+from rackspan.core.reassignment import Setting, SettingKind, TopicPartition
+from rackspan.reconcile.reassignments.ports import Record, SetThrottle
+
+_VERSION = 1
+_MOST_BYTES = 256 << 20
+"""More than a plan of a million partitions takes."""
+_PRIVATE = 0o600
+_CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+@dataclass(frozen=True, slots=True)
+class JournalFile:
+    """A record in a file; implements `Journal`."""
+
+    path: Path
+
+    @classmethod
+    def of_cluster(cls, cluster_id: str, path: Path | None) -> "JournalFile":
+        """The journal at `path`, or the one where those of a cluster are found again. Raises CommandError."""
+        if path is not None:
+            return cls(path)
+        if not _CLUSTER_ID.fullmatch(cluster_id):
+            raise CommandError(f'the cluster id "{cluster_id}" is no file name', "say where with --journal FILE")
+        home = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+        return cls(home / "rackspan" / "reassignments" / f"{cluster_id}.json")
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other commands off the journal. Raises CommandError where one is at work, or nothing can be written."""
+        lock = self.path.with_name(f"{self.path.name}.lock")
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            file = os.open(lock, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, _PRIVATE)
+        except OSError as error:
+            raise CommandError(
+                f"{lock}: cannot be written: {error.strerror}", "say where with --journal FILE"
+            ) from None
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(file)
+            raise CommandError(
+                f"{self.path}: another rackspan apply is at work", "rackspan watch shows how far it is"
+            ) from None
+        try:
+            yield
+        finally:
+            os.close(file)
+
+    def read(self, cluster_id: str) -> Record | None:
+        """What was recorded, None where nothing was. Raises CommandError, also where it is another cluster's."""
+        try:
+            if self.path.stat().st_size > _MOST_BYTES:
+                raise CommandError(f"{self.path}: is too large to be a journal")
+            record = _record(json.loads(self.path.read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise CommandError(f"{self.path}: cannot be read: {error.strerror}") from None
+        except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+            raise CommandError(f"{self.path}: is no journal of rackspan apply: {error}") from None
+        if record.cluster_id != cluster_id:
+            raise CommandError(
+                f"{self.path}: is of the cluster {record.cluster_id}, and this one is {cluster_id}",
+                "leave --journal out, or name another file",
+            )
+        return record
+
+    async def write(self, record: Record) -> None:
+        """Return once it is safe on disk. Raises CommandError where it cannot be written."""
+        await asyncio.to_thread(self._write, record)
+
+    def discard(self) -> None:
+        """Forget it: nothing is left that needs it."""
+        self.path.unlink(missing_ok=True)
+        _sync(self.path.parent)
+
+    def _write(self, record: Record) -> None:
+        text = json.dumps(_document(record), separators=(",", ":")).encode()
+        new = self.path.with_name(f"{self.path.name}.new")
+        try:
+            if len(text) > _MOST_BYTES:
+                raise CommandError(
+                    f"{self.path}: the plan is too large for a journal", "carry it out in parts: --topic"
+                )
+            file = os.open(new, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, _PRIVATE)
+            with os.fdopen(file, "wb") as stream:
+                stream.write(text)
+                stream.flush()
+                os.fsync(stream.fileno())
+            new.replace(self.path)
+            _sync(self.path.parent)
+        except OSError as error:
+            raise CommandError(
+                f"{self.path}: cannot be written: {error.strerror}",
+                "nothing goes on without it; free space, then run the same command again",
+                ExitCode.OUTPUT,
+            ) from None
+
+
+def _sync(directory: Path) -> None:
+    file = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def _document(record: Record) -> Mapping[str, Any]:
+    topics: dict[str, list[Any]] = defaultdict(list)
+    for one in record.changes:
+        topics[one.topic].append([one.partition, one.before, one.replicas, one.size_bytes])
+    return {
+        "version": _VERSION,
+        "clusterId": record.cluster_id,
+        "plan": record.plan_hash,
+        "racks": {str(broker): rack for broker, rack in record.racks.items()},
+        "reportedRacks": {str(broker): rack for broker, rack in record.reported_racks.items()},
+        "changes": topics,
+        "started": [[*at, replicas] for at, replicas in record.started.items()],
+        "throttles": [[*setting, one.before, one.ours] for setting, one in record.throttles.items()],
+    }
+
+
+def _record(document: Any) -> Record:
+    if document["version"] != _VERSION:
+        raise ValueError(f"version {document['version']} is not known")
+    return Record(
+        _text(document["clusterId"]),
+        _text(document["plan"]),
+        tuple(
+            Change(_text(topic), _number(number), _ids(replicas), _ids(before), None if size is None else _number(size))
+            for topic, changes in document["changes"].items()
+            for number, before, replicas, size in changes
+        ),
+        {int(broker): None if rack is None else tuple(map(_text, rack)) for broker, rack in document["racks"].items()},
+        {int(broker): None if rack is None else _text(rack) for broker, rack in document["reportedRacks"].items()},
+        {TopicPartition(_text(topic), _number(number)): _ids(ids) for topic, number, ids in document["started"]},
+        {
+            Setting(SettingKind(kind), _text(name), _text(key)): SetThrottle(
+                None if before is None else _text(before), tuple(map(_text, ours))
+            )
+            for kind, name, key, before, ours in document["throttles"]
+        },
+    )
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
+def _number(value: Any) -> int:
+    if type(value) is not int:
+        raise TypeError(f"{value!r} is no number")
+    return value
+
+
+def _ids(value: Any) -> tuple[int, ...]:
+    return tuple(map(_number, value))

@@ -1,0 +1,117 @@
+"""From librdkafka's client properties to kafka-python's: the same cluster, log-in and certificates for both."""
+
+from __future__ import annotations
+
+import os
+import ssl
+import tempfile
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+_PASSED_ON = {
+    "client.id": "client_id",
+    "reconnect.backoff.ms": "reconnect_backoff_ms",
+    "reconnect.backoff.max.ms": "reconnect_backoff_max_ms",
+    "retry.backoff.ms": "retry_backoff_ms",
+    "metadata.max.age.ms": "metadata_max_age_ms",
+    "socket.timeout.ms": "request_timeout_ms",
+}
+_SECURITY = ("ssl.", "sasl.", "security.", "oauthbearer", "enable.ssl", "enable.sasl", "https.")
+"""How properties begin that may not be left out; others are fine tuning of librdkafka's own."""
+_READ = frozenset(
+    {
+        "security.protocol",
+        "sasl.mechanism",
+        "sasl.mechanisms",
+        "sasl.username",
+        "sasl.password",
+        "ssl.ca.location",
+        "ssl.ca.pem",
+        "ssl.certificate.location",
+        "ssl.certificate.pem",
+        "ssl.key.location",
+        "ssl.key.pem",
+        "ssl.key.password",
+        "ssl.crl.location",
+        "ssl.cipher.suites",
+        "ssl.endpoint.identification.algorithm",
+        "enable.ssl.certificate.verification",
+    }
+)
+_NEVER = ("false", "none", "0", "")
+
+
+class UnsupportedPropertyError(ValueError):
+    """A property that decides who is trusted or who logs in, and that the client for reassignments does not have."""
+
+
+def python_client_properties(properties: Mapping[str, str | int | bool]) -> dict[str, Any]:
+    """
+    Properties for kafka-python's admin client.
+
+    Raises UnsupportedPropertyError, and OSError (of which ssl.SSLError is one) where certificates cannot be read. No
+    message has a password in it.
+    """
+    given = {name: str(value) for name, value in properties.items()}
+    for name in given:
+        if name.startswith(_SECURITY) and name not in _READ:
+            raise UnsupportedPropertyError(
+                f"{name} is not supported where replicas are moved"
+                + (": name PEM files instead of a PKCS12 store" if name.startswith("ssl.keystore.") else "")
+            )
+    protocol = given.get("security.protocol", "PLAINTEXT").upper()
+    found: dict[str, Any] = {
+        new: int(given[old]) for old, new in _PASSED_ON.items() if old in given and old[-2:] == "ms"
+    }
+    found["client_id"] = given.get("client.id", "rackspan")
+    found["bootstrap_servers"] = [one.strip() for one in given["bootstrap.servers"].split(",")]
+    found["security_protocol"] = protocol
+    if protocol.endswith("SSL"):
+        found["ssl_context"] = _context(given)
+    if protocol.startswith("SASL"):
+        mechanism = given.get("sasl.mechanism") or given.get("sasl.mechanisms") or "GSSAPI"
+        if mechanism not in _MECHANISMS:
+            raise UnsupportedPropertyError(
+                f"sasl.mechanism {mechanism} is not supported where replicas are moved: {', '.join(_MECHANISMS)} are"
+            )
+        found["sasl_mechanism"] = mechanism
+        found["sasl_plain_username"] = given.get("sasl.username", "")
+        found["sasl_plain_password"] = given.get("sasl.password", "")
+    return found
+
+
+def _context(given: Mapping[str, str]) -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    authority, pem = given.get("ssl.ca.location"), given.get("ssl.ca.pem")
+    if authority or pem:
+        context = ssl.create_default_context(cafile=authority, cadata=pem)
+    if given.get("ssl.endpoint.identification.algorithm", "https").lower() in _NEVER:
+        context.check_hostname = False
+    if given.get("enable.ssl.certificate.verification", "true").lower() in _NEVER:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if "ssl.crl.location" in given:
+        context.load_verify_locations(given["ssl.crl.location"])
+        context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
+    if "ssl.cipher.suites" in given:
+        context.set_ciphers(given["ssl.cipher.suites"])
+    _load_certificate(context, given)
+    return context
+
+
+def _load_certificate(context: ssl.SSLContext, given: Mapping[str, str]) -> None:
+    """Load the client's certificate. Python reads it from files only, so what is a text becomes one for a moment."""
+    certificate, key = given.get("ssl.certificate.location"), given.get("ssl.key.location")
+    chain, private = given.get("ssl.certificate.pem"), given.get("ssl.key.pem")
+    password = given.get("ssl.key.password", "")  # never None: Python would ask for it on the terminal
+    if chain and private:
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".pem") as file:
+            os.fchmod(file.fileno(), 0o600)
+            file.write(f"{private}\n{chain}\n")
+            file.flush()
+            context.load_cert_chain(file.name, password=password)
+    elif certificate:
+        context.load_cert_chain(certificate, key or None, password=password)

@@ -1,0 +1,345 @@
+"""`rackspan apply` on real brokers: every kind of plan, under load, throttled, and killed wherever that hurts."""
+
+import asyncio
+import contextlib
+import json
+import secrets
+import signal
+import subprocess
+import sys
+
+import pytest
+from confluent_kafka import Producer
+from tests.support.command import Ran
+from tests.support.topics import Topics
+from tests.support.traffic import Traffic
+from tests.support.waiting import until
+
+from rackspan.core.planning import Change
+from rackspan.core.reassignment import Limits, Setting, SettingKind, TopicPartition
+from rackspan.core.reassignment.throttles import FOLLOWERS, LEADERS, RATES
+from rackspan.kafka.reassignments import KafkaReassignments
+from rackspan.reconcile.failures import FailureError
+from rackspan.reconcile.reassignments.executor import Executor
+from rackspan.reconcile.reassignments.ports import Record
+
+LEVELS = ("--levels", "region,zone,rack")
+REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
+
+
+class Apply:
+    """The command on one topic of a cluster, with a home of its own for the journal."""
+
+    def __init__(self, kafka, topic, home):
+        self.kafka = kafka
+        self.topic = topic
+        self.journal = home / "journal.json"
+        self.cluster = ("--bootstrap-server", kafka.bootstrap())
+
+    def command(self, *arguments, topic=True):
+        where = (*self.cluster, *((*LEVELS, "--topic", self.topic) if topic else ()))
+        return [sys.executable, "-m", "rackspan", *map(str, arguments[:1]), *where, *map(str, arguments[1:])]
+
+    def run(self, *arguments, topic=True):
+        done = subprocess.run(
+            self.command(*arguments, topic=topic), check=False, capture_output=True, text=True, timeout=240
+        )
+        assert "Traceback" not in done.stderr, done.stderr
+        return Ran(done.returncode, done.stdout, done.stderr)
+
+    def plan(self, *wishes):
+        """The plan, once the broker that is asked knows the topic."""
+        ran = until(lambda: (ran := self.run("plan", *wishes, "-o", "json")).code == 0 and ran, what="a plan")
+        return ran.json
+
+    def apply(self, *arguments):
+        return self.run("apply", "--journal", self.journal, *arguments)
+
+    def applied(self, *wishes):
+        """Approve the plan and carry it out. Gives the plan and the events."""
+        plan = self.plan(*wishes)
+        ran = self.apply(*wishes, "--approve", plan["hash"], "--throttle", "50MB/s", "-o", "json")
+        assert ran.code == 0, ran.err
+        return plan, [json.loads(line) for line in ran.out.splitlines()]
+
+    def start(self, *arguments):
+        return subprocess.Popen(
+            self.command("apply", "--journal", self.journal, *arguments),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def record(self):
+        """The journal, as it is on disk just now."""
+        return json.loads(self.journal.read_text()) if self.journal.exists() else {"throttles": [], "started": []}
+
+
+@pytest.fixture
+def topic(topics):
+    name = f"apply-{secrets.token_hex(4)}"
+    topics.create(name, [[0, 1], [1, 2]])
+    yield name
+    topics.admin.delete_topics([name])[name].result(30)
+
+
+@pytest.fixture
+def moving(kafka, topic, tmp_path):
+    return Apply(kafka, topic, tmp_path)
+
+
+def filled(kafka, topic, partitions, size=1_000_000):
+    producer = Producer({**kafka.client_config(), "compression.type": "none"})
+    for partition in range(partitions):
+        for _ in range(size // 50_000):
+            producer.produce(topic, secrets.token_bytes(50_000), partition=partition)
+    assert producer.flush(60) == 0
+
+
+def throttles(kafka, topic):
+    """What is set of throttles on brokers and on the topic."""
+    settings = [
+        *(Setting(SettingKind.BROKER, str(broker), key) for broker in kafka.racks for key in RATES),
+        *(Setting(SettingKind.TOPIC, topic, key) for key in (LEADERS, FOLLOWERS)),
+    ]
+
+    async def asked():
+        admin = KafkaReassignments(kafka.client_config())
+        try:
+            return {one: value for one, value in (await admin.settings(settings)).items() if value is not None}
+        finally:
+            await admin.close()
+
+    return asyncio.run(asked())
+
+
+def until_sizes(topics, topic, size):
+    """Wait until the broker that is asked knows of so many replicas of each partition."""
+    until(lambda: {len(replicas) for replicas in topics.replicas(topic, 2)} == {size}, what=f"{size} replicas")
+
+
+def nothing_left_over(kafka, topic, journal):
+    """Kafka's own tool sees nothing under way, no throttle is set, and no journal is kept."""
+    until(lambda: "No partition reassignments found" in kafka.tool(REASSIGN, "--list"), what="no reassignment")
+    until(lambda: not throttles(kafka, topic), what="no throttle")
+    assert not journal.exists()
+
+
+def test_every_kind_of_plan_is_carried_out_under_load_and_nothing_is_lost(moving, kafka, topics, topic):
+    with Traffic(kafka.client_config(), topic, 2) as traffic:
+        plan, events = moving.applied("--replication-factor", f"{topic}=3")
+        assert events[-1]["event"] == "finished"
+        assert events[-1]["moved"] == events[-1]["moves"] == plan["moves"] >= 2
+        assert moving.plan("--replication-factor", f"{topic}=3")["partitions"] == []
+
+        until_sizes(topics, topic, 3)
+        first = topics.replicas(topic, 2)[0][0]
+        plan, events = moving.applied("--drain-broker", str(first))
+        assert events[-1]["moved"] == plan["moves"] > 0
+        until(lambda: not any(first in replicas for replicas in topics.replicas(topic, 2)), what="the drain")
+
+        plan, events = moving.applied("--replication-factor", f"{topic}=2")
+        assert plan["moves"] == 0
+        until_sizes(topics, topic, 2)
+    assert traffic.check() > 100
+    nothing_left_over(kafka, topic, moving.journal)
+
+
+def test_what_is_not_approved_or_costs_too_much_is_not_moved(moving, topics, topic):
+    before = topics.replicas(topic, 2)
+    wish = ("--replication-factor", f"{topic}=3")
+    plan = moving.plan(*wish)
+    assert moving.apply(*wish).hint == f"look at it, then pass --approve {plan['hash']}"
+    assert "the plan is" in moving.apply(*wish, "--approve", "0123456789abcdef").error
+    assert "--max-moves allows 1" in moving.apply(*wish, "--approve", plan["hash"], "--max-moves", "1").error
+    dry = moving.apply(*wish, "--dry-run", "-o", "json")
+    assert (dry.code, dry.json["hash"]) == (0, plan["hash"])
+    assert "nothing is under way" in moving.apply("--cancel").error
+    assert topics.replicas(topic, 2) == before
+    assert not moving.journal.exists()
+
+
+def test_somebody_elses_reassignment_and_throttle_stay_as_they_are(moving, kafka, topics, topic):
+    wish = ("--replication-factor", f"{topic}=3")
+    plan = moving.plan(*wish)
+    theirs = Setting(SettingKind.BROKER, "5", RATES[1]), Setting(SettingKind.TOPIC, topic, FOLLOWERS)
+
+    async def set_them(values):
+        admin = KafkaReassignments(kafka.client_config())
+        try:
+            assert set((await admin.set_settings(values)).values()) == {None}
+        finally:
+            await admin.close()
+
+    before = dict(zip(theirs, ("77000000", "0:1"), strict=True))
+    asyncio.run(set_them(before))
+    try:
+        until(lambda: throttles(kafka, topic) == before)
+        ran = moving.apply(*wish, "--approve", plan["hash"], "--throttle", "50MB/s")
+        assert ran.code == 0, ran.err
+        until(lambda: throttles(kafka, topic) == before, what="what somebody else had set")
+    finally:
+        asyncio.run(set_them(dict.fromkeys(theirs)))
+
+
+def test_ctrl_c_clears_throttles_and_cancel_takes_back_what_is_under_way(moving, kafka, topics, topic):
+    filled(kafka, topic, 2)
+    before = topics.replicas(topic, 2)
+    wish = ("--replication-factor", f"{topic}=3")
+    plan = moving.plan(*wish)
+    process = moving.start(*wish, "--approve", plan["hash"], "--throttle", "1kB/s")
+    until(lambda: "replicas: " in (text := kafka.tool(REASSIGN, "--list")) and topic in text, what="it is under way")
+    assert throttles(kafka, topic)
+    watched = moving.run("watch", "--journal", moving.journal, "--once", "-o", "json", topic=False)
+    assert (watched.code, watched.json["plan"], watched.json["moves"]) == (0, plan["hash"], plan["moves"])
+    assert "another rackspan apply is at work" in moving.apply("--cancel").error
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 130, err
+    assert f"rackspan apply --approve {plan['hash']}" in err
+    until(lambda: not throttles(kafka, topic), what="no throttle")
+    cancelled = moving.apply("--cancel")
+    assert cancelled.code == 0, cancelled.err
+    after = topics.replicas(topic, 2)
+    for old, new in zip(before, after, strict=True):
+        assert set(old) <= set(new)
+    nothing_left_over(kafka, topic, moving.journal)
+
+
+def test_a_killed_apply_goes_on_where_it_was(moving, kafka, topics, topic):
+    filled(kafka, topic, 2)
+    wish = ("--replication-factor", f"{topic}=3")
+    plan = moving.plan(*wish)
+    approved = (*wish, "--approve", plan["hash"])
+    moments = [
+        moving.journal.exists,
+        lambda: moving.record()["throttles"],
+        lambda: moving.record()["started"],
+        lambda: topic in kafka.tool(REASSIGN, "--list"),
+    ]
+    with Traffic(kafka.client_config(), topic, 2) as traffic:
+        for moment in moments:
+            process = moving.start(*approved, "--throttle", "2kB/s")
+            until(moment)
+            process.kill()
+            process.communicate(timeout=60)
+        ran = moving.apply(*approved, "--throttle", "50MB/s", "-o", "json")
+        assert ran.code == 0, ran.err
+    assert json.loads(ran.out.splitlines()[-1])["event"] == "finished"
+    until_sizes(topics, topic, 3)
+    assert traffic.check() > 100
+    nothing_left_over(kafka, topic, moving.journal)
+
+
+class Crashed(Exception):  # noqa: N818
+    """The executor ends here."""
+
+
+class Fragile:
+    """An admin, or a journal, of which the n-th call that changes something is the last one: before it, or after it."""
+
+    def __init__(self, inner, ends):
+        self._inner = inner
+        self._ends = ends
+
+    def __getattr__(self, name):
+        call = getattr(self._inner, name)
+        if name not in ("alter", "elect", "set_settings", "write"):
+            return call
+
+        async def fragile(*arguments):
+            self._ends()
+            answer = await call(*arguments)
+            self._ends()
+            return answer
+
+        return fragile
+
+
+async def passes_until(executor, condition):
+    """Make passes until one is as it should be, for two minutes at most, as the command does where Kafka is away."""
+    seen = None
+    async with asyncio.timeout(120):
+        while seen is None or not condition(seen):
+            await asyncio.sleep(0.1)
+            with contextlib.suppress(FailureError):
+                seen = await executor.advance()
+    return seen
+
+
+class Kept:
+    """A journal that outlives its executor."""
+
+    record = None
+
+    async def write(self, record):
+        self.record = record
+
+
+async def test_an_executor_that_ends_at_any_call_is_taken_up_where_it_was(kafka, topics, topic):
+    before = topics.replicas(topic, 2)
+    planned = ((3, 1, 4), (2, 5))
+    changes = tuple(Change(topic, number, planned[number], old) for number, old in enumerate(before))
+    racks = {broker: tuple(rack.strip("/").split("/")) for broker, rack in kafka.racks.items()}
+    kept = Kept()
+    kept.record = Record(kafka.cluster_id, "plan", changes, racks, kafka.racks)
+    admin = KafkaReassignments(kafka.client_config())
+    crashes, asked = 0, []
+    original = admin.alter
+
+    async def counted(targets):
+        asked.extend((at, broker) for at, replicas in targets.items() for broker in replicas or ())
+        return await original(targets)
+
+    admin.alter = counted
+    try:
+        for attempt in range(200):
+            calls = iter(range(attempt % 8))  # seven are one call of each kind but the last, before it and after it
+
+            def ends(calls=calls):
+                if next(calls, None) is None:
+                    raise Crashed
+
+            try:
+                executor = Executor(Fragile(admin, ends), Fragile(kept, ends), kept.record, Limits(2, 2), 50_000_000)
+                done = await passes_until(executor, lambda seen: seen.finished)
+                break
+            except Crashed:
+                crashes += 1
+        assert done.complete
+        assert crashes >= 6
+        await asyncio.to_thread(until, lambda: topics.replicas(topic, 2) == planned)
+        allowed = {(TopicPartition(topic, n), b) for n in range(2) for b in (*before[n], *planned[n])}
+        assert set(asked) <= allowed
+    finally:
+        await admin.close()
+    await asyncio.to_thread(until, lambda: not throttles(kafka, topic))
+
+
+def test_a_broker_that_dies_in_the_middle_holds_up_nothing_but_itself(kafka_factory):
+    cluster = kafka_factory(["/a/1", "/b/1", "/c/1", "/d/1"])
+    topics, topic = Topics(cluster.admin()), "orders"
+    topics.create(topic, [[0, 1], [1, 0]], config={"min.insync.replicas": "1"})
+    filled(cluster, topic, 2)
+    asyncio.run(_killed_in_the_middle(cluster, topics, topic, ((2, 1), (3, 0))))
+
+
+async def _killed_in_the_middle(cluster, topics, topic, moves):
+    changes = tuple(
+        Change(topic, n, new, old) for n, (new, old) in enumerate(zip(moves, [(0, 1), (1, 0)], strict=True))
+    )
+    racks = {broker: tuple(rack.strip("/").split("/")) for broker, rack in cluster.racks.items()}
+    kept, admin = Kept(), KafkaReassignments(cluster.client_config())
+    kept.record = Record(cluster.cluster_id, "plan", changes, racks, cluster.racks)
+    executor = Executor(admin, kept, kept.record, Limits(), 1_000)
+    try:
+        with Traffic(cluster.client_config(), topic, 2) as traffic:
+            await passes_until(executor, lambda seen: seen.copying == 2)
+            await asyncio.to_thread(cluster.kill_broker, 2)
+            executor = Executor(admin, kept, kept.record, Limits(), 50_000_000)
+            seen = await passes_until(executor, lambda seen: seen.progress.moved == 1 and seen.waiting)
+            assert {one.brokers for one in seen.waiting} == {(2,)}
+        assert await asyncio.to_thread(traffic.check) > 100
+        await asyncio.to_thread(until, lambda: topics.replicas(topic, 2)[1] == moves[1])
+    finally:
+        await admin.close()

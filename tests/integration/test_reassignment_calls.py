@@ -1,0 +1,135 @@
+"""The calls that move replicas, on real brokers: with plain text, and with TLS, SCRAM and client certificates."""
+
+import asyncio
+import secrets
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from tests.support.topics import Topics
+
+from rackspan.core.reassignment import Setting, SettingKind, TopicPartition
+from rackspan.core.reassignment.throttles import FOLLOWERS, LEADERS, RATES
+from rackspan.kafka.reassignments import KafkaReassignments
+from rackspan.reconcile.failures import FailureError
+
+
+@asynccontextmanager
+async def connected(cluster, listener="INTERNAL", **more):
+    admin = KafkaReassignments({**cluster.client_config(listener), **more})
+    try:
+        yield admin
+    finally:
+        await admin.close()
+
+
+@pytest.fixture
+def topic(topics):
+    name = f"moves-{secrets.token_hex(4)}"
+    topics.create(name, [[0, 1, 2], [1, 2, 0]])
+    yield name
+    topics.admin.delete_topics([name])[name].result(30)
+
+
+async def seen(admin, at):
+    return (await admin.partitions([at.topic])).get(at)
+
+
+async def until_seen(admin, at, condition):
+    return await until_true(lambda: seen(admin, at), condition)
+
+
+async def until_true(look, condition):
+    """Ask again and again, for 90 seconds at most, until what is seen is as it should be."""
+    async with asyncio.timeout(90):
+        while not condition(now := await look()):  # noqa: ASYNC110 - Kafka has no event for it
+            await asyncio.sleep(0.1)
+    return now
+
+
+async def test_a_replica_is_added_taken_away_and_the_preferred_leader_elected(kafka, topic):
+    at = TopicPartition(topic, 0)
+    async with connected(kafka) as admin:
+        assert await admin.alter({at: (0, 1, 2, 3)}) == {at: None}
+        state = await until_seen(admin, at, lambda one: not one.under_way and 3 in one.in_sync)
+        assert state.replicas == (0, 1, 2, 3)
+        assert await admin.alter({at: (3, 1, 2)}) == {at: None}
+        state = await until_seen(admin, at, lambda one: one.replicas == (3, 1, 2))
+        assert await admin.alter({at: (1, 3, 2)}) == {at: None}
+        await until_seen(admin, at, lambda one: one.replicas == (1, 3, 2))
+        assert await admin.elect([at]) == {at: None}
+        await until_seen(admin, at, lambda one: one.leader == 1)
+        assert await admin.elect([at]) == {at: None}
+        refused = await admin.alter({at: None})
+        assert "reassignment" in refused[at].message.lower().replace("noreassignment", "reassignment")
+        assert await seen(admin, TopicPartition("no-such-topic", 0)) is None
+
+
+async def test_throttles_are_set_read_and_deleted_on_brokers_and_topics(kafka, topic):
+    rate, list_ = Setting(SettingKind.BROKER, "4", RATES[0]), Setting(SettingKind.TOPIC, topic, FOLLOWERS)
+    other, gone = Setting(SettingKind.TOPIC, topic, LEADERS), Setting(SettingKind.TOPIC, "no-such-topic", LEADERS)
+    away = Setting(SettingKind.BROKER, "77", RATES[0])
+    async with connected(kafka) as admin:
+        assert await admin.settings([rate, list_, other, gone]) == dict.fromkeys([rate, list_, other, gone])
+        outcomes = await admin.set_settings({rate: "12345", list_: "0:3", gone: "0:3", away: "1"})
+        assert outcomes.pop(away) is not None
+        assert set(outcomes.values()) == {None}
+
+        async def all_are(values):
+            await until_true(lambda: admin.settings(list(values)), values.__eq__)
+
+        await all_are({rate: "12345", list_: "0:3", other: None})
+        assert set((await admin.set_settings({rate: None, list_: None})).values()) == {None}
+        await all_are({rate: None, list_: None})
+
+
+async def test_disks_sizes_and_min_insync_are_told(kafka, topic):
+    producer = Producer(kafka.client_config())
+    producer.produce(topic, secrets.token_bytes(50_000), partition=0)
+    assert producer.flush(30) == 0
+    at = TopicPartition(topic, 0)
+    async with connected(kafka) as admin:
+        disks = await admin.disks([0, 5, 77])
+        assert disks.keys() == {0, 5}
+        assert 0 < disks[0].usable <= disks[0].total
+        sizes = await admin.sizes({at: [0, 77]})
+        assert sizes.keys() == {(at, 0)}
+        assert 50_000 < sizes[at, 0] < 60_000
+        assert (await admin.min_insync([topic])).keys() == {topic}
+
+
+@pytest.mark.parametrize("listener", ["SSL", "SASL_SSL", "SASL_PLAINTEXT"])
+async def test_the_same_certificates_and_log_ins_serve_both_clients(secure_kafka, listener):
+    topics = Topics(secure_kafka.admin())
+    name = f"moves-{secrets.token_hex(4)}"
+    topics.create(name, [[0, 1]])
+    at = TopicPartition(name, 0)
+    async with connected(secure_kafka, listener) as admin:
+        assert await admin.alter({at: (1, 0)}) == {at: None}
+        await until_seen(admin, at, lambda one: one.replicas == (1, 0))
+
+
+def as_texts(config):
+    files = {name: config.pop(f"ssl.{name}.location") for name in ("ca", "certificate", "key")}
+    return {**config, **{f"ssl.{name}.pem": Path(file).read_text() for name, file in files.items()}}
+
+
+async def test_certificates_as_texts_serve_both_clients(secure_kafka):
+    admin = KafkaReassignments(as_texts(secure_kafka.client_config("SSL")))
+    try:
+        assert (await admin.partitions([])) == {}
+        assert (await admin.disks([0])).keys() == {0}
+    finally:
+        await admin.close()
+
+
+async def test_a_wrong_password_is_told_and_not_shown(secure_kafka):
+    config = {**secure_kafka.client_config("SASL_SSL"), "sasl.password": "not-the-password"}
+    admin = KafkaReassignments(config)
+    try:
+        with pytest.raises(FailureError) as error:
+            await admin.cluster()
+        assert "not-the-password" not in str(error.value)
+    finally:
+        await admin.close()

@@ -1,0 +1,102 @@
+"""The journal of `rackspan apply`: what was written comes back, and nothing else is taken for it."""
+
+import asyncio
+import json
+import stat
+
+import pytest
+
+from rackspan.cli.shared.command_errors import CommandError
+from rackspan.cli.shared.journal import JournalFile
+from rackspan.core.planning import Change
+from rackspan.core.reassignment import Setting, SettingKind, TopicPartition
+from rackspan.reconcile.reassignments.ports import Record, SetThrottle
+
+RECORD = Record(
+    "prod",
+    "0123456789abcdef",
+    (Change("orders", 0, (3, 1), (0, 1), 100), Change("orders", 1, (1, 0), (0, 1), None)),
+    {0: ("eu", "a"), 1: None},
+    {0: "/eu/a", 1: None},
+    {TopicPartition("orders", 0): (0, 1, 3)},
+    {
+        Setting(SettingKind.BROKER, "0", "leader.replication.throttled.rate"): SetThrottle(None, ("1", "2")),
+        Setting(SettingKind.TOPIC, "orders", "follower.replication.throttled.replicas"): SetThrottle("*", ("*",)),
+    },
+)
+
+
+@pytest.fixture
+def journal(tmp_path):
+    return JournalFile.of_cluster("prod", tmp_path / "journal.json")
+
+
+def written(journal, record=RECORD):
+    asyncio.run(journal.write(record))
+    return journal
+
+
+def test_what_was_written_comes_back(journal):
+    assert journal.read("prod") is None
+    assert written(journal).read("prod") == RECORD
+    assert stat.S_IMODE(journal.path.stat().st_mode) == 0o600
+    journal.discard()
+    assert journal.read("prod") is None
+
+
+def test_it_is_found_again_by_the_clusters_id(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert JournalFile.of_cluster("prod", None).path == tmp_path / "rackspan" / "reassignments" / "prod.json"
+    with pytest.raises(CommandError, match="is no file name"):
+        JournalFile.of_cluster("../prod", None)
+
+
+def test_another_clusters_journal_is_refused(journal):
+    with pytest.raises(CommandError, match="is of the cluster prod, and this one is test"):
+        written(journal).read("test")
+
+
+def test_a_write_that_does_not_end_leaves_the_last_one(journal, monkeypatch):
+    written(journal)
+
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(CommandError, match="No space left"):
+        written(journal)
+    assert journal.read("prod") == RECORD
+
+
+def test_two_commands_do_not_share_it(journal):
+    with journal.locked(), pytest.raises(CommandError, match="another rackspan apply is at work"), journal.locked():
+        pass
+    with journal.locked():
+        pass
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"version": 2},
+        {"clusterId": 5},
+        {"changes": {"orders": [[0, [1]]]}},
+        {"changes": {"orders": [["0", [1], [2], None]]}},
+        {"changes": []},
+        {"throttles": [["nobody", "0", "key", None, ["1"]]]},
+        {"started": [["orders", 0, "12"]]},
+        {"racks": {"x": None}},
+    ],
+)
+def test_what_is_no_journal_is_said_to_be_none(journal, change):
+    document = json.loads(written(journal).path.read_text())
+    journal.path.write_text(json.dumps({**document, **change}))
+    with pytest.raises(CommandError, match="is no journal"):
+        journal.read("prod")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "null", "{", "\x00"])
+def test_a_file_of_something_else_is_refused(journal, text):
+    journal.path.write_text(text)
+    with pytest.raises(CommandError, match="is no journal"):
+        journal.read("prod")

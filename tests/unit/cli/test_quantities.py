@@ -1,0 +1,28 @@
+"""Bytes, and bytes per second, with their units spelled out."""
+
+import pytest
+
+from rackspan.cli.shared.command_errors import CommandError
+from rackspan.cli.shared.quantities import bytes_of, rate_of
+
+
+@pytest.mark.parametrize(
+    ("text", "rate"),
+    [("50MB/s", 50_000_000), ("50 MiB/s", 52_428_800), ("1B/s", 1), ("1.5GB/s", 1_500_000_000), ("12kB/s", 12_000)],
+)
+def test_a_rate_is_in_bytes_per_second(text, rate):
+    assert rate_of("--throttle", text) == rate
+
+
+@pytest.mark.parametrize(
+    "text", ["50", "50MB", "50Mb/s", "50Mbit/s", "0B/s", "-1MB/s", "1e3B/s", "MB/s", "", "9" * 19 + "B/s", "\u0665MB/s"]
+)
+def test_a_rate_without_a_unit_that_can_only_be_meant_so_is_refused(text):
+    with pytest.raises(CommandError, match="--throttle"):
+        rate_of("--throttle", text)
+
+
+def test_bytes_have_no_per_second():
+    assert bytes_of("--max-bytes", "2TB") == 2 * 10**12
+    with pytest.raises(CommandError):
+        bytes_of("--max-bytes", "2TB/s")
