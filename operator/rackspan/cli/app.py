@@ -11,6 +11,7 @@ from rackspan.cli.commands import (
     import_topics,
     place,
     plan,
+    rack_id,
     release,
     report,
     run_operator,
@@ -57,5 +58,6 @@ app.command(epilog=place.EPILOG)(place.place)
 app.add_typer(import_topics.app)
 app.command(epilog=scan.EPILOG)(scan.scan)
 app.add_typer(report.app)
+app.command(rack_id.NAME, help=rack_id.SUMMARY, context_settings=rack_id.SETTINGS)(rack_id.rack_id)
 app.command(epilog=release.EPILOG)(release.release)
 app.command(epilog=run_operator.EPILOG)(run_operator.operator)

@@ -1,0 +1,151 @@
+"""
+`rackspan rack-id`: the rack id of a node, from the file that the operator publishes.
+
+For the init container of a broker or of a client: it starts as fast as Python does, asks nobody, and needs no rights.
+So it stands apart from the other commands, and imports nothing but the standard library and rack ids.
+"""
+
+import argparse
+import re
+import shlex
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from rackspan.core.rack_file import LARGEST, RackFileError, rack_of
+from rackspan.core.text import shown
+
+NAME = "rack-id"
+SUMMARY = "Print the rack id of a node, from the file that the operator publishes."
+
+_NOT_FOUND = 1
+_DURATION = re.compile(r"(\d{1,6})(s|m|h|)")
+_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600}
+_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,99}")
+_POLL_SECONDS = 0.5
+_PRINTED = range(0x21, 0x7F)
+
+_EPILOG = """\
+examples:
+  rackspan rack-id --nodes-file /etc/rackspan/nodes --node "$NODE_NAME" --wait 60s
+  rackspan rack-id --nodes-file nodes --node n1 --format properties >> server.properties
+  rackspan rack-id --nodes-file nodes --node n1 --format properties --key client.rack >> client.properties
+  rackspan rack-id --nodes-file nodes --node n1 --format env --key CLIENT_RACK > rack.env
+
+exit codes: 0 found; 1 the file or the node's line was not there within --wait; 2 wrong options
+"""
+
+
+class RackNotFoundError(Exception):
+    """The file has no rack id for the node, or cannot be read; says what to do."""
+
+
+def look_up(nodes_file: Path, node: str) -> str:
+    """The node's rack id. Raises RackNotFoundError."""
+    try:
+        with nodes_file.open(encoding="utf-8", newline="") as file:
+            text = file.read(LARGEST + 1)
+        if len(text) > LARGEST:
+            raise RackNotFoundError(f"{nodes_file} is larger than {LARGEST:,} bytes: it is no file of racks")
+        found = rack_of(text, node)
+    except FileNotFoundError as error:
+        raise RackNotFoundError(
+            f"there is no {nodes_file}: is the ConfigMap of the RackTopology's racks mounted there?"
+        ) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise RackNotFoundError(f"{nodes_file} cannot be read: {error}") from error
+    except RackFileError as error:
+        raise RackNotFoundError(f"{nodes_file}, {error}") from error
+    if found is None:
+        raise RackNotFoundError(
+            f"{nodes_file} has no rack for node {shown(node)}: does it have the labels of the RackTopology's levels?"
+        )
+    return found
+
+
+def look_up_within(nodes_file: Path, node: str, seconds: float, pause: Callable[[float], None] = time.sleep) -> str:
+    """The node's rack id as soon as the file has it. Raises RackNotFoundError once `seconds` have passed."""
+    told, ends = "", time.monotonic() + seconds
+    while True:
+        try:
+            return look_up(nodes_file, node)
+        except RackNotFoundError as error:
+            if time.monotonic() >= ends:
+                raise
+            if str(error) != told:
+                told = str(error)
+                print(f"rackspan: waiting up to {seconds:g} s: {told}", file=sys.stderr, flush=True)
+        pause(_POLL_SECONDS)
+
+
+def formatted(rack: str, form: str, key: str | None) -> str:
+    """The line to print: `plain`, for a `properties` file, or as an assignment that a shell reads (`env`)."""
+    match form:
+        case "properties":
+            return f"{key or 'broker.rack'}={''.join(map(_property_character, rack))}"
+        case "env":
+            return f"{key or 'BROKER_RACK'}={shlex.quote(rack)}"
+        case _:
+            return rack
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command with these arguments; its exit code."""
+    options = _parser().parse_args(arguments)
+    try:
+        rack = look_up_within(options.nodes_file, options.node, options.wait)
+    except RackNotFoundError as error:
+        print(f"rackspan: {error}", file=sys.stderr)
+        return _NOT_FOUND
+    print(formatted(rack, options.format, options.key))
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=f"rackspan {NAME}",
+        description=SUMMARY,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "--nodes-file", type=Path, required=True, help="the key `nodes` of the ConfigMap, mounted as a file"
+    )
+    parser.add_argument("--node", type=_node, required=True, help="the node's name: spec.nodeName, by the downward API")
+    parser.add_argument(
+        "--wait", type=_seconds, default=0, metavar="60s", help="how long to wait for the node's line (default: not)"
+    )
+    parser.add_argument("--format", choices=("plain", "properties", "env"), default="plain", help="default: plain")
+    parser.add_argument(
+        "--key", type=_key, help="what comes before the = (default: broker.rack in properties, BROKER_RACK in env)"
+    )
+    return parser
+
+
+def _node(text: str) -> str:
+    if not text or " " in text or not text.isprintable():
+        raise argparse.ArgumentTypeError(f"{shown(text)!r} is no name of a node: is NODE_NAME set?")
+    return text
+
+
+def _key(text: str) -> str:
+    if not _KEY.fullmatch(text):
+        raise argparse.ArgumentTypeError(f"{shown(text)!r} is no key: letters, digits, dots, dashes and underscores")
+    return text
+
+
+def _seconds(text: str) -> int:
+    found = _DURATION.fullmatch(text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{shown(text)!r} is no duration: write 60s, 5m or 1h")
+    return int(found[1]) * _SECONDS[found[2]]
+
+
+def _property_character(character: str) -> str:
+    """As java.util.Properties reads it, whatever encoding the file is read in."""
+    if ord(character) in _PRINTED and character != "\\":
+        return character
+    units = character.encode("utf-16-be").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
