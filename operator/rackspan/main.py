@@ -19,6 +19,7 @@ from rackspan.kube.authentication import Authentication
 from rackspan.kube.cluster import KubeCluster
 from rackspan.kube.events import EventQueue
 from rackspan.kube.leases import KubeLease
+from rackspan.kube.rack_files import KubeRackFiles
 from rackspan.kube.rest import Rest, client_of
 from rackspan.kube.scan_runs import KubeScanRuns
 from rackspan.metrics import LEASE_HELD
@@ -27,6 +28,7 @@ from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.dependencies import Dependencies
 from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.manager import Manager
+from rackspan.reconcile.racks.reconciler import RackDependencies
 from rackspan.reconcile.release import release
 from rackspan.reconcile.runtime.finalizers import FinalizerWriter
 from rackspan.reconcile.runtime.leader_election import LeaderElection
@@ -195,7 +197,15 @@ def _manager(settings: Settings, kube: KubeCluster, rest: Rest, probes: _Probes)
         namespaces=settings.namespaces,
         liveness=liveness,
     )
-    return Manager(dependencies, scans, settings.stall_seconds)
+    racks = RackDependencies(
+        cache=dependencies.cache,
+        kube=kube,
+        files=KubeRackFiles(rest, settings.publish_racks_to, permit),
+        allowed=settings.publish_racks_to,
+        watched=settings.namespaces,
+        liveness=liveness,
+    )
+    return Manager(dependencies, scans, racks, settings.stall_seconds)
 
 
 async def _wait_until_served(kube: KubeCluster, stop: asyncio.Event, probes: _Probes) -> bool:

@@ -157,7 +157,8 @@ def wide(plane, tmp_path_factory):
 @pytest.fixture(scope="session")
 def narrow(plane, wide, tmp_path_factory):
     """The chart for one namespace and one Secret, next to the other release that has installed the definitions."""
-    values = {"watchNamespaces": [SHOP], "secretNames": [SECRET], "crds": {"install": False}}
+    racks = {"namespaces": [SHOP]}
+    values = {"watchNamespaces": [SHOP], "secretNames": [SECRET], "racks": racks, "crds": {"install": False}}
     return install(plane, "narrow", "rackspan-narrow", tmp_path_factory, values)
 
 

@@ -11,6 +11,8 @@ from dev.stack.processes import free_ports
 from dev.waiting import eventually
 from tests.chart.conftest import SECRET
 
+ZONE = "topology.kubernetes.io/zone"
+
 
 def topology(name, address, namespace):
     return {
@@ -22,7 +24,7 @@ def topology(name, address, namespace):
                 "bootstrapServers": address,
                 "sasl": {"mechanism": "PLAIN", "secretRef": {"name": SECRET}},
             },
-            "levels": [{"name": "zone", "nodeLabel": "topology.kubernetes.io/zone"}],
+            "levels": [{"name": "zone", "nodeLabel": ZONE}],
             "brokers": {"podSelector": {"matchLabels": {"app": "kafka"}}},
             "compliance": {"concurrencyPolicy": "Replace"},
         },
@@ -62,6 +64,18 @@ def held(kubectl, topology, namespace):
 
     eventually(told, "the deletion to be seen")
     return name if kubectl("get", "kafkatopic", name, "--ignore-not-found", "--output=name") else None
+
+
+def racks_follow_nodes_and_go_with_their_topology(cluster, kubectl, name):
+    def racks():
+        return kubectl("get", "configmap", f"{name}-racks", "--ignore-not-found", "--output=jsonpath={.data.nodes}")
+
+    eventually(racks, "racks to be published")
+    cluster.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {ZONE: "a"}}})
+    eventually(lambda: f"{name} a" in racks(), "the node's rack")
+    cluster("delete", "node", name)
+    kubectl("delete", "racktopology", name, "--timeout=60s")
+    eventually(lambda: not racks(), "the racks to go")
 
 
 def fetch(port, path):
@@ -148,6 +162,8 @@ def test_it_does_its_work_with_the_charts_rights_and_uses_each_of_them(operator,
         first = eventually(scans, "a scan")
         kubectl("annotate", "racktopology", name, "rackspan.dev/scan-now=2", "--overwrite")
         eventually(lambda: scans() - first, "another scan in its place")
+    if name == "narrow":
+        racks_follow_nodes_and_go_with_their_topology(plane.kubectl, kubectl, name)
     seen = set(plane.requests(release.user))
     assert {request for request in seen if request.code in (401, 403)} == set()
     used = {(request.verb, request.group, request.resource) for request in seen}

@@ -27,7 +27,15 @@ RACK: Final = f"{GROUP}/rack"
 """Annotation on broker pods: the rack of their node. For people to see, never read back."""
 
 PUBLISH_RACKS: Final = f"{GROUP}/publish-racks"
-"""Label on namespaces: the RackTopology whose racks are published there for client pods."""
+"""Label on namespaces: the RackTopology whose racks are published there for client pods.
+
+Its name if it is in the same namespace, else `namespace.name`."""
+
+RACK_FILE: Final = f"{GROUP}/rack-file"
+"""Label on ConfigMaps: "true" on those that publish racks."""
+
+RACK_FILE_OF: Final = f"{GROUP}/rack-file-of"
+"""Annotation on ConfigMaps that publish racks: the RackTopology, as namespace/name."""
 
 BROKER_PODS_FOR: Final = f"{GROUP}/broker-pods-for"
 """Label on namespaces: the namespace whose RackTopologies may look for their brokers among the pods here."""
@@ -35,8 +43,8 @@ BROKER_PODS_FOR: Final = f"{GROUP}/broker-pods-for"
 SCAN_NOW: Final = f"{GROUP}/scan-now"
 """Annotation on RackTopologies: each new value of it starts a compliance scan."""
 
-SCAN_TOPOLOGY_UID: Final = f"{GROUP}/topology-uid"
-"""Label on what runs a scan: the RackTopology, exactly."""
+TOPOLOGY_UID: Final = f"{GROUP}/topology-uid"
+"""Label on what runs a scan and on published racks: the RackTopology, exactly."""
 
 SCAN_TOPOLOGY: Final = f"{GROUP}/topology"
 """Label on what runs a scan: the RackTopology's name, for people to select by; cut where it is too long for a label."""

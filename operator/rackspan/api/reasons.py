@@ -13,6 +13,7 @@ class Reason(StrEnum):
     COMPLIANT = "Compliant"  # Every partition's replicas are spread as asked.
     CONNECTED = "Connected"  # The Kafka cluster answers, and it is the one that is meant.
     RACKS_IN_SYNC = "RacksInSync"  # Every broker reports the rack that its node has.
+    RACKS_PUBLISHED = "RacksPublished"  # Pods find the rack of their node in a ConfigMap.
     BROKERS_ONLINE = "BrokersOnline"  # Every broker that is known is online.
 
     SCAN_COMPLETED = "ScanCompleted"  # The last compliance scan judged the whole cluster.
@@ -96,6 +97,7 @@ class Reason(StrEnum):
     NO_BROKERS = "NoBrokers"  # No broker was found.
     INVALID_RACK = "InvalidRack"  # A node's label or a broker's rack cannot be a rack path.
     EMPTY_LEVEL = "EmptyLevel"  # No broker has a domain at one of the levels: a wrong label, or a level too many.
+    CONFIG_MAP_TAKEN = "ConfigMapTaken"  # Racks are not published: a ConfigMap of that name is somebody else's.
     BROKER_OFFLINE = "BrokerOffline"  # Brokers are away, which the message names; what lies on them stays there.
     RACK_DRIFT = "RackDrift"  # Some brokers report another rack than their nodes have, and need a restart.
 

@@ -15,6 +15,7 @@ from rackspan.metrics import forget_report, forget_topology
 from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.orphans import Orphans
 from rackspan.reconcile.ports import Listener
+from rackspan.reconcile.racks.reconciler import RackDependencies, RacksReconciler
 from rackspan.reconcile.relist import Route, sweep
 from rackspan.reconcile.runtime.finalizers import has_finalizer
 from rackspan.reconcile.runtime.object_versions import key_of
@@ -25,9 +26,10 @@ from rackspan.reconcile.topology import TopologyReconciler
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
+    from datetime import datetime
 
     from rackspan.api.kafkatopic import KafkaTopic
-    from rackspan.api.racktopology import RackTopology
+    from rackspan.api.racktopology import RackTopology, RackTopologyStatus
     from rackspan.reconcile.cache import Cache
     from rackspan.reconcile.dependencies import Dependencies
 
@@ -48,7 +50,9 @@ class Manager:
     Belongs to the event loop.
     """
 
-    def __init__(self, dependencies: Dependencies, scans: ScanDependencies, stall_seconds: float) -> None:
+    def __init__(
+        self, dependencies: Dependencies, scans: ScanDependencies, racks: RackDependencies, stall_seconds: float
+    ) -> None:
         self.cache: Cache = dependencies.cache
         self._dependencies = dependencies
         self._stall_seconds = stall_seconds
@@ -59,7 +63,8 @@ class Manager:
         """Loops of deleted topologies whose last batches are under way."""
         self._orphans = Orphans(dependencies, self._orphan_found)
         self._started = False
-        self._scans = ScansReconciler(scans, self._scans_changed)
+        self._scans = ScansReconciler(scans, self._status_changed)
+        self._racks = RacksReconciler(racks, self._status_changed)
         self._scan_requests: dict[ObjectKey, object] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._relisted = asyncio.Event()
@@ -94,6 +99,7 @@ class Manager:
         self._tasks = [
             asyncio.create_task(self._sweep(), name="sweep"),
             asyncio.create_task(self._scans.run(), name="scans"),
+            asyncio.create_task(self._racks.run(), name="racks"),
             asyncio.create_task(self._orphans.run(), name="strays"),
             *(asyncio.create_task(reflector.watch(), name="watch") for reflector in self._reflectors),
         ]
@@ -227,6 +233,7 @@ class Manager:
             self._generations[topology.key] = request
             self._loops[topology.key][0].look_again()
             self._requeue_namesakes(topology)
+            self._racks.wake()
         if CONFIRM_DELETIONS in topology.meta.annotations:
             self._loops[topology.key][0].deletions_confirmed()
         scanned = (*request, topology.meta.annotations.get(SCAN_NOW), fingerprint(topology))
@@ -249,6 +256,7 @@ class Manager:
         self._generations.pop(key, None)
         self._scan_requests.pop(key, None)
         self._scans.topology_gone(key)
+        self._racks.wake()
         self._stop_loop(key)
 
     # --- ComplianceReports -------------------------------------------------------------------------------------------
@@ -274,9 +282,13 @@ class Manager:
         ):
             forget_report(str(key_of(body)))
 
-    def _scans_changed(self, key: ObjectKey) -> None:
+    def _status_changed(self, key: ObjectKey) -> None:
         if key in self._loops:
-            self._loops[key][0].scans_changed()
+            self._loops[key][0].status_changed()
+
+    def _add_to_status(self, topology: RackTopology, status: RackTopologyStatus, now: datetime) -> RackTopologyStatus:
+        """What the loops of scans and racks know of a topology."""
+        return self._racks.status(topology, self._scans.status(topology, status, now), now)
 
     # --- Nodes, Pods and Namespaces -----------------------------------------------------------------------------------
 
@@ -284,11 +296,13 @@ class Manager:
         """A Node is there, or was modified."""
         if self.cache.put_node(body):
             self._locations_changed()
+            self._racks.wake()
 
     def node_gone(self, key: ObjectKey) -> None:
         """A Node was deleted."""
         if self.cache.nodes.pop(key.name, None) is not None:
             self._locations_changed()
+            self._racks.wake()
 
     def pod_seen(self, body: Mapping[str, Any]) -> None:
         """A Pod is there, or was modified."""
@@ -307,10 +321,12 @@ class Manager:
             name = body["metadata"]["name"]
             self._requeue([topic for topic in self.cache.topics.values() if topic.meta.namespace == name])
             self._consent_changed(name)
+            self._racks.wake()
 
     def namespace_gone(self, key: ObjectKey) -> None:
         """A Namespace was deleted."""
         self.cache.namespaces.pop(key.name, None)
+        self._racks.wake()
 
     def _consent_changed(self, namespace: str) -> None:
         """Observe topologies of other namespaces with broker pods in this one: its consent may have changed."""
@@ -345,7 +361,7 @@ class Manager:
             return
         for topic in self.cache.topics_of(key):
             self._orphans.drop(topic)
-        loop = TopologyReconciler(key, self._dependencies, self._scans.status)
+        loop = TopologyReconciler(key, self._dependencies, self._add_to_status)
         task = asyncio.create_task(loop.run(), name=f"topology {key}")
         task.add_done_callback(lambda _: self._loop_ended(key))
         self._loops[key] = (loop, task)

@@ -38,18 +38,18 @@ _STATUS_SECONDS = 1.0
 """The least time between two writes of the status, whose counts change with every topic."""
 
 
-AddScans: TypeAlias = "Callable[[RackTopology, RackTopologyStatus, datetime], RackTopologyStatus]"
-"""Returns the status with the state of the topology's scans added."""
+AddToStatus: TypeAlias = "Callable[[RackTopology, RackTopologyStatus, datetime], RackTopologyStatus]"
+"""Returns the status with what other loops know of the topology added."""
 
 
 class TopologyReconciler:
     """Level-triggered: every pass starts from the present state, not from what changed."""
 
-    def __init__(self, key: ObjectKey, dependencies: Dependencies, add_scans: AddScans) -> None:
+    def __init__(self, key: ObjectKey, dependencies: Dependencies, add_to_status: AddToStatus) -> None:
         self.last_pass: float | None = None
         self._key = key
         self._dependencies = dependencies
-        self._add_scans = add_scans
+        self._add_to_status = add_to_status
         self._observer = Observer(key, dependencies)
         self._topics = TopicsReconciler(key, self._observer, dependencies, self._write_status)
         self._finalizer = TopologyFinalizer(key, dependencies, self._topics.dependents)
@@ -86,8 +86,8 @@ class TopologyReconciler:
         self._topics.drop(key)
         self._status_due.set()
 
-    def scans_changed(self) -> None:
-        """The scans of this topology changed, which its status shows."""
+    def status_changed(self) -> None:
+        """What another loop knows of this topology changed, which its status shows."""
         self._status_due.set()
 
     @property
@@ -186,7 +186,7 @@ class TopologyReconciler:
         status = topology_status(topology, inputs, now)
         measure(str(self._key), inputs, ready=is_true(status.conditions, READY))
         measure_drains(str(self._key), status)
-        status = self._add_scans(topology, status, now)
+        status = self._add_to_status(topology, status, now)
         ref = ObjectRef(KIND, topology.key, topology.meta.uid)
         written = await self._dependencies.statuses.write(ref, topology.status.to_dict(), status.to_dict())
         if written is not None:

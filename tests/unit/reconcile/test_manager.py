@@ -13,6 +13,7 @@ from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.dependencies import Dependencies
 from rackspan.reconcile.manager import Manager
 from rackspan.reconcile.ports import BrokerDescription, ClusterDescription, ReplicaCounts
+from rackspan.reconcile.racks.reconciler import RackDependencies
 from rackspan.reconcile.runtime.finalizers import FinalizerWriter
 from rackspan.reconcile.runtime.object_versions import key_of
 from rackspan.reconcile.runtime.status_writer import StatusWriter
@@ -55,7 +56,9 @@ async def controller(kube, monkeypatch):
     monkeypatch.setattr(reconciler, "_ABSENCE_SECONDS", 0.01)
     cache = Cache()
     dependencies = Dependencies(cache, kube, WholeKafka(), StatusWriter(kube), FinalizerWriter(kube), {}, 60)
-    controller = Manager(dependencies, ScanDependencies(cache, kube, None, ScanSetup()), 300)
+    controller = Manager(
+        dependencies, ScanDependencies(cache, kube, None, ScanSetup()), RackDependencies(cache, kube, None), 300
+    )
     controller.start()
     yield controller
     await controller.stop()

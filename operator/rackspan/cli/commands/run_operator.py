@@ -16,6 +16,7 @@ import typer
 from rackspan.api.meta import ObjectKey
 from rackspan.cli.shared import options
 from rackspan.logs import escape_lines
+from rackspan.reconcile.racks.publication import PublishedNamespaces
 from rackspan.reconcile.runtime.lease import LEASE_SECONDS, Timing
 from rackspan.reconcile.runtime.namespace_quota import DEFAULT_TOPOLOGIES_PER_NAMESPACE
 from rackspan.reconcile.scans.config import DEFAULT_APPLICATION, ScanSetup
@@ -152,6 +153,13 @@ def operator(
     scan_tmp_size: Annotated[
         str, typer.Option(envvar="RACKSPAN_SCAN_TMP_SIZE", help="The most temporary files of a pod that scans.")
     ] = "10Gi",
+    publish_racks_to: Annotated[
+        list[str] | None,
+        typer.Option(
+            envvar="RACKSPAN_PUBLISH_RACKS_TO",
+            help="Namespaces for ConfigMaps with the rack of every node (repeat it; * for all). Default: none.",
+        ),
+    ] = None,
     log_format: Annotated[
         LogFormat, typer.Option(envvar="RACKSPAN_LOG_FORMAT", help="How log lines look.")
     ] = LogFormat.JSON,
@@ -195,6 +203,7 @@ def operator(
             max_running=scan_max_running,
             tmp_size=scan_tmp_size,
         ),
+        publish_racks_to=PublishedNamespaces(tuple(publish_racks_to or ())),
     )
     try:
         asyncio.run(run(settings))

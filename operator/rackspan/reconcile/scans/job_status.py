@@ -11,8 +11,8 @@ from rackspan.api.labels import (
     SCAN_CAUSE,
     SCAN_TOPOLOGY,
     SCAN_TOPOLOGY_NAMESPACE,
-    SCAN_TOPOLOGY_UID,
     SCAN_TRIGGER,
+    TOPOLOGY_UID,
 )
 from rackspan.api.meta import ObjectKey
 from rackspan.api.racktopology import ScanTrigger
@@ -93,7 +93,7 @@ def read_run(kind: RunKind, body: Mapping[str, Any]) -> Run | None:
         metadata["name"],
         metadata["uid"],
         ObjectKey(namespace, name),
-        labels.get(SCAN_TOPOLOGY_UID, ""),
+        labels.get(TOPOLOGY_UID, ""),
         trigger,
         annotations.get(SCAN_CAUSE, ""),
         created,

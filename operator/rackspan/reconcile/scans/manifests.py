@@ -19,8 +19,8 @@ from rackspan.api.labels import (
     SCAN_CAUSE,
     SCAN_TOPOLOGY,
     SCAN_TOPOLOGY_NAMESPACE,
-    SCAN_TOPOLOGY_UID,
     SCAN_TRIGGER,
+    TOPOLOGY_UID,
 )
 from rackspan.api.racktopology import ComplianceScanSpec, ExecutorsSpec, ScanEngine
 from rackspan.reconcile.scans.job_status import RunKind
@@ -324,7 +324,7 @@ def _labels(topology: RackTopology, start: ScanStart) -> dict[str, str]:
         "app.kubernetes.io/managed-by": "rackspan",
         SCAN_TOPOLOGY_NAMESPACE: topology.key.namespace,
         SCAN_TOPOLOGY: _label(topology.key.name),
-        SCAN_TOPOLOGY_UID: topology.meta.uid,
+        TOPOLOGY_UID: topology.meta.uid,
         SCAN_TRIGGER: start.trigger.value,
     }
 

@@ -1,0 +1,87 @@
+"""`reconcile.racks.ports.RackFiles` over the Kubernetes API: ConfigMaps, found by label."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rackspan.api.labels import RACK_FILE, RACK_FILE_OF, TOPOLOGY_UID
+from rackspan.api.meta import ObjectKey
+from rackspan.api.reasons import Reason
+from rackspan.kube.paths import CONFIG_MAPS
+from rackspan.kube.rest import ConflictError, NotFoundError, Rest
+from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.racks.ports import RackFileMeta
+from rackspan.reconcile.racks.publication import EVERYWHERE
+from rackspan.reconcile.runtime.object_versions import key_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from rackspan.reconcile.ports import JsonObject, Permit
+    from rackspan.reconcile.racks.publication import PublishedNamespaces
+
+_METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+
+
+class KubeRackFiles:
+    """The ConfigMaps with our label in the namespaces where racks may be published. Others are never read."""
+
+    def __init__(self, rest: Rest, namespaces: PublishedNamespaces, permit: Permit) -> None:
+        self._permit = permit
+        self._rest = rest
+        self._namespaces = () if EVERYWHERE in namespaces.names else namespaces.names
+
+    async def published(self) -> Mapping[ObjectKey, RackFileMeta]:
+        """All that there are; metadata only."""
+        found: dict[ObjectKey, RackFileMeta] = {}
+        for path in CONFIG_MAPS.collections(self._namespaces):
+            query = {"labelSelector": f"{RACK_FILE}=true"}
+            items = await self._rest.list_all("list_racks", path, query=query, accept=_METADATA_ONLY)
+            found.update((key_of(item), _meta(item)) for item in items)
+        return found
+
+    async def create(self, body: JsonObject) -> RackFileMeta | None:
+        """Create one; None where there is a ConfigMap of that name already."""
+        self._permit.check()
+        try:
+            path = CONFIG_MAPS.in_namespace(body["metadata"]["namespace"])
+            return _meta(await self._rest.post("create_racks", path, body))
+        except ConflictError:
+            return None
+        except NotFoundError as error:
+            raise FailureError(_failure(key_of(body), error)) from error
+
+    async def replace(self, known: RackFileMeta, body: JsonObject) -> RackFileMeta | None:
+        """Give the ConfigMap as it is in `known` this content; None where it changed or is gone."""
+        self._permit.check()
+        metadata = {**body["metadata"], "uid": known.uid, "resourceVersion": known.version}
+        try:
+            path = CONFIG_MAPS.object(key_of(body))
+            return _meta(await self._rest.merge_patch("patch_racks", path, {**body, "metadata": metadata}))
+        except (ConflictError, NotFoundError):
+            return None
+
+    async def delete(self, key: ObjectKey, known: RackFileMeta) -> None:
+        """Delete this very object, by uid. Succeeds where it is gone already."""
+        self._permit.check()
+        try:
+            options = {"preconditions": {"uid": known.uid}}
+            await self._rest.delete("delete_racks", CONFIG_MAPS.object(key), options)
+        except (ConflictError, NotFoundError):
+            return
+
+
+def _meta(item: Mapping[str, Any]) -> RackFileMeta:
+    metadata = item["metadata"]
+    namespace, slash, name = (metadata.get("annotations") or {}).get(RACK_FILE_OF, "").partition("/")
+    return RackFileMeta(
+        metadata["uid"],
+        metadata["resourceVersion"],
+        ObjectKey(namespace, name) if slash else None,
+        (metadata.get("labels") or {}).get(TOPOLOGY_UID),
+    )
+
+
+def _failure(key: ObjectKey, error: NotFoundError) -> Failure:
+    return Failure(Reason.API_SERVER_REFUSED, f"ConfigMap {key} cannot be made: {error}", Remedy.RETRY)

@@ -1,0 +1,203 @@
+"""The control loop that publishes the racks of all topologies: runs on changes, and against changes by others."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from rackspan import metrics
+from rackspan.api import racktopology
+from rackspan.api.reasons import Reason
+from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.racks.publication import (
+    PublishedNamespaces,
+    RackText,
+    config_map,
+    file_key,
+    rack_text,
+    target_namespaces,
+)
+from rackspan.reconcile.racks.status import RackFacts, with_racks
+from rackspan.reconcile.runtime.liveness import Liveness
+from rackspan.reconcile.runtime.waiting import wait_debounced
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from datetime import datetime
+
+    from rackspan.api.meta import ObjectKey
+    from rackspan.api.racktopology import RackTopology, RackTopologyStatus
+    from rackspan.reconcile.cache import Cache
+    from rackspan.reconcile.ports import KubeApi
+    from rackspan.reconcile.racks.ports import RackFileMeta, RackFiles
+
+_log = logging.getLogger("rackspan.racks")
+
+_Kept: TypeAlias = "set[tuple[ObjectKey, ObjectKey | None]]"
+"""ConfigMaps that stay, each with the topology that publishes it."""
+
+_RESYNC_SECONDS = 60.0
+"""How often all ConfigMaps are listed, so that what others did to them is put back."""
+_RETRY_SECONDS = 15.0
+_DEBOUNCE_SECONDS = 0.5
+"""Gathers the nodes of one rollout; a flapping label costs two writes a second at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class RackDependencies:
+    """What the loop needs. `watched` are the namespaces whose topologies are this operator's; empty for all."""
+
+    cache: Cache
+    kube: KubeApi
+    files: RackFiles
+    allowed: PublishedNamespaces = field(default_factory=PublishedNamespaces)
+    watched: tuple[str, ...] = ()
+    liveness: Liveness = field(default_factory=Liveness)
+
+
+class RacksReconciler:
+    """Level-triggered: each pass starts from what is published and what should be.
+
+    Where nothing may be published nothing is requested. `on_change` is called when a topology's status has to be
+    updated. One topology's failure does not affect the others.
+    """
+
+    def __init__(self, dependencies: RackDependencies, on_change: Callable[[ObjectKey], None]) -> None:
+        self._dependencies = dependencies
+        self._on_change = on_change
+        self._facts: dict[ObjectKey, RackFacts] = {}
+        self._published: dict[ObjectKey, RackFileMeta] = {}
+        self._written: dict[ObjectKey, tuple[str, str]] = {}
+        """By ConfigMap: the text that this process wrote, and the resourceVersion since."""
+        self._list_due = 0.0
+        self._wake = asyncio.Event()
+
+    def wake(self) -> None:
+        """Run soon: a topology, a node or a namespace changed."""
+        self._wake.set()
+
+    def status(self, topology: RackTopology, status: RackTopologyStatus, now: datetime) -> RackTopologyStatus:
+        """`status` with what is known of the topology's published racks."""
+        return with_racks(topology, status, self._facts.get(topology.key), now)
+
+    async def run(self) -> None:
+        """Loop until cancelled."""
+        while True:
+            pause = await self._reconcile_safely()
+            await wait_debounced(self._wake, pause, _DEBOUNCE_SECONDS)
+
+    async def _reconcile_safely(self) -> float:
+        try:
+            with self._dependencies.liveness.track("racks"):
+                return await self.reconcile()
+        except FailureError as error:
+            metrics.count_error("", error.failure.remedy, error.failure.reason)
+            _log.warning("racks: %s", error)
+        except Exception:
+            metrics.count_error("", Remedy.RETRY, Reason.UNEXPECTED_ERROR)
+            _log.exception("racks: unexpected error")
+        return _RETRY_SECONDS
+
+    async def reconcile(self) -> float:
+        """One pass over all topologies; the seconds until the next one. Raises FailureError."""
+        dependencies = self._dependencies
+        if not dependencies.allowed:
+            return _RESYNC_SECONDS
+        now = asyncio.get_running_loop().time()
+        if now >= self._list_due:
+            self._published = dict(await dependencies.files.published())
+            self._list_due = now + _RESYNC_SECONDS
+        facts: dict[ObjectKey, RackFacts] = {}
+        kept: _Kept = set()
+        texts: dict[object, RackText | Failure] = {}
+        for topology in sorted(dependencies.cache.topologies.values(), key=lambda one: one.meta.age):
+            found = await self._publish_safely(topology, texts, kept)
+            if found is not None:
+                facts[topology.key] = found
+        await self._delete_others(kept)
+        self._tell(facts)
+        failed = any(isinstance(one.published, Failure) for one in facts.values())
+        return _RETRY_SECONDS if failed else _RESYNC_SECONDS
+
+    async def _publish_safely(
+        self, topology: RackTopology, texts: dict[object, RackText | Failure], kept: _Kept
+    ) -> RackFacts | None:
+        """Publish one topology's racks; None where there is nothing to publish. `kept` gains its ConfigMaps."""
+        cache = self._dependencies.cache
+        namespaces = target_namespaces(topology, cache.namespaces, self._dependencies.allowed)
+        if not namespaces or topology.meta.is_deleting:
+            return None
+        kept.update((file_key(topology.key, namespace), topology.key) for namespace in namespaces)
+        if cache.quota.over_quota(topology.key) is not None:
+            return None  # not served: what was published before stays as it is
+        spec = topology.spec
+        asked = tuple(level.node_label for level in spec.levels), tuple(sorted(spec.rack_aliases.items()))
+        if asked not in texts:
+            texts[asked] = rack_text(topology, cache.nodes)
+            await asyncio.sleep(0)  # thousands of nodes each time, and others wait for the event loop
+        result = texts[asked]
+        try:
+            if isinstance(result, RackText):
+                for namespace in namespaces:
+                    await self._publish(topology, namespace, result.text)
+        except FailureError as error:
+            result = error.failure
+        if isinstance(result, Failure):
+            metrics.count_error(str(topology.key), result.remedy, result.reason)
+        return RackFacts(topology.meta.uid, result, file_key(topology.key, "").name, namespaces)
+
+    async def _publish(self, topology: RackTopology, namespace: str, text: str) -> None:
+        key, files = file_key(topology.key, namespace), self._dependencies.files
+        known = self._published.get(key)
+        if known is not None and self._written.get(key) == (text, known.version):
+            return
+        body = config_map(topology, namespace, text)
+        if known is None:
+            written = await files.create(body)
+        elif known.topology == topology.key:
+            written = await files.replace(known, body)
+        else:
+            raise FailureError(_taken(key, f"publishes the racks of RackTopology {known.topology}"))
+        if written is None:
+            self._list_due = 0.0
+            if known is None:
+                raise FailureError(_taken(key, "is somebody else's"))
+            raise FailureError(
+                Failure(Reason.API_SERVER_REFUSED, f"ConfigMap {key} changed just now: tried again", Remedy.RETRY)
+            )
+        self._published[key], self._written[key] = written, (text, written.version)
+
+    async def _delete_others(self, kept: _Kept) -> None:
+        """Delete what no topology publishes any more. What belongs to one that cannot be read now stays."""
+        others = {
+            key: known
+            for key, known in self._published.items()
+            if (key, known.topology) not in kept and self._is_own(known)
+        }
+        if not others:
+            return
+        uids: Mapping[ObjectKey, str] = {}
+        if any(known.topology not in self._dependencies.cache.topologies for known in others.values()):
+            uids = await self._dependencies.kube.uids(racktopology.KIND)
+        for key, known in others.items():
+            readable = known.topology in self._dependencies.cache.topologies
+            if readable or known.topology_uid not in uids.values():
+                await self._dependencies.files.delete(key, known)
+                del self._published[key]
+                self._written.pop(key, None)
+
+    def _is_own(self, known: RackFileMeta) -> bool:
+        watched = self._dependencies.watched
+        return known.topology is not None and (not watched or known.topology.namespace in watched)
+
+    def _tell(self, facts: dict[ObjectKey, RackFacts]) -> None:
+        before, self._facts = self._facts, facts
+        for key in before.keys() | facts.keys():
+            if before.get(key) != facts.get(key):
+                self._on_change(key)
+
+
+def _taken(key: ObjectKey, whose: str) -> Failure:
+    return Failure(Reason.CONFIG_MAP_TAKEN, f"ConfigMap {key} is there already and {whose}: rename one", Remedy.SPEC)

@@ -1,0 +1,83 @@
+"""Published racks: ConfigMaps with our label, each changed only as it was seen, and only while the Lease is held."""
+
+import pytest
+from tests.unit.kube.recording import Answer, RecordingApi
+
+from rackspan.api.meta import ObjectKey
+from rackspan.kube.rack_files import KubeRackFiles
+from rackspan.kube.rest import Rest
+from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.ports import AlwaysPermitted
+from rackspan.reconcile.racks.ports import RackFileMeta
+from rackspan.reconcile.racks.publication import PublishedNamespaces
+
+METADATA = {
+    "name": "prod-racks",
+    "namespace": "shop",
+    "uid": "cm-1",
+    "resourceVersion": "7",
+    "labels": {"rackspan.dev/topology-uid": "rt-1"},
+    "annotations": {"rackspan.dev/rack-file-of": "kafka/prod"},
+}
+KNOWN = RackFileMeta("cm-1", "7", ObjectKey("kafka", "prod"), "rt-1")
+BODY = {"metadata": METADATA, "data": {"nodes": "n1 /a\n"}}
+PATH = "/api/v1/namespaces/shop/configmaps"
+
+
+class Refused:
+    change_timeout_seconds = 1.0
+
+    def check(self):
+        raise FailureError(Failure("LeaseNotHeld", "no Lease", Remedy.RETRY))
+
+
+def files(answer, *namespaces, permit=None):
+    api = RecordingApi(lambda *_: answer)
+    return api, KubeRackFiles(Rest(api), PublishedNamespaces(namespaces), permit or AlwaysPermitted())
+
+
+@pytest.mark.parametrize(
+    ("namespaces", "path"),
+    [(("shop",), PATH), (("*",), "/api/v1/configmaps"), (("*", "a"), "/api/v1/configmaps")],
+)
+async def test_only_what_has_the_label_is_listed(namespaces, path):
+    api, found = files(Answer(body={"items": [{"metadata": METADATA}]}), *namespaces)
+    assert await found.published() == {ObjectKey("shop", "prod-racks"): KNOWN}
+    [(_, asked)] = api.asked
+    assert asked.startswith(f"{path}?labelSelector=rackspan.dev%2Frack-file%3Dtrue")
+
+
+async def test_metadata_that_others_wrote_names_no_topology():
+    for annotations in (None, {}, {"rackspan.dev/rack-file-of": "prod"}):
+        _, found = files(Answer(body={"items": [{"metadata": {**METADATA, "annotations": annotations}}]}), "shop")
+        assert [meta.topology for meta in (await found.published()).values()] == [None]
+
+
+async def test_it_is_changed_as_it_was_seen():
+    api, found = files(Answer(body={"metadata": {**METADATA, "resourceVersion": "8"}}), "shop")
+    assert (await found.replace(KNOWN, BODY)).version == "8"
+    assert api.asked == [("PATCH", f"{PATH}/prod-racks")]
+    assert (api.sent[0]["metadata"]["uid"], api.sent[0]["metadata"]["resourceVersion"]) == ("cm-1", "7")
+    await found.delete(ObjectKey("shop", "prod-racks"), KNOWN)
+    assert api.sent[1] == {"preconditions": {"uid": "cm-1"}}
+
+
+async def test_conflicts_are_no_errors():
+    _, found = files(Answer(409, {"message": "conflict"}), "shop")
+    assert await found.create(BODY) is None
+    assert await found.replace(KNOWN, BODY) is None
+    await found.delete(ObjectKey("shop", "prod-racks"), KNOWN)
+
+
+async def test_a_namespace_that_is_gone_is_told():
+    _, found = files(Answer(404, {"message": 'namespaces "shop" not found'}), "shop")
+    with pytest.raises(FailureError, match=r"ConfigMap shop/prod-racks cannot be made: namespaces .shop. not found"):
+        await found.create(BODY)
+
+
+async def test_without_the_lease_nothing_is_written():
+    api, found = files(Answer(), "shop", permit=Refused())
+    for write in (found.create(BODY), found.replace(KNOWN, BODY), found.delete(ObjectKey("shop", "x"), KNOWN)):
+        with pytest.raises(FailureError):
+            await write
+    assert api.asked == []

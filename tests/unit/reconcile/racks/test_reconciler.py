@@ -1,0 +1,262 @@
+"""ConfigMaps follow nodes, namespaces and topologies; nobody else's is touched, and in doubt they stay."""
+
+from dataclasses import dataclass, field, replace
+
+import pytest
+from tests.support.manifests import TOPOLOGY, changed
+from tests.unit.reconcile.examples import NOON
+
+from rackspan.api.conditions import RACKS_PUBLISHED, find_condition
+from rackspan.api.labels import PUBLISH_RACKS, RACK_FILE_OF, TOPOLOGY_UID
+from rackspan.api.meta import ObjectKey
+from rackspan.reconcile.cache import Cache
+from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.racks import reconciler as loops
+from rackspan.reconcile.racks.ports import RackFileMeta
+from rackspan.reconcile.racks.publication import EVERYWHERE, PublishedNamespaces
+from rackspan.reconcile.racks.reconciler import RackDependencies, RacksReconciler
+
+FILE = ObjectKey("kafka", "prod-racks")
+ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
+
+
+@dataclass
+class MemoryFiles:
+    """The ConfigMaps of a cluster; `strangers` are keys of those that Rackspan did not make."""
+
+    there: dict = field(default_factory=dict)
+    strangers: set = field(default_factory=set)
+    calls: list = field(default_factory=list)
+    failing: set = field(default_factory=set)
+    version: int = 0
+
+    async def published(self):
+        self.calls.append("list")
+        return {key: meta for key, (meta, _) in self.there.items()}
+
+    async def create(self, body):
+        key = self._key("create", body)
+        if key in self.there or key in self.strangers:
+            return None
+        return self._put(key, body, f"uid-{len(self.calls)}")
+
+    async def replace(self, known, body):
+        key = self._key("replace", body)
+        if self.there.get(key, (None, None))[0] != known:
+            return None
+        return self._put(key, body, known.uid)
+
+    async def delete(self, key, known):
+        self.calls.append(f"delete {key}")
+        self.there.pop(key, None)
+
+    def edited(self, key):
+        """Somebody changed it by hand."""
+        meta, _ = self.there[key]
+        self.version += 1
+        self.there[key] = replace(meta, version=str(self.version)), {"nodes": "edited"}
+
+    def text(self, key=FILE):
+        return self.there[key][1]["nodes"]
+
+    def _key(self, verb, body):
+        key = ObjectKey(body["metadata"]["namespace"], body["metadata"]["name"])
+        self.calls.append(f"{verb} {key}")
+        if key.namespace in self.failing:
+            raise FailureError(Failure("NotAuthorized", "forbidden", Remedy.ACCESS))
+        return key
+
+    def _put(self, key, body, uid):
+        self.version += 1
+        metadata = body["metadata"]
+        owner = ObjectKey(*metadata["annotations"][RACK_FILE_OF].split("/"))
+        meta = RackFileMeta(uid, str(self.version), owner, metadata["labels"][TOPOLOGY_UID])
+        self.there[key] = meta, dict(body["data"])
+        return meta
+
+
+class MemoryKube:
+    def __init__(self):
+        self.topologies = {}
+
+    async def uids(self, kind):
+        return self.topologies
+
+
+class World:
+    def __init__(self, allowed=(EVERYWHERE,)):
+        self.files, self.kube, self.cache, self.changed = MemoryFiles(), MemoryKube(), Cache(), []
+        self.allowed = PublishedNamespaces(allowed)
+        self.restart()
+        self.namespace("kafka")
+        self.node("n1", "eu", "a")
+        self.topology()
+
+    def restart(self, *watched):
+        dependencies = RackDependencies(self.cache, self.kube, self.files, self.allowed, watched)
+        self.loop = RacksReconciler(dependencies, self.changed.append)
+
+    def namespace(self, name, **labels):
+        self.cache.put_namespace({"metadata": {"name": name, "labels": labels}})
+
+    def node(self, name, *racks):
+        labels = dict(zip((REGION, ZONE), racks, strict=False))
+        self.cache.put_node({"metadata": {"name": name, "labels": labels}})
+
+    def topology(self, namespace="kafka", uid="rt-1", created="2026-01-01T00:00:00Z"):
+        metadata = {"name": "prod", "namespace": namespace, "uid": uid, "creationTimestamp": created, "generation": 1}
+        self.kube.topologies[ObjectKey(namespace, "prod")] = uid
+        return self.cache.put_topology(changed(TOPOLOGY, {"metadata": metadata}))
+
+    def topology_deleted(self, namespace="kafka"):
+        self.cache.drop_topology(ObjectKey(namespace, "prod"))
+        self.kube.topologies.pop(ObjectKey(namespace, "prod"), None)
+
+    def condition(self, namespace="kafka"):
+        topology = self.cache.topologies[ObjectKey(namespace, "prod")]
+        return find_condition(self.loop.status(topology, topology.status, NOON).conditions, RACKS_PUBLISHED)
+
+    async def writes(self):
+        """What one pass asks for, apart from lists."""
+        before = len(self.files.calls)
+        await self.loop.reconcile()
+        return [call for call in self.files.calls[before:] if call != "list"]
+
+
+@pytest.fixture
+def relisting(monkeypatch):
+    """Every pass lists what there is."""
+    monkeypatch.setattr(loops, "_RESYNC_SECONDS", 0)
+
+
+async def test_a_file_is_written_once_and_again_only_when_it_changes(relisting):
+    world = World()
+    assert await world.writes() == [f"create {FILE}"]
+    assert "n1 /eu/a\n" in world.files.text()
+    assert await world.writes() == []
+    world.node("n2", "eu", "b")
+    assert await world.writes() == [f"replace {FILE}"]
+    assert "n2 /eu/b\n" in world.files.text()
+    assert world.changed == [FILE._replace(name="prod")] * 2
+
+
+async def test_after_a_restart_it_is_made_sure_of_once(relisting):
+    world = World()
+    await world.writes()
+    world.restart()
+    assert await world.writes() == [f"replace {FILE}"]
+    assert await world.writes() == []
+
+
+async def test_what_somebody_edits_or_deletes_is_put_back(relisting):
+    world = World()
+    await world.writes()
+    world.files.edited(FILE)
+    assert await world.writes() == [f"replace {FILE}"]
+    assert "n1 /eu/a\n" in world.files.text()
+    del world.files.there[FILE]
+    assert await world.writes() == [f"create {FILE}"]
+
+
+async def test_a_change_between_the_list_and_the_write_is_seen_at_the_next_pass():
+    world = World()
+    await world.writes()
+    world.files.edited(FILE)
+    world.node("n2", "eu", "b")
+    assert await world.writes() == [f"replace {FILE}"]
+    assert world.condition().reason == "ApiServerRefused"
+    assert await world.writes() == [f"replace {FILE}"]
+    assert "n2 /eu/b\n" in world.files.text()
+    assert world.condition().status == "True"
+
+
+async def test_a_namespace_that_takes_back_its_label_loses_its_file(relisting):
+    world = World()
+    world.namespace("clients", **{PUBLISH_RACKS: "kafka.prod"})
+    assert await world.writes() == [f"create {ObjectKey('clients', 'prod-racks')}", f"create {FILE}"]
+    assert world.condition().message == "the racks of 1 node are in ConfigMap prod-racks of clients, kafka"
+    world.namespace("clients")
+    assert await world.writes() == ["delete clients/prod-racks"]
+    assert FILE in world.files.there
+
+
+async def test_a_topology_that_is_gone_takes_its_files_with_it(relisting):
+    world = World()
+    world.namespace("clients", **{PUBLISH_RACKS: "kafka.prod"})
+    await world.writes()
+    world.topology_deleted()
+    assert sorted(await world.writes()) == ["delete clients/prod-racks", "delete kafka/prod-racks"]
+    assert world.files.there == {}
+
+
+async def test_the_file_of_a_topology_that_cannot_be_read_stays(relisting):
+    world = World()
+    await world.writes()
+    world.cache.drop_topology(ObjectKey("kafka", "prod"))
+    assert await world.writes() == []
+    assert FILE in world.files.there
+
+
+async def test_files_of_another_operators_topologies_stay(relisting):
+    world = World()
+    await world.writes()
+    world.topology_deleted()
+    world.restart("elsewhere")
+    assert await world.writes() == []
+    assert FILE in world.files.there
+
+
+async def test_a_config_map_of_somebody_else_is_not_touched_and_told(relisting):
+    world = World()
+    world.files.strangers.add(FILE)
+    await world.writes()
+    assert world.files.there == {}
+    found = world.condition()
+    assert (found.status, found.reason) == ("False", "ConfigMapTaken")
+    assert found.message == "ConfigMap kafka/prod-racks is there already and is somebody else's: rename one"
+
+
+async def test_of_two_topologies_with_one_file_the_older_keeps_it(relisting):
+    world = World()
+    world.namespace("other")
+    world.namespace("clients", **{PUBLISH_RACKS: "kafka.prod"})
+    await world.writes()
+    world.topology("other", uid="rt-2", created="2026-02-01T00:00:00Z")
+    world.namespace("clients", **{PUBLISH_RACKS: "other.prod"})
+    await world.writes()  # the first takes its file away, the second finds none of its own yet
+    await world.writes()
+    assert world.files.there[ObjectKey("clients", "prod-racks")][0].topology == ObjectKey("other", "prod")
+
+
+async def test_one_topologys_failure_is_no_other_ones(relisting):
+    world = World()
+    world.namespace("broken")
+    world.files.failing.add("broken")
+    world.topology("broken", uid="rt-0", created="2025-01-01T00:00:00Z")
+    await world.writes()
+    assert world.condition("broken").reason == "NotAuthorized"
+    assert world.condition().status == "True"
+
+
+async def test_topologies_over_the_quota_publish_nothing(relisting):
+    world = World()
+    world.cache.quota = type(world.cache.quota)(0)
+    world.topology(uid="rt-3")
+    assert await world.writes() == []
+
+
+async def test_where_nothing_may_be_published_nothing_is_asked():
+    world = World(allowed=())
+    await world.loop.reconcile()
+    assert world.files.calls == []
+    assert world.condition() is None
+
+
+async def test_nodes_without_labels_are_told():
+    world = World()
+    world.node("n2")
+    await world.writes()
+    assert world.condition().message == (
+        "the racks of 1 node are in ConfigMap prod-racks of kafka; "
+        "1 node is left out: node n2 has no label topology.kubernetes.io/region"
+    )
