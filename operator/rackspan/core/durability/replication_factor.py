@@ -5,18 +5,21 @@ How many replicas of a partition any `k` domains of a level can hold together at
 knapsack on the tree: of each domain, by the replicas it holds, the most that 0, 1, 2 … domains of the level below it
 hold. Two tables are joined by a (max, +) convolution. Domains with the same window and the same children have the same
 table, and `n` equal ones are joined by doubling, so the work grows with the kinds of domains and not with their number.
+
+A replication factor that a single fair placement refutes needs no table: any one will do, and is found in one pass.
 """
 
 from collections import Counter
-from collections.abc import Mapping
-from functools import lru_cache
+from collections.abc import Callable, Mapping
+from functools import lru_cache, partial
 from itertools import pairwise
 from typing import Final
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from rackspan.core.compliance.fair_split import fair_windows
-from rackspan.core.topology import IntArray, RackTree
+from rackspan.core.topology import IntArray, Level, RackTree
 
 LARGEST: Final = 32
 """No larger replication factor is looked at: nobody would follow the advice, and each takes longer than the last."""
@@ -56,9 +59,33 @@ def _domains(tree: RackTree, name: str) -> int:
 
 
 def _achievable(tree: RackTree, size: int, min_domains: _Pairs, tolerate: _Pairs) -> bool:
-    least = max((1 + fullest(tree, size, level, domains - 1) for level, domains in min_domains), default=1)
-    most = min((size - fullest(tree, size, level, domains) for level, domains in tolerate), default=size)
+    return all(
+        _keeps(partial(hold_together, tree, size), size, min_domains, tolerate) for hold_together in (_in_one, fullest)
+    )
+
+
+def _keeps(hold_together: Callable[[str, int], int], size: int, min_domains: _Pairs, tolerate: _Pairs) -> bool:
+    """Whether some min.insync.replicas will do, given what so many domains of a level hold together at most."""
+    least = max((1 + hold_together(level, domains - 1) for level, domains in min_domains), default=1)
+    most = min((size - hold_together(level, domains) for level, domains in tolerate), default=size)
     return least <= most
+
+
+def _in_one(tree: RackTree, size: int, level: str, domains: int) -> int:
+    """What the fullest domains of a level hold in one fair placement: where that is too much, no more is asked."""
+    windows, held = fair_windows(tree, size), np.array([size])
+    for at in range(1, tree.levels.index(level) + 2):
+        held = _split(tree.nodes[at - 1], tree.nodes[at], held, windows.low[at], windows.high[at])
+    return int(np.sort(held)[::-1][:domains].sum())
+
+
+def _split(above: Level, below: Level, held: IntArray, low: IntArray, high: IntArray) -> IntArray:
+    """Split what domains hold: the first children that may hold more than their least do."""
+    flexible = (high > low).astype(np.int64)
+    ahead = np.cumsum(flexible) - flexible
+    rank = ahead - ahead[above.first_child][below.parent]
+    extra = held - np.add.reduceat(low, above.first_child)
+    return low + flexible * (rank < extra[below.parent])
 
 
 def fullest(tree: RackTree, size: int, level: str, domains: int) -> int:
@@ -115,7 +142,9 @@ def _joined(one: IntArray, other: IntArray) -> IntArray:
     """The (max, +) convolution of two tables, cut to their shape."""
     result = np.full_like(one, _NEVER)
     rows, columns = one.shape
-    for held, picked in zip(*(index.tolist() for index in np.nonzero(other >= 0)), strict=True):
-        reached = one[: rows - held, : columns - picked] + other[held, picked]
-        np.maximum(result[held:, picked:], reached, out=result[held:, picked:])
+    ahead = np.full((rows, columns - 1), _NEVER)
+    shifted = sliding_window_view(np.concatenate([ahead, one], axis=1), columns, axis=1)  # by how many are picked
+    for held in np.flatnonzero((other >= 0).any(axis=1)).tolist():
+        reached = (shifted[: rows - held] + other[held, ::-1]).max(axis=2)
+        np.maximum(result[held:], reached, out=result[held:])
     return np.maximum(result, _NEVER)
