@@ -182,7 +182,7 @@ def test_somebody_elses_reassignment_and_throttle_stay_as_they_are(moving, kafka
         asyncio.run(set_them(dict.fromkeys(theirs)))
 
 
-def test_ctrl_c_clears_throttles_and_cancel_takes_back_what_is_under_way(moving, kafka, topics, topic):
+def test_who_is_ended_clears_throttles_and_cancel_takes_back_what_is_under_way(moving, kafka, topics, topic):
     filled(kafka, topic, 2)
     before = topics.replicas(topic, 2)
     wish = ("--replication-factor", f"{topic}=3")
@@ -193,7 +193,7 @@ def test_ctrl_c_clears_throttles_and_cancel_takes_back_what_is_under_way(moving,
     watched = moving.run("watch", "--journal", moving.journal, "--once", "-o", "json", topic=False)
     assert (watched.code, watched.json["plan"], watched.json["moves"]) == (0, plan["hash"], plan["moves"])
     assert "another rackspan apply is at work" in moving.apply("--cancel").error
-    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGTERM)
     _, err = process.communicate(timeout=120)
     assert process.returncode == 130, err
     assert f"rackspan apply --approve {plan['hash']}" in err
@@ -203,6 +203,24 @@ def test_ctrl_c_clears_throttles_and_cancel_takes_back_what_is_under_way(moving,
     after = topics.replicas(topic, 2)
     for old, new in zip(before, after, strict=True):
         assert set(old) <= set(new)
+    nothing_left_over(kafka, topic, moving.journal)
+
+
+def test_ctrl_c_lets_copies_end_and_begins_no_other(moving, kafka, topics, topic):
+    filled(kafka, topic, 2, size=2_000_000)
+    wish = ("--replication-factor", f"{topic}=3", "--max-concurrent-moves", "1")
+    plan = moving.plan(*wish[:2])
+    process = moving.start(*wish, "--approve", plan["hash"], "--throttle", "200kB/s")
+    until(lambda: moving.record()["started"], what="it is under way")
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=240)
+    assert process.returncode == 130, err
+    assert "under way end first" in err
+    assert "No partition reassignments found" in kafka.tool(REASSIGN, "--list")
+    until(lambda: not throttles(kafka, topic), what="no throttle")
+    ran = moving.apply(*wish, "--approve", plan["hash"])
+    assert ran.code == 0, ran.err
+    until_sizes(topics, topic, 3)
     nothing_left_over(kafka, topic, moving.journal)
 
 

@@ -151,6 +151,26 @@ def test_every_plan_is_carried_out_with_no_copy_too_many_and_nothing_left_over(s
 
 
 @given(situations())
+def test_who_winds_down_begins_no_copy_and_what_is_left_is_carried_out_later(situation):
+    kafka, events = situation
+    initial, world = dict(kafka.configs), World(kafka)
+    for event in events:
+        world.happens(*event)
+    world.all_well()
+    begun = list(kafka.copies)
+    for _ in range(_PASSES):
+        kafka.catch_up_all()
+        done = world.call("wind_down")
+        if not done.copying:
+            break
+    assert not done.copying
+    assert kafka.copies == begun
+    world.call("pause")
+    assert kafka.configs == initial
+    assert world.run("advance").complete or kafka.touched_by_others
+
+
+@given(situations())
 def test_what_is_cancelled_leaves_nothing_under_way_and_no_throttle(situation):
     kafka, events = situation
     planned = dict(kafka.planned)

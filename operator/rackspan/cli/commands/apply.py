@@ -16,7 +16,7 @@ from rackspan.cli.shared import options
 from rackspan.cli.shared.cluster_source import ClusterSource
 from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_with, note
 from rackspan.cli.shared.connection import Connection
-from rackspan.cli.shared.driving import Ended, drive, paused
+from rackspan.cli.shared.driving import Ended, drive, paused, take_back
 from rackspan.cli.shared.journal import JournalFile
 from rackspan.cli.shared.live_topology import LiveTopology, refuse_options_of_topology
 from rackspan.cli.shared.manifest_requirements import requirements_of_files
@@ -109,8 +109,8 @@ def apply(
     """Carry out the plan that `rackspan plan` makes of the same options, and what a killed `rackspan apply` has begun.
 
     One replica of a partition moves at a time, and an old one goes only once the new one is in sync. Throttles are
-    cleared however it ends. Ctrl-C pauses: run the same command again to go on, or with --cancel to take back what is
-    under way.
+    cleared however it ends. At Ctrl-C the copies under way end and no other begins; a second one leaves them to Kafka.
+    Run the same command again to go on, or with --cancel to take back what is under way.
     """
     rate = None if throttle is None else rate_of("--throttle", throttle)
     ceiling = _Ceiling(max_moves, None if max_bytes is None else bytes_of("--max-bytes", max_bytes))
@@ -277,7 +277,7 @@ def _carry_out(
 ) -> None:
     async def work(executor: "Executor", shown: ReassignmentProgress) -> tuple[Ended, "Pass | None"]:
         await kept.write(executor.record)
-        return await drive(executor, executor.advance, shown, patience)
+        return await drive(executor, shown, patience)
 
     ended, last = _worked(connection, kept, record, limits, rate, form, work)
     again = f"rackspan apply --approve {record.plan_hash} and the same options go on"
@@ -313,7 +313,7 @@ def _cancel(connection: Connection, kept: JournalFile, record: "Record | None", 
         raise CommandError("nothing is under way here that could be cancelled", f"the journal would be {kept.path}")
 
     async def work(executor: "Executor", shown: ReassignmentProgress) -> tuple[Ended, "Pass | None"]:
-        return await drive(executor, executor.take_back, shown, patience)
+        return await take_back(executor, shown, patience)
 
     ended, last = _worked(connection, kept, record, Limits(), None, form, work)
     if ended is not Ended.FINISHED or last is None:

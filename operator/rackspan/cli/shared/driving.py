@@ -5,10 +5,12 @@ import contextlib
 import signal
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from rackspan.cli.rendering.reassignment_progress import ReassignmentProgress
+from rackspan.core.text import plural
 
 if TYPE_CHECKING:
     from rackspan.reconcile.reassignments.executor import Executor, Pass
@@ -26,22 +28,43 @@ class Ended(Enum):
     STUCK = "stuck"
 
 
-async def drive(
-    executor: "Executor",
-    one_pass: Callable[[], Awaitable["Pass"]],
-    shown: ReassignmentProgress,
-    patience: float,
-) -> tuple[Ended, "Pass | None"]:
+async def drive(executor: "Executor", shown: ReassignmentProgress, patience: float) -> tuple[Ended, "Pass | None"]:
     """
-    Make passes until one is finished, a signal comes, or nothing has moved for `patience` seconds.
+    Carry the plan out until it is finished, a signal comes, or nothing has moved for `patience` seconds.
 
-    In the last two cases throttles are cleared. Raises StoppedError, and FailureError where Kafka stays away.
+    At the first SIGINT no further copy begins, and those under way end under their throttle. At the second one, and at
+    SIGTERM, they are left to Kafka. Then throttles are cleared. Raises StoppedError, and FailureError where Kafka stays
+    away.
     """
-    with _interrupted() as stop:
-        ended, last = await _until_ended(one_pass, shown, patience, stop)
+    with _signals() as signals:
+        ended, last = await _until_ended(executor.advance, _is_finished, shown, patience, signals.stop)
+        if ended is Ended.INTERRUPTED and last is not None and last.copying and not signals.leave.is_set():
+            shown.tell(
+                "ending",
+                f"{plural(last.copying, 'copy', 'copies')} under way end first, and no other begins; "
+                "Ctrl-C again leaves them to Kafka, without a throttle",
+            )
+            await _until_ended(executor.wind_down, _copies_nothing, shown, patience, signals.leave)
     if ended is not Ended.FINISHED:
         last = await paused(executor, shown)
     return ended, last
+
+
+async def take_back(executor: "Executor", shown: ReassignmentProgress, patience: float) -> tuple[Ended, "Pass | None"]:
+    """Cancel what is under way; ends, and raises, as `drive` does."""
+    with _signals() as signals:
+        ended, last = await _until_ended(executor.take_back, _is_finished, shown, patience, signals.stop)
+    if ended is not Ended.FINISHED:
+        last = await paused(executor, shown)
+    return ended, last
+
+
+def _is_finished(seen: "Pass") -> bool:
+    return seen.finished
+
+
+def _copies_nothing(seen: "Pass") -> bool:
+    return not seen.copying
 
 
 async def paused(executor: "Executor", shown: ReassignmentProgress) -> "Pass | None":
@@ -62,7 +85,11 @@ async def paused(executor: "Executor", shown: ReassignmentProgress) -> "Pass | N
 
 
 async def _until_ended(
-    one_pass: Callable[[], Awaitable["Pass"]], shown: ReassignmentProgress, patience: float, stop: asyncio.Event
+    one_pass: Callable[[], Awaitable["Pass"]],
+    is_over: Callable[["Pass"], bool],
+    shown: ReassignmentProgress,
+    patience: float,
+    stop: asyncio.Event,
 ) -> tuple[Ended, "Pass | None"]:
     from rackspan.reconcile.failures import FailureError  # noqa: PLC0415
 
@@ -77,7 +104,7 @@ async def _until_ended(
                 raise
         else:
             shown.show(last)
-            if last.finished:
+            if is_over(last):
                 return Ended.FINISHED, last
             if last.copying or last.progress.moved != moved:
                 moved_at, moved = time.monotonic(), last.progress.moved
@@ -89,19 +116,33 @@ async def _until_ended(
     return Ended.INTERRUPTED, last
 
 
-@contextlib.contextmanager
-def _interrupted() -> Iterator[asyncio.Event]:
-    """Give an event that the first SIGINT or SIGTERM sets; the second SIGINT ends the process as usual."""
-    loop, stop = asyncio.get_running_loop(), asyncio.Event()
+@dataclass(frozen=True, slots=True)
+class _Signals:
+    """`stop` is set by the first SIGINT or SIGTERM, `leave` by SIGTERM and the second SIGINT."""
 
-    def told() -> None:
-        stop.set()
+    stop: asyncio.Event
+    leave: asyncio.Event
+
+
+@contextlib.contextmanager
+def _signals() -> Iterator[_Signals]:
+    """Wait for signals; the third SIGINT ends the process as usual."""
+    loop, signals = asyncio.get_running_loop(), _Signals(asyncio.Event(), asyncio.Event())
+
+    def interrupted() -> None:
+        if signals.stop.is_set():
+            terminated()
+        signals.stop.set()
+
+    def terminated() -> None:
+        signals.stop.set()
+        signals.leave.set()
         loop.remove_signal_handler(signal.SIGINT)
 
-    for one in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(one, told)
+    loop.add_signal_handler(signal.SIGINT, interrupted)
+    loop.add_signal_handler(signal.SIGTERM, terminated)
     try:
-        yield stop
+        yield signals
     finally:
         for one in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(one)

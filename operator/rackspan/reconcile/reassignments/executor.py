@@ -99,8 +99,15 @@ class Executor:
 
     async def advance(self) -> Pass:
         """Carry out one pass. Raises StoppedError, OSError, and FailureError where Kafka does not answer."""
+        return await self._carry_on(self._limits)
+
+    async def wind_down(self) -> Pass:
+        """Carry out one pass that begins no copy; those under way end, still throttled. Raises as `advance` does."""
+        return await self._carry_on(replace(self._limits, moves=0))
+
+    async def _carry_on(self, limits: Limits) -> Pass:
         observed, open_ = await self._observe()
-        decision, failed = await self._throttled(open_, observed)
+        decision, failed = await self._throttled(open_, observed, limits)
         decision = self._without_taken_over(observed, decision)
         await self._remember(decision)
         refused = {
@@ -171,11 +178,13 @@ class Executor:
                     f"broker {broker.id} stood in rack {known} when the plan was made, and stands in {broker.rack} now"
                 )
 
-    async def _throttled(self, open_: Sequence[Change], observed: Observed) -> tuple[Decision, dict[Setting, Failure]]:
+    async def _throttled(
+        self, open_: Sequence[Change], observed: Observed, limits: Limits
+    ) -> tuple[Decision, dict[Setting, Failure]]:
         """Decide, with throttles set before anything is copied; a broker that takes no throttle takes no copies."""
         failed: dict[Setting, Failure] = {}
         while True:
-            decision = decide(open_, observed, self._started, self._limits, self._racks)
+            decision = decide(open_, observed, self._started, limits, self._racks)
             if self._rate is None:
                 return decision, failed
             changes, copying = self.record.changes, decision.copying
