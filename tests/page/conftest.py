@@ -39,10 +39,13 @@ class Seen:
 
 @pytest.fixture
 def show(chrome, tmp_path):
-    """Render a document and open it: `show(document, width=400, scheme="dark")`. Its `seen` is checked at the end."""
+    """Render a document and open it: `show(document, width=400, scheme="dark")`. Its `seen` is checked at the end.
+
+    Nothing moves by itself: what is clicked while the page glides there is not always what was aimed at.
+    """
     opened = []
 
-    def open_page(document, *, width=1280, height=900, scheme="light", motion="no-preference"):
+    def open_page(document, *, width=1280, height=900, scheme="light", motion="reduce"):
         file = tmp_path / f"{len(opened)}.html"
         file.write_text(render(document), encoding="utf-8")
         context = chrome.new_context(

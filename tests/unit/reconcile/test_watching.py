@@ -17,6 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from rackspan.api.meta import ObjectKey
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.manager import Manager
+from rackspan.reconcile.racks.reconciler import RackDependencies
 from rackspan.reconcile.runtime.liveness import Liveness
 from rackspan.reconcile.runtime.object_versions import key_of
 from rackspan.reconcile.scans.config import ScanSetup
@@ -120,7 +121,8 @@ class Watching(RuleBasedStateMachine):
         dependencies = SimpleNamespace(
             cache=self.cache, kube=self.server, finalizers=None, liveness=Liveness()
         )  # all that routing and sweeping need
-        self.controller = Quiet(dependencies, ScanDependencies(self.cache, self.server, None, ScanSetup()), 300)
+        scans = ScanDependencies(self.cache, self.server, None, ScanSetup())
+        self.controller = Quiet(dependencies, scans, RackDependencies(self.cache, self.server, None), 300)
 
     @rule(kind=kinds, name=names, anew=st.booleans())
     def made_or_changed(self, kind, name, anew):
