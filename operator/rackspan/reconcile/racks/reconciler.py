@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -20,8 +19,8 @@ from rackspan.reconcile.racks.publication import (
     target_namespaces,
 )
 from rackspan.reconcile.racks.status import RackFacts, with_racks
+from rackspan.reconcile.runtime.guarded_loop import run_guarded
 from rackspan.reconcile.runtime.liveness import Liveness
-from rackspan.reconcile.runtime.waiting import wait_debounced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from rackspan.reconcile.ports import KubeApi
     from rackspan.reconcile.racks.ports import RackFileMeta, RackFiles
 
-_log = logging.getLogger("rackspan.racks")
 
 _Kept: TypeAlias = "set[tuple[ObjectKey, ObjectKey | None]]"
 """ConfigMaps that stay, each with the topology that publishes it."""
@@ -84,21 +82,8 @@ class RacksReconciler:
 
     async def run(self) -> None:
         """Loop until cancelled."""
-        while True:
-            pause = await self._reconcile_safely()
-            await wait_debounced(self._wake, pause, _DEBOUNCE_SECONDS)
-
-    async def _reconcile_safely(self) -> float:
-        try:
-            with self._dependencies.liveness.track("racks"):
-                return await self.reconcile()
-        except FailureError as error:
-            metrics.count_error("", error.failure.remedy, error.failure.reason)
-            _log.warning("racks: %s", error)
-        except Exception:
-            metrics.count_error("", Remedy.RETRY, Reason.UNEXPECTED_ERROR)
-            _log.exception("racks: unexpected error")
-        return _RETRY_SECONDS
+        liveness = self._dependencies.liveness
+        await run_guarded("racks", self.reconcile, self._wake, _DEBOUNCE_SECONDS, liveness)
 
     async def reconcile(self) -> float:
         """One pass over all topologies; the seconds until the next one. Raises FailureError."""

@@ -17,8 +17,8 @@ from rackspan.api.racktopology import ComplianceScanSpec, ScanEngine, ScansStatu
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import ObjectRef
+from rackspan.reconcile.runtime.guarded_loop import run_guarded
 from rackspan.reconcile.runtime.liveness import Liveness
-from rackspan.reconcile.runtime.waiting import wait_debounced
 from rackspan.reconcile.scans.concurrency import ConcurrencyLimits, PendingScan
 from rackspan.reconcile.scans.decision import Change, decide, fingerprint
 from rackspan.reconcile.scans.events import report_events, update_report_metrics
@@ -104,21 +104,8 @@ class ScansReconciler:
 
     async def run(self) -> None:
         """Loop until cancelled."""
-        while True:
-            pause = await self._reconcile_safely()
-            await wait_debounced(self._wake, pause, _DEBOUNCE_SECONDS)
-
-    async def _reconcile_safely(self) -> float:
-        try:
-            with self._dependencies.liveness.track("scans"):
-                return await self.reconcile()
-        except FailureError as error:
-            metrics.count_error("", error.failure.remedy, error.failure.reason)
-            _log.warning("scans: %s", error)
-        except Exception:
-            metrics.count_error("", Remedy.RETRY, Reason.UNEXPECTED_ERROR)
-            _log.exception("scans: unexpected error")
-        return _RETRY_SECONDS
+        liveness = self._dependencies.liveness
+        await run_guarded("scans", self.reconcile, self._wake, _DEBOUNCE_SECONDS, liveness)
 
     async def reconcile(self) -> float:
         """One pass over all topologies; the seconds until the next one. Raises FailureError."""
