@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from rackspan.reconcile.reassignment_ports import NoReassignments
 from rackspan.reconcile.runtime.liveness import Liveness
 from rackspan.reconcile.runtime.threads import ThirdPartyPlacers
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from rackspan.core.placement import Placer
     from rackspan.reconcile.cache import Cache
     from rackspan.reconcile.ports import KafkaConnector, KubeApi
+    from rackspan.reconcile.reassignment_ports import Reassignments
     from rackspan.reconcile.runtime.finalizers import FinalizerWriter
     from rackspan.reconcile.runtime.status_writer import StatusWriter
 
@@ -29,5 +31,6 @@ class Dependencies:
     finalizers: FinalizerWriter
     placers: Mapping[str, Placer]
     resync_seconds: float
+    reassignments: Reassignments = field(default_factory=NoReassignments)
     liveness: Liveness = field(default_factory=Liveness)
     third_party: ThirdPartyPlacers = field(default_factory=ThirdPartyPlacers)
