@@ -76,6 +76,26 @@ def test_moves_equal_the_fewest_over_all_compliant_placements_and_the_bound(case
     counted(sum(map(len, topics.values())))
 
 
+@given(st.data())
+def test_topics_that_need_no_change_can_be_left_out_as_load(data):
+    tree, topics = data.draw(clusters())
+    for name in ("c", "d")[: data.draw(st.integers(0, 2))]:
+        topics[name] = data.draw(rows(tree, data.draw(st.integers(1, min(tree.capacity, 4))), 2))
+    wanted = {
+        name: TopicRequirements(replication_factor=data.draw(st.integers(1, tree.capacity)))
+        for name in topics
+        if data.draw(st.booleans())
+    }
+    whole = plan_topics(Request(tree, cluster(topics), requirements=wanted))
+    needing = {name: lists for name, lists in topics.items() if not whole[name].empty}
+    rest = [row for name, lists in topics.items() if name not in needing for row in lists]
+    elsewhere = Elsewhere(Counter(broker for row in rest for broker in row), Counter(row[0] for row in rest))
+    wanted = {name: required for name, required in wanted.items() if name in needing}
+    again = plan_topics(Request(tree, cluster(needing), requirements=wanted, elsewhere=elsewhere))
+    assert again == {name: whole[name] for name in needing}
+    counted()
+
+
 @given(clusters())
 def test_a_second_plan_is_empty(case):
     tree, topics = case

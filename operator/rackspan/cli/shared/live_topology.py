@@ -162,7 +162,7 @@ def plan_differences(made: "TopologyPlan") -> Mapping[str, str]:
         else:
             told[str(key)] = (
                 f"the operator's plan is {known.hash}: it was made when something else lay on the brokers, and is kept "
-                "while the topic, its spec and the brokers are the same"
+                "while the brokers and all topics that need a change are the same"
             )
     return told
 

@@ -1,7 +1,8 @@
-"""The plans of one topology's topics: made together, and kept while their inputs are the same.
+"""The one plan of a topology's topics: made over all that need one, in parts by topic.
 
-New plans count the pending ones of other topics as carried out, so that not all choose the emptiest broker. A plan
-under review does not change because another topic did.
+It is even and bounded as a whole, so it is made anew over all of them when one of them changes; topics that are as
+they should be have no part in it, and making one more of those changes nothing. One planning at a time: what arrives
+meanwhile is in the next.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from rackspan.api.plans import topology_hash
 from rackspan.core.placement import MissingRackError
 from rackspan.core.planning import Elsewhere, Request, plan_topics
 from rackspan.core.snapshot import table
@@ -21,7 +23,7 @@ from rackspan.reconcile.runtime.threads import in_planner_thread
 from rackspan.reconcile.topics.placement import requirements
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from rackspan.api.kafkatopic import KafkaTopic
     from rackspan.api.meta import ObjectKey
@@ -36,62 +38,117 @@ Replicas = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _PlanInputs:
-    """The inputs of a plan."""
+class PlanInputs:
+    """What a topic's part of a plan is made from, the load of the brokers aside."""
 
+    topic: str
     tree: RackTree
     requirements: TopicRequirements
     replicas: Replicas
 
 
-class Plans:
-    """The present plans of one topology's topics."""
+@dataclass(frozen=True, slots=True)
+class WholePlan:
+    """The plan of a topology: its parts that change something, by object, and what each of them was made from."""
 
-    def __init__(self) -> None:
-        self._known: dict[ObjectKey, tuple[_PlanInputs, TopicPlan]] = {}
+    parts: Mapping[ObjectKey, TopicPlan]
+    inputs: Mapping[ObjectKey, PlanInputs]
+
+    @property
+    def hash(self) -> str:
+        """The hash of all parts together. Only where there are parts."""
+        return topology_hash({str(key): part.hash for key, part in self.parts.items()})
+
+
+class Plans:
+    """The present plan of one topology. `changed` is called with topics whose part changed since it was last given."""
+
+    def __init__(self, changed: Callable[[Collection[ObjectKey]], None] = lambda _: None) -> None:
+        self._changed = changed
+        self._known: dict[ObjectKey, PlanInputs] = {}
+        self._parts: dict[ObjectKey, TopicPlan] = {}
+        self._given: dict[ObjectKey, str] = {}
+        """Hashes of the parts that `of` gave last."""
+        self._unplanned: set[ObjectKey] = set()
+        """Topics whose inputs changed since the last planning."""
+        self._outdated = False
+        """Whether the whole has to be made anew although no topic's inputs changed."""
         self._lock = asyncio.Lock()
+        self._rested = float("-inf")
 
     async def of(
         self, seen: Sequence[tuple[KafkaTopic, TopicDescription]], state: ClusterState
     ) -> Mapping[ObjectKey, TopicPlan]:
-        """Plans for topics as `seen` in Kafka, by object; empty ones for compliant topics.
+        """Parts of the plan for topics as `seen` in Kafka, by object; empty ones for compliant topics.
 
         Topics that cannot be planned are left out. Runs in the planner's thread; one call at a time.
         """
+        wanted = await in_planner_thread(partial(_all_inputs, seen, state))
+        for topic, _ in seen:
+            self._note(topic.key, wanted.get(topic.key))
         async with self._lock:
-            wanted, outdated = await in_planner_thread(partial(self._changed_inputs, seen, state))
-            if outdated:
-                for topic in outdated:
-                    self.forget(topic.key)
-                made = await in_planner_thread(partial(_plan_isolated, outdated, wanted, state, self._pending(state)))
-                for topic in outdated:
-                    if topic.topic_name in made:
-                        self._known[topic.key] = wanted[topic.key], made[topic.topic_name]
-            return {key: self._known[key][1] for key in wanted if key in self._known}
+            mine = {key for key in self._unplanned if key in self._known and self._known[key].tree == state.racks.tree}
+            if mine or self._outdated:
+                await self._plan(mine, state)
+        given = {key: self._parts[key] for key in wanted if key in self._parts}
+        self._given |= {key: part.hash for key, part in given.items()}
+        outdated = [key for key, known in self._given.items() if key in self._parts and self._parts[key].hash != known]
+        if outdated:
+            self._changed(outdated)
+        return given
+
+    @property
+    def whole(self) -> WholePlan:
+        """The plan as it was made last, of the topics that need a change."""
+        needing = sorted(self._needing())
+        return WholePlan({key: self._parts[key] for key in needing}, {key: self._known[key] for key in needing})
+
+    def make_anew(self) -> None:
+        """Have the whole made anew by the next `of`: what else lies on the brokers was counted again."""
+        self._outdated = True
 
     def forget(self, key: ObjectKey) -> None:
-        """Drop the plan of a KafkaTopic that is gone or whose inputs changed."""
-        self._known.pop(key, None)
+        """Drop a KafkaTopic that is gone. Where it had a part in the plan, the others are made anew without it."""
+        self._note(key, None)
+        self._given.pop(key, None)
 
-    def _changed_inputs(
-        self, seen: Sequence[tuple[KafkaTopic, TopicDescription]], state: ClusterState
-    ) -> tuple[Mapping[ObjectKey, _PlanInputs], Sequence[KafkaTopic]]:
-        """The inputs of each topic's plan now, and the topics whose inputs changed."""
-        wanted = {
-            topic.key: inputs for topic, found in seen if (inputs := _inputs_isolated(topic, found, state)) is not None
-        }
-        outdated = [
-            topic for topic, _ in seen if topic.key in wanted and not self._is_current(topic.key, wanted[topic.key])
-        ]
-        return wanted, outdated
+    def _note(self, key: ObjectKey, inputs: PlanInputs | None) -> None:
+        if inputs is not None and self._known.get(key) == inputs:
+            return
+        part = self._parts.pop(key, None)
+        if part is not None and not part.empty:
+            self._outdated = True
+        if inputs is None:
+            self._known.pop(key, None)
+            self._unplanned.discard(key)
+            if self._outdated:
+                self._changed(self._needing()[:1])  # whose pass makes the whole anew
+        else:
+            self._known[key] = inputs
+            self._unplanned.add(key)
 
-    def _is_current(self, key: ObjectKey, inputs: _PlanInputs) -> bool:
-        known = self._known.get(key)
-        return known is not None and known[0] == inputs
+    def _needing(self) -> list[ObjectKey]:
+        return [key for key, part in self._parts.items() if not part.empty]
 
-    def _pending(self, state: ClusterState) -> list[TopicPlan]:
-        """Plans that are not carried out yet; without those for another rack tree, which are made anew."""
-        return [made for inputs, made in self._known.values() if not made.empty and inputs.tree == state.racks.tree]
+    async def _plan(self, new: Collection[ObjectKey], state: ClusterState) -> None:
+        """Plan for `new` topics; where some need a change, or some that did have changed, for all that need one."""
+        loop = asyncio.get_running_loop()
+        await asyncio.sleep(max(0.0, self._rested - loop.time()))
+        began = loop.time()
+        self._unplanned -= set(new)
+        self._outdated, outdated = False, self._outdated
+        others = {key: self._known[key] for key in self._needing() if self._known[key].tree == state.racks.tree}
+        made: dict[ObjectKey, TopicPlan] = {}
+        inputs = {key: self._known[key] for key in new}
+        if inputs:
+            made = await in_planner_thread(partial(_plan_isolated, inputs, state, ()))
+        needing = {key: inputs[key] for key, part in made.items() if not part.empty}
+        if others and (needing or outdated):
+            made |= await in_planner_thread(partial(_plan_isolated, {**others, **needing}, state, ()))
+        for key, part in made.items():
+            if key in self._known and self._known[key] == (inputs.get(key) or others.get(key)):  # still as planned for
+                self._parts[key] = part
+        self._rested = loop.time() + (loop.time() - began)  # at most half of the time is spent on plans
 
 
 def request_of(
@@ -99,11 +156,16 @@ def request_of(
 ) -> tuple[Request, Sequence[KafkaTopic]]:
     """The planner's request for these topics without any other plans, and the topics that can be planned."""
     wanted = {topic.key: inputs for topic, found in seen if (inputs := _inputs_of(topic, found, state)) is not None}
-    topics = [topic for topic, _ in seen if topic.key in wanted]
-    return _request(topics, wanted, state, ()), topics
+    return _request(wanted, state, ()), [topic for topic, _ in seen if topic.key in wanted]
 
 
-def _inputs_isolated(topic: KafkaTopic, seen: TopicDescription, state: ClusterState) -> _PlanInputs | None:
+def _all_inputs(
+    seen: Sequence[tuple[KafkaTopic, TopicDescription]], state: ClusterState
+) -> Mapping[ObjectKey, PlanInputs]:
+    return {topic.key: inputs for topic, found in seen if (inputs := _inputs_isolated(topic, found, state)) is not None}
+
+
+def _inputs_isolated(topic: KafkaTopic, seen: TopicDescription, state: ClusterState) -> PlanInputs | None:
     try:
         return _inputs_of(topic, seen, state)
     except Exception:
@@ -111,7 +173,7 @@ def _inputs_isolated(topic: KafkaTopic, seen: TopicDescription, state: ClusterSt
         return None
 
 
-def _inputs_of(topic: KafkaTopic, seen: TopicDescription, state: ClusterState) -> _PlanInputs | None:
+def _inputs_of(topic: KafkaTopic, seen: TopicDescription, state: ClusterState) -> PlanInputs | None:
     """None where the topic cannot be planned: a level or a rack is missing."""
     unknown = {row.id for row in state.racks.missing}
     if not state.racks.ignore_missing and any(unknown.intersection(row) for row in seen.replicas):
@@ -120,51 +182,40 @@ def _inputs_of(topic: KafkaTopic, seen: TopicDescription, state: ClusterState) -
         required = requirements(topic.spec, state)
     except FailureError:
         return None
-    return _PlanInputs(state.racks.tree, required.of_existing(len(seen.replicas)), seen.replicas)
+    return PlanInputs(topic.topic_name, state.racks.tree, required.of_existing(len(seen.replicas)), seen.replicas)
 
 
 def _plan_isolated(
-    topics: Sequence[KafkaTopic],
-    wanted: Mapping[ObjectKey, _PlanInputs],
-    state: ClusterState,
-    pending: Sequence[TopicPlan],
-) -> Mapping[str, TopicPlan]:
+    wanted: Mapping[ObjectKey, PlanInputs], state: ClusterState, pending: Sequence[TopicPlan]
+) -> dict[ObjectKey, TopicPlan]:
     """Plan topics together; an unexpected error leaves only the topic without a plan that causes it (bisection)."""
+    keys = list(wanted)
     try:
-        return _plan_together(topics, wanted, state, pending)
+        return _plan_together(wanted, state, pending)
     except Exception:
-        if len(topics) == 1:
-            _log.exception("KafkaTopic %s: no plan, for an unexpected error", topics[0].key)
+        if len(keys) == 1:
+            _log.exception("KafkaTopic %s: no plan, for an unexpected error", keys[0])
             return {}
-    middle = len(topics) // 2
-    first = _plan_isolated(topics[:middle], wanted, state, pending)
-    second = _plan_isolated(topics[middle:], wanted, state, [*pending, *first.values()])
-    return {**first, **second}
+    first, second = ({key: wanted[key] for key in half} for half in (keys[: len(keys) // 2], keys[len(keys) // 2 :]))
+    made = _plan_isolated(first, state, pending)
+    return made | _plan_isolated(second, state, [*pending, *made.values()])
 
 
 def _plan_together(
-    topics: Sequence[KafkaTopic],
-    wanted: Mapping[ObjectKey, _PlanInputs],
-    state: ClusterState,
-    pending: Iterable[TopicPlan],
-) -> Mapping[str, TopicPlan]:
+    wanted: Mapping[ObjectKey, PlanInputs], state: ClusterState, pending: Iterable[TopicPlan]
+) -> dict[ObjectKey, TopicPlan]:
     try:
-        return plan_topics(_request(topics, wanted, state, pending))
+        made = plan_topics(_request(wanted, state, pending))
     except MissingRackError:
         return {}
+    return {key: made[inputs.topic] for key, inputs in wanted.items() if inputs.topic in made}
 
 
-def _request(
-    topics: Sequence[KafkaTopic],
-    wanted: Mapping[ObjectKey, _PlanInputs],
-    state: ClusterState,
-    pending: Iterable[TopicPlan],
-) -> Request:
-    names = [topic.topic_name for topic in topics]
+def _request(wanted: Mapping[ObjectKey, PlanInputs], state: ClusterState, pending: Iterable[TopicPlan]) -> Request:
     lines = [
         (at, number, row, row, None, None)
-        for at, topic in enumerate(topics)
-        for number, row in enumerate(wanted[topic.key].replicas)
+        for at, inputs in enumerate(wanted.values())
+        for number, row in enumerate(inputs.replicas)
     ]
     replicas, leaders = Counter(state.load.replicas), Counter(state.load.leaders)
     for waiting in pending:
@@ -178,7 +229,7 @@ def _request(
         leaders.subtract(row[:1])
     return Request(
         state.racks.tree,
-        table(names, lines),
-        requirements={topic.topic_name: wanted[topic.key].requirements for topic in topics},
+        table([inputs.topic for inputs in wanted.values()], lines),
+        requirements={inputs.topic: inputs.requirements for inputs in wanted.values()},
         elsewhere=Elsewhere(+replicas, +leaders),
     )

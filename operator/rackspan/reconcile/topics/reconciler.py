@@ -101,7 +101,7 @@ class TopicsReconciler:
         self._absences = Absences(_ABSENCE_SECONDS)
         self._written: dict[ObjectKey, int] = {}
         """Fingerprints of the statuses that were written and need no requeue."""
-        self._plans = Plans()
+        self._plans = Plans(self._queue.add)
         self._admission = Admission(dependencies.cache)
         self._finalizer = TopicFinalizer(
             topology or ObjectKey("", ""), dependencies, self._admission.refusals, write_topology_status

@@ -1,11 +1,13 @@
 """Plans are made together, kept while nothing that they were made from changed, and made anew when it did."""
 
+import asyncio
 from collections import Counter
 
 from tests.unit.reconcile.examples import EVEN, seen, state, topic
 
 from rackspan.api.plans import topology_hash
 from rackspan.reconcile.dry_run import ObservedTopology, plan_of
+from rackspan.reconcile.topics import plan as planning
 from rackspan.reconcile.topics.plan import Plans
 
 CROWDED = ((0, 3, 1), (1, 4, 2))  # of EVEN: two replicas in one zone
@@ -21,14 +23,53 @@ async def test_topics_do_not_all_choose_the_emptiest_broker():
     assert set(given.values()) == {6}
 
 
-async def test_plans_made_later_see_the_earlier_ones_as_carried_out():
+async def test_topics_that_come_one_by_one_end_with_the_plan_of_all_at_once():
+    told = []
+    plans, where = Plans(told.append), state(EVEN)
+    topics = [topic(f"t{number}", partitions=1) for number in range(12)]
+    found = [(one, seen((0, 3, 1), name=one.topic_name)) for one in topics]
+    for one in found:
+        await plans.of([one], where)
+    at_once = await Plans().of(found, where)
+    assert plans.whole.parts == at_once
+    assert {key for keys in told for key in keys} <= {one.key for one in topics[:-1]}
+    told.clear()
+    assert await plans.of(found, where) == at_once
+    assert not told, "whoever had been given an older part has the present one now"
+
+
+async def test_a_topic_that_is_as_it_should_be_changes_no_plan_of_others():
+    plans, one, where = Plans(), topic("one", partitions=2), state(EVEN)
+    first = (await plans.of([(one, seen(*CROWDED, name="one"))], where))[one.key]
+    await plans.of([(topic("fine", partitions=1), seen((3, 1, 2), name="fine"))], where)
+    assert plans.whole.parts[one.key] is first
+
+
+async def test_a_topic_that_is_gone_has_the_others_planned_anew():
+    told = []
+    plans, where = Plans(told.append), state(EVEN)
+    found = [(topic(f"t{number}", partitions=2), seen(*CROWDED, name=f"t{number}")) for number in range(3)]
+    await plans.of(found, where)
+    plans.forget(found[0][0].key)
+    assert told.pop()[0] in {found[1][0].key, found[2][0].key}
+    await plans.of(found[1:2], where)
+    assert plans.whole.parts == await Plans().of(found[1:], where)
+
+
+async def test_batches_that_wait_for_a_planning_share_the_next_one(monkeypatch):
+    made = []
+    plan_together = planning._plan_together
+
+    def counting(wanted, *rest):
+        made.append(len(wanted))
+        return plan_together(wanted, *rest)
+
+    monkeypatch.setattr(planning, "_plan_together", counting)
     plans, where = Plans(), state(EVEN)
-    given = Counter()
-    for number in range(12):
-        one = topic(f"t{number}", partitions=1)
-        made = await plans.of([(one, seen((0, 3, 1), name=one.topic_name))], where)
-        given.update(set(made[one.key].changes[0].replicas) - {0, 3, 1})
-    assert set(given.values()) == {6}
+    batches = [[(topic(f"t{n}", partitions=2), seen(*CROWDED, name=f"t{n}"))] for n in range(20)]
+    await asyncio.gather(*(plans.of(batch, where) for batch in batches))
+    assert len(made) <= 6
+    assert len(plans.whole.parts) == 20
 
 
 async def test_a_plan_is_kept_while_its_topic_and_the_brokers_are_the_same():
