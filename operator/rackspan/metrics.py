@@ -37,6 +37,12 @@ DRIFTED_BROKERS = Gauge(
     "Brokers whose broker.rack is not the rack of their node; absent while Kafka cannot be asked",
     ["topology"],
 )
+DRIFTED_TOPICS = Gauge(
+    "rackspan_drifted_topics",
+    "KafkaTopic objects that comply by the racks that brokers report and not by those of their nodes; absent while "
+    "Kafka cannot be asked",
+    ["topology"],
+)
 RACKLESS_BROKERS = Gauge(
     "rackspan_rackless_brokers", "Brokers whose rack is not known; absent while Kafka cannot be asked", ["topology"]
 )
@@ -144,7 +150,14 @@ _REPORT_METRICS = (
     SCAN_SECONDS,
 )
 _SCAN_METRICS = (SCAN_SUCCESS, SCAN_RUNNING, SCAN_NEXT, SCAN_MISSED, SCANS_STARTED, SCANS_ENDED)
-_KAFKA_METRICS = (DRIFTED_BROKERS, RACKLESS_BROKERS, NON_COMPLIANT_TOPICS, MOVES_NEEDED, DRAIN_REPLICAS_LEFT)
+_KAFKA_METRICS = (
+    DRIFTED_BROKERS,
+    DRIFTED_TOPICS,
+    RACKLESS_BROKERS,
+    NON_COMPLIANT_TOPICS,
+    MOVES_NEEDED,
+    DRAIN_REPLICAS_LEFT,
+)
 _TOPOLOGY_METRICS = (
     CONNECTED,
     READY,

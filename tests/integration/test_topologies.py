@@ -90,6 +90,10 @@ def test_a_relabelled_node_makes_topics_non_compliant_and_nothing_moves(topology
     compliance, plan = topic["status"]["compliance"], topic["status"]["plan"]
     assert plan["moves"] == plan["lowerBound"] == compliance["moves"] >= compliance["nonCompliant"] > 0
     assert message(topic).startswith(f"plan {plan['hash']} copies {plan['moves']} replica")
+    drifted = {"count": 1, "samples": [f"{topology.namespace}/orders"]}
+    topology.until("RackTopology", "kafka", lambda found: found["status"]["drift"].get("topics") == drifted)
+    told = f"that makes 1 topic not compliant: {topology.namespace}/orders"
+    until(lambda: any(told in event.message for event in topology.events("kafka")), what=f"an Event: {told}")
 
     def tells_of_the_topics_plan(found):  # which is another one once the second label is seen as well
         plan = topology.topic("orders")["status"]["plan"]

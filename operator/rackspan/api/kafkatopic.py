@@ -112,12 +112,16 @@ class Finding(ApiStruct, frozen=True):
 
 
 class ComplianceStatus(ApiStruct, frozen=True):
-    """How many of the partitions judged are not compliant, and the fewest replicas to copy to mend all of them."""
+    """How many of the partitions judged are not compliant, and the fewest replicas to copy to mend all of them.
+
+    `drifted` of them are not compliant only because brokers run in other racks than they report.
+    """
 
     partitions: int
     non_compliant: int
     moves: int | None = None
     samples: tuple[Finding, ...] = ()
+    drifted: int | None = None
 
 
 class DomainPlacement(ApiStruct, frozen=True):

@@ -21,6 +21,8 @@ MAX_DRAINS: Final = 100
 """Drains that fit into a status."""
 MAX_DRAIN_SAMPLES: Final = 5
 """Topics that are named for each reason why something is left."""
+MAX_DRIFT_SAMPLES: Final = 10
+"""Topics that are named as not compliant because of drift."""
 MAX_BROKER_SAMPLES: Final = 100
 """Broker ids that fit into a status's lists of drift and of missing racks."""
 NAMESPACE_VARIABLE: Final = "$(namespace)"
@@ -387,6 +389,19 @@ class BrokerCount(ApiStruct, frozen=True):
         return cls(len(brokers), tuple(sorted(brokers)[:MAX_BROKER_SAMPLES]))
 
 
+class DriftedTopics(ApiStruct, frozen=True):
+    """KafkaTopics that drift makes non-compliant: how many, and the first of them as `namespace/name`."""
+
+    count: int
+    samples: tuple[str, ...] = ()
+
+
+class DriftStatus(BrokerCount, frozen=True):
+    """Brokers that report another rack than their node's, and what that does to topics; None where nothing."""
+
+    topics: DriftedTopics | None = None
+
+
 class TopicCounts(ApiStruct, frozen=True):
     """The KafkaTopics of a topology, by state."""
 
@@ -454,7 +469,7 @@ class RackTopologyStatus(StatusStruct, frozen=True):
     domain_summary: str | None = None
     brokers: tuple[BrokerStatus, ...] = ()
     domains: tuple[LevelCount, ...] = ()
-    drift: BrokerCount | None = None
+    drift: DriftStatus | None = None
     missing_racks: BrokerCount | None = None
     drains: tuple[DrainStatus, ...] = ()
     drain_summary: str | None = None

@@ -24,6 +24,7 @@ class Reason(StrEnum):
     CONFIG_UPDATED = "ConfigUpdated"  # Configs were set just now, after a change of the spec or of Kafka.
     UPDATING = "Updating"  # Kafka is being brought to what the spec asks for.
     DELETING = "Deleting"  # The topic is being deleted, and the object after it.
+    RACKS_SETTLING = "RacksSettling"  # Racks changed a moment ago: nothing is planned before they last.
     WAITING = "Waiting"  # The operator has not looked at this generation yet.
     SCAN_RUNNING = "ScanRunning"  # A compliance scan runs now.
     SCAN_WAITING = "ScanWaiting"  # A scan is due and waits for others, or none has ended yet; the message says which.

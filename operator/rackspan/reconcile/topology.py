@@ -12,6 +12,7 @@ from rackspan.api.racktopology import KIND
 from rackspan.api.reasons import Reason
 from rackspan.metrics import forget_topology
 from rackspan.reconcile.cluster.broker_events import BrokerEvents, announced_brokers
+from rackspan.reconcile.cluster.drift import drift_events
 from rackspan.reconcile.cluster.finalizer import TopologyFinalizer
 from rackspan.reconcile.cluster.gauges import measure, measure_drains, measure_observation
 from rackspan.reconcile.cluster.observer import Observer
@@ -192,6 +193,8 @@ class TopologyReconciler:
         if written is not None:
             cache.put_topology_answer(written)
             for event in condition_events(ref, topology.status.conditions, status.conditions):
+                self._dependencies.kube.record_event(event)
+            for event in drift_events(ref, topology.status, status):
                 self._dependencies.kube.record_event(event)
         if isinstance(state, ClusterState):
             self._record_broker_events(ref, topology.status, inputs, now)

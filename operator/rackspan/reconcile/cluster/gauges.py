@@ -45,6 +45,8 @@ def measure(topology: str, inputs: StatusInputs, *, ready: bool) -> None:
         metrics.forget_kafka_metrics(topology)
         return
     metrics.DRIFTED_BROKERS.labels(topology).set(sum(row.drift for row in rows))
+    drifted = inputs.drifted_topics
+    metrics.DRIFTED_TOPICS.labels(topology).set(drifted.count if drifted else 0)
     metrics.RACKLESS_BROKERS.labels(topology).set(sum(row.rack is None for row in rows))
     metrics.NON_COMPLIANT_TOPICS.labels(topology).set(inputs.counts.non_compliant)
     moves = (topic.status.compliance.moves for topic in inputs.topics if topic.status.compliance)

@@ -10,6 +10,7 @@ from rackspan.api.reasons import Reason
 from rackspan.metrics import count_error
 from rackspan.reconcile.cluster.client import Session
 from rackspan.reconcile.cluster.racks import last_seen, rack_view
+from rackspan.reconcile.cluster.settling import Settling
 from rackspan.reconcile.cluster.state import BrokerLoad, ClusterState
 from rackspan.reconcile.failures import UNEXPECTED, Failure, FailureError, Remedy
 from rackspan.reconcile.runtime.debounce import Debounce
@@ -53,6 +54,8 @@ class Observer:
         self._load: BrokerLoad | None = None
         self._min_insync: int | None = None
         self._last_racks: dict[int, RackPath] = {}
+        self._settling = Settling()
+        self._settled: RackView | None = None
         self._cluster_seen: tuple[str, str] | None = None
         """The topology's uid and its cluster's id: the status may not be written yet when the spec changes."""
         self._resynced = float("-inf")
@@ -76,7 +79,8 @@ class Observer:
 
     async def wait(self) -> None:
         """Wait until the next observation is due."""
-        pause = min(_POLL_SECONDS, self._dependencies.resync_seconds)
+        due = self._settling.due_in(asyncio.get_running_loop().time())
+        pause = min(_POLL_SECONDS, self._dependencies.resync_seconds, _POLL_SECONDS if due is None else due)
         if isinstance(self.state, Failure):
             pause = min(_RETRY_MAX_SECONDS, _RETRY_FIRST_SECONDS * 2 ** min(self._failures, 5))
         if await wait_for_any(pause, self._wake, self._locations_changed):
@@ -144,7 +148,7 @@ class Observer:
             self._min_insync = self._min_insync if min_insync is None else min_insync
         # A pod disappears before Kafka notices that its broker is offline: remember its rack until then.
         self._last_racks = last_seen(self._last_racks, topology.status, self._load.holders)
-        before = self.racks
+        before = self.racks, self._settled
         self.racks = rack_view(
             topology,
             cache.nodes,
@@ -155,7 +159,9 @@ class Observer:
             consent=cache.namespaces.get(topology.broker_namespace, {}),
         )
         self._last_racks |= self.racks.known_racks
-        if before is not None and before != self.racks:
+        settled = self._settling.settled(topology, self.racks, asyncio.get_running_loop().time())
+        self._settled = None if settled is self.racks else settled
+        if before[0] is not None and before != (self.racks, self._settled):
             # All plans are made anew now, and start from the replica counts that Kafka has at this moment.
             self._load = BrokerLoad(await admin.replica_counts())
         await self._count_remaining(admin, topology)
@@ -167,6 +173,7 @@ class Observer:
             self._load,
             self._dependencies.placers,
             self._min_insync,
+            self._settled,
         )
 
     async def _count_remaining(self, admin: KafkaAdmin, topology: RackTopology) -> None:

@@ -8,7 +8,7 @@ the difference is drift: only a restart of the broker changes `broker.rack`.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
@@ -47,6 +47,8 @@ class BrokerRow:
     eligible: bool
     drift: bool = False
     """Whether Kafka reports another rack than the node's."""
+    reported_path: RackPath | None = None
+    """`reported_rack` as a path of the topology, aliases resolved; None where it is none."""
     problem: Failure | None = None
     """Why the rack is not known."""
 
@@ -74,6 +76,12 @@ class RackView:
             tuple(Broker(row.id, row.rack, eligible=row.eligible, online=row.online) for row in self.rows),
         )
         return tree.without_racks() if self.missing and self.ignore_missing else tree
+
+    @cached_property
+    def as_reported(self) -> RackView:
+        """The same brokers in the racks that Kafka reports; where it reports none that can be, not known."""
+        rows = tuple(replace(row, rack=row.reported_path) if row.drift else row for row in self.rows)
+        return RackView(self.levels, rows, self.ignore_missing)
 
     @property
     def missing(self) -> tuple[BrokerRow, ...]:
@@ -154,14 +162,23 @@ def rack_view(
                 rack=rack,
                 reported_rack=broker.rack if broker else None,
                 online=broker is not None,
-                eligible=broker_id not in spec.drain_brokers
-                and not any(_is_in_domain(rack, drained) for drained in spec.drain_racks),
+                eligible=_is_eligible(spec, broker_id, rack),
                 drift=broker is not None and rack is not None and rack != reported,
+                reported_path=None if isinstance(reported, Failure) else reported,
                 problem=found if isinstance(found, Failure) else None,
             )
         )
     ignore = spec.missing_rack_policy == MissingRackPolicy.IGNORE and refused is None
     return RackView(spec.level_names, tuple(rows), ignore, tuple(sorted(ignored_pods)))
+
+
+def with_racks(spec: RackTopologySpec, view: RackView, racks: Mapping[int, RackPath]) -> RackView:
+    """`view` with other racks for some brokers, by id."""
+    rows = tuple(
+        replace(row, rack=racks[row.id], eligible=_is_eligible(spec, row.id, racks[row.id])) if row.id in racks else row
+        for row in view.rows
+    )
+    return replace(view, rows=rows)
 
 
 def not_shared(topology: RackTopology, consent: Mapping[str, str]) -> Failure | None:
@@ -283,6 +300,10 @@ def _missing(message: str) -> Failure:
 
 def _invalid(message: str) -> Failure:
     return Failure(Reason.INVALID_RACK, message, Remedy.SPEC)
+
+
+def _is_eligible(spec: RackTopologySpec, broker: int, rack: RackPath | None) -> bool:
+    return broker not in spec.drain_brokers and not any(_is_in_domain(rack, drained) for drained in spec.drain_racks)
 
 
 def _is_in_domain(rack: RackPath | None, domain: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from rackspan.reconcile.ports import ReplicaCounts
@@ -61,6 +61,13 @@ class ClusterState:
     placers: Mapping[str, Placer] = field(compare=False)
     default_min_insync: int | None = field(default=None, compare=False)
     """The brokers' min.insync.replicas, for topics that do not set it."""
+    settled: RackView | None = None
+    """The racks that have lasted, where some have not: see `settling`."""
+
+    @property
+    def for_plans(self) -> ClusterState:
+        """The same with the racks that have lasted: what replicas may be moved for."""
+        return self if self.settled is None else replace(self, racks=self.settled, settled=None)
 
     def decides_like(self, other: object) -> bool:
         """Whether `other` is a state in which every decision about a topic is the same, its load aside."""
@@ -69,4 +76,5 @@ class ClusterState:
             and self.cluster_id == other.cluster_id
             and self.spec == other.spec
             and self.racks == other.racks
+            and self.settled == other.settled
         )

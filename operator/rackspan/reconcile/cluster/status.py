@@ -26,13 +26,24 @@ from rackspan.api.conditions import (
     set_condition,
 )
 from rackspan.api.plans import MAX_PLAN_SAMPLES, PlannedTopic, TopologyPlanStatus, topology_hash
-from rackspan.api.racktopology import BrokerCount, BrokerStatus, LevelCount, RackSource, TopicCounts, domain_summary
+from rackspan.api.racktopology import (
+    MAX_DRIFT_SAMPLES,
+    BrokerCount,
+    BrokerStatus,
+    DriftedTopics,
+    DriftStatus,
+    LevelCount,
+    RackSource,
+    TopicCounts,
+    domain_summary,
+)
 from rackspan.api.reasons import Reason
 from rackspan.core.rack_path import format_rack
 from rackspan.core.text import plural
 from rackspan.reconcile.cluster import drains
 from rackspan.reconcile.cluster.broker_events import broker_list
 from rackspan.reconcile.cluster.deletion import how_to_confirm
+from rackspan.reconcile.cluster.drift import both_racks, topics_told
 from rackspan.reconcile.cluster.state import ClusterState
 from rackspan.reconcile.failures import Failure, Remedy
 
@@ -78,6 +89,14 @@ class StatusInputs:
             non_compliant=sum(_is_false(topic.status.conditions, COMPLIANT) for topic in self.topics),
             stalled=sum(is_true(topic.status.conditions, STALLED) for topic in self.topics),
         )
+
+    @property
+    def drifted_topics(self) -> DriftedTopics | None:
+        """The topics that are not compliant only because of drift; None where there are none."""
+        if self.racks is None or not self.racks.drifted:
+            return None
+        found = sorted(str(one.key) for one in self.topics if one.status.compliance and one.status.compliance.drifted)
+        return DriftedTopics(len(found), tuple(found[:MAX_DRIFT_SAMPLES])) if found else None
 
     @property
     def offline(self) -> tuple[int, ...]:
@@ -129,7 +148,7 @@ def topology_status(topology: RackTopology, inputs: StatusInputs, now: datetime)
             brokers=tuple(broker_status(row) for row in racks.rows),
             domains=domains,
             domain_summary=domain_summary(domains),
-            drift=BrokerCount.of(tuple(row.id for row in racks.drifted)),
+            drift=DriftStatus(*_drifted(racks), inputs.drifted_topics),
             missing_racks=BrokerCount.of(tuple(row.id for row in racks.missing)),
             offline=BrokerCount.of(inputs.offline),
         )
@@ -137,7 +156,7 @@ def topology_status(topology: RackTopology, inputs: StatusInputs, now: datetime)
     problem = _problem(topology, state, racks) or inputs.deletion_blocked
     conditions.set(CONNECTED, *_connected(state))
     if racks is not None:
-        conditions.set(RACKS_IN_SYNC, *_racks_in_sync(racks))
+        conditions.set(RACKS_IN_SYNC, *_racks_in_sync(racks, inputs.drifted_topics))
     conditions.set(BROKERS_ONLINE, *_brokers_online(inputs))
     if topology.meta.is_paused:
         conditions.set(PAUSED, _FALSE, Reason.INVALID_ANNOTATION, _NO_PAUSE)
@@ -292,19 +311,23 @@ def _brokers_online(inputs: StatusInputs) -> tuple[ConditionStatus, Reason, str]
     return _TRUE, Reason.BROKERS_ONLINE, "every broker that is known is online"
 
 
-def _racks_in_sync(racks: RackView) -> tuple[ConditionStatus, Reason, str]:
+def _racks_in_sync(racks: RackView, topics: DriftedTopics | None) -> tuple[ConditionStatus, Reason, str]:
     drifted = racks.drifted
     if not drifted:
         message = f"every broker reports the rack that its node has{_ignored_pods(racks)}"
         return _TRUE, Reason.RACKS_IN_SYNC, message
-    row = drifted[0]
-    here = format_rack(row.rack) if row.rack else "nowhere"
+    why = f"{topics_told(topics)}; " if topics else ""
     message = (
         f"{len(drifted)} of {len(racks.rows)} brokers report another rack than their nodes have: "
-        f"broker {row.id} reports {row.reported_rack or 'none'} and runs in {here}; "
+        f"{both_racks(broker_status(drifted[0]))}; {why}"
         f"broker.rack changes only when a broker is restarted{_ignored_pods(racks)}"
     )
     return _FALSE, Reason.RACK_DRIFT, message
+
+
+def _drifted(racks: RackView) -> tuple[int, tuple[int, ...]]:
+    found = BrokerCount.of(tuple(row.id for row in racks.drifted))
+    return found.count, found.brokers
 
 
 def _ignored_pods(racks: RackView | None) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 from msgspec import structs
 
 from rackspan.api.kafkatopic import MAX_SAMPLES, ComplianceStatus, Finding
@@ -48,7 +49,8 @@ def compliance_result(outcome: Outcome, seen: TopicDescription, state: ClusterSt
     compliance = ComplianceStatus(
         partitions=found.partitions,
         non_compliant=found.non_compliant,
-        moves=plan.lower_bound if plan is not None and plan.feasible else found.moves,
+        moves=plan.lower_bound if plan is not None and plan.feasible and state.settled is None else found.moves,
+        drifted=(drifted := _only_by_drift(spec, seen, found, state)) or None,
         samples=tuple(
             Finding(
                 partition=finding.partition,
@@ -60,7 +62,17 @@ def compliance_result(outcome: Outcome, seen: TopicDescription, state: ClusterSt
             for finding in found.sample(MAX_SAMPLES)
         ),
     )
-    return ComplianceResult(compliance if found.partitions else None, _spread_condition(found, state))
+    return ComplianceResult(compliance if found.partitions else None, _spread_condition(found, state, drifted))
+
+
+def _only_by_drift(spec: KafkaTopicSpec, seen: TopicDescription, found: core.Compliance, state: ClusterState) -> int:
+    """How many of the partitions that are not compliant would be in the racks that Kafka reports."""
+    if not found.non_compliant or not state.racks.drifted:
+        return 0
+    reported = judged(spec, seen.replicas, replace(state, racks=state.racks.as_reported)).compliance
+    if isinstance(reported, Failure):
+        return 0
+    return int(np.count_nonzero(found.broken & ~reported.broken & ~reported.unknown))
 
 
 def not_judged(why: Failure) -> ComplianceResult:
@@ -68,7 +80,7 @@ def not_judged(why: Failure) -> ComplianceResult:
     return ComplianceResult(None, ConditionValue.of_failure(why, UNKNOWN))
 
 
-def _spread_condition(found: core.Compliance, state: ClusterState) -> ConditionValue:
+def _spread_condition(found: core.Compliance, state: ClusterState, drifted: int) -> ConditionValue:
     """False where partitions are certainly not compliant, even if others cannot be judged."""
     unknown = ""
     if found.undecided:
@@ -81,6 +93,8 @@ def _spread_condition(found: core.Compliance, state: ClusterState) -> ConditionV
             f"asked; {plural(found.moves, 'replica')} would have to move; "
             f"partition {first.partition}: {_finding_text(first)}"
         )
+        if drifted:
+            message += f"; {drifted} of them only because brokers run elsewhere than they report"
         return ConditionValue(FALSE, Reason.NOT_COMPLIANT, f"{message}; {unknown}" if unknown else message)
     if unknown:
         return ConditionValue(UNKNOWN, Reason.MISSING_RACKS, unknown)

@@ -46,6 +46,7 @@ _CONFIGS_IN_PLACE = frozenset(
     {
         Reason.IN_SYNC,
         Reason.PLAN_PENDING,
+        Reason.RACKS_SETTLING,
         Reason.NOT_COMPLIANT,
         Reason.REPLICATION_FACTOR_DIFFERS,
         Reason.ASSIGNMENT_DIFFERS,

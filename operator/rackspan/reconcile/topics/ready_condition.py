@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from rackspan.api.labels import CONFIRM_DELETE
 from rackspan.api.reasons import Reason
 from rackspan.core.text import be, plural
+from rackspan.reconcile.cluster.settling import SETTLE_SECONDS
 from rackspan.reconcile.topics.conditions import FALSE, TRUE, ConditionValue, invalid_pause
 from rackspan.reconcile.topics.deletion import has_delete_policy, is_confirmed
 from rackspan.reconcile.topics.placement import leads_elsewhere
@@ -60,7 +61,7 @@ def _unpaused(
     if outcome.plan is not None and not outcome.plan.empty:
         return _plan_pending(outcome.plan, wrong)
     if wrong is not None:
-        return _not_planned(outcome.plan, wrong)
+        return _not_planned(outcome.plan, wrong, settling=state.settled is not None)
     replicas = plural(spec.replication_factor, "replica")
     message = f"{partitions} of {replicas} {be(len(seen.replicas))} as asked{_warnings(outcome, seen, state)}"
     return ConditionValue(TRUE, Reason.IN_SYNC, message)
@@ -103,8 +104,11 @@ def _plan_pending(plan: TopicPlan, wrong: ConditionValue | None) -> ConditionVal
     return ConditionValue(FALSE, Reason.PLAN_PENDING, message)
 
 
-def _not_planned(plan: TopicPlan | None, wrong: ConditionValue) -> ConditionValue:
+def _not_planned(plan: TopicPlan | None, wrong: ConditionValue, *, settling: bool) -> ConditionValue:
     """What is wrong, and why no plan puts it right where that is known."""
+    if settling and wrong.reason == Reason.NOT_COMPLIANT and not (plan and plan.problems):
+        message = f"{wrong.message}; planned for once the racks have stayed the same for {SETTLE_SECONDS:g} seconds"
+        return ConditionValue(FALSE, Reason.RACKS_SETTLING, message)
     if plan is None or not plan.problems:
         return wrong
     problem = plan.problems[0]

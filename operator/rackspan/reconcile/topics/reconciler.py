@@ -262,7 +262,7 @@ class TopicsReconciler:
             for outcome in outcomes
             if outcome.seen is not None and not outcome.is_foreign and not too_large(outcome.topic, outcome.seen, state)
         ]
-        plans = await self._plans.of(seen, state)
+        plans = await self._plans.of(seen, state.for_plans)
         for outcome in outcomes:
             outcome.plan = plans.get(outcome.topic.key)
 

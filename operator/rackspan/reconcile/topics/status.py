@@ -161,7 +161,7 @@ def _problem_of(ready: ConditionValue) -> Failure | None:
     """What keeps the topic from being Ready: an update that continues by itself, or what only a person can change."""
     if ready.status == TRUE:
         return None
-    continues = ready.reason in (Reason.UPDATING, Reason.CREATING)
+    continues = ready.reason in (Reason.UPDATING, Reason.CREATING, Reason.RACKS_SETTLING)
     return Failure(ready.reason, ready.message, Remedy.RETRY if continues else Remedy.SPEC)
 
 

@@ -22,12 +22,16 @@ def _forgotten():
     metrics.forget_topology(NAME)
 
 
+COMPLIANCE = {"partitions": 3, "nonCompliant": 1, "moves": 2}
+DRIFTED = {"drifted": 1}
+
+
 def in_state(name, **conditions):
     items = [
         {"type": kind, "status": status, "reason": "X", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
         for kind, status in conditions.items()
     ]
-    return topic(name, status={"conditions": items, "compliance": {"partitions": 3, "nonCompliant": 1, "moves": 2}})
+    return topic(name, status={"conditions": items, "compliance": COMPLIANCE})
 
 
 TOPICS = [
@@ -65,12 +69,22 @@ def test_states_exclude_each_other_and_add_up():
     assert told("rackspan_topology_ready") == {None: 1}
 
 
+def test_topics_that_only_drift_makes_non_compliant_are_counted():
+    where = state()
+    rows = (replace(where.racks.rows[0], drift=True), *where.racks.rows[1:])
+    topics = [topic(name, status={"compliance": COMPLIANCE | extra}) for name, extra in (("a", DRIFTED), ("b", {}))]
+    measure(NAME, StatusInputs(where, replace(where.racks, rows=rows), topics), ready=True)
+    assert (told("rackspan_drifted_brokers"), told("rackspan_drifted_topics")) == ({None: 1}, {None: 1})
+    measure(NAME, StatusInputs(where, where.racks, topics), ready=True)
+    assert told("rackspan_drifted_topics") == {None: 0}, "what a topic says of a drift that is over is old"
+
+
 def test_while_kafka_is_away_nothing_is_told_that_nobody_knows():
     measure(NAME, StatusInputs(known(), known().racks, TOPICS), ready=True)
     measure(NAME, StatusInputs(AWAY, known().racks, TOPICS), ready=False)
     assert told("rackspan_topics") == {"ready": 0, "stalled": 0, "pending": 0, "unknown": 5}
     assert told("rackspan_brokers") == {"online": 0, "offline": 0, "unknown": 6}
-    for name in ("non_compliant_topics", "moves_needed", "drifted_brokers", "rackless_brokers"):
+    for name in ("non_compliant_topics", "moves_needed", "drifted_brokers", "drifted_topics", "rackless_brokers"):
         assert told(f"rackspan_{name}") == {}, name
     assert told("rackspan_topology_ready") == {None: 0}
 

@@ -1,0 +1,123 @@
+"""What is told of drift: its brokers, and the topics that it makes non-compliant."""
+
+from dataclasses import replace
+
+from msgspec import structs
+from tests.unit.reconcile.examples import NOON, known, seen, state, topic, topology
+
+from rackspan.api.conditions import find_condition
+from rackspan.api.racktopology import KIND
+from rackspan.reconcile.cache import BrokerPod
+from rackspan.reconcile.cluster.drift import drift_events
+from rackspan.reconcile.cluster.racks import rack_view
+from rackspan.reconcile.cluster.settling import Settling
+from rackspan.reconcile.cluster.status import StatusInputs, topology_status
+from rackspan.reconcile.ports import BrokerDescription, ObjectRef
+from rackspan.reconcile.topics.batch import Outcome
+from rackspan.reconcile.topics.plan import Plans
+from rackspan.reconcile.topics.status import topic_status
+
+SPREAD = {0: "a", 1: "b", 2: "c"}
+ABOUT = topology(rackSource="Nodes", levels=[{"name": "zone", "nodeLabel": "zone"}], brokers={"podSelector": {}})
+REF = ObjectRef(KIND, ABOUT.key, ABOUT.meta.uid)
+
+
+def cluster(runs, reports=SPREAD):
+    """The state where brokers run in these zones, and report those."""
+    nodes = {f"n{id_}": {"zone": zone} for id_, zone in runs.items()}
+    pods = [BrokerPod("kafka", f"kafka-{id_}", {}, {}, f"n{id_}") for id_ in runs]
+    brokers = [BrokerDescription(id_, "h", zone) for id_, zone in reports.items()]
+    return replace(state(reports), racks=rack_view(ABOUT, nodes, pods, brokers))
+
+
+def judged(name, where, *rows):
+    found = Outcome(topic(name, replicationFactor=2, partitions=len(rows), status=known()), seen(*rows, name=name))
+    found.config = None
+    return structs.replace(found.topic, status=topic_status(found, where, NOON))
+
+
+def status(where, topics=(), before=ABOUT.status):
+    return topology_status(structs.replace(ABOUT, status=before), StatusInputs(where, where.racks, topics), NOON)
+
+
+def sentence(status):
+    return find_condition(status.conditions, "RacksInSync").message
+
+
+def test_a_topic_tells_how_much_of_it_drift_alone_made_non_compliant():
+    moved = cluster({**SPREAD, 1: "a"})
+    one = judged("orders", moved, (0, 1), (1, 2), (0, 2))
+    assert (one.status.compliance.non_compliant, one.status.compliance.drifted) == (1, 1)
+    told = find_condition(one.status.conditions, "Compliant").message
+    assert told.endswith("; 1 of them only because brokers run elsewhere than they report")
+
+
+def test_what_was_wrong_before_is_not_blamed_on_drift():
+    reports = {0: "a", 1: "a", 2: "b", 3: "c"}
+    one = judged("orders", cluster({**reports, 3: "a"}, reports), (0, 1), (0, 3))
+    assert (one.status.compliance.non_compliant, one.status.compliance.drifted) == (2, 1)
+    assert judged("orders", cluster(reports, reports), (0, 1)).status.compliance.drifted is None
+
+
+def test_the_topology_names_the_topics_and_counts_them():
+    moved = cluster({**SPREAD, 1: "a"})
+    topics = [judged(f"t{number:02}", moved, (0, 1)) for number in range(12)] + [judged("good", moved, (0, 2))]
+    found = status(moved, topics)
+    assert (found.drift.count, found.drift.brokers, found.drift.topics.count) == (1, (1,), 12)
+    assert found.drift.topics.samples == tuple(f"shop/t{number:02}" for number in range(10))
+    assert "broker 1 reports b and runs in a; that makes 12 topics not compliant: shop/t00, " in sentence(found)
+    assert ", shop/t09 and 2 others; broker.rack changes only" in sentence(found)
+    over = status(cluster(SPREAD), topics)
+    assert (over.drift.count, over.drift.topics) == (0, None)
+
+
+def test_each_broker_that_drifts_and_what_it_does_to_topics_has_an_event():
+    calm, one, two = cluster(SPREAD), cluster({**SPREAD, 1: "a"}), cluster({0: "b", 1: "a", 2: "c"})
+    first, drifted, worse = status(calm), status(one), status(two)
+    assert not list(drift_events(REF, first, drifted)), "the condition has an Event of its own"
+    assert [event.message for event in drift_events(REF, drifted, worse)] == ["broker 0 reports a and runs in b"]
+    told = status(one, [judged("orders", one, (0, 1))])
+    (event,) = drift_events(REF, drifted, told)
+    sentence = "1 broker reports another rack than its node has; that makes 1 topic not compliant: shop/orders"
+    assert (event.reason, event.message, event.warning) == ("RackDrift", sentence, True)
+    assert not list(drift_events(REF, told, told))
+    assert not list(drift_events(REF, told, first))
+
+
+async def plan_and_status(where, plans, *rows):
+    one = topic("orders", replicationFactor=2, partitions=len(rows), status=known())
+    found = Outcome(one, seen(*rows))
+    found.plan = (await plans.of([(one, found.seen)], where.for_plans)).get(one.key)
+    return found.plan, topic_status(found, where, NOON)
+
+
+async def test_a_label_that_flaps_is_judged_by_and_starts_no_plan():
+    settling, plans = Settling(), Plans()
+
+    def observed(runs, now):
+        where = cluster(runs)
+        settled = settling.settled(ABOUT, where.racks, now)
+        return replace(where, settled=None if settled is where.racks else settled)
+
+    for turn in range(20):
+        where = observed({**SPREAD, 1: "ab"[turn % 2]} if turn else SPREAD, now=10.0 * turn)
+        plan, told = await plan_and_status(where, plans, (0, 1), (1, 2))
+        assert plan.empty, turn
+        flapped = turn > 0 and turn % 2 == 0
+        assert told.compliance.non_compliant == told.compliance.moves == flapped
+        ready = find_condition(told.conditions, "Ready")
+        assert ready.reason == ("RacksSettling" if flapped else "InSync")
+        assert (find_condition(told.conditions, "Reconciling") is not None) == flapped
+    where = observed({**SPREAD, 1: "a"}, now=300.0)
+    where = observed({**SPREAD, 1: "a"}, now=320.0)
+    plan, told = await plan_and_status(where, plans, (0, 1), (1, 2))
+    assert plan.moves == told.compliance.moves == 1
+    assert find_condition(told.conditions, "Ready").reason == "PlanPending"
+
+
+def test_a_state_decides_otherwise_once_its_racks_have_lasted():
+    where = cluster({**SPREAD, 1: "a"})
+    unsettled = replace(where, settled=cluster(SPREAD).racks)
+    assert not unsettled.decides_like(where)
+    assert unsettled.for_plans.racks == unsettled.settled
+    assert where.for_plans is where

@@ -1,0 +1,98 @@
+"""Plans are made from racks that have lasted: a label that flaps starts none."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.reconcile.examples import topology
+
+from rackspan.reconcile.cache import BrokerPod
+from rackspan.reconcile.cluster.racks import rack_view
+from rackspan.reconcile.cluster.settling import SETTLE_SECONDS, Settling
+from rackspan.reconcile.ports import BrokerDescription
+
+ZONES = {"rackSource": "Nodes", "levels": [{"name": "zone", "nodeLabel": "zone"}], "brokers": {"podSelector": {}}}
+ABOUT = topology(**ZONES)
+
+
+def view(zones, about=ABOUT):
+    """Brokers by id with the zone of their node; None where the node has no label."""
+    nodes = {f"n{id_}": {"zone": zone} if zone else {} for id_, zone in zones.items()}
+    pods = [BrokerPod("kafka", f"kafka-{id_}", {}, {}, f"n{id_}") for id_ in zones]
+    return rack_view(about, nodes, pods, [BrokerDescription(id_, "h", f"/{zones[id_]}") for id_ in zones])
+
+
+def racks(view):
+    return {row.id: row.rack and row.rack[0] for row in view.rows}
+
+
+def test_what_is_seen_first_has_lasted():
+    settling, seen = Settling(), view({0: "a", 1: "b"})
+    assert settling.settled(ABOUT, seen, 0.0) is seen
+    assert settling.due_in(0.0) is None
+
+
+def test_a_change_counts_once_it_has_lasted():
+    settling, changed = Settling(), view({0: "b", 1: "b"})
+    settling.settled(ABOUT, view({0: "a", 1: "b"}), 0.0)
+    assert racks(settling.settled(ABOUT, changed, 1.0)) == {0: "a", 1: "b"}
+    assert settling.due_in(3.0) == SETTLE_SECONDS - 2
+    assert racks(settling.settled(ABOUT, changed, SETTLE_SECONDS + 0.9)) == {0: "a", 1: "b"}
+    assert settling.settled(ABOUT, changed, SETTLE_SECONDS + 1) is changed
+    assert settling.due_in(SETTLE_SECONDS + 1) is None
+
+
+@given(st.lists(st.tuples(st.floats(0.01, SETTLE_SECONDS * 0.99), st.sampled_from(["a", "b", "c", None])), max_size=40))
+def test_a_label_that_changes_again_and_again_never_counts(changes):
+    settling, now, zone = Settling(), 0.0, "a"
+    settling.settled(ABOUT, view({0: "a", 1: "z"}), now)
+    for seconds, wanted in changes:
+        now, zone = now + seconds, wanted if wanted != zone else {"a": "b", "b": "c", "c": "a"}.get(zone, "b")
+        found = racks(settling.settled(ABOUT, view({0: zone, 1: "z"}), now))
+        assert found == {0: None if zone is None else "a", 1: "z"}
+
+
+def test_a_rack_that_is_not_known_is_not_planned_with():
+    settling = Settling()
+    settling.settled(ABOUT, view({0: "a"}), 0.0)
+    assert racks(settling.settled(ABOUT, view({0: None}), 1.0)) == {0: None}
+    back = view({0: "a"})
+    assert settling.settled(ABOUT, back, 2.0) is back
+
+
+def test_other_brokers_and_new_ones_do_not_wait():
+    settling = Settling()
+    settling.settled(ABOUT, view({0: "a", 1: "b"}), 0.0)
+    assert racks(settling.settled(ABOUT, view({0: "c", 1: "b", 2: "d"}), 1.0)) == {0: "a", 1: "b", 2: "d"}
+
+
+def test_a_broker_that_is_gone_is_forgotten():
+    settling = Settling()
+    settling.settled(ABOUT, view({0: "a", 1: "b"}), 0.0)
+    settling.settled(ABOUT, view({0: "a"}), 1.0)
+    again = view({0: "a", 1: "c"})
+    assert settling.settled(ABOUT, again, 2.0) is again
+
+
+def test_what_a_person_changes_in_the_spec_counts_at_once():
+    settling = Settling()
+    settling.settled(ABOUT, view({0: "a"}), 0.0)
+    other = topology(**ZONES, rackAliases={"a": "/b"})
+    renamed = view({0: "a"}, other)
+    assert racks(renamed) == {0: "b"}
+    assert settling.settled(other, renamed, 1.0) is renamed
+
+
+def test_whether_a_rack_is_drained_is_told_by_the_rack_that_lasts():
+    about = topology(**ZONES, drainRacks=["/b"])
+    settling = Settling()
+    settling.settled(about, view({0: "a"}, about), 0.0)
+    changed = view({0: "b"}, about)
+    assert [row.eligible for row in changed.rows] == [False]
+    assert [row.eligible for row in settling.settled(about, changed, 1.0).rows] == [True]
+
+
+@pytest.mark.parametrize(("generation", "zone"), [(1, "a"), (0, "b")])
+def test_an_operator_that_starts_goes_on_from_the_status_of_its_predecessor(generation, zone):
+    status = {"observedGeneration": generation, "brokers": [{"id": 0, "rack": "/a"}, {"id": 1, "rack": "no path//"}]}
+    about = topology(**ZONES, status=status)
+    assert racks(Settling().settled(about, view({0: "b", 1: "b"}, about), 0.0)) == {0: zone, 1: "b"}
