@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, settings
 from kubernetes import client
 from tests.support.folders import rank
 
+pytest_plugins = ["tests.support.cpu"]
 _STACK_FIXTURES = {"control_plane", "control_plane_factory", "kafka", "secure_kafka", "kafka_factory"}
 
 

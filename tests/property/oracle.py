@@ -5,8 +5,9 @@ Nothing here knows the engine, numpy or the rack tree: brokers are pairs of an i
 sets, and each question is answered by looking at all possibilities. Meant for up to nine brokers.
 """
 
-from collections.abc import Iterable, Iterator
-from itertools import combinations, product
+from collections.abc import Iterable
+from functools import lru_cache
+from itertools import combinations
 
 Sites = dict[int, tuple[str, ...]]  # eligible brokers and where they are, all paths of one length
 
@@ -24,11 +25,17 @@ def fair(sites: Sites, chosen: frozenset[int], below: tuple[str, ...] = ()) -> b
     return all(fair(sites, chosen, (*below, child)) for child in children)
 
 
-def placements(sites: Sites, size: int) -> Iterator[frozenset[int]]:
+def placements(sites: Sites, size: int) -> tuple[frozenset[int], ...]:
     """Every compliant set of brokers."""
-    for chosen in combinations(sorted(sites), size):
-        if fair(sites, frozenset(chosen)):
-            yield frozenset(chosen)
+    return _placements(tuple(sorted(sites.items())), size)
+
+
+@lru_cache(maxsize=256)
+def _placements(sites: tuple[tuple[int, tuple[str, ...]], ...], size: int) -> tuple[frozenset[int], ...]:
+    """Asked for once per partition of a topic: they all have the same ones."""
+    where = dict(sites)
+    every = map(frozenset, combinations(where, size))
+    return tuple(chosen for chosen in every if fair(where, chosen))
 
 
 def fewest_moves(sites: Sites, current: Iterable[int], size: int) -> int:
@@ -43,28 +50,40 @@ def evenness(load: Iterable[int]) -> tuple[int, ...]:
 
 def cheapest(sites: Sites, current: Iterable[int], size: int) -> list[frozenset[int]]:
     """Compliant placements of one partition with the fewest moves."""
-    options = list(placements(sites, size))
-    least = min(len(chosen.difference(current)) for chosen in options)
-    return [chosen for chosen in options if len(chosen.difference(current)) == least]
+    copied = {chosen: len(chosen.difference(current)) for chosen in placements(sites, size)}
+    least = min(copied.values())
+    return [chosen for chosen, moves in copied.items() if moves == least]
 
 
 def most_even_replicas(options: Iterable[Iterable[frozenset[int]]], load: dict[int, int]) -> tuple[int, ...]:
     """Evenness of the best load that any choice of one option per partition adds up to, on top of what lies there."""
-    brokers = sorted(load)
-    reached = {tuple(load[broker] for broker in brokers)}
-    for choices in options:
-        ones = {tuple(int(broker in chosen) for broker in brokers) for chosen in choices}
-        reached = {tuple(map(sum, zip(total, one, strict=True))) for total in reached for one in ones}
-    return min(map(evenness, reached))
+    return min(map(evenness, added_up([dict.fromkeys(choices, 0) for choices in options], load)))
 
 
-def most_even_leaders(rows: list[tuple[int, ...]], load: dict[int, int]) -> tuple[int, ...]:
+def most_even_leaders(rows: Iterable[tuple[int, ...]], load: dict[int, int]) -> tuple[int, ...]:
     """Evenness of the best choice of leaders, over all choices."""
+    return most_even_replicas([[frozenset([leader]) for leader in row] for row in rows], load)
 
-    def total(leaders: tuple[int, ...]) -> tuple[int, ...]:
-        return evenness(load[broker] + leaders.count(broker) for broker in load)
 
-    return min(map(total, product(*rows)))
+def added_up(options: Iterable[dict[frozenset[int], int]], load: dict[int, int]) -> dict[bytes, int]:
+    """Loads, by broker in ascending order, that choices of one option per partition add up to; and their lowest costs.
+
+    An option is a set of brokers, with what it costs. A load is one number while it is added to, a byte per broker:
+    there are many.
+    """
+    place = {broker: 1 << 8 * at for at, broker in enumerate(sorted(load))}
+    reached = {sum(held * place[broker] for broker, held in load.items()): 0}
+    for added, choices in enumerate(options, 1):
+        assert max(load.values()) + added < 256
+        ones = [(sum(place.get(broker, 0) for broker in chosen), cost) for chosen, cost in choices.items()]
+        further: dict[int, int] = {}
+        for total, spent in reached.items():
+            for one, cost in ones:
+                now, costs = total + one, spent + cost
+                if further.get(now, costs) >= costs:
+                    further[now] = costs
+        reached = further
+    return {total.to_bytes(len(place), "little"): spent for total, spent in reached.items()}
 
 
 def within(sites: Sites, chosen: frozenset[int], skews: dict[int, int], below: tuple[str, ...] = ()) -> bool:

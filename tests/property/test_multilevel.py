@@ -55,7 +55,7 @@ def test_brokers_hold_as_equally_many_replicas_as_any_placement_allows(data):
     placement = place(tree, partitions, size, data.draw(SEEDS), replicas=load)
     total = held(placement)
     total.update(load)
-    best = oracle.most_even_replicas([list(oracle.placements(sites(tree), size))] * partitions, load)
+    best = oracle.most_even_replicas([oracle.placements(sites(tree), size)] * partitions, load)
     assert oracle.evenness(total[broker.id] for broker in tree.brokers) == best
     counted()
 
