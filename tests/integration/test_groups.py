@@ -1,20 +1,24 @@
 """Consumer groups of a real Kafka: who reads what, from where, and what that makes of their locality."""
 
 import json
+import math
 import secrets
 import threading
+import time
 from contextlib import contextmanager
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from dev.stack.nodes import SIX_BROKERS
+from tests.support.command import cli
 from tests.support.waiting import until
 
 from rackspan.api.reasons import Reason
-from rackspan.core.consumers.locality import Selector
+from rackspan.core.consumers.locality import GroupSeen, MemberSeen, Replicas, Selector
 from rackspan.core.snapshot import tree_of
 from rackspan.kafka import consumer_groups as reading
 from rackspan.kafka.consumer_groups import read_consumer_groups
+from rackspan.kafka.consumption import sample_rates
 from rackspan.kafka.snapshot import take_snapshot
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reports.group_rows import group_rows
@@ -130,6 +134,10 @@ def test_each_member_is_where_its_rack_id_says_and_reads_what_the_selector_gives
         assert {member.host for member in members.values()} == {"127.0.0.1"}
         assert seen.selector == Selector.SAME_RACK
         assert counts(row_of(kafka, seen, name, {})) == (2, 4, 2, 2, 4, 0)
+        told = cli("locality", "--bootstrap-server", kafka.bootstrap(), "--group", name, "--fail-above", "0.5")
+        assert (told.code, "assignor roundrobin does not look at racks, 2 more partitions" in told.out) == (0, True)
+        (row,) = cli("locality", "--bootstrap-server", kafka.bootstrap(), "--group", name, "-o", "json").json["groups"]
+        assert (row["protocol"], row["near"], row["readsNear"], row["readsFar"]) == ("classic", 2, 2, 2)
         # The clients' own word: 1 is read from the follower in the reader's rack, 0 and 3 from leaders far away.
         fetched = {0: 3, 1: 3, 2: 0, 3: 2}
         until(lambda: readers[0].fetched_from | readers[1].fetched_from == fetched, 30, "the clients to fetch there")
@@ -210,6 +218,41 @@ def test_what_is_refused_is_told_and_the_rest_is_read(kafka, topic, name, monkey
     assert about_selector.startswith(
         "replica.selector.class could not be read, consumers are taken to read from leaders"
     )
+
+
+def test_rates_are_of_what_was_committed_between_two_looks(kafka, topic, name):
+    records, each = 100, 1000
+    producer = Producer(kafka.client_config())
+    for partition in (0, 1, 2):
+        for _ in range(records):
+            producer.produce(topic, secrets.token_bytes(each), partition=partition)
+    assert producer.flush(90) == 0
+    consumer = Consumer({**kafka.client_config(), "group.id": name})
+    snapshot = take_snapshot(kafka.bootstrap(), {}).snapshot
+    replicas = Replicas(tree_of(snapshot.brokers, LEVELS), snapshot.brokers, snapshot.partitions)
+    group = GroupSeen(name, "", (MemberSeen("one", "one", "127.0.0.1", {topic: [0, 1, 2, 3]}),))
+
+    def commit(*offsets):
+        partitions = [TopicPartition(topic, number, offset) for number, offset in enumerate(offsets)]
+        consumer.commit(offsets=partitions, asynchronous=False)
+
+    async def wait():
+        commit(20, 90, 10)
+
+    try:
+        commit(0, 50, 10)
+        started = time.monotonic()
+        properties = {"client.id": "rackspan", **kafka.client_config()}
+        found = sample_rates(properties, [group, GroupSeen("idle")], replicas, wait)
+        elapsed = time.monotonic() - started
+    finally:
+        consumer.close()
+    assert (list(found.rates), found.warnings) == ([name], ())
+    first, second, third, fourth = found.rates[name][replicas.rows([topic] * 4, [0, 1, 2, 3])].tolist()
+    assert 20 * each / elapsed < first
+    assert second == pytest.approx(2 * first, rel=0.1)
+    assert third == 0
+    assert math.isnan(fourth)
 
 
 def test_where_nobody_answers_there_is_a_reason():

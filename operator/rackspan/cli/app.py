@@ -9,6 +9,7 @@ from rackspan.cli.commands import (
     apply,
     check,
     import_topics,
+    locality,
     place,
     plan,
     rack_id,
@@ -54,6 +55,7 @@ app.command(epilog=apply.EPILOG)(apply.apply)
 app.command(epilog=watch.EPILOG)(watch.watch)
 app.command(epilog=check.EPILOG)(check.check)
 app.command(epilog=what_if.EPILOG)(what_if.what_if)
+app.command(epilog=locality.EPILOG)(locality.locality)
 app.command(epilog=place.EPILOG)(place.place)
 app.add_typer(import_topics.app)
 app.command(epilog=scan.EPILOG)(scan.scan)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import ConsumerGroupState, ConsumerGroupType, KafkaError
 
 from rackspan.api.racktopology import KafkaSpec
-from rackspan.core.consumers.locality import GroupSeen, MemberSeen, Selector, host_address
+from rackspan.core.consumers.locality import GroupProtocol, GroupSeen, MemberSeen, Selector, host_address
 from rackspan.kafka.admin import ConfluentAdmin
 from rackspan.kafka.client_config import client_properties
 from rackspan.kafka.errors import failure_of
@@ -40,6 +40,12 @@ class ConsumerGroups:
     groups: tuple[GroupSeen, ...]
     selector: Selector
     warnings: tuple[str, ...]
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """Topics that members read or subscribe to, by name."""
+        members = [member for group in self.groups for member in group.members]
+        return tuple(sorted({topic for member in members for topic in (*member.partitions, *(member.topics or ()))}))
 
 
 def read_consumer_groups(
@@ -152,7 +158,8 @@ async def _selector(
 
 def _group(found: Any, told: Mapping[tuple[str, str], Subscription]) -> GroupSeen:
     members = (_member(member, told.get((found.group_id, member.member_id))) for member in found.members)
-    return GroupSeen(found.group_id, found.partition_assignor or "", tuple(members))
+    protocol = GroupProtocol.CLASSIC if _is_classic(found) else GroupProtocol.CONSUMER
+    return GroupSeen(found.group_id, found.partition_assignor or "", tuple(members), protocol)
 
 
 def _member(member: Any, told: Subscription | None) -> MemberSeen:

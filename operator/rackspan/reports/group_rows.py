@@ -65,16 +65,28 @@ def group_rows(
     partitions, NaN where not known. Domains are those of `level`, the deepest unless it is named.
     """
     replicas = Replicas(tree, snapshot.brokers, snapshot.partitions, level)
+    found = worst_first(replicas, groups, host_racks, selector, rates)
+    return [_row(group.name, seen) for group, seen in found[:MAX_GROUPS]]
+
+
+def worst_first(
+    replicas: Replicas,
+    groups: Sequence[GroupSeen],
+    host_racks: Mapping[str, RackPath],
+    selector: Selector,
+    rates: Mapping[str, FloatArray] | None = None,
+) -> list[tuple[GroupSeen, Locality]]:
+    """Groups with how near they read, those with the most cross-domain reads first; arguments as of `group_rows`."""
     found = [
-        (group.name, locality(replicas, group, host_racks, selector, (rates or {}).get(group.name))) for group in groups
+        (group, locality(replicas, group, host_racks, selector, (rates or {}).get(group.name))) for group in groups
     ]
-    return [_row(name, seen) for name, seen in sorted(found, key=_worst_first)[:MAX_GROUPS]]
+    return sorted(found, key=_badness)
 
 
-def _worst_first(found: tuple[str, Locality]) -> tuple[float, int, int, int, str]:
-    name, seen = found
+def _badness(found: tuple[GroupSeen, Locality]) -> tuple[float, int, int, int, str]:
+    group, seen = found
     unread = seen.partitions - seen.reads_near
-    return -(seen.cross_bytes_per_second or 0.0), -seen.reads_far, -unread, -seen.members, name
+    return -(seen.cross_bytes_per_second or 0.0), -seen.reads_far, -unread, -seen.members, group.name
 
 
 def _row(name: str, seen: Locality) -> GroupRow:

@@ -3,7 +3,7 @@
 import pytest
 
 from rackspan.cli.shared.command_errors import CommandError
-from rackspan.cli.shared.quantities import bytes_of, rate_of
+from rackspan.cli.shared.quantities import bytes_of, rate_of, seconds_of, share_of
 
 
 @pytest.mark.parametrize(
@@ -26,3 +26,25 @@ def test_bytes_have_no_per_second():
     assert bytes_of("--max-bytes", "2TB") == 2 * 10**12
     with pytest.raises(CommandError):
         bytes_of("--max-bytes", "2TB/s")
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("10s", 10), ("5m", 300), ("1h30m", 5400), ("1h0m5s", 3605)])
+def test_a_time_has_a_unit(text, seconds):
+    assert seconds_of("--timeout", text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "10", "0s", "-1s", "1.5s", "5m1h", "1d", "\u0665s"])
+def test_a_time_without_a_unit_is_refused(text):
+    with pytest.raises(CommandError, match="--timeout"):
+        seconds_of("--timeout", text)
+
+
+@pytest.mark.parametrize(("text", "share"), [("0", 0), ("0.1", 0.1), ("10%", 0.1), ("100%", 1), ("1", 1)])
+def test_a_share_may_be_per_cent(text, share):
+    assert share_of("--fail-above", text) == share
+
+
+@pytest.mark.parametrize("text", ["", "-1", "1.1", "101%", "nan", "1e-3", "ten"])
+def test_a_share_is_from_0_to_1(text):
+    with pytest.raises(CommandError, match="--fail-above"):
+        share_of("--fail-above", text)

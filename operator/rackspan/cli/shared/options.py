@@ -163,7 +163,8 @@ Journal = Annotated[
 ShowAll = Annotated[bool, typer.Option("--all", rich_help_panel=_OUTPUT, help="Print all rows of a long table.")]
 
 _EXIT_CODES = (
-    "Exit codes: 0 fine, 1 out of compliance (check only), 2 bad input or what cannot be done, "
+    "Exit codes: 0 fine, 1 out of compliance (check) or read from afar (locality --fail-above), "
+    "2 bad input or what cannot be done, "
     "3 Kafka did not answer or refused, 4 a plan is not carried out whole (apply, watch), "
     "74 the result could not be written."
 )

@@ -1,4 +1,4 @@
-"""Bytes and bytes per second as people write them, with the unit spelled out."""
+"""Bytes, bytes per second, times and shares as people write them, with the unit spelled out."""
 
 import re
 
@@ -18,6 +18,8 @@ _UNITS = {
 }
 _QUANTITY = re.compile(r"([0-9]{1,18})(?:\.([0-9]{1,3}))? ?([A-Za-z]*)(/s)?", re.ASCII)
 _MOST = 2**63 - 1
+_DURATION = re.compile(r"(?:([0-9]{1,6})h)?(?:([0-9]{1,6})m)?(?:([0-9]{1,6})s)?", re.ASCII)
+_SHARE = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,6})?)(%?)", re.ASCII)
 
 
 def bytes_of(option: str, text: str) -> int:
@@ -28,6 +30,25 @@ def bytes_of(option: str, text: str) -> int:
 def rate_of(option: str, text: str) -> int:
     """Read `50MB/s`: bytes per second, never bits. Raises CommandError."""
     return _read(option, text, "/s", "50MB/s")
+
+
+def seconds_of(option: str, text: str) -> int:
+    """Read `10s`, `5m`, `1h30m` as seconds, at least one. Raises CommandError."""
+    found = _DURATION.fullmatch(text.strip())
+    hours, minutes, seconds = (int(part or 0) for part in found.groups()) if found else (0, 0, 0)
+    total = 3600 * hours + 60 * minutes + seconds
+    if not total:
+        raise CommandError(f'{option} "{text}": write a time of a second or more and its unit, such as 10s or 1h30m')
+    return total
+
+
+def share_of(option: str, text: str) -> float:
+    """Read `0.1` or `10%` as a share from 0 to 1. Raises CommandError."""
+    found = _SHARE.fullmatch(text.strip())
+    share = float(found[1]) / (100 if found[2] else 1) if found else -1.0
+    if not 0 <= share <= 1:
+        raise CommandError(f'{option} "{text}": write a share from 0 to 1, such as 0.1 or 10%')
+    return share
 
 
 def _read(option: str, text: str, per: str, example: str) -> int:

@@ -46,6 +46,13 @@ class Selector(StrEnum):
     NEAREST = "Nearest"
 
 
+class GroupProtocol(StrEnum):
+    """Who assigns partitions: clients, or brokers (KIP-848). Words of `group.protocol`."""
+
+    CLASSIC = "classic"
+    CONSUMER = "consumer"
+
+
 @dataclass(frozen=True, slots=True)
 class MemberSeen:
     """
@@ -70,6 +77,7 @@ class GroupSeen:
     name: str
     assignor: str = ""
     members: tuple[MemberSeen, ...] = ()
+    protocol: GroupProtocol = GroupProtocol.CLASSIC
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +101,11 @@ class Locality:
     could_be_near: int
     cross_bytes_per_second: float | None
 
+    @property
+    def share_not_read_near(self) -> float:
+        """Share of the partitions that are not known to be read near by, from 0 to 1; 0 where none is assigned."""
+        return (self.partitions - self.reads_near) / self.partitions if self.partitions else 0.0
+
 
 class Replicas:
     """Where the replicas of a cluster stand, prepared once for all its groups."""
@@ -106,6 +119,8 @@ class Replicas:
         self.at = tree.positions(partitions.replicas)
         self.leader = tree.positions(partitions.leader)
         self._depth = len(tree.levels) if level is None else tree.levels.index(tree.level(level).name) + 1
+        self.level = tree.levels[self._depth - 1] if self._depth else "cluster"
+        """Name of the level whose domains count; `cluster` where brokers have no racks."""
         self._racks: tuple[RackPath | None, ...] = _in_order(tree, {b.id: b.rack for b in tree.brokers})
         self._domains = {path: at for at, path in enumerate(tree.nodes[self._depth].paths)} if self._depth else {}
         self.domain = np.array([*(self.domain_of(rack) for rack in self._racks), NONE], dtype=np.int64)
@@ -131,6 +146,10 @@ class Replicas:
     def id_of(self, client_rack: str | None) -> int:
         """Index of a rack id among those that brokers report."""
         return self._ids.get(client_rack or "", _FOREIGN_ID)
+
+    def is_reported(self, client_rack: str) -> bool:
+        """Whether a broker has the very same rack id."""
+        return client_rack in self._ids
 
     def rack_named(self, client_rack: str | None) -> RackPath | None:
         """

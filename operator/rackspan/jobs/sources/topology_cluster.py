@@ -3,12 +3,11 @@
 from dataclasses import replace
 
 from rackspan.core.rack_path import RackPathError
-from rackspan.core.snapshot import Snapshot
 from rackspan.core.topology import TopologyError
 from rackspan.jobs.sources.scanned_cluster import ClusterError, ScannedCluster, judged_live
 from rackspan.jobs.spark.batch_judging import Criteria
 from rackspan.kafka.client_config import client_properties
-from rackspan.kafka.consumer_groups import ConsumerGroups, read_consumer_groups
+from rackspan.kafka.consumer_groups import read_consumer_groups
 from rackspan.kafka.snapshot import Outline, take_outline, take_portion
 from rackspan.kube.scan_inputs import ScanInputs
 from rackspan.reconcile.expectations import cluster_requirements, locations_of_topology
@@ -53,17 +52,10 @@ def _groups(
     servers = seen.topology.spec.kafka.bootstrap_servers
     try:
         found = read_consumer_groups(servers, properties)
-        portion = replace(_read_by(found, servers, properties), brokers=outline.brokers)
+        portion = replace(take_portion(servers, properties, found.topics).snapshot, brokers=outline.brokers)
     except FailureError as error:
         warnings.append(f"consumer groups are not known: {error}")
         return []
     warnings += found.warnings
     hosts = racks_of_hosts(seen.hosts, seen.nodes, seen.topology.spec)
     return group_rows(found.groups, portion, criteria.locations.tree, hosts, found.selector)
-
-
-def _read_by(found: ConsumerGroups, servers: str, properties: dict[str, str]) -> Snapshot:
-    """A snapshot of the topics that groups read."""
-    members = [member for group in found.groups for member in group.members]
-    topics = {topic for member in members for topic in (*member.partitions, *(member.topics or ()))}
-    return take_portion(servers, properties, sorted(topics)).snapshot

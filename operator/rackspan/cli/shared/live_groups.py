@@ -1,0 +1,106 @@
+"""Consumer groups of a live cluster, and what it takes to tell how near they read."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+from rackspan.cli.rendering.progress import Step, step
+from rackspan.cli.shared.command_errors import CommandError, ExitCode, warn
+from rackspan.cli.shared.connection import Connection
+from rackspan.cli.shared.live_topology import LiveTopology
+from rackspan.cli.shared.selection import TopologyOptions, nearest
+from rackspan.core.consumers.locality import FloatArray, GroupSeen, Replicas, Selector
+from rackspan.core.rack_path import RackPath
+from rackspan.core.topology import TopologyError
+from rackspan.reports.group_rows import racks_of_hosts
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LiveGroups:
+    """
+    Consumer groups, the replicas that they read, and where their members' hosts are, by address.
+
+    `rates` are of `core.consumers.rates`, by group; none before they are sampled.
+    """
+
+    connection: Connection
+    groups: tuple[GroupSeen, ...]
+    selector: Selector
+    replicas: Replicas
+    host_racks: Mapping[str, RackPath] = field(default_factory=dict)
+    rates: Mapping[str, FloatArray] = field(default_factory=dict)
+
+    @classmethod
+    def by_options(cls, connection: Connection, topology: TopologyOptions, level: str | None) -> Self:
+        """Members are where their client.rack says, brokers where theirs does. Raises CommandError."""
+        return cls._read(connection, None, topology, level)
+
+    @classmethod
+    def by_topology(cls, live: LiveTopology, level: str | None) -> Self:
+        """Members are where their pods' nodes are, brokers where the operator sees them. Raises CommandError."""
+        return cls._read(Connection.by_topology(live), live, TopologyOptions(), level)
+
+    @classmethod
+    def _read(
+        cls, connection: Connection, live: LiveTopology | None, topology: TopologyOptions, level: str | None
+    ) -> Self:
+        # Only these lines need the clients, which take longer to import than most commands run.
+        from rackspan.kafka.command_config import CommandConfigError  # noqa: PLC0415
+        from rackspan.kafka.consumer_groups import read_consumer_groups  # noqa: PLC0415
+        from rackspan.kafka.snapshot import take_outline, take_portion  # noqa: PLC0415
+        from rackspan.reconcile.failures import FailureError  # noqa: PLC0415
+
+        servers, properties = connection.servers, {name: str(value) for name, value in connection.properties.items()}
+        try:
+            with step(f"reading consumer groups of {servers}") as progress:
+                outline = take_outline(servers, properties)
+                found = read_consumer_groups(servers, properties, progress.advance)
+                portion = take_portion(servers, properties, found.topics)
+        except CommandConfigError as error:
+            raise CommandError(str(error)) from error
+        except FailureError as error:
+            raise CommandError(str(error.failure.message), code=ExitCode.KAFKA) from error
+        for sentence in (*found.warnings, *(f"topic {name}: {reason}" for name, reason in portion.unread.items())):
+            warn(sentence)
+        snapshot = replace(portion.snapshot, brokers=outline.brokers)
+        tree = topology.tree(snapshot) if live is None else live.tree
+        try:
+            replicas = Replicas(tree, snapshot.brokers, snapshot.partitions, level)
+        except TopologyError as error:
+            raise CommandError(f"--level: {error}") from error
+        seen = None if live is None else live.inputs.scan
+        racks = {} if seen is None else racks_of_hosts(seen.hosts, seen.nodes, seen.topology.spec)
+        return cls(connection, found.groups, found.selector, replicas, racks)
+
+    def named(self, names: Sequence[str]) -> "LiveGroups":
+        """Give some of the groups, all where none is named. Raises CommandError for a name that no group has."""
+        known = {group.name for group in self.groups}
+        for name in names:
+            if name not in known:
+                raise CommandError(f"--group {name}: the cluster has no such consumer group", nearest(name, known))
+        return replace(self, groups=tuple(one for one in self.groups if not names or one.name in names))
+
+    def sampled(self, seconds: float) -> "LiveGroups":
+        """Give the same with rates, from two looks so many seconds apart. Raises CommandError."""
+        from rackspan.kafka.consumption import sample_rates  # noqa: PLC0415
+        from rackspan.reconcile.failures import FailureError  # noqa: PLC0415
+
+        with step(f"sampling offsets for {seconds:g} s") as progress:
+            try:
+                found = sample_rates(
+                    self.connection.properties, self.groups, self.replicas, lambda: _waited(seconds, progress)
+                )
+            except FailureError as error:
+                raise CommandError(str(error.failure.message), code=ExitCode.KAFKA) from error
+        for sentence in found.warnings:
+            warn(sentence)
+        return replace(self, rates=found.rates)
+
+
+async def _waited(seconds: float, progress: Step) -> None:
+    clock = asyncio.get_running_loop().time
+    started = clock()
+    while (passed := clock() - started) < seconds:
+        progress.advance(int(passed * 1000), int(seconds * 1000))
+        await asyncio.sleep(min(0.2, seconds - passed))

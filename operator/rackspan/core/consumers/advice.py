@@ -1,0 +1,129 @@
+"""
+What to change so that a consumer group reads nearer to where it runs, in plain words.
+
+Three things have to be so: brokers choose replicas by rack (`replica.selector.class`), members say theirs
+(`client.rack`), and the assignor gives members what lies near them. What is left is a matter of where replicas and
+members are. A group that reads all near by is told nothing.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from rackspan.core.consumers.locality import GroupProtocol, GroupSeen, Locality, Replicas, Selector
+from rackspan.core.text import plural, shown
+
+_RACK_AWARE = frozenset({"range", "cooperative-sticky"})
+_IN_KAFKA = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+_MOST_NAMED, _LONGEST = 3, 100
+
+
+class AdviceCode(StrEnum):
+    """What is in the way of reading near by."""
+
+    SELECTOR_MISSING = "SelectorMissing"
+    CLIENT_RACK_MISSING = "ClientRackMissing"
+    CLIENT_RACK_FOREIGN = "ClientRackForeign"
+    CLIENT_RACK_UNSEEN = "ClientRackUnseen"
+    PROTOCOL = "ProtocolIgnoresRacks"
+    ASSIGNOR = "AssignorIgnoresRacks"
+    ASSIGNOR_FALLS_SHORT = "AssignorFallsShort"
+    NO_REPLICA_NEAR = "NoReplicaNear"
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """One thing to change: a code for programs, and a sentence."""
+
+    code: AdviceCode
+    message: str
+
+
+def advise(replicas: Replicas, group: GroupSeen, found: Locality, selector: Selector) -> tuple[Advice, ...]:
+    """What would let a group read nearer, the first things first; `found` is what `locality` says of it."""
+    if found.reads_near == found.partitions:
+        return ()
+    return (*_about_serving(replicas, group, found, selector), *_about_assigning(group, found))
+
+
+def _about_serving(replicas: Replicas, group: GroupSeen, found: Locality, selector: Selector) -> Iterator[Advice]:
+    without = sum(member.client_rack is None for member in group.members)
+    at_stake = found.near > found.reads_near or found.members_without_rack > 0
+    if selector is Selector.LEADER and at_stake:
+        yield Advice(
+            AdviceCode.SELECTOR_MISSING,
+            f"brokers serve from leaders only: set replica.selector.class={_IN_KAFKA} on them",
+        )
+    if without and at_stake and group.protocol is GroupProtocol.CONSUMER:
+        yield Advice(
+            AdviceCode.CLIENT_RACK_UNSEEN,
+            f"client.rack of {_of(without, group)} cannot be seen in the consumer protocol: see that it is set to the "
+            "rack id of the node",
+        )
+    elif without and (at_stake or found.could_be_near > found.near):
+        yield Advice(
+            AdviceCode.CLIENT_RACK_MISSING,
+            f"{_of(without, group)} {_verb(without, 'sends', 'send')} no client.rack, so brokers serve "
+            f"{_verb(without, 'it', 'them')} from leaders: set it to the rack id of "
+            f"{_verb(without, 'its node', 'their nodes')}",
+        )
+    foreign = [
+        member.client_rack
+        for member in group.members
+        if member.client_rack is not None and not replicas.is_reported(member.client_rack)
+    ]
+    if foreign and at_stake and selector is Selector.SAME_RACK:
+        yield Advice(
+            AdviceCode.CLIENT_RACK_FOREIGN,
+            f"no broker reports the client.rack of {_of(len(foreign), group)} ({_named(foreign)}), and the selector "
+            "takes only the very same: spell it as broker.rack is spelled",
+        )
+
+
+def _about_assigning(group: GroupSeen, found: Locality) -> Iterator[Advice]:
+    gain = found.could_be_near - found.near
+    if gain > 0:
+        could = f"{gain:,} more {_verb(gain, 'partition', 'partitions')} could be near"
+        assignor = shown(group.assignor, _LONGEST) or "of an unknown name"
+        said = all(member.client_rack is not None for member in group.members)
+        if group.protocol is GroupProtocol.CONSUMER:
+            yield Advice(
+                AdviceCode.PROTOCOL,
+                f"assignor {assignor} of the consumer protocol does not look at racks (KAFKA-19909), {could}: use "
+                "group.protocol=classic with cooperative-sticky, or an assignor in the brokers that does",
+            )
+        elif group.assignor not in _RACK_AWARE:
+            yield Advice(
+                AdviceCode.ASSIGNOR,
+                f"assignor {assignor} does not look at racks, {could}: use cooperative-sticky or range",
+            )
+        elif said:
+            yield Advice(
+                AdviceCode.ASSIGNOR_FALLS_SHORT,
+                f"assignor {assignor} falls short of the best, {could}: clients older than Kafka 3.5 do not look at "
+                "racks, and newer ones keep what they have until members come or go",
+            )
+    beyond = found.partitions - max(found.could_be_near, found.near)
+    if beyond > 0 and not found.members_without_rack:
+        yield Advice(
+            AdviceCode.NO_REPLICA_NEAR,
+            f"{beyond:,} of {plural(found.partitions, 'partition')} cannot be near with any even assignment: no "
+            "replica is where members are, or too few members are where replicas are",
+        )
+
+
+def _of(number: int, group: GroupSeen) -> str:
+    members = len(group.members)
+    if number == members:
+        return "the one member" if members == 1 else f"all {members:,} members"
+    return f"{number:,} of {members:,} members"
+
+
+def _verb(number: int, one: str, many: str) -> str:
+    return one if number == 1 else many
+
+
+def _named(values: Sequence[str]) -> str:
+    names = sorted(set(values))
+    few = ", ".join(shown(name, _LONGEST) for name in names[:_MOST_NAMED])
+    return f"{few}, …" if len(names) > _MOST_NAMED else few

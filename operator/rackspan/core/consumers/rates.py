@@ -1,0 +1,45 @@
+"""
+Bytes per second that a consumer group reads of each partition, from two looks at the offsets it has committed.
+
+Kafka counts records, not bytes, per group: an offset is worth what the log has per offset on average, compressed as it
+lies on disk and goes over the wire. Where a group does not commit, or was set back in between, nothing is known.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from rackspan.core.consumers.locality import FloatArray, Replicas
+from rackspan.core.snapshot import NONE
+from rackspan.core.topology import IntArray
+
+Offsets = Mapping[tuple[str, int], int]
+"""Committed offsets by topic and partition."""
+
+
+def bytes_per_offset(start: IntArray, end: IntArray, size: IntArray) -> FloatArray:
+    """
+    Mean bytes per offset of logs from their first offset, their end and their bytes, shape (n,) each.
+
+    -1 is not known. NaN where one of them is not, and where a log is empty.
+    """
+    known = (start != NONE) & (end > start) & (size != NONE)
+    mean = np.full(len(start), np.nan)
+    np.divide(size, end - start, out=mean, where=known)
+    return mean
+
+
+def rates(replicas: Replicas, before: Offsets, after: Offsets, seconds: float, per_offset: FloatArray) -> FloatArray:
+    """
+    Bytes per second of each partition in `replicas`, shape (n,), NaN where not known.
+
+    `before` and `after` are what one group has committed, `seconds` apart; `per_offset` (n,) is `bytes_per_offset`.
+    """
+    both = [(at, before[at], after[at]) for at in before.keys() & after.keys() if after[at] >= before[at]]
+    found = np.full(len(replicas.partitions), np.nan)
+    rows = replicas.rows([topic for (topic, _), *_ in both], [number for (_, number), *_ in both])
+    read = np.array([end - start for _, start, end in both], dtype=np.float64)
+    known = rows != NONE
+    rows, read = rows[known], read[known]
+    found[rows] = np.where(read == 0, 0.0, read * per_offset[rows] / seconds)
+    return found

@@ -1,0 +1,170 @@
+"""How many bytes per second consumer groups read of each partition, sampled from the offsets that they commit.
+
+Kafka tells offsets of groups and of logs, and the bytes of logs on disk; `core.consumers.rates` makes rates of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from confluent_kafka import ConsumerGroupTopicPartitions
+from confluent_kafka import TopicPartition as ConfluentPartition
+
+from rackspan.core.consumers.rates import bytes_per_offset, rates
+from rackspan.core.reassignment import TopicPartition
+from rackspan.core.snapshot import NONE
+from rackspan.kafka.admin import client
+from rackspan.kafka.errors import failure_of
+from rackspan.kafka.reassignments import KafkaReassignments
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from rackspan.core.consumers.locality import FloatArray, GroupSeen, Replicas
+    from rackspan.core.consumers.rates import Offsets
+    from rackspan.core.topology import IntArray
+
+_CALL_SECONDS = 30.0
+_GROUPS_AT_ONCE = 50
+"""librdkafka asks for one group in a call."""
+_PARTITIONS_AT_ONCE = 2_000
+_NO_OFFSET = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SampledRates:
+    """Bytes per second by group and partition (`core.consumers.rates`), and sentences about what is not known."""
+
+    rates: Mapping[str, FloatArray]
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What groups had committed, and when that was, in seconds; groups that did not tell are left out."""
+
+    offsets: Mapping[str, Offsets]
+    at: Mapping[str, float]
+
+
+def sample_rates(
+    properties: Mapping[str, str | int | bool],
+    groups: Sequence[GroupSeen],
+    replicas: Replicas,
+    wait: Callable[[], Awaitable[None]],
+) -> SampledRates:
+    """
+    Look at committed offsets twice; `wait` is what passes in between, and should be longer than commits are apart.
+
+    Raises FailureError where Kafka does not answer. A group that may not be read is told in a warning.
+    """
+    return asyncio.run(_sampled(properties, [group for group in groups if group.members], replicas, wait))
+
+
+class _OffsetsAdmin(KafkaReassignments):
+    async def committed(self, groups: Sequence[str]) -> tuple[_Look, Mapping[str, BaseException]]:
+        """What groups have committed, and why others do not tell."""
+
+        def call() -> tuple[_Look, Mapping[str, BaseException]]:
+            offsets: dict[str, Offsets] = {}
+            at: dict[str, float] = {}
+            failed: dict[str, BaseException] = {}
+            for start in range(0, len(groups), _GROUPS_AT_ONCE):
+                answers: dict[str, Any] = {}
+                asked = time.monotonic()
+                for name in groups[start : start + _GROUPS_AT_ONCE]:
+                    wanted = [ConsumerGroupTopicPartitions(name)]
+                    answers |= self._client.list_consumer_group_offsets(wanted, request_timeout=_CALL_SECONDS)
+                for name, answer in self._answers(answers).items():
+                    error = answer.exception()
+                    if error is not None:
+                        failed[name] = error
+                        continue
+                    offsets[name] = _offsets(answer.result())
+                    at[name] = asked
+            return _Look(offsets, at), failed
+
+        return await self._run("list_consumer_group_offsets", call)
+
+    async def log_offsets(self, partitions: Sequence[TopicPartition], spec: Any) -> IntArray:
+        """The first or the end offset of each log, as `spec` says; -1 where it is not known."""
+
+        def call() -> IntArray:
+            found: dict[tuple[str, int], int] = {}
+            for start in range(0, len(partitions), _PARTITIONS_AT_ONCE):
+                wanted = {ConfluentPartition(*at): spec for at in partitions[start : start + _PARTITIONS_AT_ONCE]}
+                answers = self._client.list_offsets(wanted, request_timeout=_CALL_SECONDS)
+                for at, answer in self._answers(answers).items():
+                    if answer.exception() is None:
+                        found[at.topic, at.partition] = answer.result().offset
+            return np.array([found.get((at.topic, at.partition), NONE) for at in partitions], dtype=np.int64)
+
+        return await self._run("list_offsets", call)
+
+
+async def _sampled(
+    properties: Mapping[str, str | int | bool],
+    groups: Sequence[GroupSeen],
+    replicas: Replicas,
+    wait: Callable[[], Awaitable[None]],
+) -> SampledRates:
+    admin = _OffsetsAdmin(properties)
+    try:
+        names = [group.name for group in groups]
+        before, unread = await admin.committed(names)
+        await wait()
+        after, failed = await admin.committed([name for name in names if name in before.at])
+        per_offset = await _bytes_per_offset(admin, groups, replicas)
+    finally:
+        await admin.close()
+    found = {
+        name: rates(replicas, before.offsets[name], offsets, after.at[name] - before.at[name], per_offset)
+        for name, offsets in after.offsets.items()
+    }
+    return SampledRates(found, tuple(_warnings({**unread, **failed})))
+
+
+async def _bytes_per_offset(admin: _OffsetsAdmin, groups: Sequence[GroupSeen], replicas: Replicas) -> FloatArray:
+    """Of each partition that some group reads, shape (n,), NaN elsewhere."""
+    table = replicas.partitions
+    claims = [
+        (topic, number)
+        for group in groups
+        for member in group.members
+        for topic, numbers in member.partitions.items()
+        for number in numbers
+    ]
+    rows = np.unique(replicas.rows([topic for topic, _ in claims], [number for _, number in claims]))
+    rows = rows[rows != NONE]
+    rows = rows[table.leader[rows] != NONE]
+    partitions = [TopicPartition(table.names[table.topic[row]], int(table.number[row])) for row in rows.tolist()]
+    leaders = table.leader[rows].tolist()
+    found = np.full(len(table), np.nan)
+    if not partitions:
+        return found
+    sizes = await admin.sizes({at: [leader] for at, leader in zip(partitions, leaders, strict=True)})
+    found[rows] = bytes_per_offset(
+        await admin.log_offsets(partitions, client.OffsetSpec.earliest()),
+        await admin.log_offsets(partitions, client.OffsetSpec.latest()),
+        np.array([sizes.get(of, NONE) for of in zip(partitions, leaders, strict=True)], dtype=np.int64),
+    )
+    return found
+
+
+def _offsets(answer: Any) -> Offsets:
+    return {
+        (one.topic, one.partition): one.offset
+        for one in answer.topic_partitions
+        if one.error is None and one.offset >= _NO_OFFSET
+    }
+
+
+def _warnings(failed: Mapping[str, BaseException]) -> list[str]:
+    if not failed:
+        return []
+    name, error = next(iter(failed.items()))
+    return [f"groups whose offsets could not be read: {len(failed)}, such as {name}: {failure_of(error).message}"]

@@ -1,0 +1,178 @@
+"""`rackspan locality`: what it prints of groups that were read, and what it refuses."""
+
+import numpy as np
+import pytest
+from dev.paths import REPOSITORY
+from tests.support.command import cli
+from tests.unit.core.clusters import cluster
+from tests.unit.core.test_locality import REPLICAS, member
+
+from rackspan.cli.shared.connection import Connection
+from rackspan.cli.shared.live_groups import LiveGroups
+from rackspan.core.consumers.locality import GroupSeen, MemberSeen, Replicas, Selector
+from rackspan.core.snapshot import table
+from rackspan.core.topology import BrokerLocation
+
+SERVER = ("--bootstrap-server", "127.0.0.1:1")
+FAR = GroupSeen("billing", "range", (member(rack="/us/b", orders=[0, 1, 2]),))
+NEAR = GroupSeen("orders", "range", (member(rack="/eu/b", orders=[1]),))
+IDLE = GroupSeen("idle")
+
+
+@pytest.fixture
+def groups(monkeypatch):
+    """The cluster has these groups: `groups(FAR, NEAR)`."""
+
+    def have(*seen, selector=Selector.SAME_RACK, rates=None):
+        found = LiveGroups(Connection("127.0.0.1:1", {}), seen, selector, REPLICAS)
+        monkeypatch.setattr(LiveGroups, "by_options", lambda *_: found)
+        sampled = LiveGroups(found.connection, seen, selector, REPLICAS, {}, rates or {})
+        monkeypatch.setattr(LiveGroups, "sampled", lambda *_: sampled)
+
+    return have
+
+
+def test_a_group_is_told_how_near_it_reads_and_what_to_change(groups):
+    groups(NEAR, FAR, IDLE)
+    ran = cli("locality", *SERVER, "-o", "json")
+    assert ran.code == 0
+    far, near, idle = ran.json["groups"]
+    assert (near["group"], near["shareNotReadNear"], near["advice"]) == ("orders", 0, [])
+    assert (idle["group"], idle["members"]) == ("idle", 0)
+    assert far == {
+        "group": "billing",
+        "protocol": "classic",
+        "assignor": "range",
+        "members": 1,
+        "membersWithoutRack": 0,
+        "partitions": 3,
+        "near": 0,
+        "readsNear": 0,
+        "readsFar": 3,
+        "couldBeNear": 0,
+        "shareNotReadNear": 1,
+        "crossBytesPerSecond": None,
+        "costPerMonth": None,
+        "advice": [{"code": "NoReplicaNear", "message": far["advice"][0]["message"]}],
+    }
+    assert (ran.json["level"], ran.json["selector"], ran.json["sampleSeconds"]) == ("zone", "SameRack", None)
+
+
+def test_people_get_a_table_and_sentences(groups):
+    groups(NEAR, FAR, IDLE)
+    ran = cli("locality", *SERVER)
+    assert "2 groups read 4 partitions: 1 in the member's own zone, 3 from another" in ran.out
+    assert "billing: 3 of 3 partitions cannot be near" in ran.out
+    assert "1 group without members reads nothing" in ran.out
+
+
+def test_rates_become_money_at_a_stated_price(groups):
+    rates = {"billing": np.array([1e6, 2e6, np.nan, np.nan, np.nan])}
+    groups(NEAR, FAR, rates=rates)
+    arguments = ("locality", *SERVER, "--sample", "1m", "--price-per-gb", "0.02", "--currency", "USD")
+    far = cli(*arguments, "-o", "json").json
+    assert far["crossBytesPerSecond"] == 3e6
+    # 3 MB/s are 7,884 GB in 730 hours.
+    assert (far["groups"][0]["costPerMonth"], far["groups"][1]["costPerMonth"]) == (157.68, None)
+    assert far["costPerMonth"] == 157.68
+    assert (far["sampleSeconds"], far["currency"]) == (60, "USD")
+    shown = cli(*arguments).out
+    assert "2.9 MiB/s from other domains, by offsets committed in 60 s: 157.68 USD a month of 730 hours" in shown
+
+
+def test_without_known_rates_there_is_no_sum(groups):
+    groups(FAR)
+    ran = cli("locality", *SERVER, "--sample", "10s", "--price-per-gb", "1")
+    assert "bytes from other domains are not known" in ran.out
+    assert cli("locality", *SERVER, "--sample", "10s", "--price-per-gb", "1", "-o", "json").json["costPerMonth"] is None
+
+
+@pytest.mark.parametrize(("share", "code"), [("100%", 0), ("1", 0), ("0.99", 1), ("0", 1), ("0%", 1)], ids=str)
+def test_a_pipeline_fails_where_a_group_reads_too_much_from_afar(groups, share, code):
+    groups(NEAR, FAR)
+    assert cli("locality", *SERVER, "--fail-above", share).code == code
+    assert cli("locality", *SERVER, "--fail-above", share, "--group", "orders").code == 0
+
+
+def test_what_is_not_known_counts_as_read_from_afar(groups):
+    groups(GroupSeen("lost", "range", (member(orders=[0, 1]),)))
+    ran = cli("locality", *SERVER, "--fail-above", "10%", "-o", "json")
+    assert ran.code == 1
+    assert (ran.json["groups"][0]["readsFar"], ran.json["groups"][0]["shareNotReadNear"]) == (0, 1)
+    assert "of 2 it is not known" in cli("locality", *SERVER).out
+
+
+def test_a_group_that_there_is_not_is_refused_with_those_like_it(groups):
+    groups(NEAR, FAR)
+    ran = cli("locality", *SERVER, "--group", "order")
+    assert (ran.code, ran.error) == (2, "--group order: the cluster has no such consumer group")
+    assert ran.hint == "the nearest are orders"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ((), "the cluster is missing"),
+        ((*SERVER, "--price-per-gb", "1"), "--price-per-gb needs rates"),
+        (
+            (*SERVER, "--sample", "10"),
+            '--sample "10": write a time of a second or more and its unit, such as 10s or 1h30m',
+        ),
+        (
+            (*SERVER, "--sample", "0s"),
+            '--sample "0s": write a time of a second or more and its unit, such as 10s or 1h30m',
+        ),
+        ((*SERVER, "--fail-above", "2"), '--fail-above "2": write a share from 0 to 1, such as 0.1 or 10%'),
+        ((*SERVER, "--fail-above", "nan"), '--fail-above "nan": write a share from 0 to 1, such as 0.1 or 10%'),
+        (("--topology", "a/b", *SERVER), "--bootstrap-server is not for --topology"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(arguments, error):
+    ran = cli("locality", *arguments)
+    assert (ran.code, ran.error) == (2, error)
+
+
+def test_a_cluster_that_is_away_is_exit_code_3():
+    ran = cli("locality", *SERVER)
+    assert (ran.code, ran.error.startswith("no broker of 127.0.0.1:1 can be reached")) == (3, True)
+
+
+def test_names_of_groups_are_printed_as_escapes(groups):
+    groups(GroupSeen("a\x1b[2Jb", "range", (member(orders=[0]),)))
+    assert "\x1b" not in cli("locality", *SERVER).out
+    assert "\x1b" not in cli("locality", *SERVER, "-o", "json").out
+
+
+def test_the_page_shows_what_is_printed_of_a_made_up_cluster(groups, monkeypatch):
+    monkeypatch.setattr(LiveGroups, "by_options", lambda *_: _made_up())
+    monkeypatch.setattr(LiveGroups, "sampled", lambda *_: _made_up())
+    ran = cli("locality", *SERVER, "--sample", "60s", "--price-per-gb", "0.02", "--currency", "USD")
+    printed = "\n".join(line.rstrip() for line in ran.out.splitlines())
+    assert printed in (REPOSITORY / "docs" / "consumers.md").read_text(), printed
+
+
+def _made_up():
+    """Three zones of one broker each; `orders` has a replica in all of them, `billing` in two."""
+    racks = {0: "/eu/eu-1a", 1: "/eu/eu-1b", 2: "/eu/eu-1c"}
+    rows = [(0, at, [at % 3, (at + 1) % 3], [0, 1, 2], at % 3, None) for at in range(12)]
+    rows += [(1, at, [at % 3, (at + 1) % 3, (at + 2) % 3], [0, 1, 2], at % 3, None) for at in range(6)]
+    brokers = [BrokerLocation(broker, rack) for broker, rack in racks.items()]
+    replicas = Replicas(cluster("region zone", racks), brokers, table(["billing", "orders"], rows))
+    zones = [("eu", "eu-1a"), ("eu", "eu-1b"), ("eu", "eu-1c")]
+    hosts = [f"10.0.{zone}.1" for zone in range(3)]
+    billing = tuple(
+        MemberSeen(f"b{at}", f"b{at}", host, {"billing": list(range(at, 12, 3))}, None, frozenset({"billing"}))
+        for at, host in enumerate((hosts[2], hosts[1], hosts[0]))
+    )
+    orders = tuple(
+        MemberSeen(f"o{at}", f"o{at}", host, {"orders": [2 * at, 2 * at + 1]}, None, frozenset({"orders"}))
+        for at, host in enumerate(hosts)
+    )
+    return LiveGroups(
+        Connection("127.0.0.1:1", {}),
+        (GroupSeen("billing", "roundrobin", billing), GroupSeen("orders", "cooperative-sticky", orders)),
+        Selector.LEADER,
+        replicas,
+        dict(zip(hosts, zones, strict=True)),
+        {name: np.full(18, rate) for name, rate in (("billing", 400_000.0), ("orders", 350_000.0))},
+    )

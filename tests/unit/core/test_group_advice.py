@@ -1,0 +1,111 @@
+"""What is told to whoever runs a consumer group that reads from afar."""
+
+import pytest
+from tests.unit.core.test_locality import REPLICAS, group, member
+
+from rackspan.core.consumers.advice import AdviceCode, advise
+from rackspan.core.consumers.locality import GroupProtocol, GroupSeen, Selector, locality
+
+HERE = {"10.0.0.1": ("eu", "b"), "10.0.0.2": ("us", "b")}
+
+
+def told(seen, racks=HERE, selector=Selector.SAME_RACK):
+    found = locality(REPLICAS, seen, racks, selector)
+    return {one.code: one.message for one in advise(REPLICAS, seen, found, selector)}
+
+
+def test_a_group_that_reads_all_it_can_near_by_is_told_nothing():
+    assert told(group(member(rack="/eu/b", orders=[1], topics=frozenset({"orders"})))) == {}
+
+
+def test_without_members_there_is_nothing_to_change():
+    assert told(group()) == {}
+
+
+def test_a_member_without_client_rack_is_told_to_set_it():
+    said = told(group(member(orders=[1])))
+    assert list(said) == [AdviceCode.CLIENT_RACK_MISSING]
+    assert said[AdviceCode.CLIENT_RACK_MISSING] == (
+        "the one member sends no client.rack, so brokers serve it from leaders: set it to the rack id of its node"
+    )
+
+
+def test_some_members_without_client_rack_are_counted():
+    said = told(group(member(orders=[1]), member("two", rack="/eu/a", orders=[0])))
+    assert said[AdviceCode.CLIENT_RACK_MISSING].startswith("1 of 2 members sends no client.rack, ")
+
+
+def test_an_id_that_no_broker_reports_is_told_as_it_is_spelled():
+    said = told(group(member(rack="eu/b", orders=[1])))
+    assert said == {
+        AdviceCode.CLIENT_RACK_FOREIGN: (
+            "no broker reports the client.rack of the one member (eu/b), and the selector takes only the very same: "
+            "spell it as broker.rack is spelled"
+        )
+    }
+    assert told(group(member(rack="eu/b", orders=[1])), selector=Selector.NEAREST) == {}
+
+
+def test_brokers_without_a_selector_serve_nobody_from_near_by():
+    said = told(group(member(rack="/eu/b", orders=[1])), selector=Selector.LEADER)
+    assert said == {
+        AdviceCode.SELECTOR_MISSING: (
+            "brokers serve from leaders only: set replica.selector.class="
+            "org.apache.kafka.common.replica.RackAwareReplicaSelector on them"
+        )
+    }
+
+
+def test_an_assignor_that_does_not_look_at_racks_is_named():
+    crossed = (
+        member(rack="/us/b", orders=[1]),
+        member("two", host="10.0.0.2", rack="/eu/b", sales=[0]),
+    )
+    racks = {"10.0.0.1": ("us", "b"), "10.0.0.2": ("eu", "b")}
+    both = frozenset({"orders", "sales"})
+    seen = GroupSeen("g", "roundrobin", tuple(_subscribed(one, both) for one in crossed))
+    said = told(seen, racks)
+    assert said[AdviceCode.ASSIGNOR] == (
+        "assignor roundrobin does not look at racks, 1 more partition could be near: use cooperative-sticky or range"
+    )
+
+
+def _subscribed(one, topics):
+    return type(one)(one.id, one.client_id, one.host, one.partitions, one.client_rack, topics)
+
+
+@pytest.mark.parametrize("assignor", ["uniform", "range"])
+def test_the_brokers_own_assignors_ignore_racks(assignor):
+    racks = {"10.0.0.1": ("us", "b"), "10.0.0.2": ("eu", "b")}
+    both = frozenset({"orders", "sales"})
+    members = (
+        _subscribed(member(rack="/us/b", orders=[1]), both),
+        _subscribed(member("two", host="10.0.0.2", rack="/eu/b", sales=[0]), both),
+    )
+    seen = GroupSeen("g", assignor, members, GroupProtocol.CONSUMER)
+    said = told(seen, racks)
+    assert said[AdviceCode.PROTOCOL].startswith(f"assignor {assignor} of the consumer protocol does not look at racks")
+    assert AdviceCode.ASSIGNOR not in said
+
+
+def test_of_the_consumer_protocol_nobody_knows_the_client_rack():
+    seen = GroupSeen("g", "uniform", (member(orders=[1]),), GroupProtocol.CONSUMER)
+    said = told(seen)
+    assert list(said) == [AdviceCode.CLIENT_RACK_UNSEEN]
+
+
+def test_a_partition_without_a_replica_where_members_are_is_told():
+    said = told(group(member(host="10.0.0.2", rack="/us/b", orders=[0])))
+    assert said == {
+        AdviceCode.NO_REPLICA_NEAR: (
+            "1 of 1 partition cannot be near with any even assignment: no replica is where members are, or too few "
+            "members are where replicas are"
+        )
+    }
+
+
+def test_strings_from_outside_are_cut_and_escaped():
+    said = told(group(member(rack="x\x1b[2J" + "y" * 5000, orders=[1])))
+    message = said[AdviceCode.CLIENT_RACK_FOREIGN]
+    assert message.isprintable()
+    assert len(message) < 600
