@@ -44,6 +44,10 @@ $(READY): requirements/dev.lock pyproject.toml
 assets: $(READY) ## Get Kubernetes, Kafka, helm and promtool into the cache, and Chromium (once: 5 to 20 minutes)
 	@$(BIN)/python -m dev assets >/dev/null
 
+.PHONY: plugins
+plugins: $(READY) ## Compile the plug-ins for brokers (Java 17) and say where their jar is
+	@$(BIN)/python -m dev plugins
+
 .PHONY: check
 check: lint ## Lint, types, layers, unit and property tests, these with few cases (under two minutes)
 	$(PYTEST) $(SHARED_FAST) --hypothesis-profile=fast $(FAST_TESTS)

@@ -7,7 +7,7 @@ import sys
 from dev import chromium
 from dev.pods import cluster, images, machine
 from dev.progress import AssetError, say
-from dev.stack import assets, kafka_archive, kafka_distribution, named_stacks
+from dev.stack import assets, kafka_archive, kafka_distribution, named_stacks, plugins
 from dev.stack.control_plane import components
 from dev.stack.kafka_distribution import KafkaToolError
 from dev.stack.kubectl import KubectlError
@@ -25,11 +25,19 @@ def _assets(arguments: argparse.Namespace) -> None:
     kafka = distribution.jars[0].parent
     found = {**kubernetes, "helm": helm, "promtool": promtool, "kstatus": kstatus, "kafka": kafka}
     try:
+        found["plugins"] = plugins.ensure_plugins(distribution)
+    except AssetError as error:  # without a JDK, all but the tests of plug-ins can be run
+        say(str(error))
+    try:
         found["chromium"] = chromium.ensure_chromium()
     except AssetError as error:  # everything but the tests of a page works without it
         say(str(error))
     for name, path in found.items():
         print(f"{name:26} {path}")
+
+
+def _plugins(_: argparse.Namespace) -> None:
+    print(plugins.ensure_plugins(kafka_distribution.ensure_distribution()))
 
 
 def _pods(_: argparse.Namespace) -> None:
@@ -89,6 +97,7 @@ def _parser() -> argparse.ArgumentParser:
         return sub
 
     build = command("assets", _assets, "download and build everything that the stack runs")
+    command("plugins", _plugins, "compile the plug-ins for brokers, and say where their jar is")
     command("pods", _pods, "get what runs pods, and build the images, where this machine can do that")
     start = command("up", _up, "start the stack, or find the one that runs, and leave it running")
     start.add_argument(

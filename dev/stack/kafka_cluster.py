@@ -76,6 +76,7 @@ class _Record:
     ports: dict[str, dict[str, int]]  # by broker id, then by listener
     jvm: list[str]
     properties: dict[str, str]
+    broker_properties: dict[str, dict[str, str | None]] = field(default_factory=dict)  # by broker id
     users: dict[str, str] = field(default_factory=dict)
     host: str = "127.0.0.1"
 
@@ -99,6 +100,7 @@ class KafkaCluster:
         *,
         security: Security | None = None,
         properties: Mapping[str, str] | None = None,
+        broker_properties: Mapping[int, Mapping[str, str | None]] | None = None,
         cluster_id: str | None = None,
         heap: str = "192m",
         jvm: Sequence[str] = FAST_START,
@@ -107,7 +109,8 @@ class KafkaCluster:
         """Start a new cluster in a new directory and wait until every broker is registered.
 
         `racks` gives `broker.rack` by broker id; as a sequence, of the brokers 0, 1, 2, ... None leaves it unset.
-        `properties` are added to every broker's and the controller's. `heap` is each JVM's: 192m carries a few thousand
+        `properties` are added to every broker's and the controller's, `broker_properties` to those of single brokers,
+        where None takes one away. `heap` is each JVM's: 192m carries a few thousand
         replicas per broker, tests of scale want 512m or more. Brokers listen at `host`.
         """
         by_id = dict(racks) if isinstance(racks, Mapping) else dict(enumerate(racks))
@@ -121,6 +124,7 @@ class KafkaCluster:
             ports={str(broker): {listener: next(supply) for listener in listeners} for broker in by_id},
             jvm=[f"-Xmx{heap}", *jvm],
             properties=dict(properties or {}),
+            broker_properties={str(broker): dict(own) for broker, own in (broker_properties or {}).items()},
             users=dict(security.users) if security else {},
             host=host,
         )
@@ -166,6 +170,11 @@ class KafkaCluster:
         """A client certificate that the SSL listener accepts."""
         pki = self.directory / "pki"
         return Certificate(pki / "client.crt", pki / "client.key", pki / "client.pem")
+
+    def broker_pids(self) -> dict[int, int]:
+        """Process ids of the brokers that run, by broker id."""
+        pids = self.processes.pids()
+        return {broker: pids[name] for broker in self.racks if (name := self._process(_broker_name(broker))) in pids}
 
     def bootstrap(self, listener: Listener = "INTERNAL") -> str:
         """`host:port,host:port,...` of every broker. INTERNAL takes plain text without log-in."""
@@ -309,8 +318,7 @@ class KafkaCluster:
 
     def _awake(self) -> list[int]:
         """Brokers that run and are not frozen."""
-        pids = self.processes.pids()
-        running = {broker: pids[name] for broker in self.racks if (name := self._process(_broker_name(broker))) in pids}
+        running = self.broker_pids()
         return [broker for broker, pid in running.items() if psutil.Process(pid).status() != psutil.STATUS_STOPPED]
 
     def _signal_stop(self, broker: int) -> None:
@@ -363,7 +371,9 @@ class KafkaCluster:
         }
         with_rack = {} if rack is None else {"broker.rack": rack}
         security = self._security_properties() if self._record.users else {}
-        _write_properties(node, {**own, **with_rack, **security, **self._common_properties(ports)})
+        private = self._record.broker_properties.get(str(broker), {})
+        every = {**own, **with_rack, **security, **self._common_properties(ports), **private}
+        _write_properties(node, {key: value for key, value in every.items() if value is not None})
         return node
 
     def _common_properties(self, listeners: Iterable[str]) -> dict[str, object]:

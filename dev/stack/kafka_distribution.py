@@ -22,12 +22,16 @@ class KafkaToolError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class KafkaDistribution:
-    """Kafka's jars, the Java that runs them, and the flags by which JVMs share classes that are parsed already."""
+    """Kafka's jars, the Java that runs them, and the flags by which JVMs share classes that are parsed already.
+
+    `plugins` are further jars, that brokers load by their configuration.
+    """
 
     version: str
     jars: tuple[Path, ...]
     java: Path
     sharing: tuple[str, ...] = ("-Xshare:auto",)
+    plugins: tuple[Path, ...] = ()
 
     def command(self, main_class: str, *arguments: str | Path, jvm: tuple[str, ...]) -> list[str]:
         """The command line of a broker or controller."""
@@ -53,6 +57,10 @@ class KafkaDistribution:
         """The same distribution, its JVMs writing such an archive when they end."""
         return replace(self, sharing=(f"-XX:ArchiveClassesAtExit={archive}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"))
 
+    def with_plugins(self, *jars: Path) -> "KafkaDistribution":
+        """The same distribution with further jars on its class path."""
+        return replace(self, plugins=jars)
+
     def fingerprint(self) -> str:
         """Changes with everything that an archive depends on: the Java, and the class path's files and their times."""
         facts = [
@@ -63,8 +71,9 @@ class KafkaDistribution:
         return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:12]
 
     def _java(self, main_class: str, arguments: tuple[str | Path, ...], jvm: tuple[str, ...]) -> list[str]:
-        # Every jar by name and in one order: the JVM refuses an archive that was made with another class path.
-        class_path = os.pathsep.join(map(str, self.jars))
+        # Every jar by name and in one order: the JVM refuses an archive that was made with another class path, but for
+        # what comes after it.
+        class_path = os.pathsep.join(map(str, (*self.jars, *self.plugins)))
         common = ("-Xms32m", "-Xss256k", "-XX:+UseSerialGC", "-XX:+ExitOnOutOfMemoryError", "-XX:-UsePerfData")
         flags = (*common, "-Djava.awt.headless=true", *self.sharing, *jvm)
         return [str(self.java), *flags, "-cp", class_path, main_class, *map(str, arguments)]

@@ -1,6 +1,6 @@
 """The folders of tests/, and in which order they run."""
 
-ORDER = ("scan", "integration", "chart", "crds", "page", "placers", "property", "unit")
+ORDER = ("scan", "integration", "chart", "crds", "page", "placers", "plugins", "property", "unit")
 """What takes long comes first, and last what fills every gap."""
 
 

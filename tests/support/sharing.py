@@ -3,8 +3,8 @@
 from tests.support.folders import folder_of
 from xdist.scheduler.loadscope import LoadScopeScheduling
 
-WHOLE = ("scan", "chart", "crds", "placers")
-"""Folders that stay in one process, because their tests share what is dear: a Spark, a control plane of their own."""
+WHOLE = ("scan", "chart", "crds", "placers", "plugins")
+"""Folders that stay in one process, because their tests share what is dear: a Spark, a control plane, brokers."""
 
 
 class Sharing(LoadScopeScheduling):

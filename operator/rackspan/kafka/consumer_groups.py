@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 _CALL_SECONDS = 30.0
 _GROUPS_AT_ONCE = 200
 _GONE = frozenset({KafkaError.GROUP_ID_NOT_FOUND, KafkaError._UNKNOWN_GROUP})  # noqa: SLF001
-_SAME_RACK = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+_SELECTORS = {
+    "org.apache.kafka.common.replica.RackAwareReplicaSelector": Selector.SAME_RACK,
+    "dev.rackspan.kafka.NearestReplicaSelector": Selector.NEAREST,
+}
 _SELECTOR = "replica.selector.class"
 
 
@@ -147,13 +150,13 @@ async def _selector(
         return Selector.LEADER, (f"{_SELECTOR} could not be read, {from_leaders}: {error.failure.message}",)
     if not name:
         return Selector.LEADER, (f"brokers have no {_SELECTOR}, so all consumers read from leaders",)
-    if name != _SAME_RACK:
+    if name not in _SELECTORS:
         return Selector.LEADER, (f"how {_SELECTOR} {name} chooses is not known, {from_leaders}",)
     unseen = sum(bool(group.members) and not _is_classic(group) for group in groups)
     about = (
         f"client.rack cannot be seen in groups of the consumer protocol (KIP-848), here {unseen}: their {from_leaders}"
     )
-    return Selector.SAME_RACK, (about,) if unseen else ()
+    return _SELECTORS[name], (about,) if unseen else ()
 
 
 def _group(found: Any, told: Mapping[tuple[str, str], Subscription]) -> GroupSeen:

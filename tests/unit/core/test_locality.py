@@ -92,20 +92,21 @@ def test_an_id_that_is_no_path_stands_for_where_the_brokers_are_that_report_it()
     assert replicas.rack_named("") is None
 
 
-def test_the_nearest_replica_shares_the_longest_path_and_the_leader_wins_ties():
-    tree = cluster("region zone rack", {0: "/eu/a/r1", 1: "/eu/a/r2", 2: "/eu/b/r1", 3: "/us/a/r1"})
+def test_the_nearest_replica_shares_the_most_steps_with_what_the_broker_itself_reports():
+    racks = {0: "/eu/a/r1", 1: "/eu/a/r2", 2: "/eu/b/r1", 3: "/us/a/r1"}
+    tree = cluster("region zone rack", racks)
+    drifted = [BrokerLocation(broker, rack) for broker, rack in ({**racks, 1: "/asia/a/r1"}).items()]
     rows = [(0, 0, [3, 2, 1], [3, 2, 1], 3, None), (0, 1, [2, 1, 0], [2, 1, 0], 0, None), (0, 2, [3], [3], None, None)]
-    replicas = Replicas(tree, (), table(["t"], rows))
+    replicas = Replicas(tree, drifted, table(["t"], rows))
 
     def served(row, rack):
         return int(tree.ids[nearest(replicas, np.array([row]), [rack])[0]])
 
-    assert served(0, ("eu", "a", "r1")) == 1
-    assert served(0, ("eu", "b")) == 2
-    assert served(0, ("eu", "c")) == 2  # neither leads: the first in the list
-    assert served(1, ("eu", "c")) == 0  # all share one step, and 0 leads
-    assert served(0, ("asia",)) == served(0, None) == 3
-    assert nearest(replicas, np.array([2]), [("us", "a", "r1")]).tolist() == [-1]
+    assert served(0, "/eu/a/r2") == 2
+    assert served(0, "/asia") == 1
+    assert served(1, "/eu/c") == 0  # 2 and 0 share a step, and 0 leads
+    assert nearest(replicas, np.array([2]), ["/us/a/r1"]).tolist() == [-1]
+    assert nearest(replicas, np.array([0, 1, 0]), ["/eu", "/asia", "/eu"]).tolist() == [2, 1, 2]
 
 
 def test_a_domain_is_of_the_level_one_asks_for():

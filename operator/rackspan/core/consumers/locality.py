@@ -7,7 +7,9 @@ knows only the rack id that the client sends, `client.rack` (KIP-392):
 - `LEADER`: Kafka's default, no `replica.selector.class`.
 - `SAME_RACK`: `RackAwareReplicaSelector`: a replica in sync whose `broker.rack` is exactly the client's, the leader if
   it is one of them, and the leader where there is none.
-- `NEAREST`: the same made hierarchical: the longest common prefix of the rack paths, the leader winning ties.
+- `NEAREST`: Rackspan's plug-in for brokers, the same made hierarchical: the most leading steps in common between
+  `broker.rack` and the client's, the leader winning ties, and the leader where not even the first step is the same. An
+  id that is no path is one step of its own. `plugins/cases` has examples, by which both are tested.
 
 Where several replicas are equally good and none of them leads, Kafka takes the one that lags least. What lags is not
 known here, so the first in the replica list stands for them.
@@ -128,6 +130,7 @@ class Replicas:
         reported = _in_order(tree, {broker.id: broker.reported_rack for broker in brokers})
         self._ids = {rack: at for at, rack in enumerate(sorted({rack for rack in reported if rack}))}
         self.reported = np.array([*(self._ids.get(rack or "", _NO_ID) for rack in reported), _NO_ID], dtype=np.int64)
+        self._reported_steps = tuple(_steps(rack) for rack in reported)
         self._standing = {rack for rack in self._racks if rack}
         self._reporting = _agreed(reported, self._racks)
         self._topics = {name: at for at, name in enumerate(partitions.names)}
@@ -173,9 +176,10 @@ class Replicas:
         known = (topic >= 0) & (number < self._span) & (self._keys[at] == keys)
         return np.where(known, self._order[at], NONE)
 
-    def shared_steps(self, rack: RackPath | None) -> IntArray:
-        """Steps that the rack of each broker has in common with a rack, from the top, shape (brokers + 1,)."""
-        return np.array([*(_common(rack or (), other or ()) for other in self._racks), 0], dtype=np.int64)
+    def shared_steps(self, client_rack: str | None) -> IntArray:
+        """Leading steps that each broker's own rack id has in common with a client's, shape (brokers + 1,)."""
+        steps = _steps(client_rack)
+        return np.array([*(_common(steps, other) for other in self._reported_steps), 0], dtype=np.int64)
 
 
 def host_address(host: str) -> str:
@@ -224,17 +228,18 @@ def locality(
     )
 
 
-def nearest(replicas: Replicas, row: IntArray, racks: Sequence[RackPath | None]) -> IntArray:
+def nearest(replicas: Replicas, row: IntArray, client_racks: Sequence[str | None]) -> IntArray:
     """
-    Positions of the brokers whose replica in sync is nearest to `racks`, one for each of the partitions in `row`.
+    Positions of the brokers whose replica in sync is nearest to clients, one for each of the partitions in `row`.
 
-    The leader where no rack is given; -1 where there is no leader.
+    The leader where no replica shares a step with the client's rack id; -1 where there is no leader.
     """
-    kinds = {rack: at for at, rack in enumerate(dict.fromkeys(racks))}
+    kinds = {rack: at for at, rack in enumerate(dict.fromkeys(client_racks))}
     steps = np.array([replicas.shared_steps(rack) for rack in kinds]).reshape(len(kinds), -1)
-    kind = np.array([kinds[rack] for rack in racks], dtype=np.int64)
+    kind = np.array([kinds[rack] for rack in client_racks], dtype=np.int64)
     at, leader = replicas.at[row], replicas.leader[row]
-    closeness = 2 * steps[kind[:, None], at] + (at == leader[:, None])
+    shared = steps[kind[:, None], at]
+    closeness = 2 * shared + ((shared > 0) & (at == leader[:, None]))
     return _chosen(replicas, row, np.where(_fit(replicas, row), closeness, 0))
 
 
@@ -249,8 +254,7 @@ def _served_by(replicas: Replicas, group: GroupSeen, reading: IntArray, row: Int
             same = _fit(replicas, row) & (replicas.reported[at] == ids[reading][:, None])
             return _chosen(replicas, row, 2 * same + (same & (at == replicas.leader[row][:, None])))
         case Selector.NEAREST:
-            named = [replicas.rack_named(member.client_rack) for member in group.members]
-            return nearest(replicas, row, [named[member] for member in reading.tolist()])
+            return nearest(replicas, row, [group.members[member].client_rack for member in reading.tolist()])
 
 
 def _fit(replicas: Replicas, row: IntArray) -> BoolArray:
@@ -323,6 +327,11 @@ def _common(one: RackPath, other: RackPath) -> int:
             break
         steps += 1
     return steps
+
+
+def _steps(rack_id: str | None) -> RackPath:
+    """A rack id as brokers compare it: an id that is no path is one step, which no path has; without an id none."""
+    return _path(rack_id) or ((rack_id,) if rack_id else ())
 
 
 def _path(text: str | None) -> RackPath | None:

@@ -1,0 +1,63 @@
+"""What tests of the brokers' plug-ins share: the jar, programs in Java that ask it, and brokers that load it."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from dev.stack.kafka_cluster import KafkaCluster
+from dev.stack.plugins import compile_java, ensure_plugins, has_compiler
+
+KAFKAS_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+NEAREST = "dev.rackspan.kafka.NearestReplicaSelector"
+
+
+@pytest.fixture(scope="session")
+def plugins_jar(kafka_distribution) -> Path:
+    if not has_compiler(kafka_distribution):
+        pytest.skip("no javac on this machine: the plug-ins for brokers have to be compiled")
+    return ensure_plugins(kafka_distribution)
+
+
+@pytest.fixture(scope="session")
+def java(kafka_distribution, plugins_jar, tmp_path_factory):
+    """Runs a program of this folder: `java("ReplicaSelections", argument, given=document)` gives what it printed."""
+    classes = tmp_path_factory.mktemp("programs")
+    compile_java(kafka_distribution, Path(__file__).parent.glob("*.java"), classes, beside=[plugins_jar])
+    distribution = kafka_distribution.with_plugins(plugins_jar, classes)
+
+    def ask(program, *arguments, given=None):
+        command = distribution.command(
+            program, *arguments, jvm=("-Xmx512m", "-XX:TieredStopAtLevel=1", "-Dlog4j2.level=OFF")
+        )
+        text = json.dumps(given)
+        done = subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=120)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    return ask
+
+
+@pytest.fixture(scope="session")
+def brokers(processes, kafka_distribution, plugins_jar) -> KafkaCluster:
+    """Four brokers, three of them in one region: without a replica selector, with Kafka's own, with the plug-in."""
+    racks = ["/us/us-1a/r1", "/us/us-1b/r1", "/us/us-1c/r1", "/eu/eu-1a/r2"]
+    selectors = [None, KAFKAS_SELECTOR, NEAREST]
+    return KafkaCluster.start(
+        processes.directory / "plugins-kafka",
+        processes,
+        kafka_distribution.with_plugins(plugins_jar),
+        racks,
+        broker_properties={broker: {"replica.selector.class": name} for broker, name in enumerate(selectors)},
+    )
+
+
+@pytest.fixture(scope="session")
+def bytes_out(java):
+    """What each broker of a cluster has sent to consumers, by topic, as it counts it itself."""
+
+    def read(cluster):
+        pids = {str(pid): broker for broker, pid in cluster.broker_pids().items()}
+        return {pids[pid]: sent for pid, sent in java("BytesOut", *pids).items()}
+
+    return read
