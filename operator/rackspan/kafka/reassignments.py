@@ -1,8 +1,9 @@
 """
-`ReassignmentAdmin` over two clients: confluent-kafka, and kafka-python for what that one cannot say.
+`ReassignmentAdmin` over two clients: confluent-kafka to connect first, and kafka-python for all that moves replicas.
 
-librdkafka has no AlterPartitionReassignments, no ListPartitionReassignments and no DescribeLogDirs. Both clients take
-the same properties. kafka-python's blocks, so it is called in the threads of the other one.
+librdkafka has no AlterPartitionReassignments, no ListPartitionReassignments and no DescribeLogDirs, and for a dynamic
+config it asks what it takes for the controller, for minutes where that is dead. Both clients take the same properties.
+kafka-python's blocks, so it is called in the threads of the other one.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from confluent_kafka import KafkaError
 from kafka import TopicPartition as PythonTopicPartition
-from kafka.admin import KafkaAdminClient
+from kafka.admin import AlterConfigOp, ConfigResourceType
 from kafka.errors import (
     AuthorizationError,
     BrokerResponseError,
@@ -24,33 +25,36 @@ from kafka.errors import (
     for_code,
 )
 from kafka.errors import KafkaError as PythonKafkaError
+from kafka.protocol.admin import DescribeConfigsRequest, DescribeLogDirsRequest, IncrementalAlterConfigsRequest
 
 from rackspan.api.reasons import Reason
 from rackspan.core.reassignment import Disk, PartitionState, Setting, SettingKind, TopicPartition
-from rackspan.kafka.admin import ConfluentAdmin, client, config_seen
-from rackspan.kafka.errors import UNKNOWN_TOPIC, failure_of, is_client_error, is_unknown_topic
+from rackspan.kafka.admin import ConfluentAdmin, client
+from rackspan.kafka.errors import UNKNOWN_TOPIC
+from rackspan.kafka.python_admin import PythonAdmin
 from rackspan.kafka.python_client_config import UnsupportedPropertyError, python_client_properties
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import BrokerDescription, ClusterDescription
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-    from concurrent.futures import Future
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from rackspan.reconcile.ports import Permit
     from rackspan.reconcile.reassignments.ports import Replicas
 
 T = TypeVar("T")
 _AT_ONCE = 1_000
-_BROKER_SECONDS, _TOPICS_SECONDS = 5.0, 10.0
-"""How long one broker may take, and the controller at first: others wait for them meanwhile."""
-_CALL_SECONDS = 60.0
+_BROKER_SECONDS, _TOPICS_SECONDS = 5.0, 20.0
+"""How long all brokers together may take that are asked about themselves, and one that is asked about topics."""
 _BOOTSTRAP_MS = 10_000
+_MOST_BACKOFF_MS = 1_000
+"""A broker that is back is asked again so soon."""
 _PREFERRED = 0  # of ElectLeaders' two types
 _OWN = {
     SettingKind.TOPIC: client.ConfigSource.DYNAMIC_TOPIC_CONFIG.value,
     SettingKind.BROKER: client.ConfigSource.DYNAMIC_BROKER_CONFIG.value,
 }
+_TYPES = {SettingKind.TOPIC: ConfigResourceType.TOPIC, SettingKind.BROKER: ConfigResourceType.BROKER}
 _NO_ANSWER = (PythonKafkaError, OSError, RuntimeError)
 _log = logging.getLogger("kafka")
 _log.addHandler(logging.NullHandler())
@@ -70,7 +74,7 @@ class KafkaReassignments(ConfluentAdmin):
             words = f"a certificate or key cannot be used: {getattr(error, 'strerror', None) or error}"
             raise FailureError(Failure(Reason.TLS_FAILED, words, Remedy.ACCESS)) from error
         super().__init__(properties, permit)
-        self._python: KafkaAdminClient | None = None
+        self._python: PythonAdmin | None = None
         self._python_lock = threading.Lock()
 
     async def cluster(self) -> ClusterDescription:
@@ -122,10 +126,8 @@ class KafkaReassignments(ConfluentAdmin):
 
         def call() -> Mapping[str, int]:
             wanted = [Setting(SettingKind.TOPIC, topic, "min.insync.replicas") for topic in topics]
-            answers = self._of_resources(wanted, self._describe)
-            known = {one.name: answers[one.kind, one.name] for one in wanted}
-            found = {name: config_seen(one.result()) for name, one in known.items() if one.exception() is None}
-            return {name: config.min_insync for name, config in found.items() if config.min_insync is not None}
+            values = {one.resource_name: entry.value for one in self._described(wanted) for entry in one.configs}
+            return {name: int(value) for name, value in values.items() if value}
 
         return await self._run("describe_configs", call) if topics else {}
 
@@ -134,11 +136,11 @@ class KafkaReassignments(ConfluentAdmin):
 
         def call() -> Mapping[int, Disk]:
             found = {}
-            for broker in sorted(brokers):
+            for broker, directories in self._log_dirs({one: {} for one in brokers}).items():
                 room = [
-                    (directory["total_bytes"], directory["usable_bytes"])
-                    for directory in self._log_dirs(broker, {})
-                    if directory["error_code"] == 0 and directory.get("total_bytes", -1) >= 0
+                    (one.total_bytes, one.usable_bytes)
+                    for one in directories
+                    if one.error_code == 0 and getattr(one, "total_bytes", -1) >= 0
                 ]
                 if room:
                     total, usable = min(room, key=lambda one: one[1])
@@ -158,12 +160,12 @@ class KafkaReassignments(ConfluentAdmin):
                 for broker in brokers:
                     asked[broker][at.topic].append(at.partition)
             return {
-                (TopicPartition(topic["name"], one["partition_index"]), broker): one["partition_size"]
-                for broker, topics in sorted(asked.items())
-                for directory in self._log_dirs(broker, topics)
-                for topic in directory["topics"]
-                for one in topic["partitions"]
-                if not one["is_future_key"]
+                (TopicPartition(topic.name, one.partition_index), broker): one.partition_size
+                for broker, directories in self._log_dirs(asked).items()
+                for directory in directories
+                for topic in directory.topics
+                for one in topic.partitions
+                if not one.is_future_key
             }
 
         return await self._run("describe_log_dirs", call)
@@ -213,21 +215,53 @@ class KafkaReassignments(ConfluentAdmin):
         """What is set on brokers and topics themselves; nothing is on a topic that is gone."""
 
         def call() -> Mapping[Setting, str | Failure | None]:
-            answers = self._of_resources(wanted, self._describe)
-            return {one: _own_value(one, answers[one.kind, one.name]) for one in wanted}
+            found: dict[Setting, str | Failure | None] = dict.fromkeys(wanted)
+            topics, brokers = _by_resource(wanted)
+            for one in self._described(one for one in wanted if one.kind is SettingKind.TOPIC):
+                found |= _own_values(one, SettingKind.TOPIC, topics[one.resource_name])
+            for broker, answer in self._of_each(brokers, lambda some: _describe(SettingKind.BROKER, some)).items():
+                found |= (
+                    dict.fromkeys(brokers[broker], answer)
+                    if isinstance(answer, Failure)
+                    else _own_values(answer.results[0], SettingKind.BROKER, brokers[broker])
+                )
+            return found
 
         return await self._run("describe_configs", call)
 
     async def set_settings(self, values: Mapping[Setting, str | None]) -> Mapping[Setting, Failure | None]:
-        """IncrementalAlterConfigs (KIP-339) of all topics in one call, and of each broker in one that it answers."""
+        """IncrementalAlterConfigs (KIP-339) of topics together, and of each broker in a call that it answers itself."""
 
         def call() -> Mapping[Setting, Failure | None]:
             self._permit.check()
-            answers = self._of_resources(values, lambda some, seconds: self._change_configs(some, seconds, values))
-            outcomes: dict[Setting, Failure | None] = {}
-            for one in values:
-                error = answers[one.kind, one.name].exception()
-                outcomes[one] = None if error is None or is_unknown_topic(error) else failure_of(error)
+            outcomes: dict[Setting, Failure | None] = dict.fromkeys(values)
+            topics, brokers = _by_resource(values)
+
+            def change(kind: SettingKind, some: Mapping[str, Collection[Setting]]) -> Any:
+                delete, put = AlterConfigOp.DELETE, AlterConfigOp.SET
+                return IncrementalAlterConfigsRequest(
+                    resources=[
+                        (
+                            _TYPES[kind],
+                            name,
+                            [
+                                (one.key, delete if values[one] is None else put, values[one])
+                                for one in sorted(settings)
+                            ],
+                        )
+                        for name, settings in some.items()
+                    ],
+                    validate_only=False,
+                )
+
+            for broker, answer in self._of_each(brokers, lambda some: change(SettingKind.BROKER, some)).items():
+                outcome = answer if isinstance(answer, Failure) else _refused(answer.responses[0])
+                outcomes |= dict.fromkeys(brokers[broker], outcome)
+            for some in _parts(topics):
+                asked = change(SettingKind.TOPIC, some)
+                for one in self._ask(lambda python, asked=asked: python.ask(asked, _TOPICS_SECONDS)).responses:  # type: ignore[misc]
+                    if one.error_code not in UNKNOWN_TOPIC:
+                        outcomes |= dict.fromkeys(some[one.resource_name], _refused(one))
             return outcomes
 
         return await self._run("incremental_alter_configs", call)
@@ -239,56 +273,41 @@ class KafkaReassignments(ConfluentAdmin):
             threading.Thread(target=python.close, name="kafka-python-close", daemon=True).start()
         await super().close()
 
-    def _of_resources(
-        self,
-        settings: Iterable[Setting],
-        ask: Callable[[Collection[tuple[SettingKind, str]], float], Mapping[Any, Future[Any]]],
-    ) -> Mapping[tuple[SettingKind, str], Future[Any]]:
-        """Ask about brokers one by one and topics together, all at the same time.
+    def _described(self, settings: Iterable[Setting]) -> list[Any]:
+        """What whichever broker answers says of topics' configs, a part of them at a time."""
+        topics, _ = _by_resource(settings)
+        found: list[Any] = []
+        for some in _parts(topics):
+            asked = _describe(SettingKind.TOPIC, some)
+            found += self._ask(lambda python, asked=asked: python.ask(asked, _TOPICS_SECONDS)).results  # type: ignore[misc]
+        return found
 
-        librdkafka asks what it takes for the controller, also when that is dead; fresh metadata names another one.
-        """
-        resources = sorted({(one.kind, one.name) for one in settings})
-        topics = [one for one in resources if one[0] is SettingKind.TOPIC]
-        answers: dict[tuple[SettingKind, str], Future[Any]] = {}
-        for one in resources:
-            if one[0] is SettingKind.BROKER:
-                answers |= ask([one], _BROKER_SECONDS)
-        for start in range(0, len(topics), _AT_ONCE):
-            some = topics[start : start + _AT_ONCE]
-            found = self._answers(ask(some, _TOPICS_SECONDS))
-            if any(is_client_error(one.exception()) for one in found.values()):
-                self._metadata()
-                found = ask(some, _CALL_SECONDS)
-            answers |= found
-        return self._answers(answers)
+    def _of_each(
+        self, brokers: Mapping[str, T], request: Callable[[Mapping[str, T]], Any]
+    ) -> Mapping[str, Any | Failure]:
+        """Ask brokers about themselves, all at the same time; one that is away is a Failure of its own."""
+        if not brokers:
+            return {}
+        requests = {int(name): request({name: one}) for name, one in brokers.items()}
+        answers = self._ask(lambda python: python.ask_each(requests, _BROKER_SECONDS))
+        return {
+            str(broker): _failure(answer) if isinstance(answer, BaseException) else answer
+            for broker, answer in answers.items()
+        }
 
-    def _describe(self, some: Collection[tuple[SettingKind, str]], seconds: float) -> Mapping[Any, Future[Any]]:
-        resources = [client.ConfigResource(_type(kind), name) for kind, name in some]
-        return _by_resource(self._client.describe_configs(resources, request_timeout=seconds))
-
-    def _change_configs(
-        self, some: Collection[tuple[SettingKind, str]], seconds: float, values: Mapping[Setting, str | None]
-    ) -> Mapping[Any, Future[Any]]:
-        entries: dict[tuple[SettingKind, str], list[Any]] = defaultdict(list)
-        operation = client.AlterConfigOpType
-        for one, value in values.items():
-            what = operation.DELETE if value is None else operation.SET
-            entries[one.kind, one.name].append(client.ConfigEntry(one.key, value, incremental_operation=what))
-        resources = [
-            client.ConfigResource(_type(kind), name, incremental_configs=entries[kind, name]) for kind, name in some
-        ]
-        return _by_resource(self._client.incremental_alter_configs(resources, request_timeout=seconds))
-
-    def _log_dirs(self, broker: int, topics: Mapping[str, Sequence[int]]) -> list[dict[str, Any]]:
-        """Log directories of one broker, none where it does not tell."""
+    def _log_dirs(self, wanted: Mapping[int, Mapping[str, Sequence[int]]]) -> Mapping[int, Sequence[Any]]:
+        """Log directories of brokers, all asked at the same time; those that do not tell are left out."""
+        requests = {
+            broker: DescribeLogDirsRequest(topics=list(topics.items())) for broker, topics in sorted(wanted.items())
+        }
+        if not requests:
+            return {}
         with contextlib.suppress(FailureError):
-            (answer,) = self._ask(lambda python: python.describe_log_dirs(dict(topics), [broker]))
-            found: list[dict[str, Any]] = answer["log_dirs"]
-            return found
-        return []
+            answers = self._ask(lambda python: python.ask_each(requests, _BROKER_SECONDS))
+            return {one: answer.results for one, answer in answers.items() if not isinstance(answer, BaseException)}
+        return {}
 
-    def _ask(self, question: Callable[[KafkaAdminClient], T]) -> T:
+    def _ask(self, question: Callable[[PythonAdmin], T]) -> T:
         """Ask by kafka-python's client. One that failed is given up: it can go on asking a broker that is gone."""
         with self._python_lock:
             try:
@@ -302,10 +321,11 @@ class KafkaReassignments(ConfluentAdmin):
             except _NO_ANSWER as error:
                 raise FailureError(_failure(error)) from error
 
-    def _answered(self, question: Callable[[KafkaAdminClient], T]) -> T:
+    def _answered(self, question: Callable[[PythonAdmin], T]) -> T:
         try:
             if self._python is None:
-                self._python = KafkaAdminClient(**self._python_properties, bootstrap_timeout_ms=_BOOTSTRAP_MS)
+                properties = {"reconnect_backoff_max_ms": _MOST_BACKOFF_MS, **self._python_properties}
+                self._python = PythonAdmin(**properties, bootstrap_timeout_ms=_BOOTSTRAP_MS)
             return question(self._python)
         except _NO_ANSWER:
             failed, self._python = self._python, None
@@ -314,26 +334,42 @@ class KafkaReassignments(ConfluentAdmin):
             raise
 
 
-def _type(kind: SettingKind) -> Any:
-    return client.ResourceType.BROKER if kind is SettingKind.BROKER else client.ResourceType.TOPIC
+def _by_resource(settings: Iterable[Setting]) -> tuple[dict[str, list[Setting]], dict[str, list[Setting]]]:
+    """Settings of topics and of brokers, by the name of what they belong to, sorted."""
+    found: dict[SettingKind, dict[str, list[Setting]]] = {kind: defaultdict(list) for kind in SettingKind}
+    for one in sorted(settings):
+        found[one.kind][one.name].append(one)
+    return found[SettingKind.TOPIC], found[SettingKind.BROKER]
 
 
-def _by_resource(answers: Mapping[Any, Future[Any]]) -> Mapping[tuple[SettingKind, str], Future[Any]]:
-    broker = client.ResourceType.BROKER
-    return {
-        (SettingKind.BROKER if one.restype == broker else SettingKind.TOPIC, one.name): answer
-        for one, answer in answers.items()
-    }
+def _parts(topics: Mapping[str, T]) -> Iterator[Mapping[str, T]]:
+    """As many topics at a time as one call takes."""
+    names = list(topics)
+    for start in range(0, len(names), _AT_ONCE):
+        yield {name: topics[name] for name in names[start : start + _AT_ONCE]}
 
 
-def _own_value(setting: Setting, answer: Future[Any]) -> str | Failure | None:
-    error = answer.exception()
-    if error is not None:
-        return None if is_unknown_topic(error) else failure_of(error)
-    entry = answer.result().get(setting.key)
-    if entry is None or entry.source != _OWN[setting.kind]:
-        return None
-    return str(entry.value or "") or None
+def _describe(kind: SettingKind, some: Mapping[str, Iterable[Setting]]) -> Any:
+    return DescribeConfigsRequest(
+        resources=[(_TYPES[kind], name, [one.key for one in settings]) for name, settings in some.items()],
+        include_synonyms=False,
+    )
+
+
+def _own_values(answer: Any, kind: SettingKind, settings: Iterable[Setting]) -> dict[Setting, str | Failure | None]:
+    """What is set on a topic or broker itself, and not inherited; nothing on a topic that is gone."""
+    if answer.error_code in UNKNOWN_TOPIC:
+        return dict.fromkeys(settings)
+    if answer.error_code:
+        return dict.fromkeys(settings, _refused(answer))
+    entries = {one.name: one.value for one in answer.configs if one.config_source == _OWN[kind]}
+    return {one: entries.get(one.key) or None for one in settings}
+
+
+def _refused(answer: Any) -> Failure | None:
+    """The Failure that an answer about one resource means, None where it is none."""
+    code = answer.error_code
+    return _failure(for_code(code)(answer.error_message or "")) if code else None
 
 
 def _states(topic: Mapping[str, Any]) -> Mapping[TopicPartition, PartitionState]:

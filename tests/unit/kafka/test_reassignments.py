@@ -1,11 +1,14 @@
 """What the calls that move replicas make of kafka-python's answers, and of a broker that is gone."""
 
+from types import SimpleNamespace
+
 import pytest
 from kafka import TopicPartition as PythonTopicPartition
 from kafka.errors import ClusterAuthorizationFailedError, KafkaConnectionError, NoReassignmentInProgressError
 
 from rackspan.api.reasons import Reason
-from rackspan.core.reassignment import PartitionState, TopicPartition
+from rackspan.core.reassignment import Disk, PartitionState, Setting, SettingKind, TopicPartition
+from rackspan.core.reassignment.throttles import FOLLOWERS, LEADERS, RATES
 from rackspan.kafka import reassignments
 from rackspan.kafka.reassignments import KafkaReassignments
 from rackspan.reconcile.failures import FailureError
@@ -48,13 +51,17 @@ class Client:
     def alter_partition_reassignments(self, wanted):
         return self._answer({at: NoReassignmentInProgressError if new is None else None for at, new in wanted.items()})
 
-    def describe_log_dirs(self, topics, brokers):
-        directories = [(0, 1000, 400), (0, 2000, 300), (56, -1, -1)]
-        dirs = [
-            {"error_code": code, "total_bytes": total, "usable_bytes": usable, "topics": []}
-            for code, total, usable in directories
-        ]
-        return self._answer([{"broker": brokers[0], "log_dirs": dirs}])
+    away = frozenset({2})
+    asked: list = []  # noqa: RUF012
+
+    def ask(self, request, seconds):
+        self.asked.append((None, request, seconds))
+        return self._answer(_answered(request))
+
+    def ask_each(self, requests, seconds):
+        self.asked.extend((broker, request, seconds) for broker, request in requests.items())
+        gone = KafkaConnectionError("refused")
+        return self._answer({one: gone if one in self.away else _answered(asked) for one, asked in requests.items()})
 
     def describe_cluster(self):
         node = {"host": "h", "port": 9092, "rack": "/a"}
@@ -62,10 +69,35 @@ class Client:
         return self._answer({"cluster_id": "prod", "brokers": brokers})
 
 
+def _answered(request):
+    match type(request).__name__:
+        case "DescribeLogDirsRequest":
+            sizes = [(0, 1000, 400), (0, 2000, 300), (56, -1, -1)]
+            made = [SimpleNamespace(error_code=c, total_bytes=t, usable_bytes=u, topics=[]) for c, t, u in sizes]
+            return SimpleNamespace(results=made)
+        case "DescribeConfigsRequest":
+            return SimpleNamespace(results=[_described(*one) for one in request.resources])
+        case _:
+            return SimpleNamespace(responses=[_result(one[1]) for one in request.resources])
+
+
+def _result(name):
+    code = {"gone": 3, "secret": 29}.get(name, 0)
+    return SimpleNamespace(resource_name=name, error_code=code, error_message=None)
+
+
+def _described(kind, name, keys):
+    own = {2: 1, 4: 2}[kind]
+    sources = {LEADERS: 5, FOLLOWERS: own, RATES[0]: own, RATES[1]: 3, "min.insync.replicas": 4}
+    entries = [SimpleNamespace(name=key, value="2", config_source=sources[key]) for key in keys]
+    return SimpleNamespace(**vars(_result(name)), configs=[] if name in ("gone", "secret") else entries)
+
+
 @pytest.fixture
 async def admin(monkeypatch):
     monkeypatch.setattr(Client, "made", [])
-    monkeypatch.setattr(reassignments, "KafkaAdminClient", Client)
+    monkeypatch.setattr(Client, "asked", [])
+    monkeypatch.setattr(reassignments, "PythonAdmin", Client)
     admin = KafkaReassignments({"bootstrap.servers": "127.0.0.1:1", "log_level": 0})
     yield admin
     await admin.close()
@@ -112,3 +144,45 @@ async def test_what_kafka_refuses_is_not_tried_again(admin, monkeypatch):
         await admin.alter({AT: (1, 2)})
     assert error.value.failure.reason is Reason.NOT_AUTHORIZED
     assert len(Client.made) == 1
+
+
+def of_topic(name, key=FOLLOWERS):
+    return Setting(SettingKind.TOPIC, name, key)
+
+
+def of_broker(broker, key=RATES[0]):
+    return Setting(SettingKind.BROKER, str(broker), key)
+
+
+async def test_what_is_set_is_what_a_topic_or_broker_has_itself_and_what_cannot_be_read_is_told(admin):
+    inherited = [of_topic("orders", LEADERS), of_broker(0, RATES[1])]
+    found = await admin.settings([of_topic("orders"), of_broker(0), of_topic("gone"), of_topic("secret"), *inherited])
+    assert found.pop(of_topic("secret")).reason is Reason.NOT_AUTHORIZED
+    assert found == {of_topic("orders"): "2", of_broker(0): "2"} | dict.fromkeys([of_topic("gone"), *inherited])
+
+
+async def test_a_broker_that_is_away_fails_alone_and_nobody_else_waits_for_it(admin):
+    some = [of_broker(0), of_broker(2), of_broker(2, RATES[1]), of_topic("orders"), of_topic("gone")]
+    for outcomes in (await admin.settings(some), await admin.set_settings(dict.fromkeys(some, "2"))):
+        failed = {one for one in some if getattr(outcomes[one], "reason", None) is Reason.KAFKA_UNREACHABLE}
+        assert failed == {of_broker(2), of_broker(2, RATES[1])}
+    assert len(Client.made) == 1
+    assert {broker for broker, _, _ in Client.asked} == {0, 2, None}
+    assert max(seconds for broker, _, seconds in Client.asked if broker is not None) <= 5
+    assert await admin.disks([0, 2]) == {0: Disk(2000, 300)}
+
+
+async def test_each_value_is_set_or_deleted_and_a_topic_that_is_gone_needs_neither(admin):
+    values = {of_topic("orders"): "0:1", of_topic("orders", LEADERS): None, of_topic("gone"): "0:1"}
+    values |= {of_topic("secret"): None}
+    outcomes = await admin.set_settings(values)
+    assert outcomes.pop(of_topic("secret")).reason is Reason.NOT_AUTHORIZED
+    assert set(outcomes.values()) == {None}
+    ((_, request, _),) = Client.asked
+    assert request.resources[1][1:] == ("orders", [(FOLLOWERS, 0, "0:1"), (LEADERS, 1, None)])
+
+
+async def test_min_insync_replicas_of_topics_that_tell_is_asked_for_alone(admin):
+    assert await admin.min_insync(["orders", "gone", "secret"]) == {"orders": 2}
+    ((_, request, _),) = Client.asked
+    assert {key for one in request.resources for key in one[2]} == {"min.insync.replicas"}

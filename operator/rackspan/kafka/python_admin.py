@@ -1,0 +1,63 @@
+"""kafka-python's admin client, which can also ask many brokers at once, each for itself and for a limited time."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import TYPE_CHECKING, Any
+
+from kafka.admin import KafkaAdminClient
+from kafka.errors import KafkaError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class PythonAdmin(KafkaAdminClient):  # type: ignore[misc, unused-ignore]
+    """
+    Answers of brokers as they came, within a limit.
+
+    The library's own calls ask one broker after the other, end at the first that is away, and drop what a broker says
+    about a single resource.
+    """
+
+    def ask(self, request: Any, seconds: float) -> Any:
+        """The answer of whichever broker there is. Raises what the library raises."""
+        (answer,) = self._manager.run(self._asked, {None: request}, seconds).values()
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    def ask_each(self, requests: Mapping[int, Any], seconds: float) -> Mapping[int, Any]:
+        """The answers of some brokers by id, all asked at the same time; an exception is that of one who gave none."""
+        answers: Mapping[int, Any] = self._manager.run(self._asked, requests, seconds)
+        return answers
+
+    async def _asked(self, requests: Mapping[int | None, Any], seconds: float) -> dict[int | None, Any]:
+        deadline = time.monotonic() + seconds
+        cluster = self._manager.cluster
+        if any(one is not None and cluster.broker_metadata(one) is None for one in requests):
+            # One that has come since the client knows the cluster.
+            with contextlib.suppress(KafkaError, OSError):
+                await self._within(deadline, self._manager.call_soon(cluster.refresh_metadata))
+        begun = {broker: self._begun(broker, request, seconds) for broker, request in requests.items()}
+        answers = {}
+        for broker, future in begun.items():
+            try:
+                answers[broker] = await self._within(deadline, future)
+            except (KafkaError, OSError) as error:
+                answers[broker] = error
+        return answers
+
+    def _begun(self, broker: int | None, request: Any, seconds: float) -> Any:
+        async def failed(error: Exception) -> None:
+            raise error
+
+        try:
+            return self._manager.send(request, node_id=broker, request_timeout_ms=seconds * 1000)
+        except (KafkaError, OSError) as error:
+            return self._manager.call_soon(failed, error)
+
+    async def _within(self, deadline: float, future: Any) -> Any:
+        # The request's own limit begins only once there is a connection.
+        return await self._manager.wait_for(future, max(deadline - time.monotonic(), 0) * 1000)
