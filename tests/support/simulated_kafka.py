@@ -55,6 +55,8 @@ class SimulatedKafka:
         self.asked = {}
         self.calls = 0
         self.crash_at = None
+        self.journal = None
+        """What the caller writes to, if that shall be checked at each call."""
         self.touched_by_others = set()
         self.domains = Racks(self.racks)
 
@@ -167,6 +169,7 @@ class SimulatedKafka:
                 self._cancel(one)
             else:
                 self._check(at, one, target)
+                self._check_recorded(at, target)
                 self._reassign(one, target)
                 self.asked[at] = frozenset(target)
             outcomes[at] = None
@@ -191,6 +194,7 @@ class SimulatedKafka:
         self._call()
         outcomes = {}
         for setting, value in values.items():
+            self._check_throttle_recorded(setting, value)
             outcomes[setting] = AWAY if self._is_away(setting) else None
             if not self._is_away(setting):
                 self.configs[setting] = value
@@ -217,6 +221,19 @@ class SimulatedKafka:
             assert len(one.isr - lost) >= min(len(one.isr), self.min_insync_replicas), "below min.insync.replicas"
         if new and self.rate is not None:
             self._check_throttled(at, one, new)
+
+    def _check_recorded(self, at, target):
+        """A list that is asked for has to be in the journal by then: a caller that ends here knows it as its own."""
+        if self.journal is not None:
+            assert self.journal.record.started.get(at) == tuple(target), f"{at} was not recorded before the call"
+
+    def _check_throttle_recorded(self, setting, value):
+        if self.journal is None:
+            return
+        recorded, now = self.journal.record.throttles.get(setting), self.configs.get(setting)
+        assert recorded is not None, f"{setting} was not recorded before the call"
+        assert value in (recorded.before, *recorded.ours), f"{setting}: {value} was not recorded before the call"
+        assert now in (recorded.before, *recorded.ours), f"{setting}: {now} is lost"
 
     def _check_throttled(self, at, one, new):
         for broker in {one.leader, *new} & self.online:
@@ -252,6 +269,9 @@ class MemoryJournal:
 
     kafka: SimulatedKafka
     record: object
+
+    def __post_init__(self):
+        self.kafka.journal = self
 
     async def write(self, record):
         self.kafka._call()

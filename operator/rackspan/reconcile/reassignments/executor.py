@@ -122,6 +122,7 @@ class Executor:
         """Carry out one pass of cancelling what is under way. Raises as `advance` does."""
         observed, open_ = await self._observe()
         decision = cancel(open_, observed, self._started, self._racks)
+        await self._remember(decision)
         refused = await self._admin.alter(decision.alter) if decision.alter else {}
         failed = {} if decision.alter else await self._clear(list(self.record.throttles), observed)
         return await self._concluded(observed, decision, [*_told(refused), *_told(failed)])
