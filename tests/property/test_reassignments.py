@@ -42,6 +42,7 @@ def situations(draw):
         limits=Limits(draw(st.integers(1, 3)), draw(st.integers(1, 2))),
         rate=draw(st.sampled_from([None, 50_000_000])),
         configs=configs,
+        window=draw(st.sampled_from([1, 2, 1_000])),
     )
     broker, partition = st.sampled_from(brokers), st.sampled_from(sorted(before))
     events = st.one_of(
@@ -76,7 +77,8 @@ class World:
         self.start()
 
     def start(self):
-        self.executor = Executor(self.kafka, self.journal, self.journal.record, self.kafka.limits, self.kafka.rate)
+        kafka, record = self.kafka, self.journal.record
+        self.executor = Executor(kafka, self.journal, record, kafka.limits, kafka.rate, window=kafka.window)
 
     def call(self, name):
         try:
@@ -180,3 +182,42 @@ def test_what_is_cancelled_leaves_nothing_under_way_and_no_throttle(situation):
         assert (one.adding, one.removing) == (frozenset(), frozenset())
         assert set(one.replicas) <= {*kafka.lists[at], *planned[at]}
         assert len(one.replicas) <= max(len(kafka.lists[at]), len(planned[at]))
+
+
+class Counted(SimulatedKafka):
+    """Tells how many topics each pass has read."""
+
+    async def partitions(self, topics):
+        self.read.append(len(topics))
+        return await super().partitions(topics)
+
+
+def many(topics, window):
+    """A plan of many topics with one partition each, in which two partitions at a time may move."""
+    before = {TopicPartition(f"t{number:03}", 0): (number % 4,) for number in range(topics)}
+    planned = {at: ((one + 1) % 4,) for at, (one,) in before.items()}
+    kafka = Counted(dict.fromkeys(range(4), ("x", "a")), before, planned, limits=Limits(2, 2), window=window)
+    kafka.read = []
+    return kafka
+
+
+def test_most_passes_read_what_is_in_hand_and_what_is_next_and_nothing_else():
+    kafka = many(100, window=10)
+    assert World(kafka).run("advance").complete
+    whole = [number for number in kafka.read if number > 10 + 2 * 2]
+    assert len(whole) <= len(kafka.read) / 20 + 1
+    # The limits are used up all the time: two partitions move in each pair of passes, one to be copied, one to be left.
+    assert len(kafka.read) <= 100 + 10
+
+
+def test_a_plan_that_waits_reads_few_topics_and_goes_on_once_the_broker_is_back():
+    kafka = many(100, window=10)
+    for broker in (1, 2, 3):
+        kafka.kill(broker)
+    world = World(kafka)
+    for _ in range(40):
+        done = world.call("advance")
+    assert len(done.waiting) == 100
+    assert sum(kafka.read) <= 3 * 100 + 40 * 10
+    world.all_well()
+    assert world.run("advance").complete

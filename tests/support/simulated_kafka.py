@@ -47,6 +47,7 @@ class SimulatedKafka:
     rate: int | None = None
     configs: dict = field(default_factory=dict)
     free: dict = field(default_factory=dict)
+    window: int = 1_000
 
     def __post_init__(self):
         self.online = set(self.racks)

@@ -1,7 +1,7 @@
 """Reassignment: from a plan and from what Kafka says is under way to the next calls, pass by pass."""
 
 from rackspan.core.reassignment.cancellation import cancel
-from rackspan.core.reassignment.decision import Decision, Progress, decide, progress_of
+from rackspan.core.reassignment.decision import Decision, Progress, Tally, decide
 from rackspan.core.reassignment.model import (
     Disk,
     Limits,
@@ -14,6 +14,7 @@ from rackspan.core.reassignment.model import (
     of_change,
 )
 from rackspan.core.reassignment.throttles import Setting, SettingKind, wanted_throttles
+from rackspan.core.reassignment.worklist import Worklist
 
 __all__ = [
     "Decision",
@@ -25,12 +26,13 @@ __all__ = [
     "Racks",
     "Setting",
     "SettingKind",
+    "Tally",
     "TopicPartition",
     "WaitReason",
     "Waiting",
+    "Worklist",
     "cancel",
     "decide",
     "of_change",
-    "progress_of",
     "wanted_throttles",
 ]

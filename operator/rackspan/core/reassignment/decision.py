@@ -1,7 +1,7 @@
 """One pass over a plan: which calls come next, within the limits, the partitions worst off first."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from rackspan.core.planning.changes import Change
@@ -27,7 +27,7 @@ from rackspan.core.reassignment.steps import (
 )
 
 _AT_ONCE = 1_000
-"""Replica lists changed in a pass: far below the 10,000 records of one of the controller's operations."""
+"""Replica lists changed, or leaders elected, in a pass: far below the 10,000 records of a controller's operation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,8 @@ class Decision:
     What to do now.
 
     `alter` are new replica lists, None to cancel what is under way, in the order of their importance; `copying` are the
-    brokers that copy a partition now, or will as soon as `alter` is done. Partitions in none of the fields wait for the
-    next pass only because of its size.
+    brokers that copy a partition now, or will as soon as `alter` is done. `postponed` wait for the next pass only
+    because of this one's size.
     """
 
     alter: Mapping[TopicPartition, tuple[int, ...] | None]
@@ -45,7 +45,7 @@ class Decision:
     copying: Mapping[TopicPartition, frozenset[int]]
     waiting: tuple[Waiting, ...]
     settled: frozenset[TopicPartition]
-    postponed: int = 0
+    postponed: tuple[TopicPartition, ...] = ()
 
     @property
     def idle(self) -> bool:
@@ -89,7 +89,7 @@ def decide(
             case Arrange(replicas):
                 made.arrange(at, replicas)
             case Elect():
-                made.elect.append(at)
+                made.lead(at)
             case Hold(reason, brokers):
                 made.waiting.append(Waiting(at, reason, brokers))
             case Add() as add if state is not None:
@@ -100,18 +100,54 @@ def decide(
     return made.decision()
 
 
-def progress_of(changes: Collection[Change], observed: Observed, settled: Collection[TopicPartition]) -> Progress:
-    """Count how far a plan is; partitions in `settled` need not be among the `observed` ones."""
-    moves = moved = size = moved_size = 0
-    for change in changes:
-        at = of_change(change)
-        new = set(change.replicas).difference(change.before) if change.before else set()
-        state = observed.partitions.get(at)
-        done = len(new) if at in settled else len(new & state.in_sync) if state is not None else 0
-        each = observed.sizes.get(at, change.size_bytes) or 0
-        moves, moved = moves + len(new), moved + done
-        size, moved_size = size + len(new) * each, moved_size + done * each
-    return Progress(moves, moved, size, moved_size)
+class Tally:
+    """How far a plan is, kept up by what each pass has looked at."""
+
+    def __init__(self, changes: Iterable[Change], sizes: Mapping[TopicPartition, int]) -> None:
+        """`sizes` are bytes of one replica, where a change has none of its own; they may become known later."""
+        self._sizes = sizes
+        self._new: dict[TopicPartition, frozenset[int]] = {}
+        self._size: dict[TopicPartition, int] = {}
+        self._done: dict[TopicPartition, int] = {}
+        self._moves = self._moved = self._bytes = self._moved_bytes = 0
+        for change in changes:
+            if not change.copied:
+                continue
+            at = of_change(change)
+            self._new[at] = frozenset(change.replicas).difference(change.before)
+            self._moves += len(self._new[at])
+            self._weigh(at, sizes.get(at) or change.size_bytes or 0)
+
+    def settle(self, some: Iterable[TopicPartition]) -> None:
+        """Count partitions that are as planned."""
+        for at in some:
+            if at in self._new:
+                self._count(at, len(self._new[at]))
+
+    def see(self, partitions: Mapping[TopicPartition, PartitionState]) -> None:
+        """Count what is in sync of partitions that are not settled."""
+        for at, state in partitions.items():
+            if at in self._new:
+                self._weigh(at, self._sizes.get(at, self._size[at]))
+                self._count(at, len(self._new[at] & state.in_sync))
+
+    @property
+    def progress(self) -> Progress:
+        """How far it is now."""
+        return Progress(self._moves, self._moved, self._bytes, self._moved_bytes)
+
+    def _count(self, at: TopicPartition, done: int) -> None:
+        more = done - self._done.get(at, 0)
+        if more:
+            self._done[at] = done
+            self._moved += more
+            self._moved_bytes += more * self._size[at]
+
+    def _weigh(self, at: TopicPartition, size: int) -> None:
+        more = size - self._size.get(at, 0)
+        self._size[at] = size
+        self._bytes += more * len(self._new[at])
+        self._moved_bytes += more * self._done.get(at, 0)
 
 
 class _Pass:
@@ -123,7 +159,7 @@ class _Pass:
         self._moves = 0
         self._per_broker: Counter[int] = Counter()
         self._taken_bytes: Counter[int] = Counter()
-        self._postponed = 0
+        self._postponed: list[TopicPartition] = []
         self.alter: dict[TopicPartition, tuple[int, ...] | None] = {}
         self.elect: list[TopicPartition] = []
         self.copying: dict[TopicPartition, frozenset[int]] = {}
@@ -145,7 +181,14 @@ class _Pass:
         if len(self.alter) < _AT_ONCE:
             self.alter[at] = replicas
         else:
-            self._postponed += 1
+            self._postponed.append(at)
+
+    def lead(self, at: TopicPartition) -> None:
+        """Elect the preferred leader."""
+        if len(self.elect) < _AT_ONCE:
+            self.elect.append(at)
+        else:
+            self._postponed.append(at)
 
     def add(self, at: TopicPartition, state: PartitionState, add: Add) -> None:
         """Start a copy to the first broker that the limits allow."""
@@ -165,7 +208,12 @@ class _Pass:
     def decision(self) -> Decision:
         """Conclude."""
         return Decision(
-            self.alter, tuple(self.elect), self.copying, tuple(self.waiting), frozenset(self.settled), self._postponed
+            self.alter,
+            tuple(self.elect),
+            self.copying,
+            tuple(self.waiting),
+            frozenset(self.settled),
+            tuple(self._postponed),
         )
 
     def _within_limits(self, leader: int | None, broker: int) -> bool:

@@ -7,7 +7,8 @@ another one with the same record, goes on from what Kafka says.
 
 from __future__ import annotations
 
-from collections import Counter
+import asyncio
+from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -15,18 +16,19 @@ from rackspan.core.reassignment import (
     Observed,
     Racks,
     SettingKind,
+    Tally,
     Waiting,
     WaitReason,
+    Worklist,
     cancel,
     decide,
     of_change,
-    progress_of,
     wanted_throttles,
 )
 from rackspan.reconcile.reassignments.throttling import Throttles
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from rackspan.core.planning import Change
     from rackspan.core.reassignment import Decision, Disk, Limits, Progress, Setting, TopicPartition
@@ -35,9 +37,13 @@ if TYPE_CHECKING:
     from rackspan.reconcile.reassignments.ports import Journal, ReassignmentAdmin, Record, Replicas
 
 _PASSES_UNTIL_STALE = 20
-"""Passes for which disks and min.insync.replicas are remembered."""
+"""Passes for which disks and min.insync.replicas are remembered, and those between two that look at all partitions."""
 _PASSES_UNTIL_SURE = 3
 """Passes until what others seem to have done counts: a broker's metadata can be behind the controller's."""
+
+
+_WINDOW = 1_000
+"""Partitions that a pass looks at, beside those that are under way: about as many as one Metadata call tells of."""
 
 
 class StoppedError(Exception):
@@ -70,10 +76,21 @@ class Pass:
 
 
 class Executor:
-    """One plan on one cluster. `throttle` is in bytes per second and broker, None for none."""
+    """
+    One plan on one cluster. `throttle` is in bytes per second and broker, None for none.
+
+    A plan of more than `window` partitions is not read whole in each pass.
+    """
 
     def __init__(
-        self, admin: ReassignmentAdmin, journal: Journal, record: Record, limits: Limits, throttle: int | None = None
+        self,
+        admin: ReassignmentAdmin,
+        journal: Journal,
+        record: Record,
+        limits: Limits,
+        throttle: int | None = None,
+        *,
+        window: int = _WINDOW,
     ) -> None:
         self.record = record
         self._admin = admin
@@ -88,13 +105,28 @@ class Executor:
         """Lists asked for, of which the reassignment was seen under way."""
         self._missed: Counter[TopicPartition] = Counter()
         self._taken_over: set[TopicPartition] = set()
-        self._settled: set[TopicPartition] = set()
+        self._begun: dict[TopicPartition, Replicas] = dict(record.started)
+        """Of `_started`, those that are not settled."""
+        self._led: Collection[TopicPartition] = ()
+        """Partitions of which the last pass had leaders elected."""
+        self._worklist = Worklist(record.changes, window, _PASSES_UNTIL_STALE)
+        self._window = window
+        self._online: frozenset[int] | None = None
+        self._by_topic: dict[str, list[Change]] = defaultdict(list)
+        self._users: Counter[tuple[SettingKind, str]] = Counter()
+        """How many partitions that are left a throttle may be needed for, by what it is set on."""
+        for change in record.changes:
+            self._by_topic[change.topic].append(change)
+            self._users.update(_throttled_by(change))
+        self._takers = {broker for change in record.changes for broker in change.replicas}
         self._min_insync: Mapping[str, int] = {}
         self._disks: Mapping[int, Disk] = {}
         self._sizes: dict[TopicPartition, int] = {
             of_change(change): change.size_bytes for change in record.changes if change.size_bytes is not None
         }
+        self._tally = Tally(record.changes, self._sizes)
         self._passes = 0
+        self._read_at = -_PASSES_UNTIL_STALE
         self._idle_passes = 0
 
     async def advance(self) -> Pass:
@@ -106,33 +138,36 @@ class Executor:
         return await self._carry_on(replace(self._limits, moves=0))
 
     async def _carry_on(self, limits: Limits) -> Pass:
-        observed, open_ = await self._observe()
-        decision, failed = await self._throttled(open_, observed, limits)
+        observed, looked_at = await self._observe(limits)
+        decision, failed = await self._throttled(looked_at, observed, limits)
         decision = self._without_taken_over(observed, decision)
         await self._remember(decision)
         refused = {
             **(await self._admin.alter(decision.alter) if decision.alter else {}),
             **(await self._admin.elect(decision.elect) if decision.elect else {}),
         }
-        self._settled |= decision.settled
+        self._led = decision.elect
+        self._settle(decision.settled)
         failed |= await self._clear(self._unneeded(decision), observed)
-        return await self._concluded(observed, decision, [*_told(refused), *_told(failed)])
+        return await self._concluded(observed, looked_at, decision, [*_told(refused), *_told(failed)])
 
     async def take_back(self) -> Pass:
         """Carry out one pass of cancelling what is under way. Raises as `advance` does."""
-        observed, open_ = await self._observe()
-        decision = cancel(open_, observed, self._started, self._racks)
+        observed, looked_at = await self._observe()
+        decision = cancel(looked_at, observed, self._started, self._racks)
         await self._remember(decision)
         refused = await self._admin.alter(decision.alter) if decision.alter else {}
         failed = {} if decision.alter else await self._clear(list(self.record.throttles), observed)
-        return await self._concluded(observed, decision, [*_told(refused), *_told(failed)])
+        return await self._concluded(
+            observed, looked_at, replace(decision, settled=frozenset()), [*_told(refused), *_told(failed)]
+        )
 
     async def pause(self) -> Pass:
         """Clear all throttles and start nothing; what is under way goes on in Kafka. Raises as `advance` does."""
-        observed, open_ = await self._observe()
+        observed, looked_at = await self._observe()
         failed = await self._clear(list(self.record.throttles), observed)
-        decision = decide(open_, observed, self._started, replace(self._limits, moves=0), self._racks)
-        return await self._concluded(observed, decision, _told(failed))
+        decision = await self._decided(looked_at, observed, replace(self._limits, moves=0))
+        return await self._concluded(observed, looked_at, replace(decision, settled=frozenset()), _told(failed))
 
     async def clear_throttles(self) -> None:
         """Clear all throttles that can be, whatever has become of the plan. Raises FailureError."""
@@ -143,29 +178,50 @@ class Executor:
 
     async def look(self) -> Pass:
         """Say how far it is, and change nothing. Raises as `advance` does."""
-        observed, open_ = await self._observe()
-        decision = decide(open_, observed, self._started, replace(self._limits, moves=0), self._racks)
-        self._settled |= decision.settled
-        return await self._concluded(observed, decision, ())
+        observed, looked_at = await self._observe()
+        decision = await self._decided(looked_at, observed, replace(self._limits, moves=0))
+        self._settle(decision.settled)
+        return await self._concluded(observed, looked_at, decision, ())
 
-    async def _observe(self) -> tuple[Observed, list[Change]]:
+    async def _observe(self, limits: Limits | None = None) -> tuple[Observed, list[Change]]:
+        """See what the next pass looks at: what comes next within `limits`, or all that is left."""
         cluster = await self._admin.cluster()
         self._refuse_changed(cluster)
         online = frozenset(broker.id for broker in cluster.brokers)
-        done = self._settled | self._taken_over
-        open_ = [change for change in self.record.changes if of_change(change) not in done]
-        topics = {change.topic for change in open_}
-        if self._passes % _PASSES_UNTIL_STALE == 0:
+        if limits is None or online != self._online:
+            looked_at = self._worklist.look_at_all()
+        else:
+            looked_at = self._worklist.look([*self._begun, *self._led], limits)
+        self._online = online
+        topics = {change.topic for change in looked_at}
+        if self._is_whole(looked_at) and self._passes >= self._read_at + _PASSES_UNTIL_STALE:
+            self._read_at = self._passes
             self._min_insync = await self._admin.min_insync(topics)
-            self._disks = await self._admin.disks(online)
+            self._disks = await self._admin.disks(online & self._takers)
         partitions = await self._admin.partitions(topics)
         if self._passes == 0:
-            moved = [of_change(change) for change in open_ if change.copied]
+            moved = [of_change(change) for change in looked_at if change.copied]
             states = [(at, partitions[at]) for at in moved if at in partitions]
             sizes = await self._admin.sizes({at: [one.leader] for at, one in states if one.leader is not None})
             self._sizes |= {at: size for (at, _), size in sizes.items()}
         self._passes += 1
-        return Observed(partitions, online, self._min_insync, self._disks, self._sizes), open_
+        return Observed(partitions, online, self._min_insync, self._disks, self._sizes), looked_at
+
+    def _is_whole(self, looked_at: Collection[Change]) -> bool:
+        return len(looked_at) == len(self._worklist.left)
+
+    async def _decided(self, looked_at: Sequence[Change], observed: Observed, limits: Limits) -> Decision:
+        asked = looked_at, observed, self._started, limits, self._racks
+        # So many take seconds, and others share the event loop.
+        return await asyncio.to_thread(decide, *asked) if len(looked_at) > self._window else decide(*asked)
+
+    def _settle(self, some: Collection[TopicPartition]) -> None:
+        for at in some:
+            self._begun.pop(at, None)
+            change = self._worklist.change(at)
+            if change is not None:
+                self._users.subtract(_throttled_by(change))
+        self._tally.settle(some)
 
     def _refuse_changed(self, cluster: ClusterDescription) -> None:
         if cluster.cluster_id != self.record.cluster_id:
@@ -180,15 +236,16 @@ class Executor:
                 )
 
     async def _throttled(
-        self, open_: Sequence[Change], observed: Observed, limits: Limits
+        self, looked_at: Sequence[Change], observed: Observed, limits: Limits
     ) -> tuple[Decision, dict[Setting, Failure]]:
         """Decide, with throttles set before anything is copied; a broker that takes no throttle takes no copies."""
         failed: dict[Setting, Failure] = {}
         while True:
-            decision = decide(open_, observed, self._started, limits, self._racks)
+            decision = await self._decided(looked_at, observed, limits)
             if self._rate is None:
                 return decision, failed
-            changes, copying = self.record.changes, decision.copying
+            copying = decision.copying
+            changes = [change for topic in sorted({at.topic for at in copying}) for change in self._by_topic[topic]]
             settings = wanted_throttles(changes, copying, observed, self._rate, {})
             before, wrong = await self._throttles.before(self.record, settings)
             wanted = wanted_throttles(changes, copying, observed, self._rate, before)
@@ -200,7 +257,8 @@ class Executor:
             if not brokers:
                 topics = {one.name for one in wrong}
                 kept = {at: new for at, new in decision.alter.items() if at.topic not in topics}
-                return replace(decision, alter=kept), failed
+                left = tuple(at for at in decision.alter if at not in kept)
+                return replace(decision, alter=kept, postponed=(*decision.postponed, *left)), failed
             observed = replace(observed, online=observed.online - brokers)
 
     def _without_taken_over(self, observed: Observed, decision: Decision) -> Decision:
@@ -218,6 +276,8 @@ class Executor:
             self._missed[at] += 1
             if self._missed[at] >= _PASSES_UNTIL_SURE:
                 self._taken_over.add(at)
+                self._begun.pop(at, None)
+                self._worklist.leave([at])
             else:
                 waiting.append(Waiting(at, WaitReason.LIMIT))
         return replace(decision, alter=alter, waiting=tuple(waiting))
@@ -226,8 +286,8 @@ class Executor:
         new = {at: replicas for at, replicas in decision.alter.items() if replicas is not None}
         if any(self._started.get(at) != replicas for at, replicas in new.items()):
             self._started |= new
-            done = self._settled | decision.settled
-            started = {at: replicas for at, replicas in self._started.items() if at not in done}
+            self._begun |= new
+            started = {at: replicas for at, replicas in self._begun.items() if at not in decision.settled}
             await self._save(replace(self.record, started=started))
 
     async def _save(self, record: Record) -> None:
@@ -238,25 +298,27 @@ class Executor:
         """Throttles that nothing under way or left to do has a use for."""
         if self._rate is None or not decision.copying:
             return list(self.record.throttles)
-        left = [change for change in self.record.changes if change.copied and of_change(change) not in self._settled]
-        topics = {change.topic for change in left}
-        brokers = {str(broker) for change in left for broker in (*change.before, *change.replicas)}
-        needed = {SettingKind.TOPIC: topics, SettingKind.BROKER: brokers}
-        return [one for one in self.record.throttles if one.name not in needed[one.kind]]
+        return [one for one in self.record.throttles if self._users[one.kind, one.name] <= 0]
 
     async def _clear(self, some: Sequence[Setting], observed: Observed) -> dict[Setting, Failure]:
         self.record, failed = await self._throttles.clear(self.record, some, observed.online)
         return failed
 
-    async def _concluded(self, observed: Observed, decision: Decision, failures: Sequence[str]) -> Pass:
+    async def _concluded(
+        self, observed: Observed, looked_at: Sequence[Change], decision: Decision, failures: Sequence[str]
+    ) -> Pass:
+        whole = self._is_whole(looked_at)
+        self._worklist.learn(looked_at, decision)
+        left = (at for change in looked_at if (at := of_change(change)) not in decision.settled)
+        self._tally.see({at: observed.partitions[at] for at in left if at in observed.partitions})
         waiting = [
-            *decision.waiting,
+            *self._worklist.waiting,
             *(Waiting(at, WaitReason.CHANGED_BY_OTHERS) for at in sorted(self._taken_over)),
         ]
-        idle = decision.idle and not failures and all(one.reason.final for one in waiting)
+        idle = whole and decision.idle and not failures and all(one.reason.final for one in waiting)
         self._idle_passes = self._idle_passes + 1 if idle else 0
         return Pass(
-            progress_of(self.record.changes, observed, self._settled),
+            self._tally.progress,
             await self._copied_so_far(observed, decision),
             idle and (not waiting or self._idle_passes >= _PASSES_UNTIL_SURE),
             len(decision.copying),
@@ -276,3 +338,11 @@ class Executor:
 
 def _told(outcomes: Mapping[Setting, Failure | None] | Mapping[TopicPartition, Failure | None]) -> list[str]:
     return [f"{' '.join(map(str, at))}: {failure.message}" for at, failure in outcomes.items() if failure is not None]
+
+
+def _throttled_by(change: Change) -> list[tuple[SettingKind, str]]:
+    """What a throttle of a partition's copies is set on."""
+    if not change.copied:
+        return []
+    brokers = dict.fromkeys((*change.before, *change.replicas))
+    return [(SettingKind.TOPIC, change.topic), *((SettingKind.BROKER, str(broker)) for broker in brokers)]
