@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING
 
 import kopf
 
-from rackspan.handlers import lifecycle, reports, topics, topologies
+from rackspan.handlers import lifecycle, reassignments, reports, topics, topologies
 from rackspan.handlers.memo import Memo
 from rackspan.health import HealthServer
 from rackspan.kafka.admin import ConfluentConnector
+from rackspan.kafka.reassignment_connector import KafkaReassignmentConnector
 from rackspan.kube.authentication import Authentication
 from rackspan.kube.cluster import KubeCluster
 from rackspan.kube.events import EventQueue
 from rackspan.kube.leases import KubeLease
 from rackspan.kube.rack_files import KubeRackFiles
+from rackspan.kube.reassignments import KubeReassignments
 from rackspan.kube.rest import Rest, client_of
 from rackspan.kube.scan_runs import KubeScanRuns
 from rackspan.metrics import LEASE_HELD
@@ -29,6 +31,8 @@ from rackspan.reconcile.dependencies import Dependencies
 from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.manager import Manager
 from rackspan.reconcile.racks.reconciler import RackDependencies
+from rackspan.reconcile.reassignments.requests import ApprovedPlans
+from rackspan.reconcile.reassignments.worker import ReassignmentDependencies
 from rackspan.reconcile.release import release
 from rackspan.reconcile.runtime.finalizers import FinalizerWriter
 from rackspan.reconcile.runtime.leader_election import LeaderElection
@@ -42,7 +46,7 @@ if TYPE_CHECKING:
 
     from rackspan.settings import Settings
 
-HANDLERS = (lifecycle, reports, topics, topologies)
+HANDLERS = (lifecycle, reassignments, reports, topics, topologies)
 """Not called: importing these modules registers their handlers with kopf."""
 
 _log = logging.getLogger("rackspan")
@@ -178,14 +182,16 @@ async def _done_before(stop: asyncio.Event, work: Coroutine[None, None, None]) -
 
 def _manager(settings: Settings, kube: KubeCluster, rest: Rest, probes: _Probes) -> Manager:
     liveness, permit = probes.liveness, probes.election
+    cache, objects = Cache(settings.topologies_per_namespace), KubeReassignments(rest, permit)
     dependencies = Dependencies(
-        cache=Cache(settings.topologies_per_namespace),
+        cache=cache,
         kube=kube,
         kafka=ConfluentConnector(permit),
         statuses=StatusWriter(kube),
         finalizers=FinalizerWriter(kube),
         placers=load_placers(),
         resync_seconds=settings.resync_seconds,
+        reassignments=ApprovedPlans(cache, objects),
         liveness=liveness,
     )
     setup = settings.scans
@@ -205,7 +211,15 @@ def _manager(settings: Settings, kube: KubeCluster, rest: Rest, probes: _Probes)
         watched=settings.namespaces,
         liveness=liveness,
     )
-    return Manager(dependencies, scans, racks, settings.stall_seconds)
+    moves = ReassignmentDependencies(
+        cache=cache,
+        kube=kube,
+        objects=objects,
+        connector=KafkaReassignmentConnector(permit),
+        finalizers=dependencies.finalizers,
+        liveness=liveness,
+    )
+    return Manager(dependencies, scans, racks, moves, settings.stall_seconds)
 
 
 async def _wait_until_served(kube: KubeCluster, stop: asyncio.Event, probes: _Probes) -> bool:

@@ -136,6 +136,39 @@ SCAN_MISSED = Gauge("rackspan_scan_missed", "Scheduled scans that were too late 
 SCANS_STARTED = Counter("rackspan_scans_started_total", "Compliance scans started", ["topology", "trigger"])
 SCANS_ENDED = Counter("rackspan_scans_ended_total", "Compliance scans that ended", ["topology", "result"])
 
+REASSIGNMENTS = Gauge("rackspan_reassignments", "Reassignment objects, by state", ["topology", "state"])
+REASSIGNMENT_MOVES = Gauge(
+    "rackspan_reassignment_moves", "Replicas to copy in the Reassignment under way, or the last one", ["topology"]
+)
+REASSIGNMENT_MOVED = Gauge(
+    "rackspan_reassignment_moves_done", "Of these, the replicas that have been copied and are in sync", ["topology"]
+)
+REASSIGNMENT_BYTES = Gauge("rackspan_reassignment_bytes", "Bytes of these, as far as sizes are known", ["topology"])
+REASSIGNMENT_MOVED_BYTES = Gauge(
+    "rackspan_reassignment_copied_bytes", "Bytes that have been copied of it", ["topology"]
+)
+REASSIGNMENT_RATE = Gauge(
+    "rackspan_reassignment_bytes_per_second", "How much is copied in a second, over the last minute", ["topology"]
+)
+REASSIGNMENT_WAITING = Gauge(
+    "rackspan_reassignment_waiting_partitions",
+    "Partitions of the Reassignment under way that nothing is done about now, by what they wait for",
+    ["topology", "reason"],
+)
+REASSIGNMENT_THROTTLES = Gauge(
+    "rackspan_reassignment_throttles", "Replication throttles that Reassignments have set in Kafka", ["topology"]
+)
+
+_REASSIGNMENT_METRICS = (
+    REASSIGNMENTS,
+    REASSIGNMENT_MOVES,
+    REASSIGNMENT_MOVED,
+    REASSIGNMENT_BYTES,
+    REASSIGNMENT_MOVED_BYTES,
+    REASSIGNMENT_RATE,
+    REASSIGNMENT_WAITING,
+    REASSIGNMENT_THROTTLES,
+)
 _REPORT_METRICS = (
     SCAN_FINDINGS,
     SCAN_FINDINGS_BY_RULE,
@@ -180,6 +213,12 @@ def count_error(topology: str, remedy: str, reason: str) -> None:
 def forget_report(topology: str) -> None:
     """Remove the series that are set from a topology's ComplianceReport."""
     for gauge in _REPORT_METRICS:
+        gauge.remove_by_labels({"topology": topology})
+
+
+def forget_reassignments(topology: str) -> None:
+    """Remove the series of a topology's Reassignments."""
+    for gauge in _REASSIGNMENT_METRICS:
         gauge.remove_by_labels({"topology": topology})
 
 

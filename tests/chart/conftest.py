@@ -150,6 +150,7 @@ def wide(plane, tmp_path_factory):
         "crd/kafkatopics.rackspan.dev",
         "crd/racktopologies.rackspan.dev",
         "crd/compliancereports.rackspan.dev",
+        "crd/reassignments.rackspan.dev",
     )
     return release
 

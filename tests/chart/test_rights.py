@@ -5,7 +5,7 @@ from dev.stack.kubectl import KubectlError
 from dev.waiting import eventually
 from tests.chart.conftest import SCANNED, SECRET, SHOP
 
-KINDS = ("kafkatopics", "racktopologies", "compliancereports")
+KINDS = ("kafkatopics", "racktopologies", "compliancereports", "reassignments")
 CLUSTER = {
     *((verb, "", resource, "*") for verb in ("list", "watch") for resource in ("nodes", "namespaces")),
     ("get", "", "namespaces", "*"),
@@ -21,7 +21,9 @@ def namespaced(secret):
         *((verb, "rackspan.dev", "kafkatopics", "*") for verb in ("list", "watch", "patch")),
         *((verb, "rackspan.dev", "racktopologies", "*") for verb in ("list", "watch", "patch")),
         *((verb, "rackspan.dev", "compliancereports", "*") for verb in ("list", "watch")),
+        *((verb, "rackspan.dev", "reassignments", "*") for verb in ("list", "watch", "create", "patch", "delete")),
         ("patch", "rackspan.dev", "kafkatopics/status", "*"),
+        ("patch", "rackspan.dev", "reassignments/status", "*"),
         ("patch", "rackspan.dev", "racktopologies/status", "*"),
         *((verb, "", "pods", "*") for verb in ("list", "watch")),
         ("get", "", "secrets", secret),

@@ -808,4 +808,85 @@ REPORT_CASES = [
     ),
 ]
 
-CASES = [*TOPIC_CASES, *TOPOLOGY_CASES, *REPORT_CASES]
+
+def _reassignment(path: str, message: str, *, accepted: list[Patch], rejected: list[Patch], changing: bool) -> Case:
+    """A case of a Reassignment; where `changing`, the patches are of one that is there already."""
+    return Case(
+        Rule("Reassignment", path, message),
+        accepted=tuple({"spec": patch} for patch in accepted),
+        rejected=tuple({"spec": patch} for patch in rejected),
+        before={} if changing else None,
+    )
+
+
+_ADJUSTED: Patch = {"throttle": 1_000_000, "maxConcurrentMoves": 1, "maxConcurrentMovesPerBroker": 1, "paused": True}
+_ANOTHER = "Cancel this Reassignment and approve another plan."
+
+REASSIGNMENT_CASES = [
+    _reassignment(
+        "spec.topologyRef",
+        "topologyRef cannot change. Cancel this Reassignment and approve a plan of the other RackTopology.",
+        accepted=[_ADJUSTED],
+        rejected=[{"topologyRef": {"name": "other"}}],
+        changing=True,
+    ),
+    _reassignment(
+        "spec.topologyRef.name",
+        f"A RackTopology's {_CONSISTS}",
+        accepted=[{"topologyRef": {"name": name}} for name in _NAMES],
+        rejected=[{"topologyRef": {"name": name}} for name in _NO_NAMES],
+        changing=False,
+    ),
+    _reassignment(
+        "spec.planHash",
+        "planHash consists of digits and the letters a to f, as rackspan plan prints it.",
+        accepted=[{"planHash": "00112233"}],
+        rejected=[{"planHash": text} for text in ("0123456789ABCDEF", "plan-of-today", "01234567\n")],
+        changing=False,
+    ),
+    _reassignment(
+        "spec.planHash",
+        f"planHash cannot change. {_ANOTHER}",
+        accepted=[_ADJUSTED],
+        rejected=[{"planHash": "fedcba9876543210"}],
+        changing=True,
+    ),
+    Case(
+        Rule("Reassignment", "spec.part", f"part cannot change. {_ANOTHER}"),
+        accepted=({"spec": _ADJUSTED},),
+        rejected=({"spec": {"part": 2}},),
+        before={"spec": {"parts": 3}},
+    ),
+    _reassignment(
+        "spec.parts", f"parts cannot change. {_ANOTHER}", accepted=[_ADJUSTED], rejected=[{"parts": 2}], changing=True
+    ),
+    _reassignment(
+        "spec.plan", f"plan cannot change. {_ANOTHER}", accepted=[_ADJUSTED], rejected=[{"plan": "eJw="}], changing=True
+    ),
+    _reassignment(
+        "spec.approvedBy",
+        "approvedBy cannot change. It says who approved this plan.",
+        accepted=[_ADJUSTED],
+        rejected=[{"approvedBy": "me"}],
+        changing=True,
+    ),
+    Case(
+        Rule(
+            "Reassignment",
+            "spec.cancelled",
+            "A Reassignment that was cancelled cannot go on. Approve the plan of now.",
+        ),
+        accepted=({"spec": {"cancelled": True}}, {"spec": {"throttle": 5}}),
+        rejected=({"spec": {"cancelled": False}}, {"spec": {"cancelled": None}}),
+        before={"spec": {"cancelled": True}},
+    ),
+    _reassignment(
+        "spec",
+        "part is the number of one of the parts, so it is at most parts.",
+        accepted=[{"part": 3, "parts": 3}],
+        rejected=[{"part": 2}, {"part": 4, "parts": 3}],
+        changing=False,
+    ),
+]
+
+CASES = [*TOPIC_CASES, *TOPOLOGY_CASES, *REPORT_CASES, *REASSIGNMENT_CASES]

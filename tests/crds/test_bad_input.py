@@ -1,7 +1,7 @@
 """What the API server says to objects that the schema itself refuses, without any rule."""
 
 import pytest
-from tests.support.manifests import BASES, REPORT, TOPIC, TOPOLOGY, changed
+from tests.support.manifests import BASES, REASSIGNMENT, REPORT, TOPIC, TOPOLOGY, changed
 
 pytestmark = pytest.mark.stack
 
@@ -83,6 +83,9 @@ pytestmark = pytest.mark.stack
         ("RackTopology", {"drainRacks": ["/a", "/a"]}, "spec.drainRacks[1]", 'Duplicate value: "/a"'),
         ("RackTopology", {"compliance": {"retentionDays": 0}}, "spec.compliance.retentionDays", "or equal to 1"),
         ("ComplianceReport", {"topologyRef": None}, "spec.topologyRef", "Required value"),
+        ("Reassignment", {"plan": None}, "spec.plan", "Required value"),
+        ("Reassignment", {"plan": "a" * 400_001}, "spec.plan", "may not be more than 400000"),
+        ("Reassignment", {"throttle": 0}, "spec.throttle", "greater than or equal to 1"),
     ],
 )
 def test_the_schema_refuses(api_server, kind, patch, field, words):
@@ -92,7 +95,7 @@ def test_the_schema_refuses(api_server, kind, patch, field, words):
     assert any(words in sentence for sentence in told), answer.causes
 
 
-@pytest.mark.parametrize("manifest", [TOPOLOGY, TOPIC, REPORT], ids=lambda one: one["kind"])
+@pytest.mark.parametrize("manifest", [TOPOLOGY, TOPIC, REPORT, REASSIGNMENT], ids=lambda one: one["kind"])
 def test_a_spec_is_required(api_server, manifest):
     without = {key: value for key, value in manifest.items() if key != "spec"}
     assert "spec: Required value" in api_server.create("default", without, dry_run=True).message

@@ -4,7 +4,7 @@ import json
 
 import pytest
 from dev.stack.kubectl import KubectlError
-from tests.support.manifests import FULL_TOPIC, FULL_TOPOLOGY, REPORT, TOPIC, TOPOLOGY, changed
+from tests.support.manifests import FULL_TOPIC, FULL_TOPOLOGY, REASSIGNMENT, REPORT, TOPIC, TOPOLOGY, changed
 from tests.support.schemas import DIRECTORY, definitions, fields
 
 pytestmark = pytest.mark.stack
@@ -143,14 +143,36 @@ def test_reports_are_listed_for_somebody_on_call(kubectl, api_server, namespace)
     assert "ScanCompleted" in get("get", "rcr", "--output=wide")
 
 
+def test_a_reassignment_shows_how_far_it_is(kubectl, api_server, namespace):
+    _stored(
+        kubectl,
+        api_server,
+        namespace,
+        REASSIGNMENT,
+        {
+            "state": "Running",
+            "progress": {"moves": "12/40", "bytes": "1.5 GiB/5.0 GiB", "rate": "50.0 MiB/s"},
+            "estimatedEnd": "2026-01-31T12:00:00Z",
+            "throttles": 8,
+            "waiting": {"partitions": 28},
+        },
+    )
+    get = kubectl.in_namespace(namespace)
+    head, row = _table(get("get", "rra"))
+    assert head == ["NAME", "TOPOLOGY", "STATE", "MOVES", "BYTES", "RATE", "ESTIMATED-END", "AGE"]
+    assert row[1:-1] == ["prod", "Running", "12/40", "1.5", "GiB/5.0", "GiB", "50.0", "MiB/s", "2026-01-31T12:00:00Z"]
+    assert {"28", "8", "0123456789abcdef"} <= set(get("get", "rra", "--output=wide").split())
+
+
 def test_one_word_lists_all_kinds(kubectl, crds, namespace):
     get = kubectl.in_namespace(namespace)
-    get.apply(TOPOLOGY, TOPIC, REPORT)
+    get.apply(TOPOLOGY, TOPIC, REPORT, REASSIGNMENT)
     names = get("get", "rackspan", "--output=name").split()
     assert names == [
         "compliancereport.rackspan.dev/prod",
         "kafkatopic.rackspan.dev/orders",
         "racktopology.rackspan.dev/prod",
+        "reassignment.rackspan.dev/prod-0123456789abcdef",
     ]
 
 

@@ -9,11 +9,17 @@ from tests.support.mutations import mutated
 from rackspan.api.compliancereport import ComplianceReport
 from rackspan.api.kafkatopic import KafkaTopic
 from rackspan.api.racktopology import RackTopology
+from rackspan.api.reassignment import Reassignment
 from rackspan.core.rack_path import parse_rack
 
 pytestmark = pytest.mark.stack
 
-TYPES = {"KafkaTopic": KafkaTopic, "RackTopology": RackTopology, "ComplianceReport": ComplianceReport}
+TYPES = {
+    "KafkaTopic": KafkaTopic,
+    "RackTopology": RackTopology,
+    "ComplianceReport": ComplianceReport,
+    "Reassignment": Reassignment,
+}
 ROUNDS = 1000
 
 

@@ -14,8 +14,14 @@ from rackspan.api.compliancereport import ComplianceReport
 from rackspan.api.kafkatopic import KafkaTopic
 from rackspan.api.labels import GROUP, VERSION
 from rackspan.api.racktopology import RackTopology
+from rackspan.api.reassignment import Reassignment
 
-TYPES = {"KafkaTopic": KafkaTopic, "RackTopology": RackTopology, "ComplianceReport": ComplianceReport}
+TYPES = {
+    "KafkaTopic": KafkaTopic,
+    "RackTopology": RackTopology,
+    "ComplianceReport": ComplianceReport,
+    "Reassignment": Reassignment,
+}
 
 
 def _spec_fields():

@@ -158,7 +158,7 @@ def test_definitions_that_are_applied_after_the_operator(control_plane_factory, 
     operator = Operator(processes, plane.kubeconfig)
     operator.launch()
     try:
-        words = "the API server does not serve KafkaTopic, RackTopology, ComplianceReport"
+        words = "the API server does not serve KafkaTopic, RackTopology, ComplianceReport, Reassignment"
         until(lambda: any(words in line["message"] for line in operator.log), what="the operator to say what it misses")
         assert operator.get("/readyz")[0] == 503
         assert operator.get("/healthz")[0] == 200, "a restart would mend nothing"

@@ -34,7 +34,14 @@ REPORT: JsonObject = {
     "spec": {"topologyRef": {"name": "prod"}},
 }
 
-BASES = {manifest["kind"]: manifest for manifest in (TOPOLOGY, TOPIC, REPORT)}
+REASSIGNMENT: JsonObject = {
+    "apiVersion": "rackspan.dev/v1alpha1",
+    "kind": "Reassignment",
+    "metadata": {"name": "prod-0123456789abcdef"},
+    "spec": {"topologyRef": {"name": "prod"}, "planHash": "0123456789abcdef", "plan": "eJyrrgUAAXUA+Q=="},
+}
+
+BASES = {manifest["kind"]: manifest for manifest in (TOPOLOGY, TOPIC, REPORT, REASSIGNMENT)}
 
 FULL_TOPOLOGY: JsonObject = {
     **TOPOLOGY,
@@ -151,6 +158,7 @@ VALID = {
     "topic": TOPIC,
     "full-topic": FULL_TOPIC,
     "assigned-topic": ASSIGNED_TOPIC,
+    "reassignment": REASSIGNMENT,
     "report": REPORT,
 }
 

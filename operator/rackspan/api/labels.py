@@ -60,3 +60,6 @@ SCAN_CAUSE: Final = f"{GROUP}/scan-cause"
 
 EXECUTOR_POD: Final = f"{GROUP}/executor-pod"
 """Annotation on the pod of a scan that has executors: what Spark makes their pods from, as JSON."""
+
+PLAN: Final = f"{GROUP}/plan"
+"""Label on Reassignments: the hash of the plan, by which the parts of one are found."""

@@ -39,6 +39,15 @@ class Reason(StrEnum):
     SCAN_NOT_ALLOWED = "ScanNotAllowed"  # The chart does not let this namespace have its scans as the spec asks.
     INVALID_SCHEDULE = "InvalidSchedule"  # The schedule never comes, or there is no such time zone.
 
+    # Replicas are moved.
+    QUEUED = "Queued"  # Another Reassignment of the topology has not ended yet.
+    MOVING = "Moving"  # The plan is being carried out.
+    MOVED = "Moved"  # Everything is as planned.
+    NOT_ALL_MOVED = "NotAllMoved"  # Some partitions are gone, or somebody else has changed them. Make a new plan.
+    CANCELLING = "Cancelling"  # What is under way is being taken back.
+    CANCELLED = "Cancelled"  # Somebody cancelled it. What had moved by then stays where it is.
+    STOPPED = "Stopped"  # The plan does not fit the cluster any more. Make a new one.
+
     # Somebody asked for it.
     PAUSED = "Paused"  # The annotation rackspan.dev/paused leaves the topic alone.
 

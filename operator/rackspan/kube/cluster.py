@@ -8,11 +8,22 @@ import binascii
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from rackspan.api import compliancereport, kafkatopic, racktopology
+from rackspan.api import compliancereport, kafkatopic, racktopology, reassignment
 from rackspan.api.labels import FINALIZER, GROUP
 from rackspan.api.meta import Meta, ObjectKey
 from rackspan.api.reasons import Reason
-from rackspan.kube.paths import DEFINITIONS, NAMESPACES, NODES, PODS, RACKSPAN_API, REPORTS, SECRETS, TOPICS, TOPOLOGIES
+from rackspan.kube.paths import (
+    DEFINITIONS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    RACKSPAN_API,
+    REASSIGNMENTS,
+    REPORTS,
+    SECRETS,
+    TOPICS,
+    TOPOLOGIES,
+)
 from rackspan.kube.reflector import Reflector
 from rackspan.kube.rest import ConflictError, NotFoundError, Rest
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
@@ -27,7 +38,12 @@ if TYPE_CHECKING:
     from rackspan.reconcile.ports import JsonObject, KubernetesEvent, Listener, ObjectRef, Permit
 
 _METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-_OWN = {kafkatopic.KIND: TOPICS, racktopology.KIND: TOPOLOGIES, compliancereport.KIND: REPORTS}
+_OWN = {
+    kafkatopic.KIND: TOPICS,
+    racktopology.KIND: TOPOLOGIES,
+    compliancereport.KIND: REPORTS,
+    reassignment.KIND: REASSIGNMENTS,
+}
 _CLUSTER_SCOPED = {"Node": NODES, "Namespace": NAMESPACES}
 _ONES_METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 

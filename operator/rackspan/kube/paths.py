@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NewType
 from urllib.parse import quote, urlencode
 
-from rackspan.api import compliancereport, kafkatopic, racktopology
+from rackspan.api import compliancereport, kafkatopic, racktopology, reassignment
 from rackspan.api.labels import GROUP, VERSION
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
@@ -72,6 +72,7 @@ RACKSPAN_API: Final = ApiPath(f"/apis/{GROUP}/{VERSION}")
 TOPICS: Final = Resource(RACKSPAN_API, kafkatopic.PLURAL)
 TOPOLOGIES: Final = Resource(RACKSPAN_API, racktopology.PLURAL)
 REPORTS: Final = Resource(RACKSPAN_API, compliancereport.PLURAL)
+REASSIGNMENTS: Final = Resource(RACKSPAN_API, reassignment.PLURAL)
 SECRETS: Final = Resource("/api/v1", "secrets")
 EVENTS: Final = Resource("/api/v1", "events")
 PODS: Final = Resource("/api/v1", "pods")

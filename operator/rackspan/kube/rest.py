@@ -191,6 +191,21 @@ class Rest:
         headers = {"Content-Type": "application/json-patch+json"}
         return await self._call(operation, "PATCH", path, patch, headers)
 
+    async def replace_status_at(
+        self, operation: str, path: ApiPath, uid: str, version: str, status: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Make `status` the whole status of this very object as it was at resourceVersion `version`.
+
+        Raises ConflictError where it has been changed since, or another object has the name by now.
+        """
+        patch = [
+            {"op": "test", "path": "/metadata/uid", "value": uid},
+            {"op": "test", "path": "/metadata/resourceVersion", "value": version},
+            {"op": "add", "path": "/status", "value": status},
+        ]
+        headers = {"Content-Type": "application/json-patch+json"}
+        return await self._call(operation, "PATCH", path, patch, headers)
+
     async def apply(self, operation: str, path: ApiPath, body: Mapping[str, Any], *, manager: str) -> dict[str, Any]:
         """Server-side apply: create, or make the fields that `manager` owns these and no others."""
         forced = with_query(path, {"fieldManager": manager, "force": "true"})

@@ -10,10 +10,11 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rackspan.api import kafkatopic, racktopology
+from rackspan.api import kafkatopic, racktopology, reassignment
 from rackspan.api.errors import SpecError
 from rackspan.api.kafkatopic import KafkaTopic
 from rackspan.api.racktopology import RackTopology
+from rackspan.api.reassignment import Reassignment
 from rackspan.reconcile.runtime.namespace_quota import DEFAULT_TOPOLOGIES_PER_NAMESPACE, NamespaceQuota
 from rackspan.reconcile.runtime.object_versions import ObjectVersions, key_of
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from rackspan.api.compliancereport import ComplianceReportStatus
     from rackspan.api.meta import ObjectKey
 
-T = TypeVar("T", KafkaTopic, RackTopology)
+T = TypeVar("T", KafkaTopic, RackTopology, Reassignment)
 
 
 _DIGITS = 11
@@ -54,6 +55,7 @@ class Cache:
         self.topics: dict[ObjectKey, KafkaTopic] = {}
         self.reports: dict[ObjectKey, ComplianceReportStatus] = {}
         """The report of the last scan, by RackTopology."""
+        self.reassignments: dict[ObjectKey, Reassignment] = {}
         self._topics_of: defaultdict[ObjectKey, set[ObjectKey]] = defaultdict(set)
         self._claims: defaultdict[str, set[ObjectKey]] = defaultdict(set)
         self._clusters: dict[ObjectKey, str] = {}
@@ -161,6 +163,24 @@ class Cache:
         self.topologies.pop(key, None)
         self.quota.drop(key)
         self._clusters.pop(key, None)
+
+    def put_reassignment(self, body: Mapping[str, Any]) -> Reassignment:
+        """Store a Reassignment from its API object.
+
+        Raises SpecError where it cannot be read; an older object of the same name and another uid is dropped then.
+        """
+        found = self._read(Reassignment, body, self.reassignments, self.drop_reassignment)
+        self.reassignments[found.key] = found
+        return found
+
+    def put_reassignment_answer(self, body: Mapping[str, Any]) -> None:
+        """Store a Reassignment from the response to a write, unless it is deleted by now or newer is known."""
+        if self.versions.record_response(reassignment.KIND, body):
+            self.put_reassignment(body)
+
+    def drop_reassignment(self, key: ObjectKey) -> Reassignment | None:
+        """Remove a Reassignment; the object if it was known."""
+        return self.reassignments.pop(key, None)
 
     def put_node(self, body: Mapping[str, Any]) -> bool:
         """Store a Node's labels; True where they changed."""

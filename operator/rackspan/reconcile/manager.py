@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from rackspan.api import compliancereport, kafkatopic, racktopology
+from rackspan.api import compliancereport, kafkatopic, racktopology, reassignment
 from rackspan.api.compliancereport import ComplianceReport
 from rackspan.api.errors import SpecError
 from rackspan.api.labels import CONFIRM_DELETIONS, SCAN_NOW
@@ -16,6 +16,7 @@ from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.orphans import Orphans
 from rackspan.reconcile.ports import Listener
 from rackspan.reconcile.racks.reconciler import RackDependencies, RacksReconciler
+from rackspan.reconcile.reassignments.reconciler import ReassignmentsReconciler
 from rackspan.reconcile.relist import Route, sweep
 from rackspan.reconcile.runtime.finalizers import has_finalizer
 from rackspan.reconcile.runtime.object_versions import key_of
@@ -30,8 +31,10 @@ if TYPE_CHECKING:
 
     from rackspan.api.kafkatopic import KafkaTopic
     from rackspan.api.racktopology import RackTopology, RackTopologyStatus
+    from rackspan.api.reassignment import Reassignment
     from rackspan.reconcile.cache import Cache
     from rackspan.reconcile.dependencies import Dependencies
+    from rackspan.reconcile.reassignments.worker import ReassignmentDependencies
 
 POD: Final = "Pod"
 NODE: Final = "Node"
@@ -51,7 +54,12 @@ class Manager:
     """
 
     def __init__(
-        self, dependencies: Dependencies, scans: ScanDependencies, racks: RackDependencies, stall_seconds: float
+        self,
+        dependencies: Dependencies,
+        scans: ScanDependencies,
+        racks: RackDependencies,
+        reassignments: ReassignmentDependencies,
+        stall_seconds: float,
     ) -> None:
         self.cache: Cache = dependencies.cache
         self._dependencies = dependencies
@@ -65,6 +73,8 @@ class Manager:
         self._started = False
         self._scans = ScansReconciler(scans, self._status_changed)
         self._racks = RacksReconciler(racks, self._status_changed)
+        self._reassignments = ReassignmentsReconciler(reassignments)
+        self._moves_asked: dict[ObjectKey, object] = {}
         self._scan_requests: dict[ObjectKey, object] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._relisted = asyncio.Event()
@@ -85,6 +95,7 @@ class Manager:
             await reflector.list()
         kinds = {
             compliancereport.KIND: self.report_seen,
+            reassignment.KIND: self.reassignment_seen,
             racktopology.KIND: self.topology_listed,
             kafkatopic.KIND: self.topic_listed,
         }
@@ -100,6 +111,7 @@ class Manager:
             asyncio.create_task(self._sweep(), name="sweep"),
             asyncio.create_task(self._scans.run(), name="scans"),
             asyncio.create_task(self._racks.run(), name="racks"),
+            asyncio.create_task(self._reassignments.run(), name="reassignments"),
             asyncio.create_task(self._orphans.run(), name="strays"),
             *(asyncio.create_task(reflector.watch(), name="watch") for reflector in self._reflectors),
         ]
@@ -229,6 +241,10 @@ class Manager:
             return
         request = (topology.meta.uid, topology.meta.generation, topology.meta.is_deleting)
         self._start_loop(topology.key)
+        moves = (*request, topology.meta.is_paused)
+        if self._moves_asked.get(topology.key) != moves:
+            self._moves_asked[topology.key] = moves
+            self._reassignments.changed(topology.key)
         if self._generations.get(topology.key) != request:
             self._generations[topology.key] = request
             self._loops[topology.key][0].look_again()
@@ -254,9 +270,11 @@ class Manager:
         key = key_of(body)
         self.cache.drop_topology(key)
         self._generations.pop(key, None)
+        self._moves_asked.pop(key, None)
         self._scan_requests.pop(key, None)
         self._scans.topology_gone(key)
         self._racks.wake()
+        self._reassignments.changed(key)
         self._stop_loop(key)
 
     # --- ComplianceReports -------------------------------------------------------------------------------------------
@@ -281,6 +299,34 @@ class Manager:
             and self.cache.reports.pop(key_of(body), None) is not None
         ):
             forget_report(str(key_of(body)))
+
+    # --- Reassignments -----------------------------------------------------------------------------------------------
+
+    def reassignment_seen(self, body: Mapping[str, Any], *, listed: bool = False) -> None:
+        """A Reassignment was listed, added or modified."""
+        if not self.cache.versions.record(reassignment.KIND, body, listed=listed):
+            return
+        before = self.cache.reassignments.get(key_of(body))
+        try:
+            known = self.cache.put_reassignment(body)
+        except SpecError as error:
+            _log.error("Reassignment %s cannot be read: %s", key_of(body), error)
+            return
+        if before is None or _asked(before) != _asked(known):
+            self._reassignment_changed(known.topology)
+
+    def reassignment_gone(self, body: Mapping[str, Any]) -> None:
+        """A Reassignment was deleted."""
+        if self.cache.versions.record_deletion(reassignment.KIND, body):
+            known = self.cache.drop_reassignment(key_of(body))
+            if known is not None:
+                self._reassignment_changed(known.topology)
+
+    def _reassignment_changed(self, topology: ObjectKey) -> None:
+        """What is under way is part of what a topology's loop decides by."""
+        self._reassignments.changed(topology)
+        if topology in self._loops:
+            self._loops[topology][0].look_again()
 
     def _status_changed(self, key: ObjectKey) -> None:
         if key in self._loops:
@@ -410,6 +456,7 @@ class Manager:
             kafkatopic.KIND: Route(self.topic_seen, self.topic_gone),
             racktopology.KIND: Route(self.topology_seen, self.topology_gone),
             compliancereport.KIND: Route(self.report_seen, self.report_gone),
+            reassignment.KIND: Route(self.reassignment_seen, self.reassignment_gone),
         }
 
     @property
@@ -431,6 +478,12 @@ class _Request(NamedTuple):
 
 def _cluster_scoped(names: Iterable[str]) -> Collection[ObjectKey]:
     return [ObjectKey("", name) for name in names]
+
+
+def _asked(one: Reassignment) -> object:
+    """What is asked of a Reassignment and whether it has ended, so that the operator's own writes wake nothing."""
+    meta = one.meta
+    return meta.uid, meta.generation, meta.is_deleting, one.ended
 
 
 def _request_of(topic: KafkaTopic) -> _Request:

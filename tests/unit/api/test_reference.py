@@ -21,4 +21,4 @@ def test_every_reason_has_a_meaning():
 
 
 def test_every_kind_has_a_page():
-    assert {"kafkatopics.md", "racktopologies.md", "compliancereports.md"} <= PAGES.keys()
+    assert {"kafkatopics.md", "racktopologies.md", "compliancereports.md", "reassignments.md"} <= PAGES.keys()

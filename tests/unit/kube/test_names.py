@@ -8,7 +8,7 @@ from tests.support.manifests import TOPOLOGY, changed
 from tests.unit.kube.recording import Answer, RecordingApi
 from tests.unit.reconcile.scans.examples import run
 
-from rackspan.api import compliancereport, kafkatopic, racktopology
+from rackspan.api import compliancereport, kafkatopic, racktopology, reassignment
 from rackspan.api.meta import ObjectKey
 from rackspan.api.reasons import Reason
 from rackspan.kube.cluster import KubeCluster
@@ -46,7 +46,7 @@ HOSTILE = [
     "/",
     "\\",
 ]
-KINDS = [kafkatopic.KIND, racktopology.KIND, compliancereport.KIND]
+KINDS = [kafkatopic.KIND, racktopology.KIND, compliancereport.KIND, reassignment.KIND]
 
 
 def _ids(name: str) -> str:

@@ -14,6 +14,7 @@ from rackspan.reconcile.dependencies import Dependencies
 from rackspan.reconcile.manager import Manager
 from rackspan.reconcile.ports import BrokerDescription, ClusterDescription, ReplicaCounts
 from rackspan.reconcile.racks.reconciler import RackDependencies
+from rackspan.reconcile.reassignments.worker import ReassignmentDependencies
 from rackspan.reconcile.runtime.finalizers import FinalizerWriter
 from rackspan.reconcile.runtime.object_versions import key_of
 from rackspan.reconcile.runtime.status_writer import StatusWriter
@@ -57,7 +58,11 @@ async def controller(kube, monkeypatch):
     cache = Cache()
     dependencies = Dependencies(cache, kube, WholeKafka(), StatusWriter(kube), FinalizerWriter(kube), {}, 60)
     controller = Manager(
-        dependencies, ScanDependencies(cache, kube, None, ScanSetup()), RackDependencies(cache, kube, None), 300
+        dependencies,
+        ScanDependencies(cache, kube, None, ScanSetup()),
+        RackDependencies(cache, kube, None),
+        ReassignmentDependencies(cache, kube, None, None, dependencies.finalizers),
+        300,
     )
     controller.start()
     yield controller

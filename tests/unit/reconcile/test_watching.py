@@ -18,6 +18,7 @@ from rackspan.api.meta import ObjectKey
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.manager import Manager
 from rackspan.reconcile.racks.reconciler import RackDependencies
+from rackspan.reconcile.reassignments.worker import ReassignmentDependencies
 from rackspan.reconcile.runtime.liveness import Liveness
 from rackspan.reconcile.runtime.object_versions import key_of
 from rackspan.reconcile.scans.config import ScanSetup
@@ -27,6 +28,7 @@ SPECS = {
     "KafkaTopic": {"topologyRef": {"name": "prod"}, "partitions": 1, "replicationFactor": 1},
     "RackTopology": {"kafka": {"bootstrapServers": "kafka:9092"}, "levels": [{"name": "zone"}]},
     "ComplianceReport": {"topologyRef": {"name": "a"}},
+    "Reassignment": {"topologyRef": {"name": "a"}, "planHash": "0123456789abcdef", "plan": "eJw="},
 }
 NAMES = ("a", "b")
 kinds = st.sampled_from(sorted(SPECS))
@@ -122,7 +124,8 @@ class Watching(RuleBasedStateMachine):
             cache=self.cache, kube=self.server, finalizers=None, liveness=Liveness()
         )  # all that routing and sweeping need
         scans = ScanDependencies(self.cache, self.server, None, ScanSetup())
-        self.controller = Quiet(dependencies, scans, RackDependencies(self.cache, self.server, None), 300)
+        moves = ReassignmentDependencies(self.cache, self.server, None, None, None)
+        self.controller = Quiet(dependencies, scans, RackDependencies(self.cache, self.server, None), moves, 300)
 
     @rule(kind=kinds, name=names, anew=st.booleans())
     def made_or_changed(self, kind, name, anew):
@@ -189,6 +192,8 @@ class Watching(RuleBasedStateMachine):
                 return {key: topic.meta.resource_version for key, topic in self.cache.topics.items()}
             case "RackTopology":
                 return {key: topology.meta.resource_version for key, topology in self.cache.topologies.items()}
+            case "Reassignment":
+                return {key: one.meta.resource_version for key, one in self.cache.reassignments.items()}
             case "ComplianceReport":
                 return {
                     key: self.server.objects[kind][key]["metadata"]["resourceVersion"] for key in self.cache.reports
@@ -212,6 +217,10 @@ class Watching(RuleBasedStateMachine):
             case "RackTopology", _:
                 routes.topology_listed(body)
                 (routes.topology_relisted if listed else routes.topology_seen)(body)
+            case "Reassignment", "DELETED":
+                routes.reassignment_gone(body)
+            case "Reassignment", _:
+                routes.reassignment_seen(body, listed=listed)
             case "ComplianceReport", "DELETED":
                 routes.report_gone(body)
             case "ComplianceReport", _:

@@ -5,19 +5,15 @@ import fcntl
 import json
 import os
 import re
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from rackspan.cli.shared.command_errors import CommandError, ExitCode
-from rackspan.core.planning import Change
-from rackspan.core.reassignment import Setting, SettingKind, TopicPartition
-from rackspan.reconcile.reassignments.ports import Record, SetThrottle
+from rackspan.reconcile.reassignments.documents import UNREADABLE, document, record_of
+from rackspan.reconcile.reassignments.ports import Record
 
-_VERSION = 1
 _MOST_BYTES = 256 << 20
 """More than a plan of a million partitions takes."""
 _PRIVATE = 0o600
@@ -68,12 +64,12 @@ class JournalFile:
         try:
             if self.path.stat().st_size > _MOST_BYTES:
                 raise CommandError(f"{self.path}: is too large to be a journal")
-            record = _record(json.loads(self.path.read_text(encoding="utf-8")))
+            record = record_of(json.loads(self.path.read_text(encoding="utf-8")))
         except FileNotFoundError:
             return None
         except OSError as error:
             raise CommandError(f"{self.path}: cannot be read: {error.strerror}") from None
-        except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+        except UNREADABLE as error:
             raise CommandError(f"{self.path}: is no journal of rackspan apply: {error}") from None
         if record.cluster_id != cluster_id:
             raise CommandError(
@@ -92,7 +88,7 @@ class JournalFile:
         _sync(self.path.parent)
 
     def _write(self, record: Record) -> None:
-        text = json.dumps(_document(record), separators=(",", ":")).encode()
+        text = json.dumps(document(record), separators=(",", ":")).encode()
         new = self.path.with_name(f"{self.path.name}.new")
         try:
             if len(text) > _MOST_BYTES:
@@ -120,58 +116,3 @@ def _sync(directory: Path) -> None:
         os.fsync(file)
     finally:
         os.close(file)
-
-
-def _document(record: Record) -> Mapping[str, Any]:
-    topics: dict[str, list[Any]] = defaultdict(list)
-    for one in record.changes:
-        topics[one.topic].append([one.partition, one.before, one.replicas, one.size_bytes])
-    return {
-        "version": _VERSION,
-        "clusterId": record.cluster_id,
-        "plan": record.plan_hash,
-        "racks": {str(broker): rack for broker, rack in record.racks.items()},
-        "reportedRacks": {str(broker): rack for broker, rack in record.reported_racks.items()},
-        "changes": topics,
-        "started": [[*at, replicas] for at, replicas in record.started.items()],
-        "throttles": [[*setting, one.before, one.ours] for setting, one in record.throttles.items()],
-    }
-
-
-def _record(document: Any) -> Record:
-    if document["version"] != _VERSION:
-        raise ValueError(f"version {document['version']} is not known")
-    return Record(
-        _text(document["clusterId"]),
-        _text(document["plan"]),
-        tuple(
-            Change(_text(topic), _number(number), _ids(replicas), _ids(before), None if size is None else _number(size))
-            for topic, changes in document["changes"].items()
-            for number, before, replicas, size in changes
-        ),
-        {int(broker): None if rack is None else tuple(map(_text, rack)) for broker, rack in document["racks"].items()},
-        {int(broker): None if rack is None else _text(rack) for broker, rack in document["reportedRacks"].items()},
-        {TopicPartition(_text(topic), _number(number)): _ids(ids) for topic, number, ids in document["started"]},
-        {
-            Setting(SettingKind(kind), _text(name), _text(key)): SetThrottle(
-                None if before is None else _text(before), tuple(map(_text, ours))
-            )
-            for kind, name, key, before, ours in document["throttles"]
-        },
-    )
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
-    return value
-
-
-def _number(value: Any) -> int:
-    if type(value) is not int:
-        raise TypeError(f"{value!r} is no number")
-    return value
-
-
-def _ids(value: Any) -> tuple[int, ...]:
-    return tuple(map(_number, value))

@@ -129,6 +129,10 @@ class Executor:
         self._read_at = -_PASSES_UNTIL_STALE
         self._idle_passes = 0
 
+    def adjust(self, limits: Limits, throttle: int | None) -> None:
+        """Go on under other limits from the next pass on, which also sets the throttles that are set anew."""
+        self._limits, self._rate = limits, throttle
+
     async def advance(self) -> Pass:
         """Carry out one pass. Raises StoppedError, OSError, and FailureError where Kafka does not answer."""
         return await self._carry_on(self._limits)

@@ -1,4 +1,4 @@
-"""What carrying out a plan needs from outside: Kafka's calls for it, and a record that survives."""
+"""What carrying out a plan needs from outside: Kafka's calls for it, a record that survives, and the objects of it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from rackspan.api.racktopology import KafkaSpec
+    from rackspan.api.reassignment import Reassignment
     from rackspan.core.planning import Change
     from rackspan.core.rack_path import RackPath
     from rackspan.core.reassignment import Disk, PartitionState, Setting, TopicPartition
     from rackspan.reconcile.failures import Failure
-    from rackspan.reconcile.ports import ClusterDescription
+    from rackspan.reconcile.ports import ClusterDescription, Credentials, JsonObject
 
 Replicas: TypeAlias = tuple[int, ...]
 
@@ -81,3 +83,30 @@ class Journal(Protocol):
 
     async def write(self, record: Record) -> None:
         """Return once it is safe. Raises OSError where it cannot be written."""
+
+
+class ClosableAdmin(ReassignmentAdmin, Protocol):
+    """An admin with connections of its own."""
+
+    async def close(self) -> None:
+        """Close connections and end threads. Calls in progress raise FailureError."""
+
+
+class ReassignmentConnector(Protocol):
+    """Creates clients that move replicas."""
+
+    async def connect(self, kafka: KafkaSpec, credentials: Credentials) -> ClosableAdmin:
+        """A client whose first request has succeeded. Raises FailureError."""
+
+
+class ReassignmentObjects(Protocol):
+    """The Reassignments of the API server. All calls raise FailureError where it does not answer or refuses."""
+
+    async def create(self, body: JsonObject) -> JsonObject | None:
+        """The object as written; None where one of that name is there already."""
+
+    async def write_status(self, known: Reassignment, status: JsonObject) -> JsonObject | None:
+        """Replace the status of an object that is as it is known; as written, None where it changed or is gone."""
+
+    async def delete(self, known: Reassignment) -> None:
+        """Delete this very object. Succeeds where it is gone already."""

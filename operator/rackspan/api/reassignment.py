@@ -1,0 +1,140 @@
+"""Reassignment: an approved plan, or a part of it, that the operator carries out."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, Final, Self
+
+from rackspan.api.codec import ApiStruct, StatusStruct, decode
+from rackspan.api.conditions import Condition
+from rackspan.api.meta import Meta, ObjectKey
+from rackspan.api.times import Time
+
+KIND: Final = "Reassignment"
+PLURAL: Final = "reassignments"
+
+MAX_PLAN: Final = 400_000
+"""Characters of a plan, and of a record, that the API server takes. With both an object stays below etcd's 1.5 MB."""
+MAX_MESSAGE: Final = 4096
+MAX_SAMPLES: Final = 5
+"""Partitions that are named for each reason to wait, and failures."""
+MAX_SAMPLE: Final = 512
+MAX_FAILURE: Final = 1024
+
+
+class State(StrEnum):
+    """What is done about a Reassignment, or how it ended."""
+
+    QUEUED = "Queued"
+    RUNNING = "Running"
+    PAUSED = "Paused"
+    CANCELLING = "Cancelling"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    CANCELLED = "Cancelled"
+    STOPPED = "Stopped"
+
+    @property
+    def ended(self) -> bool:
+        """Whether it never goes on."""
+        return self in (State.SUCCEEDED, State.FAILED, State.CANCELLED, State.STOPPED)
+
+
+class OwnTopologyRef(ApiStruct, frozen=True):
+    """Names a RackTopology of the same namespace."""
+
+    name: str
+
+
+class ReassignmentSpec(ApiStruct, frozen=True):
+    """The plan, and how it is carried out. `throttle` is in bytes per second and broker, None for none."""
+
+    topology_ref: OwnTopologyRef
+    plan_hash: str
+    plan: str
+    part: int = 1
+    parts: int = 1
+    approved_by: str = ""
+    throttle: int | None = None
+    max_concurrent_moves: int = 20
+    max_concurrent_moves_per_broker: int = 5
+    paused: bool = False
+    cancelled: bool = False
+
+
+class ProgressTexts(ApiStruct, frozen=True):
+    """How far it is, for people to read."""
+
+    moves: str | None = None
+    bytes: str | None = None
+    rate: str | None = None
+
+
+class WaitingFor(ApiStruct, frozen=True):
+    """What some partitions wait for."""
+
+    reason: str
+    partitions: int
+    samples: tuple[str, ...] = ()
+
+
+class WaitingStatus(ApiStruct, frozen=True):
+    """Partitions that nothing is done about now."""
+
+    partitions: int
+    reasons: tuple[WaitingFor, ...] = ()
+
+
+class ReassignmentStatus(StatusStruct, frozen=True):
+    """How far it is, and in `record` what Kafka cannot say."""
+
+    observed_generation: int | None = None
+    state: State | None = None
+    message: str | None = None
+    partitions: int | None = None
+    moves: int | None = None
+    moved: int | None = None
+    bytes: int | None = None
+    moved_bytes: int | None = None
+    rate: int | None = None
+    estimated_end: Time | None = None
+    copying: int | None = None
+    progress: ProgressTexts | None = None
+    waiting: WaitingStatus | None = None
+    failures: tuple[str, ...] = ()
+    throttles: int | None = None
+    started_at: Time | None = None
+    finished_at: Time | None = None
+    record: str | None = None
+    conditions: tuple[Condition, ...] = ()
+
+
+class Reassignment(ApiStruct, frozen=True):
+    """A Reassignment object."""
+
+    meta: Meta
+    spec: ReassignmentSpec
+    status: ReassignmentStatus = ReassignmentStatus()
+
+    @classmethod
+    def from_object(cls, obj: Mapping[str, Any]) -> Self:
+        """A Reassignment from its JSON. Raises SpecError with the path of the field that cannot be read."""
+        return cls(
+            meta=Meta.from_object(obj),
+            spec=decode(ReassignmentSpec, obj.get("spec", {}), "spec"),
+            status=ReassignmentStatus.from_dict(obj.get("status")),
+        )
+
+    @property
+    def key(self) -> ObjectKey:
+        """The object's namespace and name."""
+        return self.meta.key
+
+    @property
+    def topology(self) -> ObjectKey:
+        """The RackTopology whose cluster it is carried out in."""
+        return ObjectKey(self.meta.namespace, self.spec.topology_ref.name)
+
+    @property
+    def ended(self) -> bool:
+        """Whether it never goes on."""
+        return self.status.state is not None and self.status.state.ended

@@ -1,0 +1,23 @@
+"""Reassignments: approved plans that are carried out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import kopf
+
+from rackspan.api.labels import GROUP, VERSION
+from rackspan.api.reassignment import PLURAL
+from rackspan.handlers.memo import Memo
+
+
+@kopf.on.event(GROUP, VERSION, PLURAL)
+async def reassignment_event(event: kopf.RawEvent, memo: Memo, **_: Any) -> None:
+    """Listed, added, modified or deleted."""
+    if event["type"] == "DELETED":
+        memo.manager.reassignment_gone(event["object"])
+    elif event["type"] is None:
+        memo.manager.reassignment_seen(event["object"], listed=True)
+        memo.manager.relisted()
+    else:
+        memo.manager.reassignment_seen(event["object"])

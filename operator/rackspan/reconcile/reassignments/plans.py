@@ -1,0 +1,134 @@
+"""From an approved plan to Reassignments, and from a Reassignment to the record that it is carried out by. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rackspan.api import reassignment as api
+from rackspan.api.labels import API_VERSION, FINALIZER, PLAN, SCAN_TOPOLOGY
+from rackspan.api.racktopology import KIND as TOPOLOGY
+from rackspan.core.reassignment import Racks
+from rackspan.reconcile.reassignments.documents import (
+    UNREADABLE,
+    document,
+    packed,
+    record_of,
+    started_of,
+    throttles_of,
+    unpacked,
+)
+from rackspan.reconcile.reassignments.ports import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from rackspan.api.racktopology import RackTopology
+    from rackspan.api.reassignment import Reassignment
+    from rackspan.core.planning import Change
+    from rackspan.reconcile.ports import JsonObject
+    from rackspan.reconcile.reassignment_ports import ApprovedPlan
+
+_MOST_PARTITIONS = 10_000
+"""Of one Reassignment: 250 kB of text where racks, brokers and sizes are as diverse as can be."""
+_LONGEST_PREFIX = 200
+_LONGEST_LABEL = 63
+_MOST_ID = 2**31 - 1
+_SHOWN = 200
+
+
+class UnreadablePlanError(ValueError):
+    """The plan or the record of a Reassignment is none; the message says why."""
+
+
+def reassignments_of(topology: RackTopology, plan: ApprovedPlan) -> Sequence[JsonObject]:
+    """The objects of a plan, of one name each whenever they are made; the partitions in the fewest domains first."""
+    racks = Racks(plan.racks)
+    changes = sorted(
+        (change for change in plan.changes if change.before),
+        key=lambda one: (racks.spread(one.before), one.topic, one.partition),
+    )
+    texts = [
+        text
+        for start in range(0, max(len(changes), 1), _MOST_PARTITIONS)
+        for text in _texts(plan, changes[start : start + _MOST_PARTITIONS])
+    ]
+    return [_object(topology, plan, text, part, len(texts)) for part, text in enumerate(texts, start=1)]
+
+
+def name_of(topology: str, plan_hash: str, part: int, parts: int) -> str:
+    """The name of a Reassignment: that of its topology, the plan's hash, and which part it is if there are several."""
+    name = f"{topology[:_LONGEST_PREFIX].rstrip('-.')}-{plan_hash}"
+    return name if parts == 1 else f"{name}-{part}"
+
+
+def record_from(reassignment: Reassignment) -> Record:
+    """What a Reassignment says, with what was recorded of it. Raises UnreadablePlanError."""
+    spec = reassignment.spec
+    try:
+        record = record_of(unpacked(spec.plan))
+        if reassignment.status.record is not None:
+            known = unpacked(reassignment.status.record)
+            record = replace(record, started=started_of(known), throttles=throttles_of(known))
+    except UNREADABLE as error:
+        raise UnreadablePlanError(f"the plan cannot be read: {str(error)[:_SHOWN]}") from error
+    if record.plan_hash != spec.plan_hash:
+        raise UnreadablePlanError(f"the plan is {record.plan_hash[:_SHOWN]}, and planHash is {spec.plan_hash}")
+    wrong = next(filter(None, map(_wrong, record.changes)), None)
+    if wrong is not None:
+        raise UnreadablePlanError(wrong)
+    return record
+
+
+def _texts(plan: ApprovedPlan, changes: Sequence[Change]) -> Iterator[str]:
+    """The texts of changes, as few as fit into an object each."""
+    record = Record(plan.cluster_id, plan.plan_hash, changes, plan.racks, plan.reported_racks)
+    text = packed(document(record))
+    if len(text) <= api.MAX_PLAN or len(changes) <= 1:
+        yield text
+        return
+    middle = len(changes) // 2
+    yield from _texts(plan, changes[:middle])
+    yield from _texts(plan, changes[middle:])
+
+
+def _object(topology: RackTopology, plan: ApprovedPlan, text: str, part: int, parts: int) -> JsonObject:
+    key, limits = topology.key, plan.limits
+    settings: Mapping[str, object] = {
+        "maxConcurrentMoves": limits.moves,
+        "maxConcurrentMovesPerBroker": limits.moves_per_broker,
+        **({} if plan.throttle is None else {"throttle": plan.throttle}),
+    }
+    return {
+        "apiVersion": API_VERSION,
+        "kind": api.KIND,
+        "metadata": {
+            "name": name_of(key.name, plan.plan_hash, part, parts),
+            "namespace": key.namespace,
+            "labels": {PLAN: plan.plan_hash, SCAN_TOPOLOGY: key.name[:_LONGEST_LABEL].rstrip("-.")},
+            "finalizers": [FINALIZER],
+            "ownerReferences": [
+                {"apiVersion": API_VERSION, "kind": TOPOLOGY, "name": key.name, "uid": topology.meta.uid}
+            ],
+        },
+        "spec": {
+            "topologyRef": {"name": key.name},
+            "planHash": plan.plan_hash,
+            "part": part,
+            "parts": parts,
+            "plan": text,
+            "approvedBy": plan.approved_by[:1024],
+            **settings,
+        },
+    }
+
+
+def _wrong(change: Change) -> str | None:
+    """Why a change cannot be carried out, whoever wrote it."""
+    at = f"{change.topic[:_SHOWN]!a}, partition {change.partition if change.partition <= _MOST_ID else '…'}"
+    if not 0 <= change.partition <= _MOST_ID:
+        return f"{at}: is no partition"
+    for replicas in (change.before, change.replicas):
+        if not replicas or len(set(replicas)) != len(replicas) or not all(0 <= one <= _MOST_ID for one in replicas):
+            return f"{at}: its replicas are not different brokers"
+    return None

@@ -1,0 +1,73 @@
+"""Approved plans become Reassignments; implements `reassignment_ports.Reassignments`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rackspan.api.reasons import Reason
+from rackspan.api.reassignment import KIND, State
+from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.reassignment_ports import ActiveReassignment
+from rackspan.reconcile.reassignments.plans import reassignments_of
+from rackspan.reconcile.runtime.object_versions import key_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rackspan.api.meta import ObjectKey
+    from rackspan.api.racktopology import RackTopology
+    from rackspan.api.reassignment import Reassignment
+    from rackspan.reconcile.cache import Cache
+    from rackspan.reconcile.ports import JsonObject
+    from rackspan.reconcile.reassignment_ports import ApprovedPlan
+    from rackspan.reconcile.reassignments.ports import ReassignmentObjects
+
+
+class ApprovedPlans:
+    """Makes the Reassignments of approved plans, and knows from the cache what has not ended."""
+
+    def __init__(self, cache: Cache, objects: ReassignmentObjects) -> None:
+        self._cache = cache
+        self._objects = objects
+
+    async def begin(self, topology: RackTopology, plan: ApprovedPlan) -> str:
+        """Make the objects of a plan that are not there yet; the first one's name. Raises FailureError."""
+        bodies = reassignments_of(topology, plan)
+        known = [one for one in in_order(self._cache, topology.key) if one.spec.plan_hash == plan.plan_hash]
+        if known and all(one.ended for one in known):
+            for one in known:
+                await self._objects.delete(one)
+            known = []
+        there = {one.spec.part for one in known if one.spec.parts == len(bodies)}
+        for body in bodies:
+            if body["spec"]["part"] not in there:
+                await self._create(body)
+        return str(bodies[0]["metadata"]["name"])
+
+    def active(self, topology: ObjectKey) -> ActiveReassignment | None:
+        """The first Reassignment of a topology that has not ended."""
+        for one in in_order(self._cache, topology):
+            if not one.ended:
+                return ActiveReassignment(one.meta.name, one.spec.plan_hash, one.status.state or State.QUEUED)
+        return None
+
+    async def _create(self, body: JsonObject) -> None:
+        written = await self._objects.create(body)
+        key = key_of(body)
+        if written is not None:
+            if self._cache.versions.record(KIND, written):
+                self._cache.put_reassignment(written)
+        elif (known := self._cache.reassignments.get(key)) is None or known.ended:
+            what = f"Reassignment {key} is there already, and not known or on its way out: tried again"
+            raise FailureError(Failure(Reason.API_SERVER_REFUSED, what, Remedy.RETRY))
+
+
+def in_order(cache: Cache, topology: ObjectKey) -> Sequence[Reassignment]:
+    """The Reassignments of a topology in the order of their turns: plans by age, and the parts of each by number."""
+    mine = sorted(
+        (one for one in cache.reassignments.values() if one.topology == topology), key=lambda one: one.meta.age
+    )
+    since: dict[str, int] = {}
+    for place, one in enumerate(mine):
+        since.setdefault(one.spec.plan_hash, place)
+    return sorted(mine, key=lambda one: (since[one.spec.plan_hash], one.spec.part))

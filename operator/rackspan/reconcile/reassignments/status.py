@@ -1,0 +1,162 @@
+"""The status of a Reassignment: from what a pass saw to counts, sentences and conditions. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from rackspan.api import conditions
+from rackspan.api.conditions import Condition, ConditionStatus, remove_condition, set_condition
+from rackspan.api.reasons import Reason
+from rackspan.api.reassignment import (
+    MAX_FAILURE,
+    MAX_MESSAGE,
+    MAX_SAMPLE,
+    MAX_SAMPLES,
+    ProgressTexts,
+    State,
+    WaitingFor,
+    WaitingStatus,
+)
+from rackspan.core.text import plural, size
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from rackspan.api.reassignment import Reassignment, ReassignmentStatus
+    from rackspan.core.reassignment import Waiting
+    from rackspan.reconcile.reassignments.executor import Pass
+    from rackspan.reconcile.reassignments.rates import Rate
+
+REASONS: Final = {
+    State.QUEUED: Reason.QUEUED,
+    State.RUNNING: Reason.MOVING,
+    State.PAUSED: Reason.PAUSED,
+    State.CANCELLING: Reason.CANCELLING,
+    State.SUCCEEDED: Reason.MOVED,
+    State.FAILED: Reason.NOT_ALL_MOVED,
+    State.CANCELLED: Reason.CANCELLED,
+    State.STOPPED: Reason.STOPPED,
+}
+_FAILED = (State.FAILED, State.CANCELLED, State.STOPPED)
+
+
+def in_state(
+    reassignment: Reassignment,
+    status: ReassignmentStatus,
+    state: State,
+    message: str,
+    now: datetime,
+    reason: Reason | None = None,
+) -> ReassignmentStatus:
+    """`status` with a state, why, and the conditions of that; `reason` where it is not the state's own."""
+    whole = now.replace(microsecond=0)
+    started = status.started_at or (whole if state in (State.RUNNING, State.CANCELLING) else None)
+    ended = status.finished_at or (whole if state.ended else None)
+    return replace(
+        status,
+        observed_generation=reassignment.meta.generation,
+        state=state,
+        message=message[:MAX_MESSAGE],
+        started_at=started,
+        finished_at=ended,
+        rate=None if state.ended else status.rate,
+        estimated_end=None if state.ended else status.estimated_end,
+        conditions=_conditions(reassignment, status.conditions, state, message, now, reason or REASONS[state]),
+    )
+
+
+def _conditions(
+    reassignment: Reassignment,
+    known: tuple[Condition, ...],
+    state: State,
+    message: str,
+    now: datetime,
+    reason: Reason,
+) -> tuple[Condition, ...]:
+    generation = reassignment.meta.generation
+    ready = ConditionStatus.TRUE if state is State.SUCCEEDED else ConditionStatus.FALSE
+    found = set_condition(known, conditions.READY, ready, reason, message, generation=generation, now=now)
+    shown, hidden = conditions.STALLED, conditions.RECONCILING
+    if state is State.SUCCEEDED:
+        return remove_condition(remove_condition(found, shown), hidden)
+    if state not in _FAILED:
+        shown, hidden = hidden, shown
+    return set_condition(
+        remove_condition(found, hidden), shown, ConditionStatus.TRUE, reason, message, generation=generation, now=now
+    )
+
+
+def with_pass(status: ReassignmentStatus, seen: Pass, partitions: int, rate: Rate) -> ReassignmentStatus:
+    """`status` with the counts of a pass."""
+    progress = seen.progress
+    copied = progress.moved_bytes + seen.partial_bytes
+    per_second = rate.per_second
+    return replace(
+        status,
+        partitions=partitions,
+        moves=progress.moves,
+        moved=progress.moved,
+        bytes=progress.bytes,
+        moved_bytes=copied,
+        rate=per_second,
+        estimated_end=rate.end(max(progress.bytes - copied, 0)),
+        copying=seen.copying,
+        progress=ProgressTexts(
+            f"{progress.moved}/{progress.moves}",
+            f"{size(copied)}/{size(progress.bytes)}",
+            None if per_second is None else f"{size(per_second)}/s",
+        ),
+        waiting=_waiting(seen.waiting),
+        failures=tuple(text[:MAX_FAILURE] for text in seen.failures[:MAX_SAMPLES]),
+        throttles=seen.throttles,
+    )
+
+
+def _waiting(waiting: Sequence[Waiting]) -> WaitingStatus | None:
+    by_reason: dict[str, list[Waiting]] = defaultdict(list)
+    for one in waiting:
+        by_reason[one.reason.value].append(one)
+    if not by_reason:
+        return None
+    reasons = (
+        WaitingFor(reason, len(some), tuple(map(_sample, some[:MAX_SAMPLES]))) for reason, some in by_reason.items()
+    )
+    return WaitingStatus(len(waiting), tuple(sorted(reasons, key=lambda one: (-one.partitions, one.reason))))
+
+
+def _sample(one: Waiting) -> str:
+    brokers = f" (broker {', '.join(map(str, one.brokers))})" if one.brokers else ""
+    return f"{one.partition}{brokers}"[:MAX_SAMPLE]
+
+
+def told(seen: Pass) -> str:
+    """How far a pass says that it is, in a sentence."""
+    words = [f"{seen.progress.moved} of {plural(seen.progress.moves, 'move')} done, {seen.copying} being copied"]
+    words += [why for why in (waits(seen.waiting), next(iter(seen.failures), "")) if why]
+    return "; ".join(words)
+
+
+def waits(waiting: Sequence[Waiting]) -> str:
+    """What partitions wait for, the most frequent reason first, with one partition for each; empty where none does."""
+    found = _waiting(waiting)
+    if found is None:
+        return ""
+    some = (f"{plural(one.partitions, 'partition')} {one.reason} such as {one.samples[0]}" for one in found.reasons)
+    return "waiting: " + ", ".join(some)
+
+
+def ended(seen: Pass) -> tuple[State, str]:
+    """How a plan that is finished has ended."""
+    left = (
+        f"; {plural(seen.throttles, 'throttle')} of brokers that are away are still set, without effect, and are "
+        "cleared when they are back"
+        if seen.throttles
+        else ""
+    )
+    if seen.waiting:
+        return State.FAILED, f"not all was moved: {waits(seen.waiting)}; make a new plan{left}"
+    return State.SUCCEEDED, f"all is as planned: {plural(seen.progress.moves, 'move')} done{left}"

@@ -1,0 +1,130 @@
+"""Which Reassignment of a topology has its turn, and what is wished of it. Pure."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+from rackspan.api.reassignment import State
+from rackspan.core.rack_path import RackPathError, parse_rack
+from rackspan.core.text import plural
+from rackspan.reconcile.runtime.finalizers import has_finalizer
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+    from datetime import datetime
+
+    from rackspan.api.meta import ObjectKey
+    from rackspan.api.racktopology import RackTopology
+    from rackspan.api.reassignment import Reassignment
+    from rackspan.core.rack_path import RackPath
+    from rackspan.reconcile.reassignments.ports import Record
+
+HISTORY: Final = 10
+"""Plans that have ended and are kept, of each topology."""
+_PARTS_LATE: Final = timedelta(seconds=60)
+"""How long all parts of a plan may take to be there."""
+
+
+class Wish(Enum):
+    """What shall become of a Reassignment now."""
+
+    RUN = "run"
+    PAUSE = "pause"
+    CANCEL = "cancel"
+
+
+def has_begun(one: Reassignment) -> bool:
+    """Whether anything may have been done about it in Kafka."""
+    return one.status.started_at is not None or one.status.record is not None
+
+
+def needs_work(one: Reassignment) -> bool:
+    """Whether anything is left to do about it: it has not ended, or throttles are left, or it has to be let go."""
+    return not one.ended or bool(one.status.throttles) or has_finalizer(one.meta)
+
+
+def wish_of(one: Reassignment, topology: RackTopology) -> Wish:
+    """What is wished of a Reassignment whose turn it is."""
+    if one.meta.is_deleting or one.spec.cancelled:
+        return Wish.CANCEL
+    return Wish.PAUSE if one.spec.paused or topology.meta.is_paused else Wish.RUN
+
+
+def first_in_turn(unfinished: Sequence[Reassignment]) -> Reassignment:
+    """The one whose turn it is among those that have not ended, which are in order; what has begun goes first."""
+    return next(filter(has_begun, unfinished), unfinished[0])
+
+
+def obstacle(one: Reassignment, others: Collection[Reassignment], now: datetime) -> tuple[State, str] | None:
+    """Why one whose turn it is does not begin, and the state that it gets for it; None where it does."""
+    if has_begun(one):
+        return None
+    spec = one.spec
+    plan = {two.spec.part: two for two in others if two.spec.plan_hash == spec.plan_hash}
+    for part in range(1, spec.part):
+        before = plan.get(part)
+        if before is not None and before.status.state in (State.CANCELLED, State.STOPPED):
+            return before.status.state, f"part {part} of the plan was {before.status.state.lower()}, so this one is too"
+    missing = [part for part in range(1, spec.parts + 1) if part not in plan]
+    if not missing:
+        return None
+    first = f"part {missing[0]} of {spec.parts} of the plan is not there"
+    created = one.meta.creation_timestamp
+    if created is not None and now - created > _PARTS_LATE:
+        return State.STOPPED, f"{first}: approve the plan again"
+    return State.QUEUED, f"{first} yet"
+
+
+def racks_changed(record: Record, topology: RackTopology) -> str | None:
+    """The first broker of a plan that does not stand where the plan says, in words."""
+    planned = {broker for change in record.changes for broker in (*change.before, *change.replicas)}
+    now = {broker.id: _path(broker.rack) for broker in topology.status.brokers}
+    for broker in sorted(planned):
+        then, found = record.racks.get(broker), now.get(broker)
+        if then and found and then != found:
+            return (
+                f"broker {broker} stood in rack /{'/'.join(then)} when the plan was made, and stands in "
+                f"/{'/'.join(found)} now"
+            )
+    return None
+
+
+def brokers_gone(record: Record, topology: RackTopology) -> str | None:
+    """Brokers that replicas shall move to and that the topology does not know any more, in words; None where none."""
+    known = {broker.id for broker in topology.status.brokers}
+    wanted = {broker for change in record.changes for broker in change.replicas}
+    gone = sorted(wanted - known) if known else []
+    if not gone:
+        return None
+    return f"{plural(len(gone), 'broker')} of the plan, such as {gone[0]}, {'is' if len(gone) == 1 else 'are'} gone"
+
+
+def outlived(ended: Collection[Reassignment], unfinished: Collection[Reassignment]) -> Sequence[Reassignment]:
+    """What has ended and need not be kept: of all but the last plans, and nothing that is still waited for."""
+    waited_for = {one.spec.plan_hash for one in unfinished}
+    last: dict[str, str] = {}
+    for one in ended:
+        at = str(one.status.finished_at or "")
+        last[one.spec.plan_hash] = max(last.get(one.spec.plan_hash, ""), at)
+    kept = set(sorted(last, key=lambda plan: last[plan], reverse=True)[:HISTORY]) | waited_for
+    return [one for one in ended if one.spec.plan_hash not in kept and not needs_work(one)]
+
+
+def _path(rack: str | None) -> RackPath | None:
+    try:
+        return None if rack is None else parse_rack(rack)
+    except RackPathError:
+        return None
+
+
+def counted(objects: Collection[Reassignment]) -> Mapping[State, int]:
+    """How many there are in each state."""
+    return {state: sum((one.status.state or State.QUEUED) is state for one in objects) for state in State}
+
+
+def topologies_in_turn(objects: Collection[Reassignment], most: int) -> Sequence[ObjectKey]:
+    """The topologies with anything left to do, the oldest wish first, as many as are served at a time."""
+    waiting = sorted(filter(needs_work, objects), key=lambda one: (not has_begun(one), one.meta.age))
+    return list(dict.fromkeys(one.topology for one in waiting))[:most]

@@ -1,0 +1,118 @@
+"""An API server in memory, as far as Reassignments go: versions, finalizers, and callers that end at any call."""
+
+import copy
+from dataclasses import dataclass, field
+
+from tests.support.simulated_kafka import SimulatedKafka
+
+from rackspan.api.meta import ObjectKey
+from rackspan.reconcile.runtime.object_versions import key_of
+
+
+@dataclass
+class SimulatedObjects:
+    """Implements `ReassignmentObjects`, and of `KubeApi` what these need. Its calls count among those of `kafka`."""
+
+    kafka: SimulatedKafka
+    there: dict = field(default_factory=dict)
+    topologies: dict = field(default_factory=dict)
+    events: list = field(default_factory=list)
+    version: int = 100
+    made: int = 0
+    now: str = "2026-01-31T12:00:00Z"
+    writes: int = 0
+    failing: dict = field(default_factory=dict)
+    """By the number of a write of a status, what it raises; None where it is refused, as after a change by others."""
+
+    # -- what people do -----------------------------------------------------------------------------------------------
+
+    def edit(self, name, **spec):
+        body = self._of(name)
+        body["spec"] |= spec
+        body["metadata"]["generation"] += 1
+        return self._stored(body)
+
+    def delete_by_hand(self, name):
+        self._delete(self._of(name))
+
+    def status(self, name):
+        return self._of(name).get("status", {})
+
+    def names(self):
+        return sorted(key.name for key in self.there)
+
+    # -- the ports ----------------------------------------------------------------------------------------------------
+
+    async def create(self, body):
+        self.kafka._call()
+        key = key_of(body)
+        if key in self.there:
+            return None
+        self.made += 1
+        body = copy.deepcopy(body)
+        body["metadata"] |= {"uid": f"uid-{self.made}", "generation": 1, "creationTimestamp": self.now}
+        body["spec"] = {"paused": False, "cancelled": False, **body["spec"]}
+        stored = self._stored(body)
+        self.kafka._called()
+        return stored
+
+    async def write_status(self, known, status):
+        self.kafka._call()
+        body = self.there.get(known.key)
+        self.writes += 1
+        if self.writes in self.failing:
+            if (error := self.failing[self.writes]) is not None:
+                raise error
+            return None
+        meta = body and body["metadata"]
+        if meta is None or (meta["uid"], meta["resourceVersion"]) != (known.meta.uid, known.meta.resource_version):
+            return None
+        stored = self._stored({**copy.deepcopy(body), "status": copy.deepcopy(status)})
+        self.kafka._called()
+        return stored
+
+    async def delete(self, known):
+        body = self.there.get(known.key)
+        if body is not None and body["metadata"]["uid"] == known.meta.uid:
+            self._delete(body)
+
+    async def set_finalizers(self, ref, finalizers, version):
+        self.kafka._call()
+        body = copy.deepcopy(self.there.get(ref.key))
+        if body is None or body["metadata"]["resourceVersion"] != version:
+            return None
+        body["metadata"]["finalizers"] = list(finalizers)
+        stored = self._stored(body)
+        if not finalizers and "deletionTimestamp" in body["metadata"]:
+            del self.there[ref.key]
+        self.kafka._called()
+        return stored
+
+    async def find(self, kind, key):
+        return copy.deepcopy(self.there.get(key))
+
+    async def uids(self, kind):
+        return self.topologies
+
+    async def secret(self, namespace, name):
+        return {}
+
+    def record_event(self, event):
+        self.events.append(event)
+
+    def _of(self, name):
+        return self.there[ObjectKey("kafka", name)]
+
+    def _stored(self, body):
+        self.version += 1
+        body["metadata"]["resourceVersion"] = str(self.version)
+        self.there[key_of(body)] = body
+        return copy.deepcopy(body)
+
+    def _delete(self, body):
+        if body["metadata"].get("finalizers"):
+            body["metadata"]["deletionTimestamp"] = self.now
+            body["metadata"]["generation"] += 1
+            self._stored(body)
+        else:
+            del self.there[key_of(body)]
