@@ -19,7 +19,7 @@ from rackspan.core.topology import Broker, RackTree
 
 Json = dict[str, Any]
 GROUP, VERSION = "rackspan.dev", "v1alpha1"
-PLURALS = {"KafkaTopic": "kafkatopics", "RackTopology": "racktopologies"}
+PLURALS = {"KafkaTopic": "kafkatopics", "RackTopology": "racktopologies", "Reassignment": "reassignments"}
 TOPOLOGY = "kafka"
 
 

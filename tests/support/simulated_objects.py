@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from tests.support.simulated_kafka import SimulatedKafka
 
+from rackspan.api.codec import encode
 from rackspan.api.meta import ObjectKey
 from rackspan.reconcile.runtime.object_versions import key_of
 
@@ -94,6 +95,14 @@ class SimulatedObjects:
     async def uids(self, kind):
         return self.topologies
 
+    async def with_finalizer(self, kind):
+        return [body for body in self.there.values() if body["metadata"].get("finalizers")]
+
+    async def objects(self, kind):
+        found = self.there.values() if kind == "Reassignment" else map(_body, self.topologies.values())
+        for body in list(found):
+            yield copy.deepcopy(body)
+
     async def secret(self, namespace, name):
         return {}
 
@@ -116,3 +125,10 @@ class SimulatedObjects:
             self._stored(body)
         else:
             del self.there[key_of(body)]
+
+
+def _body(topology):
+    """The object that a RackTopology was read from, as far as its spec matters."""
+    meta = topology.meta
+    metadata = {"namespace": meta.namespace, "name": meta.name, "uid": meta.uid, "resourceVersion": "1"}
+    return {"metadata": metadata, "spec": encode(topology.spec)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from rackspan.api import kafkatopic, racktopology
+from rackspan.api import kafkatopic, racktopology, reassignment
 from rackspan.reconcile.runtime.finalizers import FinalizerWriter
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from rackspan.reconcile.ports import KubeApi
 
-KINDS = (kafkatopic.KIND, racktopology.KIND)
+KINDS = (kafkatopic.KIND, racktopology.KIND, reassignment.KIND)
 
 
 async def release(kube: KubeApi, *, leaving_only: bool) -> Mapping[str, int]:

@@ -13,7 +13,7 @@ class MemoryKube:
     def __init__(self, changed=()):
         living = topic("living", finalizers=["theirs", FINALIZER])
         going = topic("going", finalizers=[FINALIZER], deleted="2026-01-31T12:00:00Z")
-        self.objects = {"KafkaTopic": [living.meta, going.meta], "RackTopology": [topology().meta]}
+        self.objects = {"KafkaTopic": [living.meta, going.meta], "RackTopology": [topology().meta], "Reassignment": []}
         self.changed = changed
         self.written = {}
 
@@ -39,4 +39,8 @@ async def test_the_finalizer_is_taken_off_and_others_stay(leaving_only, written)
 
 
 async def test_what_changed_meanwhile_is_not_counted():
-    assert await release(MemoryKube(changed={"going"}), leaving_only=False) == {"KafkaTopic": 1, "RackTopology": 1}
+    assert await release(MemoryKube(changed={"going"}), leaving_only=False) == {
+        "KafkaTopic": 1,
+        "RackTopology": 1,
+        "Reassignment": 0,
+    }

@@ -1,15 +1,20 @@
 """`rackspan release`: lets Rackspan's objects go without an operator, before it is uninstalled or after."""
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rackspan.api import racktopology
 from rackspan.cli.shared import options
-from rackspan.cli.shared.command_errors import CommandError
+from rackspan.cli.shared.command_errors import CommandError, note
 from rackspan.core.text import plural
+
+if TYPE_CHECKING:
+    from rackspan.kube.cluster import KubeCluster
+    from rackspan.kube.rest import Rest
 
 EPILOG = (
     "Examples:\n\n$ rackspan release\n\n$ rackspan release --operator rackspan/rackspan\n\n$ rackspan release -n shop"
@@ -31,12 +36,15 @@ def release(
         typer.Option(help="NAMESPACE/NAME of the operator's Deployment: scale it to zero first."),
     ] = None,
 ) -> None:
-    """Take the finalizer off KafkaTopics and RackTopologies, so that they can go without an operator.
+    """Take the finalizer off KafkaTopics, RackTopologies and Reassignments, so that they can go without an operator.
 
-    Nothing is deleted, neither in Kubernetes nor in Kafka. A running operator puts the finalizer back.
+    Throttles that Reassignments have set are cleared where Kafka answers. Nothing is deleted, neither in Kubernetes nor
+    in Kafka. A running operator puts the finalizer back.
     """
     deployment = _deployment(operator) if operator else None
-    counts = asyncio.run(_release(kubeconfig, tuple(namespace or ()), deployment))
+    counts, left = asyncio.run(_release(kubeconfig, tuple(namespace or ()), deployment))
+    for problem in left:
+        note(problem)
     told = " and ".join(plural(number, kind, _MANY.get(kind)) for kind, number in counts.items())
     print(f"released {told}; nothing was deleted in Kafka")
 
@@ -50,7 +58,7 @@ def _deployment(text: str) -> tuple[str, str]:
 
 async def _release(
     kubeconfig: Path | None, namespaces: tuple[str, ...], deployment: tuple[str, str] | None
-) -> dict[str, int]:
+) -> tuple[dict[str, int], Sequence[str]]:
     from rackspan.api.meta import ObjectKey  # noqa: PLC0415 - the client takes long to import
     from rackspan.kube.cluster import KubeCluster  # noqa: PLC0415
     from rackspan.kube.deployments import scale_to_zero  # noqa: PLC0415
@@ -66,12 +74,13 @@ async def _release(
         async with asyncio.timeout(_PATIENCE_SECONDS):
             if deployment is not None:
                 await scale_to_zero(rest, ObjectKey(*deployment))
+            left = await _clear_throttles(kube, rest)
             while True:
                 found = await release(kube, leaving_only=False)
                 counts = {kind: counts[kind] + number for kind, number in found.items()}
                 await asyncio.sleep(_SETTLE_SECONDS)
                 if not [meta for kind in KINDS for meta in await kube.with_finalizer(kind)]:
-                    return counts
+                    return counts, left
     except FailureError as error:
         raise CommandError(error.failure.message) from error
     except TimeoutError as error:
@@ -80,3 +89,17 @@ async def _release(
         ) from error
     finally:
         await rest.close()
+
+
+async def _clear_throttles(kube: "KubeCluster", rest: "Rest") -> Sequence[str]:
+    from rackspan.kafka.reassignment_connector import KafkaReassignmentConnector  # noqa: PLC0415 - as above
+    from rackspan.kube.reassignments import KubeReassignments  # noqa: PLC0415
+    from rackspan.reconcile.cache import Cache  # noqa: PLC0415
+    from rackspan.reconcile.ports import AlwaysPermitted  # noqa: PLC0415
+    from rackspan.reconcile.reassignments.leaving import clear_throttles  # noqa: PLC0415
+    from rackspan.reconcile.reassignments.worker import ReassignmentDependencies  # noqa: PLC0415
+    from rackspan.reconcile.runtime.finalizers import FinalizerWriter  # noqa: PLC0415
+
+    objects, finalizers = KubeReassignments(rest, AlwaysPermitted()), FinalizerWriter(kube)
+    connector = KafkaReassignmentConnector()
+    return await clear_throttles(ReassignmentDependencies(Cache(), kube, objects, connector, finalizers))

@@ -108,6 +108,14 @@ class TopologyWorker:
         self._run = None
         await self._connection.close()
 
+    async def leave(self) -> Sequence[str]:
+        """Clear all throttles, since the operator goes; what is left, a sentence for each. Never raises."""
+        self._topology = self._cache.topologies.get(self._key)
+        recorded = [one for one in in_order(self._cache, self._key) if one.status.record is not None]
+        found = [(one, await self._cleared(one)) for one in recorded]
+        await self.close()
+        return [f"Reassignment {one.key}: {problem}" for one, problem in found if problem is not None]
+
     async def reconcile(self) -> float:
         """One pass; the seconds until the next one. Raises FailureError where the API server does not answer."""
         self._topology = self._cache.topologies.get(self._key) or self._topology

@@ -22,6 +22,7 @@ from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.reassignment_ports import ApprovedPlan
 from rackspan.reconcile.reassignments import plans, worker
+from rackspan.reconcile.reassignments.leaving import clear_throttles
 from rackspan.reconcile.reassignments.plans import record_from
 from rackspan.reconcile.reassignments.requests import ApprovedPlans
 from rackspan.reconcile.reassignments.worker import ReassignmentDependencies, TopologyWorker
@@ -89,12 +90,11 @@ class World:
         self.cache = Cache()
         self.sync()
         self.plans = ApprovedPlans(self.cache, self.objects)
-        self.worker = TopologyWorker(
-            ObjectKey("kafka", "prod"),
-            ReassignmentDependencies(
-                self.cache, self.objects, self.objects, self, FinalizerWriter(self.objects), lambda: self.now
-            ),
-        )
+        self.worker = TopologyWorker(ObjectKey("kafka", "prod"), self.dependencies(self.cache))
+
+    def dependencies(self, cache):
+        finalizers = FinalizerWriter(self.objects)
+        return ReassignmentDependencies(cache, self.objects, self.objects, self, finalizers, lambda: self.now)
 
     async def connect(self, kafka, credentials):
         self.connections += 1
@@ -389,6 +389,27 @@ async def test_once_its_topology_is_gone_and_kafka_with_it_people_are_told_what_
     assert world.read().meta.finalizers == ()
     assert "throttles may be left in Kafka" in world.read().status.message
     assert "ThrottlesLeft" in [event.reason for event in world.objects.events]
+
+
+@pytest.mark.parametrize("answers", [True, False])
+async def test_before_the_operator_is_removed_throttles_are_cleared_or_told(answers):
+    world = World()
+    await world.begin()
+    await world.passes(2)
+    world.start()
+    if not answers:
+        world.topology = None
+    world.objects.topologies = {} if world.topology is None else {world.topology.key: world.topology}
+    world.sync()
+    left = await clear_throttles(world.dependencies(Cache()))
+    assert (world.kafka.configs == CONFIGS) is answers
+    assert len(left) == (0 if answers else 1)
+    assert world.read().status.state == "Running", "an operator that comes back goes on"
+    if answers:
+        world.start()
+        await world.until_ended()
+        world.all_is_planned()
+        world.nothing_left()
 
 
 async def test_a_topology_that_cannot_be_read_stops_nothing():
