@@ -58,6 +58,8 @@ def test_the_status_tells_what_kafka_has(shop, topics, kafka):
         "partitions": 6,
     }
     assert (status["replicationFactor"], status["minInSyncReplicas"]) == (3, 2)
+    broker = status["durability"]["levels"][-1]
+    assert broker == {"level": "broker", "domains": 2, "keepsWrites": True, "staysWritable": True}
     domains = {item["domain"]: item for item in status["placement"]["domains"]}
     in_eu = {0, 1, 2}
     assert domains["/eu"]["replicas"] == sum(broker in in_eu for row in replicas for broker in row)

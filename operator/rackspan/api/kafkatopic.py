@@ -138,6 +138,22 @@ class PlacementStatus(ApiStruct, frozen=True):
     domains: tuple[DomainPlacement, ...] = ()
 
 
+class LevelDurability(ApiStruct, frozen=True):
+    """A write acknowledged with acks=all is in at least `domains` of the level; and what the loss of any one does."""
+
+    level: str
+    domains: int
+    keeps_writes: bool
+    stays_writable: bool
+
+
+class DurabilityStatus(ApiStruct, frozen=True):
+    """What acknowledged writes survive: in a sentence, and by level, the last of which is `broker`."""
+
+    message: str
+    levels: tuple[LevelDurability, ...] = ()
+
+
 class KafkaTopicStatus(StatusStruct, frozen=True):
     """What the operator saw and did.
 
@@ -156,6 +172,7 @@ class KafkaTopicStatus(StatusStruct, frozen=True):
     replication_factor: int | None = None
     min_in_sync_replicas: int | None = None
     placer: str | None = None
+    durability: DurabilityStatus | None = None
     compliance: ComplianceStatus | None = None
     placement: PlacementStatus | None = None
     plan: TopicPlanStatus | None = None

@@ -7,6 +7,7 @@ import yaml
 from tests.support.command import RACKS, cluster, topic
 
 LEVELS = ("--levels", "region,zone,rack")
+ACKS_1 = "acks=1: it is on one broker, and losing that may lose it."
 KIP_36 = {0: "rack1", 1: "rack3", 2: "rack3", 3: "rack2", 4: "rack2", 5: "rack1"}
 FAIR = topic("orders", [0, 3], [4, 2], config={"min.insync.replicas": 2}, sizeBytes=1000)
 UNFAIR = topic("payments", [0, 1, 3], [1, 0, 2], [4, 2], sizeBytes=10)
@@ -71,7 +72,8 @@ def test_sizes_of_log_directories_are_those_of_the_largest_replica(rackspan, pro
 def test_a_cluster_out_of_compliance_is_exit_code_1(rackspan, prod):
     ran = rackspan("check", "--snapshot", prod, *LEVELS, "-o", "json")
     assert ran.code == 1
-    assert ran.json == {
+    assert list(ran.json) == ["summary", "findings", "topics"]
+    assert {key: ran.json[key] for key in ("summary", "findings")} == {
         "summary": {
             "partitions": 5,
             "nonCompliant": 2,
@@ -100,6 +102,33 @@ def test_a_cluster_out_of_compliance_is_exit_code_1(rackspan, prod):
             for partition, level, domain in ((0, "zone", "/eu/eu-1a"), (1, "region", "/eu"))
         ],
     }
+
+
+def test_what_acknowledged_writes_survive_is_told_of_each_topic(rackspan, prod):
+    orders, payments = rackspan("check", "--snapshot", prod, *LEVELS, "-o", "json").json["topics"]
+    assert orders == {
+        "topic": "orders",
+        "replicationFactor": 2,
+        "minInsyncReplicas": 2,
+        "inherited": False,
+        "levels": [
+            {"level": level, "domains": 2, "keepsWrites": True, "staysWritable": False}
+            for level in ("region", "zone", "rack", "broker")
+        ],
+        "message": orders["message"],
+    }
+    assert orders["message"].endswith("losing one region, zone, rack or broker may stop writes. " + ACKS_1)
+    assert (payments["topic"], payments["minInsyncReplicas"]) == ("payments", 1)
+    assert [(one["domains"], one["staysWritable"]) for one in payments["levels"]] == [
+        (1, False),
+        (1, True),
+        (1, True),
+        (1, True),
+    ]
+    shown = rackspan("check", "--snapshot", prod, *LEVELS).out
+    assert "with acks=1 on one broker only" in shown
+    (line,) = [line.split() for line in shown.splitlines() if line.split()[1:2] == ["orders"]]
+    assert line == ["1", "orders", "2", *["2,", "stops"] * 4]
 
 
 def test_what_is_wrong_beside_compliance_is_told_too(rackspan, snapshot):
@@ -137,7 +166,7 @@ def test_findings_are_of_their_own_partition_whatever_the_replication_factors(ra
 
 def test_a_compliant_cluster_is_exit_code_0(rackspan, prod):
     ran = rackspan("check", "--snapshot", prod, "--topic", "ord.*", *LEVELS)
-    assert (ran.code, ran.out.strip()) == (0, "2 partitions: all are compliant")
+    assert (ran.code, ran.out.splitlines()[0]) == (0, "2 partitions: all are compliant")
 
 
 def test_the_table_of_a_check_begins_with_the_worst_and_says_what_it_left_out(rackspan, snapshot):

@@ -1,7 +1,7 @@
 """`rackspan check`: what is wrong with a cluster, where, and what would fix it."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ from rich.console import Console, Group
 
 from rackspan.cli.rendering.documents import Format, print_document
 from rackspan.cli.rendering.findings_table import ROWS, FindingLine, print_findings
+from rackspan.cli.rendering.guarantees_table import guarantee_documents, print_guarantees
 from rackspan.cli.rendering.progress import step
 from rackspan.cli.rendering.tables import console, print_hidden, table
 from rackspan.cli.shared import options
@@ -19,6 +20,7 @@ from rackspan.cli.shared.command_errors import ExitCode, ending_with
 from rackspan.cli.shared.live_topology import LiveTopology, refuse_options_of_topology
 from rackspan.cli.shared.selection import TopologyOptions, matching_partitions
 from rackspan.core.compliance import BROKER_LEVEL
+from rackspan.core.durability import WriteGuarantee, write_guarantees
 from rackspan.core.outage import min_insync_replicas
 from rackspan.core.requirements import ClusterRequirements
 from rackspan.core.scanning import BrokerLocations, Findings, Rule, Severity, examine, examine_brokers, locations_in
@@ -46,6 +48,8 @@ class _Checked:
     partitions: Partitions
     examined: Examined
     findings: Findings
+    guarantees: Mapping[int, WriteGuarantee]
+    """What acknowledged writes survive, by the topic's index."""
 
     @property
     def facts(self) -> Iterator[Facts]:
@@ -77,8 +81,9 @@ def check(
 ) -> None:
     """Say what is wrong: replicas not spread fairly over the domains of some level, partitions offline or behind.
 
-    A drained broker, and one that is gone, may hold none. The exit code is 1 when a partition is out of compliance, or
-    something is as bad. `rackspan scan` finds the same in clusters of any size, and keeps a history.
+    A drained broker, and one that is gone, may hold none. Of each topic it tells what acknowledged writes survive. The
+    exit code is 1 when a partition is out of compliance, or something is as bad. `rackspan scan` finds the same in
+    clusters of any size, and keeps a history.
     """
     if topology is None:
         selected = TopologyOptions.of(levels, missing_rack_policy, drain_broker, drain_rack)
@@ -93,21 +98,26 @@ def check(
         checked = _checked(found, locations, partitions, required)
     with ending_with(ExitCode.OUT_OF_COMPLIANCE if checked.alarming else ExitCode.FINE):
         if output is Format.TABLE:
-            _print(checked, most=len(partitions) + len(checked.findings) if show_all else ROWS)
+            most = len(partitions) + len(checked.findings) if show_all else ROWS
+            _print(checked, most)
+            print_guarantees(console(), partitions.names, checked.guarantees, most)
         else:
-            print_document({"summary": _summary(checked), "findings": _documents(checked)}, output)
+            topics = guarantee_documents(partitions.names, found.inherited, checked.guarantees)
+            print_document({"summary": _summary(checked), "findings": _documents(checked), "topics": topics}, output)
 
 
 def _checked(
     snapshot: Snapshot, locations: BrokerLocations, partitions: Partitions, required: ClusterRequirements
 ) -> _Checked:
-    examined = examine(locations, partitions, min_insync_replicas(snapshot.configs), required)
+    least = min_insync_replicas(snapshot.configs)
+    examined = examine(locations, partitions, least, required)
     findings = Findings.joined([examined.findings, examine_brokers(locations)])
     topic = np.append(_ranks(partitions), NONE)[findings.topic]
     order = np.lexsort(
         (findings.broker, findings.domain, findings.level, findings.partition, topic, findings.rule, findings.severity)
     )
-    return _Checked(snapshot.cluster_id or "", locations, partitions, examined, findings.rows(order))
+    guarantees = write_guarantees(locations.tree, partitions.replicas, partitions.topic, least)
+    return _Checked(snapshot.cluster_id or "", locations, partitions, examined, findings.rows(order), guarantees)
 
 
 def _ranks(partitions: Partitions) -> IntArray:

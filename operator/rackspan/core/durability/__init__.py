@@ -1,4 +1,4 @@
-"""Durability: what `min.insync.replicas` has to be, and the replication factor with which it can be had."""
+"""Durability: what `min.insync.replicas` has to be, what it promises producers, and the replication factor for it."""
 
 from rackspan.core.durability.min_insync_bounds import (
     Durability,
@@ -7,5 +7,15 @@ from rackspan.core.durability.min_insync_bounds import (
     insync_bounds,
     min_insync,
 )
+from rackspan.core.durability.write_guarantees import LevelGuarantee, WriteGuarantee, write_guarantees
 
-__all__ = ["Durability", "DurabilityError", "MinInsync", "insync_bounds", "min_insync"]
+__all__ = [
+    "Durability",
+    "DurabilityError",
+    "LevelGuarantee",
+    "MinInsync",
+    "WriteGuarantee",
+    "insync_bounds",
+    "min_insync",
+    "write_guarantees",
+]

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from rackspan.core.durability.largest_domains import largest_first
 from rackspan.core.durability.replication_factor import nearest_replication_factor
 from rackspan.core.placement.model import Placement
 from rackspan.core.text import plural
@@ -98,7 +99,7 @@ def min_insync(
     rows = replicas if isinstance(replicas, Placement) else Placement(replicas)
     if not len(rows):
         return MinInsync(given, 1, 1)
-    padded = _padded(rows)
+    padded = rows.padded
     size = int(np.count_nonzero(padded != _NONE, axis=1).min())
     least = _least(tree, padded, durability, size)
     most = _most(tree, padded, durability, size)
@@ -128,11 +129,11 @@ def insync_bounds(
     size = np.count_nonzero(replicas != _NONE, axis=1)
     least, most = np.ones_like(size), size
     for name, domains in durability.min_domains.items():
-        counts = _largest_first(tree, replicas, name)
+        counts = largest_first(tree, replicas, tree.level(name))
         needed = 1 + counts[:, : domains - 1].sum(axis=1)
         least = np.maximum(least, np.where(np.count_nonzero(counts, axis=1) < domains, size + 1, needed))
     for name, domains in durability.tolerate.items():
-        most = np.minimum(most, _largest_first(tree, replicas, name)[:, domains:].sum(axis=1))
+        most = np.minimum(most, largest_first(tree, replicas, tree.level(name))[:, domains:].sum(axis=1))
     return least, most
 
 
@@ -140,7 +141,7 @@ def _least(tree: RackTree, replicas: npt.NDArray[np.integer], durability: Durabi
     """What `min_domains` needs: one more than the `d - 1` fullest domains of any partition hold."""
     bound = _Bound(1, "Kafka")
     for name, domains in durability.min_domains.items():
-        counts = _largest_first(tree, replicas, name)
+        counts = largest_first(tree, replicas, tree.level(name))
         spanned = np.count_nonzero(counts, axis=1)
         worst = int(np.argmin(spanned))
         if spanned[worst] < domains:
@@ -159,7 +160,7 @@ def _most(tree: RackTree, replicas: npt.NDArray[np.integer], durability: Durabil
     """What `tolerate` allows: what the `k` fullest domains leave of the partition that is left the fewest."""
     bound = _Bound(size, f"replicationFactor {size}")
     for name, domains in durability.tolerate.items():
-        counts = _largest_first(tree, replicas, name)
+        counts = largest_first(tree, replicas, tree.level(name))
         remaining = counts[:, domains:].sum(axis=1)
         worst = int(np.argmin(remaining))
         if remaining[worst] < 1:
@@ -192,33 +193,6 @@ def _warnings(value: int, size: int) -> tuple[str, ...]:
         return ()
     lag = f"min.insync.replicas {value} equals replicationFactor: one replica that lags stops acks=all writes"
     return (f"{lag}; a replicationFactor of {size + 1} would leave room for one",)
-
-
-def _largest_first(tree: RackTree, replicas: npt.NDArray[np.integer], name: str) -> IntArray:
-    """
-    Replicas in each domain of a level that holds any, largest first, then zeros, in the shape of `replicas`.
-
-    Unknown brokers count nowhere.
-    """
-    counts = np.zeros(replicas.shape, dtype=np.int64)
-    at = tree.positions(replicas)
-    domain = np.sort(np.append(tree.level(name).of_broker, [_NONE])[at], axis=1)
-    new = np.ones(domain.shape, dtype=bool)
-    new[:, 1:] = domain[:, 1:] != domain[:, :-1]
-    counts[new] = np.diff(np.flatnonzero(new), append=new.size)
-    counts[domain == _NONE] = 0
-    return -np.sort(-counts, axis=1)
-
-
-def _padded(rows: Placement) -> npt.NDArray[np.integer]:
-    """Broker ids, shape (partitions, replicas), padded with -1."""
-    try:
-        return rows.matrix
-    except ValueError:
-        matrix = np.full((len(rows), max(map(len, rows.partitions))), _NONE, dtype=np.int64)
-        for at, row in enumerate(rows.partitions):
-            matrix[at, : len(row)] = row
-        return matrix
 
 
 def _smallest_change(tree: RackTree, durability: Durability, size: int, otherwise: str) -> str:

@@ -131,6 +131,17 @@ class Placement:
             self._matrix.setflags(write=False)
         return self._matrix
 
+    @property
+    def padded(self) -> npt.NDArray[np.int32]:
+        """Broker ids, shape (partitions, most replicas), padded with -1 where lists differ in length; read-only."""
+        if self._matrix is not None or len({len(row) for row in self.partitions}) <= 1:
+            return self.matrix
+        padded = np.full((len(self), max(map(len, self.partitions))), -1, dtype=np.int32)
+        for at, row in enumerate(self.partitions):
+            padded[at, : len(row)] = row
+        padded.setflags(write=False)
+        return padded
+
     def __len__(self) -> int:
         return len(self._rows) if self._matrix is None and self._rows is not None else len(self.matrix)
 

@@ -24,6 +24,7 @@ from rackspan.reconcile.topics.conditions import (
     with_paused,
     with_stalled_or_reconciling,
 )
+from rackspan.reconcile.topics.durability import durability_status
 from rackspan.reconcile.topics.limits import too_large
 from rackspan.reconcile.topics.placement import placer_name
 from rackspan.reconcile.topics.ready_condition import ready_condition
@@ -65,6 +66,7 @@ def topic_status(outcome: Outcome, state: ClusterState, now: datetime) -> KafkaT
         replication_factor=min(map(len, seen.replicas), default=0),
         min_in_sync_replicas=outcome.config.min_insync if outcome.config else topic.status.min_in_sync_replicas,
         placer=None if topic.spec.placement.assignment else placer_name(topic.spec, state),
+        durability=durability_status(outcome, seen, state) if large is None else None,
         compliance=result.compliance,
         placement=_placement_status(seen.replicas, state) if large is None else None,
         plan=_plan_status(outcome.plan),
@@ -109,6 +111,7 @@ def _without_facts(topic: KafkaTopic, status: KafkaTopicStatus, why: Failure, no
         replication_factor=None,
         min_in_sync_replicas=None,
         placer=None,
+        durability=None,
         compliance=None,
         placement=None,
         plan=None,

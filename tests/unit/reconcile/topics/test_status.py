@@ -62,6 +62,33 @@ def test_a_topic_that_is_as_asked_is_ready_and_compliant():
     }
 
 
+def test_what_acknowledged_writes_survive_is_told():
+    durability = concluded(outcome(topic())).durability
+    assert [(one.level, one.domains, one.keeps_writes, one.stays_writable) for one in durability.levels] == [
+        ("zone", 2, True, True),
+        ("broker", 2, True, True),
+    ]
+    assert durability.message.startswith(
+        "acks=all: an acknowledged write is in at least 2 domains of zone, 2 of broker"
+    )
+    weak = concluded(outcome(topic(), min_insync=1)).durability
+    assert [(one.domains, one.keeps_writes) for one in weak.levels] == [(1, False), (1, False)]
+
+
+def test_what_writes_survive_is_not_told_of_a_topic_that_is_not_there_and_kept_where_configs_are_not_known():
+    before = concluded(outcome(topic()))
+    again = topic(status=before.to_dict())
+    assert concluded(Outcome(again, seen(*FAIR), None)).durability == before.durability
+    gone = Outcome(again, None, None, decision=Decision(foreign=AWAY))
+    assert concluded(gone).durability is None
+
+
+@pytest.mark.parametrize("order", [((0, 1, 2), (1, 2, 3)), ((2, 1, 0), (3, 2, 1)), ((3, 1, 2), (1, 2, 0))])
+def test_other_replicas_with_the_same_guarantee_change_nothing_in_it(order):
+    told_before = concluded(outcome(topic(partitions=2), ((0, 1, 2), (1, 2, 3)))).durability
+    assert concluded(outcome(topic(partitions=2), order)).durability == told_before
+
+
 def test_min_insync_replicas_equal_to_the_replication_factor_is_warned_of():
     assert "one replica that lags stops acks=all writes" in sentence(concluded(outcome(topic(), min_insync=3)))
     single = outcome(topic(replicationFactor=1), ((0,), (1,), (2,)), min_insync=1)

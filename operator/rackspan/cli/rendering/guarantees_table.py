@@ -1,0 +1,68 @@
+"""What acknowledged writes of topics survive, as a table of kinds of topics and as documents of each."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+
+from rackspan.cli.rendering.tables import print_hidden, table
+from rackspan.core.durability import LevelGuarantee, WriteGuarantee
+
+_MIN_INSYNC = "min.insync.replicas"
+
+
+def guarantee_documents(
+    names: Sequence[str], inherited: Sequence[frozenset[str]], guarantees: Mapping[int, WriteGuarantee]
+) -> Iterator[dict[str, Any]]:
+    """A document per topic, by name; `inherited` are configs of topics that come from the brokers."""
+    for at in sorted(guarantees, key=names.__getitem__):
+        found = guarantees[at]
+        yield {
+            "topic": names[at],
+            "replicationFactor": found.replicas,
+            "minInsyncReplicas": found.min_insync,
+            "inherited": bool(inherited) and _MIN_INSYNC in inherited[at],
+            "levels": [
+                {
+                    "level": one.level,
+                    "domains": one.domains,
+                    "keepsWrites": one.keeps_writes,
+                    "staysWritable": one.stays_writable,
+                }
+                for one in found.levels
+            ],
+            "message": found.sentence,
+        }
+
+
+def print_guarantees(
+    screen: Console, names: Sequence[str], guarantees: Mapping[int, WriteGuarantee], most: int
+) -> None:
+    """Print a row for all topics that promise the same, those that promise least first."""
+    kinds: dict[WriteGuarantee, list[str]] = {}
+    for at in sorted(guarantees, key=names.__getitem__):
+        kinds.setdefault(guarantees[at], []).append(names[at])
+    if not kinds:
+        return
+    levels = [one.level for one in next(iter(kinds)).levels]
+    screen.print("domains that hold a write acknowledged with acks=all, at least; with acks=1 on one broker only:")
+    rows = table("#topics", "such as", "#min.insync.replicas", *(f"#{level}" for level in levels))
+    for kind in sorted(kinds, key=_strength)[:most]:
+        rows.add_row(f"{len(kinds[kind]):,}", kinds[kind][0], str(kind.min_insync), *map(_cell, kind.levels))
+    screen.print(rows)
+    print_hidden(screen, len(kinds) - most, "more row")
+
+
+def _strength(kind: WriteGuarantee) -> tuple[tuple[int, ...], tuple[bool, ...], int, int]:
+    kept = tuple(min(one.domains, 2) for one in reversed(kind.levels))
+    return kept, tuple(one.stays_writable for one in kind.levels), kind.min_insync, kind.replicas
+
+
+def _cell(one: LevelGuarantee) -> str:
+    """Such as `2`, `1, lost` or `2, stops`: what happens when one domain is lost."""
+    words = [str(one.domains)]
+    if not one.keeps_writes:
+        words.append("lost")
+    if not one.stays_writable:
+        words.append("stops")
+    return ", ".join(words)

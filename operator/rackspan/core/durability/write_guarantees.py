@@ -1,0 +1,127 @@
+"""
+What `acks=all` and `min.insync.replicas` promise a producer, given where the replicas are.
+
+A write that was acknowledged with `acks=all` is on every replica in sync, and of these there were `min.insync.replicas`
+at least. In the worst case they are those that lie together in the fullest domains: so the write is in as many domains
+as these take to hold that many replicas, and survives the loss of any one domain if that is two or more. With `acks=1`
+it is on the leader and, for all that is known, nowhere else.
+
+    racks  RF   replicas per rack   min.insync.replicas   racks that hold an acknowledged write
+      3     3        1 1 1                  2                             2
+      3     4        2 1 1                  2                             1
+      3     4        2 1 1                  3                             2
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from rackspan.core.durability.largest_domains import largest_first
+from rackspan.core.text import plural
+from rackspan.core.topology import IntArray, RackTree
+
+_NONE = -1
+_ACKS_1 = "acks=1: it is on one broker, and losing that may lose it."
+
+
+@dataclass(frozen=True, slots=True)
+class LevelGuarantee:
+    """
+    What one level's domains mean for a topic; the last level is `broker`.
+
+    A write that was acknowledged with acks=all is in at least `domains` of them. `stays_writable` says whether acks=all
+    writes are still accepted, for every partition, with any one of them gone.
+    """
+
+    level: str
+    domains: int
+    stays_writable: bool
+
+    @property
+    def keeps_writes(self) -> bool:
+        """Whether an acknowledged write survives the loss of any one domain."""
+        return self.domains > 1
+
+
+@dataclass(frozen=True, slots=True)
+class WriteGuarantee:
+    """A topic's levels, top first, its `min.insync.replicas`, and the replicas of its partition that has the fewest."""
+
+    min_insync: int
+    replicas: int
+    levels: tuple[LevelGuarantee, ...]
+
+    @property
+    def sentence(self) -> str:
+        """All of it in plain words."""
+        if self.min_insync > self.replicas:
+            return (
+                f"acks=all: min.insync.replicas {self.min_insync} is more than the {plural(self.replicas, 'replica')} "
+                f"of a partition, so that brokers may refuse all writes. {_ACKS_1}"
+            )
+        first, *others = self.levels
+        where = [f"{plural(first.domains, 'domain')} of {first.level}"]
+        where += [f"{one.domains} of {one.level}" for one in others]
+        kept = _either([(one.level, one.keeps_writes) for one in self.levels], "keeps it", "may lose it")
+        written = _either(
+            [(one.level, one.stays_writable) for one in self.levels], "leaves the topic writable", "may stop writes"
+        )
+        return f"acks=all: an acknowledged write is in at least {', '.join(where)}; {kept}; {written}. {_ACKS_1}"
+
+
+def write_guarantees(
+    tree: RackTree, replicas: npt.NDArray[np.integer], topic: IntArray, min_insync: IntArray
+) -> Mapping[int, WriteGuarantee]:
+    """
+    The guarantees of topics that have partitions, by their index: those of the partition that is worst off.
+
+    `replicas` (n, w) are broker ids, padded with -1, `topic` (n,) says whose they are, `min_insync` (topics,) is in
+    force. A broker that is not in the tree, or alone has no rack, is taken to be where the most other replicas are.
+    """
+    if not replicas.size:
+        return {}
+    topics, row = np.unique(topic, return_inverse=True)
+    size = np.count_nonzero(replicas != _NONE, axis=1)
+    placed = np.where(np.isin(replicas, tree.missing_racks), _NONE, replicas)
+    ghosts = size - np.count_nonzero(tree.positions(placed) != _NONE, axis=1)
+    least = min_insync[topic]
+    found: list[list[LevelGuarantee]] = [[] for _ in topics]
+    for level in tree.nodes[1:]:
+        last = level is tree.nodes[-1]
+        counts = (replicas != _NONE).astype(np.int64) if last else largest_first(tree, placed, level)
+        counts = -np.sort(-counts, axis=1)
+        if not last:
+            counts[:, 0] += ghosts
+        reached = np.cumsum(counts, axis=1) < np.minimum(least, size)[:, None]
+        domains = _smallest(1 + np.count_nonzero(reached, axis=1), row, len(topics))
+        left = _smallest(size - counts[:, 0] - least, row, len(topics))
+        for at, (held, spare) in enumerate(zip(domains.tolist(), left.tolist(), strict=True)):
+            found[at].append(LevelGuarantee(level.name, held, spare >= 0))
+    fewest = _smallest(size, row, len(topics)).tolist()
+    return {
+        at: WriteGuarantee(int(min_insync[at]), fewest[number], tuple(found[number]))
+        for number, at in enumerate(topics.tolist())
+    }
+
+
+def _smallest(values: IntArray, row: IntArray, topics: int) -> IntArray:
+    """The smallest value of each topic."""
+    least = np.full(topics, np.iinfo(np.int64).max)
+    np.minimum.at(least, row.reshape(-1), values)
+    return least
+
+
+def _either(levels: Sequence[tuple[str, bool]], good: str, bad: str) -> str:
+    """`losing any one zone or rack keeps it, losing one region may lose it`."""
+    fine = [level for level, is_good in levels if is_good]
+    poor = [level for level, is_good in levels if not is_good]
+    words = [f"losing any one {_or(fine)} {good}"] if fine else []
+    words += [f"losing one {_or(poor)} {bad}"] if poor else []
+    return ", ".join(words)
+
+
+def _or(names: Sequence[str]) -> str:
+    *most, last = names
+    return f"{', '.join(most)} or {last}" if most else last
