@@ -4,10 +4,10 @@ import asyncio
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.simulated_kafka import CLUSTER_ID, CrashError, MemoryJournal, SimulatedKafka
+from tests.support.simulated_kafka import CLUSTER_ID, CrashError, MemoryJournal, SimulatedKafka, SimulatedPartition
 
 from rackspan.core.planning import Change
-from rackspan.core.reassignment import Limits, Setting, SettingKind, TopicPartition
+from rackspan.core.reassignment import Adaptive, Limits, Setting, SettingKind, TopicPartition
 from rackspan.core.reassignment.throttles import FOLLOWERS, RATES
 from rackspan.reconcile.reassignments.executor import Executor
 from rackspan.reconcile.reassignments.ports import Record
@@ -220,4 +220,46 @@ def test_a_plan_that_waits_reads_few_topics_and_goes_on_once_the_broker_is_back(
     assert len(done.waiting) == 100
     assert sum(kafka.read) <= 3 * 100 + 40 * 10
     world.all_well()
+    assert world.run("advance").complete
+
+
+def rates(kafka):
+    return {value for setting, value in kafka.configs.items() if setting.key in RATES}
+
+
+def slow_copies(throttle, clock=lambda: 0):
+    """Ten copies under way that do not end by themselves, beside a topic that is no part of the plan."""
+    kafka = many(10, window=1_000)
+    kafka.limits = Limits(10, 10)
+    outside = TopicPartition("outside", 0)
+    kafka.state[outside] = SimulatedPartition((0, 1, 2), {0, 1, 2}, 0)
+    world = World(kafka)
+    record = world.journal.record
+    world.executor = Executor(kafka, world.journal, record, kafka.limits, throttle, clock=clock)
+    return kafka, world, outside
+
+
+def test_an_adaptive_throttle_slows_down_where_others_fall_behind_and_speeds_up_when_they_are_back():
+    now = 0
+    kafka, world, outside = slow_copies(Adaptive(1_000, 21_000), lambda: now)
+    seen = []
+    for second in range(0, 100, 10):
+        now = second
+        if second == 50:
+            kafka.state[outside].isr.discard(2)
+        if second == 70:
+            kafka.state[outside].isr.add(2)
+        seen.append(world.call("advance").rate)
+        assert rates(kafka) == {str(seen[-1])}
+    assert seen == [1000, 1000, 2000, 3000, 4000, 2000, 2000, 3000, 4000, 5000]
+    assert world.run("advance").complete
+    assert not rates(kafka)
+
+
+def test_a_throttle_is_changed_and_lifted_while_copies_are_under_way():
+    kafka, world, _ = slow_copies(5_000)
+    for throttle, there in ((5_000, {"5000"}), (7_000, {"7000"}), (Adaptive(10, 20), {"10"}), (None, set())):
+        world.executor.adjust(kafka.limits, throttle)
+        assert world.call("advance").copying == 10
+        assert rates(kafka) == there
     assert world.run("advance").complete

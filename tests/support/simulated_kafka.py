@@ -149,6 +149,9 @@ class SimulatedKafka:
     async def partitions(self, topics):
         return {at: one.state for at, one in self.state.items() if at.topic in topics}
 
+    async def topic_names(self):
+        return {at.topic for at in self.state}
+
     async def min_insync(self, topics):
         return dict.fromkeys(topics, self.min_insync_replicas)
 

@@ -121,6 +121,15 @@ class KafkaReassignments(ConfluentAdmin):
 
         return await self._run("list_partition_reassignments", call)
 
+    async def topic_names(self) -> Collection[str]:
+        """The names of all topics that can be seen, Kafka's own among them."""
+
+        def call() -> Collection[str]:
+            names: Collection[str] = self._ask(lambda python: python.list_topics())
+            return names
+
+        return await self._run("list_topics", call)
+
     async def min_insync(self, topics: Collection[str]) -> Mapping[str, int]:
         """Each topic's effective min.insync.replicas, where it can be read."""
 

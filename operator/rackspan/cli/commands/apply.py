@@ -21,11 +21,12 @@ from rackspan.cli.shared.journal import JournalFile
 from rackspan.cli.shared.live_topology import LiveTopology, refuse_options_of_topology
 from rackspan.cli.shared.manifest_requirements import requirements_of_files
 from rackspan.cli.shared.plan_request import chosen_topics, refuse_silent_brokers, requirements_of
-from rackspan.cli.shared.quantities import bytes_of, rate_of
+from rackspan.cli.shared.quantities import bytes_of
 from rackspan.cli.shared.selection import TopologyOptions
+from rackspan.cli.shared.throttles import throttle_of
 from rackspan.core.planning import Change, Plan, Request, rebalance
 from rackspan.core.planning import plan as make_plan
-from rackspan.core.reassignment import Limits, of_change
+from rackspan.core.reassignment import Adaptive, Limits, of_change
 from rackspan.core.text import plural, size
 from rackspan.core.topology import RackTree
 
@@ -84,7 +85,9 @@ def apply(
     throttle: Annotated[
         str | None,
         typer.Option(
-            metavar="RATE", rich_help_panel=_PANEL, help="Bytes per second and broker, such as 50MB/s. Default: none."
+            metavar="RATE",
+            rich_help_panel=_PANEL,
+            help="Bytes per second and broker, such as 50MB/s, or adaptive, or adaptive:10MB/s-100MB/s. Default: none.",
         ),
     ] = None,
     max_concurrent_moves: Annotated[
@@ -112,7 +115,7 @@ def apply(
     cleared however it ends. At Ctrl-C the copies under way end and no other begins; a second one leaves them to Kafka.
     Run the same command again to go on, or with --cancel to take back what is under way.
     """
-    rate = None if throttle is None else rate_of("--throttle", throttle)
+    rate = None if throttle is None else throttle_of("--throttle", throttle)
     ceiling = _Ceiling(max_moves, None if max_bytes is None else bytes_of("--max-bytes", max_bytes))
     limits = Limits(max_concurrent_moves, max_concurrent_moves_per_broker)
     form = Format(output.value)
@@ -271,7 +274,7 @@ def _carry_out(
     kept: JournalFile,
     record: "Record",
     limits: Limits,
-    rate: int | None,
+    rate: int | Adaptive | None,
     patience: float,
     form: Format,
 ) -> None:
@@ -326,7 +329,7 @@ def _worked(
     kept: JournalFile,
     record: "Record",
     limits: Limits,
-    rate: int | None,
+    rate: int | Adaptive | None,
     form: Format,
     work: "Callable[[Executor, ReassignmentProgress], Awaitable[tuple[Ended, Pass | None]]]",
 ) -> tuple[Ended, "Pass | None"]:

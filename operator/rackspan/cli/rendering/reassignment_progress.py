@@ -87,6 +87,7 @@ class ReassignmentProgress:
             "bytesPerSecond": int(rate),
             "copying": seen.copying,
             "throttles": seen.throttles,
+            "throttle": seen.rate,
             "waiting": [
                 {
                     "topic": one.partition.topic,

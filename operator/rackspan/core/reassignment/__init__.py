@@ -13,17 +13,21 @@ from rackspan.core.reassignment.model import (
     WaitReason,
     of_change,
 )
+from rackspan.core.reassignment.pacing import Adaptive, Pace, Replica, first_pace, next_pace, replicas_behind
 from rackspan.core.reassignment.throttles import Setting, SettingKind, wanted_throttles
 from rackspan.core.reassignment.worklist import Worklist
 
 __all__ = [
+    "Adaptive",
     "Decision",
     "Disk",
     "Limits",
     "Observed",
+    "Pace",
     "PartitionState",
     "Progress",
     "Racks",
+    "Replica",
     "Setting",
     "SettingKind",
     "Tally",
@@ -33,6 +37,9 @@ __all__ = [
     "Worklist",
     "cancel",
     "decide",
+    "first_pace",
+    "next_pace",
     "of_change",
+    "replicas_behind",
     "wanted_throttles",
 ]

@@ -8,6 +8,7 @@ another one with the same record, goes on from what Kafka says.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -25,13 +26,14 @@ from rackspan.core.reassignment import (
     of_change,
     wanted_throttles,
 )
+from rackspan.reconcile.reassignments.pacing import Pacer
 from rackspan.reconcile.reassignments.throttling import Throttles
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from rackspan.core.planning import Change
-    from rackspan.core.reassignment import Decision, Disk, Limits, Progress, Setting, TopicPartition
+    from rackspan.core.reassignment import Adaptive, Decision, Disk, Limits, Progress, Setting, TopicPartition
     from rackspan.reconcile.failures import Failure
     from rackspan.reconcile.ports import ClusterDescription
     from rackspan.reconcile.reassignments.ports import Journal, ReassignmentAdmin, Record, Replicas
@@ -57,8 +59,8 @@ class Pass:
 
     `partial_bytes` are those of replicas that are being copied and not in sync yet, which `progress` does not count.
     `waiting` are partitions that nothing is done about, `failures` what Kafka refused, in words, and `throttles` how
-    many throttles are set. It is `finished` when nothing is under way or left to do but what no waiting helps, and no
-    throttle is left but on brokers that are away.
+    many throttles are set, to `rate` bytes per second and broker, None for no limit. It is `finished` when nothing is
+    under way or left to do but what no waiting helps, and no throttle is left but on brokers that are away.
     """
 
     progress: Progress
@@ -68,6 +70,7 @@ class Pass:
     waiting: Sequence[Waiting]
     failures: Sequence[str]
     throttles: int
+    rate: int | None = None
 
     @property
     def complete(self) -> bool:
@@ -77,7 +80,7 @@ class Pass:
 
 class Executor:
     """
-    One plan on one cluster. `throttle` is in bytes per second and broker, None for none.
+    One plan on one cluster. `throttle` is in bytes per second and broker, or adapts itself; None is no limit.
 
     A plan of more than `window` partitions is not read whole in each pass.
     """
@@ -88,15 +91,17 @@ class Executor:
         journal: Journal,
         record: Record,
         limits: Limits,
-        throttle: int | None = None,
+        throttle: int | Adaptive | None = None,
         *,
         window: int = _WINDOW,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.record = record
         self._admin = admin
         self._journal = journal
         self._limits = limits
-        self._rate = throttle
+        self._pacer = Pacer(admin, throttle, clock)
+        self._copying = 0
         self._racks = Racks(record.racks)
         self._throttles = Throttles(admin, self._save)
         self._started: dict[TopicPartition, Replicas] = dict(record.started)
@@ -129,9 +134,10 @@ class Executor:
         self._read_at = -_PASSES_UNTIL_STALE
         self._idle_passes = 0
 
-    def adjust(self, limits: Limits, throttle: int | None) -> None:
-        """Go on under other limits from the next pass on, which also sets the throttles that are set anew."""
-        self._limits, self._rate = limits, throttle
+    def adjust(self, limits: Limits, throttle: int | Adaptive | None) -> None:
+        """Go on within other limits from the next pass on; throttles that are set change then, or are cleared."""
+        self._limits = limits
+        self._pacer.adjust(throttle)
 
     async def advance(self) -> Pass:
         """Carry out one pass. Raises StoppedError, OSError, and FailureError where Kafka does not answer."""
@@ -143,6 +149,8 @@ class Executor:
 
     async def _carry_on(self, limits: Limits) -> Pass:
         observed, looked_at = await self._observe(limits)
+        if self._copying:
+            await self._pacer.look(observed)
         decision, failed = await self._throttled(looked_at, observed, limits)
         decision = self._without_taken_over(observed, decision)
         await self._remember(decision)
@@ -246,13 +254,14 @@ class Executor:
         failed: dict[Setting, Failure] = {}
         while True:
             decision = await self._decided(looked_at, observed, limits)
-            if self._rate is None:
+            rate = self._pacer.rate
+            if rate is None:
                 return decision, failed
             copying = decision.copying
             changes = [change for topic in sorted({at.topic for at in copying}) for change in self._by_topic[topic]]
-            settings = wanted_throttles(changes, copying, observed, self._rate, {})
+            settings = wanted_throttles(changes, copying, observed, rate, {})
             before, wrong = await self._throttles.before(self.record, settings)
-            wanted = wanted_throttles(changes, copying, observed, self._rate, before)
+            wanted = wanted_throttles(changes, copying, observed, rate, before)
             able = {one: value for one, value in wanted.items() if one not in wrong}
             self.record, refused = await self._throttles.set(self.record, able, before)
             wrong |= refused
@@ -300,7 +309,7 @@ class Executor:
 
     def _unneeded(self, decision: Decision) -> list[Setting]:
         """Throttles that nothing under way or left to do has a use for."""
-        if self._rate is None or not decision.copying:
+        if self._pacer.rate is None or not decision.copying:
             return list(self.record.throttles)
         return [one for one in self.record.throttles if self._users[one.kind, one.name] <= 0]
 
@@ -312,6 +321,7 @@ class Executor:
         self, observed: Observed, looked_at: Sequence[Change], decision: Decision, failures: Sequence[str]
     ) -> Pass:
         whole = self._is_whole(looked_at)
+        self._copying = len(decision.copying)
         self._worklist.learn(looked_at, decision)
         left = (at for change in looked_at if (at := of_change(change)) not in decision.settled)
         self._tally.see({at: observed.partitions[at] for at in left if at in observed.partitions})
@@ -329,6 +339,7 @@ class Executor:
             waiting,
             failures,
             len(self.record.throttles),
+            self._pacer.rate,
         )
 
     async def _copied_so_far(self, observed: Observed, decision: Decision) -> int:

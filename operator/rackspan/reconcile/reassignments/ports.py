@@ -28,6 +28,9 @@ class ReassignmentAdmin(Protocol):
     async def partitions(self, topics: Collection[str]) -> Mapping[TopicPartition, PartitionState]:
         """Partitions of some topics, and which of them are being reassigned; a topic that is gone is left out."""
 
+    async def topic_names(self) -> Collection[str]:
+        """The names of all topics that can be seen, Kafka's own among them."""
+
     async def min_insync(self, topics: Collection[str]) -> Mapping[str, int]:
         """Each topic's effective min.insync.replicas, where it can be read."""
 
