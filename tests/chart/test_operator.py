@@ -66,6 +66,31 @@ def held(kubectl, topology, namespace):
     return name if kubectl("get", "kafkatopic", name, "--ignore-not-found", "--output=name") else None
 
 
+def reassignments_end_and_the_oldest_go(kubectl, name):
+    """One that cannot be read and eleven that are cancelled before they begin: ten plans are kept."""
+    kubectl.apply(*(reassignment(name, number, cancelled=number > 0) for number in range(12)))
+
+    def states():
+        found = kubectl.json("get", "reassignments", f"--field-selector=spec.topologyRef.name={name}")["items"]
+        return [one.get("status", {}).get("state") for one in found]
+
+    eventually(lambda: len(states()) == 10 and set(states()) <= {"Cancelled", "Stopped"}, "ten plans that have ended")
+
+
+def reassignment(name, number, *, cancelled):
+    return {
+        "apiVersion": "rackspan.dev/v1alpha1",
+        "kind": "Reassignment",
+        "metadata": {"name": f"{name}-{number}"},
+        "spec": {
+            "topologyRef": {"name": name},
+            "planHash": f"{number:016x}",
+            "plan": "eJw=",
+            "cancelled": cancelled,
+        },
+    }
+
+
 def racks_follow_nodes_and_go_with_their_topology(cluster, kubectl, name):
     def racks():
         return kubectl("get", "configmap", f"{name}-racks", "--ignore-not-found", "--output=jsonpath={.data.nodes}")
@@ -162,6 +187,7 @@ def test_it_does_its_work_with_the_charts_rights_and_uses_each_of_them(operator,
         first = eventually(scans, "a scan")
         kubectl("annotate", "racktopology", name, "rackspan.dev/scan-now=2", "--overwrite")
         eventually(lambda: scans() - first, "another scan in its place")
+    reassignments_end_and_the_oldest_go(kubectl, name)
     if name == "narrow":
         racks_follow_nodes_and_go_with_their_topology(plane.kubectl, kubectl, name)
     seen = set(plane.requests(release.user))
@@ -169,7 +195,8 @@ def test_it_does_its_work_with_the_charts_rights_and_uses_each_of_them(operator,
     used = {(request.verb, request.group, request.resource) for request in seen}
     rights = release.rights(watched) | release.rights(release.namespace)
     granted = {(verb, group, resource) for verb, group, resource, _ in rights}
-    assert used == granted
+    by_approval = {("create", "rackspan.dev", "reassignments")}  # of a plan, which takes a Kafka that answers
+    assert used | by_approval == granted
     assert "orbidden" not in processes.log(f"{name}-operator").read_text()
     assert "rackspan_kubernetes_request_seconds" in fetch(release.port, "/metrics")
     assert json.loads(fetch(release.port, operator["livenessProbe"]["httpGet"]["path"]))["ok"] is True

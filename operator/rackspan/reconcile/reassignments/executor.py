@@ -198,7 +198,9 @@ class Executor:
     async def _observe(self, limits: Limits | None = None) -> tuple[Observed, list[Change]]:
         """See what the next pass looks at: what comes next within `limits`, or all that is left."""
         cluster = await self._admin.cluster()
-        self._refuse_changed(cluster)
+        self._refuse_other_cluster(cluster)
+        if limits is not None:  # who takes back, or only looks, does so wherever brokers stand by now
+            self._refuse_moved_brokers(cluster)
         online = frozenset(broker.id for broker in cluster.brokers)
         if limits is None or online != self._online:
             looked_at = self._worklist.look_at_all()
@@ -235,11 +237,13 @@ class Executor:
                 self._users.subtract(_throttled_by(change))
         self._tally.settle(some)
 
-    def _refuse_changed(self, cluster: ClusterDescription) -> None:
+    def _refuse_other_cluster(self, cluster: ClusterDescription) -> None:
         if cluster.cluster_id != self.record.cluster_id:
             raise StoppedError(
                 f"the plan is for the cluster {self.record.cluster_id}, and this one is {cluster.cluster_id}"
             )
+
+    def _refuse_moved_brokers(self, cluster: ClusterDescription) -> None:
         for broker in cluster.brokers:
             known = self.record.reported_racks.get(broker.id, broker.rack)
             if known != broker.rack:

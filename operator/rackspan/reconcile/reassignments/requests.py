@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from rackspan.api.reasons import Reason
@@ -32,7 +33,7 @@ class ApprovedPlans:
 
     async def begin(self, topology: RackTopology, plan: ApprovedPlan) -> str:
         """Make the objects of a plan that are not there yet; the first one's name. Raises FailureError."""
-        bodies = reassignments_of(topology, plan)
+        bodies = await asyncio.to_thread(reassignments_of, topology, plan)  # a second for 100,000 partitions
         known = [one for one in in_order(self._cache, topology.key) if one.spec.plan_hash == plan.plan_hash]
         if known and all(one.ended for one in known):
             for one in known:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 from rackspan.api.reassignment import State
 from rackspan.core.rack_path import RackPathError, parse_rack
@@ -58,9 +59,7 @@ def first_in_turn(unfinished: Sequence[Reassignment]) -> Reassignment:
 
 
 def obstacle(one: Reassignment, others: Collection[Reassignment], now: datetime) -> tuple[State, str] | None:
-    """Why one whose turn it is does not begin, and the state that it gets for it; None where it does."""
-    if has_begun(one):
-        return None
+    """Why one that has not begun does not begin at its turn, and the state that it gets; None where it does."""
     spec = one.spec
     plan = {two.spec.part: two for two in others if two.spec.plan_hash == spec.plan_hash}
     for part in range(1, spec.part):
@@ -77,12 +76,26 @@ def obstacle(one: Reassignment, others: Collection[Reassignment], now: datetime)
     return State.QUEUED, f"{first} yet"
 
 
-def racks_changed(record: Record, topology: RackTopology) -> str | None:
+@dataclass(frozen=True, slots=True)
+class PlannedBrokers:
+    """The brokers of a plan: `racks` where each stood when it was made, and those that replicas are `taken` by."""
+
+    racks: Mapping[int, RackPath | None]
+    taken: frozenset[int]
+
+    @classmethod
+    def of(cls, record: Record) -> Self:
+        """Those of a record's plan."""
+        taken = frozenset(broker for change in record.changes for broker in change.replicas)
+        given = {broker for change in record.changes for broker in change.before}
+        return cls({broker: record.racks.get(broker) for broker in sorted(taken | given)}, taken)
+
+
+def racks_changed(planned: PlannedBrokers, topology: RackTopology) -> str | None:
     """The first broker of a plan that does not stand where the plan says, in words."""
-    planned = {broker for change in record.changes for broker in (*change.before, *change.replicas)}
     now = {broker.id: _path(broker.rack) for broker in topology.status.brokers}
-    for broker in sorted(planned):
-        then, found = record.racks.get(broker), now.get(broker)
+    for broker, then in planned.racks.items():
+        found = now.get(broker)
         if then and found and then != found:
             return (
                 f"broker {broker} stood in rack /{'/'.join(then)} when the plan was made, and stands in "
@@ -91,11 +104,10 @@ def racks_changed(record: Record, topology: RackTopology) -> str | None:
     return None
 
 
-def brokers_gone(record: Record, topology: RackTopology) -> str | None:
+def brokers_gone(planned: PlannedBrokers, topology: RackTopology) -> str | None:
     """Brokers that replicas shall move to and that the topology does not know any more, in words; None where none."""
     known = {broker.id for broker in topology.status.brokers}
-    wanted = {broker for change in record.changes for broker in change.replicas}
-    gone = sorted(wanted - known) if known else []
+    gone = sorted(planned.taken - known) if known else []
     if not gone:
         return None
     return f"{plural(len(gone), 'broker')} of the plan, such as {gone[0]}, {'is' if len(gone) == 1 else 'are'} gone"

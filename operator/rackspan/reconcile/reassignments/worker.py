@@ -26,7 +26,7 @@ from rackspan.reconcile.reassignments.plans import UnreadablePlanError, record_f
 from rackspan.reconcile.reassignments.rates import Rate
 from rackspan.reconcile.reassignments.requests import in_order
 from rackspan.reconcile.reassignments.status import ended, in_state, told, waits, with_pass
-from rackspan.reconcile.reassignments.turns import Wish
+from rackspan.reconcile.reassignments.turns import PlannedBrokers, Wish
 from rackspan.reconcile.runtime.finalizers import has_finalizer
 from rackspan.reconcile.runtime.liveness import Liveness
 
@@ -81,11 +81,14 @@ class _Run:
     key: ObjectKey
     uid: str
     executor: Executor
+    brokers: PlannedBrokers
     rate: Rate = field(default_factory=Rate)
     seen: Pass | None = None
     parked: bool = False
     """Paused, with nothing under way and no throttle set: nothing is to be done until that changes."""
     written_at: float = 0.0
+    stopping: str | None = None
+    """Why the plan does not fit any more: what is under way is taken back, and that is its end."""
     apart_since: float | None = None
     gone_since: float | None = None
 
@@ -227,20 +230,9 @@ class TopologyWorker:
 
     async def _have_its_turn(self, one: Reassignment, mine: Sequence[Reassignment]) -> float:
         topology = self._cache.topologies[self._key]
-        wish, begun = turns.wish_of(one, topology), turns.has_begun(one)
-        if not begun and one.meta.is_deleting:
-            await self._release(one)
-            return _STEP_SECONDS
-        if not begun and wish is Wish.CANCEL:
-            await self._end(one, State.CANCELLED, "cancelled before it began")
-            return _STEP_SECONDS
-        why = turns.obstacle(one, mine, self._dependencies.clock())
-        if why is not None:
-            await (self._end if why[0].ended else self._wait)(one, *why)
-            return _STEP_SECONDS if why[0].ended else _RETRY_SECONDS
-        if not begun and wish is Wish.PAUSE:
-            await self._wait(one, State.PAUSED, _paused_by(one))
-            return _IDLE_SECONDS
+        wish = turns.wish_of(one, topology)
+        if not turns.has_begun(one) and (pause := await self._not_yet(one, wish, mine)) is not None:
+            return pause
         if not has_finalizer(one.meta) and not one.meta.is_deleting:
             written = await self._dependencies.finalizers.add(KIND, one.meta)
             await self._learn(one, written)
@@ -248,7 +240,11 @@ class TopologyWorker:
         try:
             return await self._pass(one, topology, wish)
         except StoppedError as error:
-            return await self._stop(one, str(error))
+            run = self._run
+            if run is None or run.stopping is not None or wish is Wish.CANCEL:
+                return await self._stop(one, str(error))
+            run.stopping = str(error)
+            return _STEP_SECONDS
         except UnreadablePlanError as error:
             await self._end(one, State.STOPPED, str(error), Reason.INVALID_SPEC)
             return _STEP_SECONDS
@@ -256,10 +252,27 @@ class TopologyWorker:
             _log.warning("Reassignment %s: %s", one.key, error)
             self._run = None
             await self._learn(one, None)
-            return _STEP_SECONDS
+            return _COPYING_SECONDS
         except FailureError as error:
             await self._connection_failed(one, error)
             return _RETRY_SECONDS
+
+    async def _not_yet(self, one: Reassignment, wish: Wish, mine: Sequence[Reassignment]) -> float | None:
+        """Why one has its turn and does not begin: the seconds until it is looked at again, None where it does."""
+        if one.meta.is_deleting:
+            await self._release(one)
+            return _STEP_SECONDS
+        if wish is Wish.CANCEL:
+            await self._end(one, State.CANCELLED, "cancelled before it began")
+            return _STEP_SECONDS
+        why = turns.obstacle(one, mine, self._dependencies.clock())
+        if why is not None:
+            await (self._end if why[0].ended else self._wait)(one, *why)
+            return _STEP_SECONDS if why[0].ended else _RETRY_SECONDS
+        if wish is Wish.PAUSE:
+            await self._wait(one, State.PAUSED, _paused_by(one))
+            return _IDLE_SECONDS
+        return None
 
     async def _pass(self, one: Reassignment, topology: RackTopology, wish: Wish) -> float:
         run = await self._run_of(one)
@@ -267,6 +280,7 @@ class TopologyWorker:
         if known is None:
             return _STEP_SECONDS
         run.executor.adjust(_limits(known), known.spec.throttle)
+        wish = Wish.CANCEL if run.stopping is not None else wish
         if wish is Wish.PAUSE and run.parked:
             return _IDLE_SECONDS
         run.parked = False
@@ -274,8 +288,10 @@ class TopologyWorker:
             self._refuse_changed(run, topology)
         doing = {Wish.RUN: State.RUNNING, Wish.PAUSE: State.PAUSED, Wish.CANCEL: State.CANCELLING}[wish]
         if known.status.state is not doing and doing is not State.PAUSED:
-            await self._write(known, self._state(known, known.status, doing, _BEGINS[doing]))
-            post_events(self._dependencies.kube, known, topology, doing, known.spec.approved_by)
+            message = _BEGINS[doing] if run.stopping is None else f"stopping: {run.stopping}"
+            await self._write(known, self._state(known, known.status, doing, message))
+            why = known.spec.approved_by if doing is State.RUNNING else message
+            post_events(self._dependencies.kube, known, topology, doing, why)
         before = run.seen
         run.seen = seen = await self._one_pass(run, wish)
         run.rate.add(self._dependencies.clock(), seen.progress.moved_bytes + seen.partial_bytes)
@@ -302,7 +318,10 @@ class TopologyWorker:
         if (known := self._current(one)) is None or seen is None:
             return _STEP_SECONDS
         state, message = ended(seen)
-        if wish is Wish.CANCEL and not (state is State.SUCCEEDED and not known.meta.is_deleting and _whole(seen)):
+        if run.stopping is not None:
+            state = State.STOPPED
+            message = f"stopped: {run.stopping}; what was under way is taken back; make a new plan"
+        elif wish is Wish.CANCEL and not (state is State.SUCCEEDED and not known.meta.is_deleting and _whole(seen)):
             left = f"; {waits(seen.waiting)}" if seen.waiting else ""
             state = State.CANCELLED
             message = f"cancelled after {seen.progress.moved} of {plural(seen.progress.moves, 'move')}{left}"
@@ -342,7 +361,8 @@ class TopologyWorker:
         """What is known of the one whose turn it is; from its object as the API server has it, if that is nothing."""
         if self._run is None or self._run.uid != one.meta.uid:
             await self._learn(one, None)
-            self._run = _Run(one.key, one.meta.uid, await self._executor(self._current(one) or one))
+            executor = await self._executor(self._current(one) or one)
+            self._run = _Run(one.key, one.meta.uid, executor, PlannedBrokers.of(executor.record))
         return self._run
 
     async def _executor(self, one: Reassignment) -> Executor:
@@ -356,9 +376,9 @@ class TopologyWorker:
 
     def _refuse_changed(self, run: _Run, topology: RackTopology) -> None:
         """Raise StoppedError where racks have changed for longer than a label flaps or a broker restarts."""
-        now, record = asyncio.get_running_loop().time(), run.executor.record
-        apart = turns.racks_changed(record, topology)
-        gone = turns.brokers_gone(record, topology)
+        now = asyncio.get_running_loop().time()
+        apart = turns.racks_changed(run.brokers, topology)
+        gone = turns.brokers_gone(run.brokers, topology)
         run.apart_since = None if apart is None else now if run.apart_since is None else run.apart_since
         run.gone_since = None if gone is None else now if run.gone_since is None else run.gone_since
         if apart is not None and run.apart_since is not None and now - run.apart_since >= _RACKS_SECONDS:
@@ -374,7 +394,8 @@ class TopologyWorker:
             return
         run.written_at = now
         status = with_pass(known.status, seen, len(run.executor.record.changes), run.rate)
-        message = told(seen) if state is not State.PAUSED else f"{_paused_by(known)}; {told(seen)}"
+        why = _paused_by(known) if state is State.PAUSED else f"stopping: {run.stopping}" if run.stopping else ""
+        message = f"{why}; {told(seen)}" if why else told(seen)
         await self._tell(known, status, state, message)
 
     def _state(

@@ -441,7 +441,7 @@ def replace_plan(plan, **fields):
     return ApprovedPlan(**{name: getattr(plan, name) for name in names} | fields)
 
 
-async def test_it_stops_once_racks_have_changed_for_long_enough(monkeypatch):
+async def test_it_stops_once_racks_have_changed_for_long_enough_and_takes_back_what_is_under_way(monkeypatch):
     world = World()
     await world.begin()
     await world.passes(2)
@@ -450,10 +450,38 @@ async def test_it_stops_once_racks_have_changed_for_long_enough(monkeypatch):
     await world.passes(2)
     assert world.read().status.state == "Running", "a label may flap"
     monkeypatch.setattr(worker, "_RACKS_SECONDS", 0.0)
-    await world.passes(2)
+    await world.until_ended()
     assert world.read().status.state == "Stopped"
     assert "broker 3 stood in rack /eu/z0" in world.read().status.message
-    assert world.kafka.configs == CONFIGS
+    world.nothing_left()
+    assert {at: world.at(at)[0] for at in BEFORE} == BEFORE
+
+
+async def test_it_stops_once_a_broker_reports_another_rack_and_takes_back_what_is_under_way():
+    world = World()
+    await world.begin()
+    await world.passes(2)
+    world.kafka.racks = {**RACKS, 3: ("us", "z9")}
+    await world.until_ended()
+    assert world.read().status.state == "Stopped"
+    assert "broker 3 stood in rack /eu/z0" in world.read().status.message
+    world.nothing_left()
+    assert {at: world.at(at)[0] for at in BEFORE} == BEFORE
+
+
+async def test_it_stops_once_a_broker_that_replicas_move_to_is_gone_for_long_enough(monkeypatch):
+    world = World()
+    await world.begin()
+    await world.passes(2)
+    brokers = tuple(one for one in world.topology.status.brokers if one.id != 3)
+    world.topology = replace(world.topology, status=replace(world.topology.status, brokers=brokers))
+    await world.passes(2)
+    assert world.read().status.state == "Running", "it may only be restarted"
+    monkeypatch.setattr(worker, "_GONE_SECONDS", 0.0)
+    await world.until_ended()
+    assert world.read().status.state == "Stopped"
+    assert "1 broker of the plan, such as 3, is gone" in world.read().status.message
+    world.nothing_left()
 
 
 async def test_a_throttle_on_a_dead_broker_is_cleared_once_that_is_back():
