@@ -31,8 +31,8 @@ from rackspan.reconcile.dependencies import Dependencies
 from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.manager import Manager
 from rackspan.reconcile.racks.reconciler import RackDependencies
+from rackspan.reconcile.reassignments.objects import ReassignmentDependencies
 from rackspan.reconcile.reassignments.requests import ApprovedPlans
-from rackspan.reconcile.reassignments.worker import ReassignmentDependencies
 from rackspan.reconcile.release import release
 from rackspan.reconcile.runtime.finalizers import FinalizerWriter
 from rackspan.reconcile.runtime.leader_election import LeaderElection

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rackspan.api.reassignment import Reassignment
     from rackspan.reconcile.cache import Cache
     from rackspan.reconcile.dependencies import Dependencies
-    from rackspan.reconcile.reassignments.worker import ReassignmentDependencies
+    from rackspan.reconcile.reassignments.objects import ReassignmentDependencies
 
 POD: Final = "Pod"
 NODE: Final = "Node"

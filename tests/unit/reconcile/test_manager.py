@@ -14,7 +14,7 @@ from rackspan.reconcile.dependencies import Dependencies
 from rackspan.reconcile.manager import Manager
 from rackspan.reconcile.ports import BrokerDescription, ClusterDescription, ReplicaCounts
 from rackspan.reconcile.racks.reconciler import RackDependencies
-from rackspan.reconcile.reassignments.worker import ReassignmentDependencies
+from rackspan.reconcile.reassignments.objects import ReassignmentDependencies
 from rackspan.reconcile.runtime.finalizers import FinalizerWriter
 from rackspan.reconcile.runtime.object_versions import key_of
 from rackspan.reconcile.runtime.status_writer import StatusWriter

@@ -18,7 +18,7 @@ from rackspan.api.meta import ObjectKey
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.manager import Manager
 from rackspan.reconcile.racks.reconciler import RackDependencies
-from rackspan.reconcile.reassignments.worker import ReassignmentDependencies
+from rackspan.reconcile.reassignments.objects import ReassignmentDependencies
 from rackspan.reconcile.runtime.liveness import Liveness
 from rackspan.reconcile.runtime.object_versions import key_of
 from rackspan.reconcile.scans.config import ScanSetup

@@ -13,7 +13,7 @@ from rackspan.reconcile.reassignments.worker import TopologyWorker
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rackspan.reconcile.reassignments.worker import ReassignmentDependencies
+    from rackspan.reconcile.reassignments.objects import ReassignmentDependencies
 
 _log = logging.getLogger("rackspan.reassignments")
 

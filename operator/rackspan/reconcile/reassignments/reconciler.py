@@ -13,7 +13,7 @@ from rackspan.reconcile.runtime.waiting import wait_debounced
 
 if TYPE_CHECKING:
     from rackspan.api.meta import ObjectKey
-    from rackspan.reconcile.reassignments.worker import ReassignmentDependencies
+    from rackspan.reconcile.reassignments.objects import ReassignmentDependencies
 
 _MOST_TOPOLOGIES = 32
 """Served at a time, each with a client and its threads; what has begun goes first, others wait."""

@@ -21,11 +21,12 @@ from rackspan.core.reassignment.throttles import FOLLOWERS, RATES
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.reassignment_ports import ApprovedPlan
-from rackspan.reconcile.reassignments import plans, worker
+from rackspan.reconcile.reassignments import plans, runs, worker
 from rackspan.reconcile.reassignments.leaving import clear_throttles
+from rackspan.reconcile.reassignments.objects import ReassignmentDependencies
 from rackspan.reconcile.reassignments.plans import record_from
 from rackspan.reconcile.reassignments.requests import ApprovedPlans
-from rackspan.reconcile.reassignments.worker import ReassignmentDependencies, TopologyWorker
+from rackspan.reconcile.reassignments.worker import TopologyWorker
 from rackspan.reconcile.runtime.finalizers import FinalizerWriter
 
 HASH = "0123456789abcdef"
@@ -449,7 +450,7 @@ async def test_it_stops_once_racks_have_changed_for_long_enough_and_takes_back_w
     world.topology = replace(world.topology, status=replace(world.topology.status, brokers=brokers))
     await world.passes(2)
     assert world.read().status.state == "Running", "a label may flap"
-    monkeypatch.setattr(worker, "_RACKS_SECONDS", 0.0)
+    monkeypatch.setattr(runs, "_RACKS_SECONDS", 0.0)
     await world.until_ended()
     assert world.read().status.state == "Stopped"
     assert "broker 3 stood in rack /eu/z0" in world.read().status.message
@@ -477,7 +478,7 @@ async def test_it_stops_once_a_broker_that_replicas_move_to_is_gone_for_long_eno
     world.topology = replace(world.topology, status=replace(world.topology.status, brokers=brokers))
     await world.passes(2)
     assert world.read().status.state == "Running", "it may only be restarted"
-    monkeypatch.setattr(worker, "_GONE_SECONDS", 0.0)
+    monkeypatch.setattr(runs, "_GONE_SECONDS", 0.0)
     await world.until_ended()
     assert world.read().status.state == "Stopped"
     assert "1 broker of the plan, such as 3, is gone" in world.read().status.message

@@ -1,0 +1,136 @@
+"""The one Reassignment of a topology whose turn it is: what its process knows of it beside its object."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from rackspan.api.reassignment import State
+from rackspan.core.reassignment import Limits
+from rackspan.core.text import plural
+from rackspan.reconcile.reassignments import turns
+from rackspan.reconcile.reassignments.executor import StoppedError
+from rackspan.reconcile.reassignments.rates import Rate
+from rackspan.reconcile.reassignments.status import ended, told, waits, with_pass
+from rackspan.reconcile.reassignments.turns import PlannedBrokers, Wish
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from rackspan.api.meta import ObjectKey
+    from rackspan.api.racktopology import RackTopology
+    from rackspan.api.reassignment import Reassignment, ReassignmentStatus
+    from rackspan.reconcile.reassignments.executor import Executor, Pass
+
+_STEP_SECONDS = 1.0
+"""After a pass that found something changed: the next step may be due."""
+_COPYING_SECONDS = 3.0
+_WAITING_SECONDS = 20.0
+"""Where everything waits for what only others can mend."""
+_STATUS_SECONDS = 10.0
+"""How often progress alone is written: each write is a whole object to the API server's store."""
+_RACKS_SECONDS = 30.0
+"""How long a broker must be seen in another rack: a label that flaps stops nothing."""
+_GONE_SECONDS = 600.0
+"""How long a broker must be missing: it may only be restarted."""
+
+_STATES = {Wish.RUN: State.RUNNING, Wish.PAUSE: State.PAUSED, Wish.CANCEL: State.CANCELLING}
+_BEGINS = {State.RUNNING: "carried out from now on", State.CANCELLING: "what is under way is taken back"}
+
+
+class Run:
+    """Passes of one executor, and what they add up to. Times of the loop are in seconds."""
+
+    def __init__(self, key: ObjectKey, uid: str, executor: Executor) -> None:
+        self.key = key
+        self.uid = uid
+        self.executor = executor
+        self.parked = False
+        """Paused, with nothing under way and no throttle set: nothing is to be done until that changes."""
+        self.stopping: str | None = None
+        """Why the plan does not fit any more: what is under way is taken back, and that is its end."""
+        self.seen: Pass | None = None
+        self.pause = _STEP_SECONDS
+        """Seconds until the next pass."""
+        self._brokers = PlannedBrokers.of(executor.record)
+        self._rate = Rate()
+        self._written_at = 0.0
+        self._apart_since: float | None = None
+        self._gone_since: float | None = None
+
+    def refuse_changed(self, topology: RackTopology, now: float) -> None:
+        """Raise StoppedError where racks have changed for longer than a label flaps or a broker restarts."""
+        apart = turns.racks_changed(self._brokers, topology)
+        gone = turns.brokers_gone(self._brokers, topology)
+        self._apart_since = None if apart is None else now if self._apart_since is None else self._apart_since
+        self._gone_since = None if gone is None else now if self._gone_since is None else self._gone_since
+        if apart is not None and self._apart_since is not None and now - self._apart_since >= _RACKS_SECONDS:
+            raise StoppedError(apart)
+        if gone is not None and self._gone_since is not None and now - self._gone_since >= _GONE_SECONDS:
+            raise StoppedError(gone)
+
+    async def advance(self, one: Reassignment, wish: Wish, now: datetime) -> Pass:
+        """Make one pass of what is wished, within the limits of now. Raises as the executor does."""
+        self.executor.adjust(limits_of(one), one.spec.throttle)
+        self.parked = False
+        if wish is Wish.CANCEL:
+            seen = await self.executor.take_back()
+        elif wish is Wish.RUN:
+            seen = await self.executor.advance()
+        else:
+            seen = await self.executor.wind_down()
+            self.parked = not (seen.copying or seen.throttles or seen.finished)
+        news = self.seen is None or _signs(self.seen) != _signs(seen) or not (seen.copying or seen.waiting)
+        self.pause = _STEP_SECONDS if news else _COPYING_SECONDS if seen.copying else _WAITING_SECONDS
+        self.seen = seen
+        self._rate.add(now, seen.progress.moved_bytes + seen.partial_bytes)
+        return seen
+
+    def state(self, wish: Wish) -> tuple[State, str]:
+        """The state of what is wished, and how it begins."""
+        state = _STATES[wish]
+        return state, _BEGINS.get(state, "") if self.stopping is None else f"stopping: {self.stopping}"
+
+    def is_due(self, one: Reassignment, state: State, now: float) -> bool:
+        """Whether its progress is to be written now; if so, it counts as written."""
+        if not self.parked and now - self._written_at < _STATUS_SECONDS and one.status.state is state:
+            return False
+        self._written_at = now
+        return True
+
+    def progress(self, one: Reassignment, seen: Pass, state: State) -> tuple[ReassignmentStatus, str]:
+        """The counts of a pass, and what they mean."""
+        why = paused_by(one) if state is State.PAUSED else f"stopping: {self.stopping}" if self.stopping else ""
+        return self._counted(one, seen), f"{why}; {told(seen)}" if why else told(seen)
+
+    def ended(self, one: Reassignment, seen: Pass, wish: Wish) -> tuple[ReassignmentStatus, State, str]:
+        """The last counts, and how it ended."""
+        state, message = ended(seen)
+        if self.stopping is not None:
+            state = State.STOPPED
+            message = f"stopped: {self.stopping}; what was under way is taken back; make a new plan"
+        elif wish is Wish.CANCEL and not (state is State.SUCCEEDED and seen.progress.moved == seen.progress.moves):
+            left = f"; {waits(seen.waiting)}" if seen.waiting else ""
+            state = State.CANCELLED
+            message = f"cancelled after {seen.progress.moved} of {plural(seen.progress.moves, 'move')}{left}"
+        status = self._counted(one, seen)
+        return status if seen.throttles else replace(status, record=None), state, message
+
+    def _counted(self, one: Reassignment, seen: Pass) -> ReassignmentStatus:
+        return with_pass(one.status, seen, len(self.executor.record.changes), self._rate)
+
+
+def limits_of(one: Reassignment) -> Limits:
+    """The limits that its spec has now."""
+    return Limits(one.spec.max_concurrent_moves, one.spec.max_concurrent_moves_per_broker)
+
+
+def paused_by(one: Reassignment) -> str:
+    """Who has paused it, in words."""
+    return "paused by its spec" if one.spec.paused else "paused with its RackTopology"
+
+
+def _signs(seen: Pass) -> tuple[int, int, int, int]:
+    """What changes when a step is done."""
+    return seen.progress.moved, seen.copying, len(seen.waiting), seen.throttles

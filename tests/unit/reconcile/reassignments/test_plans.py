@@ -1,0 +1,145 @@
+"""Plans as the text of objects: what goes in comes out, and what nobody wrote is refused."""
+
+import base64
+import itertools
+import json
+import zlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.reconcile.examples import topology
+
+from rackspan.api.reassignment import MAX_PLAN, Reassignment, ReassignmentStatus
+from rackspan.core.planning import Change
+from rackspan.core.reassignment import Limits, Racks, Setting, SettingKind, TopicPartition
+from rackspan.reconcile.reassignment_ports import ApprovedPlan
+from rackspan.reconcile.reassignments import plans
+from rackspan.reconcile.reassignments.documents import packed, progress_document, unpacked
+from rackspan.reconcile.reassignments.plans import UnreadablePlanError, reassignments_of, record_from
+from rackspan.reconcile.reassignments.ports import Record, SetThrottle
+
+HASH = "0123456789abcdef"
+RACKS = {0: ("a", "x"), 1: ("a", "y"), 2: ("b", "x"), 3: None}
+REPORTED = {0: "/a/x", 1: "/a/y", 2: None}
+brokers = st.lists(st.sampled_from(sorted(RACKS)), min_size=1, max_size=4, unique=True).map(tuple)
+changes = st.dictionaries(
+    st.tuples(st.sampled_from(["orders", "users", "a.b-c_d"]), st.integers(0, 2**31 - 1)),
+    st.tuples(brokers, brokers, st.one_of(st.none(), st.integers(0, 2**60))),
+    max_size=12,
+).map(lambda found: [Change(*at, new, old, size) for at, (new, old, size) in found.items()])
+
+
+def approved(some, **more):
+    return ApprovedPlan("cluster-1", HASH, some, RACKS, REPORTED, 50, Limits(3, 2), **more)
+
+
+def objects(some, **more):
+    return [Reassignment.from_object(body) for body in reassignments_of(topology(), approved(some, **more))]
+
+
+@given(changes, st.integers(1, 5))
+def test_all_partitions_are_in_one_part_each_and_those_in_the_fewest_domains_first(some, most):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plans, "_MOST_PARTITIONS", most)
+        parts = objects(some)
+    records = [record_from(one) for one in parts]
+    found = [change for record in records for change in record.changes]
+    key = lambda one: (one.topic, one.partition)  # noqa: E731
+    assert sorted(found, key=key) == sorted(some, key=key)
+    assert all(len(record.changes) <= most for record in records)
+    spreads = [sorted(Racks(RACKS).spread(change.before) for change in record.changes) for record in records]
+    assert all(before[-1] <= after[0] for before, after in itertools.pairwise(spreads))
+    assert [(one.spec.part, one.spec.parts) for one in parts] == [(at + 1, len(parts)) for at in range(len(parts))]
+    assert all((record.racks, record.reported_racks) == (RACKS, REPORTED) for record in records)
+
+
+def test_an_object_has_the_plans_limits_and_belongs_to_its_topology():
+    (body,) = reassignments_of(topology(), approved([], approved_by="kim"))
+    assert body["metadata"]["name"] == f"prod-{HASH}"
+    assert body["metadata"]["ownerReferences"][0]["uid"] == "rt-1"
+    spec = Reassignment.from_object(body).spec
+    assert (spec.throttle, spec.max_concurrent_moves, spec.max_concurrent_moves_per_broker) == (50, 3, 2)
+    assert spec.approved_by == "kim"
+
+
+def test_new_partitions_are_no_part_of_it():
+    (one,) = objects([Change("orders", 0, (0,)), Change("orders", 1, (0,), (1,))])
+    assert [change.partition for change in record_from(one).changes] == [1]
+
+
+def test_a_text_that_would_be_too_long_is_cut(monkeypatch):
+    monkeypatch.setattr(plans.api, "MAX_PLAN", 600)
+    some = [Change("orders", number, (0, 1), (1, 2), number**7) for number in range(200)]
+    parts = objects(some)
+    assert len(parts) > 1
+    assert all(len(one.spec.plan) <= 600 for one in parts)
+    assert [change for one in parts for change in record_from(one).changes] == some
+
+
+def test_what_was_recorded_comes_back():
+    (one,) = objects([Change("orders", 0, (0, 1), (1, 2))])
+    setting = Setting(SettingKind.BROKER, "1", "leader.replication.throttled.rate")
+    started, throttles = {TopicPartition("orders", 0): (0, 1, 2)}, {setting: SetThrottle(None, ("5", "7"))}
+    record = Record("", "", (), {}, {}, started, throttles)
+    status = ReassignmentStatus(record=packed(progress_document(record)))
+    found = record_from(Reassignment(one.meta, one.spec, status))
+    assert (found.started, found.throttles) == (started, throttles)
+
+
+def text(document):
+    return base64.b64encode(zlib.compress(json.dumps(document).encode())).decode()
+
+
+GOOD = {
+    "version": 1,
+    "clusterId": "c",
+    "plan": HASH,
+    "racks": {},
+    "reportedRacks": {},
+    "changes": {"orders": [[0, [1], [2], None]]},
+    "started": [],
+    "throttles": [],
+}
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        "",
+        "ä",
+        "AAAA",
+        base64.b64encode(zlib.compress(b"{}")[:-3]).decode(),
+        base64.b64encode(zlib.compress(b"[" * 100_000)).decode(),
+        text([]),
+        text({}),
+        text({**GOOD, "version": 2}),
+        text({**GOOD, "plan": "another"}),
+        text({**GOOD, "changes": {"orders": [[0, [1], [1, 1], None]]}}),
+        text({**GOOD, "changes": {"orders": [[0, [], [1], None]]}}),
+        text({**GOOD, "changes": {"orders": [[-1, [1], [2], None]]}}),
+        text({**GOOD, "changes": {"orders": [[10**400, [1], [2], None]]}}),
+        text({**GOOD, "changes": {"orders": [[0, [1], [2**31], None]]}}),
+        text({**GOOD, "changes": {"orders": [[True, [1], [2], None]]}}),
+        text({**GOOD, "changes": {"x" * 100_000: [[0, [1], "ab", None]]}}),
+    ],
+)
+def test_a_plan_that_nobody_wrote_is_refused_in_a_short_sentence(plan):
+    (one,) = objects([])
+    body = {"metadata": {"name": "a"}, "spec": {"topologyRef": {"name": "prod"}, "planHash": HASH, "plan": plan}}
+    with pytest.raises(UnreadablePlanError) as caught:
+        record_from(Reassignment.from_object(body))
+    assert len(str(caught.value)) < 600
+    assert record_from(one).changes == ()
+
+
+def test_a_good_plan_of_anybodys_is_read():
+    body = {"metadata": {"name": "a"}, "spec": {"topologyRef": {"name": "p"}, "planHash": HASH, "plan": text(GOOD)}}
+    assert record_from(Reassignment.from_object(body)).changes == (Change("orders", 0, (2,), (1,)),)
+
+
+def test_a_small_text_that_unpacks_to_very_much_is_refused():
+    bomb = base64.b64encode(zlib.compress(b"0" * (300 << 20), 9)).decode()
+    assert len(bomb) < MAX_PLAN + 8_000
+    with pytest.raises(ValueError, match="more than 32 MiB"):
+        unpacked(bomb)
