@@ -1,6 +1,7 @@
 """`--topology`: what the operator sees and plans, had outside of it."""
 
 import itertools
+import json
 import re
 
 import pytest
@@ -9,7 +10,9 @@ from kubernetes import client
 from tests.integration.test_cli import rackspan
 from tests.support.waiting import until
 
+from rackspan.api.drains import Drains
 from rackspan.api.plans import topology_hash
+from rackspan.cli.shared.topology_access import ask_topology
 
 LISTS = {"orders": [[3, 0, 2], [2, 3, 1], [0, 4, 2]], "payments": [[1, 2, 3], [4, 0, 2]]}
 """Broker 3 alone holds what /us has of some; of six, 0 to 2 are in /eu and 3 to 5 in /us."""
@@ -80,6 +83,32 @@ def test_the_operators_plan_is_had_outside_of_it_with_its_hash_and_its_lists(ado
     assert checked.json["summary"]["nonCompliant"] == sum(one["nonCompliant"] for one in compliance)
     lost = rackspan("what-if", *cluster, *ours, "-o", "json").json["losses"]
     assert f"/eu/{zone}" in {row["domain"] for row in lost if row["level"] == "zone"}
+
+
+def test_what_is_drained_is_changed_whatever_others_change_meanwhile(adopted, control_plane):
+    name, read = f"{adopted.namespace}/kafka", []
+
+    def change(drains):
+        read.append(drains)
+        if len(read) == 1:
+            adopted.change_topology(drainRacks=["/us/us-1a"])
+        return drains.with_added(Drains((5,)))
+
+    kubeconfig = control_plane.kubeconfig
+    written = ask_topology(name, kubeconfig, lambda edits: edits.change_drains(change))
+    assert [one.racks for one in read] == [(), ("/us/us-1a",)]
+    assert Drains.of(written.spec) == Drains((5,), ("/us/us-1a",))
+    applied = {"drainBrokers": [5], "drainRacks": ["/us/us-1a"]}
+    assert {key: adopted.topology()["spec"][key] for key in applied} == applied
+    cluster = ("--topology", name, "--kubeconfig", kubeconfig)
+    assert rackspan("uncordon", "5", "--rack", "us/us-1a", *cluster, "--dry-run=server").code == 0
+    assert {key: adopted.topology()["spec"][key] for key in applied} == applied
+    assert rackspan("uncordon", "5", "--rack", "us/us-1a", *cluster).code == 0
+    assert adopted.topology()["spec"]["drainRacks"] == adopted.topology()["spec"]["drainBrokers"] == []
+    ran = rackspan("drain", "5", *cluster, "-o", "json")
+    plan, drains = map(json.loads, ran.out.splitlines())
+    assert drains["drainBrokers"] == adopted.topology()["spec"]["drainBrokers"] == [5]
+    assert (plan["event"], plan["moves"] >= 0) == ("plan", True)
 
 
 def test_a_topology_that_is_not_there_is_told(control_plane, crds):

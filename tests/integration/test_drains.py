@@ -4,6 +4,7 @@ import json
 
 import pytest
 from dev.stack.kafka_cluster import KafkaCluster
+from tests.support.command import cli
 from tests.support.objects import condition
 from tests.support.topics import Topics
 
@@ -49,7 +50,7 @@ def fleet(objects, own_kafka, operator):
 
 
 def test_a_drain_is_over_when_kafka_shows_nothing_and_not_before(
-    fleet, own_kafka, operator, kubectl, promise, tmp_path
+    fleet, own_kafka, operator, kubectl, promise, control_plane, tmp_path
 ):
     fleet.change_topology(drainBrokers=[77])
     promise.kept_by(_drained(fleet, "False", "UnknownBroker"), "Drained")
@@ -93,7 +94,11 @@ def test_a_drain_is_over_when_kafka_shows_nothing_and_not_before(
     done = fleet.topology()
     assert [drain["drained"] for drain in done["status"]["drains"]] == [True, True]
     assert operator.metric("rackspan_drain_replicas_left", topology=label) == 0
-    fleet.change_topology(drainRacks=None, drainBrokers=None)
+    cluster = ("--topology", f"{fleet.namespace}/kafka", "--kubeconfig", control_plane.kubeconfig)
+    proven = cli("drain", "0", *cluster, "--wait", "--bootstrap-server", own_kafka.bootstrap())
+    assert proven.code == 0, proven.err
+    assert proven.out.splitlines()[-1] == "0: no replica is left, by the operator's word and by Kafka's own"
+    assert cli("uncordon", "0", "--rack", "/a", *cluster).code == 0
     fleet.until("RackTopology", "kafka", lambda found: condition(found, "Drained") is None, "to be done with draining")
 
 

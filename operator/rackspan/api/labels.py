@@ -20,6 +20,11 @@ ADOPT_TOPIC_ID: Final = f"{GROUP}/adopt-topic-id"
 CONFIRM_DELETE: Final = f"{GROUP}/confirm-delete"
 """Annotation: the id of a topic that was adopted, and that deletionPolicy Delete shall delete all the same."""
 
+APPROVE_PLAN: Final = f"{GROUP}/approve-plan"
+"""Annotation on RackTopologies and KafkaTopics: the hash of the plan, or of the topic's part, that a person approves.
+
+Taken off once it is carried out."""
+
 CONFIRM_DELETIONS: Final = f"{GROUP}/confirm-deletions"
 """Annotation on RackTopologies: how many deletions wait, by which a person says yes to them. Taken off once read."""
 

@@ -8,6 +8,7 @@ import typer
 from rackspan.cli.commands import (
     apply,
     check,
+    drain,
     import_topics,
     locality,
     place,
@@ -53,6 +54,8 @@ app.command(epilog=snapshot.EPILOG)(snapshot.snapshot)
 app.command(epilog=plan.EPILOG)(plan.plan)
 app.command(epilog=apply.EPILOG)(apply.apply)
 app.command(epilog=watch.EPILOG)(watch.watch)
+app.command(epilog=drain.DRAIN_EPILOG)(drain.drain)
+app.command(epilog=drain.UNCORDON_EPILOG)(drain.uncordon)
 app.command(epilog=check.EPILOG)(check.check)
 app.command(epilog=what_if.EPILOG)(what_if.what_if)
 app.command(epilog=locality.EPILOG)(locality.locality)

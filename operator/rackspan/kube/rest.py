@@ -176,6 +176,10 @@ class Rest:
         """JSON merge patch (RFC 7396)."""
         return await self._call(operation, "PATCH", path, patch, {"Content-Type": "application/merge-patch+json"})
 
+    async def json_patch(self, operation: str, path: ApiPath, patch: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """JSON patch (RFC 6902). Raises ConflictError where one of its tests fails."""
+        return await self._call(operation, "PATCH", path, patch, {"Content-Type": "application/json-patch+json"})
+
     async def replace_status(
         self, operation: str, path: ApiPath, uid: str, status: Mapping[str, Any]
     ) -> dict[str, Any]:
@@ -184,12 +188,11 @@ class Rest:
         A merge would leave what an earlier write put there when the answer to that write was lost. Raises ConflictError
         where another object has the name by now.
         """
-        patch = [
+        patch: list[Mapping[str, Any]] = [
             {"op": "test", "path": "/metadata/uid", "value": uid},  # of a status, uids that differ are no conflict
             {"op": "add", "path": "/status", "value": status},
         ]
-        headers = {"Content-Type": "application/json-patch+json"}
-        return await self._call(operation, "PATCH", path, patch, headers)
+        return await self.json_patch(operation, path, patch)
 
     async def replace_status_at(
         self, operation: str, path: ApiPath, uid: str, version: str, status: Mapping[str, Any]
@@ -198,13 +201,12 @@ class Rest:
 
         Raises ConflictError where it has been changed since, or another object has the name by now.
         """
-        patch = [
+        patch: list[Mapping[str, Any]] = [
             {"op": "test", "path": "/metadata/uid", "value": uid},
             {"op": "test", "path": "/metadata/resourceVersion", "value": version},
             {"op": "add", "path": "/status", "value": status},
         ]
-        headers = {"Content-Type": "application/json-patch+json"}
-        return await self._call(operation, "PATCH", path, patch, headers)
+        return await self.json_patch(operation, path, patch)
 
     async def apply(self, operation: str, path: ApiPath, body: Mapping[str, Any], *, manager: str) -> dict[str, Any]:
         """Server-side apply: create, or make the fields that `manager` owns these and no others."""

@@ -1,7 +1,7 @@
 """`rackspan apply`: carry a plan out, approved, within limits, and so that it can be killed at any time."""
 
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,13 +20,14 @@ from rackspan.cli.shared.driving import Ended, drive, paused, take_back
 from rackspan.cli.shared.journal import JournalFile
 from rackspan.cli.shared.live_topology import LiveTopology, refuse_options_of_topology
 from rackspan.cli.shared.manifest_requirements import requirements_of_files
+from rackspan.cli.shared.measuring import measured
 from rackspan.cli.shared.plan_request import chosen_topics, refuse_silent_brokers, requirements_of
 from rackspan.cli.shared.quantities import bytes_of
 from rackspan.cli.shared.selection import TopologyOptions
 from rackspan.cli.shared.throttles import throttle_of
 from rackspan.core.planning import Change, Plan, Request, rebalance
 from rackspan.core.planning import plan as make_plan
-from rackspan.core.reassignment import Adaptive, Limits, of_change
+from rackspan.core.reassignment import Adaptive, Limits
 from rackspan.core.text import plural, size
 from rackspan.core.topology import RackTree
 
@@ -210,7 +211,7 @@ def _new_record(
     """The record of a plan that is approved, None where there is nothing to do. Raises CommandError."""
     from rackspan.reconcile.reassignments.ports import Record  # noqa: PLC0415
 
-    changes = _measured(connection, [change for change in made.changes if change.before])
+    changes = measured(connection, [change for change in made.changes if change.before])
     created = len(made.changes) - len(changes)
     if created:
         note(f"{plural(created, 'new partition')} of the plan are not created by this command")
@@ -229,17 +230,6 @@ def _new_record(
         {broker.id: broker.rack for broker in tree.brokers},
         {broker.id: broker.rack for broker in cluster.brokers},
     )
-
-
-def _measured(connection: Connection, changes: Sequence[Change]) -> list[Change]:
-    """Changes with the sizes of their partitions, where brokers tell them."""
-    if not any(change.copied for change in changes):
-        return list(changes)
-    first = {of_change(change): change.before[:1] for change in changes if change.copied}
-    sizes: Mapping[object, int] = {
-        at: bytes_ for (at, _), bytes_ in connection.ask(lambda admin: admin.sizes(first)).items()
-    }
-    return [replace(change, size_bytes=sizes.get(of_change(change), change.size_bytes)) for change in changes]
 
 
 def _refuse_too_much(changes: Sequence[Change], ceiling: _Ceiling) -> None:

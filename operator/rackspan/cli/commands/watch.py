@@ -1,4 +1,4 @@
-"""`rackspan watch`: how far a plan is that `rackspan apply` carries out, without touching anything."""
+"""`rackspan watch`: how far a plan is that the operator or `rackspan apply` carries out, without touching anything."""
 
 import asyncio
 from typing import TYPE_CHECKING, Annotated
@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rackspan.cli.rendering.documents import Format
+from rackspan.cli.rendering.event_lines import EventLines
 from rackspan.cli.rendering.reassignment_progress import progress_shown
 from rackspan.cli.shared import options
 from rackspan.cli.shared.command_errors import CommandError, ExitCode
 from rackspan.cli.shared.connection import Connection
 from rackspan.cli.shared.journal import JournalFile
 from rackspan.cli.shared.live_topology import LiveTopology
+from rackspan.cli.shared.reassignment_watch import follow
+from rackspan.cli.shared.topology_access import ask_topology
 from rackspan.core.reassignment import Limits
 
 if TYPE_CHECKING:
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     from rackspan.reconcile.reassignments.ports import Record
 
 EPILOG = options.epilog(
+    "$ kubectl rackspan watch --topology kafka/prod",
     "$ rackspan watch --bootstrap-server kafka:9092",
     "$ rackspan watch --bootstrap-server kafka:9092 --once -o json",
 )
@@ -34,10 +38,14 @@ def watch(
     journal: options.Journal = None,
     output: options.ProgressOutput = options.ProgressFormat.TABLE,
 ) -> None:
-    """Follow the plan that `rackspan apply` carries out from this machine, until it ends. Changes nothing.
+    """Follow the plan that is carried out, until it ends. Changes nothing; Ctrl-C ends the watching only.
 
-    Ctrl-C ends the watching only.
+    With --topology it is the Reassignment that the operator carries out, where there is one. Else it is what
+    `rackspan apply` carries out from this machine.
     """
+    lines = EventLines(Format(output.value))
+    if topology is not None and ask_topology(topology, kubeconfig, lambda edits: follow(edits, lines, once=once)):
+        return
     live = None if topology is None else LiveTopology.at(topology, kubeconfig)
     connection = (
         Connection.by_options(bootstrap_server, command_config) if live is None else Connection.by_topology(live)

@@ -1,8 +1,8 @@
 """`--topology`: a cluster as the operator sees it, by a RackTopology, its KafkaTopics, nodes and pods, and Kafka."""
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from rackspan.core.snapshot import Snapshot
 from rackspan.core.topology import RackTree
 
 if TYPE_CHECKING:
+    from rackspan.api.racktopology import RackTopology
     from rackspan.kube.plan_inputs import PlanInputs
     from rackspan.reconcile.dry_run import ObservedTopology, TopologyPlan
     from rackspan.reconcile.ports import KafkaAdmin
@@ -63,8 +64,17 @@ class LiveTopology:
     stands: "ObservedTopology"
 
     @classmethod
-    def at(cls, text: str, kubeconfig: Path | None) -> "LiveTopology":
-        """Read `NAMESPACE/NAME` from Kubernetes, and its brokers from Kafka. Raises CommandError."""
+    def at(
+        cls,
+        text: str,
+        kubeconfig: Path | None,
+        change: Callable[["RackTopology"], "RackTopology"] = lambda found: found,
+    ) -> "LiveTopology":
+        """
+        Read `NAMESPACE/NAME` from Kubernetes, and its brokers from Kafka. Raises CommandError.
+
+        `change` makes another RackTopology of the one that is there, to see what would follow.
+        """
         # Only these lines need the clients, which take longer to import than most commands run.
         from rackspan.kafka.admin import ConfluentConnector  # noqa: PLC0415
         from rackspan.kube.plan_inputs import read_plan_inputs  # noqa: PLC0415
@@ -75,7 +85,8 @@ class LiveTopology:
         key = topology_key(text)
 
         async def looked() -> LiveTopology:
-            inputs = await read_plan_inputs(key, kubeconfig)
+            read = await read_plan_inputs(key, kubeconfig)
+            inputs = replace(read, scan=replace(read.scan, topology=change(read.scan.topology)))
             seen = inputs.scan
             admin: KafkaAdmin = await ConfluentConnector().connect(seen.topology.spec.kafka, seen.credentials)
             try:

@@ -165,7 +165,7 @@ ShowAll = Annotated[bool, typer.Option("--all", rich_help_panel=_OUTPUT, help="P
 _EXIT_CODES = (
     "Exit codes: 0 fine, 1 out of compliance (check) or read from afar (locality --fail-above), "
     "2 bad input or what cannot be done, "
-    "3 Kafka did not answer or refused, 4 a plan is not carried out whole (apply, watch), "
+    "3 Kafka did not answer or refused, 4 a plan is not carried out whole (apply, watch, drain), "
     "74 the result could not be written."
 )
 

@@ -1,0 +1,286 @@
+"""`rackspan drain` and `rackspan uncordon`: which brokers and racks shall hold nothing, as kubectl does with nodes."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rackspan.api.drains import Drains, brokers_of, draining
+from rackspan.api.labels import API_VERSION
+from rackspan.api.meta import ObjectKey
+from rackspan.api.racktopology import KIND, RackTopology
+from rackspan.cli.rendering.documents import Format, print_document
+from rackspan.cli.rendering.event_lines import EventLines
+from rackspan.cli.shared import options
+from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_with, note, warn
+from rackspan.cli.shared.connection import Connection
+from rackspan.cli.shared.drain_waiting import DrainAsked, approve_plan, wait_for_drain
+from rackspan.cli.shared.live_topology import LiveTopology
+from rackspan.cli.shared.measuring import measured
+from rackspan.cli.shared.quantities import seconds_of
+from rackspan.cli.shared.selection import broker_ids, first_of, nearest
+from rackspan.cli.shared.topology_access import ask_topology
+from rackspan.core.rack_path import RackPathError, domain_name, parse_rack
+from rackspan.core.text import every, plural, size
+
+if TYPE_CHECKING:
+    from rackspan.kube.topology_edits import TopologyEdits
+
+DRAIN_EPILOG = options.epilog(
+    "$ kubectl rackspan drain 4 --topology kafka/prod",
+    "$ rackspan drain --rack /eu/eu-1a --topology kafka/prod --approve --wait --timeout 2h",
+    "$ rackspan drain 4 5 --topology kafka/prod --dry-run=client -o yaml > drain.yaml",
+)
+UNCORDON_EPILOG = options.epilog(
+    "$ kubectl rackspan uncordon 4 --topology kafka/prod",
+    "$ rackspan uncordon --rack /eu/eu-1a --topology kafka/prod",
+)
+
+
+class DryRun(StrEnum):
+    """Whether anything is changed, in kubectl's words."""
+
+    NONE = "none"
+    CLIENT = "client"
+    SERVER = "server"
+
+
+_Brokers = Annotated[list[str] | None, typer.Argument(metavar="[BROKER]...", help="Ids of brokers.")]
+_Racks = Annotated[
+    list[str] | None,
+    typer.Option("--rack", metavar="PATH", help="A rack, a zone, a region by its path; repeat it for several."),
+]
+_Topology = Annotated[
+    str | None, typer.Option("--topology", metavar="NAMESPACE/NAME", help="The RackTopology of the cluster.")
+]
+_DryRun = Annotated[
+    DryRun,
+    typer.Option(help="client: print what would be, and with -o yaml what to put into Git. server: let it be checked."),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """The plan that follows from a drain, and its size."""
+
+    hash: str
+    moves: int
+    bytes: int | None
+    empty: bool
+
+    @property
+    def sentence(self) -> str:
+        if self.empty:
+            return f"nothing has to move  (plan {self.hash})"
+        copied = "an unknown number of bytes" if self.bytes is None else size(self.bytes)
+        return f"{plural(self.moves, 'move')}, {copied} to copy  (plan {self.hash})"
+
+
+def drain(
+    broker: _Brokers = None,
+    rack: _Racks = None,
+    topology: _Topology = None,
+    kubeconfig: options.Kubeconfig = None,
+    dry_run: _DryRun = DryRun.NONE,
+    approve: Annotated[
+        bool, typer.Option("--approve", help="Approve the plan that is shown, once the operator has the same.")
+    ] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until no replica is left there.")] = False,
+    timeout: Annotated[
+        str | None, typer.Option(metavar="TIME", help="With --wait or --approve: give up after that, such as 2h.")
+    ] = None,
+    bootstrap_server: options.BootstrapServer = None,
+    command_config: options.CommandConfig = None,
+    output: options.Output = Format.TABLE,
+) -> None:
+    """Let brokers, or all below a rack, hold no replicas: add them to the drains of a RackTopology.
+
+    The operator plans where their replicas go, and moves them once the plan is approved. It shows how much that is.
+    --wait ends when no replica is left, by the operator's word and with --bootstrap-server by Kafka's own.
+    """
+    seconds = None if timeout is None else seconds_of("--timeout", timeout)
+    _refuse_options(dry_run, output)
+    if dry_run is not DryRun.NONE and (approve or wait):
+        raise CommandError(f"--dry-run={dry_run} changes nothing, so there is nothing to approve or to wait for")
+    if bootstrap_server is not None and not wait:
+        raise CommandError(
+            "--bootstrap-server is for --wait", "the plan is made with the RackTopology's own connection"
+        )
+    more = _given(broker, rack)
+    connection = None if bootstrap_server is None else Connection.by_options(bootstrap_server, command_config)
+    before = ask_topology(topology, kubeconfig, lambda edits: edits.read())
+    _refuse_unknown(before, more)
+    wanted = Drains.of(before.spec).with_added(more)
+    _refuse_nothing_left(before, wanted)
+    if dry_run is DryRun.CLIENT and output is not Format.TABLE:
+        _print_manifest(before.key, wanted, output)
+        return
+    lines = EventLines(output)
+    planned = _planned(topology or "", kubeconfig, wanted)
+    if planned is None and approve:
+        raise CommandError("the plan is not known, so it cannot be approved; nothing was changed", code=ExitCode.KAFKA)
+    with ending_with(ExitCode.FINE):
+        if planned is not None:
+            lines.tell("plan", planned.sentence, _plan_document(planned))
+        if dry_run is DryRun.CLIENT:
+            _tell_drains(lines, before.key, wanted, Drains.of(before.spec), dry_run)
+            return
+        changed = _change(topology, kubeconfig, lines, lambda drains: drains.with_added(more), dry_run, before)
+        if dry_run is not DryRun.NONE:
+            return
+        if approve and planned is not None and not planned.empty:
+            ask_topology(topology, kubeconfig, lambda edits: approve_plan(edits, planned.hash, lines, seconds))
+        if wait:
+            asked = DrainAsked(changed.meta.generation, more.targets, brokers_of(changed, more))
+            ask_topology(topology, kubeconfig, lambda edits: wait_for_drain(edits, asked, lines, seconds, connection))
+
+
+def uncordon(
+    broker: _Brokers = None,
+    rack: _Racks = None,
+    topology: _Topology = None,
+    kubeconfig: options.Kubeconfig = None,
+    dry_run: _DryRun = DryRun.NONE,
+    output: options.Output = Format.TABLE,
+) -> None:
+    """Let brokers, or all below a rack, hold replicas again: take them off the drains of a RackTopology.
+
+    What has moved away does not come back by itself; new replicas may go there.
+    """
+    _refuse_options(dry_run, output)
+    fewer = _given(broker, rack)
+    before = ask_topology(topology, kubeconfig, lambda edits: edits.read())
+    known = Drains.of(before.spec)
+    wanted = known.without(fewer)
+    still = sorted(brokers_of(before, wanted).intersection(fewer.brokers))
+    if still:
+        raise CommandError(
+            f"broker {first_of(still, 10)} stays drained by its rack: {', '.join(wanted.racks)}",
+            f"uncordon the rack: --rack {wanted.racks[0]}",
+        )
+    if dry_run is DryRun.CLIENT and output is not Format.TABLE:
+        _print_manifest(before.key, wanted, output)
+        return
+    for target in fewer.targets:
+        if target not in known.targets:
+            note(f"{target} is not drained")
+    with ending_with(ExitCode.FINE):
+        lines = EventLines(output)
+        if dry_run is DryRun.CLIENT:
+            _tell_drains(lines, before.key, wanted, known, dry_run)
+            return
+        _change(topology, kubeconfig, lines, lambda drains: drains.without(fewer), dry_run, before)
+
+
+def _refuse_options(dry_run: DryRun, output: Format) -> None:
+    if output is Format.YAML and dry_run is not DryRun.CLIENT:
+        raise CommandError("-o yaml is for --dry-run=client", "-o json prints an object per line")
+
+
+def _given(brokers: Sequence[str] | None, racks: Sequence[str] | None) -> Drains:
+    """What the arguments name. Raises CommandError."""
+    if not brokers and not racks:
+        raise CommandError("nothing is named", "name broker ids, such as 4, or racks: --rack /eu/eu-1a")
+    for rack in racks or ():
+        try:
+            parse_rack(rack)
+        except RackPathError as error:
+            raise CommandError(f"--rack: {error}") from error
+        if not {"*", "?"}.isdisjoint(rack):
+            raise CommandError(f"--rack {rack}: wildcards are not for drains", "name each rack")
+    return Drains().with_added(Drains(broker_ids("BROKER", brokers or ()), tuple(racks or ())))
+
+
+def _refuse_unknown(topology: RackTopology, more: Drains) -> None:
+    """Refuse brokers and racks that the operator does not see. Raises CommandError."""
+    known = {broker.id for broker in topology.status.brokers}
+    if not known:
+        raise CommandError(
+            f"the status of RackTopology {topology.key} names no brokers yet", "is the operator running?"
+        )
+    for broker in more.brokers:
+        if broker not in known:
+            raise CommandError(f"the cluster has no broker {broker}", f"its brokers are {first_of(known, 10)}")
+    for rack in more.racks:
+        if not brokers_of(topology, Drains(racks=(rack,))):
+            paths = [parse_rack(broker.rack) for broker in topology.status.brokers if broker.rack]
+            domains = {domain_name(path[:depth]) for path in paths for depth in range(1, len(path) + 1)}
+            raise CommandError(f"--rack {rack}: the cluster has no such rack", nearest(rack, sorted(domains)))
+
+
+def _refuse_nothing_left(topology: RackTopology, wanted: Drains) -> None:
+    known = {broker.id for broker in topology.status.brokers}
+    if known <= brokers_of(topology, wanted):
+        raise CommandError(f"{every(len(known), 'broker')} drained then, none is left to hold replicas", "leave some")
+
+
+def _planned(topology: str, kubeconfig: Path | None, wanted: Drains) -> _Planned | None:
+    """The plan that follows; None, and a warning, where Kafka cannot be asked from here."""
+    try:
+        live = LiveTopology.at(topology, kubeconfig, lambda found: draining(found, wanted))
+        made = live.plan().whole
+        changes = measured(Connection.by_topology(live), made.changes)
+    except CommandError as error:
+        if error.code is not ExitCode.KAFKA:
+            raise
+        warn(f"how much has to move cannot be told from here: {error}")
+        return None
+    for problem in made.problems[:1]:
+        more = f", and {len(made.problems) - 1:,} more like that" if len(made.problems) > 1 else ""
+        warn(f"not all can move: {problem}{more}")
+    known = [change.size_bytes for change in changes if change.copied]
+    bytes_ = sum(change.copied * (change.size_bytes or 0) for change in changes)
+    return _Planned(made.hash, made.moves, None if None in known else bytes_, made.empty)
+
+
+def _plan_document(planned: _Planned) -> dict[str, Any]:
+    return {"plan": planned.hash, "moves": planned.moves, "bytes": planned.bytes}
+
+
+def _change(
+    topology: str | None,
+    kubeconfig: Path | None,
+    lines: EventLines,
+    change: Callable[[Drains], Drains],
+    dry_run: DryRun,
+    before: RackTopology,
+) -> RackTopology:
+    """Change the object, and say so; a note where somebody else would put it back."""
+
+    async def changed(edits: "TopologyEdits") -> tuple[RackTopology, tuple[str, ...]]:
+        written = await edits.change_drains(change, dry_run=dry_run is DryRun.SERVER)
+        return written, await edits.field_managers()
+
+    written, managers = ask_topology(topology, kubeconfig, changed)
+    _tell_drains(lines, written.key, Drains.of(written.spec), Drains.of(before.spec), dry_run)
+    if managers:
+        note(
+            f"what is drained is applied by {', '.join(managers)}, which may put it back: change it there too, "
+            "--dry-run=client -o yaml prints it"
+        )
+    return written
+
+
+def _tell_drains(lines: EventLines, key: ObjectKey, now: Drains, before: Drains, dry_run: DryRun) -> None:
+    what = ", ".join(now.targets) or "nothing"
+    dry = "" if dry_run is DryRun.NONE else f" ({dry_run} dry run)"
+    words = "drained already" if set(now.targets) == set(before.targets) else "drained now"
+    lines.tell(
+        "drains", f"RackTopology {key}: {words}: {what}{dry}", {"topology": str(key), "dryRun": dry_run, **now.fields()}
+    )
+
+
+def _print_manifest(key: ObjectKey, wanted: Drains, output: Format) -> None:
+    with ending_with(ExitCode.FINE):
+        print_document(
+            {
+                "apiVersion": API_VERSION,
+                "kind": KIND,
+                "metadata": {"name": key.name, "namespace": key.namespace},
+                "spec": dict(wanted.fields()),
+            },
+            output,
+        )

@@ -1,0 +1,38 @@
+"""What a command does for a while: a bar on a terminal, lines where there is none, an object per line for programs."""
+
+import json
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from rackspan.cli.rendering.documents import Format, printed_json
+from rackspan.core.text import shown
+
+_QUIET_SECONDS = 10.0
+_LONGEST = 2_000
+
+
+class EventLines:
+    """Prints events. One that repeats is printed when its sentence changes, and no more than once in ten seconds."""
+
+    def __init__(self, output: Format) -> None:
+        self._output = output
+        self._last: dict[str, str] = {}
+        self._printed: dict[str, float] = {}
+
+    def tell(self, event: str, sentence: str, document: Mapping[str, Any]) -> None:
+        """Print what has happened."""
+        if self._output is Format.JSON:
+            print(printed_json(json.dumps({"event": event, **document}, ensure_ascii=False)), flush=True)
+        else:
+            print(shown(sentence, _LONGEST), flush=True)
+
+    def repeat(self, event: str, sentence: str, document: Mapping[str, Any]) -> None:
+        """Print how far something is, if that is news; a terminal has a bar for it."""
+        now = time.monotonic()
+        if self._last.get(event) == sentence or now < self._printed.get(event, -_QUIET_SECONDS) + _QUIET_SECONDS:
+            return
+        self._last[event], self._printed[event] = sentence, now
+        if self._output is Format.JSON or not sys.stderr.isatty():
+            self.tell(event, sentence, document)

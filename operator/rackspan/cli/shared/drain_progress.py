@@ -1,0 +1,69 @@
+"""How far a drain is, from the RackTopology's status and its Reassignments. Pure."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from rackspan.api.racktopology import RackTopology
+from rackspan.api.reassignment import Reassignment, State
+from rackspan.core.text import plural
+
+_FAILED = (State.FAILED, State.CANCELLED, State.STOPPED)
+_MOST_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class DrainProgress:
+    """
+    One look at a drain.
+
+    `left` are replicas that are still there, None where the operator has not told yet. `failed` is why it will not go
+    on, None where it may. `running` is the Reassignment that is under way, or else the next one.
+    """
+
+    drained: bool
+    left: int | None
+    sentence: str
+    running: Reassignment | None = None
+    failed: str | None = None
+
+
+def drain_progress(
+    topology: RackTopology,
+    generation: int,
+    targets: Sequence[str],
+    reassignments: Collection[Reassignment],
+    followed: Collection[str],
+) -> DrainProgress:
+    """
+    Look at the drain of `targets` (`api.drains.Drains.targets`), asked for with `generation` of the object.
+
+    `followed` are uids of Reassignments of which it matters how they end.
+    """
+    running = next((one for one in reassignments if not one.ended), None)
+    ended = [one for one in reassignments if one.meta.uid in followed and one.status.state in _FAILED]
+    if (topology.status.observed_generation or 0) < generation:
+        return DrainProgress(False, None, "the operator has not seen the change yet", running)
+    told = {one.target: one for one in topology.status.drains}
+    entries = [told.get(target) for target in targets]
+    known = [one.replicas.total for one in entries if one is not None and one.replicas is not None]
+    left = sum(known) if len(known) == len(targets) else None
+    waiting = [one for one in entries if one is not None and one.drained is not True]
+    missing = [target for target, one in zip(targets, entries, strict=True) if one is None]
+    if not waiting and not missing:
+        return DrainProgress(True, 0, "no replica is left there", running)
+    words = [f"{one.target}: {one.message}" for one in waiting[:_MOST_NAMED]]
+    words += [f"{target}: not in the status yet" for target in missing[: _MOST_NAMED - len(words)]]
+    more = len(waiting) + len(missing) - len(words)
+    words += [f"and {more:,} more"] if more else []
+    failed = None
+    if ended and running is None:
+        last = ended[-1]
+        failed = (
+            f"Reassignment {last.key} has ended as {last.status.state}: {last.status.message or 'no reason is known'}"
+        )
+    return DrainProgress(False, left, "; ".join(words), running, failed)
+
+
+def left_in_words(left: int | None) -> str:
+    """How many replicas are left, to begin a sentence with."""
+    return "what is left is not known" if left is None else f"{plural(left, 'replica')} left"

@@ -1,0 +1,108 @@
+"""Waits until the operator has carried out what was asked of a RackTopology."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from rackspan.cli.rendering.event_lines import EventLines
+from rackspan.cli.rendering.progress import step
+from rackspan.cli.rendering.reassignment_status import advance, document, sentence
+from rackspan.cli.shared.command_errors import CommandError, ExitCode
+from rackspan.cli.shared.connection import Connection
+from rackspan.cli.shared.drain_progress import DrainProgress, drain_progress, left_in_words
+from rackspan.cli.shared.looking import until
+from rackspan.core.text import plural
+
+if TYPE_CHECKING:
+    from rackspan.kube.topology_edits import TopologyEdits
+
+_PLAN_SECONDS = 120.0
+"""How long the operator may take to come to the plan that was shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrainAsked:
+    """A drain that an object of this generation asks for: its targets as the status calls them, and their brokers."""
+
+    generation: int
+    targets: Sequence[str]
+    brokers: frozenset[int]
+
+
+async def approve_plan(edits: "TopologyEdits", plan_hash: str, lines: EventLines, seconds: float | None) -> None:
+    """Approve the plan of this hash as soon as the operator has come to the same. Raises CommandError."""
+
+    async def look() -> str | None:
+        plan = (await edits.read()).status.plan
+        return None if plan is None else plan.hash
+
+    with step(f"waiting for plan {plan_hash}"):
+        found = await until(look, lambda known: known == plan_hash, _PLAN_SECONDS if seconds is None else seconds)
+    if found != plan_hash:
+        raise CommandError(
+            f"plan {plan_hash} was shown, and the operator's is {found or 'not made yet'}: it is not approved",
+            "look at it with rackspan plan --topology, then run the same command again",
+            ExitCode.UNFINISHED,
+        )
+    await edits.approve(plan_hash)
+    lines.tell("approved", f"plan {plan_hash} is approved", {"plan": plan_hash})
+
+
+async def wait_for_drain(
+    edits: "TopologyEdits",
+    asked: DrainAsked,
+    lines: EventLines,
+    seconds: float | None,
+    connection: Connection | None,
+) -> None:
+    """
+    Show how far a drain is until no replica is left there, by the status and, over a connection, by Kafka itself.
+
+    Raises CommandError where it does not go on, and after `seconds`.
+    """
+    followed: set[str] = set()
+    with step("draining") as bar:
+
+        async def look() -> DrainProgress:
+            topology, reassignments = await edits.read(), await edits.reassignments()
+            followed.update(one.meta.uid for one in reassignments if not one.ended)
+            seen = drain_progress(topology, asked.generation, asked.targets, reassignments, followed)
+            if seen.drained and connection is not None:
+                seen = await _seen_by_kafka(seen, connection, asked.brokers)
+            left = left_in_words(seen.left)
+            if seen.running is not None:
+                advance(bar, seen.running)
+                lines.repeat(
+                    "progress", f"{left}; {sentence(seen.running)}", {"left": seen.left, **document(seen.running)}
+                )
+            else:
+                bar.describe(seen.sentence)
+                lines.repeat("waiting", f"{left}; {seen.sentence}", {"left": seen.left, "message": seen.sentence})
+            return seen
+
+        seen = await until(look, lambda one: one.drained or one.failed is not None, seconds)
+    if seen.drained:
+        proof = "by the operator's word" if connection is None else "by the operator's word and by Kafka's own"
+        what = ", ".join(asked.targets)
+        brokers = sorted(asked.brokers)
+        lines.tell(
+            "drained", f"{what}: no replica is left, {proof}", {"targets": list(asked.targets), "brokers": brokers}
+        )
+        return
+    why = seen.failed or f"not drained after {seconds:g} s: {left_in_words(seen.left)}; {seen.sentence}"
+    raise CommandError(why, "the drain stays asked for; uncordon takes it back", ExitCode.UNFINISHED)
+
+
+async def _seen_by_kafka(seen: DrainProgress, connection: Connection, brokers: frozenset[int]) -> DrainProgress:
+    """The same, and not drained where Kafka itself shows replicas there."""
+    from rackspan.kafka.admin import ConfluentAdmin  # noqa: PLC0415 - a client takes long to import
+
+    admin = ConfluentAdmin(connection.properties)
+    try:
+        remaining = await admin.remaining_replicas(brokers)
+    finally:
+        await admin.close()
+    left = sum(sum(held.values()) for held in remaining.replicas.values())
+    if not left:
+        return seen
+    return replace(seen, drained=False, left=left, sentence=f"Kafka shows {plural(left, 'replica')} there")

@@ -1,0 +1,37 @@
+"""Runs what is asked of one RackTopology over a connection to Kubernetes."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from rackspan.cli.shared.command_errors import CommandError, ExitCode
+from rackspan.cli.shared.live_topology import topology_key
+
+if TYPE_CHECKING:
+    from rackspan.kube.topology_edits import TopologyEdits
+
+T = TypeVar("T")
+
+
+def ask_topology(name: str | None, kubeconfig: Path | None, question: "Callable[[TopologyEdits], Awaitable[T]]") -> T:
+    """Connect, ask about `NAMESPACE/NAME` and close. Raises CommandError."""
+    # Only these lines need the clients, which take longer to import than most commands run.
+    from rackspan.api.reasons import Reason  # noqa: PLC0415
+    from rackspan.kube import topology_edits as editing  # noqa: PLC0415
+    from rackspan.reconcile.failures import FailureError  # noqa: PLC0415
+
+    if name is None:
+        raise CommandError("the RackTopology is missing", "pass --topology NAMESPACE/NAME")
+    key = topology_key(name)
+
+    async def asked() -> T:
+        async with editing.topology_edits(key, kubeconfig) as edits:
+            return await question(edits)
+
+    try:
+        return asyncio.run(asked())
+    except FailureError as error:
+        failure = error.failure
+        away = failure.reason in (Reason.API_SERVER_UNREACHABLE, Reason.KAFKA_UNREACHABLE)
+        raise CommandError(str(failure.message), code=ExitCode.KAFKA if away else ExitCode.BAD_INPUT) from error

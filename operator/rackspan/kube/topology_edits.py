@@ -1,0 +1,136 @@
+"""A RackTopology as a person changes it from the command line: what it drains, and which plan is approved."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from rackspan.api.drains import Drains
+from rackspan.api.errors import SpecError
+from rackspan.api.labels import APPROVE_PLAN
+from rackspan.api.racktopology import RackTopology
+from rackspan.api.reasons import Reason
+from rackspan.api.reassignment import Reassignment
+from rackspan.kube.authentication import config
+from rackspan.kube.paths import REASSIGNMENTS, TOPOLOGIES, with_query
+from rackspan.kube.rest import ConflictError, NotFoundError, Rest, connect
+from rackspan.reconcile.failures import Failure, FailureError, Remedy
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping
+    from pathlib import Path
+
+    from rackspan.api.meta import ObjectKey
+
+_ATTEMPTS = 8
+_CLIENT = "rackspan-cli"
+
+
+@asynccontextmanager
+async def topology_edits(key: ObjectKey, kubeconfig: Path | None) -> AsyncIterator[TopologyEdits]:
+    """Edits of one RackTopology over a connection of their own. Raises FailureError."""
+    try:
+        rest = Rest(await connect(kubeconfig, _CLIENT))
+    except config.ConfigException as error:
+        raise FailureError(Failure(Reason.NOT_AUTHORIZED, f"no usable kubeconfig: {error}", Remedy.ACCESS)) from error
+    try:
+        yield TopologyEdits(rest, key)
+    finally:
+        await rest.close()
+
+
+class TopologyEdits:
+    """Reads and changes one RackTopology; all raise FailureError where the API server refuses or is away."""
+
+    def __init__(self, rest: Rest, key: ObjectKey) -> None:
+        self._rest = rest
+        self._key = key
+
+    async def read(self) -> RackTopology:
+        """The object now."""
+        return _topology(await self._get())
+
+    async def change_drains(self, change: Callable[[Drains], Drains], *, dry_run: bool = False) -> RackTopology:
+        """Make what it drains what `change` makes of it, and give the object then.
+
+        With `dry_run` the API server checks it and keeps nothing. The patch holds for the object as it was read; where
+        somebody else was faster, it is read and changed again.
+        """
+        path = TOPOLOGIES.object(self._key)
+        if dry_run:
+            path = with_query(path, {"dryRun": "All"})
+        for _ in range(_ATTEMPTS):
+            found = await self._get()
+            topology = _topology(found)
+            before = Drains.of(topology.spec)
+            patch = change(before).patch(before)
+            if not patch:
+                return topology
+            try:
+                written = await self._rest.json_patch("patch_topology", path, [*_unchanged(found["metadata"]), *patch])
+            except ConflictError:
+                continue
+            return _topology(written)
+        raise _failure(f"RackTopology {self._key} is changed by others all the time", Reason.API_SERVER_UNREACHABLE)
+
+    async def approve(self, plan_hash: str) -> None:
+        """Annotate it with the hash of a plan."""
+        patch = {"metadata": {"annotations": {APPROVE_PLAN: plan_hash}}}
+        try:
+            await self._rest.merge_patch("approve_plan", TOPOLOGIES.object(self._key), patch)
+        except NotFoundError as error:
+            raise _gone(self._key) from error
+
+    async def reassignments(self) -> tuple[Reassignment, ...]:
+        """Those of the topology, in the order in which they were made; none where that kind is not installed."""
+        try:
+            found = await self._rest.list_all("list_reassignments", REASSIGNMENTS.in_namespace(self._key.namespace))
+        except NotFoundError:
+            return ()
+        read = [one for item in found if (one := _reassignment(item)) is not None and one.topology == self._key]
+        return tuple(sorted(read, key=lambda one: (one.meta.age, one.spec.part)))
+
+    async def field_managers(self) -> tuple[str, ...]:
+        """Who applies what is drained by server-side apply, such as Argo CD, and would put it back."""
+        managers = (await self._get())["metadata"].get("managedFields") or []
+        return tuple(sorted({one.get("manager", "") for one in managers if _applies_drains(one)}))
+
+    async def _get(self) -> dict[str, Any]:
+        try:
+            return await self._rest.get("get_topology", TOPOLOGIES.object(self._key))
+        except NotFoundError as error:
+            raise _gone(self._key) from error
+
+
+def _unchanged(metadata: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [
+        {"op": "test", "path": "/metadata/uid", "value": metadata["uid"]},
+        {"op": "test", "path": "/metadata/resourceVersion", "value": metadata["resourceVersion"]},
+    ]
+
+
+def _applies_drains(entry: Mapping[str, Any]) -> bool:
+    spec = (entry.get("fieldsV1") or {}).get("f:spec") or {}
+    return entry.get("operation") == "Apply" and not {"f:drainBrokers", "f:drainRacks"}.isdisjoint(spec)
+
+
+def _topology(found: Mapping[str, Any]) -> RackTopology:
+    try:
+        return RackTopology.from_object(found)
+    except SpecError as error:
+        raise _failure(f"the RackTopology cannot be read: {error}", Reason.INVALID_SPEC) from error
+
+
+def _reassignment(found: Mapping[str, Any]) -> Reassignment | None:
+    try:
+        return Reassignment.from_object(found)
+    except SpecError:
+        return None
+
+
+def _gone(key: ObjectKey) -> FailureError:
+    return _failure(f"there is no RackTopology {key}", Reason.TOPOLOGY_NOT_FOUND)
+
+
+def _failure(message: str, reason: Reason) -> FailureError:
+    return FailureError(Failure(reason, message, Remedy.ACCESS))

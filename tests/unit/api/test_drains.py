@@ -1,0 +1,48 @@
+"""Which brokers and racks a RackTopology drains, and how one changes that."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.reconcile.examples import SIX, topology
+
+from rackspan.api.drains import Drains, brokers_of, draining
+
+STATUS = {"brokers": [{"id": broker, "rack": rack} for broker, rack in SIX.items()]}
+DRAINS = st.builds(
+    Drains,
+    st.lists(st.integers(0, 5), unique=True).map(tuple),
+    st.lists(st.sampled_from(["/eu", "eu", "/eu/eu-1a", "us", "a b", "//"]), unique=True).map(tuple),
+)
+
+
+def test_a_rack_is_the_same_with_and_without_its_first_slash():
+    known = Drains((4,), ("eu/eu-1a",))
+    assert known.with_added(Drains((4, 5), ("/eu/eu-1a", "us"))) == Drains((4, 5), ("eu/eu-1a", "/us"))
+    assert known.without(Drains((9,), ("/eu/eu-1a",))) == Drains((4,), ())
+    assert known.targets == ("4", "/eu/eu-1a")
+
+
+@given(DRAINS, DRAINS)
+def test_what_was_added_is_there_and_what_was_taken_off_is_not(known, more):
+    added = known.with_added(more)
+    assert set(added.targets) == {*known.targets, *more.targets}
+    assert added.with_added(more) == added
+    left = added.without(more)
+    assert set(left.targets) == set(known.targets).difference(more.targets)
+    assert added.brokers[: len(known.brokers)] == known.brokers
+
+
+def test_a_patch_has_what_changes_and_nothing_else():
+    known = Drains((4,), ("/us",))
+    assert known.patch(known) == []
+    assert known.with_added(Drains((5,))).patch(known) == [{"op": "add", "path": "/spec/drainBrokers", "value": [4, 5]}]
+    assert known.without(known).patch(known) == [
+        {"op": "add", "path": "/spec/drainBrokers", "value": []},
+        {"op": "add", "path": "/spec/drainRacks", "value": []},
+    ]
+
+
+def test_brokers_are_those_named_and_those_below_a_rack():
+    seen = topology(status=STATUS)
+    assert brokers_of(seen, Drains((5,), ("eu/eu-1a",))) == {0, 1, 5}
+    assert brokers_of(seen, Drains(racks=("/eu/eu-1", "a b"))) == frozenset()
+    assert Drains.of(draining(seen, Drains((5,), ("/us",))).spec) == Drains((5,), ("/us",))

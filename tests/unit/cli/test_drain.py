@@ -1,0 +1,311 @@
+"""`rackspan drain` and `rackspan uncordon`: what they ask for, what they refuse, and when they have waited enough."""
+
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+import yaml
+from msgspec import structs
+from tests.support.command import cli
+from tests.unit.reconcile.examples import SIX, topology
+
+from rackspan.api.drains import Drains, draining
+from rackspan.api.reassignment import Reassignment
+from rackspan.cli.commands import drain as command
+from rackspan.cli.shared import drain_waiting, looking
+from rackspan.cli.shared.command_errors import CommandError, ExitCode
+from rackspan.kube import topology_edits
+
+TOPOLOGY = ("--topology", "kafka/prod")
+PLANNED = command._Planned("0123456789abcdef", 3, 3 * 2**30, empty=False)
+BROKERS = [{"id": broker, "rack": rack} for broker, rack in SIX.items()]
+
+
+def entry(target, left):
+    done = {"drained": True, "reason": "Drained", "message": "Kafka shows no replica there"}
+    waits = {"drained": False, "reason": "Draining", "message": f"{left} replicas left: they wait"}
+    return {"target": target, **(waits if left else done), "replicas": {"total": left}}
+
+
+def moving(state="Running", moved=1):
+    return Reassignment.from_object(
+        {
+            "metadata": {"name": "prod-0123", "namespace": "kafka", "uid": "r-1"},
+            "spec": {"topologyRef": {"name": "prod"}, "planHash": PLANNED.hash, "plan": "x"},
+            "status": {"state": state, "moves": 3, "moved": moved, "message": "a broker is gone"},
+        }
+    )
+
+
+class Edits:
+    """An object in memory; each look at it is the next of `looks`, the last one again and again."""
+
+    def __init__(self, *looks, managers=()):
+        self.looks = list(looks) or [({}, ())]
+        self.spec = Drains()
+        self.generation = 1
+        self.changes = []
+        self.approved = []
+        self._managers = managers
+        self._now = {}, ()
+
+    async def read(self):
+        if self.generation > 1:
+            self._now = self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
+        return self._object()
+
+    async def reassignments(self):
+        if not self.changes:
+            await self.read()
+        return self._now[1]
+
+    async def change_drains(self, change, *, dry_run=False):
+        wanted = change(self.spec)
+        self.changes.append((wanted, dry_run))
+        if not dry_run and wanted != self.spec:
+            self.spec = wanted
+            self.generation += 1
+        return draining(self._object(), wanted)
+
+    async def approve(self, plan_hash):
+        self.approved.append(plan_hash)
+
+    async def field_managers(self):
+        return self._managers
+
+    def _object(self):
+        seen = topology(status={"brokers": BROKERS, "observedGeneration": self.generation, **self._now[0]})
+        return draining(structs.replace(seen, meta=structs.replace(seen.meta, generation=self.generation)), self.spec)
+
+
+@pytest.fixture
+def drained(monkeypatch):
+    """Have a RackTopology: `drained(Edits(...), planned=...)`."""
+
+    def have(edits, planned=PLANNED):
+        @asynccontextmanager
+        async def connected(*_):
+            yield edits
+
+        monkeypatch.setattr(topology_edits, "topology_edits", connected)
+        monkeypatch.setattr(command, "_planned", lambda *_: planned)
+        monkeypatch.setattr(looking, "_LEAST_SECONDS", 0)
+        return edits
+
+    return have
+
+
+def test_a_drain_is_asked_for_and_its_size_is_told(drained):
+    edits = drained(Edits())
+    ran = cli("drain", "4", "--rack", "eu/eu-1a", *TOPOLOGY)
+    assert (ran.code, edits.spec, edits.approved) == (0, Drains((4,), ("/eu/eu-1a",)), [])
+    assert ran.out.splitlines() == [
+        "3 moves, 3.0 GiB to copy  (plan 0123456789abcdef)",
+        "RackTopology kafka/prod: drained now: 4, /eu/eu-1a",
+    ]
+
+
+def test_programs_get_an_object_per_line(drained):
+    drained(Edits())
+    ran = cli("drain", "4,5", *TOPOLOGY, "-o", "json")
+    assert [yaml.safe_load(line) for line in ran.out.splitlines()] == [
+        {"event": "plan", "plan": "0123456789abcdef", "moves": 3, "bytes": 3 * 2**30},
+        {"event": "drains", "topology": "kafka/prod", "dryRun": "none", "drainBrokers": [4, 5], "drainRacks": []},
+    ]
+
+
+def test_a_dry_run_prints_what_belongs_into_git_and_changes_nothing(drained):
+    edits = drained(Edits())
+    ran = cli("drain", "4", *TOPOLOGY, "--dry-run=client", "-o", "yaml")
+    assert yaml.safe_load(ran.out) == {
+        "apiVersion": "rackspan.dev/v1alpha1",
+        "kind": "RackTopology",
+        "metadata": {"name": "prod", "namespace": "kafka"},
+        "spec": {"drainBrokers": [4], "drainRacks": []},
+    }
+    assert "(client dry run)" in cli("drain", "4", *TOPOLOGY, "--dry-run=client").out
+    assert edits.changes == []
+    assert "(server dry run)" in cli("drain", "4", *TOPOLOGY, "--dry-run=server").out
+    assert (edits.changes, edits.spec) == ([(Drains((4,)), True)], Drains())
+
+
+def test_waiting_ends_when_nothing_is_left(drained):
+    plan = {"plan": {"hash": PLANNED.hash, "topics": 1, "moves": 3, "lowerBound": 3, "reorders": 0, "partitions": 3}}
+    edits = drained(
+        Edits(
+            ({"drains": []}, ()),
+            ({"drains": [entry("4", 3)], **plan}, ()),
+            ({"drains": [entry("4", 3)], **plan}, ()),
+            ({"drains": [entry("4", 2)]}, (moving(),)),
+            ({"drains": [entry("4", 0)]}, (moving("Succeeded", 3),)),
+        )
+    )
+    ran = cli("drain", "4", *TOPOLOGY, "--approve", "--wait", "--timeout", "5m", "-o", "json")
+    events = [yaml.safe_load(line) for line in ran.out.splitlines()]
+    assert ran.code == 0
+    assert edits.approved == [PLANNED.hash]
+    assert [one["event"] for one in events] == ["plan", "drains", "approved", "waiting", "progress", "drained"]
+    assert (events[4]["moved"], events[4]["state"], events[4]["left"]) == (1, "Running", 2)
+    assert events[5] == {"event": "drained", "targets": ["4"], "brokers": [4]}
+
+
+def test_another_plan_than_the_one_shown_is_not_approved(drained):
+    other = {"plan": {"hash": "ffff", "topics": 1, "moves": 9, "lowerBound": 3, "reorders": 0, "partitions": 3}}
+    edits = drained(Edits((other, ())))
+    ran = cli("drain", "4", *TOPOLOGY, "--approve", "--timeout", "1s")
+    assert (ran.code, edits.approved) == (4, [])
+    assert ran.error == "plan 0123456789abcdef was shown, and the operator's is ffff: it is not approved"
+
+
+def test_where_nothing_has_to_move_there_is_nothing_to_approve(drained):
+    edits = drained(Edits(({"drains": [entry("4", 0)]}, ())), command._Planned("0123", 0, 0, empty=True))
+    ran = cli("drain", "4", *TOPOLOGY, "--approve", "--wait")
+    assert (ran.code, edits.approved) == (0, [])
+    assert "nothing has to move" in ran.out
+    assert "4: no replica is left, by the operator's word" in ran.out
+
+
+@pytest.mark.parametrize("state", ["Failed", "Stopped", "Cancelled"])
+def test_a_reassignment_that_does_not_succeed_ends_the_waiting(drained, state):
+    drained(Edits(({"drains": [entry("4", 3)]}, (moving(),)), ({"drains": [entry("4", 3)]}, (moving(state),))))
+    ran = cli("drain", "4", *TOPOLOGY, "--wait")
+    assert (ran.code, ran.error) == (4, f"Reassignment kafka/prod-0123 has ended as {state}: a broker is gone")
+
+
+def test_a_status_from_before_the_change_proves_nothing(drained):
+    drained(Edits(({"drains": [entry("4", 0)], "observedGeneration": 1}, ())))
+    ran = cli("drain", "4", *TOPOLOGY, "--wait", "--timeout", "1s")
+    assert ran.code == 4
+    assert ran.error.startswith(
+        "not drained after 1 s: what is left is not known; the operator has not seen the change"
+    )
+
+
+def test_kafkas_own_word_is_asked_for_where_it_can_be(drained, monkeypatch):
+    asked = []
+
+    async def kafka(seen, _connection, brokers):
+        asked.append(brokers)
+        return seen if len(asked) > 1 else not_yet(seen)
+
+    def not_yet(seen):
+        return replace(seen, drained=False, left=1)
+
+    drained(Edits(({"drains": [entry("/eu/eu-1a", 0)]}, ())))
+    monkeypatch.setattr(drain_waiting, "_seen_by_kafka", kafka)
+    ran = cli("drain", "--rack", "/eu/eu-1a", *TOPOLOGY, "--wait", "--bootstrap-server", "127.0.0.1:1")
+    assert (ran.code, asked) == (0, [frozenset({0, 1})] * 2)
+    assert "no replica is left, by the operator's word and by Kafka's own" in ran.out
+
+
+def test_where_kafka_cannot_be_asked_the_drain_is_asked_for_and_not_approved(drained, monkeypatch):
+    def away(*_):
+        raise CommandError("no broker answers", code=ExitCode.KAFKA)
+
+    made = command._planned
+    edits = drained(Edits())
+    monkeypatch.setattr(command, "_planned", made)
+    monkeypatch.setattr(command.LiveTopology, "at", away)
+    refused = cli("drain", "4", *TOPOLOGY, "--approve")
+    assert (refused.code, edits.spec) == (3, Drains())
+    ran = cli("drain", "4", *TOPOLOGY)
+    assert (ran.code, edits.spec) == (0, Drains((4,)))
+    assert "how much has to move cannot be told from here: no broker answers" in ran.err
+
+
+def test_a_field_that_somebody_else_applies_is_told(drained):
+    drained(Edits(managers=("argocd-controller",)))
+    assert "applied by argocd-controller, which may put it back" in cli("drain", "4", *TOPOLOGY).err
+
+
+def test_watch_follows_a_reassignment_until_it_has_ended(drained):
+    edits = drained(Edits(({}, (moving(moved=1),)), ({}, (moving(moved=2),)), ({}, (moving("Succeeded", 3),))))
+    edits.generation = 2
+    ran = cli("watch", *TOPOLOGY, "-o", "json")
+    events = [yaml.safe_load(line) for line in ran.out.splitlines()]
+    assert (ran.code, [(one["event"], one["moved"]) for one in events]) == (0, [("progress", 1), ("ended", 3)])
+    assert {key: events[0][key] for key in ("reassignment", "plan", "part", "parts", "state", "moves")} == {
+        "reassignment": "kafka/prod-0123",
+        "plan": PLANNED.hash,
+        "part": 1,
+        "parts": 1,
+        "state": "Running",
+        "moves": 3,
+    }
+    assert "record" not in events[0]
+
+
+def test_watch_once_prints_how_far_it_is_and_ends(drained):
+    edits = drained(Edits(({}, (moving(),))))
+    edits.generation = 2
+    ran = cli("watch", *TOPOLOGY, "--once")
+    assert (ran.code, ran.out) == (0, "prod-0123: Running, 1 of 3 moves\n")
+
+
+def test_watch_fails_where_a_reassignment_does_not_succeed(drained):
+    edits = drained(Edits(({}, (moving(),)), ({}, (moving("Stopped"),))))
+    edits.generation = 2
+    ran = cli("watch", *TOPOLOGY)
+    assert (ran.code, ran.error) == (4, "Reassignment kafka/prod-0123 has ended as Stopped")
+
+
+def test_without_a_reassignment_watch_looks_for_what_apply_carries_out(drained, monkeypatch):
+    def at(*_):
+        raise CommandError("asked for the journal")
+
+    drained(Edits())
+    monkeypatch.setattr("rackspan.cli.commands.watch.LiveTopology.at", at)
+    assert cli("watch", *TOPOLOGY).error == "asked for the journal"
+
+
+def test_uncordon_takes_off_what_was_drained(drained):
+    edits = drained(Edits())
+    edits.spec = Drains((4, 5), ("eu/eu-1a",))
+    ran = cli("uncordon", "4", "--rack", "/eu/eu-1a", *TOPOLOGY)
+    assert (ran.code, edits.spec) == (0, Drains((5,)))
+    assert "RackTopology kafka/prod: drained now: 5" in ran.out
+    again = cli("uncordon", "4", *TOPOLOGY)
+    assert (again.code, "note: 4 is not drained" in again.err) == (0, True)
+    assert "drained already: 5" in again.out
+
+
+def test_a_broker_that_its_rack_drains_is_not_uncordoned_by_itself(drained):
+    edits = drained(Edits())
+    edits.spec = Drains((1,), ("/eu/eu-1a",))
+    ran = cli("uncordon", "1", *TOPOLOGY)
+    assert (ran.code, edits.changes) == (2, [])
+    assert ran.error == "broker 1 stays drained by its rack: /eu/eu-1a"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (("drain", *TOPOLOGY), "nothing is named"),
+        (("uncordon", *TOPOLOGY), "nothing is named"),
+        (("drain", "4"), "the RackTopology is missing"),
+        (("drain", "4", "--topology", "prod"), '--topology "prod" is not NAMESPACE/NAME'),
+        (("drain", "four", *TOPOLOGY), 'BROKER "four": "four" is no broker id'),
+        (("drain", "77", *TOPOLOGY), "the cluster has no broker 77"),
+        (("drain", "--rack", "/eu/nowhere", *TOPOLOGY), "--rack /eu/nowhere: the cluster has no such rack"),
+        (("drain", "--rack", "/eu/*", *TOPOLOGY), "--rack /eu/*: wildcards are not for drains"),
+        (("drain", "--rack", "/eu//r1", *TOPOLOGY), '--rack: rack id "/eu//r1": step 2 is empty (after "/eu")'),
+        (
+            ("drain", "--rack", "/eu", "--rack", "us", *TOPOLOGY),
+            "all 6 brokers are drained then, none is left to hold replicas",
+        ),
+        (("drain", "4", *TOPOLOGY, "-o", "yaml"), "-o yaml is for --dry-run=client"),
+        (
+            ("drain", "4", *TOPOLOGY, "--dry-run=client", "--wait"),
+            "--dry-run=client changes nothing, so there is nothing to approve or to wait for",
+        ),
+        (("drain", "4", *TOPOLOGY, "--bootstrap-server", "127.0.0.1:1"), "--bootstrap-server is for --wait"),
+        (
+            ("drain", "4", *TOPOLOGY, "--wait", "--timeout", "2"),
+            '--timeout "2": write a time of a second or more and its unit, such as 10s or 1h30m',
+        ),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(drained, arguments, error):
+    edits = drained(Edits())
+    ran = cli(*arguments)
+    assert (ran.code, ran.error, edits.changes) == (2, error, [])
