@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from rackspan.reconcile.racks.ports import RackFileMeta, RackFiles
 
 
+_log = logging.getLogger("rackspan.racks")
 _Kept: TypeAlias = "set[tuple[ObjectKey, ObjectKey | None]]"
 """ConfigMaps that stay, each with the topology that publishes it."""
 
@@ -98,13 +100,29 @@ class RacksReconciler:
         kept: _Kept = set()
         texts: dict[object, RackText | Failure] = {}
         for topology in sorted(dependencies.cache.topologies.values(), key=lambda one: one.meta.age):
-            found = await self._publish_safely(topology, texts, kept)
+            found = await self._publish_guarded(topology, texts, kept)
             if found is not None:
                 facts[topology.key] = found
         await self._delete_others(kept)
         self._tell(facts)
         failed = any(isinstance(one.published, Failure) for one in facts.values())
         return _RETRY_SECONDS if failed else _RESYNC_SECONDS
+
+    async def _publish_guarded(
+        self, topology: RackTopology, texts: dict[object, RackText | Failure], kept: _Kept
+    ) -> RackFacts | None:
+        """Publish one topology's racks, with an error that nobody expected for a failure: what is published stays."""
+        try:
+            return await self._publish_safely(topology, texts, kept)
+        except Exception as error:
+            metrics.count_error(str(topology.key), Remedy.RETRY, Reason.UNEXPECTED_ERROR)
+            _log.exception("topology %s: unexpected error about its racks", topology.key)
+            kept.update(
+                (key, known.topology) for key, known in self._published.items() if known.topology == topology.key
+            )
+            message = f"{type(error).__name__}, see the operator's log"
+            failure = Failure(Reason.UNEXPECTED_ERROR, message, Remedy.RETRY)
+            return RackFacts(topology.meta.uid, failure, file_key(topology.key, "").name, ())
 
     async def _publish_safely(
         self, topology: RackTopology, texts: dict[object, RackText | Failure], kept: _Kept

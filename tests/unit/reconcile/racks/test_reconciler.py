@@ -260,3 +260,32 @@ async def test_nodes_without_labels_are_told():
         "the racks of 1 node are in ConfigMap prod-racks of kafka; "
         "1 node is left out: node n2 has no label topology.kubernetes.io/region"
     )
+
+
+@pytest.mark.parametrize("where", ["target_namespaces", "rack_text", "config_map"])
+async def test_an_error_nobody_expected_in_one_topology_does_not_end_the_pass_for_all(relisting, monkeypatch, where):
+    world, broken, real = World(), [], getattr(loops, where)
+
+    def fails(topology, *rest):
+        if topology.key.namespace in broken:
+            raise RuntimeError("nobody expected this")
+        return real(topology, *rest)
+
+    monkeypatch.setattr(loops, where, fails)
+    await world.writes()
+    world.namespace("other")
+    world.topology("other", uid="rt-2", created="2026-02-01T00:00:00Z")
+    world.node("n2", "eu", "b")
+    broken.append("kafka")
+    before = world.files.text()
+    if where == "rack_text":  # both have the same levels, and the text is made once
+        broken.append("other")
+    writes = await world.writes()
+    assert writes == ([] if where == "rack_text" else ["create other/prod-racks"])
+    assert world.files.text() == before, "in doubt it stays"
+    told = world.condition()
+    assert (told.status.value, told.reason) == ("False", "UnexpectedError")
+    assert told.message == "RuntimeError, see the operator's log"
+    broken.clear()
+    assert f"replace {FILE}" in await world.writes()
+    assert world.condition().reason == "RacksPublished"
