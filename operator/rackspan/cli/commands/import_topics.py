@@ -38,11 +38,19 @@ CLUSTER_EPILOG = options.epilog(
     "$ rackspan import cluster --snapshot prod.json --topology-ref main -o json | jq .topics[].remarks",
 )
 
+STRIMZI = """Write KafkaTopics from those of Strimzi, as files or as `kubectl get kafkatopics -o yaml` prints them.
+
+With a cluster they say what Kafka has now, and where that differs from the files is said.
+"""
 STRIMZI_EPILOG = options.epilog(
     "$ kubectl get kafkatopics.kafka.strimzi.io -n kafka -o yaml | rackspan import strimzi - > topics.yaml",
     "$ rackspan import strimzi topics/ --bootstrap-server kafka:9092 --cluster east --output-dir rackspan-topics/",
     "$ rackspan import strimzi topics/ --topology-ref my-cluster=kafka/main --topology-ref other=kafka/other",
 )
+TOPICCTL = """Write KafkaTopics from topicctl's topic configs.
+
+With a cluster they say what Kafka has now, so that replicas which a strategy has put into one rack stay there.
+"""
 TOPICCTL_EPILOG = options.epilog(
     "$ rackspan import topicctl topics/ --snapshot prod.json --topology-ref main --namespace kafka > topics.yaml",
     "$ rackspan import topicctl east/topics/ --bootstrap-server kafka-east:9092 --output-dir rackspan-topics/",
@@ -171,64 +179,41 @@ def from_cluster(
     target.write(_reported(imported, (found, tree), assignment))
 
 
-@app.command("strimzi", epilog=STRIMZI_EPILOG)
-def from_strimzi(
-    files: SourceFiles,
-    topology_ref: TopologyRefs = None,
-    cluster: Cluster = None,
-    snapshot: options.SnapshotFile = None,
-    bootstrap_server: options.BootstrapServer = None,
-    command_config: options.CommandConfig = None,
-    namespace: Namespace = None,
-    assignment: AssignmentOption = Assignment.UNFAIR,
-    levels: options.Levels = "",
-    missing_rack_policy: options.MissingRacks = options.MissingRackPolicy.FAIL,
-    output: Output = ImportFormat.YAML,
-    output_dir: OutputDir = None,
-    overwrite: Overwrite = False,
-    strict: Strict = False,
-    keep_going: KeepGoing = False,
-) -> None:
-    """Write KafkaTopics from those of Strimzi, as files or as `kubectl get kafkatopics -o yaml` prints them.
-
-    With a cluster they say what Kafka has now, and where that differs from the files is said.
-    """
-    target = _Target(output, output_dir, overwrite=overwrite, strict=strict)
-    source = _comparison(snapshot, bootstrap_server, command_config)
-    chosen = _Choice(_topologies(topology_ref or ()), cluster, namespace)
-    imported = chosen.read(files, strimzi_topic)
-    compared = None if source is None else (source, TopologyOptions(levels, missing_rack_policy))
-    target.write(_compared(imported, compared, assignment), keep_going=keep_going)
+_Converter = Callable[[Source, Part, Topologies], Definition | Skipped | Refused]
 
 
-@app.command("topicctl", epilog=TOPICCTL_EPILOG)
-def from_topicctl(
-    files: SourceFiles,
-    topology_ref: TopologyRefs = None,
-    cluster: Cluster = None,
-    snapshot: options.SnapshotFile = None,
-    bootstrap_server: options.BootstrapServer = None,
-    command_config: options.CommandConfig = None,
-    namespace: Namespace = None,
-    assignment: AssignmentOption = Assignment.UNFAIR,
-    levels: options.Levels = "",
-    missing_rack_policy: options.MissingRacks = options.MissingRackPolicy.FAIL,
-    output: Output = ImportFormat.YAML,
-    output_dir: OutputDir = None,
-    overwrite: Overwrite = False,
-    strict: Strict = False,
-    keep_going: KeepGoing = False,
-) -> None:
-    """Write KafkaTopics from topicctl's topic configs.
+def _command_of(convert: _Converter) -> Callable[..., None]:
+    """The command that imports files of one kind: they differ in how a document is read, and in nothing else."""
 
-    With a cluster they say what Kafka has now, so that replicas which a strategy has put into one rack stay there.
-    """
-    target = _Target(output, output_dir, overwrite=overwrite, strict=strict)
-    source = _comparison(snapshot, bootstrap_server, command_config)
-    chosen = _Choice(_topologies(topology_ref or ()), cluster, namespace)
-    imported = chosen.read(files, topicctl_topic)
-    compared = None if source is None else (source, TopologyOptions(levels, missing_rack_policy))
-    target.write(_compared(imported, compared, assignment), keep_going=keep_going)
+    def from_files(
+        files: SourceFiles,
+        topology_ref: TopologyRefs = None,
+        cluster: Cluster = None,
+        snapshot: options.SnapshotFile = None,
+        bootstrap_server: options.BootstrapServer = None,
+        command_config: options.CommandConfig = None,
+        namespace: Namespace = None,
+        assignment: AssignmentOption = Assignment.UNFAIR,
+        levels: options.Levels = "",
+        missing_rack_policy: options.MissingRacks = options.MissingRackPolicy.FAIL,
+        output: Output = ImportFormat.YAML,
+        output_dir: OutputDir = None,
+        overwrite: Overwrite = False,
+        strict: Strict = False,
+        keep_going: KeepGoing = False,
+    ) -> None:
+        target = _Target(output, output_dir, overwrite=overwrite, strict=strict)
+        source = _comparison(snapshot, bootstrap_server, command_config)
+        chosen = _Choice(_topologies(topology_ref or ()), cluster, namespace)
+        imported = chosen.read(files, convert)
+        compared = None if source is None else (source, TopologyOptions(levels, missing_rack_policy))
+        target.write(_compared(imported, compared, assignment), keep_going=keep_going)
+
+    return from_files
+
+
+app.command("strimzi", help=STRIMZI, epilog=STRIMZI_EPILOG)(_command_of(strimzi_topic))
+app.command("topicctl", help=TOPICCTL, epilog=TOPICCTL_EPILOG)(_command_of(topicctl_topic))
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +230,7 @@ class _Choice:
     def read(
         self,
         files: Sequence[str],
-        convert: Callable[[Source, Part, Topologies], Definition | Skipped | Refused],
+        convert: _Converter,
     ) -> Imported:
         """Read files, and define their topics."""
         documents = read_files(files)
