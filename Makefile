@@ -36,7 +36,8 @@ $(READY): requirements/dev.lock pyproject.toml
 	@# pyspark is published as source only: what builds it comes out of the lock as well.
 	@awk '/^[a-z]/ { wanted = /^setuptools==/ } wanted' requirements/dev.lock > $(VENV)/build.lock
 	@$(PIP) --require-hashes --requirement $(VENV)/build.lock
-	@$(PIP) --require-hashes --no-build-isolation --requirement requirements/dev.lock
+	@# Python compiles what it imports; most of what is installed is never imported.
+	@$(PIP) --no-compile --require-hashes --no-build-isolation --requirement requirements/dev.lock
 	@$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 

@@ -15,7 +15,8 @@ from dev.stack.nodes import SIX_BROKERS, create_sites, delete_node
 from dev.stack.processes import Processes
 from hypothesis import HealthCheck, settings
 from kubernetes import client
-from tests.support.folders import rank
+from tests.support.endings import Endings
+from tests.support.folders import LAST_WITH_SERVERS, SERVERLESS, folder_of, rank
 
 pytest_plugins = ["tests.support.cpu"]
 _STACK_FIXTURES = {"control_plane", "control_plane_factory", "kafka", "secure_kafka", "kafka_factory"}
@@ -37,8 +38,30 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: rank(item.nodeid))
     for item in items:
-        if _STACK_FIXTURES & set(getattr(item, "fixturenames", ())):
+        asked = set(getattr(item, "fixturenames", ()))
+        if _STACK_FIXTURES & asked:
             item.add_marker(pytest.mark.stack)
+        if "secure_kafka" in asked and folder_of(item.nodeid) != "secure":
+            raise pytest.UsageError(f"{item.nodeid} asks for secure_kafka: name its file in tests/support/folders.py")
+        if "processes" in asked and folder_of(item.nodeid) in SERVERLESS:
+            raise pytest.UsageError(f"{item.nodeid} asks for servers, in a folder whose tests need none")
+
+
+_ENDINGS = pytest.StashKey[Endings]()
+
+
+@pytest.fixture(scope="session")
+def endings(request):
+    """What ends as soon as the run goes on to folders that do not need it: `endings.after("chart").callback(...)`."""
+    request.config.stash[_ENDINGS] = made = Endings()
+    yield made
+    made.all()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    if endings := item.config.stash.get(_ENDINGS, None):
+        endings.before(item.nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -89,11 +112,12 @@ def kafka_distribution():
 
 
 @pytest.fixture(scope="session")
-def processes(tmp_path_factory):
+def processes(endings, tmp_path_factory):
     """The run's own processes. They die with the run, whichever way it ends."""
-    with Processes.attached(tmp_path_factory.mktemp("stack")) as processes:
-        yield processes
-        processes.end(grace=0)  # nobody keeps the data
+    ending = endings.after(LAST_WITH_SERVERS)
+    processes = ending.enter_context(Processes.attached(tmp_path_factory.mktemp("stack")))
+    ending.callback(processes.end, grace=0)  # nobody keeps the data
+    return processes
 
 
 # -- Kubernetes ------------------------------------------------------------------------------------------------------
@@ -196,13 +220,15 @@ def kafka(processes, kafka_distribution) -> KafkaCluster:
 
 
 @pytest.fixture(scope="session")
-def secure_kafka(processes, kafka_distribution) -> KafkaCluster:
+def secure_kafka(endings, processes, kafka_distribution) -> KafkaCluster:
     """The run's shared cluster with TLS, SCRAM, PLAIN and client certificates: three brokers, user `rackspan`."""
     security = Security(users={"rackspan": secrets.token_urlsafe(12)})
     racks = ["/eu/eu-1a/r1", "/eu/eu-1b/r1", "/eu/eu-1c/r1"]
-    return KafkaCluster.start(
+    cluster = KafkaCluster.start(
         processes.directory / "secure-kafka", processes, kafka_distribution, racks, security=security
     )
+    endings.after("secure").callback(cluster.destroy)
+    return cluster
 
 
 @pytest.fixture

@@ -59,13 +59,14 @@ class Plane:
 
 
 @pytest.fixture(scope="session")
-def plane(processes, kubernetes_binaries, helm):
+def plane(endings, processes, kubernetes_binaries, helm):
     directory = processes.directory / "chart-kubernetes"
     directory.mkdir()
     policy, audit = directory / "audit-policy.json", directory / "audit.log"
     policy.write_text(json.dumps(AUDIT_POLICY))
     flags = [f"--audit-policy-file={policy}", f"--audit-log-path={audit}", "--audit-log-maxsize=1000"]
     started = ControlPlane.start(directory, processes, kubernetes_binaries, apiserver_flags=flags)
+    endings.after("chart").callback(started.destroy)
     for name in (SHOP, SCANNED, "elsewhere"):
         started.kubectl("create", "namespace", name)
     for name in (SHOP, SCANNED):
@@ -78,8 +79,7 @@ def plane(processes, kubernetes_binaries, helm):
             "--from-literal=username=rackspan",
             f"--from-literal=password={secrets.token_hex()}",
         )
-    yield Plane(started.cluster, Helm(helm, started.kubeconfig), audit)
-    started.destroy()
+    return Plane(started.cluster, Helm(helm, started.kubeconfig), audit)
 
 
 @dataclass(frozen=True)

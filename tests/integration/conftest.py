@@ -5,6 +5,7 @@ import secrets
 import pytest
 from kubernetes import client
 from tests.support.bad_input_page import Promise
+from tests.support.folders import LAST_WITH_SERVERS
 from tests.support.objects import Objects, broker_namespace
 from tests.support.operators import Operator, Turns, private_operators
 from tests.support.scans import IMAGE, Scans
@@ -53,12 +54,12 @@ def topology(objects, kafka, broker_sites, operator) -> Objects:
 
 
 @pytest.fixture(scope="session")
-def _open_topology(api_client, crds, kubectl, kafka):
+def _open_topology(endings, api_client, crds, kubectl, kafka):
     """A RackTopology that the run's tests share: open to all namespaces, and nobody changes it."""
-    with broker_namespace(api_client, kubectl, f"shared-{secrets.token_hex(4)}") as namespace:
-        objects = Objects(api_client, namespace)
-        objects.create_topology(kafka.bootstrap(), allowedNamespaces={"from": "All"}, adoption="Allowed")
-        yield objects
+    there = broker_namespace(api_client, kubectl, f"shared-{secrets.token_hex(4)}")
+    objects = Objects(api_client, endings.after(LAST_WITH_SERVERS).enter_context(there))
+    objects.create_topology(kafka.bootstrap(), allowedNamespaces={"from": "All"}, adoption="Allowed")
+    return objects
 
 
 @pytest.fixture

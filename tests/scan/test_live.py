@@ -61,7 +61,7 @@ def test_topics_that_come_and_go_while_it_reads_do_not_end_a_scan(spark, kafka, 
         admin = kafka.admin()
         while not done.wait(0.2):  # brokers that do nothing else would answer nobody
             names = [f"churn-{len(rounds) % 3}-{at}" for at in range(4)]
-            for answer in admin.create_topics([NewTopic(name, 1, 3) for name in names]).values():
+            for answer in admin.create_topics([NewTopic(name, 1, 1) for name in names]).values():
                 answer.exception(30)
             for answer in admin.delete_topics(names).values():
                 answer.exception(30)

@@ -3,7 +3,7 @@
 from tests.support.folders import folder_of
 from xdist.scheduler.loadscope import LoadScopeScheduling
 
-WHOLE = ("scan", "chart", "crds", "placers", "plugins")
+WHOLE = ("scan", "chart", "crds", "secure", "placers", "plugins")
 """Folders that stay in one process, because their tests share what is dear: a Spark, a control plane, brokers."""
 
 
