@@ -1,4 +1,4 @@
-"""`python -m benchmarks [footprint|groups|growth|placement|plans|scans|topics] [options]`: all where none is named."""
+"""`python -m benchmarks [NAME] [options]`, by the names below: all where none is named."""
 
 import subprocess
 import sys
@@ -7,6 +7,7 @@ from pathlib import Path
 from benchmarks.machine import Bystanders
 
 BENCHMARKS = {
+    "assignors": "benchmarks.assignors",
     "footprint": "benchmarks.footprint",
     "groups": "benchmarks.groups",
     "growth": "benchmarks.growth",

@@ -9,6 +9,7 @@ from dev.stack.kafka_cluster import KafkaCluster
 from dev.stack.plugins import compile_java, ensure_plugins, has_compiler
 
 KAFKAS_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+ASSIGNOR = "dev.rackspan.kafka.RackAwareAssignor"
 NEAREST = "dev.rackspan.kafka.NearestReplicaSelector"
 
 
@@ -40,7 +41,10 @@ def java(kafka_distribution, plugins_jar, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def brokers(processes, kafka_distribution, plugins_jar) -> KafkaCluster:
-    """Four brokers, three of them in one region: without a replica selector, with Kafka's own, with the plug-in."""
+    """Four brokers, three of them in one region: without a replica selector, with Kafka's own, with the plug-in.
+
+    Groups may ask for the plug-in's assignor beside Kafka's own.
+    """
     racks = ["/us/us-1a/r1", "/us/us-1b/r1", "/us/us-1c/r1", "/eu/eu-1a/r2"]
     selectors = [None, KAFKAS_SELECTOR, NEAREST]
     return KafkaCluster.start(
@@ -48,6 +52,11 @@ def brokers(processes, kafka_distribution, plugins_jar) -> KafkaCluster:
         processes,
         kafka_distribution.with_plugins(plugins_jar),
         racks,
+        properties={
+            "group.consumer.assignors": f"uniform,range,{ASSIGNOR}",
+            "group.consumer.min.heartbeat.interval.ms": "200",
+            "group.consumer.heartbeat.interval.ms": "200",
+        },
         broker_properties={broker: {"replica.selector.class": name} for broker, name in enumerate(selectors)},
     )
 

@@ -1,9 +1,16 @@
 """Rack-aware assignment, on groups small enough to see the answer; `tests/property` has the oracle."""
 
+import json
+
 import numpy as np
+import pytest
+from dev.paths import REPOSITORY
 
 from rackspan.core.consumers import assignors
 from rackspan.core.consumers.assignors import Readers, assign_evenly, assign_ranges
+
+CASES = json.loads((REPOSITORY / "plugins/cases/assignment.json").read_text())
+"""By which the brokers' assignor is tested too (`tests/plugins`)."""
 
 
 def readers(near, domain, topic=None, number=None, subscribed=None):
@@ -107,3 +114,19 @@ def test_searches_grow_with_the_partitions_per_member_and_not_with_the_partition
     monkeypatch.setattr(assignors, "_shortest", lambda *graph: searches.append(graph) or search(*graph))
     assign_evenly(group)
     assert len(searches) < 10 * 3_000 / 60
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case["about"] for case in CASES])
+def test_each_case_comes_out(case):
+    rows = [(topic, number, racks) for topic, row in enumerate(case["topics"]) for number, racks in enumerate(row)]
+    racks = sorted({rack for *_, found in rows for rack in found})
+    members, topics = case["members"].values(), range(len(case["topics"]))
+    group = readers(
+        np.array([[rack in found for rack in racks] for *_, found in rows]).reshape(len(rows), len(racks)),
+        [racks.index(member["rack"]) if member["rack"] in racks else -1 for member in members],
+        topic=[topic for topic, *_ in rows],
+        number=[number for _, number, _ in rows],
+        subscribed=[[topic in member["topics"] for topic in topics] for member in members],
+    )
+    found = assign_evenly(group)
+    assert (sorted(loads(group, found.owner)), found.near) == (case["counts"], case["near"])

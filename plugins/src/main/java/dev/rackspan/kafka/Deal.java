@@ -1,0 +1,168 @@
+package dev.rackspan.kafka;
+
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+
+import org.apache.kafka.common.Uuid;
+import org.apache.kafka.coordinator.group.api.assignor.GroupAssignment;
+import org.apache.kafka.coordinator.group.api.assignor.MemberAssignment;
+
+/** Which member gets which partition, once it is known how many of each sort go to each kind of member. */
+final class Deal {
+    private record Assigned(Map<Uuid, Set<Integer>> partitions) implements MemberAssignment {}
+
+    private final Readers readers;
+    private final Transport transport;
+    /** The new reader of each partition, -1 before it is known. */
+    private final int[] reader;
+    /** How many each member gets, and how many of these it had. */
+    private final int[] count;
+    private final int[] kept;
+    /** How many each member of a kind gets, and how many of them get one more. */
+    private final int[] full;
+    private final int[] more;
+    /** Of each sort, how many may still be kept. */
+    private final int[] keeping;
+
+    Deal(Readers readers) {
+        this.readers = readers;
+        transport = new Transport(readers.kindSize, readers.sortSize, readers::worth);
+        transport.fill(readers.subscriptionOfKind, readers.evenLoads());
+        transport.improve(readers.mostWorth());
+        reader = new int[readers.owner.length];
+        Arrays.fill(reader, -1);
+        count = new int[readers.members.length];
+        full = new int[readers.kindSize.length];
+        more = new int[readers.kindSize.length];
+        for (int kind = 0; kind < full.length; kind++) {
+            full[kind] = transport.load(kind) / readers.kindSize[kind];
+            more[kind] = transport.load(kind) % readers.kindSize[kind];
+        }
+        keeping = new int[readers.sortSize.length];
+        for (int sort = 0; sort < keeping.length; sort++) {
+            int kind = readers.kindOfSort[sort];
+            keeping[sort] = kind < 0 ? 0 : transport.held(kind).getOrDefault(sort, 0);
+        }
+        keep(false);
+        keep(true);
+        kept = count.clone();
+        dealRest();
+    }
+
+    /** Members keep what they have, up to their share; then some of them one more. */
+    private void keep(boolean oneMore) {
+        for (int item = 0; item < reader.length; item++) {
+            int member = readers.owner[item];
+            int sort = readers.sortOf[item];
+            if (keeping[sort] > 0 && reader[item] < 0) {
+                int kind = readers.kindOf[member];
+                if (oneMore ? count[member] == full[kind] && more[kind] > 0 : count[member] < full[kind]) {
+                    more[kind] -= oneMore ? 1 : 0;
+                    keeping[sort]--;
+                    reader[item] = member;
+                    count[member]++;
+                }
+            }
+        }
+    }
+
+    /** The rest in turns, so that the partitions of a topic are spread over the members of a kind. */
+    private void dealRest() {
+        int[][] members = membersOfKinds();
+        Takers[] takers = new Takers[keeping.length];
+        for (int kind = 0; kind < full.length; kind++) {
+            for (Map.Entry<Integer, Integer> held : transport.held(kind).entrySet()) {
+                int sort = held.getKey();
+                int open = kind == readers.kindOfSort[sort] ? keeping[sort] : held.getValue();
+                if (open > 0) {
+                    takers[sort] = new Takers(kind, open, takers[sort]);
+                }
+            }
+        }
+        int[] turn = new int[full.length];
+        for (int item = 0; item < reader.length; item++) {
+            if (reader[item] < 0) {
+                Takers taker = takers[readers.sortOf[item]];
+                reader[item] = next(members[taker.kind], taker.kind, turn);
+                count[reader[item]]++;
+                if (--taker.open == 0) {
+                    takers[readers.sortOf[item]] = taker.others;
+                }
+            }
+        }
+    }
+
+    /** Kinds that still get some of a sort. */
+    private static final class Takers {
+        private final int kind;
+        private int open;
+        private final Takers others;
+
+        Takers(int kind, int open, Takers others) {
+            this.kind = kind;
+            this.open = open;
+            this.others = others;
+        }
+    }
+
+    private int[][] membersOfKinds() {
+        int[][] members = new int[full.length][];
+        Arrays.setAll(members, kind -> new int[readers.kindSize[kind]]);
+        int[] found = new int[full.length];
+        for (int member = 0; member < count.length; member++) {
+            int kind = readers.kindOf[member];
+            members[kind][found[kind]++] = member;
+        }
+        return members;
+    }
+
+    /** The next member of a kind that has room: below its share, and then those who may have one more. */
+    private int next(int[] members, int kind, int[] turn) {
+        for (int tried = 0; tried < members.length; tried++) {
+            int member = members[turn[kind]++ % members.length];
+            if (count[member] < full[kind]) {
+                return member;
+            }
+        }
+        more[kind]--;
+        int member;
+        do {
+            member = members[turn[kind]++ % members.length];
+        } while (count[member] > full[kind]);
+        return member;
+    }
+
+    GroupAssignment assignment() {
+        Map<String, MemberAssignment> assigned = new HashMap<>();
+        List<Map<Uuid, Set<Integer>>> partitions = new ArrayList<>();
+        for (int member = 0; member < count.length; member++) {
+            boolean same = count[member] == kept[member] && kept[member] == size(readers.has.get(member));
+            Map<Uuid, Set<Integer>> all = same ? readers.has.get(member) : new HashMap<>();
+            partitions.add(same ? null : all);
+            assigned.put(readers.members[member], new Assigned(all));
+        }
+        for (int topic = 0; topic < readers.topics.length; topic++) {
+            Uuid id = readers.topics[topic];
+            for (int item = readers.first[topic]; item < readers.first[topic + 1]; item++) {
+                Map<Uuid, Set<Integer>> all = partitions.get(reader[item]);
+                if (all != null) {
+                    all.computeIfAbsent(id, added -> new HashSet<>()).add(item - readers.first[topic]);
+                }
+            }
+        }
+        return new GroupAssignment(assigned);
+    }
+
+    private static int size(Map<Uuid, Set<Integer>> partitions) {
+        int size = 0;
+        for (Set<Integer> some : partitions.values()) {
+            size += some.size();
+        }
+        return size;
+    }
+}

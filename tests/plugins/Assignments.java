@@ -1,0 +1,124 @@
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import org.apache.kafka.common.Uuid;
+import org.apache.kafka.coordinator.group.api.assignor.ConsumerGroupPartitionAssignor;
+import org.apache.kafka.coordinator.group.api.assignor.GroupAssignment;
+import org.apache.kafka.coordinator.group.api.assignor.SubscribedTopicDescriber;
+import org.apache.kafka.coordinator.group.api.assignor.SubscriptionType;
+import org.apache.kafka.coordinator.group.modern.Assignment;
+import org.apache.kafka.coordinator.group.modern.GroupSpecImpl;
+import org.apache.kafka.coordinator.group.modern.MemberSubscriptionAndAssignmentImpl;
+
+/**
+ * Asks a server-side assignor for the reader of each partition of some groups.
+ *
+ * A group is {"members": {"id": {"rack": "/a", "instance": "i", "topics": [0, 1]}}, "topics": [[["/a", "/b"]]],
+ * "owners": [["id"]]}: the racks of each topic's partitions, and who has them now. The answer has the form of the owners.
+ */
+public class Assignments {
+    public static void main(String[] arguments) throws Exception {
+        ConsumerGroupPartitionAssignor assignor =
+            (ConsumerGroupPartitionAssignor) Class.forName(arguments[0]).getDeclaredConstructor().newInstance();
+        ObjectMapper json = new ObjectMapper();
+        List<List<List<String>>> answers = new ArrayList<>();
+        for (JsonNode group : json.readTree(System.in)) {
+            answers.add(owners(assignor, group));
+        }
+        System.out.print(json.writeValueAsString(answers));
+    }
+
+    private static List<List<String>> owners(ConsumerGroupPartitionAssignor assignor, JsonNode group) {
+        List<List<Set<String>>> racks = racks(group.get("topics"));
+        Map<String, Map<Uuid, Set<Integer>>> current = new HashMap<>();
+        Map<Uuid, Map<Integer, String>> inverted = new HashMap<>();
+        for (int topic = 0; topic < group.path("owners").size(); topic++) {
+            ArrayNode owners = (ArrayNode) group.get("owners").get(topic);
+            for (int number = 0; number < owners.size(); number++) {
+                if (!owners.get(number).isNull()) {
+                    String owner = owners.get(number).textValue();
+                    current.computeIfAbsent(owner, added -> new HashMap<>())
+                        .computeIfAbsent(id(topic), added -> new HashSet<>())
+                        .add(number);
+                    inverted.computeIfAbsent(id(topic), added -> new HashMap<>()).put(number, owner);
+                }
+            }
+        }
+        Map<String, MemberSubscriptionAndAssignmentImpl> members = new LinkedHashMap<>();
+        Set<Set<Uuid>> subscriptions = new HashSet<>();
+        for (Map.Entry<String, JsonNode> member : group.get("members").properties()) {
+            Set<Uuid> subscribed = new HashSet<>();
+            member.getValue().get("topics").forEach(topic -> subscribed.add(id(topic.intValue())));
+            subscriptions.add(subscribed);
+            members.put(
+                member.getKey(),
+                new MemberSubscriptionAndAssignmentImpl(
+                    Optional.ofNullable(member.getValue().path("rack").textValue()),
+                    Optional.ofNullable(member.getValue().path("instance").textValue()),
+                    subscribed,
+                    new Assignment(current.getOrDefault(member.getKey(), Collections.emptyMap()))));
+        }
+        SubscriptionType type =
+            subscriptions.size() == 1 ? SubscriptionType.HOMOGENEOUS : SubscriptionType.HETEROGENEOUS;
+        GroupAssignment assigned = assignor.assign(new GroupSpecImpl(members, type, inverted), describer(racks));
+        return told(assigned, racks);
+    }
+
+    private static List<List<String>> told(GroupAssignment assigned, List<List<Set<String>>> racks) {
+        List<List<String>> owners = new ArrayList<>();
+        for (List<Set<String>> topic : racks) {
+            owners.add(new ArrayList<>(Collections.nCopies(topic.size(), null)));
+        }
+        assigned.members().forEach((member, has) -> has.partitions().forEach((topic, numbers) -> {
+            for (int number : numbers) {
+                String before = owners.get((int) topic.getLeastSignificantBits()).set(number, member);
+                if (before != null) {
+                    throw new IllegalStateException(number + " went to " + before + " and to " + member);
+                }
+            }
+        }));
+        return owners;
+    }
+
+    private static List<List<Set<String>>> racks(JsonNode topics) {
+        List<List<Set<String>>> racks = new ArrayList<>();
+        for (JsonNode topic : topics) {
+            List<Set<String>> partitions = new ArrayList<>();
+            for (JsonNode partition : topic) {
+                Set<String> found = new HashSet<>();
+                partition.forEach(rack -> found.add(rack.textValue()));
+                partitions.add(found);
+            }
+            racks.add(partitions);
+        }
+        return racks;
+    }
+
+    static SubscribedTopicDescriber describer(List<List<Set<String>>> racks) {
+        return new SubscribedTopicDescriber() {
+            @Override
+            public int numPartitions(Uuid topic) {
+                return racks.get((int) topic.getLeastSignificantBits()).size();
+            }
+
+            @Override
+            public Set<String> racksForPartition(Uuid topic, int partition) {
+                return racks.get((int) topic.getLeastSignificantBits()).get(partition);
+            }
+        };
+    }
+
+    static Uuid id(int topic) {
+        return new Uuid(1, topic);
+    }
+}

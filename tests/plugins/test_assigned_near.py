@@ -1,0 +1,110 @@
+"""Groups of the consumer protocol (KIP-848) on real brokers: by the plug-in's assignor and, in one run, by Kafka's."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from confluent_kafka import Consumer
+from dev.waiting import eventually
+from tests.support.topics import Topics
+
+from rackspan.core.consumers.assignors import Readers, assign_evenly
+
+ASSIGNORS = ("rack-aware", "uniform", "range")
+PARTITIONS = 12
+ZONES = ("/us/us-1a", "/us/us-1b", "/us/us-1c", "/eu/eu-1a")
+"""Where the brokers 0 to 3 are; consumers are in other racks of these zones."""
+REPLICAS = [[number % 4, (number + 1) % 4] for number in range(PARTITIONS)]
+"""No zone has three partitions in a row, which is what an assignor without racks gives a member."""
+
+
+class Group:
+    """Consumers that are polled in turns, by the zone that each is in."""
+
+    def __init__(self, brokers, topic, assignor):
+        self._config = {
+            **brokers.client_config(),
+            "group.id": f"by-{assignor}",
+            "group.protocol": "consumer",
+            "group.remote.assignor": assignor,
+        }
+        self._topic = topic
+        self._consumers = []
+
+    def join(self, zone, subscription):
+        consumer = Consumer({**self._config, "client.rack": f"{ZONES[zone]}/r9"})
+        consumer.subscribe([subscription])
+        self._consumers.append((zone, consumer))
+
+    def assigned(self):
+        """Numbers of partitions by member, and the zone of each member."""
+        for _, consumer in self._consumers:
+            consumer.poll(0.01)
+        return [{partition.partition for partition in consumer.assignment()} for _, consumer in self._consumers]
+
+    def settled(self):
+        """The assignment once it is as even as it can be, and each partition is read."""
+        found = self.assigned()
+        counts = Counter(number for numbers in found for number in numbers)
+        sizes = [len(numbers) for numbers in found]
+        return found if max(sizes) - min(sizes) <= 1 and counts == Counter(range(PARTITIONS)) else None
+
+    def near(self, assigned):
+        zones = [zone for zone, _ in self._consumers]
+        return sum(
+            zone in REPLICAS[number] for zone, numbers in zip(zones, assigned, strict=True) for number in numbers
+        )
+
+    def best(self):
+        """How many could be near, by the core."""
+        near = np.array([[zone in replicas for zone in range(len(ZONES))] for replicas in REPLICAS])
+        here = np.array([zone for zone, _ in self._consumers])
+        one_topic = np.zeros(PARTITIONS, dtype=np.int64)
+        return assign_evenly(Readers(one_topic, np.arange(PARTITIONS), near, here, np.ones((len(here), 1), bool))).near
+
+    def close(self):
+        for _, consumer in self._consumers:
+            consumer.close()
+
+
+@pytest.fixture
+def groups(brokers):
+    topic = "assigned"
+    Topics(brokers.admin()).create(topic, REPLICAS)
+    made = {assignor: Group(brokers, topic, assignor) for assignor in ASSIGNORS}
+    yield made
+    for group in made.values():
+        group.close()
+
+
+def settle(groups):
+    """Poll all groups until each is at rest."""
+    done = {}
+
+    def settled():
+        done.update({name: group.settled() for name, group in groups.items()})
+        return all(done.values())
+
+    eventually(settled, "all groups to have an even assignment", timeout=120, interval=0.1)
+    return done
+
+
+def test_a_group_that_asks_for_it_is_assigned_what_is_near_and_kafkas_own_are_not_nearer(groups):
+    for group in groups.values():
+        for zone in range(len(ZONES)):
+            group.join(zone, "assigned" if zone else "^assig.*")
+    first = settle(groups)
+    near = {name: group.near(first[name]) for name, group in groups.items()}
+    for group in groups.values():
+        group.join(3, "assigned")
+    second = settle(groups)
+    after = {name: group.near(second[name]) for name, group in groups.items()}
+    moved = {
+        name: sum(len(new - old) for new, old in zip(second[name], [*first[name], set()], strict=True))
+        for name in groups
+    }
+    told = f"near of {PARTITIONS}, four members: {near}; a fifth: {after}, moved: {moved}"
+    assert near["rack-aware"] == PARTITIONS, told
+    assert after["rack-aware"] == groups["rack-aware"].best(), told
+    assert all(near["rack-aware"] >= near[name] for name in groups)
+    assert all(after["rack-aware"] >= after[name] for name in groups)

@@ -1,0 +1,205 @@
+"""The brokers' assignor against every assignment there is, against the core's best, and against itself."""
+
+import json
+import random
+from itertools import product
+
+import numpy as np
+from dev.paths import REPOSITORY
+
+from rackspan.core.consumers.assignors import Readers, assign_evenly
+
+OURS = "dev.rackspan.kafka.RackAwareAssignor"
+CASES = json.loads((REPOSITORY / "plugins/cases/assignment.json").read_text())
+SMALL, LARGE = 600, 300
+PATHS = ("/eu", "/eu/a", "/eu/a/r1", "/eu/a/r2", "/eu/b/r1", "/us/a/r1", "/us", "eu/a/r1", "/eu/a /r1", "")
+
+
+def a_group(chance, racks, *, members, partitions, alike=False):
+    """Members anywhere, some without a rack or with fewer topics, and partitions anywhere, some read by somebody."""
+    topics = [
+        [chance.sample(racks, chance.randint(0, min(3, len(racks)))) for _ in range(number)]
+        for number in (chance.randint(1, partitions) for _ in range(chance.randint(1, 3)))
+    ]
+    every = list(range(len(topics)))
+    names = [f"m{number}" for number in range(chance.randint(1, members))]
+    alike = alike or chance.random() < 0.5
+    group = {
+        name: {
+            "rack": chance.choice([*racks, *racks, None]),
+            "topics": every if alike else sorted(chance.sample(every, chance.randint(0, len(every)))),
+        }
+        for name in names
+    }
+    group[names[0]]["topics"] = every
+    has = [name if chance.random() < 0.8 else None for name in names]
+    owners = [[chance.choice([*has, None, "gone"]) for _ in topic] for topic in topics]
+    return {"members": group, "topics": topics, "owners": known(owners, group)}
+
+
+def known(owners, members):
+    return [
+        [owner if owner in members and topic in members[owner]["topics"] else None for owner in row]
+        for topic, row in enumerate(owners)
+    ]
+
+
+def path(rack):
+    """The steps of a rack id; of one that is no path, itself."""
+    if not rack:
+        return ()
+    steps = tuple(rack.removeprefix("/").split("/"))
+    return steps if all(steps) and " " not in rack else (rack,)
+
+
+def common(one, other):
+    steps = 0
+    while steps < min(len(one), len(other)) and one[steps] == other[steps]:
+        steps += 1
+    return steps
+
+
+def flat(owners):
+    return [owner for row in owners for owner in row]
+
+
+def judged(group, owners):
+    """How uneven, and how far, counted one by one: less is better."""
+    counts = dict.fromkeys(group["members"], 0)
+    steps = 0
+    for racks, owner in zip(flat(group["topics"]), owners, strict=True):
+        counts[owner] += 1
+        here = path(group["members"][owner]["rack"])
+        steps += max((common(here, path(rack)) for rack in racks), default=0)
+    return sum(count * count for count in counts.values()), -steps
+
+
+def is_allowed(group, owners):
+    return all(topic in group["members"][owner]["topics"] for topic, row in enumerate(owners) for owner in row)
+
+
+def every_assignment(group):
+    may = [
+        [name for name, member in group["members"].items() if topic in member["topics"]]
+        for topic, row in enumerate(group["topics"])
+        for _ in row
+    ]
+    return product(*may)
+
+
+def moves(group, owners):
+    return sum(
+        before is not None and before != after
+        for before, after in zip(flat(group["owners"]), flat(owners), strict=True)
+    )
+
+
+def test_each_case_comes_out(java):
+    for case, owners in zip(CASES, java("Assignments", OURS, given=CASES), strict=True):
+        assert is_allowed(case, owners)
+        counts = sorted(flat(owners).count(name) for name in case["members"])
+        read = zip(flat(case["topics"]), flat(owners), strict=True)
+        near = sum(case["members"][owner]["rack"] in racks for racks, owner in read)
+        assert (case["about"], counts, near) == (case["about"], case["counts"], case["near"])
+
+
+def test_no_assignment_that_is_as_even_is_nearer(java):
+    chance = random.Random(3)
+    groups = [a_group(chance, PATHS, members=4, partitions=3) for _ in range(SMALL)]
+    groups = [group for group in groups if len(flat(group["topics"])) <= 6]
+    for group, owners in zip(groups, java("Assignments", OURS, given=groups), strict=True):
+        assert is_allowed(group, owners)
+        assert judged(group, flat(owners)) == min(judged(group, each) for each in every_assignment(group)), group
+
+
+def of_the_core(group):
+    """The same group for the core, which knows flat racks: near or not."""
+    names = list(group["members"])
+    racks = sorted(set(flat(flat(group["topics"]))))
+    at = {rack: number for number, rack in enumerate(racks)}
+    rows = [(topic, number, found) for topic, row in enumerate(group["topics"]) for number, found in enumerate(row)]
+    near = np.zeros((len(rows), max(1, len(racks))), dtype=bool)
+    for row, (*_, found) in enumerate(rows):
+        near[row, [at[rack] for rack in found]] = True
+    topic, number = np.array([row[:2] for row in rows]).T
+    domain = np.array([at.get(group["members"][name]["rack"], -1) for name in names])
+    subscribed = np.array(
+        [[topic in group["members"][name]["topics"] for topic in range(len(group["topics"]))] for name in names]
+    )
+    return Readers(topic, number, near, domain, subscribed), names
+
+
+def test_with_flat_racks_it_comes_to_the_cores_best(java):
+    chance = random.Random(4)
+    groups = [a_group(chance, ["a", "b", "c", "d"], members=9, partitions=30) for _ in range(LARGE)]
+    for group, owners in zip(groups, java("Assignments", OURS, given=groups), strict=True):
+        readers, names = of_the_core(group)
+        best = assign_evenly(readers)
+        assert judged(group, flat(owners)) == judged(group, [names[owner] for owner in best.owner]), group
+
+
+def test_asked_again_nothing_moves(java):
+    chance = random.Random(5)
+    groups = [a_group(chance, PATHS, members=9, partitions=30) for _ in range(LARGE)]
+    first = java("Assignments", OURS, given=groups)
+    again = [{**group, "owners": owners} for group, owners in zip(groups, first, strict=True)]
+    assert java("Assignments", OURS, given=again) == first
+
+
+def test_the_order_in_which_a_broker_holds_members_and_racks_plays_no_part(java):
+    chance = random.Random(6)
+    groups = [a_group(chance, PATHS, members=9, partitions=30) for _ in range(LARGE)]
+
+    def turned(group):
+        return {
+            **group,
+            "members": dict(reversed(group["members"].items())),
+            "topics": [[racks[::-1] for racks in row] for row in group["topics"]],
+        }
+
+    assert java("Assignments", OURS, given=groups) == java("Assignments", OURS, given=list(map(turned, groups)))
+
+
+def test_a_static_member_that_comes_back_as_somebody_else_gets_the_same(java):
+    chance = random.Random(7)
+    groups = [a_group(chance, PATHS, members=9, partitions=30) for _ in range(LARGE)]
+    for group in groups:
+        group["owners"] = []
+        for name, member in group["members"].items():
+            member["instance"] = f"i-{name}"
+
+    def restarted(group):
+        return {**group, "members": {f"x{9 - int(name[1:])}": member for name, member in group["members"].items()}}
+
+    def by_instance(group, owners):
+        return [group["members"][owner]["instance"] for owner in flat(owners)]
+
+    before, after = groups, list(map(restarted, groups))
+    for old, new, first, second in zip(
+        before, after, java("Assignments", OURS, given=before), java("Assignments", OURS, given=after), strict=True
+    ):
+        assert by_instance(old, first) == by_instance(new, second)
+
+
+def test_a_member_more_or_less_moves_little_more_than_its_share(java):
+    """As far as locality allows: here all members are in one place."""
+    chance = random.Random(8)
+    groups = []
+    for _ in range(LARGE):
+        group = a_group(chance, ["a", "b"], members=9, partitions=40, alike=True)
+        for member in group["members"].values():
+            member["rack"] = "a"
+        groups.append({**group, "owners": []})
+    for group, owners in zip(groups, java("Assignments", OURS, given=groups), strict=True):
+        group["owners"] = owners
+    more = [{**group, "members": {**group["members"], "new": group["members"]["m0"]}} for group in groups]
+    for group, owners in zip(more, java("Assignments", OURS, given=more), strict=True):
+        assert moves(group, owners) == len(flat(owners)) // len(group["members"])
+        assert "new" in flat(owners) or len(flat(owners)) < len(group["members"])
+    less = []
+    for group in groups:
+        if len(group["members"]) > 1:
+            members = dict(list(group["members"].items())[:-1])
+            less.append({**group, "members": members, "owners": known(group["owners"], members)})
+    for group, owners in zip(less, java("Assignments", OURS, given=less), strict=True):
+        assert moves(group, owners) == 0
