@@ -54,6 +54,10 @@ def _topology(path: str, message: str, *, accepted: list[Patch], rejected: list[
     )
 
 
+def _window(**window: str) -> Patch:
+    return {"reassignment": {"windows": [{"schedule": "@daily", "duration": "4h", **window}]}}
+
+
 _CONSISTS = "name consists of lower-case letters, digits, and inner hyphens and dots."
 _NAMES = ("kafka", "kafka.user-1", "0")
 _NO_NAMES = (
@@ -75,6 +79,9 @@ _NO_NAMES = (
     "é",
 )
 _NO_NAMESPACES = ("../kube-system", "..", "Kafka", "a.b", "a/b", "-a", "a_b", "a\n", "a%2fb", "a?b")
+_HASH = "approvedPlan is the hash of a plan, such as 0123456789abcdef."
+_HASHES = ("0123456789abcdef", "ffffffffffffffff")
+_NO_HASHES = ("0123456789ABCDEF", "0123456789abcdeg", "0123456789abcde\n", "0123456789abcd/.")
 _SECRET_KEYS = ("tls-ca.crt", "USER_1", "7")
 _NO_SECRET_KEYS = ("a/b", "a b", "a\n", "a%b", "a\0", "é")
 
@@ -247,8 +254,8 @@ TOPIC_CASES = [
     _topic(
         "spec.config",
         "Throttled replicas are set and cleared by the operator while it moves replicas. Use "
-        "spec.reassignment.throttle.",
-        accepted=[{"reassignment": {"throttle": 1}}],
+        "the RackTopology's spec.reassignment.throttle.",
+        accepted=[{"config": {"max.message.bytes": 1}}],
         rejected=[
             {"config": {"leader.replication.throttled.replicas": "*"}},
             {"config": {"follower.replication.throttled.replicas": "0:1"}},
@@ -342,6 +349,12 @@ def _selector_cases(path: str, patch: Any) -> list[Case]:
         return selected
 
     return [
+        _topic(
+            "spec.reassignment.approvedPlan",
+            _HASH,
+            accepted=[{"reassignment": {"approvedPlan": one}} for one in _HASHES],
+            rejected=[{"reassignment": {"approvedPlan": one}} for one in _NO_HASHES],
+        ),
         _topology(
             f"{path}.matchExpressions[]",
             "The operators In and NotIn need values.",
@@ -756,6 +769,30 @@ TOPOLOGY_CASES = [
             {"compliance": {"sparkConf": {key: "x"}}}
             for key in ("spark.master", "spark.kubernetes.container.image", "spark.executor.instances")
         ],
+    ),
+    _topology(
+        "spec.reassignment.approvedPlan",
+        _HASH,
+        accepted=[{"reassignment": {"approvedPlan": one}} for one in _HASHES],
+        rejected=[{"reassignment": {"approvedPlan": one}} for one in _NO_HASHES],
+    ),
+    _topology(
+        "spec.reassignment.windows[].schedule",
+        'schedule is a cron expression of five fields such as "0 3 * * *", or a word such as @daily.',
+        accepted=[_window(schedule=cron) for cron in ("0 22 * * SAT", "@daily")],
+        rejected=[_window(schedule=cron) for cron in ("0 22 * *", "@often", "TZ=UTC 0 3 * * *")],
+    ),
+    _topology(
+        "spec.reassignment.windows[].duration",
+        "duration is like 4h, 90m or 1h30m.",
+        accepted=[_window(duration=lasts) for lasts in ("4h", "90m", "1h30m", "100h")],
+        rejected=[_window(duration=lasts) for lasts in ("0h", "44", "hm", "30m1h", "4h\n", "-4h", "1d", "0h0m")],
+    ),
+    _topology(
+        "spec.reassignment.windows[].timeZone",
+        "timeZone is a name such as Europe/Paris.",
+        accepted=[_window(timeZone=zone) for zone in ("UTC", "Etc/GMT+3")],
+        rejected=[_window(timeZone=zone) for zone in ("../UTC", "/etc/passwd", "a b")],
     ),
     _topology(
         "spec.compliance.timeZone",

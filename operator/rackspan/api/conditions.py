@@ -24,6 +24,7 @@ SCANNED: Final = "Scanned"
 PAUSED: Final = "Paused"
 DRAINED: Final = "Drained"
 DELETIONS_HELD: Final = "DeletionsHeld"
+REASSIGNED: Final = "Reassigned"
 
 MAX_MESSAGE: Final = 32768
 """Characters that the API server takes in a message."""

@@ -15,6 +15,14 @@ class Approval(StrEnum):
     AUTOMATIC = "Automatic"
 
 
+class TopicApproval(StrEnum):
+    """Whose KafkaTopics may approve their part of a plan: the topology's namespace's, all that it allows, or none."""
+
+    OWN = "Own"
+    ALLOWED = "Allowed"
+    NEVER = "Never"
+
+
 class DurabilitySpec(ApiStruct, frozen=True):
     """What a topic shall survive, by the names of levels.
 
@@ -27,26 +35,57 @@ class DurabilitySpec(ApiStruct, frozen=True):
 
 
 class ReassignmentSpec(ApiStruct, frozen=True):
-    """How replicas of one topic may be moved. None is "as the topology says"."""
+    """Whether a topic's replicas may be moved. None is "as the topology says".
+
+    `approved_plan` is the hash of the topic's part of a plan that a person has approved.
+    """
 
     approval: Approval | None = None
-    throttle: int | None = None
-    max_concurrent_moves: int | None = None
+    reorders: Approval | None = None
+    approved_plan: str | None = None
 
 
-class Reassignment(ApiStruct, frozen=True):
-    """How replicas may be moved. `throttle` is in bytes per second and broker; None is no limit."""
+class ReassignmentDefaults(ApiStruct, frozen=True):
+    """Whether replicas of topics may be moved that do not say so themselves.
+
+    `reorders` is for what copies nothing and removes nothing; None is "as `approval`".
+    """
 
     approval: Approval = Approval.MANUAL
-    throttle: int | None = None
-    max_concurrent_moves: int | None = None
+    reorders: Approval | None = None
 
-    def overridden_by(self, spec: ReassignmentSpec | None) -> "Reassignment":
+    def overridden_by(self, spec: ReassignmentSpec | None) -> "ReassignmentDefaults":
         """These settings, with those that the topic sets itself in their place."""
         if spec is None:
             return self
-        return Reassignment(
-            approval=spec.approval or self.approval,
-            throttle=spec.throttle or self.throttle,
-            max_concurrent_moves=spec.max_concurrent_moves or self.max_concurrent_moves,
-        )
+        reorders = spec.reorders or (None if spec.approval else self.reorders)
+        return ReassignmentDefaults(spec.approval or self.approval, reorders)
+
+    def of(self, *, reorders_only: bool) -> Approval:
+        """What holds for a plan that only changes preferred leaders, or for any other."""
+        return (self.reorders or self.approval) if reorders_only else self.approval
+
+
+class MaintenanceWindow(ApiStruct, frozen=True):
+    """A time at which replicas may be moved: `schedule` is a cron expression, `duration` like `4h` or `1h30m`."""
+
+    schedule: str
+    duration: str
+    time_zone: str | None = None
+
+
+class TopologyReassignment(ApiStruct, frozen=True):
+    """How replicas of a cluster are moved.
+
+    `approved_plan` is the hash of a plan that a person has approved. `max_moves` and `max_bytes` limit what begins by
+    itself. `throttle` is in bytes per second and broker, None for none.
+    """
+
+    approved_plan: str | None = None
+    topic_approval: TopicApproval = TopicApproval.OWN
+    max_moves: int | None = None
+    max_bytes: int | None = None
+    windows: tuple[MaintenanceWindow, ...] = ()
+    throttle: int | None = None
+    max_concurrent_moves: int = 20
+    max_concurrent_moves_per_broker: int = 5

@@ -10,7 +10,7 @@ from rackspan.api.codec import ApiStruct, StatusStruct, decode
 from rackspan.api.conditions import Condition
 from rackspan.api.meta import Meta, ObjectKey
 from rackspan.api.plans import TopologyPlanStatus
-from rackspan.api.policies import DurabilitySpec, Reassignment
+from rackspan.api.policies import DurabilitySpec, ReassignmentDefaults, TopologyReassignment
 from rackspan.api.references import LabelSelector
 from rackspan.api.times import Time
 
@@ -234,7 +234,7 @@ class TopicDefaults(ApiStruct, frozen=True):
 
     placer: str = "MultiLevel"
     durability: DurabilitySpec = field(default_factory=DurabilitySpec)
-    reassignment: Reassignment = field(default_factory=Reassignment)
+    reassignment: ReassignmentDefaults = ReassignmentDefaults()
 
 
 class PodResources(ApiStruct, frozen=True):
@@ -308,6 +308,7 @@ class RackTopologySpec(ApiStruct, frozen=True):
     internal_topics: tuple[str, ...] = ()
     shared_with: tuple[str, ...] = ()
     defaults: TopicDefaults = TopicDefaults()
+    reassignment: TopologyReassignment = TopologyReassignment()
     max_deletions_per_minute: int = 10
     compliance: ComplianceScanSpec | None = None
 

@@ -48,6 +48,14 @@ class Reason(StrEnum):
     CANCELLED = "Cancelled"  # Somebody cancelled it. What had moved by then stays where it is.
     STOPPED = "Stopped"  # The plan does not fit the cluster any more. Make a new one.
 
+    # A plan is approved, or waits.
+    PLAN_APPROVED = "PlanApproved"  # A plan was approved just now, and is carried out.
+    REASSIGNING = "Reassigning"  # A Reassignment, which the message names, is under way; the rest comes after it.
+    PLAN_SETTLING = "PlanSettling"  # The plan begins once racks and plan have stayed the same for a while.
+    OUTSIDE_WINDOW = "OutsideWindow"  # The plan is approved, and waits for a maintenance window, whose time is told.
+    PLAN_ABOVE_LIMIT = "PlanAboveLimit"  # The plan is too large to begin by itself: a person has to approve it.
+    STALE_APPROVAL = "StaleApproval"  # Another plan was approved than the one that is there now: look again.
+
     # Somebody asked for it.
     PAUSED = "Paused"  # The annotation rackspan.dev/paused leaves the topic alone.
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rackspan.api.kafkatopic import KafkaTopicSpec, TopicPlacement
-from rackspan.api.policies import ReassignmentSpec
 from rackspan.core.text import plural, shown
 from rackspan.imports.cluster import INTERNAL
 from rackspan.imports.configs import accepted_configs
@@ -92,14 +91,14 @@ def _topic(source: Source, part: Part, topologies: Topologies) -> Definition | S
     labels, lost_labels = kept_metadata(meta.texts("labels"), "meta.labels", as_labels=True)
     description = meta.spelling("description").strip()
     placement, strategy = _placement(spec.part("placement"), partitions, factor)
-    reassignment, moves = _reassignment(spec.part("migration"))
+    moves = list(_migration(spec.part("migration")))
     topology = topologies.of(cluster)
     if topology is None:
         raise FieldError(meta.line, "meta.cluster", "is missing")
     return Definition(
         source,
         topic,
-        KafkaTopicSpec(topology, partitions, factor, topic, config, placement, reassignment=reassignment),
+        KafkaTopicSpec(topology, partitions, factor, topic, config, placement),
         cluster,
         labels=labels,
         annotations={DESCRIPTION: description} if description else {},
@@ -189,19 +188,15 @@ def _assignment(part: Part, partitions: int, factor: int) -> tuple[tuple[int, ..
     return tuple(assignment)
 
 
-def _reassignment(part: Part) -> tuple[ReassignmentSpec | None, list[Remark]]:
+def _migration(part: Part) -> Iterator[Remark]:
     throttle = part.number("throttleMB", 0, 2**40)
     batch = part.number("partitionBatchSize", 0, MOST_PARTITIONS)
-    if not throttle and not batch:
-        return None, []
-    remarks = []
+    if throttle:
+        why = f"brokers have one throttle: spec.reassignment.throttle {throttle * _BYTES_PER_MB} of the RackTopology"
+        yield not_kept("spec.migration.throttleMB", why)
     if batch:
-        why = f"maxConcurrentMoves {batch} counts replicas that are copied at a time, and not partitions"
-        remarks.append(kept_otherwise("spec.migration.partitionBatchSize", why))
-    return (
-        ReassignmentSpec(throttle=throttle * _BYTES_PER_MB if throttle else None, max_concurrent_moves=batch or None),
-        remarks,
-    )
+        why = f"spec.reassignment.maxConcurrentMoves {batch} of the RackTopology counts replicas copied at a time"
+        yield not_kept("spec.migration.partitionBatchSize", why)
 
 
 def _unknown(part: Part) -> Iterator[Remark]:

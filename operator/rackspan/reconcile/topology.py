@@ -37,6 +37,8 @@ _WORKERS = 8
 """Batches under way at once: most of the time they wait for brokers to show changes."""
 _STATUS_SECONDS = 1.0
 """The least time between two writes of the status, whose counts change with every topic."""
+_APPROVAL_SECONDS = 2.0
+"""How often is looked whether a plan may begin: windows open and Reassignments end without a watch event here."""
 
 
 AddToStatus: TypeAlias = "Callable[[RackTopology, RackTopologyStatus, datetime], RackTopologyStatus]"
@@ -103,6 +105,7 @@ class TopologyReconciler:
                 self._loops = [
                     group.create_task(self._observe_loop()),
                     group.create_task(self._status_loop()),
+                    group.create_task(self._approval_loop()),
                     group.create_task(self._batch_loop(group)),
                 ]
                 if self._finished:
@@ -160,6 +163,20 @@ class TopologyReconciler:
                 self._status_due.set()
             await asyncio.sleep(_STATUS_SECONDS)
 
+    async def _approval_loop(self) -> None:
+        told = None
+        while True:
+            try:
+                with self._dependencies.liveness.track(f"approval of {self._key}"):
+                    await self._topics.approvals.reconcile()
+                if told != (told := self._topics.approvals.summary()):
+                    self._status_due.set()
+            except FailureError as error:
+                _log.warning("topology %s: %s", self._key, error)
+            except Exception:
+                _log.exception("topology %s: unexpected error over its plan", self._key)
+            await asyncio.sleep(_APPROVAL_SECONDS)
+
     async def _write_status(self) -> None:
         async with self._writing:
             await self._write_latest_status()
@@ -176,6 +193,7 @@ class TopologyReconciler:
             deletions,
             tuple(waiting),
             self._finalizer.problem,
+            self._topics.approvals.summary(),
         )
         topology = cache.topologies.get(self._key)
         if topology is None:

@@ -29,7 +29,7 @@ from rackspan.api.kafkatopic import (
     WhenUnsatisfiable,
 )
 from rackspan.api.meta import Meta, ObjectKey
-from rackspan.api.policies import Approval, Reassignment, ReassignmentSpec
+from rackspan.api.policies import Approval, ReassignmentDefaults, ReassignmentSpec
 from rackspan.api.racktopology import (
     BrokerCount,
     BrokerIdFrom,
@@ -260,7 +260,7 @@ def test_the_smallest_topology():
     assert topology.spec.missing_rack_policy is MissingRackPolicy.FAIL
     assert topology.spec.brokers.broker_id.from_ is BrokerIdFrom.NAME_SUFFIX
     assert topology.spec.defaults.placer == "MultiLevel"
-    assert topology.spec.defaults.reassignment == Reassignment(Approval.MANUAL)
+    assert topology.spec.defaults.reassignment == ReassignmentDefaults(Approval.MANUAL)
     assert topology.spec.kafka.servers == ("kafka-0.kafka:9092", "kafka-1.kafka:9092")
     assert topology.spec.kafka.secret_names == frozenset()
 
@@ -302,10 +302,14 @@ def test_namespaces_that_may_use_a_topology(allowed, admitted):
 
 
 def test_a_topic_overrides_what_it_says_itself():
-    defaults = Reassignment(Approval.AUTOMATIC, throttle=100, max_concurrent_moves=5)
-    assert defaults.overridden_by(None) == defaults
-    assert defaults.overridden_by(ReassignmentSpec(throttle=7)) == Reassignment(Approval.AUTOMATIC, 7, 5)
-    assert defaults.overridden_by(ReassignmentSpec(Approval.MANUAL)).approval is Approval.MANUAL
+    automatic, manual = Approval.AUTOMATIC, Approval.MANUAL
+    defaults = ReassignmentDefaults(automatic, reorders=manual)
+    assert defaults.overridden_by(None) == defaults.overridden_by(ReassignmentSpec()) == defaults
+    assert [defaults.of(reorders_only=only) for only in (False, True)] == [automatic, manual]
+    held = defaults.overridden_by(ReassignmentSpec(manual))
+    assert [held.of(reorders_only=only) for only in (False, True)] == [manual, manual]
+    leaders = ReassignmentDefaults().overridden_by(ReassignmentSpec(reorders=automatic))
+    assert [leaders.of(reorders_only=only) for only in (False, True)] == [manual, automatic]
 
 
 def test_a_count_of_brokers_names_the_first_hundred():

@@ -250,7 +250,6 @@ def test_a_topic_of_topicctl_keeps_what_a_kafkatopic_can_say(rackspan, files):
         "partitions": 2,
         "replicationFactor": 2,
         "config": {"cleanup.policy": "compact", "preallocate": "true", "retention.ms": 7200000, "segment.bytes": 1500},
-        "reassignment": {"throttle": 20000000, "maxConcurrentMoves": 3},
     }
     assert found["pinned"]["spec"]["placement"] == {"assignment": [[0, 3], [4, 2]]}
     here = "note: topicctl.yaml:1: topic clicks: "
@@ -260,7 +259,8 @@ def test_a_topic_of_topicctl_keeps_what_a_kafkatopic_can_say(rackspan, files):
         "not kept: spec.retentionDropStepDuration: ",
         "not kept: spec.placement.strategy: in-rack keeps a partition's replicas in one rack",
         "not kept: spec.placement.picker: lowest-index",
-        "kept otherwise: spec.migration.partitionBatchSize: ",
+        "not kept: spec.migration.throttleMB: brokers have one throttle: spec.reassignment.throttle 20000000 of the",
+        "not kept: spec.migration.partitionBatchSize: ",
         "kept otherwise: meta.environment, meta.region: prod, eu",
     ):
         assert here + told in ran.err

@@ -1,5 +1,6 @@
 """Reassignment: from a plan and from what Kafka says is under way to the next calls, pass by pass."""
 
+from rackspan.core.reassignment.approval import Approver, Hold, PlanPart, Terms, Verdict, judge_approval
 from rackspan.core.reassignment.cancellation import cancel
 from rackspan.core.reassignment.decision import Decision, Progress, Tally, decide
 from rackspan.core.reassignment.model import (
@@ -19,25 +20,31 @@ from rackspan.core.reassignment.worklist import Worklist
 
 __all__ = [
     "Adaptive",
+    "Approver",
     "Decision",
     "Disk",
+    "Hold",
     "Limits",
     "Observed",
     "Pace",
     "PartitionState",
+    "PlanPart",
     "Progress",
     "Racks",
     "Replica",
     "Setting",
     "SettingKind",
     "Tally",
+    "Terms",
     "TopicPartition",
+    "Verdict",
     "WaitReason",
     "Waiting",
     "Worklist",
     "cancel",
     "decide",
     "first_pace",
+    "judge_approval",
     "next_pace",
     "of_change",
     "replicas_behind",

@@ -32,6 +32,10 @@ class BrokerLoad:
         """Brokers with replicas."""
         return {broker for broker, count in self.replicas.items() if count}
 
+    def recount(self, seen: ReplicaCounts) -> None:
+        """Take Kafka's newest count."""
+        self.replicas, self.leaders = Counter(seen.replicas), Counter(seen.leaders)
+
     def copy(self) -> BrokerLoad:
         """An independent copy, for use in a thread."""
         return BrokerLoad(ReplicaCounts(self.replicas, self.leaders, 0))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
@@ -16,6 +16,7 @@ from rackspan.api.conditions import (
     PAUSED,
     RACKS_IN_SYNC,
     READY,
+    REASSIGNED,
     RECONCILING,
     STALLED,
     Condition,
@@ -66,6 +67,19 @@ _NOT_OBSERVED = Failure(Reason.WAITING, "the spec has changed, and Kafka has not
 
 
 @dataclass(frozen=True, slots=True)
+class PlanSummary:
+    """The plan over all topics, None where none needs a change, and what the condition Reassigned says of it."""
+
+    plan: TopologyPlanStatus | None
+    status: ConditionStatus
+    reason: Reason
+    message: str
+
+
+NO_PLAN: Final = PlanSummary(None, _TRUE, Reason.IN_SYNC, "no topic needs a change")
+
+
+@dataclass(frozen=True, slots=True)
 class StatusInputs:
     """What a status is computed from: the state or why there is none, the last known racks, and the KafkaTopics."""
 
@@ -79,6 +93,8 @@ class StatusInputs:
     """KafkaTopics whose deletion waits for a person to confirm it."""
     deletion_blocked: Failure | None = None
     """What blocks the deletion of the RackTopology, if it is being deleted."""
+    planned: PlanSummary | None = None
+    """The plan, None while not all topics have been looked at."""
 
     @property
     def counts(self) -> TopicCounts:
@@ -114,7 +130,9 @@ class StatusInputs:
 
     @property
     def plan(self) -> TopologyPlanStatus | None:
-        """The sums over the topics' plans; None where no topic has one."""
+        """The plan; while not all topics have been looked at, the sums over what they told last."""
+        if self.planned is not None:
+            return self.planned.plan
         planned = sorted(
             ((str(topic.key), plan) for topic in self.topics if (plan := topic.status.plan) is not None),
             key=lambda pair: (-pair[1].moves, pair[0]),
@@ -173,6 +191,8 @@ def topology_status(topology: RackTopology, inputs: StatusInputs, now: datetime)
     conditions.set_or_remove(
         DELETIONS_HELD, Reason.DELETION_HELD, how_to_confirm(topology, inputs.waiting) if inputs.waiting else None
     )
+    if (planned := inputs.planned) is not None:
+        conditions.set(REASSIGNED, planned.status, planned.reason, planned.message)
     return replace(
         status,
         observed_generation=topology.meta.generation,

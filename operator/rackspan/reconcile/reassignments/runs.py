@@ -128,7 +128,7 @@ def limits_of(one: Reassignment) -> Limits:
 
 def paused_by(one: Reassignment) -> str:
     """Who has paused it, in words."""
-    return "paused by its spec" if one.spec.paused else "paused with its RackTopology"
+    return "paused by its spec" if one.spec.paused else "paused with its RackTopology, or outside of its windows"
 
 
 def _signs(seen: Pass) -> tuple[int, int, int, int]:

@@ -11,6 +11,7 @@ from rackspan.api.reassignment import State
 from rackspan.core.rack_path import RackPathError, parse_rack
 from rackspan.core.text import plural
 from rackspan.reconcile.runtime.finalizers import has_finalizer
+from rackspan.reconcile.runtime.windows import is_open
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -46,11 +47,12 @@ def needs_work(one: Reassignment) -> bool:
     return not one.ended or bool(one.status.throttles) or has_finalizer(one.meta)
 
 
-def wish_of(one: Reassignment, topology: RackTopology) -> Wish:
+def wish_of(one: Reassignment, topology: RackTopology, now: datetime) -> Wish:
     """What is wished of a Reassignment whose turn it is."""
     if one.meta.is_deleting or one.spec.cancelled:
         return Wish.CANCEL
-    return Wish.PAUSE if one.spec.paused or topology.meta.is_paused else Wish.RUN
+    paused = one.spec.paused or topology.meta.is_paused
+    return Wish.PAUSE if paused or not is_open(topology.spec.reassignment.windows, now) else Wish.RUN
 
 
 def first_in_turn(unfinished: Sequence[Reassignment]) -> Reassignment:

@@ -176,7 +176,7 @@ class TopologyWorker:
     # --- the one whose turn it is ------------------------------------------------------------------------------------
 
     async def _have_its_turn(self, one: Reassignment, topology: RackTopology, mine: Sequence[Reassignment]) -> float:
-        wish = turns.wish_of(one, topology)
+        wish = turns.wish_of(one, topology, self._dependencies.clock())
         if not turns.has_begun(one) and (pause := await self._not_yet(one, wish, mine)) is not None:
             return pause
         if not has_finalizer(one.meta) and not one.meta.is_deleting:

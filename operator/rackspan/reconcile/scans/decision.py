@@ -20,7 +20,7 @@ from rackspan.api.racktopology import ComplianceScanSpec, ConcurrencyPolicy, Sca
 from rackspan.api.reasons import Reason
 from rackspan.api.times import timestamp
 from rackspan.reconcile.failures import Failure, Remedy
-from rackspan.reconcile.scans.schedule import Schedule, ScheduleError
+from rackspan.reconcile.runtime.schedule import Schedule, ScheduleError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

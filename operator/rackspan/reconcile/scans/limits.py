@@ -14,9 +14,9 @@ from msgspec import structs
 
 from rackspan.api.codec import ApiStruct, decode
 from rackspan.api.racktopology import DEFAULT_HISTORY_PATH, ComplianceScanSpec, ConcurrencyPolicy, ExecutorsSpec
+from rackspan.reconcile.runtime.schedule import Schedule, ScheduleError
 from rackspan.reconcile.scans.locations import Location, LocationError
 from rackspan.reconcile.scans.quantities import parse_heap, parse_quantity
-from rackspan.reconcile.scans.schedule import Schedule, ScheduleError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

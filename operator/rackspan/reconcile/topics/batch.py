@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from rackspan.core.planning import TopicPlan
     from rackspan.reconcile.cluster.state import ClusterState
     from rackspan.reconcile.ports import KafkaAdmin, NewPartitions, NewTopic, Outcomes, TopicDescription
+    from rackspan.reconcile.topics.holds import PlanHold
 
 
 class _HasName(Protocol):
@@ -55,6 +56,8 @@ class Outcome:
     """What would be done if the object were not paused; empty where it is not."""
     plan: TopicPlan | None = None
     """The moves that would make the topic compliant; None where no plan could be made."""
+    hold: PlanHold | None = None
+    """What the plan waits for, where that is known."""
     failures: list[Failure] = field(default_factory=list)
     settled: bool = True
     """False where Kafka has accepted the change but does not show it yet."""

@@ -12,6 +12,7 @@ from rackspan.api.conditions import (
     PAUSED,
     RACKS_IN_SYNC,
     READY,
+    REASSIGNED,
     SCANNED,
     STALLED,
     ConditionStatus,
@@ -20,6 +21,7 @@ from rackspan.api.conditions import (
 from rackspan.api.reasons import Reason
 from rackspan.core.text import plural
 from rackspan.reconcile.ports import KubernetesEvent
+from rackspan.reconcile.topics.holds import PLAN_REASONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 _NO_STALLED_EVENT = frozenset(
     {
         Reason.PLAN_PENDING,
+        Reason.PLAN_ABOVE_LIMIT,
         Reason.NOT_COMPLIANT,
         Reason.REPLICATION_FACTOR_DIFFERS,
         Reason.ASSIGNMENT_DIFFERS,
@@ -45,11 +48,11 @@ _GOOD_WHEN_TRUE = (COMPLIANT, CONNECTED, RACKS_IN_SYNC, SCANNED, DRAINED, PAUSED
 _CONFIGS_IN_PLACE = frozenset(
     {
         Reason.IN_SYNC,
-        Reason.PLAN_PENDING,
         Reason.RACKS_SETTLING,
         Reason.NOT_COMPLIANT,
         Reason.REPLICATION_FACTOR_DIFFERS,
         Reason.ASSIGNMENT_DIFFERS,
+        *PLAN_REASONS,
     }
 )
 """Reasons of Ready of a topic whose configs are as asked."""
@@ -64,6 +67,9 @@ def condition_events(
     stalled = find_condition(after, STALLED)
     if stalled is not None and stalled.reason not in _NO_STALLED_EVENT and _changed(before, stalled):
         yield KubernetesEvent(about, stalled.reason, stalled.message, warning=True)
+    moved = find_condition(after, REASSIGNED)
+    if moved is not None and moved.reason == Reason.STALE_APPROVAL and _changed(before, moved):
+        yield KubernetesEvent(about, moved.reason, moved.message, warning=True)
     waits = find_condition(after, DELETIONS_HELD)
     if waits is not None and find_condition(before, DELETIONS_HELD) is None:
         yield KubernetesEvent(about, waits.reason, waits.message, warning=True)

@@ -53,11 +53,8 @@ class WholePlan:
 
     parts: Mapping[ObjectKey, TopicPlan]
     inputs: Mapping[ObjectKey, PlanInputs]
-
-    @property
-    def hash(self) -> str:
-        """The hash of all parts together. Only where there are parts."""
-        return topology_hash({str(key): part.hash for key, part in self.parts.items()})
+    hash: str
+    """The hash of all parts together; empty without any."""
 
 
 class Plans:
@@ -73,6 +70,7 @@ class Plans:
         """Topics whose inputs changed since the last planning."""
         self._outdated = False
         """Whether the whole has to be made anew although no topic's inputs changed."""
+        self._whole: WholePlan | None = None
         self._lock = asyncio.Lock()
         self._rested = float("-inf")
 
@@ -100,8 +98,12 @@ class Plans:
     @property
     def whole(self) -> WholePlan:
         """The plan as it was made last, of the topics that need a change."""
-        needing = sorted(self._needing())
-        return WholePlan({key: self._parts[key] for key in needing}, {key: self._known[key] for key in needing})
+        if self._whole is None:
+            parts = {key: self._parts[key] for key in sorted(self._needing())}
+            hashes = {str(key): part.hash for key, part in parts.items()}
+            inputs = {key: self._known[key] for key in parts}
+            self._whole = WholePlan(parts, inputs, topology_hash(hashes) if hashes else "")
+        return self._whole
 
     def make_anew(self) -> None:
         """Have the whole made anew by the next `of`: what else lies on the brokers was counted again."""
@@ -115,7 +117,7 @@ class Plans:
     def _note(self, key: ObjectKey, inputs: PlanInputs | None) -> None:
         if inputs is not None and self._known.get(key) == inputs:
             return
-        part = self._parts.pop(key, None)
+        part, self._whole = self._parts.pop(key, None), None
         if part is not None and not part.empty:
             self._outdated = True
         if inputs is None:
@@ -148,6 +150,7 @@ class Plans:
         for key, part in made.items():
             if key in self._known and self._known[key] == (inputs.get(key) or others.get(key)):  # still as planned for
                 self._parts[key] = part
+        self._whole = None
         self._rested = loop.time() + (loop.time() - began)  # at most half of the time is spent on plans
 
 
@@ -155,7 +158,7 @@ def request_of(
     seen: Sequence[tuple[KafkaTopic, TopicDescription]], state: ClusterState
 ) -> tuple[Request, Sequence[KafkaTopic]]:
     """The planner's request for these topics without any other plans, and the topics that can be planned."""
-    wanted = {topic.key: inputs for topic, found in seen if (inputs := _inputs_of(topic, found, state)) is not None}
+    wanted = {topic.key: inputs for topic, found in seen if (inputs := inputs_of(topic, found, state)) is not None}
     return _request(wanted, state, ()), [topic for topic, _ in seen if topic.key in wanted]
 
 
@@ -167,14 +170,14 @@ def _all_inputs(
 
 def _inputs_isolated(topic: KafkaTopic, seen: TopicDescription, state: ClusterState) -> PlanInputs | None:
     try:
-        return _inputs_of(topic, seen, state)
+        return inputs_of(topic, seen, state)
     except Exception:
         _log.exception("KafkaTopic %s: no plan, for an unexpected error", topic.key)
         return None
 
 
-def _inputs_of(topic: KafkaTopic, seen: TopicDescription, state: ClusterState) -> PlanInputs | None:
-    """None where the topic cannot be planned: a level or a rack is missing."""
+def inputs_of(topic: KafkaTopic, seen: TopicDescription, state: ClusterState) -> PlanInputs | None:
+    """What the topic's part is made from; None where it cannot be planned: a level or a rack is missing."""
     unknown = {row.id for row in state.racks.missing}
     if not state.racks.ignore_missing and any(unknown.intersection(row) for row in seen.replicas):
         return None

@@ -1,7 +1,7 @@
 """The Ready condition of one topic. Pure.
 
 Ready is True when Kafka has all that the spec asks for, placement included. Where only moving replicas would help, it
-is False and names the plan and its cost; the operator does not execute plans.
+is False and names the plan, its cost and what it waits for.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rackspan.reconcile.cluster.state import ClusterState
     from rackspan.reconcile.ports import TopicDescription
     from rackspan.reconcile.topics.batch import Outcome
+    from rackspan.reconcile.topics.holds import PlanHold
 
 
 def ready_condition(
@@ -59,7 +60,7 @@ def _unpaused(
         return ConditionValue(FALSE, Reason.UPDATING, message)
     wrong = _misplaced(spec, seen, compliant)
     if outcome.plan is not None and not outcome.plan.empty:
-        return _plan_pending(outcome.plan, wrong)
+        return _plan_pending(outcome.plan, wrong, outcome.hold)
     if wrong is not None:
         return _not_planned(outcome.plan, wrong, settling=state.settled is not None)
     replicas = plural(spec.replication_factor, "replica")
@@ -98,10 +99,12 @@ def _misplaced(spec: KafkaTopicSpec, seen: TopicDescription, compliant: Conditio
     return replace(compliant, status=FALSE) if compliant.status != TRUE else None
 
 
-def _plan_pending(plan: TopicPlan, wrong: ConditionValue | None) -> ConditionValue:
+def _plan_pending(plan: TopicPlan, wrong: ConditionValue | None, hold: PlanHold | None) -> ConditionValue:
     why = wrong.message if wrong is not None else "leaders are not in the domains preferred for them"
     message = f"plan {plan.hash} {_plan_cost(plan)}; not executed yet: {why}"
-    return ConditionValue(FALSE, Reason.PLAN_PENDING, message)
+    if hold is None or hold.reason == Reason.PAUSED:
+        return ConditionValue(FALSE, Reason.PLAN_PENDING, message)
+    return ConditionValue(FALSE, hold.reason, f"{message}; {hold.message}")
 
 
 def _not_planned(plan: TopicPlan | None, wrong: ConditionValue, *, settling: bool) -> ConditionValue:

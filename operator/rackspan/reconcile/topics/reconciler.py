@@ -21,6 +21,7 @@ from rackspan.reconcile.runtime.finalizers import finalizers_for
 from rackspan.reconcile.runtime.workqueue import WorkQueue
 from rackspan.reconcile.topics.absences import Absences
 from rackspan.reconcile.topics.admission import Admission
+from rackspan.reconcile.topics.approvals import Approvals
 from rackspan.reconcile.topics.batch import reconcile_topics
 from rackspan.reconcile.topics.creation_claims import claim_creations
 from rackspan.reconcile.topics.deletion import Step
@@ -102,6 +103,7 @@ class TopicsReconciler:
         self._written: dict[ObjectKey, int] = {}
         """Fingerprints of the statuses that were written and need no requeue."""
         self._plans = Plans(self._queue.add)
+        self.approvals = Approvals(topology or ObjectKey("", ""), observer, dependencies, self._plans, self._queue)
         self._admission = Admission(dependencies.cache)
         self._finalizer = TopicFinalizer(
             topology or ObjectKey("", ""), dependencies, self._admission.refusals, write_topology_status
@@ -265,6 +267,10 @@ class TopicsReconciler:
         plans = await self._plans.of(seen, state.for_plans)
         for outcome in outcomes:
             outcome.plan = plans.get(outcome.topic.key)
+        planned = [outcome for outcome in outcomes if outcome.plan is not None and not outcome.plan.empty]
+        waiting = self.approvals.holds(outcome.topic for outcome in planned) if planned else {}
+        for outcome in planned:
+            outcome.hold = waiting.get(outcome.topic.key)
 
     async def _with_finalizer(self, topic: KafkaTopic) -> KafkaTopic | None:
         """The topic once it has our finalizer, before anything is created in Kafka; None where it must be retried."""

@@ -25,6 +25,7 @@ from rackspan.reconcile.topics.conditions import (
     with_stalled_or_reconciling,
 )
 from rackspan.reconcile.topics.durability import durability_status
+from rackspan.reconcile.topics.holds import GOES_ON
 from rackspan.reconcile.topics.limits import too_large
 from rackspan.reconcile.topics.placement import placer_name
 from rackspan.reconcile.topics.ready_condition import ready_condition
@@ -164,7 +165,7 @@ def _problem_of(ready: ConditionValue) -> Failure | None:
     """What keeps the topic from being Ready: an update that continues by itself, or what only a person can change."""
     if ready.status == TRUE:
         return None
-    continues = ready.reason in (Reason.UPDATING, Reason.CREATING, Reason.RACKS_SETTLING)
+    continues = ready.reason in (Reason.UPDATING, Reason.CREATING, Reason.RACKS_SETTLING, *GOES_ON)
     return Failure(ready.reason, ready.message, Remedy.RETRY if continues else Remedy.SPEC)
 
 

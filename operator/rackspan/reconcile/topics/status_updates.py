@@ -72,5 +72,6 @@ def _fingerprint(outcome: Outcome) -> int:
             (config.min_insync, *sorted(config.own.items())) if config else None,
             outcome.problem,
             outcome.plan and outcome.plan.hash,
+            outcome.hold,
         )
     )

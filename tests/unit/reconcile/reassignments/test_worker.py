@@ -14,6 +14,7 @@ from tests.unit.reconcile.examples import topology
 from rackspan.api.conditions import READY, RECONCILING, STALLED, is_true
 from rackspan.api.labels import FINALIZER, PAUSED
 from rackspan.api.meta import ObjectKey
+from rackspan.api.policies import MaintenanceWindow, TopologyReassignment
 from rackspan.api.reassignment import Reassignment, ReassignmentStatus
 from rackspan.core.planning import Change
 from rackspan.core.reassignment import Limits, Setting, SettingKind, TopicPartition
@@ -305,6 +306,27 @@ async def test_a_topology_that_is_paused_pauses_its_reassignment():
     assert world.read().status.state == "Paused"
     assert "RackTopology" in world.read().status.message
     assert world.connections == 0
+
+
+async def test_when_a_window_closes_no_further_copy_begins_before_the_next_one():
+    world = World()
+    await world.begin()
+    noons = TopologyReassignment(windows=(MaintenanceWindow("0 12 * * *", "1h"),))
+    world.topology = replace(world.topology, spec=replace(world.topology.spec, reassignment=noons))
+    await world.passes(2)
+    assert world.read().status.state == "Running"
+    begun = list(world.kafka.copies)
+    world.now += timedelta(hours=1)
+    await world.passes(2)
+    world.kafka.catch_up_all()
+    await world.passes(3)
+    assert world.kafka.copies == begun
+    world.nothing_left()
+    assert world.read().status.state == "Paused"
+    assert "outside of its windows" in world.read().status.message
+    world.now += timedelta(hours=23)
+    await world.until_ended()
+    world.all_is_planned()
 
 
 async def test_a_throttle_changes_while_it_runs():

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.reconcile.scans.examples import at
 
-from rackspan.reconcile.scans.schedule import Schedule, ScheduleError
+from rackspan.reconcile.runtime.schedule import Schedule, ScheduleError
 
 
 def times(expression, zone, start, number):

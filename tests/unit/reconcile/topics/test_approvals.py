@@ -1,0 +1,351 @@
+"""Plans are approved by people and policies, and begin once: what is told, what is refused, what is begun."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import pytest
+from tests.unit.reconcile import examples
+from tests.unit.reconcile.examples import EVEN, PLACERS, seen, state, topology
+from tests.unit.reconcile.kube_memory import MemoryCluster
+from tests.unit.reconcile.memory import MemoryKafka
+
+from rackspan.api.labels import APPROVE_PLAN, FINALIZER
+from rackspan.reconcile.cache import Cache
+from rackspan.reconcile.dependencies import Dependencies
+from rackspan.reconcile.dry_run import ObservedTopology, plan_of
+from rackspan.reconcile.ports import ReplicaCounts
+from rackspan.reconcile.reassignment_ports import ActiveReassignment
+from rackspan.reconcile.runtime.finalizers import FinalizerWriter
+from rackspan.reconcile.runtime.status_writer import StatusWriter
+from rackspan.reconcile.topics import holds
+from rackspan.reconcile.topics.reconciler import TopicsReconciler
+
+CROWDED = ((0, 3, 1), (1, 4, 2))
+"""Of EVEN: two replicas in one zone."""
+
+
+@dataclass
+class Begun:
+    """A port `Reassignments` that remembers what was begun; the test ends it."""
+
+    plans: list = field(default_factory=list)
+    under_way: ActiveReassignment | None = None
+
+    async def begin(self, topology, plan):
+        self.plans.append(plan)
+        self.under_way = ActiveReassignment("prod-1", plan.plan_hash, "Running")
+        return "prod-1"
+
+    def active(self, topology):
+        return self.under_way
+
+
+class Counting(MemoryKafka):
+    async def replica_counts(self):
+        rows = [row for topic in self.replicas.values() for row in topic]
+        return ReplicaCounts(Counter(b for row in rows for b in row), Counter(row[0] for row in rows), 1)
+
+
+class Annotating(MemoryCluster):
+    """Takes annotations off, as the API server does."""
+
+    taken: tuple = ()
+
+    async def remove_annotation(self, ref, name, version):
+        self.taken = (*self.taken, (ref.kind, ref.key.name, name))
+        return None if ref.key.name in self.refusing else {"kind": ref.kind}
+
+
+@dataclass
+class Lookout:
+    state: object
+    admin: object
+    epoch: int = 1
+
+    def wake(self):
+        pass
+
+
+class World:
+    def __init__(self, **spec):
+        self.kube, self.kafka, self.begun, self.cache = Annotating(), Counting(), Begun(), Cache()
+        self.cache.put_answer = self.cache.put_topology_answer = self._answered
+        self.spec = {"allowedNamespaces": {"from": "All"}, "reassignment": {"topicApproval": "Allowed"}} | spec
+        self.state = state(EVEN, **self.spec)
+        self.dependencies = Dependencies(
+            self.cache,
+            self.kube,
+            None,
+            StatusWriter(self.kube),
+            FinalizerWriter(self.kube),
+            PLACERS,
+            60,
+            self.begun,
+        )
+        self.topology()
+        self.observer = Lookout(self.state, self.kafka)
+        self.loop = TopicsReconciler(topology().key, self.observer, self.dependencies, None)
+        self.answers = []
+
+    def _answered(self, body):
+        self.answers.append(body)
+
+    def topology(self, annotation=None, **spec):
+        annotations = {APPROVE_PLAN: annotation} if annotation else {}
+        made = topology(annotations=annotations, **{**self.spec, **spec})
+        self.cache.topologies[made.key] = made
+
+    async def topic(self, name, rows=CROWDED, annotation=None, **spec):
+        """A KafkaTopic, and the topic as Kafka holds it."""
+        self.kafka.replicas[name] = rows
+        self.kafka.own[name] = {"min.insync.replicas": "2"}
+        one = examples.topic(
+            name,
+            finalizers=(FINALIZER,),
+            status={"topicId": f"id-of-{name}", "clusterId": "kafka-1"},
+            annotations={APPROVE_PLAN: annotation} if annotation else {},
+            partitions=len(rows),
+            **spec,
+        )
+        self.cache.keep_topic(one)
+        self.loop.add([one.key])
+        await self.work()
+        return one
+
+    async def work(self):
+        """Look at topics and at the plan until there is nothing more to do."""
+        for _ in range(4):
+            while not self.loop._queue.idle:
+                await self.loop.process(await self.loop.take())
+            await self.loop.approvals.reconcile()
+
+    @property
+    def plan(self):
+        return self.loop._plans.whole
+
+    def ready(self, name):
+        return self.kube.condition(name, "Ready")
+
+    def told(self):
+        found = self.loop.approvals.summary()
+        return found.reason, found.message
+
+
+@pytest.fixture
+def at_once(monkeypatch):
+    monkeypatch.setattr(holds, "SETTLE_SECONDS", 0.0)
+
+
+async def test_a_plan_waits_for_approval_and_says_how():
+    world = World()
+    one = await world.topic("one")
+    part = world.plan.parts[one.key]
+    assert world.ready("one")["reason"] == "PlanPending"
+    assert world.ready("one")["message"].endswith(
+        "it waits for approval; to approve it: kubectl annotate --overwrite --namespace shop "
+        f"kafkatopics.rackspan.dev one rackspan.dev/approve-plan={part.hash}"
+    )
+    reason, message = world.told()
+    assert reason == "PlanPending"
+    assert f"plan {world.plan.hash} copies 2 replicas for 1 topic, and no plan copies fewer" in message
+    assert message.endswith(
+        f"--namespace kafka racktopologies.rackspan.dev prod rackspan.dev/approve-plan={world.plan.hash}"
+    )
+    assert not world.begun.plans
+
+
+async def test_a_plan_begins_that_is_approved_as_a_whole_and_its_annotation_is_spent():
+    world = World(reassignment={"throttle": 7, "maxConcurrentMoves": 3, "maxConcurrentMovesPerBroker": 2})
+    await world.topic("one")
+    await world.topic("two")
+    approved = world.plan
+    world.topology(approved.hash)
+    await world.work()
+    (plan,) = world.begun.plans
+    assert (plan.plan_hash, plan.throttle, plan.cluster_id) == (approved.hash, 7, "kafka-1")
+    assert (plan.limits.moves, plan.limits.moves_per_broker) == (3, 2)
+    assert {change.topic for change in plan.changes} == {"one", "two"}
+    assert plan.approved_by == "approved on RackTopology kafka/prod"
+    assert ("RackTopology", "prod", APPROVE_PLAN) in world.kube.taken
+    assert world.ready("one")["reason"] == "Reassigning"
+    assert "Reassignment prod-1 is under way" in world.ready("one")["message"]
+    assert world.kube.condition("one", "Reconciling")["status"] == "True"
+    assert world.kube.condition("one", "Stalled") is None
+    assert [event.reason for event in world.kube.announced].count("PlanApproved") == 1
+
+
+async def test_a_topic_s_part_begins_alone_where_only_it_is_approved():
+    world = World()
+    await world.topic("two")
+    one = await world.topic("one")
+    part = world.plan.parts[one.key]
+    await world.topic("one", annotation=part.hash)
+    (plan,) = world.begun.plans
+    assert {change.topic for change in plan.changes} == {"one"}
+    assert plan.plan_hash != world.plan.hash
+    assert plan.approved_by == "approved on KafkaTopics"
+
+
+@pytest.mark.parametrize("allowed", ["Own", "Never"])
+async def test_a_topic_of_another_namespace_approves_nothing_unless_it_may(allowed, at_once):
+    world = World(reassignment={"topicApproval": allowed})
+    one = await world.topic("one", reassignment={"approval": "Automatic"})
+    part = world.plan.parts[one.key]
+    await world.topic("one", annotation=part.hash, reassignment={"approval": "Automatic"})
+    assert not world.begun.plans
+    assert world.ready("one")["message"].endswith("it waits for approval on RackTopology kafka/prod")
+
+
+async def test_a_stale_hash_is_refused_and_the_new_one_is_told():
+    world = World()
+    await world.topic("one")
+    stale = world.plan.hash
+    await world.topic("one", rows=(CROWDED[0],))
+    assert world.plan.hash != stale
+    world.topology(stale)
+    await world.work()
+    assert not world.begun.plans
+    reason, message = world.told()
+    assert reason == "StaleApproval"
+    assert f"{stale} was approved, which is another plan than this one" in message
+    assert f"approve-plan={world.plan.hash}" in message
+
+
+async def test_a_plan_that_kafka_does_not_fit_any_more_does_not_begin():
+    world = World()
+    await world.topic("one")
+    approved = world.plan.hash
+    world.kafka.replicas["one"] = ((0, 4, 2), CROWDED[1])
+    world.topology(approved)
+    await world.work()
+    assert not world.begun.plans
+    assert world.plan.hash != approved
+    assert world.told()[0] == "StaleApproval"
+
+
+async def test_the_hash_of_the_command_line_approves_though_the_operator_counted_before():
+    world = World()
+    await world.topic("one")
+    before = world.plan.hash
+    await world.topic("crowd", rows=((5, 4, 0),) * 40)  # compliant: no part of the plan, but on the brokers
+    world.kafka.replicas["unmanaged"] = ((2,),) * 40
+    counts = await world.kafka.replica_counts()
+    fresh = state(EVEN, **world.spec)
+    fresh.load.recount(counts)
+    topics = [
+        (one, seen(*world.kafka.replicas[one.topic_name], name=one.topic_name)) for one in world.cache.topics.values()
+    ]
+    outside = plan_of(ObservedTopology(fresh, tuple(topics))).whole.hash
+    assert outside != before == world.plan.hash
+    world.topology(outside)
+    await world.work()
+    assert [plan.plan_hash for plan in world.begun.plans] == [outside]
+
+
+async def test_an_automatic_plan_begins_by_itself_once_and_not_again_when_it_ended_for_nothing(at_once):
+    world = World(defaults={"reassignment": {"approval": "Automatic"}})
+    await world.topic("one")
+    assert [plan.approved_by for plan in world.begun.plans] == ["by the policy Automatic"]
+    world.begun.under_way = None
+    await world.work()
+    assert len(world.begun.plans) == 1
+    assert "Reassignment prod-1 was to carry it out, and ended before; to begin it again" in world.told()[1]
+    world.topology(world.plan.hash)
+    await world.work()
+    assert len(world.begun.plans) == 2
+
+
+async def test_an_automatic_plan_has_to_be_the_same_for_a_while():
+    world = World(defaults={"reassignment": {"approval": "Automatic"}})
+    await world.topic("one")
+    assert not world.begun.plans
+    assert world.ready("one")["reason"] == "PlanSettling"
+    assert world.kube.condition("one", "Reconciling")["reason"] == "PlanSettling"
+
+
+async def test_a_topic_is_looked_at_again_when_its_reassignment_has_ended(at_once):
+    world = World(defaults={"reassignment": {"approval": "Automatic"}})
+    one = await world.topic("one")
+    planned = {change.partition: change.replicas for change in world.begun.plans[0].changes}
+    world.kafka.replicas["one"] = tuple(planned[number] for number in range(2))
+    world.begun.under_way = None
+    await world.work()
+    assert world.ready("one")["status"] == "True"
+    assert world.told() == ("InSync", "no topic needs a change")
+    assert one.key not in world.plan.parts
+
+
+async def test_a_plan_above_a_limit_waits_for_a_person(at_once):
+    automatic = {"reassignment": {"approval": "Automatic"}}
+    world = World(defaults=automatic, reassignment={"maxMoves": 1, "topicApproval": "Allowed"})
+    await world.topic("one")
+    assert not world.begun.plans
+    assert world.told()[0] == "PlanAboveLimit"
+    assert "too large to begin by itself (maxMoves is 1); to approve it: kubectl annotate" in world.told()[1]
+    assert world.kube.condition("one", "Stalled")["reason"] == "PlanAboveLimit"
+    world.topology(world.plan.hash, defaults=automatic)
+    await world.work()
+    assert len(world.begun.plans) == 1
+
+
+async def test_an_unknown_size_is_above_any(at_once):
+    world = World(defaults={"reassignment": {"approval": "Automatic"}}, reassignment={"maxBytes": 10**18})
+    await world.topic("one")
+    assert world.told()[0] == "PlanAboveLimit"
+
+
+async def test_outside_of_its_windows_nothing_begins_whoever_approved_it():
+    never = {"windows": [{"schedule": "0 0 29 2 *", "duration": "1m"}]}
+    world = World(reassignment=never)
+    await world.topic("one")
+    world.topology(world.plan.hash)
+    await world.work()
+    assert not world.begun.plans
+    assert world.told()[0] == "OutsideWindow"
+    assert "it waits for a window, which opens at 20" in world.ready("one")["message"]
+    world.topology(world.plan.hash, reassignment={"windows": [{"schedule": "* * * * *", "duration": "1h"}]})
+    await world.work()
+    assert len(world.begun.plans) == 1
+
+
+async def test_a_window_that_cannot_be_read_is_closed_and_says_so():
+    world = World(reassignment={"windows": [{"schedule": "@daily", "duration": "1h", "timeZone": "Europe/Nowhere"}]})
+    await world.topic("one")
+    world.topology(world.plan.hash)
+    await world.work()
+    assert not world.begun.plans
+    assert "none ever opens: there is no time zone 'Europe/Nowhere'" in world.told()[1]
+
+
+async def test_what_only_changes_leaders_has_a_policy_of_its_own(at_once):
+    world = World(defaults={"reassignment": {"reorders": "Automatic"}})
+    await world.topic("one")
+    await world.topic("leaders", rows=((0, 1, 2),), placement={"leaders": ["/z1"]})
+    (plan,) = world.begun.plans
+    assert {change.topic for change in plan.changes} == {"leaders"}
+
+
+async def test_a_paused_topic_has_no_part_in_what_begins():
+    world = World()
+    await world.topic("one")
+    two = await world.topic("two")
+    world.cache.keep_topic(examples.topic("two", annotations={"rackspan.dev/paused": "true"}, partitions=2))
+    world.topology(world.plan.hash)
+    await world.work()
+    assert two.key in world.plan.parts
+    assert {change.topic for change in world.begun.plans[0].changes} == {"one"}
+
+
+async def test_a_plan_approved_in_git_begins_once_and_its_approval_is_no_stale_one_of_the_next_plan():
+    world = World()
+    await world.topic("one")
+    world.topology(reassignment={"approvedPlan": world.plan.hash})
+    await world.work()
+    assert len(world.begun.plans) == 1
+    planned = {change.partition: change.replicas for change in world.begun.plans[0].changes}
+    world.kafka.replicas["one"] = tuple(planned[number] for number in range(2))
+    world.begun.under_way = None
+    await world.work()
+    await world.topic("two")
+    assert len(world.begun.plans) == 1
+    assert world.told()[0] == "PlanPending"
