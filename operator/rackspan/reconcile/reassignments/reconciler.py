@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from rackspan.reconcile.reassignments.gauges import forget
+from rackspan.reconcile.reassignments.gauges import forget, measure
 from rackspan.reconcile.reassignments.turns import topologies_in_turn
 from rackspan.reconcile.reassignments.worker import TopologyWorker
 from rackspan.reconcile.runtime.guarded_loop import run_guarded
@@ -13,6 +14,7 @@ from rackspan.reconcile.runtime.waiting import wait_debounced
 
 if TYPE_CHECKING:
     from rackspan.api.meta import ObjectKey
+    from rackspan.api.reassignment import Reassignment
     from rackspan.reconcile.reassignments.objects import ReassignmentDependencies
 
 _MOST_TOPOLOGIES = 32
@@ -30,6 +32,7 @@ class ReassignmentsReconciler:
     def __init__(self, dependencies: ReassignmentDependencies) -> None:
         self._dependencies = dependencies
         self._workers: dict[ObjectKey, tuple[TopologyWorker, asyncio.Task[None]]] = {}
+        self._measured: set[ObjectKey] = set()
         self._wake = asyncio.Event()
 
     def changed(self, topology: ObjectKey) -> None:
@@ -43,10 +46,13 @@ class ReassignmentsReconciler:
         try:
             while True:
                 await self._start_and_end()
+                self._measure()
                 await wait_debounced(self._wake, _IDLE_SECONDS, _DEBOUNCE_SECONDS)
         finally:
             for key in list(self._workers):
                 await self._end(key)
+            for key in self._measured:
+                forget(str(key))
 
     async def _start_and_end(self) -> None:
         cache = self._dependencies.cache
@@ -65,5 +71,14 @@ class ReassignmentsReconciler:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         await worker.close()
-        if not any(one.topology == key for one in self._dependencies.cache.reassignments.values()):
+
+    def _measure(self) -> None:
+        """Set the metrics of all topologies that have Reassignments, and remove those of the others."""
+        there: defaultdict[ObjectKey, list[Reassignment]] = defaultdict(list)
+        for one in self._dependencies.cache.reassignments.values():
+            there[one.topology].append(one)
+        for key in self._measured.difference(there):
             forget(str(key))
+        for key, objects in there.items():
+            measure(str(key), objects)
+        self._measured = set(there)

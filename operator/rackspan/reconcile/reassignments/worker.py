@@ -15,7 +15,7 @@ from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.reassignments import turns
 from rackspan.reconcile.reassignments.connection import Connection
 from rackspan.reconcile.reassignments.executor import Executor, StoppedError
-from rackspan.reconcile.reassignments.gauges import forget, measure
+from rackspan.reconcile.reassignments.gauges import measure
 from rackspan.reconcile.reassignments.journal import JournalError, StatusJournal
 from rackspan.reconcile.reassignments.objects import ReassignmentWriter
 from rackspan.reconcile.reassignments.plans import UnreadablePlanError, record_from
@@ -81,8 +81,6 @@ class TopologyWorker:
             await self._dependencies.objects.delete(one)
         if mine:
             measure(str(self._key), mine)
-        else:
-            forget(str(self._key))
         if not any(map(turns.needs_work, mine)):
             await self.close()
         return pause
