@@ -45,8 +45,8 @@ def release(
     counts, left = asyncio.run(_release(kubeconfig, tuple(namespace or ()), deployment))
     for problem in left:
         note(problem)
-    told = " and ".join(plural(number, kind, _MANY.get(kind)) for kind, number in counts.items())
-    print(f"released {told}; nothing was deleted in Kafka")
+    *first, last = (plural(number, kind, _MANY.get(kind)) for kind, number in counts.items())
+    print(f"released {', '.join(first)} and {last}; nothing was deleted in Kafka")
 
 
 def _deployment(text: str) -> tuple[str, str]:
