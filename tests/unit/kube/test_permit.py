@@ -6,8 +6,12 @@ import pytest
 
 from rackspan.api.meta import ObjectKey
 from rackspan.api.reasons import Reason
+from rackspan.core.reassignment import Setting, SettingKind, TopicPartition
+from rackspan.core.reassignment.throttles import RATES
 from rackspan.kafka import admin as admin_module
+from rackspan.kafka import reassignments as reassignments_module
 from rackspan.kafka.admin import ConfluentAdmin
+from rackspan.kafka.reassignments import KafkaReassignments
 from rackspan.kube.cluster import KubeCluster
 from rackspan.kube.scan_runs import KubeScanRuns
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
@@ -41,10 +45,27 @@ class Untouched:
     ],
 )
 def test_kafka_is_not_asked_to_change_anything(monkeypatch, change):
+    _refused(monkeypatch, ConfluentAdmin, change)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda admin: admin.alter({TopicPartition("a", 0): (1, 2)}),
+        lambda admin: admin.elect([TopicPartition("a", 0)]),
+        lambda admin: admin.set_settings({Setting(SettingKind.BROKER, "1", RATES[0]): "5"}),
+    ],
+)
+def test_kafka_is_not_asked_to_move_anything(monkeypatch, change):
+    monkeypatch.setattr(reassignments_module, "PythonAdmin", lambda *_, **__: Untouched())
+    _refused(monkeypatch, KafkaReassignments, change)
+
+
+def _refused(monkeypatch, kind, change):
     monkeypatch.setattr(admin_module.client, "AdminClient", lambda _: Untouched())
 
     async def ask():
-        admin = ConfluentAdmin({"bootstrap.servers": "kafka:9092"}, Refused())
+        admin = kind({"bootstrap.servers": "kafka:9092"}, Refused())
         try:
             await change(admin)
         finally:

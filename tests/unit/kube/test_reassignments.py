@@ -1,0 +1,97 @@
+"""Reassignments: made once, changed only as they were seen, and only while the Lease is held."""
+
+import pytest
+from tests.support.manifests import REASSIGNMENT, changed
+from tests.unit.kube.recording import Answer, RecordingApi
+from tests.unit.kube.test_names import HOSTILE
+
+from rackspan.api.reasons import Reason
+from rackspan.api.reassignment import Reassignment
+from rackspan.kube.reassignments import KubeReassignments
+from rackspan.kube.rest import Rest
+from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.ports import AlwaysPermitted
+
+BODY = changed(REASSIGNMENT, {"metadata": {"namespace": "kafka", "uid": "rra-1", "resourceVersion": "7"}})
+KNOWN = Reassignment.from_object(BODY)
+PATH = "/apis/rackspan.dev/v1alpha1/namespaces/kafka/reassignments"
+TEST_FAILED = {"message": "the server rejected our request due to an error in our request"}
+
+
+class Refused:
+    change_timeout_seconds = 1.0
+
+    def check(self):
+        raise FailureError(Failure(Reason.LEASE_NOT_HELD, "no Lease", Remedy.RETRY))
+
+
+def objects(answer=Answer(), permit=None):  # noqa: B008 - frozen
+    api = RecordingApi(lambda *_: answer)
+    return api, KubeReassignments(Rest(api), permit or AlwaysPermitted())
+
+
+async def test_a_status_is_written_to_the_object_as_it_was_seen():
+    api, found = objects(Answer(body=BODY))
+    assert await found.write_status(KNOWN, {"state": "Running"}) == BODY
+    assert api.asked == [("PATCH", f"{PATH}/{KNOWN.meta.name}/status")]
+    assert api.sent == [
+        [
+            {"op": "test", "path": "/metadata/uid", "value": "rra-1"},
+            {"op": "test", "path": "/metadata/resourceVersion", "value": "7"},
+            {"op": "add", "path": "/status", "value": {"state": "Running"}},
+        ]
+    ]
+
+
+@pytest.mark.parametrize("answer", [Answer(409), Answer(404), Answer(422, TEST_FAILED)])
+async def test_one_that_was_changed_or_is_gone_is_not_written(answer):
+    assert await objects(answer)[1].write_status(KNOWN, {}) is None
+
+
+async def test_one_of_that_name_that_is_there_already_is_told():
+    assert await objects(Answer(409))[1].create(BODY) is None
+    api, found = objects(Answer(201, BODY))
+    assert await found.create(BODY) == BODY
+    assert api.asked == [("POST", PATH)]
+
+
+async def test_a_namespace_that_is_gone_is_a_failure():
+    with pytest.raises(FailureError, match="cannot be made"):
+        await objects(Answer(404))[1].create(BODY)
+
+
+async def test_this_very_object_is_deleted_and_one_that_is_gone_is_gone():
+    api, found = objects()
+    await found.delete(KNOWN)
+    assert api.sent[0]["preconditions"] == {"uid": "rra-1"}
+    for status in (404, 409):
+        await objects(Answer(status))[1].delete(KNOWN)
+
+
+@pytest.mark.parametrize(
+    "change", [lambda to: to.create(BODY), lambda to: to.write_status(KNOWN, {}), lambda to: to.delete(KNOWN)]
+)
+async def test_without_the_lease_nothing_is_sent(change):
+    api, found = objects(permit=Refused())
+    with pytest.raises(FailureError, match="no Lease"):
+        await change(found)
+    assert api.asked == []
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=lambda name: ascii(name)[:30])
+async def test_it_is_written_by_its_name_only(name):
+    for metadata in ({"namespace": name}, {"name": name}):
+        body = {**BODY, "metadata": {**BODY["metadata"], **metadata}}
+        known = Reassignment(KNOWN.meta.__class__(**{**_fields(KNOWN.meta), **metadata}), KNOWN.spec)
+        api, found = objects()
+        for call in (found.write_status(known, {}), found.delete(known)):
+            with pytest.raises(FailureError):
+                await call
+        if "namespace" in metadata:
+            with pytest.raises(FailureError):
+                await found.create(body)
+        assert api.asked == []
+
+
+def _fields(meta):
+    return {name: getattr(meta, name) for name in meta.__struct_fields__}
