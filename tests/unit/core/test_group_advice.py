@@ -40,7 +40,7 @@ def test_an_id_that_no_broker_reports_is_told_as_it_is_spelled():
     assert said == {
         AdviceCode.CLIENT_RACK_FOREIGN: (
             "no broker reports the client.rack of the one member (eu/b), and the selector takes only the very same: "
-            "spell it as broker.rack is spelled"
+            "spell it as broker.rack is, or let brokers compare paths by dev.rackspan.kafka.NearestReplicaSelector"
         )
     }
     assert told(group(member(rack="eu/b", orders=[1])), selector=Selector.NEAREST) == {}

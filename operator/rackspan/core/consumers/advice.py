@@ -15,6 +15,7 @@ from rackspan.core.text import plural, shown
 
 _RACK_AWARE = frozenset({"range", "cooperative-sticky"})
 _IN_KAFKA = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+_BY_PATHS = "dev.rackspan.kafka.NearestReplicaSelector"
 _MOST_NAMED, _LONGEST = 3, 100
 
 
@@ -76,7 +77,7 @@ def _about_serving(replicas: Replicas, group: GroupSeen, found: Locality, select
         yield Advice(
             AdviceCode.CLIENT_RACK_FOREIGN,
             f"no broker reports the client.rack of {_of(len(foreign), group)} ({_named(foreign)}), and the selector "
-            "takes only the very same: spell it as broker.rack is spelled",
+            f"takes only the very same: spell it as broker.rack is, or let brokers compare paths by {_BY_PATHS}",
         )
 
 

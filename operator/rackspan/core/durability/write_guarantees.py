@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from rackspan.core.durability.largest_domains import largest_first
 from rackspan.core.text import plural
-from rackspan.core.topology import IntArray, RackTree
+from rackspan.core.topology import IntArray, Level, RackTree
 
 _NONE = -1
 _ACKS_1 = "acks=1: it is on one broker, and losing that may lose it."
@@ -82,35 +82,63 @@ def write_guarantees(
     """
     if not replicas.size:
         return {}
-    topics, row = np.unique(topic, return_inverse=True)
+    starts, of_topic = _by_topic(topic)
     size = np.count_nonzero(replicas != _NONE, axis=1)
-    placed = np.where(np.isin(replicas, tree.missing_racks), _NONE, replicas)
-    ghosts = size - np.count_nonzero(tree.positions(placed) != _NONE, axis=1)
+    missing = tree.missing_racks
+    placed = np.where(np.isin(replicas, missing), _NONE, replicas) if missing else replicas
+    positions = np.ascontiguousarray(tree.positions(placed).T)
+    unplaced = size - np.count_nonzero(positions != _NONE, axis=0)
     least = min_insync[topic]
-    found: list[list[LevelGuarantee]] = [[] for _ in topics]
+    reach = np.minimum(least, size)
+    found: list[list[tuple[int, int]]] = []
     for level in tree.nodes[1:]:
-        last = level is tree.nodes[-1]
-        counts = (replicas != _NONE).astype(np.int64) if last else largest_first(tree, placed, level)
-        counts = -np.sort(-counts, axis=1)
-        if not last:
-            counts[:, 0] += ghosts
-        reached = np.cumsum(counts, axis=1) < np.minimum(least, size)[:, None]
-        domains = _smallest(1 + np.count_nonzero(reached, axis=1), row, len(topics))
-        left = _smallest(size - counts[:, 0] - least, row, len(topics))
-        for at, (held, spare) in enumerate(zip(domains.tolist(), left.tolist(), strict=True)):
-            found[at].append(LevelGuarantee(level.name, held, spare >= 0))
-    fewest = _smallest(size, row, len(topics)).tolist()
-    return {
-        at: WriteGuarantee(int(min_insync[at]), fewest[number], tuple(found[number]))
-        for number, at in enumerate(topics.tolist())
-    }
+        if level is tree.nodes[-1]:
+            fullest, domains = np.minimum(size, 1), reach
+        else:
+            fullest = _fullest(level, positions) + unplaced
+            domains = np.where(fullest >= reach, 1, reach)
+            some = np.flatnonzero((fullest < reach) & (fullest > 1))
+            domains[some] = _domains(tree, level, placed[some], unplaced[some], reach[some])
+        worst = (np.minimum.reduceat(values[of_topic], starts) for values in (domains, size - fullest - least))
+        found.append(list(zip(*(values.tolist() for values in worst), strict=True)))
+    names = [level.name for level in tree.nodes[1:]]
+    fewest = np.minimum.reduceat(size[of_topic], starts).tolist()
+    guarantees = {}
+    for number, at in enumerate(topic[of_topic[starts]].tolist()):
+        levels = (
+            LevelGuarantee(name, held[number][0], held[number][1] >= 0) for name, held in zip(names, found, strict=True)
+        )
+        guarantees[at] = WriteGuarantee(int(min_insync[at]), fewest[number], tuple(levels))
+    return guarantees
 
 
-def _smallest(values: IntArray, row: IntArray, topics: int) -> IntArray:
-    """The smallest value of each topic."""
-    least = np.full(topics, np.iinfo(np.int64).max)
-    np.minimum.at(least, row.reshape(-1), values)
-    return least
+def _by_topic(topic: IntArray) -> tuple[IntArray, IntArray]:
+    """Where each topic's partitions start in an order by topic, and that order."""
+    order = np.argsort(topic, kind="stable")
+    return np.flatnonzero(np.diff(topic[order], prepend=-1)), order
+
+
+def _fullest(level: Level, positions: IntArray) -> IntArray:
+    """Replicas in the fullest domain of each partition, shape (n,); `positions` is (w, n), and w is small."""
+    domain = np.append(level.of_broker, [_NONE])[positions]
+    most = np.zeros(domain.shape[1], dtype=np.int64)
+    for at, here in enumerate(domain):
+        same = np.ones_like(most)
+        for there in domain[at + 1 :]:
+            same += here == there
+        np.maximum(most, np.where(here == _NONE, 0, same), out=most)
+    return most
+
+
+def _domains(
+    tree: RackTree, level: Level, replicas: npt.NDArray[np.integer], unplaced: IntArray, reach: IntArray
+) -> IntArray:
+    """How many of the fullest domains it takes to hold `reach` replicas of each partition, shape (n,)."""
+    counts = largest_first(tree, replicas, level)
+    if counts.size:
+        counts[:, 0] += unplaced
+    found: IntArray = 1 + np.count_nonzero(np.cumsum(counts, axis=1) < reach[:, None], axis=1)
+    return found
 
 
 def _either(levels: Sequence[tuple[str, bool]], good: str, bad: str) -> str:
