@@ -8,7 +8,6 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import java.util.TreeSet;
 
 import org.apache.kafka.common.Uuid;
 import org.apache.kafka.coordinator.group.api.assignor.GroupSpec;
@@ -208,19 +207,28 @@ final class Readers {
         Uuid[] topics, int[] first, SubscribedTopicDescriber describer, List<RackPath> racks, List<int[]> rackSets
     ) {
         Map<String, Integer> known = new HashMap<>();
-        Map<Set<String>, Integer> knownSets = new HashMap<>();
+        // Not by sets of names: ids that are written alike make sets of which many have the same hash.
+        Map<BitSet, Integer> knownSets = new HashMap<>();
         int[] rackSetOf = new int[first[topics.length]];
+        BitSet found = new BitSet();
         for (int topic = 0; topic < topics.length; topic++) {
             for (int item = first[topic]; item < first[topic + 1]; item++) {
-                Set<String> names = describer.racksForPartition(topics[topic], item - first[topic]);
-                rackSetOf[item] = knownSets.computeIfAbsent(names, added -> {
-                    // In an order of their own: a set's may differ from broker to broker.
-                    rackSets.add(new TreeSet<>(added).stream().mapToInt(name -> known.computeIfAbsent(name, rack -> {
-                        racks.add(RackPath.of(rack));
-                        return racks.size() - 1;
-                    })).toArray());
-                    return rackSets.size() - 1;
-                });
+                found.clear();
+                for (String name : describer.racksForPartition(topics[topic], item - first[topic])) {
+                    Integer rack = known.putIfAbsent(name, racks.size());
+                    if (rack == null) {
+                        rack = racks.size();
+                        racks.add(RackPath.of(name));
+                    }
+                    found.set(rack);
+                }
+                Integer number = knownSets.get(found);
+                if (number == null) {
+                    number = rackSets.size();
+                    knownSets.put((BitSet) found.clone(), number);
+                    rackSets.add(found.stream().toArray());
+                }
+                rackSetOf[item] = number;
             }
         }
         return rackSetOf;
