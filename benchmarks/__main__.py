@@ -11,6 +11,7 @@ BENCHMARKS = {
     "footprint": "benchmarks.footprint",
     "groups": "benchmarks.groups",
     "growth": "benchmarks.growth",
+    "moves": "benchmarks.moves",
     "placement": "benchmarks.placement.run",
     "plans": "benchmarks.plans.run",
     "scans": "benchmarks.scans.run",

@@ -5,13 +5,14 @@ import fcntl
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from rackspan.cli.shared.command_errors import CommandError, ExitCode
-from rackspan.reconcile.reassignments.documents import UNREADABLE, document, record_of
+from rackspan.reconcile.reassignments.documents import UNREADABLE, plan_document, progress_document, record_of
 from rackspan.reconcile.reassignments.ports import Record
 
 _MOST_BYTES = 256 << 20
@@ -25,6 +26,8 @@ class JournalFile:
     """A record in a file; implements `Journal`."""
 
     path: Path
+    _plan: list[tuple[object, str]] = field(default_factory=list, init=False, repr=False, compare=False)
+    """The changes that were written last, and the JSON of all that stays with them: it may be tens of megabytes."""
 
     @classmethod
     def of_cluster(cls, cluster_id: str, path: Path | None) -> "JournalFile":
@@ -88,7 +91,7 @@ class JournalFile:
         _sync(self.path.parent)
 
     def _write(self, record: Record) -> None:
-        text = json.dumps(document(record), separators=(",", ":")).encode()
+        text = self._encoded(record)
         new = self.path.with_name(f"{self.path.name}.new")
         try:
             if len(text) > _MOST_BYTES:
@@ -108,6 +111,15 @@ class JournalFile:
                 "nothing goes on without it; free space, then run the same command again",
                 ExitCode.OUTPUT,
             ) from None
+
+    def _encoded(self, record: Record) -> bytes:
+        if not self._plan or self._plan[0][0] is not record.changes:
+            self._plan[:] = [(record.changes, _json(plan_document(record)))]
+        return f"{self._plan[0][1][:-1]},{_json(progress_document(record))[1:]}".encode()
+
+
+def _json(document: Mapping[str, Any]) -> str:
+    return json.dumps(document, separators=(",", ":"))
 
 
 def _sync(directory: Path) -> None:

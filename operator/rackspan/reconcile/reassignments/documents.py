@@ -28,6 +28,11 @@ UNREADABLE = (ValueError, KeyError, TypeError, IndexError, AttributeError)
 
 def document(record: Record) -> Mapping[str, Any]:
     """The JSON of a whole record."""
+    return {**plan_document(record), **progress_document(record)}
+
+
+def plan_document(record: Record) -> Mapping[str, Any]:
+    """The JSON of what stays the same while a plan is carried out, which is most of it."""
     topics: dict[str, list[Any]] = defaultdict(list)
     for one in record.changes:
         topics[one.topic].append([one.partition, one.before, one.replicas, one.size_bytes])
@@ -38,7 +43,6 @@ def document(record: Record) -> Mapping[str, Any]:
         "racks": {str(broker): rack for broker, rack in record.racks.items()},
         "reportedRacks": {str(broker): rack for broker, rack in record.reported_racks.items()},
         "changes": topics,
-        **progress_document(record),
     }
 
 
