@@ -76,6 +76,10 @@ e2e: assets ## Real pods: images built, kubelets, scans as Jobs and on Spark's e
 	@$(BIN)/python -m dev pods >/dev/null
 	$(PYTEST) $(POD_TESTS) $(E2E_ARGS)
 
+.PHONY: faults
+faults: assets ## rackspan apply killed 200 times, and Kafka broken under it, on real brokers (FAULTS_ARGS; half an hour)
+	@$(BIN)/python -m dev.faults $(FAULTS_ARGS)
+
 .PHONY: demo
 demo: $(READY) ## Nine real brokers, the operator and its topics, on this machine (DEMO_ARGS=--keep leaves them running)
 	@$(BIN)/python -m dev.demo $(DEMO_ARGS)

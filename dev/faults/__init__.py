@@ -1,0 +1,1 @@
+"""Faults on purpose: `rackspan apply` killed at every call, and a Kafka that breaks under it."""
