@@ -21,6 +21,10 @@ class JournalError(OSError):
     """The record could not be written, or it is not known whether it was: read the object before going on."""
 
 
+class RecordTooLargeError(JournalError):
+    """The record fits into no object: nothing was written, and nothing will be until less is asked for at once."""
+
+
 class StatusJournal:
     """
     Implements `Journal` on the status subresource of one Reassignment.
@@ -39,7 +43,7 @@ class StatusJournal:
         """Return once the API server has it. Raises JournalError."""
         text = packed(progress_document(record))
         if len(text) > MAX_PLAN:
-            raise JournalError("what was asked for is too much for one object: wait, or lower maxConcurrentMoves")
+            raise RecordTooLargeError("what is under way at once is too much for one object: lower maxConcurrentMoves")
         known = self._cache.reassignments.get(self._key)
         if known is None or known.meta.uid != self._uid:
             raise JournalError("the object is gone")

@@ -16,7 +16,7 @@ from rackspan.reconcile.reassignments import turns
 from rackspan.reconcile.reassignments.connection import Connection
 from rackspan.reconcile.reassignments.executor import Executor, StoppedError
 from rackspan.reconcile.reassignments.gauges import measure
-from rackspan.reconcile.reassignments.journal import JournalError, StatusJournal
+from rackspan.reconcile.reassignments.journal import JournalError, RecordTooLargeError, StatusJournal
 from rackspan.reconcile.reassignments.objects import ReassignmentWriter
 from rackspan.reconcile.reassignments.plans import UnreadablePlanError, record_from
 from rackspan.reconcile.reassignments.requests import in_order
@@ -191,6 +191,11 @@ class TopologyWorker:
         except UnreadablePlanError as error:
             await self._writer.end(one, State.STOPPED, str(error), topology, reason=Reason.INVALID_SPEC)
             return _STEP_SECONDS
+        except RecordTooLargeError as error:
+            self._run = None
+            if (known := self._writer.current(one)) is not None:
+                await self._writer.tell(known, known.status.state or State.RUNNING, str(error))
+            return _RETRY_SECONDS
         except JournalError as error:
             _log.warning("Reassignment %s: %s", one.key, error)
             self._run = None  # what it believes to be recorded may not be

@@ -22,7 +22,7 @@ from rackspan.core.reassignment.throttles import FOLLOWERS, RATES
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.reassignment_ports import ApprovedPlan
-from rackspan.reconcile.reassignments import plans, runs, worker
+from rackspan.reconcile.reassignments import journal, plans, runs, worker
 from rackspan.reconcile.reassignments.leaving import clear_throttles
 from rackspan.reconcile.reassignments.objects import ReassignmentDependencies
 from rackspan.reconcile.reassignments.plans import record_from
@@ -362,6 +362,19 @@ async def _until_ended_through_failures(world):
         if world.read().status.state == "Succeeded":
             return
     raise AssertionError(world.read().status)
+
+
+async def test_a_record_that_fits_into_no_object_is_told_and_nothing_is_asked_of_kafka(monkeypatch):
+    world = World()
+    await world.begin()
+    with monkeypatch.context() as patch:
+        patch.setattr(journal, "MAX_PLAN", 10)
+        assert await world.passes(3) == worker._RETRY_SECONDS
+    assert "lower maxConcurrentMoves" in world.read().status.message
+    assert world.kafka.copies == []
+    await world.until_ended()
+    world.all_is_planned()
+    world.nothing_left()
 
 
 async def test_a_change_by_others_refuses_the_record_and_it_is_read_again():
