@@ -249,6 +249,33 @@ def test_a_killed_apply_goes_on_where_it_was(moving, kafka, topics, topic):
     nothing_left_over(kafka, topic, moving.journal)
 
 
+def test_what_somebody_else_reassigns_meanwhile_is_theirs(moving, kafka, topics, topic):
+    filled(kafka, topic, 2)
+    before = topics.replicas(topic, 2)
+    wish = ("--replication-factor", f"{topic}=3")
+    plan = moving.plan(*wish)
+    slow = ("--throttle", "100kB/s", "--max-concurrent-moves", "1")
+    process = moving.start(*wish, "--approve", plan["hash"], *slow)
+    begun = until(lambda: moving.record()["started"], what="a copy under way")
+    ours = begun[0][1]
+    theirs = (before[1 - ours][0], next(one for one in kafka.racks if one not in (0, 1, 2)))
+
+    async def reassign():
+        admin = KafkaReassignments(kafka.client_config())
+        try:
+            assert set((await admin.alter({TopicPartition(topic, 1 - ours): theirs})).values()) == {None}
+        finally:
+            await admin.close()
+
+    asyncio.run(reassign())
+    _, err = process.communicate(timeout=240)
+    assert process.returncode == 4, err
+    assert f"{topic}-{1 - ours} waits: ChangedByOthers" in err
+    until(lambda: topics.replicas(topic, 2)[1 - ours] == theirs, what="their replicas")
+    until(lambda: len(topics.replicas(topic, 2)[ours]) == 3, what="the rest of the plan")
+    nothing_left_over(kafka, topic, moving.journal)
+
+
 class Crashed(Exception):  # noqa: N818
     """The executor ends here."""
 

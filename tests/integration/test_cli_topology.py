@@ -114,3 +114,25 @@ def test_what_is_drained_is_changed_whatever_others_change_meanwhile(adopted, co
 def test_a_topology_that_is_not_there_is_told(control_plane, crds):
     ran = rackspan("plan", "--topology", "nowhere/kafka", "--kubeconfig", control_plane.kubeconfig)
     assert (ran.code, ran.error) == (2, "there is no RackTopology nowhere/kafka")
+
+
+def test_a_topologys_plan_is_carried_out_from_the_command_line(adopted, topics, control_plane, tmp_path):
+    cluster = ("--topology", f"{adopted.namespace}/kafka", "--kubeconfig", control_plane.kubeconfig)
+    adopted.change_topology(drainBrokers=[3])
+
+    def applied():
+        """Approves the plan of the moment, until nothing that another test leaves behind changes it meanwhile."""
+        plan = rackspan("plan", *cluster, "-o", "json")
+        if plan.code or not plan.json["moves"]:
+            return None
+        approved = ("--approve", plan.json["hash"], "--throttle", "50MB/s", "--journal", tmp_path / "journal.json")
+        ran = rackspan("apply", *cluster, *approved)
+        assert ran.code in (0, 2), ran.err
+        return ran.code == 0
+
+    until(applied, 120, "the plan to be carried out")
+    for name, lists in LISTS.items():
+        seen = topics.replicas(adopted.kafka_name(name), len(lists))
+        until(lambda name=name: adopted.topic(name)["status"].get("plan") is None, what="the operator's word")
+        assert not any(3 in replicas for replicas in seen)
+    assert not (tmp_path / "journal.json").exists()
