@@ -172,6 +172,20 @@ def test_a_reassignment_that_does_not_succeed_ends_the_waiting(drained, state):
     assert (ran.code, ran.error) == (4, f"Reassignment kafka/prod-0123 has ended as {state}: a broker is gone")
 
 
+def test_while_a_plan_waits_for_approval_it_is_said_how_to_give_it(drained):
+    waits = {
+        "type": "Reassigned",
+        "status": "False",
+        "reason": "PlanPending",
+        "message": "to approve it: kubectl annotate",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    drained(Edits(({"drains": [entry("4", 3)], "conditions": [waits]}, ())))
+    ran = cli("drain", "4", *TOPOLOGY, "--wait", "--timeout", "1s")
+    assert ran.error.endswith("4: 3 replicas left: they wait; to approve it: kubectl annotate")
+    assert "3 replicas left; 4: 3 replicas left: they wait; to approve it: kubectl annotate" in ran.out
+
+
 def test_a_status_from_before_the_change_proves_nothing(drained):
     drained(Edits(({"drains": [entry("4", 0)], "observedGeneration": 1}, ())))
     ran = cli("drain", "4", *TOPOLOGY, "--wait", "--timeout", "1s")
@@ -198,16 +212,17 @@ def test_kafkas_own_word_is_asked_for_where_it_can_be(drained, monkeypatch):
     assert "no replica is left, by the operator's word and by Kafka's own" in ran.out
 
 
-def test_where_kafka_cannot_be_asked_the_drain_is_asked_for_and_not_approved(drained, monkeypatch):
+@pytest.mark.parametrize("code", [ExitCode.KAFKA, ExitCode.BAD_INPUT], ids=["away", "not allowed"])
+def test_where_the_plan_cannot_be_made_the_drain_is_asked_for_and_not_approved(drained, monkeypatch, code):
     def away(*_):
-        raise CommandError("no broker answers", code=ExitCode.KAFKA)
+        raise CommandError("no broker answers", code=code)
 
     made = command._planned
     edits = drained(Edits())
     monkeypatch.setattr(command, "_planned", made)
     monkeypatch.setattr(command.LiveTopology, "at", away)
     refused = cli("drain", "4", *TOPOLOGY, "--approve")
-    assert (refused.code, edits.spec) == (3, Drains())
+    assert (refused.code, edits.spec) == (2, Drains())
     ran = cli("drain", "4", *TOPOLOGY)
     assert (ran.code, edits.spec) == (0, Drains((4,)))
     assert "how much has to move cannot be told from here: no broker answers" in ran.err

@@ -88,6 +88,17 @@ def test_the_brokers_own_assignors_ignore_racks(assignor):
     assert AdviceCode.ASSIGNOR not in said
 
 
+def test_the_plug_in_for_brokers_looks_at_racks():
+    racks = {"10.0.0.1": ("us", "b"), "10.0.0.2": ("eu", "b")}
+    both = frozenset({"orders", "sales"})
+    members = (
+        _subscribed(member(rack="/us/b", orders=[1]), both),
+        _subscribed(member("two", host="10.0.0.2", rack="/eu/b", sales=[0]), both),
+    )
+    said = told(GroupSeen("g", "rack-aware", members, GroupProtocol.CONSUMER), racks)
+    assert list(said) == [AdviceCode.ASSIGNOR_FALLS_SHORT]
+
+
 def test_of_the_consumer_protocol_nobody_knows_the_client_rack():
     seen = GroupSeen("g", "uniform", (member(orders=[1]),), GroupProtocol.CONSUMER)
     said = told(seen)

@@ -121,7 +121,7 @@ def drain(
     lines = EventLines(output)
     planned = _planned(topology or "", kubeconfig, wanted)
     if planned is None and approve:
-        raise CommandError("the plan is not known, so it cannot be approved; nothing was changed", code=ExitCode.KAFKA)
+        raise CommandError("the plan is not known, so it cannot be approved; nothing was changed")
     with ending_with(ExitCode.FINE):
         if planned is not None:
             lines.tell("plan", planned.sentence, _plan_document(planned))
@@ -218,14 +218,12 @@ def _refuse_nothing_left(topology: RackTopology, wanted: Drains) -> None:
 
 
 def _planned(topology: str, kubeconfig: Path | None, wanted: Drains) -> _Planned | None:
-    """The plan that follows; None, and a warning, where Kafka cannot be asked from here."""
+    """The plan that follows; None, and a warning, where it cannot be made with what this user may read and reach."""
     try:
         live = LiveTopology.at(topology, kubeconfig, lambda found: draining(found, wanted))
         made = live.plan().whole
         changes = measured(Connection.by_topology(live), made.changes)
     except CommandError as error:
-        if error.code is not ExitCode.KAFKA:
-            raise
         warn(f"how much has to move cannot be told from here: {error}")
         return None
     for problem in made.problems[:1]:

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from rackspan.api.conditions import REASSIGNED, ConditionStatus, find_condition
 from rackspan.api.racktopology import RackTopology
 from rackspan.api.reassignment import Reassignment, State
 from rackspan.core.text import plural
@@ -55,6 +56,9 @@ def drain_progress(
     words += [f"{target}: not in the status yet" for target in missing[: _MOST_NAMED - len(words)]]
     more = len(waiting) + len(missing) - len(words)
     words += [f"and {more:,} more"] if more else []
+    plan = find_condition(topology.status.conditions, REASSIGNED)
+    if plan is not None and plan.status != ConditionStatus.TRUE:
+        words.append(plan.message)
     failed = None
     if ended and running is None:
         last = ended[-1]

@@ -13,7 +13,10 @@ from enum import StrEnum
 from rackspan.core.consumers.locality import GroupProtocol, GroupSeen, Locality, Replicas, Selector
 from rackspan.core.text import plural, shown
 
-_RACK_AWARE = frozenset({"range", "cooperative-sticky"})
+_RACK_AWARE = {
+    GroupProtocol.CLASSIC: frozenset({"range", "cooperative-sticky"}),
+    GroupProtocol.CONSUMER: frozenset({"rack-aware"}),  # the plug-in
+}
 _IN_KAFKA = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 _BY_PATHS = "dev.rackspan.kafka.NearestReplicaSelector"
 _MOST_NAMED, _LONGEST = 3, 100
@@ -87,18 +90,20 @@ def _about_assigning(group: GroupSeen, found: Locality) -> Iterator[Advice]:
         could = f"{gain:,} more {_verb(gain, 'partition', 'partitions')} could be near"
         assignor = shown(group.assignor, _LONGEST) or "of an unknown name"
         said = all(member.client_rack is not None for member in group.members)
-        if group.protocol is GroupProtocol.CONSUMER:
+        looks = group.assignor in _RACK_AWARE[group.protocol]
+        if group.protocol is GroupProtocol.CONSUMER and not looks:
             yield Advice(
                 AdviceCode.PROTOCOL,
-                f"assignor {assignor} of the consumer protocol does not look at racks (KAFKA-19909), {could}: use "
-                "group.protocol=classic with cooperative-sticky, or an assignor in the brokers that does",
+                f"assignor {assignor} of the consumer protocol does not look at racks (KAFKA-19909), {could}: give "
+                "brokers dev.rackspan.kafka.RackAwareAssignor and set group.remote.assignor=rack-aware, or use "
+                "group.protocol=classic with cooperative-sticky",
             )
-        elif group.assignor not in _RACK_AWARE:
+        elif not looks:
             yield Advice(
                 AdviceCode.ASSIGNOR,
                 f"assignor {assignor} does not look at racks, {could}: use cooperative-sticky or range",
             )
-        elif said:
+        elif said or group.protocol is GroupProtocol.CONSUMER:
             yield Advice(
                 AdviceCode.ASSIGNOR_FALLS_SHORT,
                 f"assignor {assignor} falls short of the best, {could}: clients older than Kafka 3.5 do not look at "
