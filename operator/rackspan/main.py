@@ -17,6 +17,7 @@ from rackspan.health import HealthServer
 from rackspan.kafka.admin import ConfluentConnector
 from rackspan.kafka.reassignment_connector import KafkaReassignmentConnector
 from rackspan.kube.authentication import Authentication
+from rackspan.kube.broker_pods import KubeBrokerPods
 from rackspan.kube.cluster import KubeCluster
 from rackspan.kube.events import EventQueue
 from rackspan.kube.leases import KubeLease
@@ -208,6 +209,8 @@ def _manager(settings: Settings, kube: KubeCluster, rest: Rest, probes: _Probes)
         kube=kube,
         files=KubeRackFiles(rest, settings.publish_racks_to, permit),
         allowed=settings.publish_racks_to,
+        pods=KubeBrokerPods(rest, permit),
+        restart_in=settings.restart_pods_in,
         watched=settings.namespaces,
         liveness=liveness,
     )

@@ -95,6 +95,11 @@ KUBE_SECONDS = Histogram(
     ["operation"],
     buckets=(0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10),
 )
+BROKER_RESTARTS = Counter(
+    "rackspan_broker_restarts_total",
+    "Restarts of brokers by the operator: started, and ended as mended or not_mended",
+    ["topology", "result"],
+)
 _ERRORS = Counter(
     "rackspan_errors_total",
     "Failures by topology, by who can mend them and by reason; without a topology where it is no topology's",
@@ -200,6 +205,7 @@ _TOPOLOGY_METRICS = (
     DELETIONS_HELD,
     QUEUE_DEPTH,
     RECONCILED,
+    BROKER_RESTARTS,
     _ERRORS,
     *_KAFKA_METRICS,
 )

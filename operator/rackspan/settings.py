@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rackspan.reconcile.racks.publication import PublishedNamespaces
+from rackspan.reconcile.racks.publication import NamespaceSet
 from rackspan.reconcile.runtime.lease import Timing
 from rackspan.reconcile.runtime.namespace_quota import DEFAULT_TOPOLOGIES_PER_NAMESPACE
 from rackspan.reconcile.scans.config import ScanSetup
@@ -43,4 +43,5 @@ class Settings:
     listen_port: int = 8080
     """Port of metrics and probes; 0 for any free port."""
     scans: ScanSetup = field(default_factory=ScanSetup)
-    publish_racks_to: PublishedNamespaces = field(default_factory=PublishedNamespaces)
+    publish_racks_to: NamespaceSet = field(default_factory=NamespaceSet)
+    restart_pods_in: NamespaceSet = field(default_factory=NamespaceSet)

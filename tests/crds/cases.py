@@ -432,6 +432,17 @@ TOPOLOGY_CASES = [
     ),
     _topology(
         "spec",
+        "With rackSource Broker there is no other rack that a restart would give to a broker. Leave restart out.",
+        accepted=[
+            {"brokers": {"restart": "OnDrift"}},
+            {"brokers": {"restart": "Never"}},
+            {"rackSource": "Broker"},
+            {"rackSource": "Broker", "brokers": None},
+        ],
+        rejected=[{"rackSource": "Broker", "brokers": {"restart": "OnDrift"}}],
+    ),
+    _topology(
+        "spec",
         "A rack path in rackAliases has more steps than there are levels.",
         accepted=[{"rackAliases": {"use1-az1": "/us/az1", "use1-az2": "us/az2", "old": "/us"}}],
         rejected=[{"rackAliases": {"use1-az1": "/us/az1/r1"}}],

@@ -68,6 +68,7 @@ FULL_TOPOLOGY: JsonObject = {
         "rackSource": "Nodes",
         "brokers": {
             "namespace": "kafka",
+            "restart": "OnDrift",
             "podSelector": {
                 "matchLabels": {"app": "kafka"},
                 "matchExpressions": [

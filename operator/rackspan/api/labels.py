@@ -36,6 +36,9 @@ PUBLISH_RACKS: Final = f"{GROUP}/publish-racks"
 
 Its name if it is in the same namespace, else `namespace.name`."""
 
+RESTART: Final = f"{GROUP}/restart"
+"""Annotation on RackTopologies: a broker's id or its pod's name, which is restarted once. Taken off when it is back."""
+
 RACK_FILE: Final = f"{GROUP}/rack-file"
 """Label on ConfigMaps: "true" on those that publish racks."""
 

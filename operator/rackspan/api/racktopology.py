@@ -63,6 +63,13 @@ class BrokerIdFrom(StrEnum):
     ANNOTATION = "Annotation"
 
 
+class RestartPolicy(StrEnum):
+    """Whether the operator restarts brokers that report another rack than their node's."""
+
+    NEVER = "Never"
+    ON_DRIFT = "OnDrift"
+
+
 class NamespacesFrom(StrEnum):
     """Which namespaces' KafkaTopics may use a topology."""
 
@@ -197,6 +204,7 @@ class BrokerPodsSpec(ApiStruct, frozen=True):
     pod_selector: LabelSelector
     namespace: str | None = None
     broker_id: BrokerIdSpec = BrokerIdSpec()
+    restart: RestartPolicy = RestartPolicy.NEVER
 
 
 class AllowedNamespaces(ApiStruct, frozen=True):
@@ -371,6 +379,36 @@ class DrainStatus(ApiStruct, frozen=True):
     observed_at: Time | None = None
 
 
+class RestartingBroker(ApiStruct, frozen=True):
+    """The broker that restarts: its pod that was evicted, and the rack that its node had then.
+
+    `request` is the annotation's value that asked for it, None where drift did.
+    """
+
+    broker: int
+    pod: str
+    pod_uid: str
+    since: Time
+    rack: str | None = None
+    request: str | None = None
+
+
+class NotMended(ApiStruct, frozen=True):
+    """A broker that a restart did not give the rack of its node."""
+
+    broker: int
+    rack: str
+    pod: str | None = None
+    reported_rack: str | None = None
+
+
+class RestartsStatus(ApiStruct, frozen=True):
+    """The restart under way, and brokers that are not restarted again for the same rack."""
+
+    current: RestartingBroker | None = None
+    not_mended: tuple[NotMended, ...] = ()
+
+
 class LevelCount(ApiStruct, frozen=True):
     """How many domains a level has."""
 
@@ -471,6 +509,7 @@ class RackTopologyStatus(StatusStruct, frozen=True):
     brokers: tuple[BrokerStatus, ...] = ()
     domains: tuple[LevelCount, ...] = ()
     drift: DriftStatus | None = None
+    restarts: RestartsStatus | None = None
     missing_racks: BrokerCount | None = None
     drains: tuple[DrainStatus, ...] = ()
     drain_summary: str | None = None

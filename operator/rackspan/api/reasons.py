@@ -108,6 +108,13 @@ class Reason(StrEnum):
     INTERNAL_TOPIC = "InternalTopic"  # It is Kafka's or a tool's own: not listed in internalTopics, or not declared.
     ADOPTION_NOT_ALLOWED = "AdoptionNotAllowed"  # The topic was there already, and this namespace may not take it over.
 
+    # A broker's pod is restarted, or was to be.
+    RESTARTING = "Restarting"  # One broker's pod was evicted, and the broker is not back yet.
+    RESTARTED = "Restarted"  # The broker is back in all ISRs.
+    RESTART_WAITING = "RestartWaiting"  # A broker needs a restart, which is not safe or of no use now.
+    RESTART_NOT_ALLOWED = "RestartNotAllowed"  # The operator may not evict the pod, or nothing would bring it back.
+    RESTART_DID_NOT_MEND = "RestartDidNotMend"  # A broker reports the old rack after its restart, and is left alone.
+
     # The racks are not known well enough to place anything.
     BROKER_PODS_NOT_SHARED = "BrokerPodsNotShared"  # The namespace of the brokers' pods does not consent to be read.
     MISSING_RACKS = "MissingRacks"  # Some brokers have a rack and some have not.

@@ -19,6 +19,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka import admin as _admin
 
 from rackspan.api.reasons import Reason
+from rackspan.core.availability import InSync
 from rackspan.kafka.client_config import client_properties
 from rackspan.kafka.errors import (
     connection_failure,
@@ -172,6 +173,19 @@ class ConfluentAdmin:
                     for broker in found.keys() & set(partition.replicas):
                         found[broker][name] += 1
             return RemainingReplicas(at, found)
+
+        return await self._run("list_topics", call)
+
+    async def hosted(self, broker: int) -> Sequence[InSync]:
+        """The partitions with a replica on one broker, with their ISRs, from one Metadata call."""
+
+        def call() -> Sequence[InSync]:
+            return [
+                InSync(name, number, tuple(partition.replicas), frozenset(partition.isrs))
+                for name, topic in self._metadata().items()
+                for number, partition in topic.partitions.items()
+                if broker in partition.replicas
+            ]
 
         return await self._run("list_topics", call)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rackspan.reconcile.ports import JsonObject, Permit
-    from rackspan.reconcile.racks.publication import PublishedNamespaces
+    from rackspan.reconcile.racks.publication import NamespaceSet
 
 _METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
@@ -27,7 +27,7 @@ _METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=
 class KubeRackFiles:
     """The ConfigMaps with our label in the namespaces where racks may be published. Others are never read."""
 
-    def __init__(self, rest: Rest, namespaces: PublishedNamespaces, permit: Permit) -> None:
+    def __init__(self, rest: Rest, namespaces: NamespaceSet, permit: Permit) -> None:
         self._permit = permit
         self._rest = rest
         self._namespaces = () if EVERYWHERE in namespaces.names else namespaces.names

@@ -83,6 +83,10 @@ class ConflictError(Exception):
     """The object exists already, or has another uid or resource version than the one that was meant (409)."""
 
 
+class BusyError(FailureError):
+    """The API server takes no such request now (429): it is busy, or a PodDisruptionBudget does not allow it."""
+
+
 class ExpiredError(FailureError):
     """The rest of a list is older than what the API server keeps (410): begin it again."""
 
@@ -171,6 +175,14 @@ class Rest:
     async def post(self, operation: str, path: ApiPath, body: Mapping[str, Any]) -> dict[str, Any]:
         """Create one object."""
         return await self._call(operation, "POST", path, body, {"Content-Type": "application/json"})
+
+    async def post_once(self, operation: str, path: ApiPath, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Create one object, or raise BusyError at once where that is refused for now: the caller waits longer."""
+        response, text = await self._send(operation, "POST", path, body, {"Content-Type": "application/json"})
+        if 200 <= response.status < 300:  # noqa: PLR2004
+            answer: dict[str, Any] = json.loads(text)
+            return answer
+        raise _error("POST", path, response.status, text)
 
     async def merge_patch(self, operation: str, path: ApiPath, patch: Mapping[str, Any]) -> dict[str, Any]:
         """JSON merge patch (RFC 7396)."""
@@ -333,7 +345,9 @@ def _error(method: str, path: str, status: int, text: bytes) -> Exception:
         return ExpiredError(Failure(Reason.API_SERVER_UNREACHABLE, what, Remedy.RETRY))
     if status in _DENIED and not message.startswith(_WEBHOOK):
         return FailureError(Failure(Reason.NOT_AUTHORIZED, what, Remedy.ACCESS))
-    if status == _BUSY or status >= _SERVER_ERROR:
+    if status == _BUSY:
+        return BusyError(Failure(Reason.API_SERVER_UNREACHABLE, what, Remedy.RETRY))
+    if status >= _SERVER_ERROR:
         return FailureError(Failure(Reason.API_SERVER_UNREACHABLE, what, Remedy.RETRY))
     # What is invalid stays so until an object changes. All else somebody else has to mend: a webhook, or a definition.
     remedy = Remedy.SPEC if status == _UNPROCESSABLE else Remedy.ACCESS

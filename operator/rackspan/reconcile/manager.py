@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from rackspan.api import compliancereport, kafkatopic, racktopology, reassignment
 from rackspan.api.compliancereport import ComplianceReport
 from rackspan.api.errors import SpecError
-from rackspan.api.labels import CONFIRM_DELETIONS, SCAN_NOW
+from rackspan.api.labels import CONFIRM_DELETIONS, RESTART, SCAN_NOW
 from rackspan.api.meta import ObjectKey
 from rackspan.metrics import forget_report, forget_topology
 from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.orphans import Orphans
 from rackspan.reconcile.ports import Listener
 from rackspan.reconcile.racks.reconciler import RackDependencies, RacksReconciler
+from rackspan.reconcile.racks.restarts import Cluster, RestartsReconciler
 from rackspan.reconcile.reassignments.reconciler import ReassignmentsReconciler
 from rackspan.reconcile.relist import Route, sweep
 from rackspan.reconcile.runtime.finalizers import has_finalizer
@@ -71,11 +72,13 @@ class Manager:
         """Loops of deleted topologies whose last batches are under way."""
         self._orphans = Orphans(dependencies, self._orphan_found)
         self._started = False
-        self._scans = ScansReconciler(scans, self._status_changed)
-        self._racks = RacksReconciler(racks, self._status_changed)
+        self._scans = ScansReconciler(scans, self.status_changed)
+        self._racks = RacksReconciler(racks, self.status_changed)
+        self._restarts = RestartsReconciler(racks, self)
         self._reassignments = ReassignmentsReconciler(reassignments)
         self._moves_asked: dict[ObjectKey, object] = {}
         self._scan_requests: dict[ObjectKey, object] = {}
+        self._restart_requests: dict[ObjectKey, str | None] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._relisted = asyncio.Event()
         self._reflectors = [
@@ -112,6 +115,7 @@ class Manager:
             asyncio.create_task(self._scans.run(), name="scans"),
             asyncio.create_task(self._racks.run(), name="racks"),
             asyncio.create_task(self._reassignments.run(), name="reassignments"),
+            asyncio.create_task(self._restarts.run(), name="restarts"),
             asyncio.create_task(self._orphans.run(), name="strays"),
             *(asyncio.create_task(reflector.watch(), name="watch") for reflector in self._reflectors),
         ]
@@ -250,8 +254,12 @@ class Manager:
             self._loops[topology.key][0].look_again()
             self._requeue_namesakes(topology)
             self._racks.wake()
+            self._restarts.wake()
         if CONFIRM_DELETIONS in topology.meta.annotations:
             self._loops[topology.key][0].deletions_confirmed()
+        if topology.meta.annotations.get(RESTART) != self._restart_requests.get(topology.key):
+            self._restart_requests[topology.key] = topology.meta.annotations.get(RESTART)
+            self._restarts.wake()
         scanned = (*request, topology.meta.annotations.get(SCAN_NOW), fingerprint(topology))
         if self._scan_requests.get(topology.key) != scanned:
             self._scan_requests[topology.key] = scanned
@@ -272,6 +280,7 @@ class Manager:
         self._generations.pop(key, None)
         self._moves_asked.pop(key, None)
         self._scan_requests.pop(key, None)
+        self._restart_requests.pop(key, None)
         self._scans.topology_gone(key)
         self._racks.wake()
         self._reassignments.changed(key)
@@ -328,13 +337,30 @@ class Manager:
         if topology in self._loops:
             self._loops[topology][0].look_again()
 
-    def _status_changed(self, key: ObjectKey) -> None:
-        if key in self._loops:
-            self._loops[key][0].status_changed()
+    # --- what other loops ask of a topology's ------------------------------------------------------------------------
+
+    def status_changed(self, topology: ObjectKey) -> None:
+        """The RackTopology's status has to be written soon."""
+        if topology in self._loops:
+            self._loops[topology][0].status_changed()
+
+    async def write_status(self, topology: ObjectKey) -> None:
+        """Write the RackTopology's status now. Raises FailureError."""
+        if topology in self._loops:
+            await self._loops[topology][0].write_status()
+
+    def cluster(self, topology: ObjectKey) -> Cluster | None:
+        """The topology's Kafka cluster; None where nothing looks at it."""
+        return self._loops[topology][0].cluster if topology in self._loops else None
+
+    def published_rack(self, topology: ObjectKey, namespace: str, node: str) -> str | None:
+        """What the published racks say of a node in that namespace."""
+        return self._racks.published_rack(topology, namespace, node)
 
     def _add_to_status(self, topology: RackTopology, status: RackTopologyStatus, now: datetime) -> RackTopologyStatus:
         """What the loops of scans and racks know of a topology."""
-        return self._racks.status(topology, self._scans.status(topology, status, now), now)
+        status = self._racks.status(topology, self._scans.status(topology, status, now), now)
+        return self._restarts.status(topology, status, now)
 
     # --- Nodes, Pods and Namespaces -----------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from rackspan.api.meta import Meta, ObjectKey
     from rackspan.api.racktopology import KafkaSpec
+    from rackspan.core.availability import InSync
     from rackspan.reconcile.failures import Failure
 
 JsonObject: TypeAlias = dict[str, Any]
@@ -138,6 +139,9 @@ class KafkaAdmin(Protocol):
 
     async def remaining_replicas(self, brokers: Collection[int]) -> RemainingReplicas:
         """The replicas on these brokers, alive or not (Metadata)."""
+
+    async def hosted(self, broker: int) -> Sequence[InSync]:
+        """The partitions with a replica on this broker, of all topics that the client may see (Metadata)."""
 
     async def default_min_insync(self, brokers: Sequence[int]) -> int | None:
         """The brokers' default min.insync.replicas; None where none of them answers. Never raises."""

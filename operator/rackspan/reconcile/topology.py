@@ -54,7 +54,7 @@ class TopologyReconciler:
         self._dependencies = dependencies
         self._add_to_status = add_to_status
         self._observer = Observer(key, dependencies)
-        self._topics = TopicsReconciler(key, self._observer, dependencies, self._write_status)
+        self._topics = TopicsReconciler(key, self._observer, dependencies, self.write_status)
         self._finalizer = TopologyFinalizer(key, dependencies, self._topics.dependents)
         self._status_due = asyncio.Event()
         self._writing = asyncio.Lock()
@@ -97,6 +97,11 @@ class TopologyReconciler:
     def connected(self) -> bool:
         """Whether the topology's Kafka cluster can be used."""
         return isinstance(self._observer.state, ClusterState)
+
+    @property
+    def cluster(self) -> Observer:
+        """The topology's Kafka cluster as it was seen last, and its client."""
+        return self._observer
 
     async def run(self) -> None:
         """Run until cancelled or, after `finish`, until the batches under way have ended."""
@@ -155,7 +160,7 @@ class TopologyReconciler:
                 with self._dependencies.liveness.track(f"status of {self._key}"):
                     await self._finalizer.reconcile()
                     progress()
-                    await self._write_status()
+                    await self.write_status()
             except FailureError:
                 self._status_due.set()  # the write failed: try again
             except Exception:
@@ -177,7 +182,8 @@ class TopologyReconciler:
                 _log.exception("topology %s: unexpected error over its plan", self._key)
             await asyncio.sleep(_APPROVAL_SECONDS)
 
-    async def _write_status(self) -> None:
+    async def write_status(self) -> None:
+        """Write the RackTopology's status now, if it changed. Raises FailureError."""
         async with self._writing:
             await self._write_latest_status()
 

@@ -9,7 +9,7 @@ from rackspan.kube.rest import Rest
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import AlwaysPermitted
 from rackspan.reconcile.racks.ports import RackFileMeta
-from rackspan.reconcile.racks.publication import PublishedNamespaces
+from rackspan.reconcile.racks.publication import NamespaceSet
 
 METADATA = {
     "name": "prod-racks",
@@ -33,7 +33,7 @@ class Refused:
 
 def files(answer, *namespaces, permit=None):
     api = RecordingApi(lambda *_: answer)
-    return api, KubeRackFiles(Rest(api), PublishedNamespaces(namespaces), permit or AlwaysPermitted())
+    return api, KubeRackFiles(Rest(api), NamespaceSet(namespaces), permit or AlwaysPermitted())
 
 
 @pytest.mark.parametrize(

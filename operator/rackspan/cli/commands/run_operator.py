@@ -16,7 +16,7 @@ import typer
 from rackspan.api.meta import ObjectKey
 from rackspan.cli.shared import options
 from rackspan.logs import escape_lines
-from rackspan.reconcile.racks.publication import PublishedNamespaces
+from rackspan.reconcile.racks.publication import NamespaceSet
 from rackspan.reconcile.runtime.lease import LEASE_SECONDS, Timing
 from rackspan.reconcile.runtime.namespace_quota import DEFAULT_TOPOLOGIES_PER_NAMESPACE
 from rackspan.reconcile.scans.config import DEFAULT_APPLICATION, ScanSetup
@@ -160,6 +160,13 @@ def operator(
             help="Namespaces for ConfigMaps with the rack of every node (repeat it; * for all). Default: none.",
         ),
     ] = None,
+    restart_pods_in: Annotated[
+        list[str] | None,
+        typer.Option(
+            envvar="RACKSPAN_RESTART_PODS_IN",
+            help="Namespaces where brokers' pods may be evicted (repeat it; * for all). Default: none.",
+        ),
+    ] = None,
     log_format: Annotated[
         LogFormat, typer.Option(envvar="RACKSPAN_LOG_FORMAT", help="How log lines look.")
     ] = LogFormat.JSON,
@@ -203,7 +210,8 @@ def operator(
             max_running=scan_max_running,
             tmp_size=scan_tmp_size,
         ),
-        publish_racks_to=PublishedNamespaces(tuple(publish_racks_to or ())),
+        publish_racks_to=NamespaceSet(tuple(publish_racks_to or ())),
+        restart_pods_in=NamespaceSet(tuple(restart_pods_in or ())),
     )
     try:
         asyncio.run(run(settings))

@@ -18,6 +18,7 @@ from rackspan.reconcile.runtime.liveness import progress
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
+    from rackspan.core.availability import InSync
     from rackspan.reconcile.failures import Failure
     from rackspan.reconcile.ports import (
         ClusterDescription,
@@ -175,6 +176,10 @@ class GroupedAdmin:
     async def remaining_replicas(self, brokers: Collection[int]) -> RemainingReplicas:
         """The replicas on these brokers."""
         return await self._admin.remaining_replicas(brokers)
+
+    async def hosted(self, broker: int) -> Sequence[InSync]:
+        """The partitions with a replica on this broker."""
+        return await self._admin.hosted(broker)
 
     async def default_min_insync(self, brokers: Sequence[int]) -> int | None:
         """The brokers' min.insync.replicas."""

@@ -1,8 +1,9 @@
-"""The port through which racks are published."""
+"""The ports of racks: the ConfigMaps that publish them, and brokers' pods."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -36,3 +37,35 @@ class RackFiles(Protocol):
 
     async def delete(self, key: ObjectKey, known: RackFileMeta) -> None:
         """Delete this very object, by uid. Succeeds where it is gone already."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodFacts:
+    """A pod as it is now."""
+
+    uid: str
+    node: str | None
+    deleting: bool
+    ready: bool
+    has_controller: bool
+    """Whether something such as a StatefulSet makes it again."""
+
+
+class Eviction(Enum):
+    """What became of an eviction."""
+
+    ACCEPTED = auto()
+    REFUSED = auto()
+    """The PodDisruptionBudget does not allow it now (429)."""
+    GONE = auto()
+    """There is no such pod any more."""
+
+
+class BrokerPods(Protocol):
+    """Brokers' pods. Every call raises FailureError."""
+
+    async def get(self, key: ObjectKey) -> PodFacts | None:
+        """One pod; None where there is none of that name."""
+
+    async def evict(self, key: ObjectKey, uid: str, *, rehearse: bool) -> Eviction:
+        """Evict this very pod (policy/v1), or with `rehearse` only ask whether that were accepted (dryRun)."""

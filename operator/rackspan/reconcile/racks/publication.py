@@ -27,8 +27,8 @@ _TITLE = "The rack id of every node, kept by Rackspan: changes by hand are put b
 
 
 @dataclass(frozen=True, slots=True)
-class PublishedNamespaces:
-    """The namespaces in which the operator may publish racks; `*` is for all, none for no publishing."""
+class NamespaceSet:
+    """The namespaces in which the operator may do one thing; `*` is for all."""
 
     names: tuple[str, ...] = ()
 
@@ -63,7 +63,7 @@ def rack_text(topology: RackTopology, nodes: Mapping[str, Mapping[str, str]]) ->
 
 
 def target_namespaces(
-    topology: RackTopology, namespaces: Mapping[str, Mapping[str, str]], allowed: PublishedNamespaces
+    topology: RackTopology, namespaces: Mapping[str, Mapping[str, str]], allowed: NamespaceSet
 ) -> tuple[str, ...]:
     """Where a topology's racks are published, by name: with its brokers' pods, and where a label asks for them.
 

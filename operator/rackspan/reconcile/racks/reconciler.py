@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, TypeAlias
 from rackspan import metrics
 from rackspan.api import racktopology
 from rackspan.api.reasons import Reason
+from rackspan.core.rack_file import rack_of
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.racks.publication import (
-    PublishedNamespaces,
+    NamespaceSet,
     RackText,
     config_map,
     file_key,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from rackspan.api.racktopology import RackTopology, RackTopologyStatus
     from rackspan.reconcile.cache import Cache
     from rackspan.reconcile.ports import KubeApi
-    from rackspan.reconcile.racks.ports import RackFileMeta, RackFiles
+    from rackspan.reconcile.racks.ports import BrokerPods, RackFileMeta, RackFiles
 
 
 _log = logging.getLogger("rackspan.racks")
@@ -47,14 +48,19 @@ _DEBOUNCE_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class RackDependencies:
-    """What the loop needs. `watched` are the namespaces whose topologies are this operator's; empty for all."""
+    """What the loops need. `watched` are the namespaces whose topologies are this operator's; empty for all.
+
+    `restart_in` are the namespaces where brokers' pods may be evicted, through `pods`.
+    """
 
     cache: Cache
     kube: KubeApi
     files: RackFiles
-    allowed: PublishedNamespaces = field(default_factory=PublishedNamespaces)
+    allowed: NamespaceSet = field(default_factory=NamespaceSet)
     watched: tuple[str, ...] = ()
     liveness: Liveness = field(default_factory=Liveness)
+    pods: BrokerPods | None = None
+    restart_in: NamespaceSet = field(default_factory=NamespaceSet)
 
 
 class RacksReconciler:
@@ -81,6 +87,11 @@ class RacksReconciler:
     def status(self, topology: RackTopology, status: RackTopologyStatus, now: datetime) -> RackTopologyStatus:
         """`status` with what is known of the topology's published racks."""
         return with_racks(topology, status, self._facts.get(topology.key), now)
+
+    def published_rack(self, topology: ObjectKey, namespace: str, node: str) -> str | None:
+        """What this process published there about a node; None where that is nothing."""
+        text, _ = self._written.get(file_key(topology, namespace), ("", ""))
+        return rack_of(text, node)
 
     async def run(self) -> None:
         """Loop until cancelled."""

@@ -8,7 +8,7 @@ from rackspan.core.rack_file import rack_of
 from rackspan.reconcile.failures import Failure
 from rackspan.reconcile.racks.publication import (
     EVERYWHERE,
-    PublishedNamespaces,
+    NamespaceSet,
     config_map,
     rack_text,
     target_namespaces,
@@ -16,7 +16,7 @@ from rackspan.reconcile.racks.publication import (
 
 LEVELS = [{"name": "zone", "nodeLabel": "zone"}, {"name": "rack", "nodeLabel": "rack"}]
 BROKERS = {"podSelector": {"matchLabels": {"app": "kafka"}}}
-ANYWHERE = PublishedNamespaces((EVERYWHERE,))
+ANYWHERE = NamespaceSet((EVERYWHERE,))
 
 
 def by_nodes(**spec):
@@ -54,8 +54,8 @@ def test_within_its_own_namespace_the_name_is_enough():
 
 def test_nothing_is_published_where_the_operator_may_not():
     asks = {"clients": {PUBLISH_RACKS: "kafka.prod"}}
-    assert targets(asks, PublishedNamespaces(("clients",))) == ("clients",)
-    assert targets(asks, PublishedNamespaces()) == ()
+    assert targets(asks, NamespaceSet(("clients",))) == ("clients",)
+    assert targets(asks, NamespaceSet()) == ()
 
 
 def test_racks_that_brokers_tell_are_not_published():

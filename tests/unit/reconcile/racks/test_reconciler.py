@@ -13,7 +13,7 @@ from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.racks import reconciler as loops
 from rackspan.reconcile.racks.ports import RackFileMeta
-from rackspan.reconcile.racks.publication import EVERYWHERE, PublishedNamespaces
+from rackspan.reconcile.racks.publication import EVERYWHERE, NamespaceSet
 from rackspan.reconcile.racks.reconciler import RackDependencies, RacksReconciler
 
 FILE = ObjectKey("kafka", "prod-racks")
@@ -86,7 +86,7 @@ class MemoryKube:
 class World:
     def __init__(self, allowed=(EVERYWHERE,)):
         self.files, self.kube, self.cache, self.changed = MemoryFiles(), MemoryKube(), Cache(), []
-        self.allowed = PublishedNamespaces(allowed)
+        self.allowed = NamespaceSet(allowed)
         self.restart()
         self.namespace("kafka")
         self.node("n1", "eu", "a")

@@ -1,0 +1,48 @@
+"""Whether a broker can be taken away for a while: what its partitions' in-sync replicas are without it."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class InSync:
+    """A partition's replicas and those of them that are in sync (its ISR), as broker ids."""
+
+    topic: str
+    partition: int
+    replicas: tuple[int, ...]
+    in_sync: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Shortfall:
+    """A partition that has too few in-sync replicas without a broker; `needed` is None where that is not known."""
+
+    topic: str
+    partition: int
+    left: int
+    needed: int | None
+
+
+def shortfalls_without(
+    broker: int, partitions: Iterable[InSync], min_insync: Mapping[str, int]
+) -> tuple[Shortfall, ...]:
+    """
+    Name the partitions on `broker` that would be below min.insync.replicas, or below one replica, without it.
+
+    `min_insync` has each topic's min.insync.replicas; a topic that is not in it cannot be judged, and is named. So is a
+    partition that is below it already, whether the broker is in sync or not.
+    """
+    found = []
+    for one in partitions:
+        if broker not in one.replicas:
+            continue
+        left, needed = len(one.in_sync - {broker}), min_insync.get(one.topic)
+        if needed is None or left < max(1, needed):
+            found.append(Shortfall(one.topic, one.partition, left, needed and max(1, needed)))
+    return tuple(found)
+
+
+def lagging(broker: int, partitions: Iterable[InSync]) -> Collection[InSync]:
+    """The partitions on `broker` whose ISR lacks it."""
+    return [one for one in partitions if broker in one.replicas and broker not in one.in_sync]

@@ -1,0 +1,63 @@
+"""`reconcile.racks.ports.BrokerPods` over the Kubernetes API: brokers' pods, one at a time and by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rackspan.kube.paths import PODS
+from rackspan.kube.rest import BusyError, ConflictError, NotFoundError, Rest
+from rackspan.reconcile.racks.ports import Eviction, PodFacts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rackspan.api.meta import ObjectKey
+    from rackspan.reconcile.ports import Permit
+
+
+class KubeBrokerPods:
+    """Reads and evicts pods, each by the name that a RackTopology's broker has; nothing else is done to them."""
+
+    def __init__(self, rest: Rest, permit: Permit) -> None:
+        self._rest = rest
+        self._permit = permit
+
+    async def get(self, key: ObjectKey) -> PodFacts | None:
+        """One pod; None where there is none of that name."""
+        try:
+            return _facts(await self._rest.get("get_pod", PODS.object(key)))
+        except NotFoundError:
+            return None
+
+    async def evict(self, key: ObjectKey, uid: str, *, rehearse: bool) -> Eviction:
+        """Evict this very pod (policy/v1), or with `rehearse` only ask whether that were accepted (dryRun)."""
+        self._permit.check()
+        options: dict[str, Any] = {"preconditions": {"uid": uid}}
+        if rehearse:
+            options["dryRun"] = ["All"]
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": key.name, "namespace": key.namespace},
+            "deleteOptions": options,
+        }
+        try:
+            await self._rest.post_once("evict_pod", PODS.object(key, "eviction"), body)
+        except BusyError:
+            return Eviction.REFUSED
+        except (ConflictError, NotFoundError):
+            return Eviction.GONE
+        return Eviction.ACCEPTED
+
+
+def _facts(pod: Mapping[str, Any]) -> PodFacts:
+    metadata = pod["metadata"]
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    owners = metadata.get("ownerReferences") or ()
+    return PodFacts(
+        uid=metadata["uid"],
+        node=(pod.get("spec") or {}).get("nodeName"),
+        deleting=metadata.get("deletionTimestamp") is not None,
+        ready=any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions),
+        has_controller=any(owner.get("controller") for owner in owners),
+    )

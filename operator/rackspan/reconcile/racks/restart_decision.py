@@ -1,0 +1,234 @@
+"""Which broker to restart next, and what to make of one that restarts. Pure.
+
+A restart mends a broker that reports another rack than its node has, and whose pod would read the new one from the
+published file. One broker restarts at a time, and the next not before it is back. A restart that did not mend it is not
+tried again for the same rack.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from rackspan.api.racktopology import NotMended
+from rackspan.api.reasons import Reason
+from rackspan.core.text import be, plural, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+    from datetime import datetime
+
+    from rackspan.api.racktopology import RestartingBroker
+    from rackspan.core.availability import Shortfall
+    from rackspan.reconcile.racks.ports import PodFacts
+
+BACK: Final = timedelta(seconds=20)
+"""How long a new pod has to be ready before what Kafka says of its broker is taken to be about it.
+
+Kafka forgets a broker that was killed after 9 seconds (broker.session.timeout.ms) and is asked every 5 seconds."""
+GRACE: Final = timedelta(seconds=60)
+"""The same before its broker counts as not mended."""
+LOST: Final = timedelta(minutes=2)
+"""When an eviction that nobody saw the answer to has not come about: longer than the API server works on a request."""
+GONE: Final = timedelta(minutes=15)
+"""How long a broker that is known to nobody any more is waited for."""
+_NAMED = 3
+_MAX_REQUEST = 253
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A broker. `pod` is the one pod that claims it, on `node`; `rack` is that node's once it has lasted.
+
+    `published` is what the published file says of the node. `drift` is that Kafka reports another rack than the node's.
+    """
+
+    id: int
+    pod: str | None
+    node: str | None
+    rack: str | None
+    published: str | None
+    reported: str | None
+    online: bool
+    drift: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Nothing can be restarted now: why."""
+
+    reason: Reason
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """A broker to restart, if Kafka and the API server agree. `requested` by an annotation."""
+
+    broker: Candidate
+    pod: str
+    requested: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """The pod was not evicted after all: the operator ended in between."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The broker is back, or gone for good. `not_mended` where it still reports another rack."""
+
+    message: str
+    not_mended: NotMended | None = None
+
+
+Choice: TypeAlias = "Sequence[Begin] | Hold | None"
+Progress: TypeAlias = "Done | Again | Hold"
+
+
+def choose(
+    brokers: Sequence[Candidate], not_mended: Collection[NotMended], request: str | None, *, on_drift: bool
+) -> Choice:
+    """The brokers to restart, the next one first, why none can be, or None where there is none to restart.
+
+    `request` is the annotation's value: a broker's id or its pod's name. It comes first, whether that broker drifts or
+    not.
+    """
+    if request:
+        return _requested(brokers, request)
+    if not on_drift:
+        return None
+    drifted = sorted((one for one in brokers if one.drift), key=lambda one: one.id)
+    found = [_choose_drifted(broker, not_mended) for broker in drifted]
+    begins = [one for one in found if isinstance(one, Begin)]
+    if begins:
+        return begins
+    holds = [one for one in found if isinstance(one, Hold)]
+    # What another try cannot mend waits for a person: what still can comes first.
+    return min(holds, key=lambda hold: hold.reason == Reason.RESTART_DID_NOT_MEND, default=None)
+
+
+def _requested(brokers: Sequence[Candidate], request: str) -> Sequence[Begin] | Hold:
+    text = request.strip()
+    found = [one for one in brokers if text in (str(one.id), one.pod)]
+    if not found:
+        what = f"annotation rackspan.dev/restart: no broker and no broker's pod is {shown(text[:_MAX_REQUEST])!r}"
+        return Hold(Reason.INVALID_ANNOTATION, what)
+    if found[0].pod is None:
+        return Hold(Reason.RESTART_WAITING, f"broker {found[0].id} has no pod of its own to restart")
+    return [Begin(found[0], found[0].pod, requested=True)]
+
+
+def _choose_drifted(broker: Candidate, not_mended: Collection[NotMended]) -> Begin | Hold:
+    waiting = Reason.RESTART_WAITING
+    if broker.pod is None or broker.node is None:
+        return Hold(waiting, f"broker {broker.id} has no pod of its own to restart")
+    if broker.rack is None:
+        return Hold(waiting, f"the rack of broker {broker.id} has not lasted yet")
+    if broker.published != broker.rack:
+        return Hold(
+            waiting,
+            f"broker {broker.id}: a restart would not give it {broker.rack}, since the published racks say "
+            f"{broker.published or 'nothing'} of node {broker.node}",
+        )
+    if any((known.broker, known.rack) == (broker.id, broker.rack) for known in not_mended):
+        return Hold(
+            Reason.RESTART_DID_NOT_MEND,
+            f"broker {broker.id} was restarted and still reports {broker.reported or 'none'}, not {broker.rack}: its "
+            "pod does not take broker.rack from the published racks, and is not evicted again",
+        )
+    return Begin(broker, broker.pod, requested=False)
+
+
+def progress_of(
+    current: RestartingBroker,
+    broker: Candidate | None,
+    pod: PodFacts | None,
+    lagging: int | None,
+    now: datetime,
+    ready_for: timedelta | None,
+) -> Progress:
+    """What became of the restart under way.
+
+    `broker` is None where nobody knows it any more, `pod` is the pod of its name as it is now, and `lagging` counts the
+    partitions whose ISR lacks it, None where that was not asked. `ready_for` is how long this pod was seen ready.
+    """
+    name, why = f"broker {current.broker}", _not_back(current, broker, pod, lagging)
+    if pod is not None and pod.uid == current.pod_uid and not pod.deleting:
+        still = f"pod {current.pod} is still the one that was to be evicted"
+        return Again(still) if now - current.since >= LOST else Hold(Reason.RESTARTING, still)
+    if broker is None and pod is None and now - current.since >= GONE:
+        return Done(f"{name} did not come back, and holds no replicas")
+    if why is not None or broker is None or pod is None:
+        return Hold(Reason.RESTARTING, why or f"{name} is not back")
+    if ready_for is None or ready_for < BACK:
+        return Hold(Reason.RESTARTING, f"{name} is back, and has to stay for {BACK.seconds} seconds")
+    if not broker.drift:
+        return Done(f"{name} is back in all ISRs and reports {broker.reported or 'no rack'}")
+    if ready_for < GRACE or broker.rack is None:
+        return Hold(Reason.RESTARTING, f"{name} is back and reports {broker.reported or 'no rack'} so far")
+    return Done(
+        f"{name} is back, and still reports {broker.reported or 'no rack'} where its node is in {broker.rack}",
+        NotMended(broker.id, broker.rack, current.pod, broker.reported),
+    )
+
+
+def _not_back(
+    current: RestartingBroker, broker: Candidate | None, pod: PodFacts | None, lagging: int | None
+) -> str | None:
+    name = f"broker {current.broker}"
+    if pod is None or pod.uid == current.pod_uid:
+        return f"{name}: pod {current.pod} was evicted, and the next one is not there yet"
+    if not pod.ready:
+        return f"{name}: the new pod {current.pod} is not ready"
+    if broker is None or not broker.online:
+        return f"{name} is not back in the cluster yet"
+    if lagging is None:
+        return f"{name}: Kafka has not told in which ISRs it is"
+    if lagging:
+        return f"{name} is back, and {plural(lagging, 'partition')} {be(lagging)} not in sync on it yet"
+    return None
+
+
+def still_not_mended(known: Collection[NotMended], brokers: Sequence[Candidate]) -> tuple[NotMended, ...]:
+    """Those of `known` that still drift, or whose broker is away just now, by id."""
+    by_id = {one.id: one for one in brokers}
+    kept = [
+        one
+        for one in known
+        if (broker := by_id.get(one.broker)) is not None
+        and (not broker.online or (broker.drift and broker.rack in (None, one.rack)))
+    ]
+    return tuple(sorted(kept, key=lambda one: one.broker))
+
+
+def unsafe(broker: int, shortfalls: Sequence[Shortfall]) -> Hold | None:
+    """Why a broker cannot be taken away now; None where it can."""
+    if not shortfalls:
+        return None
+    named = ", ".join(_shortfall(one) for one in shortfalls[:_NAMED])
+    more = f" and {plural(len(shortfalls) - _NAMED, 'other partition')}" if len(shortfalls) > _NAMED else ""
+    return Hold(Reason.RESTART_WAITING, f"broker {broker} cannot be spared now: without it {named}{more}")
+
+
+def _shortfall(one: Shortfall) -> str:
+    at = f"{one.topic}-{one.partition}"
+    if one.needed is None:
+        return f"{at} has {one.left} in sync, and its min.insync.replicas cannot be read"
+    return f"{at} has {one.left} in sync of min.insync.replicas {one.needed}"
+
+
+def unfit(broker: Candidate, pod: PodFacts | None) -> Hold | None:
+    """Why a pod is not evicted, by what the API server says of it now; None where it may be."""
+    waiting, name = Reason.RESTART_WAITING, f"pod {broker.pod}"
+    if pod is None or pod.node != broker.node:
+        return Hold(waiting, f"{name} is not where it was: looked at again")
+    if pod.deleting:
+        return Hold(waiting, f"{name} is being deleted")
+    if not pod.has_controller:
+        return Hold(Reason.RESTART_NOT_ALLOWED, f"{name} belongs to no controller that would make it again")
+    return None

@@ -1,0 +1,356 @@
+"""The control loop that restarts brokers whose `broker.rack` a restart mends: by evicting their pods, one at a time.
+
+What is about to be done is in the RackTopology's status before it is done, so that an operator that is stopped in
+between waits for the same broker, and does not take a second one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final, Protocol
+
+from msgspec import structs
+
+from rackspan import metrics
+from rackspan.api.labels import RESTART
+from rackspan.api.meta import ObjectKey
+from rackspan.api.racktopology import KIND, RestartingBroker, RestartPolicy, RestartsStatus
+from rackspan.api.reasons import Reason
+from rackspan.core.availability import lagging, shortfalls_without
+from rackspan.core.rack_path import format_rack
+from rackspan.reconcile.cluster.state import ClusterState
+from rackspan.reconcile.failures import Failure, FailureError
+from rackspan.reconcile.ports import KubernetesEvent, ObjectRef
+from rackspan.reconcile.racks.ports import Eviction
+from rackspan.reconcile.racks.restart_decision import (
+    Again,
+    Begin,
+    Candidate,
+    Done,
+    Hold,
+    choose,
+    progress_of,
+    still_not_mended,
+    unfit,
+    unsafe,
+)
+from rackspan.reconcile.racks.restart_status import RestartFacts, with_restarts
+from rackspan.reconcile.runtime.guarded_loop import run_guarded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rackspan.api.racktopology import RackTopology, RackTopologyStatus
+    from rackspan.reconcile.ports import KafkaAdmin
+    from rackspan.reconcile.racks.ports import BrokerPods, PodFacts
+    from rackspan.reconcile.racks.reconciler import RackDependencies
+
+_log = logging.getLogger("rackspan.restarts")
+_IDLE_SECONDS: Final = 60.0
+_BUSY_SECONDS: Final = 5.0
+"""How often brokers are looked at while one restarts, or waits for it."""
+_DEBOUNCE_SECONDS: Final = 0.5
+_TRIES: Final = 3
+"""Brokers that are tried in one pass: each costs a Metadata request over all topics."""
+
+
+class Cluster(Protocol):
+    """A topology's Kafka cluster as it was seen last, and its client."""
+
+    @property
+    def state(self) -> ClusterState | Failure: ...  # noqa: D102
+    @property
+    def admin(self) -> KafkaAdmin | None: ...  # noqa: D102
+
+
+class Surroundings(Protocol):
+    """What the loop asks of the loops beside it."""
+
+    def cluster(self, topology: ObjectKey) -> Cluster | None:
+        """The topology's Kafka cluster; None where nothing looks at it."""
+
+    def published_rack(self, topology: ObjectKey, namespace: str, node: str) -> str | None:
+        """What the published racks say of a node in that namespace."""
+
+    async def write_status(self, topology: ObjectKey) -> None:
+        """Write the RackTopology's status now. Raises FailureError."""
+
+    def status_changed(self, topology: ObjectKey) -> None:
+        """The RackTopology's status has to be written soon."""
+
+
+class RestartsReconciler:
+    """Level-triggered: each pass starts from what Kafka and the API server say now, and from the recorded restart.
+
+    One topology's failure does not affect the others. `now` is the clock.
+    """
+
+    def __init__(
+        self,
+        dependencies: RackDependencies,
+        surroundings: Surroundings,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC).replace(microsecond=0),
+    ) -> None:
+        self._dependencies = dependencies
+        self._surroundings = surroundings
+        self._now = now
+        self._facts: dict[ObjectKey, RestartFacts] = {}
+        self._tried: dict[ObjectKey, int] = {}
+        """By topology: the broker whose restart was tried last."""
+        self._ready: dict[ObjectKey, tuple[str, datetime]] = {}
+        """By topology: the uid of the new pod of the broker that restarts, and since when it was seen ready."""
+        self._wake = asyncio.Event()
+
+    def wake(self) -> None:
+        """Run soon: a topology changed."""
+        self._wake.set()
+
+    def status(self, topology: RackTopology, status: RackTopologyStatus, now: datetime) -> RackTopologyStatus:
+        """`status` with what is known of the topology's restarts."""
+        return with_restarts(topology, status, self._facts.get(topology.key), now)
+
+    async def run(self) -> None:
+        """Loop until cancelled."""
+        await run_guarded("restarts", self.reconcile, self._wake, _DEBOUNCE_SECONDS, self._dependencies.liveness)
+
+    async def reconcile(self) -> float:
+        """One pass over all topologies; the seconds until the next one."""
+        cache, busy = self._dependencies.cache, False
+        for gone in self._facts.keys() - cache.topologies.keys():
+            del self._facts[gone]
+        for topology in sorted(cache.topologies.values(), key=lambda one: one.meta.age):
+            before = self._known(topology)
+            wanted = not topology.meta.is_deleting and (_is_wanted(topology) or before.restarts.current is not None)
+            after = await self._step_safely(topology, before) if wanted else RestartFacts(topology.meta.uid)
+            busy |= wanted
+            self._facts[topology.key] = after
+            if after != before:
+                self._surroundings.status_changed(topology.key)
+        return _BUSY_SECONDS if busy else _IDLE_SECONDS
+
+    def _known(self, topology: RackTopology) -> RestartFacts:
+        """What is known, at first from the status that an earlier operator left."""
+        known = self._facts.get(topology.key)
+        if known is None or known.topology_uid != topology.meta.uid:
+            return RestartFacts(topology.meta.uid, topology.status.restarts or RestartsStatus())
+        return known
+
+    async def _step_safely(self, topology: RackTopology, facts: RestartFacts) -> RestartFacts:
+        """One step; a failure leaves everything as it was, and is told."""
+        try:
+            return await self._step(topology, facts)
+        except FailureError as error:
+            failure = error.failure
+            metrics.count_error(str(topology.key), failure.remedy, failure.reason)
+            known = self._facts.get(topology.key, facts)  # with the restart that was recorded meanwhile
+            return RestartFacts(facts.topology_uid, known.restarts, Hold(failure.reason, failure.message))
+
+    async def _step(self, topology: RackTopology, facts: RestartFacts) -> RestartFacts:
+        refused = self._refused(topology)
+        if refused is not None:
+            return RestartFacts(facts.topology_uid, facts.restarts, refused)
+        cluster = self._surroundings.cluster(topology.key)
+        state = cluster.state if cluster else None
+        admin = cluster.admin if cluster else None
+        if not isinstance(state, ClusterState) or admin is None:
+            hold = Hold(Reason.RESTART_WAITING, "Kafka cannot be asked whether a broker can be spared")
+            return RestartFacts(facts.topology_uid, facts.restarts, hold)
+        brokers = self._candidates(topology, state)
+        restarts = structs.replace(facts.restarts, not_mended=still_not_mended(facts.restarts.not_mended, brokers))
+        if restarts.current is not None:
+            return await self._follow(topology, restarts, restarts.current, brokers, admin)
+        other = self._restarting_elsewhere(topology, state)
+        found = choose(
+            brokers, restarts.not_mended, topology.meta.annotations.get(RESTART), on_drift=_on_drift(topology)
+        )
+        if found is None or isinstance(found, Hold):
+            return RestartFacts(facts.topology_uid, restarts, found)
+        if other is not None:
+            why = f"RackTopology {other} of the same Kafka cluster restarts a broker"
+            return RestartFacts(facts.topology_uid, restarts, Hold(Reason.RESTART_WAITING, why))
+        return await self._begin_one(topology, restarts, found, admin)
+
+    def _refused(self, topology: RackTopology) -> Hold | None:
+        """Why this topology's brokers may not be restarted; None where they may be."""
+        own, where = topology.meta.namespace, topology.broker_namespace
+        if where != own:
+            why = "brokers are restarted in the RackTopology's own namespace only"
+            return Hold(Reason.RESTART_NOT_ALLOWED, why)
+        if self._dependencies.pods is None or own not in self._dependencies.restart_in:
+            why = f"the operator may not evict pods of namespace {own}: name it in racks.restart of the chart"
+            return Hold(Reason.RESTART_NOT_ALLOWED, why)
+        return None
+
+    def _restarting_elsewhere(self, topology: RackTopology, state: ClusterState) -> ObjectKey | None:
+        """Another topology of the same Kafka cluster that restarts a broker now."""
+        for key, other in self._dependencies.cache.topologies.items():
+            same = key != topology.key and other.status.cluster_id == state.cluster_id
+            if same and self._known(other).restarts.current is not None:
+                return key
+        return None
+
+    def _candidates(self, topology: RackTopology, state: ClusterState) -> Sequence[Candidate]:
+        settled = {row.id: row.rack for row in (state.settled or state.racks).rows}
+        namespace = topology.broker_namespace
+        found = []
+        for row in state.racks.rows:
+            lasts = row.rack is not None and settled.get(row.id) == row.rack
+            published = row.node and self._surroundings.published_rack(topology.key, namespace, row.node)
+            found.append(
+                Candidate(
+                    id=row.id,
+                    pod=row.pods[0] if len(row.pods) == 1 else None,
+                    node=row.node,
+                    rack=format_rack(row.rack) if row.rack is not None and lasts else None,
+                    published=published or None,
+                    reported=row.reported_rack,
+                    online=row.online,
+                    drift=row.drift,
+                )
+            )
+        return found
+
+    # --- a restart under way -----------------------------------------------------------------------------------------
+
+    async def _follow(
+        self,
+        topology: RackTopology,
+        restarts: RestartsStatus,
+        current: RestartingBroker,
+        brokers: Sequence[Candidate],
+        admin: KafkaAdmin,
+    ) -> RestartFacts:
+        """Look what became of it. Nothing else is begun before the next pass."""
+        uid = topology.meta.uid
+        broker = next((one for one in brokers if one.id == current.broker), None)
+        pod = await self._pods.get(ObjectKey(topology.broker_namespace, current.pod))
+        behind = None
+        if broker is not None and broker.online:
+            behind = len(lagging(broker.id, await admin.hosted(broker.id)))
+        found = progress_of(current, broker, pod, behind, self._now(), self._ready_for(topology, pod))
+        if isinstance(found, Hold):
+            return RestartFacts(uid, restarts, found)
+        if isinstance(found, Again):
+            hold = Hold(Reason.RESTART_WAITING, found.message)
+            return RestartFacts(uid, structs.replace(restarts, current=None), hold)
+        if current.request is not None and topology.meta.annotations.get(RESTART) == current.request:
+            ref = ObjectRef(KIND, topology.key, uid)
+            kube, version = self._dependencies.kube, topology.meta.resource_version
+            written = await kube.remove_annotation(ref, RESTART, version)
+            if written is None:  # changed meanwhile: its watch event follows
+                return RestartFacts(uid, restarts, Hold(Reason.RESTARTING, "the annotation is still to be taken off"))
+            self._dependencies.cache.put_topology_answer(written)
+        self._tell(topology, found)
+        self._ready.pop(topology.key, None)
+        others = tuple(one for one in restarts.not_mended if one.broker != current.broker)
+        mended = () if found.not_mended is None else (found.not_mended,)
+        return RestartFacts(uid, RestartsStatus(None, tuple(sorted((*others, *mended), key=lambda one: one.broker))))
+
+    def _ready_for(self, topology: RackTopology, pod: PodFacts | None) -> timedelta | None:
+        """How long this pod has been seen ready, by this operator's clock; None while it is not."""
+        if pod is None or not pod.ready:
+            self._ready.pop(topology.key, None)
+            return None
+        known = self._ready.get(topology.key)
+        if known is None or known[0] != pod.uid:
+            known = self._ready[topology.key] = pod.uid, self._now()
+        return self._now() - known[1]
+
+    # --- a new one ---------------------------------------------------------------------------------------------------
+
+    async def _begin_one(
+        self, topology: RackTopology, restarts: RestartsStatus, begins: Sequence[Begin], admin: KafkaAdmin
+    ) -> RestartFacts:
+        """Restart the first broker that can be spared. A few are tried in each pass, in turn."""
+        last = self._tried.get(topology.key, -1)
+        in_turn = [one for one in begins if one.broker.id > last] + [one for one in begins if one.broker.id <= last]
+        first: RestartFacts | None = None
+        for begin in in_turn[:_TRIES]:
+            self._tried[topology.key] = begin.broker.id
+            found = await self._begin(topology, restarts, begin, admin)
+            if found.restarts.current is not None:
+                return found
+            first = first or found
+        return first or RestartFacts(topology.meta.uid, restarts)
+
+    async def _begin(
+        self, topology: RackTopology, restarts: RestartsStatus, begin: Begin, admin: KafkaAdmin
+    ) -> RestartFacts:
+        """Evict the pod where Kafka, its PodDisruptionBudget and the pod itself allow it."""
+        uid, key = topology.meta.uid, ObjectKey(topology.broker_namespace, begin.pod)
+        pod = await self._pods.get(key)
+        hold = unfit(begin.broker, pod) or await _spared(begin.broker.id, admin)
+        if hold is None and pod is not None:
+            hold = _refusal(await self._pods.evict(key, pod.uid, rehearse=True), begin)
+        if hold is not None or pod is None:
+            return RestartFacts(uid, restarts, hold)
+        request = topology.meta.annotations.get(RESTART) if begin.requested else None
+        current = RestartingBroker(begin.broker.id, begin.pod, pod.uid, self._now(), begin.broker.rack, request)
+        if not await self._record(topology, structs.replace(restarts, current=current)):
+            return RestartFacts(uid, restarts, Hold(Reason.RESTART_WAITING, "the status could not be written yet"))
+        # Kafka is asked again, just before: recording took its time.
+        hold = await _spared(begin.broker.id, admin)
+        hold = hold or _refusal(await self._pods.evict(key, pod.uid, rehearse=False), begin)
+        if hold is not None:
+            return RestartFacts(uid, restarts, hold)
+        why = f"asked for by {RESTART}" if begin.requested else f"so that it reports {begin.broker.rack}"
+        self._event(topology, Reason.RESTARTING, f"pod {begin.pod} of broker {begin.broker.id} was evicted, {why}")
+        metrics.BROKER_RESTARTS.labels(str(topology.key), "started").inc()
+        _log.info("topology %s: evicted pod %s of broker %d", topology.key, begin.pod, begin.broker.id)
+        return RestartFacts(uid, structs.replace(restarts, current=current))
+
+    async def _record(self, topology: RackTopology, restarts: RestartsStatus) -> bool:
+        """Write the restart to the status; whether it is there."""
+        self._facts[topology.key] = RestartFacts(topology.meta.uid, restarts)
+        await self._surroundings.write_status(topology.key)
+        written = self._dependencies.cache.topologies.get(topology.key)
+        known = written.status.restarts if written is not None and written.meta.uid == topology.meta.uid else None
+        return known is not None and known.current == restarts.current
+
+    def _tell(self, topology: RackTopology, done: Done) -> None:
+        mended = done.not_mended is None
+        metrics.BROKER_RESTARTS.labels(str(topology.key), "mended" if mended else "not_mended").inc()
+        reason = Reason.RESTARTED if mended else Reason.RESTART_DID_NOT_MEND
+        self._event(topology, reason, done.message, warning=not mended)
+
+    def _event(self, topology: RackTopology, reason: Reason, message: str, *, warning: bool = False) -> None:
+        ref = ObjectRef(KIND, topology.key, topology.meta.uid)
+        self._dependencies.kube.record_event(KubernetesEvent(ref, reason, message, warning=warning))
+
+    @property
+    def _pods(self) -> BrokerPods:
+        pods = self._dependencies.pods
+        if pods is None:
+            raise RuntimeError("restarts without a port for pods")  # refused before
+        return pods
+
+
+async def _spared(broker: int, admin: KafkaAdmin) -> Hold | None:
+    """Why Kafka cannot spare a broker now; None where it can. Raises FailureError where Kafka cannot be asked."""
+    partitions = await admin.hosted(broker)
+    configs = await admin.configs(sorted({one.topic for one in partitions}))
+    known = {name: found.min_insync for name, found in configs.items() if found.min_insync is not None}
+    return unsafe(broker, shortfalls_without(broker, partitions, known))
+
+
+def _refusal(eviction: Eviction, begin: Begin) -> Hold | None:
+    match eviction:
+        case Eviction.ACCEPTED:
+            return None
+        case Eviction.REFUSED:
+            why = f"pod {begin.pod} of broker {begin.broker.id} waits for its PodDisruptionBudget"
+            return Hold(Reason.RESTART_WAITING, why)
+        case Eviction.GONE:
+            return Hold(Reason.RESTART_WAITING, f"pod {begin.pod} is another one by now: looked at again")
+
+
+def _on_drift(topology: RackTopology) -> bool:
+    brokers = topology.spec.brokers
+    return brokers is not None and brokers.restart is RestartPolicy.ON_DRIFT
+
+
+def _is_wanted(topology: RackTopology) -> bool:
+    """Whether a restart was asked for, by the spec or by the annotation."""
+    return _on_drift(topology) or RESTART in topology.meta.annotations

@@ -1,0 +1,274 @@
+"""A Kafka on pods in memory, whose brokers the operator restarts: a clock, faults, and what must never happen."""
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any
+
+from msgspec import structs
+from tests.unit.reconcile.examples import CLUSTER, NOON, topology
+
+from rackspan.api.labels import RESTART
+from rackspan.core.availability import InSync
+from rackspan.reconcile.cache import BrokerPod, Cache
+from rackspan.reconcile.cluster.racks import rack_view
+from rackspan.reconcile.cluster.state import BrokerLoad, ClusterState
+from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.ports import BrokerDescription, ReplicaCounts, TopicConfig
+from rackspan.reconcile.racks.ports import Eviction, PodFacts
+from rackspan.reconcile.racks.publication import NamespaceSet
+from rackspan.reconcile.racks.reconciler import RackDependencies
+from rackspan.reconcile.racks.restarts import RestartsReconciler
+
+STEP = timedelta(seconds=5)
+FORGOTTEN_SECONDS = 9
+"""Until then Kafka takes a broker that ended for alive: broker.session.timeout.ms."""
+START_SECONDS = 15
+CATCH_UP_SECONDS = 45
+LATE_SECONDS = 60
+AWAY = FailureError(Failure("ApiServerUnreachable", "no answer", Remedy.RETRY))
+SPEC = {
+    "rackSource": "Nodes",
+    "levels": [{"name": "zone", "nodeLabel": "zone"}],
+    "brokers": {"podSelector": {"matchLabels": {"app": "kafka"}}, "restart": "OnDrift"},
+}
+
+
+@dataclass
+class SimulatedBroker:
+    """`down_at` is when its process ended last, None once it is in sync again."""
+
+    id: int
+    reported: str
+    takes_rack: bool = True
+    uid: int = 0
+    down_at: int | None = None
+    returns: bool = True
+    ours: bool = False
+    """Whether the operator took it away, and it was not back since."""
+
+
+class _Known(Cache):
+    """Changes at once when something is written, so no answer is news."""
+
+    def put_topology_answer(self, body):
+        pass
+
+
+@dataclass
+class RestartWorld:
+    """Also the port of pods, the Kafka and the surroundings of the loop under test. Times are in seconds."""
+
+    brokers: dict[int, SimulatedBroker]
+    partitions: list[tuple[str, tuple[int, ...]]]
+    min_insync: int
+    now: int = 0
+    zones: dict[int, str] = field(default_factory=dict)
+    published: dict[int, str] = field(default_factory=dict)
+    budget: bool = True
+    controller: bool = True
+    failing: set[str] = field(default_factory=set)
+    """Calls that fail once: write, evict (its answer is lost), refuse (the call is lost), late (it takes a minute)."""
+    late: tuple[int, int, int] | None = None
+    """An eviction under way in the API server: the broker, its pod's number and when it comes about."""
+    evicted: list[tuple[int, str]] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+    told: list[Any] = field(default_factory=list)
+    allowed: NamespaceSet = field(default_factory=lambda: NamespaceSet(("kafka",)))
+    hidden: bool = False
+    """Whether Kafka does not answer."""
+
+    def __post_init__(self):
+        self.cache = _Known()
+        for id_, broker in self.brokers.items():
+            self.zones.setdefault(id_, broker.reported)
+        self.published.update(self.zones)
+        self.cache.topologies[topology().key] = topology(**SPEC)
+        self.restart_operator()
+
+    @property
+    def key(self):
+        return topology().key
+
+    @property
+    def topology(self):
+        return self.cache.topologies[self.key]
+
+    def restart_operator(self):
+        """A new process, which knows what the status says."""
+        dependencies = RackDependencies(self.cache, self, None, pods=self, restart_in=self.allowed)
+        self.loop = RestartsReconciler(dependencies, self, lambda: NOON + timedelta(seconds=self.now))
+
+    def change(self, *, annotations=None, **brokers):
+        """Change the RackTopology as a person does."""
+        old = self.topology
+        new = topology(**SPEC | {"brokers": SPEC["brokers"] | brokers}, annotations=annotations)
+        self.cache.topologies[self.key] = structs.replace(new, status=old.status)
+
+    def relabel(self, id_, zone, *, published=True):
+        self.zones[id_] = zone
+        if published:
+            self.published[id_] = zone
+
+    def crash(self, id_, *, returns=True):
+        """Its process ends, and its pod is made again."""
+        broker = self.brokers[id_]
+        broker.down_at, broker.returns = self.now, returns
+        broker.uid += 1
+
+    async def step(self):
+        await self.loop.reconcile()
+        await self.write_status(self.key, failing=False)
+        self.now += STEP.seconds
+        if self.late is not None and self.now >= self.late[2]:
+            broker, number, _ = self.late
+            self.late = None
+            if self.brokers[broker].uid == number:
+                self._evict(self.brokers[broker])
+        for broker in self.brokers.values():
+            since = self._since_down(broker)
+            if since is not None and broker.returns and since >= START_SECONDS:
+                broker.reported = self.published[broker.id] if broker.takes_rack else broker.reported
+                if since >= START_SECONDS + CATCH_UP_SECONDS:
+                    broker.down_at, broker.ours = None, False
+
+    async def run(self, seconds):
+        for _ in range(seconds // STEP.seconds):
+            await self.step()
+
+    def _since_down(self, broker):
+        return None if broker.down_at is None else self.now - broker.down_at
+
+    def online(self, broker):
+        """Whether Kafka lists it."""
+        since = self._since_down(broker)
+        return since is None or since < FORGOTTEN_SECONDS or (broker.returns and since >= START_SECONDS)
+
+    def in_sync(self, broker):
+        """Whether Kafka shows it in its ISRs."""
+        since = self._since_down(broker)
+        return since is None or since < FORGOTTEN_SECONDS
+
+    def isr(self, replicas):
+        return frozenset(id_ for id_ in replicas if self.in_sync(self.brokers[id_]))
+
+    @property
+    def drifted(self):
+        return {id_ for id_, broker in self.brokers.items() if broker.reported != self.zones[id_]}
+
+    def condition(self, kind="Restarting"):
+        return next((one for one in self.topology.status.conditions if one.type == kind), None)
+
+    # --- what surrounds the loop -------------------------------------------------------------------------------------
+
+    def cluster(self, _):
+        return self
+
+    @property
+    def state(self):
+        if self.hidden:
+            return Failure("KafkaUnreachable", "no broker answers", Remedy.RETRY)
+        nodes = {f"n{id_}": {"zone": zone} for id_, zone in self.zones.items()}
+        pods = [BrokerPod("kafka", f"kafka-{id_}", {"app": "kafka"}, {}, f"n{id_}") for id_ in self.brokers]
+        online = [
+            BrokerDescription(id_, "h", broker.reported) for id_, broker in self.brokers.items() if self.online(broker)
+        ]
+        view = rack_view(self.topology, nodes, pods, online, {id_: (zone,) for id_, zone in self.zones.items()})
+        load = BrokerLoad(ReplicaCounts({}, {}, 0))
+        return ClusterState(self.key, self.topology.spec, CLUSTER, view, load, {}, 1)
+
+    @property
+    def admin(self):
+        return self
+
+    def published_rack(self, _topology, _namespace, node):
+        return self.published[int(node[1:])]
+
+    def status_changed(self, _):
+        pass
+
+    async def write_status(self, _, *, failing=True):
+        if failing and "write" in self.failing:
+            self.failing.discard("write")
+            raise AWAY
+        old = self.topology
+        status = self.loop.status(old, old.status, NOON + timedelta(seconds=self.now))
+        self.cache.topologies[self.key] = structs.replace(old, status=status)
+
+    async def remove_annotation(self, ref, name, version):
+        annotations = {key: value for key, value in self.topology.meta.annotations.items() if key != name}
+        meta = structs.replace(self.topology.meta, annotations=annotations)
+        self.cache.topologies[self.key] = structs.replace(self.topology, meta=meta)
+        return {}
+
+    def record_event(self, event):
+        self.told.append(event)
+
+    # --- Kafka -------------------------------------------------------------------------------------------------------
+
+    async def hosted(self, broker):
+        numbers = Counter()
+        found = []
+        for name, replicas in self.partitions:
+            if broker in replicas:
+                found.append(InSync(name, numbers[name], replicas, self.isr(replicas)))
+            numbers[name] += 1
+        return found
+
+    async def configs(self, names):
+        return {name: TopicConfig({}, self.min_insync) for name in names}
+
+    # --- pods --------------------------------------------------------------------------------------------------------
+
+    async def get(self, key):
+        broker = self.brokers[int(key.name.rpartition("-")[2])]
+        since = self._since_down(broker)
+        if since is not None and not broker.returns:
+            return None
+        ready = since is None or since >= STEP.seconds
+        return PodFacts(f"p{broker.id}-{broker.uid}", f"n{broker.id}", False, ready, self.controller)  # noqa: FBT003
+
+    async def evict(self, key, uid, *, rehearse):
+        broker = self.brokers[int(key.name.rpartition("-")[2])]
+        if uid != f"p{broker.id}-{broker.uid}":
+            return Eviction.GONE
+        if not self.budget:
+            return Eviction.REFUSED
+        if rehearse:
+            return Eviction.ACCEPTED
+        if "refuse" in self.failing:
+            self.failing.discard("refuse")
+            raise AWAY
+        if "late" in self.failing:
+            self.failing.discard("late")
+            self.late = broker.id, broker.uid, self.now + LATE_SECONDS
+            raise AWAY
+        self._evict(broker)
+        if "evict" in self.failing:
+            self.failing.discard("evict")
+            raise AWAY
+        return Eviction.ACCEPTED
+
+    def _evict(self, broker):
+        self._check(broker)
+        self.evicted.append((broker.id, self.zones[broker.id]))
+        self.crash(broker.id, returns=broker.returns)
+        broker.ours = True
+
+    def _check(self, broker):
+        """What must hold whenever a pod is evicted."""
+        if others := [one.id for one in self.brokers.values() if one.ours]:
+            self.wrong.append(f"{broker.id} was evicted at {self.now} while {others} were not back")
+        for name, replicas in self.partitions:
+            if broker.id in replicas and len(self.isr(replicas) - {broker.id}) < max(1, self.min_insync):
+                self.wrong.append(f"{broker.id} was evicted at {self.now}, and {name} fell below min.insync.replicas")
+
+
+def world(size=3, *, min_insync=2, partitions=None, **changes):
+    """Brokers in zones of their own, with topic `orders` on three of them."""
+    brokers = {id_: SimulatedBroker(id_, f"z{id_}") for id_ in range(size)}
+    rows = [("orders", tuple((first + at) % size for at in range(min(3, size)))) for first in range(size)]
+    return replace(RestartWorld(brokers, partitions or rows, min_insync), **changes)
+
+
+__all__ = ["RESTART", "RestartWorld", "SimulatedBroker", "world"]

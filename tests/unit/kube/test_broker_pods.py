@@ -1,0 +1,83 @@
+"""Brokers' pods: each is evicted by its uid, within its disruption budget, and only while the Lease is held."""
+
+import pytest
+from tests.unit.kube.recording import Answer, RecordingApi
+
+from rackspan.api.meta import ObjectKey
+from rackspan.kube.broker_pods import KubeBrokerPods
+from rackspan.kube.rest import Rest
+from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.ports import AlwaysPermitted
+from rackspan.reconcile.racks.ports import Eviction, PodFacts
+
+POD = ObjectKey("kafka", "kafka-3")
+PATH = "/api/v1/namespaces/kafka/pods/kafka-3"
+
+
+class Refused:
+    change_timeout_seconds = 1.0
+
+    def check(self):
+        raise FailureError(Failure("LeaseNotHeld", "no Lease", Remedy.RETRY))
+
+
+def pods(answer, permit=None):
+    api = RecordingApi(lambda *_: answer)
+    return api, KubeBrokerPods(Rest(api), permit or AlwaysPermitted())
+
+
+async def test_a_pod_is_told_as_it_is():
+    body = {
+        "metadata": {"uid": "p-1", "ownerReferences": [{"kind": "StatefulSet", "controller": True}]},
+        "spec": {"nodeName": "n1"},
+        "status": {"conditions": [{"type": "Initialized", "status": "True"}, {"type": "Ready", "status": "True"}]},
+    }
+    api, found = pods(Answer(body=body))
+    assert await found.get(POD) == PodFacts("p-1", "n1", deleting=False, ready=True, has_controller=True)
+    assert api.asked == [("GET", PATH)]
+    bare = {"metadata": {"uid": "p-1", "deletionTimestamp": "2026-01-01T00:00:00Z", "ownerReferences": [{}]}}
+    _, found = pods(Answer(body=bare))
+    assert await found.get(POD) == PodFacts("p-1", None, deleting=True, ready=False, has_controller=False)
+    _, found = pods(Answer(404, {"message": "not found"}))
+    assert await found.get(POD) is None
+
+
+async def test_this_very_pod_is_evicted_and_a_rehearsal_changes_nothing():
+    api, found = pods(Answer(201, {"status": "Success"}))
+    assert await found.evict(POD, "p-1", rehearse=True) is Eviction.ACCEPTED
+    assert await found.evict(POD, "p-1", rehearse=False) is Eviction.ACCEPTED
+    assert api.asked == [("POST", f"{PATH}/eviction")] * 2
+    rehearsed, real = api.sent
+    assert (real["apiVersion"], real["kind"]) == ("policy/v1", "Eviction")
+    assert real["metadata"] == {"name": "kafka-3", "namespace": "kafka"}
+    assert real["deleteOptions"] == {"preconditions": {"uid": "p-1"}}
+    assert rehearsed["deleteOptions"] == {"preconditions": {"uid": "p-1"}, "dryRun": ["All"]}
+
+
+@pytest.mark.parametrize(("status", "outcome"), [(429, Eviction.REFUSED), (404, Eviction.GONE), (409, Eviction.GONE)])
+async def test_what_a_budget_refuses_is_asked_once_and_waits(status, outcome):
+    api, found = pods(Answer(status, {"message": "Cannot evict pod"}, {"Retry-After": "10"}))
+    assert await found.evict(POD, "p-1", rehearse=False) is outcome
+    assert len(api.asked) == 1
+
+
+async def test_a_right_that_is_missing_is_a_failure():
+    _, found = pods(Answer(403, {"message": "pods/eviction is forbidden"}))
+    with pytest.raises(FailureError, match="forbidden"):
+        await found.evict(POD, "p-1", rehearse=False)
+
+
+async def test_without_the_lease_nothing_is_evicted_nor_rehearsed():
+    api, found = pods(Answer(), Refused())
+    for rehearse in (True, False):
+        with pytest.raises(FailureError, match="no Lease"):
+            await found.evict(POD, "p-1", rehearse=rehearse)
+    assert api.asked == []
+
+
+@pytest.mark.parametrize("name", ["../../secrets/x", "a/b", "a?dryRun=All", ""])
+async def test_no_name_leaves_its_place_in_a_path(name):
+    api, found = pods(Answer())
+    with pytest.raises(FailureError):
+        await found.evict(ObjectKey("kafka", name), "p-1", rehearse=False)
+    assert api.asked == []

@@ -1,0 +1,258 @@
+"""Brokers that a restart mends are restarted one at a time, only while Kafka can spare them, and not in vain."""
+
+import pytest
+from msgspec import structs
+from tests.support.simulated_restarts import RESTART, world
+from tests.unit.reconcile.examples import CLUSTER, NOON
+
+from rackspan.api.racktopology import NotMended, RestartsStatus
+from rackspan.reconcile.racks.publication import NamespaceSet
+from rackspan.reconcile.racks.restart_decision import Candidate, Hold, choose
+
+
+def told(one):
+    condition = one.condition()
+    return condition and (condition.status.value, condition.reason)
+
+
+def message(one):
+    return one.condition().message
+
+
+async def test_where_nothing_drifts_nothing_is_restarted_and_nothing_told():
+    one = world()
+    await one.run(60)
+    assert one.evicted == []
+    assert told(one) is None
+    assert one.topology.status.restarts is None
+
+
+async def test_brokers_are_restarted_one_after_the_other_until_they_report_their_racks():
+    one = world(4)
+    for id_ in (1, 3):
+        one.relabel(id_, "moved")
+    await one.step()
+    assert one.evicted == [(1, "moved")]
+    current = one.topology.status.restarts.current
+    assert (current.broker, current.pod, current.rack, current.since) == (1, "kafka-1", "moved", NOON)
+    assert told(one) == ("True", "Restarting")
+    await one.run(300)
+    assert one.evicted == [(1, "moved"), (3, "moved")]
+    assert (one.drifted, one.wrong) == (set(), [])
+    assert told(one) is None
+    assert one.topology.status.restarts is None
+    assert [event.reason for event in one.told] == ["Restarting", "Restarted"] * 2
+    assert one.told[0].message == "pod kafka-1 of broker 1 was evicted, so that it reports moved"
+    assert one.told[1].message == "broker 1 is back in all ISRs and reports moved"
+
+
+async def test_by_default_and_where_the_chart_does_not_allow_it_nothing_is_restarted():
+    quiet = world()
+    quiet.change(restart="Never")
+    quiet.relabel(1, "moved")
+    await quiet.run(60)
+    assert (quiet.evicted, told(quiet)) == ([], None)
+    refused = world(allowed=NamespaceSet(("elsewhere",)))
+    refused.relabel(1, "moved")
+    await refused.run(60)
+    assert (refused.evicted, told(refused)) == ([], ("False", "RestartNotAllowed"))
+    assert (
+        message(refused) == "the operator may not evict pods of namespace kafka: name it in racks.restart of the chart"
+    )
+
+
+async def test_pods_of_another_namespace_are_left_alone():
+    one = world(allowed=NamespaceSet(("*",)))
+    one.change(namespace="elsewhere")
+    one.relabel(1, "moved")
+    await one.run(60)
+    assert (one.evicted, told(one)) == ([], ("False", "RestartNotAllowed"))
+
+
+async def test_nothing_is_restarted_before_the_published_file_says_the_new_rack():
+    one = world()
+    one.relabel(1, "moved", published=False)
+    await one.run(60)
+    assert (one.evicted, told(one)) == ([], ("False", "RestartWaiting"))
+    assert "a restart would not give it moved, since the published racks say z1 of node n1" in message(one)
+    one.published[1] = "moved"
+    await one.run(120)
+    assert one.drifted == set()
+
+
+async def test_a_broker_that_a_partition_needs_is_not_taken_away():
+    one = world(3, min_insync=2)
+    one.crash(2, returns=False)
+    await one.run(15)
+    one.relabel(1, "moved")
+    await one.run(60)
+    assert (one.evicted, told(one)) == ([], ("False", "RestartWaiting"))
+    sentence = "broker 1 cannot be spared now: without it orders-0 has 1 in sync of min.insync.replicas 2, orders-1 has"
+    assert message(one).startswith(sentence)
+    one.brokers[2].returns = True
+    await one.run(200)
+    assert (one.drifted, one.wrong) == (set(), [])
+
+
+async def test_a_single_replica_is_never_taken_away():
+    one = world(3, min_insync=1, partitions=[("alone", (1,))])
+    one.relabel(1, "moved")
+    await one.run(120)
+    assert one.evicted == []
+    assert "alone-0 has 0 in sync of min.insync.replicas 1" in message(one)
+
+
+async def test_a_broker_that_cannot_be_spared_holds_up_no_other():
+    one = world(5, min_insync=1, partitions=[("alone", (0,)), ("orders", (1, 2, 3))])
+    for id_ in (0, 1, 2):
+        one.relabel(id_, "moved")
+    await one.run(400)
+    assert (one.evicted, one.drifted) == ([(1, "moved"), (2, "moved")], {0})
+
+
+async def test_a_disruption_budget_is_waited_for_and_nothing_is_recorded():
+    one = world(budget=False)
+    one.relabel(1, "moved")
+    await one.run(60)
+    assert (one.evicted, told(one)) == ([], ("False", "RestartWaiting"))
+    assert message(one) == "pod kafka-1 of broker 1 waits for its PodDisruptionBudget"
+    assert one.topology.status.restarts is None
+    one.budget = True
+    await one.run(120)
+    assert one.drifted == set()
+
+
+async def test_a_pod_that_nobody_would_make_again_is_left_alone():
+    one = world(controller=False)
+    one.relabel(1, "moved")
+    await one.run(60)
+    assert (one.evicted, told(one)) == ([], ("False", "RestartNotAllowed"))
+
+
+async def test_a_restart_that_did_not_mend_is_told_and_not_tried_again():
+    one = world(4)
+    one.brokers[1].takes_rack = False
+    for id_ in (1, 2):
+        one.relabel(id_, "moved")
+    await one.run(1200)
+    assert one.evicted == [(1, "moved"), (2, "moved")]
+    assert one.topology.status.restarts == RestartsStatus(None, (NotMended(1, "moved", "kafka-1", "z1"),))
+    assert told(one) == ("False", "RestartDidNotMend")
+    assert "does not take broker.rack from the published racks, and is not evicted again" in message(one)
+    one.restart_operator()
+    await one.run(600)
+    assert len(one.evicted) == 2
+    one.relabel(1, "again")
+    await one.run(600)
+    assert one.evicted[2:] == [(1, "again")], "another rack is another try"
+    one.relabel(1, "z1")
+    await one.run(10)
+    assert (told(one), one.topology.status.restarts) == (None, None)
+
+
+async def test_a_second_broker_waits_as_long_as_the_first_is_away():
+    one = world(5, min_insync=1)
+    one.brokers[1].returns = False
+    for id_ in (1, 3):
+        one.relabel(id_, "moved")
+    await one.run(3600)
+    assert one.evicted == [(1, "moved")]
+    assert (told(one), message(one)) == (
+        ("True", "Restarting"),
+        "broker 1: pod kafka-1 was evicted, and the next one is not there yet",
+    )
+
+
+async def test_an_operator_that_starts_goes_on_with_the_broker_that_restarts():
+    one = world(5)
+    for id_ in (1, 3):
+        one.relabel(id_, "moved")
+    await one.step()
+    one.restart_operator()
+    await one.run(20)
+    assert one.evicted == [(1, "moved")]
+    await one.run(300)
+    assert (one.drifted, one.wrong, len(one.evicted)) == (set(), [], 2)
+
+
+async def test_without_a_record_of_it_nothing_is_evicted():
+    one = world(failing={"write"})
+    one.relabel(1, "moved")
+    await one.step()
+    assert one.evicted == []
+
+
+@pytest.mark.parametrize("lost", ["evict", "refuse"])
+async def test_an_eviction_without_an_answer_is_waited_for_and_not_done_to_another(lost):
+    one = world(5, failing={lost})
+    for id_ in (1, 3):
+        one.relabel(id_, "moved")
+    await one.run(600)
+    assert (sorted(one.evicted), one.drifted, one.wrong) == ([(1, "moved"), (3, "moved")], set(), [])
+
+
+@pytest.mark.parametrize("request_", ["2", "kafka-2"])
+async def test_a_person_has_one_broker_restarted_once(request_):
+    one = world()
+    one.change(restart="Never", annotations={RESTART: request_})
+    await one.run(300)
+    assert [id_ for id_, _ in one.evicted] == [2]
+    assert RESTART not in one.topology.meta.annotations
+    assert told(one) is None
+    assert one.told[0].message == "pod kafka-2 of broker 2 was evicted, asked for by rackspan.dev/restart"
+
+
+async def test_what_a_person_asks_for_is_as_safe_as_all_else():
+    one = world(min_insync=3)
+    one.change(restart="Never", annotations={RESTART: "2"})
+    await one.run(300)
+    assert (one.evicted, told(one)) == ([], ("False", "RestartWaiting"))
+    assert one.topology.meta.annotations[RESTART] == "2", "it waits, until somebody takes it off"
+
+
+async def test_a_request_for_nobody_is_told():
+    one = world()
+    one.change(annotations={RESTART: "kafka-17\x1b[2J"})
+    await one.run(10)
+    assert (one.evicted, told(one)) == ([], ("False", "InvalidAnnotation"))
+    assert message(one).endswith(r"is 'kafka-17\\x1b[2J'")
+
+
+async def test_while_kafka_is_away_nothing_is_restarted():
+    one = world(hidden=True)
+    one.relabel(1, "moved")
+    await one.run(60)
+    assert (one.evicted, told(one)) == ([], ("False", "RestartWaiting"))
+
+
+async def test_two_topologies_of_one_cluster_take_turns():
+    one = world(4)
+    for id_ in (1, 3):
+        one.relabel(id_, "moved")
+    await one.step()
+    meta = structs.replace(one.topology.meta, name="other", uid="rt-2")
+    status = structs.replace(one.topology.status, cluster_id=CLUSTER)
+    second = world(4)
+    second.relabel(3, "moved")
+    second.change(annotations={RESTART: "3"})
+    other = structs.replace(one.topology, meta=meta, status=status)
+    second.cache.topologies[other.key] = other
+    await second.step()
+    assert second.evicted == []
+    assert message(second) == "RackTopology kafka/other of the same Kafka cluster restarts a broker"
+
+
+def test_what_still_can_be_restarted_hides_no_broker_that_cannot():
+    def broker(id_, **facts):
+        defaults = {"pod": f"k-{id_}", "node": "n", "rack": "b", "published": "b", "reported": "a"}
+        return Candidate(id_, **{**defaults, "online": True, "drift": True, **facts})
+
+    known = [NotMended(0, "b")]
+    begins = choose([broker(2), broker(0), broker(1)], known, None, on_drift=True)
+    assert [one.broker.id for one in begins] == [1, 2]
+    for facts in ({"rack": None}, {"pod": None}, {"published": "a"}):
+        hold = choose([broker(0), broker(1, **facts)], known, None, on_drift=True)
+        assert isinstance(hold, Hold)
+        assert hold.reason == "RestartWaiting"
+    assert choose([broker(0)], known, None, on_drift=True).reason == "RestartDidNotMend"
+    assert choose([broker(0, drift=False)], (), None, on_drift=True) is None
