@@ -1,0 +1,94 @@
+"""
+The rack-aware `range` of the classic protocol (KIP-881) for consumers in Python: an assignor of kafka-python's.
+
+    KafkaConsumer("orders", group_id="shop", client_rack=rack, partition_assignment_strategy=[RackAwareRange(rack)])
+
+It speaks of itself as `range`, and tells its rack as Java's consumers do since Kafka 3.5: both may be in one group, and
+whichever of them leads it assigns by racks. The member that leads decides: Java's by their own rules, this one as
+`assign_ranges` does, which is the best there is. Near is a replica whose `broker.rack` is exactly the member's rack id.
+"""
+
+from __future__ import annotations
+
+import logging
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from kafka import TopicPartition
+from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor
+from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+
+from rackspan.core.consumers.assignors import Readers, assign_ranges
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+_LOG = logging.getLogger(__name__)
+_SUBSCRIPTION = 3  # the first version that carries a rack id
+_ASSIGNMENT = 0
+
+
+class RackAwareRange(AbstractPartitionAssignor):  # type: ignore[misc]
+    """`range` by racks: each topic is dealt out evenly, co-partitioned topics together, and as near as that allows."""
+
+    name = "range"
+
+    def __init__(self, rack: str | None = None) -> None:
+        """`rack` is the consumer's own, the same as its `client_rack`; None or empty where it has none."""
+        self._rack = rack or None
+
+    def metadata(self, topics: Iterable[str]) -> Any:
+        """What a member tells the one that leads the group."""
+        return ConsumerProtocolSubscription(
+            version=_SUBSCRIPTION, topics=sorted(topics), user_data=b"", owned_partitions=[], rack_id=self._rack
+        )
+
+    def assign(self, cluster: Any, members: Sequence[Any]) -> Mapping[str, Any]:
+        """Assignments by member id; topics that the cluster's metadata does not have (yet) are left out."""
+        # As in Java, static members come first: these stay, and others come and go.
+        found = sorted(members, key=lambda m: (m.group_instance_id is None, m.group_instance_id or m.member_id))
+        wanted = sorted({topic for member in found for topic in member.metadata.topics})
+        topics = [topic for topic in wanted if cluster.partitions_for_topic(topic)]
+        if len(topics) < len(wanted):
+            _LOG.warning("no partitions are known of topics that are subscribed to: %d", len(wanted) - len(topics))
+        rows = [
+            (at, number) for at, topic in enumerate(topics) for number in sorted(cluster.partitions_for_topic(topic))
+        ]
+        partitions = [TopicPartition(topics[at], number) for at, number in rows]
+        shares: dict[str, dict[str, list[int]]] = {member.member_id: {} for member in found}
+        if rows:
+            owner = assign_ranges(_readers(cluster, found, topics, partitions)).owner.tolist()
+            for partition, at in zip(partitions, owner, strict=True):
+                shares[found[at].member_id].setdefault(partition.topic, []).append(partition.partition)
+        return {
+            member: ConsumerProtocolAssignment(_ASSIGNMENT, sorted(share.items()), b"")
+            for member, share in shares.items()
+        }
+
+    def on_assignment(self, assignment: Any, generation: int) -> None:
+        """Nothing is remembered."""
+
+
+def _readers(
+    cluster: Any, members: Sequence[Any], topics: Sequence[str], partitions: Sequence[TopicPartition]
+) -> Readers:
+    brokers = sorted((broker.rack, broker.node_id) for broker in cluster.brokers() if broker.rack)
+    racks = {rack: [broker for _, broker in some] for rack, some in groupby(brokers, key=lambda one: one[0])}
+    at = {topic: number for number, topic in enumerate(topics)}
+    places = {rack: number for number, rack in enumerate(racks)}
+    # A member that an older client speaks for has no rack.
+    told = [getattr(member.metadata, "rack_id", None) for member in members]
+    return Readers(
+        topic=np.array([at[partition.topic] for partition in partitions], dtype=np.int64),
+        number=np.array([partition.partition for partition in partitions], dtype=np.int64),
+        near=np.array(
+            [[_has_any(cluster, partition, some) for some in racks.values()] for partition in partitions], dtype=bool
+        ).reshape(len(partitions), len(racks)),
+        domain=np.array([places.get(rack, -1) if rack else -1 for rack in told], dtype=np.int64),
+        subscribed=np.array([[topic in member.metadata.topics for topic in topics] for member in members], dtype=bool),
+    )
+
+
+def _has_any(cluster: Any, partition: TopicPartition, brokers: Collection[int]) -> bool:
+    return any(cluster.is_replica_node(partition, broker) is not None for broker in brokers)

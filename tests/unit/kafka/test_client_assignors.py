@@ -1,0 +1,101 @@
+"""The assignor for kafka-python's consumers, on that library's own metadata and messages."""
+
+from types import SimpleNamespace
+
+import pytest
+from kafka.cluster import ClusterMetadata
+from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
+from kafka.protocol.metadata import MetadataResponse
+
+from rackspan.kafka.client_assignors import RackAwareRange
+
+RACKS = {0: "/eu/a", 1: "/eu/b", 2: "/us/a", 3: None}
+
+
+def over_the_wire(**fields):
+    answer = MetadataResponse(throttle_time_ms=0, cluster_id="c", **fields)
+    return MetadataResponse.decode(answer.encode(version=7), version=7)
+
+
+@pytest.fixture
+def cluster():
+    """Two topics of the same partitions, and one of a single partition on a broker without a rack."""
+    replicas = {"left": [[0, 1], [2, 0], [1, 2], [2, 1]], "right": [[0, 1], [2, 0], [1, 2], [2, 1]], "lone": [[3]]}
+    metadata = ClusterMetadata()
+    broker, topic = MetadataResponse.MetadataResponseBroker, MetadataResponse.MetadataResponseTopic
+    metadata.update_metadata(
+        over_the_wire(
+            brokers=[broker(node_id=node, host="h", port=9092, rack=rack) for node, rack in RACKS.items()],
+            controller_id=0,
+            topics=[
+                topic(
+                    error_code=0,
+                    name=name,
+                    is_internal=False,
+                    partitions=[
+                        topic.MetadataResponsePartition(
+                            error_code=0,
+                            partition_index=number,
+                            leader_id=row[0],
+                            leader_epoch=1,
+                            replica_nodes=row,
+                            isr_nodes=row,
+                            offline_replicas=[],
+                        )
+                        for number, row in enumerate(rows)
+                    ],
+                )
+                for name, rows in replicas.items()
+            ],
+        )
+    )
+    return metadata
+
+
+def member(name, rack, *topics, assignor=None, instance=None):
+    """A member as the leader sees it, after its metadata went over the wire."""
+    told = (assignor or RackAwareRange(rack)).metadata(topics or ["left", "right"])
+    return SimpleNamespace(
+        member_id=name, group_instance_id=instance, metadata=ConsumerProtocolSubscription.decode(told.encode())
+    )
+
+
+def assigned(cluster, *members):
+    found = RackAwareRange().assign(cluster, members)
+    return {name: dict(one.assigned_partitions) for name, one in found.items()}
+
+
+def test_members_tell_their_racks_and_read_near_with_topics_kept_together(cluster):
+    found = assigned(cluster, member("m1", "/us/a"), member("m2", "/eu/b"))
+    assert all(one["left"] == one["right"] for one in found.values())
+    assert 1 in found["m1"]["left"]
+    assert 0 in found["m2"]["left"]
+    assert sorted(found["m1"]["left"] + found["m2"]["left"]) == [0, 1, 2, 3]
+    assert len(found["m1"]["left"]) == 2
+
+
+def test_members_of_another_range_or_without_a_rack_get_their_even_share(cluster):
+    old = member("old", None, "left", assignor=RangePartitionAssignor())
+    found = assigned(cluster, old, member("none", "", "left"), member("near", "/us/a", "left"))
+    assert sorted(len(one["left"]) for one in found.values()) == [1, 1, 2]
+    assert len(found["near"]["left"]) == 2
+    assert set(found["near"]["left"]) < {1, 2, 3}
+
+
+def test_who_alone_subscribes_reads_alone_and_what_is_not_known_is_left_out(cluster):
+    found = assigned(
+        cluster, member("m1", "/us/a", "lone", "gone"), member("m2", "nowhere", "left"), member("m3", None, "gone")
+    )
+    assert found == {"m1": {"lone": [0]}, "m2": {"left": [0, 1, 2, 3]}, "m3": {}}
+
+
+def test_static_members_keep_what_they_have_under_another_member_id(cluster):
+    before = assigned(cluster, member("x", None, instance="a"), member("y", None, instance="b"))
+    after = assigned(cluster, member("y2", None, instance="b"), member("x9", None, instance="a"))
+    assert (before["x"], before["y"]) == (after["x9"], after["y2"])
+
+
+def test_without_members_or_partitions_there_is_nothing_to_assign(cluster):
+    assert assigned(cluster) == {}
+    assert assigned(ClusterMetadata(), member("m1", "/us/a")) == {"m1": {}}
