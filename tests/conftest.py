@@ -16,7 +16,7 @@ from dev.stack.processes import Processes
 from hypothesis import HealthCheck, settings
 from kubernetes import client
 from tests.support.endings import Endings
-from tests.support.folders import LAST_WITH_SERVERS, SERVERLESS, folder_of, rank
+from tests.support.folders import LAST_WITH_SERVERS, folder_of, rank, rank_of
 
 pytest_plugins = ["tests.support.cpu"]
 _STACK_FIXTURES = {"control_plane", "control_plane_factory", "kafka", "secure_kafka", "kafka_factory"}
@@ -41,10 +41,6 @@ def pytest_collection_modifyitems(items):
         asked = set(getattr(item, "fixturenames", ()))
         if _STACK_FIXTURES & asked:
             item.add_marker(pytest.mark.stack)
-        if "secure_kafka" in asked and folder_of(item.nodeid) != "secure":
-            raise pytest.UsageError(f"{item.nodeid} asks for secure_kafka: name its file in tests/support/folders.py")
-        if "processes" in asked and folder_of(item.nodeid) in SERVERLESS:
-            raise pytest.UsageError(f"{item.nodeid} asks for servers, in a folder whose tests need none")
 
 
 _ENDINGS = pytest.StashKey[Endings]()
@@ -56,6 +52,12 @@ def endings(request):
     request.config.stash[_ENDINGS] = made = Endings()
     yield made
     made.all()
+
+
+def _last(request, least, *fixtures):
+    """The last folder whose tests ask for one of the fixtures, but none before `least`."""
+    asking = (item for item in request.session.items if not {*fixtures}.isdisjoint(getattr(item, "fixturenames", ())))
+    return max([least, *(folder_of(item.nodeid) for item in asking)], key=rank_of)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -112,9 +114,9 @@ def kafka_distribution():
 
 
 @pytest.fixture(scope="session")
-def processes(endings, tmp_path_factory):
+def processes(request, endings, tmp_path_factory):
     """The run's own processes. They die with the run, whichever way it ends."""
-    ending = endings.after(LAST_WITH_SERVERS)
+    ending = endings.after(_last(request, LAST_WITH_SERVERS, "processes", "control_plane"))
     processes = ending.enter_context(Processes.attached(tmp_path_factory.mktemp("stack")))
     ending.callback(processes.end, grace=0)  # nobody keeps the data
     return processes
@@ -220,14 +222,14 @@ def kafka(processes, kafka_distribution) -> KafkaCluster:
 
 
 @pytest.fixture(scope="session")
-def secure_kafka(endings, processes, kafka_distribution) -> KafkaCluster:
+def secure_kafka(request, endings, processes, kafka_distribution) -> KafkaCluster:
     """The run's shared cluster with TLS, SCRAM, PLAIN and client certificates: three brokers, user `rackspan`."""
     security = Security(users={"rackspan": secrets.token_urlsafe(12)})
     racks = ["/eu/eu-1a/r1", "/eu/eu-1b/r1", "/eu/eu-1c/r1"]
     cluster = KafkaCluster.start(
         processes.directory / "secure-kafka", processes, kafka_distribution, racks, security=security
     )
-    endings.after("secure").callback(cluster.destroy)
+    endings.after(_last(request, "secure", "secure_kafka")).callback(cluster.destroy)
     return cluster
 
 
