@@ -39,6 +39,8 @@ _STATUS_SECONDS = 1.0
 """The least time between two writes of the status, whose counts change with every topic."""
 _APPROVAL_SECONDS = 2.0
 """How often is looked whether a plan may begin: windows open and Reassignments end without a watch event here."""
+_REST = 20
+"""How many times as long as a look took the next one waits: one at a plan over thousands of topics takes 0.1 s."""
 
 
 AddToStatus: TypeAlias = "Callable[[RackTopology, RackTopologyStatus, datetime], RackTopologyStatus]"
@@ -171,6 +173,7 @@ class TopologyReconciler:
     async def _approval_loop(self) -> None:
         told = None
         while True:
+            began = asyncio.get_running_loop().time()
             try:
                 with self._dependencies.liveness.track(f"approval of {self._key}"):
                     await self._topics.approvals.reconcile()
@@ -180,7 +183,8 @@ class TopologyReconciler:
                 _log.warning("topology %s: %s", self._key, error)
             except Exception:
                 _log.exception("topology %s: unexpected error over its plan", self._key)
-            await asyncio.sleep(_APPROVAL_SECONDS)
+            took = asyncio.get_running_loop().time() - began
+            await asyncio.sleep(max(_APPROVAL_SECONDS, _REST * took))
 
     async def write_status(self) -> None:
         """Write the RackTopology's status now, if it changed. Raises FailureError."""
