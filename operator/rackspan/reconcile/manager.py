@@ -321,7 +321,7 @@ class Manager:
         except SpecError as error:
             _log.error("Reassignment %s cannot be read: %s", key_of(body), error)
             return
-        if before is None or _asked(before) != _asked(known):
+        if before is None or _asked(before) != _asked(known) or known.status.state is None:
             self._reassignment_changed(known.topology)
 
     def reassignment_gone(self, body: Mapping[str, Any]) -> None:

@@ -5,16 +5,21 @@ from dataclasses import dataclass
 
 import pytest
 from prometheus_client import REGISTRY
+from tests.unit.reconcile import examples
 from tests.unit.reconcile.kube_memory import MemoryCluster
 from tests.unit.reconcile.memory import MemoryKafka
 
 from rackspan.api.labels import FINALIZER
+from rackspan.core.planning import Change
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.dependencies import Dependencies
 from rackspan.reconcile.manager import Manager
 from rackspan.reconcile.ports import BrokerDescription, ClusterDescription, ReplicaCounts
 from rackspan.reconcile.racks.reconciler import RackDependencies
+from rackspan.reconcile.reassignment_ports import ApprovedPlan
 from rackspan.reconcile.reassignments.objects import ReassignmentDependencies
+from rackspan.reconcile.reassignments.plans import reassignments_of
+from rackspan.reconcile.reassignments.requests import ApprovedPlans
 from rackspan.reconcile.runtime.finalizers import FinalizerWriter
 from rackspan.reconcile.runtime.object_versions import key_of
 from rackspan.reconcile.runtime.status_writer import StatusWriter
@@ -239,3 +244,26 @@ async def test_all_is_known_before_anything_is_decided(controller, kube):
     assert [len(known) for known in (cache.nodes, cache.pods, cache.namespaces, cache.topologies)] == [1] * 4
     assert len(cache.topics) == 2
     assert kube.statuses == {}
+
+
+class Created:
+    """Takes the Reassignments that are made."""
+
+    async def create(self, body):
+        metadata = {**body["metadata"], "uid": "ra-1", "resourceVersion": "1", "generation": 1}
+        return {**body, "metadata": metadata}
+
+
+async def test_a_plan_that_was_just_begun_wakes_who_carries_it_out(controller, monkeypatch):
+    woken = []
+    monkeypatch.setattr(controller._reassignments, "changed", woken.append)
+    prod = examples.topology()
+    changes = [Change("orders", 0, (0, 2), (0, 1))]
+    plan = ApprovedPlan(
+        "kafka-1", "0123456789abcdef", changes, dict.fromkeys(range(3), ("z",)), dict.fromkeys(range(3))
+    )
+    name = await ApprovedPlans(controller.cache, Created()).begin(prod, plan)
+    (known,) = controller.cache.reassignments.values()
+    (body,) = reassignments_of(prod, plan)
+    controller.reassignment_seen(await Created().create(body))
+    assert (known.meta.name, woken) == (name, [prod.key])

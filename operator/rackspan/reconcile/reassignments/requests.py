@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from rackspan.api.reasons import Reason
-from rackspan.api.reassignment import KIND, State
+from rackspan.api.reassignment import State
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.reassignment_ports import ActiveReassignment
 from rackspan.reconcile.reassignments.plans import reassignments_of
@@ -56,7 +56,8 @@ class ApprovedPlans:
         written = await self._objects.create(body)
         key = key_of(body)
         if written is not None:
-            if self._cache.versions.record(KIND, written):
+            # Its version is not recorded: the watch event that follows is news, and wakes who carries it out.
+            if (seen := self._cache.reassignments.get(key)) is None or seen.meta.uid != written["metadata"]["uid"]:
                 self._cache.put_reassignment(written)
         elif (known := self._cache.reassignments.get(key)) is None or known.ended:
             what = f"Reassignment {key} is there already, and not known or on its way out: tried again"
