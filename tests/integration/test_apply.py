@@ -276,6 +276,24 @@ def test_what_somebody_else_reassigns_meanwhile_is_theirs(moving, kafka, topics,
     nothing_left_over(kafka, topic, moving.journal)
 
 
+def test_balance_and_what_files_wish_for_are_applied(moving, kafka, topics, topic, tmp_path):
+    plan, events = moving.applied("--rebalance")
+    assert events[-1]["moved"] == plan["moves"] > 0
+    until(lambda: topics.replicas(topic, 2) == tuple(tuple(one["replicas"]) for one in plan["partitions"]))
+    wish = {
+        "apiVersion": "rackspan.dev/v1alpha1",
+        "kind": "KafkaTopic",
+        "metadata": {"name": "wish", "namespace": "shop"},
+        "spec": {"topologyRef": {"name": "kafka"}, "topicName": topic, "partitions": 2, "replicationFactor": 3},
+    }
+    (tmp_path / "wish.json").write_text(json.dumps(wish))
+    plan, events = moving.applied("-f", str(tmp_path / "wish.json"))
+    assert events[-1]["moved"] == plan["moves"] > 0
+    until_sizes(topics, topic, 3)
+    assert not moving.journal.exists()
+    until(lambda: not throttles(kafka, topic), what="no throttle")
+
+
 class Crashed(Exception):  # noqa: N818
     """The executor ends here."""
 
