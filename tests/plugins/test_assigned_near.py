@@ -1,14 +1,17 @@
-"""Groups of the consumer protocol (KIP-848) on real brokers: by the plug-in's assignor and, in one run, by Kafka's."""
+"""Groups on real brokers: by the plug-in's assignor (KIP-848) and in one run by Kafka's, and by the one for Python."""
 
+import threading
 from collections import Counter
 
 import numpy as np
 import pytest
 from confluent_kafka import Consumer
 from dev.waiting import eventually
+from kafka import KafkaConsumer
 from tests.support.topics import Topics
 
 from rackspan.core.consumers.assignors import Readers, assign_evenly
+from rackspan.kafka.client_assignors import RackAwareRange
 
 ASSIGNORS = ("rack-aware", "uniform", "range")
 PARTITIONS = 12
@@ -108,3 +111,52 @@ def test_a_group_that_asks_for_it_is_assigned_what_is_near_and_kafkas_own_are_no
     assert after["rack-aware"] == groups["rack-aware"].best(), told
     assert all(near["rack-aware"] >= near[name] for name in groups)
     assert all(after["rack-aware"] >= after[name] for name in groups)
+
+
+def test_a_group_of_the_classic_protocol_is_assigned_what_is_near_by_a_consumer_in_python(brokers):
+    topic, racks = "classic", brokers.racks
+    Topics(brokers.admin()).create(topic, REPLICAS)
+    members = [
+        KafkaConsumer(
+            topic,
+            bootstrap_servers=brokers.bootstrap(),
+            group_id="by-python",
+            client_rack=rack,
+            heartbeat_interval_ms=200,
+            enable_auto_commit=False,
+            partition_assignment_strategy=[RackAwareRange(rack)],
+        )
+        for rack in racks.values()
+    ]
+
+    ended = threading.Event()
+    assigned = {}
+
+    def read(number, one):
+        while not ended.is_set():
+            one.poll(timeout_ms=500)
+            assigned[number] = one.assignment()
+        one.close()
+
+    threads = [threading.Thread(target=read, args=pair) for pair in enumerate(members)]
+    for thread in threads:
+        thread.start()
+
+    def settled():
+        counts = Counter(partition.partition for some in assigned.values() for partition in some)
+        return counts == Counter(range(PARTITIONS)) and all(len(some) == 3 for some in assigned.values())
+
+    try:
+        eventually(settled, "the group to have an even assignment", timeout=90, interval=0.1)
+        # Member and broker have the same number: the racks are the brokers' own.
+        far = [
+            partition.partition
+            for broker, number in zip(racks, range(len(members)), strict=True)
+            for partition in assigned[number]
+            if broker not in REPLICAS[partition.partition]
+        ]
+        assert far == []
+    finally:
+        ended.set()
+        for thread in threads:
+            thread.join(60)
