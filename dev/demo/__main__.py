@@ -28,16 +28,22 @@ _EXPECTED = (
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m dev.demo", description=__doc__)
     parser.add_argument("--keep", action="store_true", help="leave everything running, to go on by hand")
+    parser.add_argument(
+        "--acts", type=int, metavar="N", help="play the first N acts only; 2 are what the tutorial needs"
+    )
     return parser
 
 
 def main() -> int:
     """Play the demo. What went wrong is a sentence on standard error, and the exit code is 1."""
-    arguments = _parser().parse_args()
+    parser = _parser()
+    arguments = parser.parse_args()
+    if arguments.acts is not None and arguments.acts < 1:
+        parser.error("--acts needs 1 or more")
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         with exclusive(state_root() / "stacks" / f".{NAME}.lock"):
-            _play(keep=arguments.keep)
+            _play(keep=arguments.keep, acts=arguments.acts)
     except _EXPECTED as error:
         print(f"\nerror: {error}", file=sys.stderr)
         return 1
@@ -46,13 +52,13 @@ def main() -> int:
     return 0
 
 
-def _play(*, keep: bool) -> None:
+def _play(*, keep: bool, acts: int | None) -> None:
     if named_stacks.down(NAME):
         say("ended the demo that was left here")
     terminal, directory = Terminal(), named_stacks.directory_of(NAME)
     processes = Processes.attached(directory)  # all of it dies with this process, unless it is told to stay
     try:
-        play(terminal, directory, processes)
+        play(terminal, directory, processes, acts)
         if keep:
             processes.stay()
     except BaseException:

@@ -8,14 +8,16 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from kubernetes import client
 
 from dev.demo.bare_pods import BarePods
 from dev.demo.describe import Replicas, configs_by_topic, replicas_by_topic
+from dev.demo.moving import Moving
 from dev.demo.picture import picture
 from dev.demo.scanning import Scanning
 from dev.demo.terminal import WIDTH, DemoError, Terminal
@@ -46,29 +48,49 @@ _CERTIFICATE = (
 _SECONDS_TO_NOTICE = 10.0  # what the demo promises; about one is usual on an idle machine
 
 
-def play(terminal: Terminal, directory: Path, processes: Processes) -> None:
-    """Play all acts, on a stack that is started in `directory`. Raises DemoError where a claim does not hold."""
+def play(terminal: Terminal, directory: Path, processes: Processes, most: int | None) -> None:
+    """Play all acts, or the first of them, on a stack that is started in `directory`.
+
+    Raises DemoError where a claim does not hold.
+    """
+    for _ in islice(_acts(terminal, directory, processes), most):
+        pass
+
+
+def _acts(terminal: Terminal, directory: Path, processes: Processes) -> Iterator[None]:
+    """Play an act at each step."""
     with terminal.act("A Kafka of nine brokers, a Kubernetes with their nodes, and the operator"):
         demo = _Demo(terminal, named_stacks.start(directory, processes, NINE_BROKERS))
         terminal.use({**os.environ, **_environment(demo.running)})
         _nodes(demo)
         port = _operator(demo, processes)
+    yield
     with terminal.act("examples/ applied"):
         _apply(demo)
+    yield
     with terminal.act("Where the replicas are"):
         placed = _placements(demo)
+    yield
     with terminal.act("What cannot be"):
         _impossible(demo, placed)
+    yield
     with terminal.act("A node turns out to stand elsewhere"):
         _relabel(demo, placed)
         _label_back(demo)
+    yield
     with terminal.act("What draining a broker would cost"):
         _drain(demo)
+    yield
     with terminal.act("A topic grows, and somebody changes its config behind the operator's back"):
         _grow_and_drift(demo, placed)
+    yield
     scanned = terminal.act("A topic is broken behind everybody's back, and a scheduled scan finds it")
     with scanned, demo.running.control_plane.api_client() as api, _bare_pods(demo.running, api, processes):
         Scanning(terminal, demo.running, NAME, port, directory / "history").play()
+    yield
+    with terminal.act("Rack drained, factor raised, node relabelled: one plan, approved, carried out under load"):
+        Moving(terminal, demo.running, NAME).play()
+    yield
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ _STYLES = {
     Role.WRONG: "bold red",
 }
 _TIME_LIMIT = 240
+_BAR = 40
 
 
 class DemoError(RuntimeError):
@@ -88,6 +89,12 @@ class Terminal:
             text = Text.assemble(*((span.text, _STYLES[span.role]) for span in line))
             text.rstrip()
             self._console.print(Text("  ") + text)
+
+    def bar(self, done: int, whole: int, text: str) -> None:
+        """How far something is, as a line of its own."""
+        full, empty = ("█", "░") if self._tick == "✓" else ("#", "-")
+        filled = done * _BAR // max(whole, 1)
+        self._console.print(f"  {full * filled}{empty * (_BAR - filled)} {done}/{whole}  {text}")
 
     def check(self, holds: bool, claim: str) -> None:  # noqa: FBT001 - the claim is the point
         """Say that a claim holds. Raises DemoError when it does not."""

@@ -10,9 +10,9 @@ import sys
 
 import pytest
 from confluent_kafka import Producer
+from dev.traffic import Traffic
 from tests.support.command import Ran
 from tests.support.topics import Topics
-from tests.support.traffic import Traffic
 from tests.support.waiting import until
 
 from rackspan.core.planning import Change

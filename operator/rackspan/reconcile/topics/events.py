@@ -22,6 +22,7 @@ from rackspan.api.reasons import Reason
 from rackspan.core.text import plural
 from rackspan.reconcile.ports import KubernetesEvent
 from rackspan.reconcile.topics.holds import PLAN_REASONS
+from rackspan.reconcile.topics.placement import MIN_ISR
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -119,7 +120,16 @@ def _was_as_asked(outcome: Outcome) -> bool:
         and ready is not None
         and ready.observed_generation == topic.meta.generation
         and ready.reason in _CONFIGS_IN_PLACE
+        and not _derived_anew(outcome)
     )
+
+
+def _derived_anew(outcome: Outcome) -> bool:
+    """Whether another min.insync.replicas than before follows from the durability, since replicas have moved."""
+    topic, change = outcome.topic, outcome.decision.configure
+    if change is None or MIN_ISR in topic.spec.config_values:
+        return False
+    return change.set.get(MIN_ISR, "") not in ("", str(topic.status.min_in_sync_replicas))
 
 
 def _changed(before: Sequence[Condition], condition: Condition) -> bool:

@@ -148,10 +148,13 @@ def _with_min_insync(
 
 
 def _in_place(spec: KafkaTopicSpec, replicas: Assignment, found: Judged | None) -> Sequence[Sequence[int]]:
-    """The replica lists of the right size that comply; none where some of them cannot be judged.
+    """The replica lists of the right size that comply; none where some of them cannot be judged, or are shorter.
 
-    The value derived from a part of the partitions could change once the others are known.
+    The value derived from a part of the partitions could change once the others are known. While the factor is being
+    raised, what suits partitions that have their new replica would leave the others none that may lag.
     """
+    if any(len(row) < spec.replication_factor for row in replicas):
+        return ()
     right_size = np.fromiter((len(row) == spec.replication_factor for row in replicas), bool, len(replicas))
     if found is None:
         return list(compress(replicas, right_size))

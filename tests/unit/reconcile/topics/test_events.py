@@ -78,6 +78,19 @@ def test_a_config_that_drifted_is_told_apart_from_one_that_was_asked_for():
         assert message(reason=reason) == asked_for, "it had not been set before"
 
 
+def test_a_min_insync_that_follows_from_moved_replicas_was_changed_by_nobody():
+    def message(before):
+        ready = condition("Ready", "True", Reason.IN_SYNC)
+        conditions = KafkaTopicStatus(conditions=ready).to_dict()["conditions"]
+        wanted = topic(status={**known("id-1"), "conditions": conditions, "minInSyncReplicas": before}, generation=1)
+        change = ConfigChange("orders", {"min.insync.replicas": "3"})
+        *_, event = condition_events(REF, (), (), Outcome(wanted, seen(*ROWS), decision=Decision(configure=change)))
+        return event.message
+
+    assert message(before=2) == "topic orders: set: min.insync.replicas=3"
+    assert message(before=3) == "topic orders: changed in Kafka, put back: min.insync.replicas=3"
+
+
 def test_what_kafka_refused_was_not_done():
     refused = Failure(Reason.INVALID_CONFIG, "no", Remedy.SPEC)
     outcome = Outcome(topic(), decision=Decision(create=CREATE), failures=[refused])

@@ -121,6 +121,12 @@ def test_partitions_out_of_place_do_not_weaken_the_promise():
     assert config(spec, replicas=()) == {}, "nor where Kafka is left to choose"
 
 
+def test_min_insync_replicas_is_not_raised_before_every_partition_has_its_new_replica():
+    spec = {"durability": {"tolerate": {"zone": 1}}}
+    assert config(spec, replicas=FAIR) == {"min.insync.replicas": "2"}
+    assert config(spec, replicas=(*FAIR[1:], FAIR[0][:2])) == {}
+
+
 @pytest.mark.parametrize(
     ("spec", "sentence"),
     [
