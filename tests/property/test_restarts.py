@@ -44,6 +44,7 @@ async def lived(one, todo, hopeless):
             happens[what](number, text)
     one.published.update(one.zones)
     one.budget, one.hidden, one.failing = True, False, set()
+    one.change()  # a request for a broker that cannot be spared waits until a person takes it off
     for _ in range(SIZE * 10):
         await one.run(120)
         restarts = one.topology.status.restarts
