@@ -332,6 +332,12 @@ TOPIC_CASES = [
         accepted=[{"partitions": 2, **_placed(assignment=[[0, 1, 2], [2, 1, 0]])}],
         rejected=[{"partitions": 2, **_placed(assignment=[[0, 1, 2], [2, 1, 2]])}],
     ),
+    _topic(
+        "spec.reassignment.approvedPlan",
+        _HASH,
+        accepted=[{"reassignment": {"approvedPlan": one}} for one in _HASHES],
+        rejected=[{"reassignment": {"approvedPlan": one}} for one in _NO_HASHES],
+    ),
 ]
 
 
@@ -349,12 +355,6 @@ def _selector_cases(path: str, patch: Any) -> list[Case]:
         return selected
 
     return [
-        _topic(
-            "spec.reassignment.approvedPlan",
-            _HASH,
-            accepted=[{"reassignment": {"approvedPlan": one}} for one in _HASHES],
-            rejected=[{"reassignment": {"approvedPlan": one}} for one in _NO_HASHES],
-        ),
         _topology(
             f"{path}.matchExpressions[]",
             "The operators In and NotIn need values.",

@@ -93,7 +93,17 @@ FULL_TOPOLOGY: JsonObject = {
         "defaults": {
             "placer": "Striped",
             "durability": {"minDomains": {"zone": 2}, "tolerate": {"zone": 1}},
-            "reassignment": {"approval": "Automatic", "throttle": 50_000_000, "maxConcurrentMoves": 20},
+            "reassignment": {"approval": "Automatic", "reorders": "Manual"},
+        },
+        "reassignment": {
+            "approvedPlan": "0123456789abcdef",
+            "topicApproval": "Allowed",
+            "maxMoves": 200,
+            "maxBytes": 2_000_000_000_000,
+            "windows": [{"schedule": "0 22 * * SAT", "duration": "6h", "timeZone": "Europe/Paris"}],
+            "throttle": 50_000_000,
+            "maxConcurrentMoves": 20,
+            "maxConcurrentMovesPerBroker": 4,
         },
         "compliance": {
             "schedule": "0 3 * * *",
@@ -137,7 +147,7 @@ FULL_TOPIC: JsonObject = {
             "seed": 7,
         },
         "durability": {"minDomains": {"zone": 2}, "tolerate": {"zone": 1}},
-        "reassignment": {"approval": "Manual", "throttle": 1_000_000, "maxConcurrentMoves": 4},
+        "reassignment": {"approval": "Manual", "reorders": "Automatic", "approvedPlan": "0123456789abcdef"},
         "deletionPolicy": "Delete",
         "onTopicLoss": "Recreate",
     },

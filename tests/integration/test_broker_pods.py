@@ -1,0 +1,87 @@
+"""Evicting a broker's pod on the real API server, and what real brokers say of what it hosts."""
+
+import asyncio
+import secrets
+
+import pytest
+from dev.stack.nodes import create_broker_pod
+from kubernetes import client
+from tests.integration.test_kube import rest  # noqa: F401 - a fixture
+
+from rackspan.api.meta import ObjectKey
+from rackspan.api.racktopology import KafkaSpec
+from rackspan.kafka.admin import ConfluentConnector
+from rackspan.kube.broker_pods import KubeBrokerPods
+from rackspan.reconcile.ports import Credentials
+from rackspan.reconcile.racks.ports import Eviction
+
+
+class Leads:
+    """Whoever runs this may write."""
+
+    def check(self):
+        pass
+
+
+@pytest.fixture
+def core(api_client):
+    return client.CoreV1Api(api_client)
+
+
+@pytest.fixture
+def pod(core, namespace):
+    create_broker_pod(core, namespace, "kafka-0", "node-of-nobody")
+    return ObjectKey(namespace, "kafka-0")
+
+
+@pytest.fixture
+def pods(rest):  # noqa: F811 - the fixture
+    return KubeBrokerPods(rest, Leads())
+
+
+@pytest.fixture
+def budget(api_client, pod):
+    """A budget that allows no disruption: nobody here has counted its pods."""
+    policy = client.PolicyV1Api(api_client)
+    spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": "kafka"}}}
+    body = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "kafka"}, "spec": spec}
+    policy.create_namespaced_pod_disruption_budget(pod.namespace, body)
+    yield
+    policy.delete_namespaced_pod_disruption_budget("kafka", pod.namespace)
+
+
+async def test_a_budget_refuses_the_rehearsal_and_the_eviction(pods, pod, budget):
+    found = await pods.get(pod)
+    assert (found.ready, found.deleting, found.node) == (True, False, "node-of-nobody")
+    assert await pods.evict(pod, found.uid, rehearse=True) is Eviction.REFUSED
+    assert await pods.evict(pod, found.uid, rehearse=False) is Eviction.REFUSED
+    assert await pods.get(pod) == found
+
+
+async def test_only_this_very_pod_is_evicted_and_a_rehearsal_leaves_it(pods, pod):
+    found = await pods.get(pod)
+    assert await pods.evict(pod, "0b7f3c1e-0000-4000-8000-000000000000", rehearse=False) is Eviction.GONE
+    assert await pods.evict(pod, found.uid, rehearse=True) is Eviction.ACCEPTED
+    assert await pods.get(pod) == found
+    assert await pods.evict(pod, found.uid, rehearse=False) is Eviction.ACCEPTED
+    assert await pods.get(pod) is None
+    assert await pods.evict(pod, found.uid, rehearse=False) is Eviction.GONE
+
+
+async def test_what_a_broker_hosts_is_told_with_its_isr(kafka, topics):
+    name = f"hosted-{secrets.token_hex(4)}"
+    topics.create(name, [[0, 1], [1, 2], [2, 0]])
+    spec = KafkaSpec(bootstrap_servers=kafka.bootstrap())
+    admin = await ConfluentConnector(Leads()).connect(spec, Credentials())
+
+    async def hosted():
+        return [one for one in await admin.hosted(0) if one.topic == name]
+
+    try:
+        async with asyncio.timeout(90):
+            while {len(one.in_sync) for one in await hosted()} != {2}:  # noqa: ASYNC110 - Kafka has no event for it
+                await asyncio.sleep(0.1)
+        assert sorted((one.partition, one.replicas) for one in await hosted()) == [(0, (0, 1)), (2, (2, 0))]
+    finally:
+        await admin.close()
+        topics.admin.delete_topics([name])[name].result(30)
