@@ -35,6 +35,12 @@ WELL = {
     'rackspan_scan_missed{topology="a/b"}': "0x200",
     'rackspan_scan_next_timestamp_seconds{topology="a/b"}': "3600+60x200",
     'rackspan_scan_running{topology="a/b"}': "0x60 1x30 0x110",
+    'rackspan_reassignments{topology="a/b", state="Running"}': "1x200",
+    'rackspan_reassignments{topology="a/b", state="Stopped"}': "2x200",
+    'rackspan_reassignments{topology="a/b", state="Failed"}': "0x200",
+    'rackspan_reassignment_copied_bytes{topology="a/b"}': "0+1000x200",
+    'rackspan_reassignment_moves_done{topology="a/b"}': "3x200",
+    'rackspan_reassignment_throttles{topology="a/b"}': "4x200",
 }
 
 
@@ -104,6 +110,10 @@ CASES = [
     Case("RackspanScanFailed", 20, {series("rackspan_scan_success"): "1x9 0x190"}),
     Case("RackspanScanMissed", 20, {series("rackspan_scan_missed"): "0x9 1x190"}),
     Case("RackspanScanOverdue", 26, {series("rackspan_scan_next_timestamp_seconds"): "600x200"}),
+    Case("RackspanReassignmentNotCarriedOut", 10, {series("rackspan_reassignments", state="Stopped"): "2x9 3x190"}),
+    Case("RackspanReassignmentNotCarriedOut", 10, {series("rackspan_reassignments", state="Failed"): "0x9 1x190"}),
+    Case("RackspanReassignmentStandsStill", 68, {series("rackspan_reassignment_copied_bytes"): "0+1000x9 9000x190"}),
+    Case("RackspanThrottlesLeft", 40, {series("rackspan_reassignments", state="Running"): "1x9 0x190"}),
     Case("RackspanScanTakesLong", 129, {series("rackspan_scan_running"): "0x9 1x190"}),
 ]
 

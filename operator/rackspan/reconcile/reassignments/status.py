@@ -65,6 +65,7 @@ def in_state(
         finished_at=ended,
         rate=None if state.ended else status.rate,
         estimated_end=None if state.ended else status.estimated_end,
+        progress=replace(status.progress, rate=None) if state.ended and status.progress else status.progress,
         conditions=_conditions(reassignment, status.conditions, state, message, now, reason or REASONS[state]),
     )
 
