@@ -290,7 +290,11 @@ def _relabel(demo: _Demo, placed: dict[str, Replicas]) -> None:
         told is not None and (told.non_compliant, told.moves) == (verdict.non_compliant, verdict.moves) == (4, 4),
         "payments: 4 of 4 partitions are not as asked, and 4 replicas would have to move",
     )
-    terminal.say("The plan that would mend it, with its certificate. Nothing is moved unasked:")
+    terminal.say(
+        "Plans wait until labels have stayed the same for 15 seconds, so one that flaps starts none. Then there is "
+        "one that would mend it, with its certificate. Nothing is moved unasked:"
+    )
+    eventually(lambda: demo.topic("payments").status.plan is not None, "a plan for payments", timeout=120)
     terminal.run(f"kubectl get kafkatopic payments {_IN_SHOP} -o jsonpath='{_READY_MESSAGE}'")
     terminal.run(
         f"kubectl get kafkatopic payments {_IN_SHOP} -o jsonpath="
