@@ -83,8 +83,8 @@ SPECS = st.builds(
     | st.builds(
         ReassignmentSpec,
         approval=st.none() | st.sampled_from(Approval),
-        throttle=st.none() | st.integers(1, 9),
-        max_concurrent_moves=st.none() | st.integers(1, 9),
+        reorders=st.none() | st.sampled_from(Approval),
+        approved_plan=st.none() | st.from_regex("[0-9a-f]{16}", fullmatch=True),
     ),
     deletion_policy=st.sampled_from(DeletionPolicy),
     on_topic_loss=st.sampled_from(OnTopicLoss),
