@@ -17,19 +17,27 @@ from time import process_time
 
 import numpy as np
 
-from benchmarks.machine import describe
+from benchmarks.machine import Bystanders, Conditions, describe
 from benchmarks.plans import requests
 from benchmarks.plans.measure import peak
+from benchmarks.results import Cell, Result, new, save
 from rackspan.core.compliance import judge
 from rackspan.core.placement import ClusterView, PlacementSpec
 from rackspan.core.placement.multilevel import MultiLevel
 from rackspan.core.planning import Plan, Request, plan, rebalance
 from rackspan.core.snapshot import tree_of
 
-HEADER = (
-    "| shape | partitions | moves | bound | replicas per broker | leaders per broker | CPU s "
-    "| growth per doubling | MiB loaded | peak MiB |\n"
-    f"| --- |{' ---: |' * 9}"
+COLUMNS = (
+    ("shape", ""),
+    ("partitions", ",d"),
+    ("moves", ",d"),
+    ("bound", ",d"),
+    ("replicas per broker", ""),
+    ("leaders per broker", ""),
+    ("CPU s", ".2f"),
+    ("growth per doubling", ".2f"),
+    ("MiB loaded", ",.0f"),
+    ("peak MiB", ",.0f"),
 )
 
 
@@ -125,6 +133,7 @@ SHAPES: Mapping[str, Shape] = {
     "scattered": Shape("all partitions placed at random", planning(requests.scattered), MANY),
     "sizes": Shape("the same, sizes known", planning(requests.scattered_with_sizes), MANY),
     "crowded": Shape("all at random, half of it on an eighth of the brokers", planning(requests.crowded), FEWER),
+    "crowdedeven": Shape("the same, `--rebalance`", planning(requests.crowded, rebalance), FEWER),
     "relabelled": Shape("all racks relabelled", planning(requests.relabelled), MANY),
     "raised": Shape("RF 3 to 5", planning(requests.more_replicas), MANY),
     "lowered": Shape("RF 5 to 3", planning(requests.fewer_replicas), MANY),
@@ -163,33 +172,40 @@ def measured(shape: Shape, count: int) -> Measured:
     return Measured(outcome, process_time() - start, loaded, peak())
 
 
-def cells(words: str, count: int, found: Measured, growth: str) -> tuple[str, ...]:
+def cells(words: str, count: int, found: Measured, growth: float | None) -> list[Cell]:
     out = found.outcome
     replicas, leaders = (f"{lies[0]:,} to {lies[1]:,}" for lies in (out.replicas, out.leaders))
-    memory = (f"{size / 2**20:,.0f}" for size in (found.loaded, found.peak))
-    moves = (f"{out.moves:,}", f"{out.bound:,}")
-    return words, f"{count:,}", *moves, replicas, leaders, f"{found.cpu:.2f}", growth, *memory
+    loaded, most = found.loaded / 2**20, found.peak / 2**20
+    return [words, count, out.moves, out.bound, replicas, leaders, found.cpu, growth, loaded, most]
 
 
-def run(names: tuple[str, ...], most: int, seconds: float) -> None:
-    """Measure in processes of their own; one that takes longer is given up."""
-    print(f"{describe()}; load {os.getloadavg()[0]:.1f}\n\n{HEADER}", flush=True)
+def run(names: tuple[str, ...], most: int, seconds: float) -> Result:
+    """Measure the two largest of each shape in processes of their own, given up if one takes longer. Gives the last."""
+    print(f"{describe()}; load {os.getloadavg()[0]:.1f}\n", flush=True)
+    rows, conditions = [], []
     for name in names:
         before: tuple[int, float] | None = None
-        for count in SHAPES[name].counts:
-            if count > most:
-                continue
+        largest: tuple[list[Cell], Conditions] | None = None
+        for count in [count for count in SHAPES[name].counts if count <= most][-2:]:
             command = [sys.executable, "-m", "benchmarks.plans.shapes", "--one", name, str(count)]
+            bystanders = Bystanders()
             try:
                 done = subprocess.run(command, check=True, stdout=subprocess.PIPE, timeout=seconds)
             except subprocess.TimeoutExpired:
-                print(f"| {SHAPES[name].words} | {count:,} | given up after {seconds:,.0f} s |", flush=True)
+                print(f"{SHAPES[name].words}: {count:,} given up after {seconds:,.0f} s", flush=True)
                 break
             told = json.loads(done.stdout)
             found = Measured(**told | {"outcome": Outcome(**told["outcome"])})
-            growth = "" if before is None else f"{(found.cpu / before[1]) ** (1 / math.log2(count / before[0])):.2f}"
+            growth = None if before is None else (found.cpu / before[1]) ** (1 / math.log2(count / before[0]))
             before = count, found.cpu
-            print(f"| {' | '.join(cells(SHAPES[name].words, count, found, growth))} |", flush=True)
+            largest = cells(SHAPES[name].words, count, found, growth), bystanders.seen()
+            print(" ".join(map(str, largest[0])), flush=True)
+        if largest is not None:
+            rows.append(largest[0])
+            conditions.append(largest[1])
+    result = new("plans", COLUMNS, rows, conditions)
+    print(f"\n{result.table()}")
+    return result
 
 
 def main() -> None:
@@ -197,13 +213,16 @@ def main() -> None:
     parser.add_argument("shapes", nargs="*", metavar="SHAPE", help=f"any of {', '.join(SHAPES)} (default all)")
     parser.add_argument("--most", type=int, default=200_000, help="most partitions (default 200000)")
     parser.add_argument("--timeout", type=float, default=PATIENCE, help="seconds for one plan (default 600)")
+    parser.add_argument("--save", action="store_true", help="write the result to benchmarks/results")
     parser.add_argument("--one", nargs=2, metavar=("SHAPE", "PARTITIONS"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
         name, count = options.one
         json.dump(asdict(measured(SHAPES[name], int(count))), sys.stdout)
         return
-    run(tuple(options.shapes or SHAPES), options.most, options.timeout)
+    result = run(tuple(options.shapes or SHAPES), options.most, options.timeout)
+    if options.save:
+        print(f"written to {save(result)}")
 
 
 if __name__ == "__main__":

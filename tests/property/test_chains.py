@@ -30,7 +30,7 @@ class Items:
     def involved(self):
         return np.ones(len(self.load), dtype=bool)
 
-    def handovers(self, givers, takers):
+    def handovers(self, givers, takers, _lacks):
         found = [
             (item, slot, broker)
             for item, brokers in enumerate(self.choices)

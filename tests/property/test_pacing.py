@@ -67,6 +67,8 @@ def test_a_replica_that_falls_behind_holds_the_rate_until_it_is_back():
     calm, trouble = (frozenset(), STEP_SECONDS), (frozenset({one}), STEP_SECONDS)
     paces, _ = run(within, [calm, calm, calm, trouble, trouble, trouble, calm])
     assert [pace.rate for pace in paces] == [100, 200, 300, 400, 200, 200, 200, 300]
+    told = ["Start", "Calm", "Calm", "Calm", "FellBehind", "StillBehind", "StillBehind", "Calm"]
+    assert [pace.reason.value for pace in paces] == told
 
 
 def test_who_was_behind_before_slows_nothing_down():

@@ -4,7 +4,9 @@ import random as shuffling
 from collections import Counter
 from dataclasses import replace
 from itertools import combinations
+from unittest.mock import patch
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.property import oracle
@@ -13,7 +15,7 @@ from tests.property.strategies import rows, sites, sized, trees
 
 from rackspan.core.compliance import judge
 from rackspan.core.placement.model import Spread
-from rackspan.core.planning import Elsewhere, Request, plan, plan_topics, rebalance
+from rackspan.core.planning import Elsewhere, Request, fill, fill_topics, lacking, plan, plan_topics, rebalance
 from rackspan.core.requirements import TopicRequirements
 from rackspan.core.snapshot import table
 from rackspan.core.topology import RackTree
@@ -240,6 +242,25 @@ def test_the_plans_of_single_topics_are_the_parts_of_the_whole(case):
     counted()
 
 
+@given(clusters())
+def test_filling_is_rebalancing_where_a_broker_that_lacks_replicas_gets_twice_as_many_and_repair_elsewhere(case):
+    tree, topics = case
+    request = Request(tree, cluster(topics))
+    made, evened, mended = fill(request), rebalance(request), plan(request)
+    held = Counter(broker for lists in topics.values() for row in lists for broker in row)
+    counts = np.array([held[broker] for broker in tree.ids.tolist()])
+    share = sum(counts) // max(len(sites(tree)), 1)
+    lack = {broker for broker in sites(tree) if 2 * held[broker] < share}
+    assert set(tree.ids[lacking(tree, counts)].tolist()) == lack
+    then = Counter(broker for lists in after(topics, evened).values() for row in lists for broker in row)
+    filled = any(then[broker] >= max(2 * held[broker], 1) for broker in lack)
+    assert made == (evened if filled else mended)
+    parts, bound = fill_topics(request)
+    assert tuple(change for name in sorted(parts) for change in parts[name].changes) == made.changes
+    assert bound == made.lower_bound
+    counted()
+
+
 @given(st.data())
 def test_what_lies_elsewhere_counts_as_much_as_what_is_planned_for(data):
     tree, topics = data.draw(clusters(spoiled=False))
@@ -283,7 +304,11 @@ def test_rebalancing_takes_the_fewest_moves_of_all_ways_to_be_as_even_and_its_bo
     topics = {"a": data.draw(rows(tree, size, data.draw(st.integers(1, 4))))}
     made = rebalance(Request(tree, cluster(topics)))
     usable = [oracle.placements(sites(tree), size)] * len(topics["a"])
-    assert made.moves == made.lower_bound == _fewest_as_even(tree, topics, *usable)
+    fewest = _fewest_as_even(tree, topics, *usable)
+    assert made.moves == made.lower_bound == fewest
+    with patch("rackspan.core.placement.engine.balance.rebalance.LARGEST", 0):
+        rough = rebalance(Request(tree, cluster(topics)))
+    assert rough.lower_bound <= fewest <= rough.moves
     counted()
 
 

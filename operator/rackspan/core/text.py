@@ -29,6 +29,11 @@ def size(number: float | None, unknown: str = "unknown") -> str:
     return f"{value:,.0f} B" if unit == 0 else f"{value:,.1f} {_UNITS[unit]}"
 
 
+def rounded(number: int) -> int:
+    """A number that changes all the time, to two digits."""
+    return round(number, min(0, 2 - len(str(number))))
+
+
 def escaped(text: str) -> str:
     r"""The text with escapes such as `\x1b`, `\n` and `\u202e` for what is not printed, and a terminal might obey."""
     if text.isprintable():

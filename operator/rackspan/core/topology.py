@@ -9,6 +9,7 @@ Paths that end early share one unnamed child per missing level: what is not know
 """
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache, partial
@@ -191,16 +192,14 @@ class RackTree:
         if pattern.isascii() and pattern.isdigit():
             wanted = int(pattern) if len(pattern) <= _MAX_DIGITS else None
             return tuple(broker.id for broker in self.brokers if broker.id == wanted)
-        steps = parse_rack(pattern)
-        # A bracket is a bracket, no class of characters. Brokers are many, names of domains are few.
+        steps, lowest = parse_rack(pattern), self.nodes[-2]
+        # A bracket is a bracket, no class of characters. Domains are many, their names are few.
         fits = [cache(partial(_fits, step.replace("[", "[[]"))) for step in steps]
-        return tuple(
-            broker.id
-            for broker in self.brokers
-            if broker.rack is not None
-            and len(broker.rack) >= len(steps)
-            and all(own(name) for own, name in zip(fits, broker.rack, strict=False))
-        )
+        named = [
+            len(path) >= len(steps) and all(own(name) for own, name in zip(fits, path, strict=False))
+            for path in lowest.paths
+        ]
+        return tuple(np.sort(self.ids[np.array(named, dtype=bool)[lowest.of_broker]]).tolist())
 
     def selected(self, include: Sequence[str], exclude: Sequence[str]) -> "RackTree":
         """Give the tree in which only brokers that `include` names (none: all) and `exclude` does not are eligible."""
@@ -212,9 +211,7 @@ class RackTree:
 
     def without_offline(self) -> "RackTree":
         """Give the tree in which a broker that is offline has no capacity either."""
-        if bool(self.online.all()):
-            return self
-        return RackTree(self.levels, tuple(replace(b, eligible=b.eligible and b.online) for b in self.brokers))
+        return self if bool(self.online.all()) else _offering(self, self.eligible & self.online)
 
     def flattened(self) -> "RackTree":
         """Give the tree of one level whose domains are whole rack ids: how Kafka itself sees `broker.rack`."""
@@ -224,19 +221,30 @@ class RackTree:
 
 @lru_cache(maxsize=512)
 def _selected(tree: RackTree, include: tuple[str, ...], exclude: tuple[str, ...]) -> RackTree:
-    wanted = {broker.id for broker in tree.brokers}
-    if include:
-        wanted = {broker for pattern in include for broker in tree.matches(pattern)}
-    for pattern in exclude:
-        wanted.difference_update(tree.matches(pattern))
-    return RackTree(
-        tree.levels,
-        tuple(b if not b.eligible or b.id in wanted else replace(b, eligible=False) for b in tree.brokers),
-    )
+    wanted = np.full(len(tree), not include)
+    for patterns, named in ((include, True), (exclude, False)):
+        for pattern in patterns:
+            wanted[tree.positions(tree.matches(pattern))] = named
+    return _offering(tree, tree.eligible & wanted)
 
 
 def _fits(glob: str, name: str) -> bool:
-    return fnmatchcase(name, glob)
+    return name != "" and fnmatchcase(name, glob)  # there is nothing at a missing step
+
+
+def _offering(tree: RackTree, eligible: npt.NDArray[np.bool_]) -> RackTree:
+    """Give the tree in which these brokers are eligible, shape (brokers,); all but that and capacities is shared."""
+    brokers = tuple(
+        broker if broker.eligible == able else replace(broker, eligible=able)
+        for broker, able in zip(tree.brokers, eligible[np.argsort(tree.ids)].tolist(), strict=True)
+    )
+    offering, put = copy(tree), object.__setattr__
+    put(offering, "brokers", brokers)
+    put(offering, "eligible", _frozen(eligible))
+    nodes = (replace(level, capacity=_capacity(eligible, level.first_broker)) for level in tree.nodes)
+    put(offering, "nodes", tuple(nodes))
+    put(offering, "_hash", hash((tree.levels, brokers)))
+    return offering
 
 
 def _padded(rack: RackPath | None, depth: int) -> RackPath:
@@ -264,11 +272,16 @@ def _levels(names: tuple[str, ...], paths: list[RackPath], eligible: npt.NDArray
                 parent=_frozen(of_broker[max(at - 1, 0)][first]),
                 first_child=_frozen(np.searchsorted(below, first).astype(np.int64)),
                 first_broker=_frozen(first),
-                capacity=_frozen(np.add.reduceat(eligible.astype(np.int64), first) if len(first) else first),
+                capacity=_capacity(eligible, first),
                 of_broker=_frozen(of_broker[at]),
             )
         )
     return tuple(levels)
+
+
+def _capacity(eligible: npt.NDArray[np.bool_], first_broker: IntArray) -> IntArray:
+    """How many brokers are eligible in each domain."""
+    return _frozen(np.add.reduceat(eligible.astype(np.int64), first_broker) if len(first_broker) else first_broker)
 
 
 def _lookup(ids: IntArray) -> IntArray:

@@ -59,7 +59,8 @@ def test_a_third_of_a_fleet_is_drained_without_a_search_for_every_replica(monkey
     made = plan(Request(tree_of(known, drained=drained), topics(a=list(map(tuple, rows)))))
     assert made.moves == made.lower_bound
     assert len(searched) < 30
-    held = np.bincount(np.array([changed(made).get(("a", at), row) for at, row in enumerate(rows)]).ravel())
+    now = changed(made)
+    held = np.bincount(np.array([now.get(("a", at), row) for at, row in enumerate(rows)]).ravel())
     for centre in range(3):
         left = [held[broker] for broker in range(centre, 300, 3) if broker not in drained]
         assert max(left) - min(left) <= 1

@@ -9,6 +9,7 @@ from rackspan.core.reassignment import (
     Racks,
     Setting,
     SettingKind,
+    ThrottledReplicas,
     TopicPartition,
     WaitReason,
     decide,
@@ -20,11 +21,9 @@ AT = TopicPartition("orders", 0)
 ZONES = Racks({broker: ("abc"[broker % 3],) for broker in range(9)})
 
 
-def state(*replicas, in_sync=None, leader=None, adding=(), removing=()):
-    isr = frozenset(replicas if in_sync is None else in_sync)
-    return PartitionState(
-        replicas, isr, replicas[0] if leader is None else leader, frozenset(adding), frozenset(removing)
-    )
+def state(*replicas, in_sync=None, leader=None, adding=(), removing=(), offline=()):
+    isr, led = frozenset(replicas if in_sync is None else in_sync), replicas[0] if leader is None else leader
+    return PartitionState(replicas, isr, led, frozenset(adding), frozenset(removing), frozenset(offline))
 
 
 def change(before, after, at=AT):
@@ -60,6 +59,12 @@ def test_an_old_replica_stays_while_another_one_is_out_of_sync():
 def test_fewer_replicas_than_min_insync_are_not_left():
     held = decided(change([0, 1], [0]), state(0, 1), min_insync={"orders": 2})
     assert waiting(held) == [(WaitReason.MIN_INSYNC, ())]
+    told = " (lower min.insync.replicas to 1, in spec.config of its KafkaTopic if it has one)"
+    assert held.waiting[0].details == told
+    asked = decided(change([0, 1], [0]), state(0, 1), {AT: (0,)}, min_insync={"orders": 2})
+    assert asked.waiting == held.waiting
+    behind = decided(change([0, 1, 2, 3], [0, 1]), state(0, 1, 2, in_sync=[0, 2]), min_insync={"orders": 2})
+    assert behind.waiting[0].details == " (broker 1)"
 
 
 def test_a_reorder_copies_nothing_and_ends_with_an_election():
@@ -94,6 +99,15 @@ def test_limits_count_what_is_under_way_and_the_worst_off_come_first():
     assert per_broker.alter.keys() == {ats[1], ats[2]}, "broker 0 leads two of them"
 
 
+def test_a_copy_waits_for_a_disk_that_is_offline_on_a_broker_that_is_not():
+    move, started = change([0, 1, 2], [3, 1, 2]), {AT: (0, 1, 2, 3)}
+    begun = state(0, 1, 2, 3, in_sync=[0, 1, 2], adding=[3], offline=[3])
+    lost = decided(move, begun, started)
+    assert (lost.alter, lost.copying, waiting(lost)) == ({}, {}, [(WaitReason.DISK_OFFLINE, (3,))])
+    away = decided(move, begun, started, online=frozenset({0, 1, 2}))
+    assert waiting(away) == [(WaitReason.BROKER_OFFLINE, (3,))]
+
+
 def test_a_broker_that_is_away_or_full_holds_up_nothing_but_itself():
     ats = [TopicPartition("orders", number) for number in range(2)]
     changes = [change([0, 1], [0, 5], ats[0]), change([0, 1], [0, 4], ats[1])]
@@ -113,7 +127,7 @@ def test_throttles_are_for_brokers_and_topics_that_take_part():
     moves = [change([0, 1], [0, 4]), change([2, 1], [2, 5], TopicPartition("users", 7))]
     observed = Observed({AT: state(0, 1, 4, in_sync=[0, 1], adding=[4])}, frozenset({0, 4}))
     before = {Setting(SettingKind.TOPIC, "orders", FOLLOWERS): "3:9"}
-    wanted = wanted_throttles(moves, {AT: frozenset({4})}, observed, 1000, before)
+    wanted = wanted_throttles(ThrottledReplicas(moves), {AT: frozenset({4})}, (), observed, 1000, before)
     assert wanted == {
         **{Setting(SettingKind.BROKER, str(broker), key): "1000" for broker in (0, 4) for key in RATES},
         Setting(SettingKind.TOPIC, "orders", LEADERS): "0:0,0:1,0:4",
@@ -121,8 +135,26 @@ def test_throttles_are_for_brokers_and_topics_that_take_part():
     }
 
 
+def test_who_is_in_sync_is_on_no_list_of_followers_that_are_held_back():
+    moves = [change([0, 1], [4, 5]), change([0, 1], [0, 3], TopicPartition("orders", 1))]
+    replicas, key = ThrottledReplicas(moves), Setting(SettingKind.TOPIC, "orders", FOLLOWERS)
+
+    def listed(*in_sync, before=None):
+        observed = Observed({AT: state(0, 1, 4, 5, in_sync=in_sync)}, frozenset(range(9)))
+        replicas.learn(moves, observed)
+        return wanted_throttles(replicas, {}, ["orders"], observed, 1000, {key: before}).get(key)
+
+    assert listed(0, 1) == "0:4,0:5,1:3"
+    assert listed(0, 1, 4) == "0:5,1:3"
+    assert listed(0, 1, before="7:7") == "7:7,0:4,0:5,1:3"
+    replicas.learn(moves, Observed({TopicPartition("orders", 1): state(0, 1, 3)}, frozenset(range(9))))
+    assert not replicas.is_empty(key)
+    assert listed(4, 5) is None
+    assert replicas.is_empty(key)
+
+
 def test_lists_that_kafka_would_not_take_become_all_replicas_of_the_topic():
     moves = [change([0, 1], [0, 4], TopicPartition("orders", number)) for number in range(5_000)]
     observed = Observed({}, frozenset({4}))
-    wanted = wanted_throttles(moves, {AT: frozenset({4})}, observed, 1000, {})
+    wanted = wanted_throttles(ThrottledReplicas(moves), {AT: frozenset({4})}, (), observed, 1000, {})
     assert wanted[Setting(SettingKind.TOPIC, "orders", FOLLOWERS)] == "*"

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from tests.unit.core.clusters import cluster
 
@@ -123,6 +125,20 @@ def test_patterns_name_brokers_by_id_or_by_rack(pattern, brokers):
 def test_only_stars_and_question_marks_stand_for_other_characters(pattern, brokers):
     racks = {0: "/dc/r1", 1: "/dc/r2", 2: "/dc/r[1]", 3: "/dc/[x"}
     assert cluster("zone rack", racks).matches(pattern) == brokers
+
+
+def test_a_tree_of_selected_brokers_is_the_one_that_is_built_of_them():
+    racks = {12: "/eu/a/r1", 1: "/eu/a/r2", 2: "/eu/b/r1", 3: "/12", 4: "/us/a/r1", 0: "/us/b"}
+    tree = cluster("region zone rack", racks)
+    left = tree.selected(["/eu", "/us", "3"], ["/*/a/r2", "0"])
+    built = RackTree(
+        tree.levels, tuple(replace(broker, eligible=broker.id in {2, 3, 4, 12}) for broker in tree.brokers)
+    )
+    assert left == built != tree
+    assert hash(left) == hash(built)
+    assert left.eligible.tolist() == built.eligible.tolist()
+    assert [level.capacity.tolist() for level in left.nodes] == [level.capacity.tolist() for level in built.nodes]
+    assert tree.capacity == len(racks)
 
 
 def test_positions_of_ids_far_apart_are_found():

@@ -2,7 +2,7 @@
 
 from rackspan.core.planning.changes import Change, Changes
 from rackspan.core.planning.plan import Extent, Plan, State, TopicPlan
-from rackspan.core.planning.planner import plan, plan_topics, rebalance
+from rackspan.core.planning.planner import fill, fill_topics, lacking, plan, plan_topics, rebalance
 from rackspan.core.planning.request import Elsewhere, Problem, Request
 
 __all__ = [
@@ -15,6 +15,9 @@ __all__ = [
     "Request",
     "State",
     "TopicPlan",
+    "fill",
+    "fill_topics",
+    "lacking",
     "plan",
     "plan_topics",
     "rebalance",

@@ -61,9 +61,10 @@ def _alike(
         ],
         dtype=np.int64,
     )
-    own = table.replication_factor
-    for required, kind in kinds.items():
-        rows = chosen[of_topic[table.topic[chosen]] == kind]
+    own, kind = table.replication_factor, of_topic[table.topic[chosen]]
+    ends = np.cumsum(np.bincount(kind, minlength=len(kinds)))
+    by_kind = np.split(chosen[np.argsort(kind, kind="stable")], ends[:-1])
+    for required, rows in zip(kinds, by_kind, strict=True):
         if required.replication_factor is not None:
             if len(rows):
                 yield required, required.replication_factor, rows

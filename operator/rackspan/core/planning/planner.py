@@ -18,7 +18,8 @@ lower bound is computed apart from the result, from what each partition could ke
 
 Rebalancing goes on from there: partitions give replicas to brokers that have fewer, as long as that makes the loads
 more even and every split stays fair. Its bound is that of all plans that end as even
-(`rackspan.core.placement.engine.balance.rebalance`).
+(`rackspan.core.placement.engine.balance.rebalance`). Filling is rebalancing for the sake of brokers that are new or
+were emptied: those that hold less than half of an even share, and would hold twice as much.
 """
 
 from collections.abc import Mapping
@@ -38,7 +39,8 @@ from rackspan.core.planning.measuring import states
 from rackspan.core.planning.per_topic import assign, create
 from rackspan.core.planning.plan import Fingerprints, Plan, TopicPlan
 from rackspan.core.planning.request import Problem, Request
-from rackspan.core.topology import IntArray
+from rackspan.core.snapshot import NONE, BoolArray
+from rackspan.core.topology import IntArray, RackTree
 
 _SEED = 0  # of choices between topics
 
@@ -63,6 +65,23 @@ def rebalance(request: Request) -> Plan:
     return _concluded(draft, bound)
 
 
+def fill(request: Request) -> Plan:
+    """Make the plan of `rebalance` where a broker lacks replicas and gets them by it, else that of `plan`."""
+    draft, bound = _filled(request)
+    return _concluded(draft, bound)
+
+
+def lacking(tree: RackTree, replicas: IntArray) -> BoolArray:
+    """
+    Which brokers are new or were emptied, shape (brokers,): eligible ones with less than half of an even share.
+
+    `replicas` (brokers,) counts what lies on each; what lies on brokers that are drained is shared out as well.
+    """
+    share = int(replicas.sum()) // max(int(tree.eligible.sum()), 1)
+    found: BoolArray = tree.eligible & (2 * replicas < share)
+    return found
+
+
 def plan_topics(request: Request) -> Mapping[str, TopicPlan]:
     """
     Make the plan with the fewest moves, in parts: for each topic that may change its own, with a hash of its own.
@@ -71,8 +90,18 @@ def plan_topics(request: Request) -> Mapping[str, TopicPlan]:
     """
     draft = _repaired(request)
     create(draft)
+    return _parts(draft)
+
+
+def fill_topics(request: Request) -> tuple[Mapping[str, TopicPlan], int]:
+    """Make the plan of `fill` in such parts, with the whole's lower bound: parts know only that of their repair."""
+    draft, bound = _filled(request)
+    return _parts(draft), bound
+
+
+def _parts(draft: Draft) -> Mapping[str, TopicPlan]:
     changes = _changes(draft)
-    fingerprints = Fingerprints(draft.tree, request.requirements)
+    fingerprints = Fingerprints(draft.tree, draft.request.requirements)
     plans = {}
     for at, topic in enumerate(draft.table.names):
         rows = draft.rows_of[topic]
@@ -104,10 +133,26 @@ def _repaired(request: Request) -> Draft:
     return draft
 
 
+def _filled(request: Request) -> tuple[Draft, int]:
+    """The repaired draft, evened out where that fills a broker that lacks replicas; and the fewest moves for it."""
+    draft = _repaired(request)
+    bound, before = int(draft.bound.sum()), draft.loads_before.replicas
+    lack = lacking(draft.tree, before)
+    if lack.any():
+        replicas, loads = draft.replicas, draft.loads.copy()
+        fewest = _spread(draft)
+        if (lack & (draft.loads.replicas >= np.maximum(2 * before, 1))).any():
+            bound = max(bound, fewest)
+        else:
+            draft.replicas, draft.loads = replicas, loads
+    create(draft)
+    return draft, bound
+
+
 def _task(draft: Draft, group: Group) -> Task:
     """The partitions of a group that are not what they should be."""
     rows, size = group.rows, group.spec.replication_factor
-    wrong = draft.table.replication_factor[rows] != size
+    wrong = (draft.table.replicas[rows] != NONE).sum(axis=1) != size
     same = np.flatnonzero(~wrong)
     wrong[same] = judge(group.tree, draft.table.replicas[rows[same], :size], group.spec.spread).broken
     if group.spec.leaders:
@@ -141,10 +186,9 @@ def _spread(draft: Draft) -> int:
     spread, fewest = rebalance_loads(draft.tree, tasks, now, draft.before, draft.table.size_bytes, draft.loads, _SEED)
     rows = np.concatenate([task.rows for task in tasks])
     draft.decide(rows, spread[rows])
-    if fewest is not None:
-        return int(np.delete(draft.bound, rows).sum()) + fewest
     even = not any(loosened(task.skews) for task in tasks)
-    return moves_to_balance(draft.loads_before.replicas, draft.loads.replicas, draft.tree.eligible, even=even)
+    by_loads = moves_to_balance(draft.loads_before.replicas, draft.loads.replicas, draft.tree.eligible, even=even)
+    return by_loads if fewest is None else max(by_loads, int(np.delete(draft.bound, rows).sum()) + fewest)
 
 
 def _concluded(draft: Draft, bound: int) -> Plan:

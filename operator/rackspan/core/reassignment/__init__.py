@@ -14,8 +14,22 @@ from rackspan.core.reassignment.model import (
     WaitReason,
     of_change,
 )
-from rackspan.core.reassignment.pacing import Adaptive, Pace, Replica, first_pace, next_pace, replicas_behind
-from rackspan.core.reassignment.throttles import Setting, SettingKind, wanted_throttles
+from rackspan.core.reassignment.pacing import (
+    Adaptive,
+    Pace,
+    PaceReason,
+    Replica,
+    first_pace,
+    next_pace,
+    replicas_behind,
+)
+from rackspan.core.reassignment.throttles import (
+    Setting,
+    SettingKind,
+    ThrottledReplicas,
+    lists_only,
+    wanted_throttles,
+)
 from rackspan.core.reassignment.worklist import Worklist
 
 __all__ = [
@@ -27,6 +41,7 @@ __all__ = [
     "Limits",
     "Observed",
     "Pace",
+    "PaceReason",
     "PartitionState",
     "PlanPart",
     "Progress",
@@ -36,6 +51,7 @@ __all__ = [
     "SettingKind",
     "Tally",
     "Terms",
+    "ThrottledReplicas",
     "TopicPartition",
     "Verdict",
     "WaitReason",
@@ -45,6 +61,7 @@ __all__ = [
     "decide",
     "first_pace",
     "judge_approval",
+    "lists_only",
     "next_pace",
     "of_change",
     "replicas_behind",

@@ -90,8 +90,8 @@ def decide(
                 made.arrange(at, replicas)
             case Elect():
                 made.lead(at)
-            case Hold(reason, brokers):
-                made.waiting.append(Waiting(at, reason, brokers))
+            case Hold(reason, brokers, min_insync):
+                made.waiting.append(Waiting(at, reason, brokers, min_insync))
             case Add() as add if state is not None:
                 additions.append((racks.spread(state.in_sync), at, state, add))
     # Those in the fewest domains come first, counted from the top level down.
@@ -145,6 +145,8 @@ class Tally:
 
     def _weigh(self, at: TopicPartition, size: int) -> None:
         more = size - self._size.get(at, 0)
+        if not more and at in self._size:
+            return
         self._size[at] = size
         self._bytes += more * len(self._new[at])
         self._moved_bytes += more * self._done.get(at, 0)
@@ -167,10 +169,13 @@ class _Pass:
         self.settled: set[TopicPartition] = set()
 
     def under_way(self, at: TopicPartition, state: PartitionState | None, adding: frozenset[int]) -> None:
-        """Count a reassignment of ours. A copy to a broker that is away takes nothing, and holds up nothing."""
-        alive = adding & self._observed.online
+        """Count a reassignment of ours. A copy to a broker or disk that is away takes nothing, and holds up nothing."""
+        online = adding & self._observed.online
+        alive = online if state is None else online - state.offline
         if state is None or state.leader is None or (adding and not alive):
-            self.waiting.append(Waiting(at, WaitReason.BROKER_OFFLINE, tuple(sorted(adding - alive))))
+            led = state is not None and state.leader is not None
+            reason = WaitReason.DISK_OFFLINE if led and online else WaitReason.BROKER_OFFLINE
+            self.waiting.append(Waiting(at, reason, tuple(sorted(adding - alive))))
             return
         self.copying[at] = adding
         for broker in alive:

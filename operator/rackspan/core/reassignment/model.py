@@ -30,7 +30,7 @@ class PartitionState:
     A partition in Kafka: its replicas with the preferred leader first, its ISR, and its leader if it has one.
 
     While a reassignment is under way, `adding` and `removing` (KIP-455) are those of its `replicas` that are to come
-    and to go.
+    and to go. `offline` are those of its replicas whose disk, or whose broker, is away.
     """
 
     replicas: tuple[int, ...]
@@ -38,6 +38,7 @@ class PartitionState:
     leader: int | None
     adding: frozenset[int] = frozenset()
     removing: frozenset[int] = frozenset()
+    offline: frozenset[int] = frozenset()
 
     @property
     def under_way(self) -> bool:
@@ -96,6 +97,8 @@ class WaitReason(StrEnum):
     """Other copies are under way."""
     BROKER_OFFLINE = "BrokerOffline"
     """A broker that shall hold it is away, or it has no leader."""
+    DISK_OFFLINE = "DiskOffline"
+    """The log directory of a broker that is to copy it is offline."""
     DISK_FULL = "DiskFull"
     """A broker that shall hold it has too little room."""
     NOT_IN_SYNC = "NotInSync"
@@ -117,11 +120,24 @@ class WaitReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A partition that nothing is done about now, why, and the brokers that it waits for, if any."""
+    """
+    A partition that nothing is done about now, why, and the brokers that it waits for, if any.
+
+    `min_insync` is the most that its topic's min.insync.replicas may be, where it is above that and has to be lowered.
+    """
 
     partition: TopicPartition
     reason: WaitReason
     brokers: tuple[int, ...] = ()
+    min_insync: int | None = None
+
+    @property
+    def details(self) -> str:
+        """What it waits for besides the reason, in brackets; empty where there is no more to say."""
+        brokers = [f"broker {', '.join(map(str, self.brokers))}"] if self.brokers else []
+        lower = f"lower min.insync.replicas to {self.min_insync}, in spec.config of its KafkaTopic if it has one"
+        words = "; ".join([*brokers, lower] if self.min_insync else brokers)
+        return f" ({words})" if words else ""
 
 
 class Racks:

@@ -9,6 +9,7 @@ what falls behind until then does so for what was before.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import NamedTuple
 
 from rackspan.core.reassignment.model import PartitionState, TopicPartition
@@ -42,6 +43,19 @@ class Adaptive:
             raise ValueError(f"a floor of {self.floor} and a ceiling of {self.ceiling} are no bounds of a rate")
 
 
+class PaceReason(StrEnum):
+    """Why a rate is what it is."""
+
+    START = "Start"
+    """It begins at the floor."""
+    CALM = "Calm"
+    """Nobody falls behind: it rises."""
+    FELL_BEHIND = "FellBehind"
+    """Replicas have just fallen behind: it is halved."""
+    STILL_BEHIND = "StillBehind"
+    """Replicas that fell behind are so still: it stays as it is."""
+
+
 @dataclass(frozen=True, slots=True)
 class Pace:
     """
@@ -55,6 +69,7 @@ class Pace:
     changed_at: float
     cut_at: float = float("-inf")
     fallen: frozenset[Replica] = field(default=frozenset())
+    reason: PaceReason = PaceReason.START
 
 
 def replicas_behind(partitions: Mapping[TopicPartition, PartitionState], online: frozenset[int]) -> frozenset[Replica]:
@@ -78,10 +93,14 @@ def next_pace(pace: Pace, bounds: Adaptive, behind: frozenset[Replica], now: flo
     new = behind - pace.behind
     fallen = (pace.fallen & behind) | new
     rate, changed_at, cut_at = min(max(pace.rate, bounds.floor), bounds.ceiling), pace.changed_at, pace.cut_at
+    reason = PaceReason.CALM
     if new:
+        reason = PaceReason.FELL_BEHIND
         if now - cut_at >= CUT_SECONDS:
             rate, changed_at, cut_at = max(bounds.floor, rate // 2), now, now
-    elif (not fallen or now - cut_at >= HELD_SECONDS) and now - changed_at >= STEP_SECONDS:
+    elif fallen and now - cut_at < HELD_SECONDS:
+        reason = PaceReason.STILL_BEHIND
+    elif now - changed_at >= STEP_SECONDS:
         step = -(-(bounds.ceiling - bounds.floor) // _STEPS)
         rate, changed_at = min(bounds.ceiling, rate + step), now
-    return Pace(rate, behind, changed_at, cut_at, fallen)
+    return Pace(rate, behind, changed_at, cut_at, fallen, reason)

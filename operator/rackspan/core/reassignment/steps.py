@@ -51,10 +51,11 @@ class Elect:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Nothing can be done now."""
+    """Nothing can be done now; the fields are those of `Waiting`."""
 
     reason: WaitReason
     brokers: tuple[int, ...] = ()
+    min_insync: int | None = None
 
 
 Step: TypeAlias = Settled | Copying | Add | Arrange | Elect | Hold
@@ -167,14 +168,19 @@ def _asked_again(
             return Add(tuple(added), dict.fromkeys(added, started))
         return Hold(WaitReason.BROKER_OFFLINE, tuple(broker for broker in added if broker not in around.online))
     wrong = _needed(state, planned, set(state.replicas).difference(started), around)
-    return Hold(wrong, _behind(state, planned)) if wrong else Arrange(started)
+    return _held(wrong, state, planned, around) if wrong else Arrange(started)
 
 
 def _why_nothing_goes(state: PartitionState, planned: frozenset[int], around: Surroundings) -> Hold:
     """All planned replicas are there, and one that shall go may not."""
     reasons = [_needed(state, planned, {one}, around) for one in state.replicas if one not in planned]
     reason = next(filter(None, reasons), WaitReason.NOT_IN_SYNC)
-    return Hold(reason, _behind(state, planned))
+    return _held(reason, state, planned, around)
+
+
+def _held(reason: WaitReason, state: PartitionState, planned: frozenset[int], around: Surroundings) -> Hold:
+    too_high = reason is WaitReason.MIN_INSYNC and around.min_insync > len(planned)
+    return Hold(reason, _behind(state, planned), len(planned) if too_high else None)
 
 
 def _leadership(change: Change, state: PartitionState) -> Step:

@@ -44,14 +44,14 @@ class Worklist:
         """What each partition that is left waited for when it was last looked at."""
         return list(self._waiting.values())
 
-    def look_at_all(self) -> list[Change]:
+    def look_at_all(self) -> dict[TopicPartition, Change]:
         """Give all that is left."""
         self._until_all = self._passes
         self._is_stirred = False
         self._queue = {}
-        return list(self._left.values())
+        return dict(self._left)
 
-    def look(self, in_hand: Collection[TopicPartition], limits: Limits) -> list[Change]:
+    def look(self, in_hand: Collection[TopicPartition], limits: Limits) -> dict[TopicPartition, Change]:
         """Give what to look at in a pass; `in_hand` are those of which a step was begun."""
         self._until_all -= 1
         if self._until_all < 0 or len(self._left) <= self._window:
@@ -62,12 +62,11 @@ class Worklist:
                 break
             if one.reason is not WaitReason.LIMIT:
                 chosen[at] = self._left[at]
-        return list((chosen | self._next_in_line(limits)).values())
+        return chosen | self._next_in_line(limits)
 
-    def learn(self, looked_at: Iterable[Change], decision: Decision) -> None:
+    def learn(self, looked_at: Iterable[TopicPartition], decision: Decision) -> None:
         """Take note of what a pass has decided; where nothing is to do any more, the next one looks at all."""
-        for change in looked_at:
-            at = of_change(change)
+        for at in looked_at:
             self._waiting.pop(at, None)
             self._queue.pop(at, None)
         for at in decision.settled:
@@ -102,6 +101,6 @@ class Worklist:
                 continue
             takers.update(new)
             found[at] = change
-            if len(found) >= max(self._window, 4 * limits.moves):
+            if len(found) >= max(self._window, limits.moves):
                 break
         return found

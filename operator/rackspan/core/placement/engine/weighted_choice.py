@@ -19,12 +19,6 @@ def prefix_of(weights: IntArray) -> IntArray:
     return np.concatenate([[0], np.cumsum(weights)])
 
 
-def left_over(prefix: IntArray, low: IntArray, high: IntArray, first: IntArray, last: IntArray) -> IntArray:
-    """Weight from `low` to `high` without the stretches; see `drawn`."""
-    total: IntArray = prefix[high] - prefix[low] - (prefix[last] - prefix[first]).sum(axis=1)
-    return total
-
-
 def drawn(
     prefix: IntArray,
     low: IntArray,
@@ -40,11 +34,12 @@ def drawn(
     between `low` and `high`; empty ones may be anywhere. `fraction` (rows,), from 0 up to 1, says which part of the
     remaining weight is meant.
     """
-    total = left_over(prefix, low, high, first, last)
+    begin = prefix[first]
+    skipped = prefix[last] - begin
+    total = prefix[high] - prefix[low] - skipped.sum(axis=1)
     mark = prefix[low] + np.minimum((fraction * total).astype(np.int64), np.maximum(total - 1, 0))
-    for at in range(first.shape[1]):
-        begin, end = prefix[first[:, at]], prefix[last[:, at]]
-        mark += np.where(begin <= mark, end - begin, 0)
+    begin -= np.cumsum(skipped, axis=1) - skipped  # where each stretch begins once those ahead of it are taken out
+    mark += np.where(begin <= mark[:, None], skipped, 0).sum(axis=1)
     found: IntArray = np.where(total > 0, np.searchsorted(prefix, mark, side="right") - 1, -1)
     return found
 
@@ -63,7 +58,7 @@ def sorted_by(values: IntArray, limit: int) -> IntArray:
 
 def turns(values: IntArray) -> IntArray:
     """How many equal ones are ahead of each."""
-    order = np.argsort(values, kind="stable")
+    order = sorted_by(values, int(values.max(initial=0)) + 1)
     turn = np.empty_like(order)
     turn[order] = ranks(values[order])
     return turn

@@ -22,6 +22,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from rackspan.core.placement.engine.weighted_choice import sorted_by
 from rackspan.core.topology import IntArray
 
 BoolArray = npt.NDArray[np.bool_]
@@ -39,14 +40,37 @@ class Graph(Protocol):
     def involved(self) -> BoolArray:
         """Brokers that hold any item or could be given one, shape (brokers,)."""
 
-    def handovers(self, givers: BoolArray, takers: BoolArray) -> tuple[IntArray, IntArray, IntArray]:
-        """Give partition, slot and taker of the hand-overs between two sets of brokers, as parallel arrays."""
+    def handovers(self, givers: BoolArray, takers: BoolArray, lacks: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+        """
+        Give partition, slot and taker of hand-overs between two sets of brokers, as parallel arrays.
+
+        There is one to each taker that any giver can reach; or, where some of those that lack items, `lacks` (brokers,)
+        of them, are among these, as many to such as there may be chains.
+        """
 
     def holder(self, partition: int, slot: int) -> int:
         """Give the broker that holds an item now."""
 
     def hand_over(self, partition: int, slot: int, taker: int) -> None:
         """Give an item to a broker; the load is not counted here."""
+
+
+class HeldBy:
+    """Which items brokers hold: `holder` (items,) says who held each at first, `moved` which changed hands since."""
+
+    def __init__(self, holder: IntArray, brokers: int) -> None:
+        self._items = sorted_by(holder, brokers)
+        self._first = np.searchsorted(holder[self._items], np.arange(brokers + 1))
+        self.moved: list[int] = []
+
+    def at(self, brokers: BoolArray) -> IntArray:
+        """What any of these brokers held at first, and what has moved; in order of items, so that chains differ."""
+        chosen = np.flatnonzero(brokers)
+        begin, count = self._first[chosen], self._first[chosen + 1] - self._first[chosen]
+        found = np.zeros(len(self._items), dtype=bool)
+        found[self._items[np.arange(count.sum()) + np.repeat(begin - (np.cumsum(count) - count), count)]] = True
+        found[self.moved] = True
+        return np.flatnonzero(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +98,12 @@ class Search:
     first: IntArray
 
 
-def search(graph: Graph, sources: BoolArray, targets: BoolArray, passable: BoolArray) -> Search:
-    """Search from `sources` over `passable` brokers until some of the `targets` are met, by the fewest hand-overs."""
+def search(graph: Graph, sources: BoolArray, lacks: IntArray, passable: BoolArray) -> Search:
+    """
+    Search from `sources` over `passable` brokers until targets are met, by the fewest hand-overs.
+
+    `lacks` (brokers,) is how many items targets lack, 0 for other brokers.
+    """
     reached = sources.copy()
     queue, farther = np.flatnonzero(sources), _NONE  # brokers at one distance, and at the next one
     step, met, found = max(_FIRST_STEP, len(queue)), _NONE, []
@@ -83,11 +111,11 @@ def search(graph: Graph, sources: BoolArray, targets: BoolArray, passable: BoolA
         front = np.zeros_like(reached)
         front[queue[:step]] = True
         queue, step = queue[step:], 2 * step
-        found.append(graph.handovers(front, passable & ~reached))
+        found.append(graph.handovers(front, passable & ~reached, lacks))
         new = np.zeros_like(reached)
         new[found[-1][2]] = True
         reached |= new
-        met = np.flatnonzero(new & targets)
+        met = np.flatnonzero(new & (lacks > 0))
         farther = np.concatenate([farther, np.flatnonzero(new)])
         if not len(queue):
             queue, farther = farther, _NONE
@@ -174,10 +202,10 @@ def _cut(graph: Graph, part: BoolArray, cut: int) -> BoolArray | None:
     Gives what those with more can still reach; None where there are no brokers with more, or none with less.
     """
     while True:
-        sources, targets = part & (graph.load > cut), part & (graph.load < cut)
-        if not sources.any() or not targets.any():
+        sources, lacks = part & (graph.load > cut), np.where(part, np.maximum(cut - graph.load, 0), 0)
+        if not sources.any() or not lacks.any():
             return None
-        found = search(graph, sources, targets, part)
+        found = search(graph, sources, lacks, part)
         if not len(found.met):
             return found.reached
         chains = Chains(graph, found, graph.load - cut)

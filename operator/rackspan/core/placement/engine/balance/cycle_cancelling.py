@@ -11,9 +11,8 @@ negative cycles in M-convex submodular flows).
 A circle may use a partition twice where that cannot be done at once. Then an arc of that partition cuts the circle
 short, and a shorter one still costs less than nothing.
 
-When no such circle is left, the distances in the graph are prices of brokers that prove it. `fewest_by_prices` counts
-anew from these and from what lay there at first, whatever the plan is: each partition pays for its moves and is paid
-the price of each broker that it takes, and does the best it can. So the bound needs no trust in the search.
+When no such circle is left, the distances in the graph are prices of brokers that prove it
+(`engine.balance.moves_by_prices`).
 """
 
 from collections.abc import Sequence
@@ -23,10 +22,9 @@ import numpy as np
 import numpy.typing as npt
 
 from rackspan.core.compliance.domain_counts import blocks
-from rackspan.core.compliance.fair_split import Windows
 from rackspan.core.placement.engine.balance.replicas import Rules, windows_by_rule
 from rackspan.core.shortest_paths import relaxed
-from rackspan.core.topology import IntArray, RackTree
+from rackspan.core.topology import IntArray
 
 BoolArray = npt.NDArray[np.bool_]
 LARGEST = 1 << 25
@@ -215,52 +213,9 @@ def _circle(came_by: list[int]) -> list[int] | None:
     return None
 
 
-def fewest_by_prices(rules: Sequence[Rules], rule: IntArray, before: IntArray, load: IntArray, prices: IntArray) -> int:
-    """
-    A number of moves that no way to share fair placements out to loads of `load` (brokers,) goes below.
-
-    `load` counts these partitions alone. No `prices` are too good or too bad to prove something. Where a broker with
-    one replica more has the higher price nowhere, it holds for all loads as even, if the loads are as even as can be.
-    """
-    least = int((prices * load).sum())
-    for number, one in enumerate(rules):
-        rows = np.flatnonzero(rule == number)
-        for block in blocks(len(rows), len(load)):
-            new = ~_holding(before[rows[block]], len(load))
-            usable = one.tree.eligible & (one.tree.online | ~new)
-            least += int(_least(one.tree, one.windows, new - prices, usable).sum())
-    return least
-
-
 def _holding(placed: IntArray, brokers: int) -> BoolArray:
     """Which brokers hold a replica, shape (partitions, brokers)."""
     holds = np.zeros((len(placed), brokers), dtype=bool)
     row, column = np.nonzero(placed >= 0)
     holds[row, placed[row, column]] = True
     return holds
-
-
-def _least(tree: RackTree, windows: Windows, cost: IntArray, usable: BoolArray) -> IntArray:
-    """
-    The least cost of a placement within `windows`, shape (partitions,), over brokers that are `usable`.
-
-    `cost` and `usable` have the shape (partitions, brokers).
-
-    As in `rackspan.core.compliance.fewest_moves.most_kept`, each domain is asked for its least, and for one more.
-    """
-    flexible = windows.high[-1] > windows.low[-1]
-    total = np.where(windows.low[-1] > 0, cost, 0)
-    more = np.where(flexible & usable, cost, _NEVER)
-    for depth in range(len(tree.nodes) - 2, -1, -1):
-        first, extras = tree.nodes[depth].first_child, windows.extras[depth].tolist()
-        flexible = windows.high[depth] > windows.low[depth]
-        total = np.add.reduceat(total, first, axis=1)
-        above = np.full(total.shape, _NEVER, dtype=np.int64)
-        for domain, (start, stop) in enumerate(pairwise([*first.tolist(), more.shape[1]])):
-            ranked = np.sort(more[:, start:stop], axis=1)
-            extra = extras[domain]
-            total[:, domain] += ranked[:, :extra].sum(axis=1)
-            if flexible[domain] and extra < stop - start:
-                above[:, domain] = ranked[:, extra]
-        more = above
-    return total[:, 0]

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from rackspan.core.placement.engine.balance.augmenting_paths import Chain, Chains, hand_over, search
+from rackspan.core.placement.engine.balance.augmenting_paths import Chain, Chains, HeldBy, hand_over, search
 from rackspan.core.placement.engine.balance.augmenting_paths import level as level_loads
-from rackspan.core.placement.engine.weighted_choice import sorted_by, turns
+from rackspan.core.placement.engine.weighted_choice import turns
 from rackspan.core.placement.seeds import scrambled
 from rackspan.core.topology import IntArray, Level, RackTree
 
@@ -150,9 +150,10 @@ class _Leaders:
     leaders: IntArray
     load: IntArray
     led: IntArray  # how many of these partitions each broker leads
-    by_leader: IntArray | None = None  # partitions in the order of the brokers that led them at first
-    bounds: IntArray | None = None  # where each broker's begin there
-    moved: list[int] = field(default_factory=list)  # partitions that have changed hands since
+    by_leader: HeldBy = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.by_leader = HeldBy(self.leaders, len(self.load))
 
     @property
     def holding(self) -> BoolArray:
@@ -164,8 +165,9 @@ class _Leaders:
         involved[self.placed[self.allowed]] = True
         return involved
 
-    def handovers(self, givers: BoolArray, takers: BoolArray) -> tuple[IntArray, IntArray, IntArray]:
-        partitions = self._led_by(givers)
+    def handovers(self, givers: BoolArray, takers: BoolArray, _lacks: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+        partitions = self.by_leader.at(givers)
+        partitions = partitions[givers[self.leaders[partitions]]]
         members = self.placed[:, partitions]
         replica, at = np.nonzero(self.allowed[:, partitions] & takers[members])
         return partitions[at], replica, members[replica, at]
@@ -178,20 +180,7 @@ class _Leaders:
         self.led[taker] += 1
         self.choice[partition] = replica
         self.leaders[partition] = taker
-        self.moved.append(partition)
-
-    def _led_by(self, brokers: BoolArray) -> IntArray:
-        """Partitions that any of these brokers leads; some may come twice."""
-        if self.by_leader is None or self.bounds is None:
-            self.by_leader = sorted_by(self.leaders, len(self.load))
-            self.bounds = np.concatenate([[0], np.cumsum(self.led)])
-        chosen = np.flatnonzero(brokers)
-        begin, end = self.bounds[chosen], self.bounds[chosen + 1]
-        skipped = begin - (np.cumsum(end - begin) - (end - begin))
-        at = np.arange(int((end - begin).sum())) + np.repeat(skipped, end - begin)
-        partitions = np.concatenate([self.by_leader[at], np.array(self.moved, dtype=np.int64)])
-        now: IntArray = np.sort(partitions[brokers[self.leaders[partitions]]])  # not by broker: chains should differ
-        return now
+        self.by_leader.moved.append(partition)
 
 
 @dataclass(slots=True, eq=False)
@@ -251,7 +240,7 @@ def _ease_one_domain(graph: _Leaders, above: list[_Shares], own: _Shares, everyw
             targets = (gain > _ROUNDING) & (graph.load == load - 1)
             if not targets.any():
                 continue
-            found = search(graph, inside & (graph.load == load), targets, everyone)
+            found = search(graph, inside & (graph.load == load), targets.astype(np.int64), everyone)
             chains = Chains(graph, found, np.ones_like(graph.load))
             for end in found.met[np.argsort(-gain[found.met], kind="stable")].tolist():
                 chain = chains.to(end)

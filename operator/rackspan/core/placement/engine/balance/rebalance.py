@@ -3,9 +3,11 @@ Rebalancing: moves that compliance does not need, so that replicas and leaders l
 
 Any replica may go to any broker that its partition's windows allow. First the loads become as even as can be, and then
 the moves as few as can be for such loads (`engine.balance.cycle_cancelling`), with prices that prove it. Where that
-would take too long the bound comes from the loads alone: the ways to be as even as can be differ by at most one replica
-per broker, so each broker has to end between its `floor` and its `ceiling`, and one move brings one replica to one
-broker and takes it from one other.
+would take too long the prices of the bound tell brokers with a surplus from others (`engine.balance.moves_by_prices`),
+and it is not always reached.
+
+Where fair splits are loosened the bound comes from the loads alone: each broker has to end between its `floor` and its
+`ceiling`, and one move brings one replica to one broker and takes it from one other.
 """
 
 from collections.abc import Sequence
@@ -16,7 +18,8 @@ import numpy.typing as npt
 from rackspan.core.compliance.fair_split import fair_windows
 from rackspan.core.compliance.fewest_moves import loosened
 from rackspan.core.placement.engine.allocation.quotas import quotas
-from rackspan.core.placement.engine.balance.cycle_cancelling import LARGEST, Exchanges, fewest_by_prices
+from rackspan.core.placement.engine.balance.cycle_cancelling import LARGEST, Exchanges
+from rackspan.core.placement.engine.balance.moves_by_prices import fewest_by_prices, fewest_by_surplus
 from rackspan.core.placement.engine.balance.replica_order import with_followers_as_before, with_leader_first
 from rackspan.core.placement.engine.balance.replicas import Replicas, Rules, even_out
 from rackspan.core.placement.engine.loads import Loads
@@ -72,12 +75,18 @@ def _cheapened(
     before: IntArray,
     cost: IntArray,
 ) -> int | None:
-    """Make the moves as few as can be, and say how many these are, unless that takes too long or cannot be said."""
-    if any(loosened(task.skews) for task in tasks) or graph.placed.size * len(graph.load) > LARGEST:
+    """
+    Make the moves as few as can be, unless that takes too long; and give a number that they cannot go below.
+
+    None where fair splits are loosened.
+    """
+    if any(loosened(task.skews) for task in tasks):
         return None
-    exchanges = Exchanges(rules, rule, graph.placed, before, cost, graph.load)
-    prices = exchanges.cancel_cycles()
-    held = np.bincount(graph.placed[graph.placed >= 0], minlength=len(prices))
+    small = graph.placed.size * len(graph.load) <= LARGEST
+    prices = Exchanges(rules, rule, graph.placed, before, cost, graph.load).cancel_cycles() if small else None
+    held = np.bincount(graph.placed[graph.placed >= 0], minlength=len(graph.load))
+    if prices is None:
+        return fewest_by_surplus(rules, rule, before, held, graph.load)
     return fewest_by_prices(rules, rule, before, held, prices)
 
 

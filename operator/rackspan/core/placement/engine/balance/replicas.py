@@ -23,8 +23,8 @@ import numpy.typing as npt
 
 from rackspan.core.compliance.domain_counts import blocks
 from rackspan.core.compliance.fair_split import Windows
-from rackspan.core.placement.engine.balance.augmenting_paths import level
-from rackspan.core.placement.engine.weighted_choice import drawn, poured, prefix_of, ranks, turns
+from rackspan.core.placement.engine.balance.augmenting_paths import HeldBy, level
+from rackspan.core.placement.engine.weighted_choice import drawn, poured, prefix_of, ranks, sorted_by, turns
 from rackspan.core.topology import IntArray, RackTree
 
 BoolArray = npt.NDArray[np.bool_]
@@ -32,7 +32,7 @@ _CELLS = 1 << 18  # brokers that replicas draw in one go
 _TURNS = 4  # times that offers of a round are looked at again: others were accepted meanwhile
 _WAYS = 4  # hand-overs to a broker that are looked for
 _GOLDEN = (5**0.5 - 1) / 2
-_RETRIES = 1 << 15  # offers of a replica that are counted
+_RETRIES = 1 << 14  # offers of a replica that are counted
 _SPARE = 4  # replicas of a broker that are offered beyond twice those it has too many: some find no taker
 
 
@@ -113,9 +113,14 @@ class Replicas:
         self._tried = np.zeros(placed.shape, dtype=np.int16)
         self._kept = _any_equal(placed, before) & (placed >= 0)
         self._choosy = anchored & (self._kept.sum(axis=1) < (before >= 0).sum(axis=1))
-        # The level of the largest domain that each replica can move about in, 0 for the root; not so in `_stale` rows.
+        self._row, self._column = np.nonzero((placed >= 0) & (~self._kept | (self._choosy | ~anchored)[:, None]))
+        # The level of the largest domain that each replica can move about in, 0 for the root. The replicas of each row
+        # in order, and per named level whether their domains have their most. Not so in `_stale` rows.
         self._levels = np.empty(placed.shape, dtype=np.int8)
+        self._ordered = np.empty_like(placed)
+        self._full = np.empty((len(self._domains), *placed.shape), dtype=bool)
         self._stale: list[IntArray | int] = [np.arange(len(placed))]
+        self._held: HeldBy | None = None
 
     # --- Graph -------------------------------------------------------------------------------------------------------
 
@@ -127,21 +132,29 @@ class Replicas:
         involved: BoolArray = holds | np.logical_or.reduce(self._able) | self._resting
         return involved
 
-    def handovers(self, givers: BoolArray, takers: BoolArray) -> tuple[IntArray, IntArray, IntArray]:
-        """Hand-overs between two sets of brokers; at least one to each taker that any giver can reach."""
-        row, column = np.nonzero(np.append(givers, [False])[self.placed])  # the last is what -1 finds
-        movable = self._movable(row, column)
-        row, column = row[movable], column[movable]
+    def handovers(self, givers: BoolArray, takers: BoolArray, lacks: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+        """Hand-overs to all takers that any giver can reach, or to many of those that lack replicas."""
+        if self._held is None:
+            movable = np.full(self.placed.shape, len(self.load))
+            movable[self.movable()] = self.placed[self.movable()]
+            self._held = HeldBy(movable.ravel(), len(self.load) + 1)
+        row, column = np.divmod(self._held.at(np.append(givers, [False])), self.placed.shape[1])
+        given = np.flatnonzero(givers[self.placed[row, column]])
+        row, column = row[given], column[given]
         open_to_all = ~self._kept[row, column] | ~self._anchored[row]
         found = [self._exchanges(row[~open_to_all], column[~open_to_all], takers)]
         row, column = row[open_to_all], column[open_to_all]
         if self._resting.any():
             found.append(self._exchanges(row, column, takers & self._resting))
-        wanted = np.where(takers, _WAYS, 0)
+        lacks, wanted = np.where(takers, lacks, 0), np.where(takers & (lacks == 0), _WAYS, 0)
+        met = sum(int(np.count_nonzero(lacks[taker])) for _, _, taker in found)
         for block in blocks(len(row), self.placed.shape[1]):
-            if not wanted.any():
+            if met:
+                wanted[:] = 0
+            if met >= _WAYS * lacks.sum() and not wanted.any():
                 break
-            found += self._copies(row[block], column[block], wanted)
+            found += self._copies(row[block], column[block], wanted, lacks)
+            met += int(np.count_nonzero(lacks[found[-1][2]]))
         rows, columns, brokers = (np.concatenate(parts) for parts in zip(*found, strict=True))
         return rows, columns, brokers
 
@@ -154,14 +167,14 @@ class Replicas:
         self.placed[partition, column] = taker
         self._kept[partition, column] = bool((self._before[partition] == taker).any())
         self._stale.append(partition)
+        if self._held is not None:
+            self._held.moved.append(partition * self.placed.shape[1] + column)
 
     # -----------------------------------------------------------------------------------------------------------------
 
     def movable(self) -> tuple[IntArray, IntArray]:
-        """Partition and column of the replicas that might change hands."""
-        row, column = np.nonzero(self.placed >= 0)
-        movable = self._movable(row, column)
-        return row[movable], column[movable]
+        """Partition and column of the replicas that might change hands: the same ones at all times."""
+        return self._row, self._column
 
     def drawn(self, row: IntArray, column: IntArray, weights: IntArray, fraction: npt.NDArray[np.float64]) -> IntArray:
         """Draw a broker by weight (brokers,) for each of these replicas, the best for one that stays."""
@@ -212,6 +225,7 @@ class Replicas:
         `cost` (partitions,) orders the replicas of a broker: the cheapest are handed over first. With a `goal`
         (brokers,), nobody gives below it or takes above it. Each partition hands over once at most.
         """
+        self._held = None
         aim = np.zeros_like(self.load) if goal is None else goal
         row, column, taker = self._offers(cost, self.load - aim, bounded=goal is not None)
         first = np.sort(np.unique(row, return_index=True)[1])
@@ -244,12 +258,13 @@ class Replicas:
         """
         able: BoolArray = np.logical_or.reduce(self._able)
         least = 0 if bounded else int(above[able].min(initial=0)) + 1
-        row, column = np.nonzero(np.append(above > least, [False])[self.placed])
-        movable = self._movable(row, column)
-        row, column = row[movable], column[movable]
+        row, column = self.movable()
+        above_least = np.flatnonzero((above > least)[self.placed[row, column]])
+        row, column = row[above_least], column[above_least]
         giver, kept = self.placed[row, column], self._kept[row, column]
-        key = (giver * _RETRIES + np.minimum(self._tried[row, column], _RETRIES - 1)) * 2 + kept
-        order = np.argsort(key, kind="stable") if cost is None else np.lexsort((cost[row], key))
+        tried = np.minimum(self._tried[row, column], _RETRIES - 1) * 2 + kept
+        order = sorted_by(tried, 2 * _RETRIES) if cost is None else np.lexsort((cost[row], tried))
+        order = order[sorted_by(giver[order], len(above))]
         turn = ranks(giver[order])
         mean = 0 if bounded or not able.any() else int(above[able].mean())
         offered = np.flatnonzero(turn < 2 * np.maximum(above[giver[order]] - mean, 0) + _SPARE)
@@ -305,16 +320,15 @@ class Replicas:
     def _reach(self, row: IntArray, column: IntArray, inside: tuple[IntArray, IntArray]) -> Reach:
         """Where replicas may go that can move about inside those domains (level and domain)."""
         level, domain = inside
-        giver, rule = self.placed[row, column], self._rule[row]
+        giver, lying = self.placed[row, column], self._ordered[row]
         low, high = self._edges(level, domain)
-        lying = np.sort(self.placed[row], axis=1)
         first, last = lying.copy(), lying + 1
         for at in range(len(self._domains) - 1, -1, -1):
-            held = self._domains[at][lying]
-            full = _counts(held) >= self._high[at][rule[:, None], held]
-            full &= (held != self._domains[at][giver][:, None]) & (held >= 0) & (level <= at)[:, None]
-            bounds = self._bounds[at + 1]
-            first, last = np.where(full, bounds[held], first), np.where(full, bounds[held + 1], last)
+            begin, end = (self._bounds[at + 1][self._domains[at] + more] for more in (0, 1))
+            full = self._full[at][row]
+            full &= (level <= at)[:, None]
+            full &= (lying < begin[giver][:, None]) | (lying >= end[giver][:, None])
+            first, last = np.where(full, begin[lying], first), np.where(full, end[lying], last)
         out = (first < low[:, None]) | (last > high[:, None])
         out[:, 1:] |= first[:, 1:] == first[:, :-1]
         return Reach(low, high, *(np.where(out, low[:, None], edge) for edge in (first, last)))
@@ -332,7 +346,7 @@ class Replicas:
         if self._stale:
             stale = np.unique(np.hstack(self._stale))
             for block in blocks(len(stale), self.placed.shape[1]):
-                self._levels[stale[block]] = self._levels_of(stale[block])
+                self._look_at(stale[block])
             self._stale = []
         level = self._levels[row, column].astype(np.int64)
         domain, giver = np.zeros(len(row), dtype=np.int64), self.placed[row, column]
@@ -341,19 +355,22 @@ class Replicas:
             domain[here] = domains[giver[here]]
         return level, domain
 
-    def _levels_of(self, rows: IntArray) -> npt.NDArray[np.int8]:
-        """The levels of those domains, for all replicas of some rows."""
+    def _look_at(self, rows: IntArray) -> None:
+        """Note how replicas of some rows lie."""
         order = np.argsort(self.placed[rows], axis=1)
-        placed, rule = np.take_along_axis(self.placed[rows], order, axis=1), self._rule[rows][:, None]
-        levels = np.full(placed.shape, len(self._domains), dtype=np.int8)
-        leaves = np.ones(placed.shape, dtype=bool)
+        self._ordered[rows] = lying = np.take_along_axis(self.placed[rows], order, axis=1)
+        columns, rule = np.ascontiguousarray(lying.T), self._rule[rows]
+        levels = np.full(columns.shape, len(self._domains), dtype=np.int8)
+        leaves = np.ones(columns.shape, dtype=bool)
         for at in range(len(self._domains) - 1, -1, -1):
-            own = self._domains[at][placed]
-            leaves &= _counts(own) > self._low[at][rule, own]
+            own = self._domains[at][columns]
+            counts = _counts(own)
+            leaves &= counts > self._low[at][rule, own]
             levels[leaves] = at
-        result = np.empty_like(levels)
-        np.put_along_axis(result, order, levels, axis=1)
-        return result
+            self._full[at][rows] = ((counts >= self._high[at][rule, own]) & (own >= 0)).T
+        put = np.empty(lying.shape, dtype=np.int8)
+        np.put_along_axis(put, order, levels.T, axis=1)
+        self._levels[rows] = put
 
     def _lowest(self, above: IntArray, able: BoolArray) -> IntArray:
         """The least of the brokers that are able, for each level and domain; a great deal where there is none."""
@@ -363,12 +380,6 @@ class Replicas:
             lowest[at, : len(bounds) - 1] = np.minimum.reduceat(values, bounds[:-1])
         return lowest
 
-    def _movable(self, row: IntArray | slice, column: IntArray | slice = slice(None)) -> BoolArray:
-        loose = self._choosy | ~self._anchored
-        shaped = loose[row] if isinstance(column, np.ndarray) else loose[row][:, None]
-        movable: BoolArray = ~self._kept[row, column] | shaped
-        return movable
-
     def _exchanges(self, row: IntArray, column: IntArray, takers: BoolArray) -> tuple[IntArray, IntArray, IntArray]:
         """Replicas that stay, and brokers that hold another one which could stay instead."""
         at, taker = self._could_stay(row, column, takers)
@@ -376,36 +387,51 @@ class Replicas:
 
     def _could_stay(self, row: IntArray, column: IntArray, takers: BoolArray) -> tuple[IntArray, IntArray]:
         """The same, with replicas as indices."""
-        old = self._before[row]
-        at, which = np.nonzero((old >= 0) & np.append(takers, [False])[old])
-        taker = old[at, which]
-        fits = np.flatnonzero(self._eligible[self._rule[row[at]], taker])
+        rows, own = np.unique(row, return_inverse=True)
+        old = self._before[rows]
+        gone = (old >= 0) & np.append(takers, [False])[old] & ~_any_equal(old, self.placed[rows])
+        at, which = np.nonzero(gone[own])
+        taker = old[own[at], which]
+        low, high = (edge[at] for edge in self._edges(*self._range(row, column)))
+        fits = np.flatnonzero((low <= taker) & (taker < high) & self._eligible[self._rule[row[at]], taker])
         fits = fits[self._within(row[at[fits]], column[at[fits]], taker[fits])]
         return at[fits], taker[fits]
 
-    def _copies(self, row: IntArray, column: IntArray, wanted: IntArray) -> list[tuple[IntArray, IntArray, IntArray]]:
-        """Replicas that are copied, and for each of them a broker out of those `wanted`, which are wanted less then."""
+    def _copies(
+        self, row: IntArray, column: IntArray, wanted: IntArray, lacks: IntArray
+    ) -> list[tuple[IntArray, IntArray, IntArray]]:
+        """
+        Replicas that are copied, and for each of them a broker out of those that lack any.
+
+        Where that is none of them, brokers out of those `wanted`, which are wanted less then.
+        """
         level, domain = self._range(row, column)
         low, high = self._edges(level, domain)
-        hopes = prefix_of((wanted > 0).astype(np.int64))
+        hopes = prefix_of(((wanted > 0) | (lacks > 0)).astype(np.int64))
         some = np.flatnonzero(hopes[high] > hopes[low])
         row, column, level, domain = (part[some] for part in (row, column, level, domain))
-        found = []
         reach, kind = self._reach(row, column, (level, domain)), self._kind[self._rule[row]]
+        taker = np.full(len(row), -1)
+        for number, able in enumerate(self._able):
+            mine = np.flatnonzero(kind == number)
+            weights = prefix_of(np.where(able, lacks, 0))
+            taker[mine] = reach.of(mine).drawn(weights, 0, np.modf(np.arange(len(mine)) * _GOLDEN)[0])
+        met = np.flatnonzero(taker >= 0)
+        found = [(row[met], column[met], taker[met])]
         for number, able in enumerate(self._able):
             left = np.flatnonzero(kind == number)
-            while len(left) and wanted.any():
+            while len(left) and wanted.any() and not len(met):
                 # Few replicas draw several times each, evenly spaced.
                 share = -(-int(np.count_nonzero(wanted)) // len(left))
                 share = max(1, min(share, _CELLS // (len(left) * self.placed.shape[1])))
                 many = np.repeat(left, share)
                 fraction = (np.arange(len(many)) % share + (np.arange(len(many)) + 0.5) / len(many)) / share
                 taker = reach.of(many).drawn(prefix_of((able & (wanted > 0)).astype(np.int64)), 0, fraction)
-                met = taker[::share] >= 0
+                drew = taker[::share] >= 0
                 many, taker = many[taker >= 0], taker[taker >= 0]
                 found.append((row[many], column[many], taker))
                 np.maximum(wanted - np.bincount(taker, minlength=len(wanted)), 0, out=wanted)
-                left = left[met]
+                left = left[drew]
         return found
 
     def _within(self, row: IntArray, column: IntArray, taker: IntArray) -> IntArray:
@@ -430,6 +456,7 @@ class Replicas:
 
 def even_out(replicas: Replicas, cost: IntArray | None = None) -> None:
     """Make the loads of the brokers as even as hand-overs can."""
+    replicas.relieve(cost)  # which replicas stay comes first: targets tell where the others go
     for goal in (replicas.targets(), None):
         while replicas.relieve(cost, goal) > len(replicas.load):  # chains take less time than rounds that bring little
             pass
@@ -437,13 +464,12 @@ def even_out(replicas: Replicas, cost: IntArray | None = None) -> None:
 
 
 def _counts(ordered: IntArray) -> IntArray:
-    """How often each entry is in its row, where equal ones stand together."""
+    """How often each entry is in its column, where equal ones stand together."""
     counts = np.ones_like(ordered)
-    for column in range(1, ordered.shape[1]):
-        counts[:, column] += np.where(ordered[:, column] == ordered[:, column - 1], counts[:, column - 1], 0)
-    for column in range(ordered.shape[1] - 2, -1, -1):
-        same = ordered[:, column] == ordered[:, column + 1]
-        counts[:, column] = np.where(same, counts[:, column + 1], counts[:, column])
+    for row in range(1, len(ordered)):
+        counts[row] += np.where(ordered[row] == ordered[row - 1], counts[row - 1], 0)
+    for row in range(len(ordered) - 2, -1, -1):
+        counts[row] = np.where(ordered[row] == ordered[row + 1], counts[row + 1], counts[row])
     return counts
 
 

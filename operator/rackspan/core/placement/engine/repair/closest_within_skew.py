@@ -26,6 +26,7 @@ _PRICE, _TIE, _DRAW = 0x800, 0x840, 0x880  # purposes of hashes
 _KEPT, _UNEVEN = 1 << 40, 1 << 24  # what a replica that stays is worth, and what a square of replicas in a domain costs
 _STEPS, _CHEAPEST = 2000, -30.0  # of prices, which are logarithms; in all below 1 << 17
 _NEVER = -(1 << 60)
+_WIDTH = 8  # rows in a block are more by this much than tables would have cells looked at in one go
 
 
 def inside_lowest_domains(tree: RackTree, size: int) -> Windows:
@@ -51,12 +52,14 @@ def closest_within_skew(
     """
     placed = np.full((len(held), size), -1, dtype=np.int64)
     still = np.bincount(held[held >= 0], minlength=len(tree))  # what lies in partitions that come later
-    for block in blocks(len(held), len(tree.nodes[-2]) * (size + 1) * (size + 1)):
+    new = np.maximum(size - (held >= 0).sum(axis=1), 0)
+    usable = tree.eligible & tree.online
+    tops = np.append(tree.nodes[1].first_broker, len(tree))
+    room = np.add.reduceat(usable.astype(np.int64), tops[:-1])
+    for block in blocks(len(held), len(tree.nodes[-2]) * (size + 1) // _WIDTH):
         mine = held[block]
-        later = held[block.start :]
-        amount = np.maximum(size - (later >= 0).sum(axis=1), 0).sum(keepdims=True)
-        usable = tree.eligible & tree.online
-        lacks = poured(load + still, usable, np.array([0, len(tree)]), amount)
+        # What one top domain lacks another cannot give it: each gets its part of what is still to come.
+        lacks = poured(load + still, usable, tops, -(-new[block.start :].sum() * room // max(int(room.sum()), 1)))
         sizes, possible = _Splits(tree, size, skews).best(mine, _prices(tree, lacks, len(mine), seed + block.start))
         chosen = _brokers(tree, size, mine[possible], sizes[possible], (load, lacks), seed + block.start)
         placed[block.start + np.flatnonzero(possible)] = chosen
