@@ -4,12 +4,18 @@ import java.util.Arrays;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Random;
 import java.util.Set;
 
 import org.apache.kafka.common.Uuid;
+import org.apache.kafka.common.metadata.PartitionRecord;
+import org.apache.kafka.common.metadata.RegisterBrokerRecord;
+import org.apache.kafka.common.metadata.TopicRecord;
+import org.apache.kafka.coordinator.common.runtime.CoordinatorMetadataImage;
+import org.apache.kafka.coordinator.common.runtime.KRaftCoordinatorMetadataImage;
 import org.apache.kafka.coordinator.group.api.assignor.ConsumerGroupPartitionAssignor;
 import org.apache.kafka.coordinator.group.api.assignor.GroupAssignment;
 import org.apache.kafka.coordinator.group.api.assignor.GroupSpec;
@@ -18,89 +24,131 @@ import org.apache.kafka.coordinator.group.api.assignor.SubscriptionType;
 import org.apache.kafka.coordinator.group.modern.Assignment;
 import org.apache.kafka.coordinator.group.modern.GroupSpecImpl;
 import org.apache.kafka.coordinator.group.modern.MemberSubscriptionAndAssignmentImpl;
+import org.apache.kafka.coordinator.group.modern.SubscribedTopicDescriberImpl;
+import org.apache.kafka.coordinator.group.modern.TopicIds;
+import org.apache.kafka.image.MetadataDelta;
+import org.apache.kafka.image.MetadataImage;
+import org.apache.kafka.image.MetadataProvenance;
 
 /**
  * CPU time of a thread for one assignment, the median of many after others that let the JVM compile; and what came of it.
  *
- * Arguments: members, partitions, runs, and then assignors. Prints rows of a table.
+ * Groups are held, and topics described, by the broker's own classes on an image of the cluster's metadata.
+ *
+ * Arguments: members, partitions, seconds of warm-up, runs, a shape's name (or `shapes` for all names), and an assignor's
+ * class, or `AssignorSpeed$Reading`. Prints a line per moment: moment|ms|near|moved.
  */
 public class AssignorSpeed {
-    private static final int TOPICS = 100;
+    private record Shape(String name, int zones, int racks, int topics, int subscriptions, boolean skewed, boolean told) {}
 
-    private record Shape(String name, int zones, int racks, int subscriptions, boolean skewed) {}
+    private record Group(GroupSpec spec, Map<String, String> rackOf) {}
 
-    private record Group(GroupSpec spec, SubscribedTopicDescriber topics, Map<String, List<String>> rackOf) {}
+    private record Cluster(SubscribedTopicDescriber described, TopicIds.TopicResolver resolver, List<String> names) {}
 
-    public static void main(String[] arguments) throws Exception {
-        int members = Integer.parseInt(arguments[0]);
-        int partitions = Integer.parseInt(arguments[1]);
-        int runs = Integer.parseInt(arguments[2]);
-        List<Shape> shapes = List.of(
-            new Shape("three racks, RF 3", 3, 1, 1, false),
-            new Shape("three zones of three racks, RF 3", 3, 3, 1, false),
-            new Shape("ten zones of three racks, RF 3", 10, 3, 1, false),
-            new Shape("the same, members unevenly", 10, 3, 1, true),
-            new Shape("three zones of three racks, 20 subscriptions", 3, 3, 20, false));
-        for (Shape shape : shapes) {
-            for (String moment : List.of("first", "one more member", "unchanged")) {
-                for (int at = 3; at < arguments.length; at++) {
-                    ConsumerGroupPartitionAssignor assignor = (ConsumerGroupPartitionAssignor)
-                        Class.forName(arguments[at]).getDeclaredConstructor().newInstance();
-                    System.out.println(row(shape, moment, assignor, members, partitions, runs));
+    private static final List<Shape> SHAPES = List.of(
+        new Shape("three racks", 3, 1, 100, 1, false, true),
+        new Shape("three zones of three racks", 3, 3, 100, 1, false, true),
+        new Shape("the same, members without racks", 3, 3, 100, 1, false, false),
+        new Shape("the same, one big topic", 3, 3, 1, 1, false, true),
+        new Shape("the same, 1,000 small topics", 3, 3, 1_000, 1, false, true),
+        new Shape("the same, 20 subscriptions", 3, 3, 100, 20, false, true),
+        new Shape("ten zones of three racks", 10, 3, 100, 1, false, true),
+        new Shape("the same, members unevenly", 10, 3, 100, 1, true, true));
+
+    private static final List<String> MOMENTS = List.of("first", "one joins", "one leaves", "unchanged");
+
+    /** Asks for the racks of all partitions, and does nothing else: no assignor that looks at racks takes less. */
+    public static final class Reading implements ConsumerGroupPartitionAssignor {
+        private int found;
+
+        @Override
+        public String name() {
+            return "reading";
+        }
+
+        @Override
+        public GroupAssignment assign(GroupSpec group, SubscribedTopicDescriber topics) {
+            Set<Uuid> read = new HashSet<>();
+            group.memberIds().forEach(member -> {
+                if (group.subscriptionType() != SubscriptionType.HOMOGENEOUS || read.isEmpty()) {
+                    read.addAll(group.memberSubscription(member).subscribedTopicIds());
+                }
+            });
+            for (Uuid topic : read) {
+                int partitions = topics.numPartitions(topic);
+                for (int number = 0; number < partitions; number++) {
+                    for (String rack : topics.racksForPartition(topic, number)) {
+                        found += rack.length();
+                    }
                 }
             }
+            return new GroupAssignment(Map.of());
+        }
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        if (arguments[0].equals("shapes")) {
+            SHAPES.forEach(shape -> System.out.println(shape.name));
+            return;
+        }
+        int members = Integer.parseInt(arguments[0]);
+        int partitions = Integer.parseInt(arguments[1]);
+        double warmUp = Double.parseDouble(arguments[2]);
+        int runs = Integer.parseInt(arguments[3]);
+        Shape shape = SHAPES.stream().filter(each -> each.name.equals(arguments[4])).findAny().orElseThrow();
+        ConsumerGroupPartitionAssignor assignor = (ConsumerGroupPartitionAssignor)
+            Class.forName(arguments[5]).getDeclaredConstructor().newInstance();
+        Cluster cluster = cluster(shape, partitions);
+        for (String moment : MOMENTS) {
+            System.out.println(row(shape, cluster, moment, assignor, members, warmUp, runs));
         }
     }
 
     private static String row(
-        Shape shape, String moment, ConsumerGroupPartitionAssignor assignor, int members, int partitions, int runs
+        Shape shape, Cluster cluster, String moment, ConsumerGroupPartitionAssignor assignor, int members, double warmUp, int runs
     ) {
-        Group group = group(shape, members, partitions, Map.of());
+        Group group = group(shape, cluster, members, Map.of());
         Map<String, Map<Uuid, Set<Integer>>> before = Map.of();
         if (!moment.equals("first")) {
-            before = plain(assignor.assign(group.spec, group.topics));
-            group = group(shape, moment.equals("unchanged") ? members : members + 1, partitions, before);
+            before = plain(assignor.assign(group.spec, cluster.described));
+            int more = moment.equals("one joins") ? 1 : moment.equals("one leaves") ? -1 : 0;
+            group = group(shape, cluster, members + more, before);
+        }
+        GroupAssignment assigned = null;
+        for (long start = now(); now() - start < warmUp * 1e9;) {
+            assigned = assignor.assign(group.spec, cluster.described);
         }
         double[] times = new double[runs];
-        GroupAssignment assigned = null;
-        for (int run = -runs; run < runs; run++) {
-            long start = ManagementFactory.getThreadMXBean().getCurrentThreadCpuTime();
-            assigned = assignor.assign(group.spec, group.topics);
-            if (run >= 0) {
-                times[run] = (ManagementFactory.getThreadMXBean().getCurrentThreadCpuTime() - start) / 1e6;
-            }
+        for (int run = 0; run < runs; run++) {
+            long start = now();
+            assigned = assignor.assign(group.spec, cluster.described);
+            times[run] = (now() - start) / 1e6;
         }
         Arrays.sort(times);
         return String.format(
-            "| %s | %s | %s | %.1f | %s |",
-            shape.name, moment, assignor.name(), times[runs / 2], told(group, plain(assigned), before, partitions));
+            Locale.ROOT, "%s|%.4f|%s", moment, times[runs / 2], told(group, cluster, plain(assigned), before));
+    }
+
+    private static long now() {
+        return ManagementFactory.getThreadMXBean().getCurrentThreadCpuTime();
     }
 
     private static String told(
-        Group group,
-        Map<String, Map<Uuid, Set<Integer>>> after,
-        Map<String, Map<Uuid, Set<Integer>>> before,
-        int partitions
+        Group group, Cluster cluster, Map<String, Map<Uuid, Set<Integer>>> after, Map<String, Map<Uuid, Set<Integer>>> before
     ) {
         int near = 0;
         int moved = 0;
-        int most = 0;
-        int least = Integer.MAX_VALUE;
         for (Map.Entry<String, Map<Uuid, Set<Integer>>> member : after.entrySet()) {
-            int count = 0;
-            List<String> rack = group.rackOf.get(member.getKey());
+            String rack = group.rackOf.get(member.getKey());
             for (Map.Entry<Uuid, Set<Integer>> topic : member.getValue().entrySet()) {
                 Set<Integer> had = before.getOrDefault(member.getKey(), Map.of()).getOrDefault(topic.getKey(), Set.of());
                 for (int partition : topic.getValue()) {
-                    count++;
-                    near += group.topics.racksForPartition(topic.getKey(), partition).contains(rack.get(0)) ? 1 : 0;
+                    near += cluster.described.racksForPartition(topic.getKey(), partition).contains(rack) ? 1 : 0;
                     moved += before.isEmpty() || had.contains(partition) ? 0 : 1;
                 }
             }
-            most = Math.max(most, count);
-            least = Math.min(least, count);
         }
-        return String.format("%.1f %% | %d to %d | %d", 100.0 * near / partitions, least, most, moved);
+        return near + "|" + moved;
     }
 
     private static Map<String, Map<Uuid, Set<Integer>>> plain(GroupAssignment assigned) {
@@ -109,69 +157,68 @@ public class AssignorSpeed {
         return plain;
     }
 
-    private static Group group(Shape shape, int members, int partitions, Map<String, Map<Uuid, Set<Integer>>> before) {
+    /** A broker in each rack, and each partition in three of the zones. */
+    private static Cluster cluster(Shape shape, int partitions) {
         Random chance = new Random(1);
-        List<String> racks = new ArrayList<>();
-        for (int zone = 0; zone < shape.zones; zone++) {
-            for (int rack = 0; rack < shape.racks; rack++) {
-                racks.add("/eu/zone-" + zone + "/rack-" + rack);
-            }
+        MetadataDelta delta = new MetadataDelta.Builder().setImage(MetadataImage.EMPTY).build();
+        for (int broker = 0; broker < shape.zones * shape.racks; broker++) {
+            delta.replay(new RegisterBrokerRecord().setBrokerId(broker).setRack(rack(shape, broker)).setFenced(false));
         }
-        List<Uuid> topics = new ArrayList<>();
-        Map<Uuid, List<List<String>>> replicas = new HashMap<>();
-        for (int topic = 0; topic < TOPICS; topic++) {
-            List<List<String>> rows = new ArrayList<>();
-            for (int partition = 0; partition < partitions / TOPICS; partition++) {
-                List<String> row = new ArrayList<>();
+        List<String> names = new ArrayList<>();
+        for (int topic = 0; topic < shape.topics; topic++) {
+            Uuid id = new Uuid(chance.nextLong(), chance.nextLong());
+            names.add("topic-" + topic);
+            delta.replay(new TopicRecord().setName("topic-" + topic).setTopicId(id));
+            for (int partition = 0; partition < partitions / shape.topics; partition++) {
+                List<Integer> replicas = new ArrayList<>();
                 for (int zone : chance.ints(0, shape.zones).distinct().limit(3).toArray()) {
-                    row.add(racks.get(zone * shape.racks + chance.nextInt(shape.racks)));
+                    replicas.add(zone * shape.racks + chance.nextInt(shape.racks));
                 }
-                rows.add(row);
+                delta.replay(new PartitionRecord()
+                    .setTopicId(id).setPartitionId(partition).setReplicas(replicas).setIsr(replicas).setLeader(replicas.get(0)));
             }
-            topics.add(new Uuid(1, topic));
-            replicas.put(topics.get(topic), rows);
         }
-        List<Set<Uuid>> subscriptions = new ArrayList<>();
+        CoordinatorMetadataImage image =
+            new KRaftCoordinatorMetadataImage(delta.apply(new MetadataProvenance(1, 1, 1, true)));
+        return new Cluster(new SubscribedTopicDescriberImpl(image), new TopicIds.CachedTopicResolver(image), names);
+    }
+
+    private static String rack(Shape shape, int number) {
+        return "/eu/zone-" + number / shape.racks + "/rack-" + number % shape.racks;
+    }
+
+    private static Group group(Shape shape, Cluster cluster, int members, Map<String, Map<Uuid, Set<Integer>>> before) {
+        Random chance = new Random(2);
+        List<Set<String>> subscriptions = new ArrayList<>();
         for (int number = 0; number < shape.subscriptions; number++) {
-            Set<Uuid> subscribed = new HashSet<>(topics);
+            Set<String> subscribed = new HashSet<>(cluster.names);
             if (number > 0) {
                 subscribed.removeIf(topic -> chance.nextInt(10) > 0);
             }
             subscriptions.add(subscribed);
         }
         Map<String, MemberSubscriptionAndAssignmentImpl> all = new HashMap<>();
-        Map<String, List<String>> rackOf = new HashMap<>();
+        Map<String, String> rackOf = new HashMap<>();
         Map<Uuid, Map<Integer, String>> inverted = new HashMap<>();
         for (int member = 0; member < members; member++) {
             String id = new Uuid(chance.nextLong(), chance.nextLong()).toString();
             double where = shape.skewed ? Math.pow(chance.nextDouble(), 2) : chance.nextDouble();
-            String rack = racks.get((int) (where * racks.size()));
+            String rack = rack(shape, (int) (where * shape.zones * shape.racks));
             Map<Uuid, Set<Integer>> has = before.getOrDefault(id, Map.of());
             has.forEach((topic, numbers) -> numbers.forEach(
                 number -> inverted.computeIfAbsent(topic, added -> new HashMap<>()).put(number, id)));
+            Set<String> subscribed = new HashSet<>(subscriptions.get(member % subscriptions.size()));
             all.put(
                 id,
                 new MemberSubscriptionAndAssignmentImpl(
-                    Optional.of(rack), Optional.empty(), subscriptions.get(member % subscriptions.size()), new Assignment(has)));
-            rackOf.put(id, List.of(rack));
+                    shape.told ? Optional.of(rack) : Optional.empty(),
+                    Optional.empty(),
+                    new TopicIds(subscribed, cluster.resolver),
+                    new Assignment(has)));
+            rackOf.put(id, rack);
         }
         SubscriptionType type =
             shape.subscriptions == 1 ? SubscriptionType.HOMOGENEOUS : SubscriptionType.HETEROGENEOUS;
-        return new Group(new GroupSpecImpl(all, type, inverted), describer(replicas), rackOf);
-    }
-
-    /** A set of its own for each question, as brokers make it. */
-    private static SubscribedTopicDescriber describer(Map<Uuid, List<List<String>>> replicas) {
-        return new SubscribedTopicDescriber() {
-            @Override
-            public int numPartitions(Uuid topic) {
-                return replicas.get(topic).size();
-            }
-
-            @Override
-            public Set<String> racksForPartition(Uuid topic, int partition) {
-                return new HashSet<>(replicas.get(topic).get(partition));
-            }
-        };
+        return new Group(new GroupSpecImpl(all, type, inverted), rackOf);
     }
 }

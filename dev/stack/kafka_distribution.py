@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -95,37 +96,60 @@ def find_distribution() -> KafkaDistribution | None:
 
 def ensure_distribution() -> KafkaDistribution:
     """The distribution, after downloading its jars where they are missing."""
-    folder = _jar_folder()
-    with exclusive(folder.parent / ".lock"):
-        if not folder.exists():
-            with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
-                run(
-                    [
-                        *(need("mvn", "download Kafka's jars"), "--batch-mode", "-Dstyle.color=never"),
-                        *(f"--file={_HERE / 'pom.xml'}", "dependency:copy-dependencies"),
-                        *(f"-DoutputDirectory={scratch}/jars", "-DincludeScope=runtime"),
-                    ],
-                    f"downloading Kafka {kafka_version()} (56 MB of jars): about half a minute, once per machine",
-                    cwd=Path(scratch),
-                    tally=lambda line: "Downloaded from" in line and ".jar" in line,
-                )
-                check_jars(Path(scratch) / "jars")
-                (Path(scratch) / "jars").replace(folder)  # whole or not at all
+    ensure_jars(_HERE, _jar_folder(), _copied("runtime"), f"Kafka {kafka_version()} (56 MB of jars)")
     found = find_distribution()
     if found is None:
-        raise AssetError(f"{folder} holds no jars; delete it and try again")
+        raise AssetError(f"{_jar_folder()} holds no jars; delete it and try again")
     return found
 
 
-def check_jars(folder: Path) -> None:
-    """See that a folder holds the jars of dev/distributions/kafka/jars.sha256 and no others. Raises AssetError."""
-    listed = (line.split() for line in (_HERE / "jars.sha256").read_text().splitlines())
-    expected = {name: digest for digest, name in listed}
+def find_client_jars() -> tuple[Path, ...]:
+    """Kafka Streams and Kafka Connect's connectors for files, to run beside the distribution; empty when missing."""
+    return tuple(sorted(_client_folder().glob("*.jar")))
+
+
+def ensure_client_jars() -> tuple[Path, ...]:
+    """The same, after downloading them where they are missing."""
+    what = f"Kafka Streams {kafka_version()} and connectors (2 MB of jars)"
+    ensure_jars(_HERE, _client_folder(), _copied("provided"), what)
+    return find_client_jars()
+
+
+def _copied(scope: str) -> tuple[str, ...]:
+    return "dependency:copy-dependencies", f"-DincludeScope={scope}"
+
+
+def ensure_jars(pinned: Path, folder: Path, goal: Sequence[str], what: str) -> None:
+    """Download jars to `folder`, unless that is there, by a goal of Maven for `pinned`/pom.xml.
+
+    Raises AssetError where they are not those of the list beside it that is named after the folder.
+    """
+    with exclusive(folder.parent / ".lock"):
+        if not folder.exists():
+            with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
+                jars = Path(scratch) / folder.name
+                run(
+                    [
+                        *(need("mvn", "download Kafka's jars"), "--batch-mode", "-Dstyle.color=never"),
+                        *(f"--file={pinned / 'pom.xml'}", *goal, f"-DoutputDirectory={jars}"),
+                    ],
+                    f"downloading {what}: about half a minute, once per machine",
+                    cwd=Path(scratch),
+                    tally=lambda line: "Downloaded from" in line and ".jar" in line,
+                )
+                check_jars(jars, pinned / f"{folder.name}.sha256")
+                jars.replace(folder)  # whole or not at all
+
+
+def check_jars(folder: Path, listed: Path) -> None:
+    """See that a folder holds the jars of a list by sha256sum, and no others. Raises AssetError."""
+    lines = (line.split() for line in listed.read_text().splitlines())
+    expected = {name: digest for digest, name in lines}
     found = {jar.name: hashlib.sha256(jar.read_bytes()).hexdigest() for jar in folder.glob("*.jar")}
     wrong = sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
     if wrong:
         raise AssetError(
-            f"not the jars of {_HERE / 'jars.sha256'}: {', '.join(wrong)}; after a change of pom.xml write that file "
+            f"not the jars of {listed}: {', '.join(wrong)}; after a change of pom.xml write that file "
             "anew with sha256sum, once you know where the jars come from"
         )
 
@@ -137,6 +161,10 @@ def archive_path(distribution: KafkaDistribution) -> Path:
 
 def _jar_folder() -> Path:
     return cache_root() / "kafka" / kafka_version() / "jars"
+
+
+def _client_folder() -> Path:
+    return _jar_folder().with_name("client-jars")
 
 
 def _java() -> str:

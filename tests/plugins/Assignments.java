@@ -1,7 +1,9 @@
+import java.util.AbstractSet;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -24,9 +26,34 @@ import org.apache.kafka.coordinator.group.modern.MemberSubscriptionAndAssignment
  * Asks a server-side assignor for the reader of each partition of some groups.
  *
  * A group is {"members": {"id": {"rack": "/a", "instance": "i", "topics": [0, 1]}}, "topics": [[["/a", "/b"]]],
- * "owners": [["id"]]}: the racks of each topic's partitions, and who has them now. The answer has the form of the owners.
+ * "owners": [["id"]]}: the racks of each topic's partitions, null if they must not be asked for, and who has them now. The
+ * answer has the form of the owners.
  */
 public class Assignments {
+    /** The hash of a broker's own set takes in the metadata of the whole cluster, each time. */
+    private static final class NotToHash extends AbstractSet<Uuid> {
+        private final Set<Uuid> topics;
+
+        NotToHash(Set<Uuid> topics) {
+            this.topics = topics;
+        }
+
+        @Override
+        public Iterator<Uuid> iterator() {
+            return topics.iterator();
+        }
+
+        @Override
+        public int size() {
+            return topics.size();
+        }
+
+        @Override
+        public int hashCode() {
+            throw new UnsupportedOperationException("this takes as long as the cluster is large");
+        }
+    }
+
     public static void main(String[] arguments) throws Exception {
         ConsumerGroupPartitionAssignor assignor =
             (ConsumerGroupPartitionAssignor) Class.forName(arguments[0]).getDeclaredConstructor().newInstance();
@@ -65,7 +92,7 @@ public class Assignments {
                 new MemberSubscriptionAndAssignmentImpl(
                     Optional.ofNullable(member.getValue().path("rack").textValue()),
                     Optional.ofNullable(member.getValue().path("instance").textValue()),
-                    subscribed,
+                    new NotToHash(subscribed),
                     new Assignment(current.getOrDefault(member.getKey(), Collections.emptyMap()))));
         }
         SubscriptionType type =
@@ -97,7 +124,7 @@ public class Assignments {
             for (JsonNode partition : topic) {
                 Set<String> found = new HashSet<>();
                 partition.forEach(rack -> found.add(rack.textValue()));
-                partitions.add(found);
+                partitions.add(partition.isNull() ? null : found);
             }
             racks.add(partitions);
         }

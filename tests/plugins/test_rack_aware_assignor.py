@@ -160,6 +160,15 @@ def test_the_order_in_which_a_broker_holds_members_and_racks_plays_no_part(java)
     assert java("Assignments", OURS, given=groups) == java("Assignments", OURS, given=list(map(turned, groups)))
 
 
+def test_where_members_are_all_in_one_place_racks_are_not_asked_for(java):
+    for rack in ("/eu/a/r1", None):
+        members = {name: {"rack": rack, "topics": [0, 1] if name == "a" else [0]} for name in "abc"}
+        group = {"members": members, "topics": [[None] * 4, [None] * 2], "owners": []}
+        (owners,) = java("Assignments", OURS, given=[group])
+        assert owners[1] == ["a", "a"]
+        assert sorted(owners[0]) == ["b", "b", "c", "c"]
+
+
 def test_a_static_member_that_comes_back_as_somebody_else_gets_the_same(java):
     chance = random.Random(7)
     groups = [a_group(chance, PATHS, members=9, partitions=30) for _ in range(LARGE)]

@@ -8,27 +8,29 @@ from dev.stack import kafka_distribution
 
 
 @pytest.fixture
-def listed(tmp_path, monkeypatch):
-    """A list of one jar."""
-    monkeypatch.setattr(kafka_distribution, "_HERE", tmp_path)
+def listed(tmp_path):
+    """A list of one jar, and a folder."""
     (tmp_path / "jars.sha256").write_text(f"{hashlib.sha256(b'good').hexdigest()}  a-1.jar\n")
     (tmp_path / "jars").mkdir()
-    return tmp_path / "jars"
+    return tmp_path / "jars", tmp_path / "jars.sha256"
 
 
 def test_the_jars_of_the_list_are_taken(listed):
-    (listed / "a-1.jar").write_bytes(b"good")
-    kafka_distribution.check_jars(listed)
+    folder, sums = listed
+    (folder / "a-1.jar").write_bytes(b"good")
+    kafka_distribution.check_jars(folder, sums)
 
 
 @pytest.mark.parametrize("jars", [{}, {"a-1.jar": b"bad"}, {"a-1.jar": b"good", "b-1.jar": b"good"}])
 def test_others_are_refused_by_name(listed, jars):
+    folder, sums = listed
     for name, content in jars.items():
-        (listed / name).write_bytes(content)
+        (folder / name).write_bytes(content)
     with pytest.raises(AssetError, match=r"not the jars of .*: [ab]-1\.jar;"):
-        kafka_distribution.check_jars(listed)
+        kafka_distribution.check_jars(folder, sums)
 
 
-def test_the_list_is_of_the_version_that_is_pinned():
-    names = (kafka_distribution._HERE / "jars.sha256").read_text()
-    assert f"  kafka-clients-{kafka_distribution.kafka_version()}.jar\n" in names
+@pytest.mark.parametrize(("listing", "jar"), [("jars", "kafka-clients"), ("client-jars", "kafka-streams")])
+def test_the_lists_are_of_the_version_that_is_pinned(listing, jar):
+    names = (kafka_distribution._HERE / f"{listing}.sha256").read_text()
+    assert f"  {jar}-{kafka_distribution.kafka_version()}.jar\n" in names

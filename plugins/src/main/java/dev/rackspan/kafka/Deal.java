@@ -46,7 +46,7 @@ final class Deal {
         keeping = new int[readers.sortSize.length];
         for (int sort = 0; sort < keeping.length; sort++) {
             int kind = readers.kindOfSort[sort];
-            keeping[sort] = kind < 0 ? 0 : transport.held(kind).getOrDefault(sort, 0);
+            keeping[sort] = kind < 0 ? 0 : transport.held(kind).amount(sort);
         }
         keep(false);
         keep(true);
@@ -76,9 +76,10 @@ final class Deal {
         int[][] members = membersOfKinds();
         Takers[] takers = new Takers[keeping.length];
         for (int kind = 0; kind < full.length; kind++) {
-            for (Map.Entry<Integer, Integer> held : transport.held(kind).entrySet()) {
-                int sort = held.getKey();
-                int open = kind == readers.kindOfSort[sort] ? keeping[sort] : held.getValue();
+            Bag held = transport.held(kind);
+            for (int place = 0; place < held.places(); place++) {
+                int sort = held.sort(place);
+                int open = sort < 0 ? 0 : kind == readers.kindOfSort[sort] ? keeping[sort] : held.amount(sort);
                 if (open > 0) {
                     takers[sort] = new Takers(kind, open, takers[sort]);
                 }
@@ -141,7 +142,7 @@ final class Deal {
         Map<String, MemberAssignment> assigned = new HashMap<>();
         List<Map<Uuid, Set<Integer>>> partitions = new ArrayList<>();
         for (int member = 0; member < count.length; member++) {
-            boolean same = count[member] == kept[member] && kept[member] == size(readers.has.get(member));
+            boolean same = count[member] == kept[member] && kept[member] == readers.hasSize[member];
             Map<Uuid, Set<Integer>> all = same ? readers.has.get(member) : new HashMap<>();
             partitions.add(same ? null : all);
             assigned.put(readers.members[member], new Assigned(all));
@@ -156,13 +157,5 @@ final class Deal {
             }
         }
         return new GroupAssignment(assigned);
-    }
-
-    private static int size(Map<Uuid, Set<Integer>> partitions) {
-        int size = 0;
-        for (Set<Integer> some : partitions.values()) {
-            size += some.size();
-        }
-        return size;
     }
 }

@@ -1,6 +1,8 @@
 package dev.rackspan.kafka;
 
+import java.util.Map;
 import java.util.Optional;
+import java.util.concurrent.ConcurrentHashMap;
 
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.replica.ClientMetadata;
@@ -20,6 +22,9 @@ import org.apache.kafka.common.replica.ReplicaView;
  * that this broker does not know the address of, is chosen only if it leads.
  */
 public final class NearestReplicaSelector implements ReplicaSelector {
+    /** Brokers' own, which are few; what clients send is not kept. */
+    private final Map<String, RackPath> brokerRacks = new ConcurrentHashMap<>();
+
     @Override
     public Optional<ReplicaView> select(TopicPartition partition, ClientMetadata client, PartitionView view) {
         ReplicaView leader = view.leader();
@@ -36,8 +41,10 @@ public final class NearestReplicaSelector implements ReplicaSelector {
         return Optional.of(nearest);
     }
 
-    private static RackPath rackOf(ReplicaView replica) {
-        return RackPath.of(replica.endpoint().rack());
+    private RackPath rackOf(ReplicaView replica) {
+        String rack = replica.endpoint().rack();
+        RackPath known = rack == null ? RackPath.of(null) : brokerRacks.get(rack);
+        return known == null ? brokerRacks.computeIfAbsent(rack, RackPath::of) : known;
     }
 
     private static boolean lagsLess(ReplicaView one, ReplicaView other) {

@@ -3,8 +3,8 @@ package dev.rackspan.kafka;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.BitSet;
-import java.util.Comparator;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -24,8 +24,6 @@ import org.apache.kafka.coordinator.group.api.assignor.SubscriptionType;
  * one kind now.
  */
 final class Readers {
-    private static final int DEEPEST = 15;
-
     final String[] members;
     final int[] kindOf;
     final int[] kindSize;
@@ -39,6 +37,8 @@ final class Readers {
     final int[] owner;
     /** What each member has now, also of topics that are gone. */
     final List<Map<Uuid, Set<Integer>>> has;
+    /** How many partitions that are. */
+    final int[] hasSize;
 
     final int[] sortOf;
     final int[] sortSize;
@@ -48,29 +48,24 @@ final class Readers {
     private final int[] valueOfSort;
     private final List<BitSet> audiences;
     private final int[] placeOfKind;
-    private final int[][] stepsOfValue;
+    private final Nearness nearness;
     private final int weight;
 
     Readers(GroupSpec group, SubscribedTopicDescriber describer) {
-        members = inOrder(group);
+        Member[] inOrder = inOrder(group);
+        members = new String[inOrder.length];
+        Arrays.setAll(members, member -> inOrder[member].id);
         List<Set<Uuid>> subscribed = new ArrayList<>();
-        int[] subscriptionOf = subscriptionOf(group, subscribed);
+        int[] subscriptionOf = subscriptionOf(inOrder, group.subscriptionType(), subscribed);
         subscriptions = subscribed.size();
         topics = subscribed.stream().flatMap(Set::stream).distinct().sorted().toArray(Uuid[]::new);
         first = firstOf(topics, describer);
         audiences = new ArrayList<>();
         int[] audienceOfTopic = audienceOf(topics, subscribed, audiences);
 
-        List<RackPath> brokerRacks = new ArrayList<>();
-        List<int[]> rackSets = new ArrayList<>();
-        int[] rackSetOf = rackSetOf(topics, first, describer, brokerRacks, rackSets);
-        List<int[]> places = new ArrayList<>();
-        int[] placeOf = placeOf(group, brokerRacks, places);
-        List<int[]> values = new ArrayList<>();
-        int[] valueOfRackSet = valueOf(rackSets, places, values);
-        stepsOfValue = values.toArray(int[][]::new);
-
-        Numbers kinds = new Numbers((long) places.size() * subscriptions);
+        nearness = new Nearness(racksOf(inOrder), topics, first, describer);
+        int[] placeOf = nearness.placeOf;
+        Numbers kinds = new Numbers();
         kindOf = new int[members.length];
         for (int member = 0; member < members.length; member++) {
             kindOf[member] = kinds.of((long) placeOf[member] * subscriptions + subscriptionOf[member]);
@@ -85,16 +80,19 @@ final class Readers {
         weight = kindSize.length + 2;
 
         has = new ArrayList<>();
-        for (String member : members) {
-            has.add(group.memberAssignment(member).partitions());
+        for (Member member : inOrder) {
+            has.add(member.has);
         }
-        owner = ownerOf(subscriptionOf, subscribed);
+        hasSize = new int[members.length];
+        owner = new int[first[topics.length]];
+        Arrays.fill(owner, -1);
+        findOwners(audienceOfTopic, subscriptionOf);
         sortOf = new int[owner.length];
         long wide = kindSize.length + 1L;
-        Numbers sorts = new Numbers(wide * values.size() * audiences.size());
+        Numbers sorts = new Numbers();
         for (int topic = 0; topic < topics.length; topic++) {
             for (int item = first[topic]; item < first[topic + 1]; item++) {
-                long alike = (long) audienceOfTopic[topic] * values.size() + valueOfRackSet[rackSetOf[item]];
+                long alike = (long) audienceOfTopic[topic] * nearness.values + nearness.valueOf[item];
                 sortOf[item] = sorts.of(alike * wide + (owner[item] < 0 ? 0 : 1 + kindOf[owner[item]]));
             }
         }
@@ -105,8 +103,8 @@ final class Readers {
         long[] keys = sorts.keys();
         for (int sort = 0; sort < keys.length; sort++) {
             kindOfSort[sort] = (int) (keys[sort] % wide) - 1;
-            valueOfSort[sort] = (int) (keys[sort] / wide % values.size());
-            audienceOfSort[sort] = (int) (keys[sort] / wide / values.size());
+            valueOfSort[sort] = (int) (keys[sort] / wide % nearness.values);
+            audienceOfSort[sort] = (int) (keys[sort] / wide / nearness.values);
         }
     }
 
@@ -116,12 +114,12 @@ final class Readers {
             return -1;
         }
         int kept = kindOfSort[sort] == kind ? 1 : 0;
-        return stepsOfValue[valueOfSort[sort]][placeOfKind[kind]] * weight + kept;
+        return nearness.steps(valueOfSort[sort], placeOfKind[kind]) * weight + kept;
     }
 
     /** No partition is worth more than that. */
     int mostWorth() {
-        return DEEPEST * weight + 1;
+        return Nearness.DEEPEST * weight + 1;
     }
 
     /** How many partitions each subscription reads in the most even assignment. */
@@ -145,26 +143,37 @@ final class Readers {
         return loads;
     }
 
-    private static String[] inOrder(GroupSpec group) {
-        record Member(String name, String id) {}
-
-        return group.memberIds()
-            .stream()
-            .map(id -> new Member(group.memberSubscription(id).instanceId().orElse(id), id))
-            .sorted(Comparator.comparing(Member::name).thenComparing(Member::id))
-            .map(Member::id)
-            .toArray(String[]::new);
+    private record Member(String name, String id, MemberSubscription subscription, Map<Uuid, Set<Integer>> has)
+        implements Comparable<Member> {
+        @Override
+        public int compareTo(Member other) {
+            int byName = name.compareTo(other.name);
+            return byName == 0 ? id.compareTo(other.id) : byName;
+        }
     }
 
-    private int[] subscriptionOf(GroupSpec group, List<Set<Uuid>> subscribed) {
+    private static Member[] inOrder(GroupSpec group) {
+        Member[] inOrder = new Member[group.memberIds().size()];
+        int found = 0;
+        for (String id : group.memberIds()) {
+            MemberSubscription subscription = group.memberSubscription(id);
+            inOrder[found++] = new Member(
+                subscription.instanceId().orElse(id), id, subscription, group.memberAssignment(id).partitions());
+        }
+        Arrays.sort(inOrder);
+        return inOrder;
+    }
+
+    private static int[] subscriptionOf(Member[] members, SubscriptionType type, List<Set<Uuid>> subscribed) {
         int[] numbers = new int[members.length];
-        if (group.subscriptionType() == SubscriptionType.HOMOGENEOUS) {
-            subscribed.add(group.memberSubscription(members[0]).subscribedTopicIds());
+        if (type == SubscriptionType.HOMOGENEOUS) {
+            subscribed.add(new HashSet<>(members[0].subscription.subscribedTopicIds()));
             return numbers;
         }
         Map<Set<Uuid>, Integer> known = new HashMap<>();
         for (int member = 0; member < members.length; member++) {
-            Set<Uuid> topicIds = group.memberSubscription(members[member]).subscribedTopicIds();
+            // A copy: the hash of a broker's own set is made of the metadata of the whole cluster.
+            Set<Uuid> topicIds = new HashSet<>(members[member].subscription.subscribedTopicIds());
             Integer number = known.putIfAbsent(topicIds, subscribed.size());
             if (number == null) {
                 number = subscribed.size();
@@ -203,88 +212,22 @@ final class Readers {
         return audienceOf;
     }
 
-    private static int[] rackSetOf(
-        Uuid[] topics, int[] first, SubscribedTopicDescriber describer, List<RackPath> racks, List<int[]> rackSets
-    ) {
-        Map<String, Integer> known = new HashMap<>();
-        // Not by sets of names: ids that are written alike make sets of which many have the same hash.
-        Map<BitSet, Integer> knownSets = new HashMap<>();
-        int[] rackSetOf = new int[first[topics.length]];
-        BitSet found = new BitSet();
-        for (int topic = 0; topic < topics.length; topic++) {
-            for (int item = first[topic]; item < first[topic + 1]; item++) {
-                found.clear();
-                for (String name : describer.racksForPartition(topics[topic], item - first[topic])) {
-                    Integer rack = known.putIfAbsent(name, racks.size());
-                    if (rack == null) {
-                        rack = racks.size();
-                        racks.add(RackPath.of(name));
-                    }
-                    found.set(rack);
-                }
-                Integer number = knownSets.get(found);
-                if (number == null) {
-                    number = rackSets.size();
-                    knownSets.put((BitSet) found.clone(), number);
-                    rackSets.add(found.stream().toArray());
-                }
-                rackSetOf[item] = number;
-            }
-        }
-        return rackSetOf;
+    private static String[] racksOf(Member[] members) {
+        String[] racks = new String[members.length];
+        Arrays.setAll(racks, member -> members[member].subscription.rackId().orElse(""));
+        return racks;
     }
 
-    /** Members are in one place if they have as many steps in common with each broker. */
-    private int[] placeOf(GroupSpec group, List<RackPath> brokerRacks, List<int[]> places) {
-        Map<String, Integer> byRack = new HashMap<>();
-        Map<List<Integer>, Integer> known = new HashMap<>();
-        int[] placeOf = new int[members.length];
-        for (int member = 0; member < members.length; member++) {
-            MemberSubscription subscription = group.memberSubscription(members[member]);
-            placeOf[member] = byRack.computeIfAbsent(subscription.rackId().orElse(""), rack -> {
-                RackPath here = RackPath.of(rack);
-                List<Integer> steps =
-                    brokerRacks.stream().map(there -> Math.min(DEEPEST, here.stepsInCommon(there))).toList();
-                return known.computeIfAbsent(steps, added -> {
-                    places.add(added.stream().mapToInt(Integer::intValue).toArray());
-                    return places.size() - 1;
-                });
-            });
-        }
-        return placeOf;
-    }
-
-    /** The steps between each set of racks, its nearest one, and each place. */
-    private static int[] valueOf(List<int[]> rackSets, List<int[]> places, List<int[]> values) {
-        Map<List<Integer>, Integer> known = new HashMap<>();
-        int[] valueOf = new int[rackSets.size()];
-        for (int set = 0; set < valueOf.length; set++) {
-            int[] steps = new int[places.size()];
-            for (int place = 0; place < steps.length; place++) {
-                for (int rack : rackSets.get(set)) {
-                    steps[place] = Math.max(steps[place], places.get(place)[rack]);
-                }
-            }
-            valueOf[set] = known.computeIfAbsent(Arrays.stream(steps).boxed().toList(), added -> {
-                values.add(steps);
-                return values.size() - 1;
-            });
-        }
-        return valueOf;
-    }
-
-    private int[] ownerOf(int[] subscriptionOf, List<Set<Uuid>> subscribed) {
-        int[] owner = new int[first[topics.length]];
-        Arrays.fill(owner, -1);
-        Map<Uuid, Integer> number = new HashMap<>();
+    private void findOwners(int[] audienceOfTopic, int[] subscriptionOf) {
+        Map<Uuid, Integer> number = new HashMap<>(2 * topics.length);
         for (int topic = 0; topic < topics.length; topic++) {
             number.put(topics[topic], topic);
         }
         for (int member = 0; member < members.length; member++) {
-            Set<Uuid> wanted = subscribed.get(subscriptionOf[member]);
             for (Map.Entry<Uuid, Set<Integer>> some : has.get(member).entrySet()) {
-                if (wanted.contains(some.getKey())) {
-                    int topic = number.get(some.getKey());
+                hasSize[member] += some.getValue().size();
+                Integer topic = number.get(some.getKey());
+                if (topic != null && audiences.get(audienceOfTopic[topic]).get(subscriptionOf[member])) {
                     for (int partition : some.getValue()) {
                         if (partition < first[topic + 1] - first[topic]) {
                             owner[first[topic] + partition] = member;
@@ -292,54 +235,6 @@ final class Readers {
                     }
                 }
             }
-        }
-        return owner;
-    }
-
-    /** Numbers from 0 for keys as they come, and how often each came. */
-    private static final class Numbers {
-        private static final int MOST_NOTED = 1 << 18;
-
-        private final int[] noted;
-        private final Map<Long, Integer> others = new HashMap<>();
-        private long[] keys = new long[16];
-        private int[] counts = new int[16];
-        private int used;
-
-        /** Keys are below `bound`. */
-        Numbers(long bound) {
-            noted = new int[(int) Math.min(bound, MOST_NOTED)];
-        }
-
-        int of(long key) {
-            int number = key < noted.length ? noted[(int) key] - 1 : others.getOrDefault(key, -1);
-            if (number < 0) {
-                number = added(key);
-            }
-            counts[number]++;
-            return number;
-        }
-
-        private int added(long key) {
-            if (used == keys.length) {
-                keys = Arrays.copyOf(keys, 2 * used);
-                counts = Arrays.copyOf(counts, 2 * used);
-            }
-            keys[used] = key;
-            if (key < noted.length) {
-                noted[(int) key] = used + 1;
-            } else {
-                others.put(key, used);
-            }
-            return used++;
-        }
-
-        int[] counts() {
-            return Arrays.copyOf(counts, used);
-        }
-
-        long[] keys() {
-            return Arrays.copyOf(keys, used);
         }
     }
 }

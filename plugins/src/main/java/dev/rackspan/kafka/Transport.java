@@ -2,9 +2,7 @@ package dev.rackspan.kafka;
 
 import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.LinkedHashMap;
 import java.util.List;
-import java.util.Map;
 
 /**
  * How many items of each sort go to each kind of member: the most even counts per member, and of those what is worth most.
@@ -32,30 +30,35 @@ final class Transport {
     private final int[] size;
     private final int[] left;
     private final Worth worth;
+    /** What `worth` says, a row for each sort; null where that were too much. */
+    private final int[] notes;
     private final int[] load;
-    private final List<Map<Integer, Integer>> held = new ArrayList<>();
+    private final Bag[] held;
     private long steps;
 
     /** Members per kind, items per sort. */
     Transport(int[] size, int[] supply, Worth worth) {
         this.size = size;
         this.left = supply.clone();
-        this.worth = (long) size.length * supply.length <= MOST_NOTED ? noted(worth) : worth;
+        this.worth = worth;
+        this.notes = (long) size.length * supply.length <= MOST_NOTED ? noted() : null;
         this.load = new int[size.length];
-        for (int kind = 0; kind < size.length; kind++) {
-            held.add(new LinkedHashMap<>());
-        }
+        this.held = new Bag[size.length];
+        Arrays.setAll(held, kind -> new Bag());
     }
 
-    /** The same, asked once for all. */
-    private Worth noted(Worth worth) {
-        int[] notes = new int[size.length * left.length];
+    private int[] noted() {
+        int[] noted = new int[size.length * left.length];
         for (int sort = 0; sort < left.length; sort++) {
             for (int kind = 0; kind < size.length; kind++) {
-                notes[sort * size.length + kind] = worth.of(sort, kind);
+                noted[sort * size.length + kind] = worth.of(sort, kind);
             }
         }
-        return (sort, kind) -> notes[sort * size.length + kind];
+        return noted;
+    }
+
+    private int worth(int sort, int kind) {
+        return notes == null ? worth.of(sort, kind) : notes[sort * size.length + kind];
     }
 
     int load(int kind) {
@@ -63,8 +66,8 @@ final class Transport {
     }
 
     /** How many of each sort a kind has. */
-    Map<Integer, Integer> held(int kind) {
-        return held.get(kind);
+    Bag held(int kind) {
+        return held[kind];
     }
 
     /** Give each item to the kind that it is worth most to, as far as kinds of a pool stay even with each other. */
@@ -105,7 +108,7 @@ final class Transport {
             while (left[sort] > 0) {
                 int least = -1;
                 for (int kind = 0; kind < size.length; kind++) {
-                    if (worth.of(sort, kind) >= 0 && (least < 0 || load[kind] / size[kind] < load[least] / size[least])) {
+                    if (worth(sort, kind) >= 0 && (least < 0 || load[kind] / size[kind] < load[least] / size[least])) {
                         least = kind;
                     }
                 }
@@ -125,8 +128,8 @@ final class Transport {
         int[] best = new int[size.length];
         int found = 0;
         for (int kind = 0; kind < size.length; kind++) {
-            int here = worth.of(sort, kind);
-            int most = found == 0 ? 0 : worth.of(sort, best[0]);
+            int here = worth(sort, kind);
+            int most = found == 0 ? 0 : worth(sort, best[0]);
             if (here > most) {
                 found = 0;
             }
@@ -141,7 +144,7 @@ final class Transport {
         while (left[sort] > 0) {
             int best = -1;
             for (int kind = 0; kind < size.length; kind++) {
-                int more = room[kind] == 0 ? -1 : worth.of(sort, kind) - (best < 0 ? 0 : worth.of(sort, best));
+                int more = room[kind] == 0 ? -1 : worth(sort, kind) - (best < 0 ? 0 : worth(sort, best));
                 if (more > 0 || more == 0 && (best < 0 || free(kind, room, asked) > free(best, room, asked))) {
                     best = kind;
                 }
@@ -165,7 +168,7 @@ final class Transport {
             int best = -1;
             for (int kind = 0; kind < size.length; kind++) {
                 boolean free = extra[pool[kind]] > 0 && room[kind] <= 0 && -room[kind] < size[kind];
-                if (free && worth.of(sort, kind) > (best < 0 ? -1 : worth.of(sort, best))) {
+                if (free && worth(sort, kind) > (best < 0 ? -1 : worth(sort, best))) {
                     best = kind;
                 }
             }
@@ -182,7 +185,7 @@ final class Transport {
     private void take(int kind, int sort, int amount) {
         left[sort] -= amount;
         load[kind] += amount;
-        held.get(kind).merge(sort, amount, Integer::sum);
+        held[kind].add(sort, amount);
     }
 
     /** Sorts by what is lost if they do not go to the one kind that they are worth most to, then the pickiest first. */
@@ -191,10 +194,10 @@ final class Transport {
         for (int sort = 0; sort < left.length; sort++) {
             long regret = 0;
             if (best[sort].length == 1) {
-                int most = worth.of(sort, best[sort][0]);
+                int most = worth(sort, best[sort][0]);
                 int second = -1;
                 for (int kind = 0; kind < size.length; kind++) {
-                    second = Math.max(second, kind == best[sort][0] ? -1 : worth.of(sort, kind));
+                    second = Math.max(second, kind == best[sort][0] ? -1 : worth(sort, kind));
                 }
                 regret = most - second;
             }
@@ -211,10 +214,10 @@ final class Transport {
             return;
         }
         long level = (kinds + 2L) * (most + 1L);
-        long[][] price = new long[kinds][kinds];
+        long[][] price = new long[kinds][kinds + 1];
         int[][] passed = new int[kinds][kinds];
         for (int kind = 0; kind < kinds; kind++) {
-            offer(kind, price[kind], passed[kind]);
+            offer(kind, level, price[kind], passed[kind]);
         }
         List<int[]> cycles = cycles(price, level);
         while (!cycles.isEmpty() && steps < MOST_STEPS) {
@@ -222,7 +225,7 @@ final class Transport {
                 handRound(cycle, passed);
                 for (int kind : cycle) {
                     if (kind < kinds) {
-                        offer(kind, price[kind], passed[kind]);
+                        offer(kind, level, price[kind], passed[kind]);
                     }
                 }
             }
@@ -230,20 +233,26 @@ final class Transport {
         }
     }
 
-    /** What it costs that a kind hands an item to each other kind, and of which sort that is. */
-    private void offer(int kind, long[] price, int[] passed) {
+    /** What it costs that a kind hands an item to each other kind, and of which sort that is; and to the outside. */
+    private void offer(int kind, long level, long[] price, int[] passed) {
         Arrays.fill(price, NEVER);
-        for (int sort : held.get(kind).keySet()) {
-            int here = worth.of(sort, kind);
-            for (int other = 0; other < price.length; other++) {
-                int there = worth.of(sort, other);
+        price[size.length] = level * (load[kind] / size[kind] + 1);
+        Bag bag = held[kind];
+        for (int place = 0; place < bag.places(); place++) {
+            int sort = bag.sort(place);
+            if (sort < 0) {
+                continue;
+            }
+            int here = worth(sort, kind);
+            for (int other = 0; other < size.length; other++) {
+                int there = worth(sort, other);
                 if (there >= 0 && other != kind && here - there < price[other]) {
                     price[other] = here - there;
                     passed[other] = sort;
                 }
             }
         }
-        steps += (long) price.length * (1 + held.get(kind).size());
+        steps += (long) size.length * (1 + bag.places());
     }
 
     /**
@@ -256,14 +265,25 @@ final class Transport {
         long[] distance = new long[kinds + 1];
         int[] before = new int[kinds + 1];
         Arrays.fill(before, -1);
+        long[] outside = new long[kinds + 1];
+        Arrays.setAll(outside, to -> to == kinds || load[to] == 0 ? NEVER : -level * ((load[to] + size[to] - 1) / size[to]));
+        // Nothing is new by way of a kind that has come no nearer since it was last looked at.
+        boolean[] nearer = new boolean[kinds + 1];
+        Arrays.fill(nearer, true);
         for (boolean shorter = true; shorter;) {
             shorter = false;
             for (int from = 0; from <= kinds; from++) {
+                if (!nearer[from]) {
+                    continue;
+                }
+                nearer[from] = false;
+                long here = distance[from];
+                long[] costs = from == kinds ? outside : price[from];
                 for (int to = 0; to <= kinds; to++) {
-                    long cost = from == to ? NEVER : cost(from, to, price, level);
-                    if (cost < NEVER && distance[from] + cost < distance[to]) {
-                        distance[to] = distance[from] + cost;
+                    if (costs[to] < NEVER && here + costs[to] < distance[to]) {
+                        distance[to] = here + costs[to];
                         before[to] = from;
+                        nearer[to] = true;
                         shorter = true;
                     }
                 }
@@ -275,14 +295,6 @@ final class Transport {
             }
         }
         return List.of();
-    }
-
-    private long cost(int from, int to, long[][] price, long level) {
-        int outside = size.length;
-        if (from == outside) {
-            return load[to] == 0 ? NEVER : -level * ((load[to] + size[to] - 1) / size[to]);
-        }
-        return to == outside ? level * (load[from] / size[from] + 1) : price[from][to];
     }
 
     private static List<int[]> closed(int[] before) {
@@ -319,7 +331,7 @@ final class Transport {
             int to = cycle[(at + 1) % cycle.length];
             int most = from == outside
                 ? (load[to] - 1) % size[to] + 1
-                : to == outside ? size[from] - load[from] % size[from] : held.get(from).get(passed[from][to]);
+                : to == outside ? size[from] - load[from] % size[from] : held[from].amount(passed[from][to]);
             amount = Math.min(amount, most);
         }
         for (int at = 0; at < cycle.length; at++) {
@@ -330,13 +342,8 @@ final class Transport {
             } else if (to == outside) {
                 load[from] += amount;
             } else {
-                int kept = held.get(from).get(passed[from][to]) - amount;
-                if (kept == 0) {
-                    held.get(from).remove(passed[from][to]);
-                } else {
-                    held.get(from).put(passed[from][to], kept);
-                }
-                held.get(to).merge(passed[from][to], amount, Integer::sum);
+                held[from].remove(passed[from][to], amount);
+                held[to].add(passed[from][to], amount);
             }
         }
     }

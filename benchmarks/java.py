@@ -1,0 +1,37 @@
+"""Programs of this folder in Java that time what brokers load, each time in a fresh JVM."""
+
+import resource
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from dev.stack.kafka_distribution import ensure_distribution
+from dev.stack.plugins import compile_java, ensure_plugins
+
+_JVM = ("-Xmx1g", "-XX:-UseSerialGC", "-XX:+UseG1GC", "-XX:-BackgroundCompilation", "-Dlog4j2.level=OFF")
+
+
+@contextmanager
+def program(name: str) -> Iterator[Callable[..., list[list[str]]]]:
+    """`ask(argument, ...)` runs the program and gives the cells of what it printed."""
+    distribution = ensure_distribution()
+    jar = ensure_plugins(distribution)
+    with tempfile.TemporaryDirectory() as scratch:
+        classes = Path(scratch) / "classes"
+        compile_java(distribution, [Path(__file__).with_name(f"{name}.java")], classes, beside=[jar])
+        ready = distribution.with_plugins(jar, classes)
+
+        def ask(*arguments: object) -> list[list[str]]:
+            command = ready.command(name, *map(str, arguments), jvm=_JVM)
+            told = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+            return [line.split("|") for line in told.splitlines()]
+
+        yield ask
+
+
+def cpu_of_ended() -> float:
+    """CPU seconds that this process and the programs that ended have taken."""
+    spent = (resource.getrusage(who) for who in (resource.RUSAGE_CHILDREN, resource.RUSAGE_SELF))
+    return sum(each.ru_utime + each.ru_stime for each in spent)

@@ -1,0 +1,51 @@
+"""
+What it takes a broker to choose the replica that a fetch is sent to: with the plug-in, with Kafka's own, and with none.
+
+    .venv/bin/python -m benchmarks selectors [--forks 5] [--save]
+
+CPU time of the thread that chooses, in nanoseconds a call: in each of some JVMs the median of `runs` batches of 50,000
+calls, after others for Java to compile; and the median of these. A broker asks for partitions that it leads, once a
+fetch of a consumer that tells its rack.
+"""
+
+import argparse
+from statistics import median
+
+from benchmarks import results
+from benchmarks.java import cpu_of_ended, program
+from benchmarks.machine import Bystanders, describe
+
+SELECTORS = {
+    "nearest": "dev.rackspan.kafka.NearestReplicaSelector",
+    "Kafka's own": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+    "none": "SelectorSpeed$None",
+}
+COLUMNS = (("replicas", ""), *((f"{name} ns", ".0f") for name in SELECTORS))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks selectors", description="Replica selectors.")
+    parser.add_argument("--warm-up", type=float, default=1.0, help="CPU seconds before what counts")
+    parser.add_argument("--runs", type=int, default=30)
+    parser.add_argument("--forks", type=int, default=5, help="JVMs, one after the other")
+    parser.add_argument("--save", action="store_true", help="write the result to benchmarks/results")
+    options = parser.parse_args()
+    print(f"{describe()}\n")
+    bystanders = Bystanders(cpu_of_ended)
+    with program("SelectorSpeed") as ask:
+        told = [
+            {name: ask(options.warm_up, options.runs, found) for name, found in SELECTORS.items()}
+            for _ in range(options.forks)
+        ]
+    rows: list[list[results.Cell]] = [
+        [case, *(median(float(fork[name][at][1]) for fork in told) for name in SELECTORS)]
+        for at, (case, _) in enumerate(told[0]["none"])
+    ]
+    result = results.new("selectors", COLUMNS, rows, [bystanders.seen()] * len(rows))
+    print(result.table())
+    if options.save:
+        print(f"written to {results.save(result)}")
+
+
+if __name__ == "__main__":
+    main()

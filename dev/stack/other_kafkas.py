@@ -1,0 +1,30 @@
+"""Jars of other versions of Kafka, which the plug-ins for brokers are tried with."""
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+
+from dev.paths import REPOSITORY, cache_root
+from dev.stack.kafka_distribution import ensure_jars
+
+_PINNED = REPOSITORY / "dev" / "distributions" / "other-kafkas"
+
+
+def ensure_other_kafkas() -> Path:
+    """The folder of the jars, after downloading them where they are missing. Raises AssetError."""
+    ensure_jars(_PINNED, _folder(), ("dependency:copy",), "jars of other versions of Kafka (35 MB)")
+    return _folder()
+
+
+def find_other_kafkas() -> Mapping[str, list[Path]]:
+    """The jars by version of Kafka; none where they were not downloaded."""
+    found: defaultdict[str, list[Path]] = defaultdict(list)
+    for jar in sorted(_folder().glob("*.jar")):
+        found[jar.stem.rpartition("-")[2]].append(jar)
+    return found
+
+
+def _folder() -> Path:
+    listed = hashlib.sha256((_PINNED / "jars.sha256").read_bytes()).hexdigest()
+    return cache_root() / "other-kafkas" / listed[:12] / "jars"

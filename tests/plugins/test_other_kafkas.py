@@ -1,0 +1,48 @@
+"""The plug-ins on other versions of Kafka than the one they are compiled against, as docs/plugins.md says of each."""
+
+import json
+
+import pytest
+from dev.paths import REPOSITORY
+from dev.stack.other_kafkas import find_other_kafkas
+from tests.plugins.conftest import ASSIGNOR, NEAREST
+
+OLDEST, NEWEST = "2.4.0", "4.4.0"
+INTERFACE = "org/apache/kafka/coordinator/group/api/assignor/ConsumerGroupPartitionAssignor"
+
+
+@pytest.fixture(scope="module")
+def told(java, kafka_distribution):
+    """By version and program, what the cases came to there, or why the plug-in could not be made."""
+    others = find_other_kafkas()
+    if not others:
+        pytest.skip("no jars of other versions of Kafka: `make assets` downloads them")
+    own = [jar for jar in kafka_distribution.jars if jar.name.startswith("kafka")]
+    kafkas = {version: list(map(str, jars)) for version, jars in {**others, kafka_distribution.version: own}.items()}
+    cases = {
+        program: {"plugin": plugin, "given": json.loads((REPOSITORY / f"plugins/cases/{name}.json").read_text())}
+        for program, plugin, name in (
+            ("ReplicaSelections", NEAREST, "nearest_replica"),
+            ("Assignments", ASSIGNOR, "assignment"),
+        )
+    }
+    return java("OtherKafkas", given={"kafkas": kafkas, "programs": cases})
+
+
+def test_the_selector_chooses_alike_from_the_oldest_kafka_to_the_newest(told, kafka_distribution):
+    assert {OLDEST, NEWEST} < told.keys()
+    expected = told[kafka_distribution.version]["ReplicaSelections"]
+    assert {version: by["ReplicaSelections"] for version, by in told.items()} == dict.fromkeys(told, expected)
+
+
+def test_the_assignor_assigns_alike_on_every_kafka_with_its_interface(told, kafka_distribution):
+    expected = told[kafka_distribution.version]["Assignments"]
+    having = told.keys() - {OLDEST}
+    assert having > {"3.9.0", NEWEST}
+    assert {version: told[version]["Assignments"] for version in having} == dict.fromkeys(having, expected)
+
+
+def test_a_kafka_without_that_interface_says_what_is_missing(told):
+    missing = f"NoClassDefFoundError: {INTERFACE}"
+    assert told[OLDEST]["Assignments"] == {"error": f"java.lang.{missing}"}
+    assert missing in (REPOSITORY / "docs" / "plugins.md").read_text()
