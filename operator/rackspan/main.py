@@ -34,6 +34,7 @@ from rackspan.reconcile.manager import Manager
 from rackspan.reconcile.racks.reconciler import RackDependencies
 from rackspan.reconcile.reassignments.objects import ReassignmentDependencies
 from rackspan.reconcile.reassignments.requests import ApprovedPlans
+from rackspan.reconcile.reassignments.sizes import LogDirSizes
 from rackspan.reconcile.release import release
 from rackspan.reconcile.runtime.finalizers import FinalizerWriter
 from rackspan.reconcile.runtime.leader_election import LeaderElection
@@ -184,6 +185,7 @@ async def _done_before(stop: asyncio.Event, work: Coroutine[None, None, None]) -
 def _manager(settings: Settings, kube: KubeCluster, rest: Rest, probes: _Probes) -> Manager:
     liveness, permit = probes.liveness, probes.election
     cache, objects = Cache(settings.topologies_per_namespace), KubeReassignments(rest, permit)
+    connector = KafkaReassignmentConnector(permit)
     dependencies = Dependencies(
         cache=cache,
         kube=kube,
@@ -193,6 +195,7 @@ def _manager(settings: Settings, kube: KubeCluster, rest: Rest, probes: _Probes)
         placers=load_placers(),
         resync_seconds=settings.resync_seconds,
         reassignments=ApprovedPlans(cache, objects),
+        sizes=LogDirSizes(connector, kube),
         liveness=liveness,
     )
     setup = settings.scans
@@ -211,6 +214,7 @@ def _manager(settings: Settings, kube: KubeCluster, rest: Rest, probes: _Probes)
         allowed=settings.publish_racks_to,
         pods=KubeBrokerPods(rest, permit),
         restart_in=settings.restart_pods_in,
+        annotate_in=settings.annotate_pods_in,
         watched=settings.namespaces,
         liveness=liveness,
     )
@@ -218,7 +222,7 @@ def _manager(settings: Settings, kube: KubeCluster, rest: Rest, probes: _Probes)
         cache=cache,
         kube=kube,
         objects=objects,
-        connector=KafkaReassignmentConnector(permit),
+        connector=connector,
         finalizers=dependencies.finalizers,
         liveness=liveness,
     )

@@ -7,7 +7,6 @@ So it stands apart from the other commands, and imports nothing but the standard
 
 import argparse
 import re
-import shlex
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -85,7 +84,7 @@ def formatted(rack: str, form: str, key: str | None) -> str:
         case "properties":
             return f"{key or 'broker.rack'}={''.join(map(_property_character, rack))}"
         case "env":
-            return f"{key or 'BROKER_RACK'}={shlex.quote(rack)}"
+            return f"{key or 'BROKER_RACK'}={_quoted(rack)}"
         case _:
             return rack
 
@@ -141,6 +140,11 @@ def _seconds(text: str) -> int:
     if found is None:
         raise argparse.ArgumentTypeError(f"{shown(text)!r} is no duration: write 60s, 5m or 1h")
     return int(found[1]) * _SECONDS[found[2]]
+
+
+def _quoted(rack: str) -> str:
+    """In single quotes, as a shell reads it and Kubernetes' fileKeyRef, which takes nothing else."""
+    return "'" + rack.replace("'", "'\"'\"'") + "'"
 
 
 def _property_character(character: str) -> str:

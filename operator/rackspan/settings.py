@@ -45,3 +45,4 @@ class Settings:
     scans: ScanSetup = field(default_factory=ScanSetup)
     publish_racks_to: NamespaceSet = field(default_factory=NamespaceSet)
     restart_pods_in: NamespaceSet = field(default_factory=NamespaceSet)
+    annotate_pods_in: NamespaceSet = field(default_factory=NamespaceSet)

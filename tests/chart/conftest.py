@@ -158,7 +158,7 @@ def wide(plane, tmp_path_factory):
 @pytest.fixture(scope="session")
 def narrow(plane, wide, tmp_path_factory):
     """The chart for one namespace and one Secret, next to the other release that has installed the definitions."""
-    racks = {"namespaces": [SHOP], "restart": [SHOP]}
+    racks = {"namespaces": [SHOP], "restart": [SHOP], "annotate": [SHOP]}
     values = {"watchNamespaces": [SHOP], "secretNames": [SECRET], "racks": racks, "crds": {"install": False}}
     return install(plane, "narrow", "rackspan-narrow", tmp_path_factory, values)
 

@@ -148,9 +148,12 @@ def test_the_image_says_what_it_is():
     assert arguments["VERSION"] == yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
 
 
-def test_the_final_stage_takes_the_environment_and_nothing_else():
+def test_the_final_stage_takes_the_environment_and_what_strimzi_calls():
     final = STAGES["operator"]
-    assert [instruction.rest for instruction in final.all("COPY")] == ["--from=build /opt/rackspan /opt/rackspan"]
+    assert [instruction.rest for instruction in final.all("COPY")] == [
+        "--from=build /opt/rackspan /opt/rackspan",
+        "images/strimzi-rack.sh /opt/strimzi/bin/kafka_init_run.sh",
+    ]
     assert final.all("RUN") == []
 
 

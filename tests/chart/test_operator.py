@@ -92,13 +92,31 @@ def reassignment(name, number, *, cancelled):
 
 
 def racks_follow_nodes_and_go_with_their_topology(cluster, kubectl, name):
+    container = {"name": "kafka", "image": "kafka"}
+    metadata = {"name": "kafka-7", "labels": {"app": "kafka"}}
+    kubectl.apply(
+        {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"nodeName": name, "containers": [container]}}
+    )
+
+    def told():
+        return kubectl(
+            "get",
+            "pod",
+            "kafka-7",
+            "--ignore-not-found",
+            r"--output=jsonpath={.metadata.annotations.rackspan\.dev/rack}",
+        )
+
     def racks():
         return kubectl("get", "configmap", f"{name}-racks", "--ignore-not-found", "--output=jsonpath={.data.nodes}")
 
     eventually(racks, "racks to be published")
     cluster.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {ZONE: "a"}}})
     eventually(lambda: f"{name} a" in racks(), "the node's rack")
+    eventually(lambda: told() == "a", "the rack on the pod")
     cluster("delete", "node", name)
+    eventually(lambda: not told(), "no rack on the pod")
+    kubectl("delete", "pod", "kafka-7", "--grace-period=0", "--force", "--ignore-not-found")
     kubectl("delete", "racktopology", name, "--timeout=60s")
     eventually(lambda: not racks(), "the racks to go")
 

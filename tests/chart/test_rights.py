@@ -47,7 +47,8 @@ def test_by_default_the_rights_hold_in_every_namespace(wide):
 def test_with_watched_namespaces_the_rights_end_there(narrow):
     racks = {(verb, "", "configmaps", "*") for verb in ("list", "create", "patch", "delete")}
     restarts = {("get", "", "pods", "*"), ("create", "", "pods/eviction", "*")}
-    assert narrow.rights(SHOP) == CLUSTER | namespaced(SECRET) | racks | restarts
+    annotations = {("patch", "", "pods/status", "*")}
+    assert narrow.rights(SHOP) == CLUSTER | namespaced(SECRET) | racks | restarts | annotations
     for namespace in ("elsewhere", "kube-system"):
         assert narrow.rights(namespace) == CLUSTER
     assert narrow.rights(narrow.namespace) == CLUSTER | lease(narrow)

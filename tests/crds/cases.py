@@ -659,6 +659,17 @@ TOPOLOGY_CASES = [
         rejected=[{"sharedWith": ["Bank"]}, {"sharedWith": ["bank/prod"]}, {"sharedWith": ["-a"]}],
     ),
     _topology(
+        "spec",
+        "With unmanagedTopics Repair topics of the RackTopologies in sharedWith would be taken for ones without a "
+        "KafkaTopic. Leave one of the two out.",
+        accepted=[
+            {"unmanagedTopics": "Repair"},
+            {"unmanagedTopics": "Repair", "sharedWith": [], "internalTopics": ["__consumer_offsets"]},
+            {"unmanagedTopics": "Report", "sharedWith": ["bank"]},
+        ],
+        rejected=[{"unmanagedTopics": "Repair", "sharedWith": ["bank"]}],
+    ),
+    _topology(
         "spec.internalTopics[]",
         "An entry of internalTopics is the full name of a topic.",
         accepted=[{"internalTopics": ["__consumer_offsets"]}, {"internalTopics": []}],
@@ -867,6 +878,28 @@ def _reassignment(path: str, message: str, *, accepted: list[Patch], rejected: l
     )
 
 
+_ONE_THROTTLE = "throttle is a fixed rate, and adaptiveThrottle one that adapts itself. Set one of the two."
+_FLOOR = "floor is above ceiling. It is the least that the throttle may be."
+_BOUNDS: list[Patch] = [{}, {"floor": 5, "ceiling": 5}, {"floor": 200_000_000}, {"ceiling": 5_000_000}]
+_NO_BOUNDS: list[Patch] = [{"floor": 6, "ceiling": 5}, {"floor": 200_000_001}, {"ceiling": 4_999_999}]
+_TWO_THROTTLES: Patch = {"throttle": 5, "adaptiveThrottle": {}}
+
+
+TOPOLOGY_CASES += [
+    _topology(
+        "spec.reassignment",
+        _ONE_THROTTLE,
+        accepted=[{"reassignment": {"throttle": 5}}, {"reassignment": {"adaptiveThrottle": {}}}],
+        rejected=[{"reassignment": _TWO_THROTTLES}],
+    ),
+    _topology(
+        "spec.reassignment.adaptiveThrottle",
+        _FLOOR,
+        accepted=[{"reassignment": {"adaptiveThrottle": one}} for one in _BOUNDS],
+        rejected=[{"reassignment": {"adaptiveThrottle": one}} for one in _NO_BOUNDS],
+    ),
+]
+
 _ADJUSTED: Patch = {"throttle": 1_000_000, "maxConcurrentMoves": 1, "maxConcurrentMovesPerBroker": 1, "paused": True}
 _ANOTHER = "Cancel this Reassignment and approve another plan."
 
@@ -927,6 +960,20 @@ REASSIGNMENT_CASES = [
         accepted=({"spec": {"cancelled": True}}, {"spec": {"throttle": 5}}),
         rejected=({"spec": {"cancelled": False}}, {"spec": {"cancelled": None}}),
         before={"spec": {"cancelled": True}},
+    ),
+    _reassignment(
+        "spec",
+        _ONE_THROTTLE,
+        accepted=[{"throttle": 5}, {"adaptiveThrottle": {}}, {"throttle": 5, "adaptiveThrottle": None}],
+        rejected=[_TWO_THROTTLES],
+        changing=True,
+    ),
+    _reassignment(
+        "spec.adaptiveThrottle",
+        _FLOOR,
+        accepted=[{"adaptiveThrottle": one} for one in _BOUNDS],
+        rejected=[{"adaptiveThrottle": one} for one in _NO_BOUNDS],
+        changing=True,
     ),
     _reassignment(
         "spec",

@@ -4,8 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from dev.small_spark import quick
 from tests.support.command import Ran
-from tests.support.spark import quick
 
 
 def command(*arguments):

@@ -7,7 +7,7 @@ after any of them.
 from dataclasses import dataclass, field, replace
 
 from rackspan.api.reasons import Reason
-from rackspan.core.reassignment import Disk, PartitionState, Racks, Setting, SettingKind
+from rackspan.core.reassignment import Disk, PartitionState, Racks, Setting, SettingKind, lists_only
 from rackspan.reconcile.failures import Failure, Remedy
 from rackspan.reconcile.ports import BrokerDescription, ClusterDescription
 
@@ -225,6 +225,8 @@ class SimulatedKafka:
             assert len(one.isr - lost) >= min(len(one.isr), self.min_insync_replicas), "below min.insync.replicas"
         if new and self.rate is not None:
             self._check_throttled(at, one, new)
+        if not new and self.rate is not None:
+            self._check_in_sync_not_throttled(at, one.isr.intersection(target))
 
     def _check_recorded(self, at, target):
         """A list that is asked for has to be in the journal by then: a caller that ends here knows it as its own."""
@@ -236,8 +238,9 @@ class SimulatedKafka:
             return
         recorded, now = self.journal.record.throttles.get(setting), self.configs.get(setting)
         assert recorded is not None, f"{setting} was not recorded before the call"
-        assert value in (recorded.before, *recorded.ours), f"{setting}: {value} was not recorded before the call"
-        assert now in (recorded.before, *recorded.ours), f"{setting}: {now} is lost"
+        for one in (value, now):
+            known = one == recorded.before or lists_only(one or "", recorded.ours)
+            assert known, f"{setting}: {one} was not recorded before the call, or is lost"
 
     def _check_throttled(self, at, one, new):
         for broker in {one.leader, *new} & self.online:
@@ -246,6 +249,12 @@ class SimulatedKafka:
         followers = self.configs[Setting(SettingKind.TOPIC, at.topic, "follower.replication.throttled.replicas")]
         for broker in new:
             assert followers == "*" or f"{at.partition}:{broker}" in followers.split(",")
+
+    def _check_in_sync_not_throttled(self, at, staying):
+        """Who is in the ISR would be held back after such a step, and with it who writes with acks=all."""
+        listed = self.configs.get(Setting(SettingKind.TOPIC, at.topic, "follower.replication.throttled.replicas")) or ""
+        held = {f"{at.partition}:{broker}" for broker in staying} & set(listed.split(","))
+        assert not held, f"{held} are in sync, and throttled"
 
     def _busy(self):
         busy = {None: 0}

@@ -169,11 +169,19 @@ class RestartWorld:
         if self.hidden:
             return Failure("KafkaUnreachable", "no broker answers", Remedy.RETRY)
         nodes = {f"n{id_}": {"zone": zone} for id_, zone in self.zones.items()}
-        pods = [BrokerPod("kafka", f"kafka-{id_}", {"app": "kafka"}, {}, f"n{id_}") for id_ in self.brokers]
+        where, consent = self.topology.broker_namespace, self.cache.namespaces
+        pods = [BrokerPod(where, f"kafka-{id_}", {"app": "kafka"}, {}, f"n{id_}") for id_ in self.brokers]
         online = [
             BrokerDescription(id_, "h", broker.reported) for id_, broker in self.brokers.items() if self.online(broker)
         ]
-        view = rack_view(self.topology, nodes, pods, online, {id_: (zone,) for id_, zone in self.zones.items()})
+        view = rack_view(
+            self.topology,
+            nodes,
+            pods,
+            online,
+            {id_: (zone,) for id_, zone in self.zones.items()},
+            consent=consent.get(where, {}),
+        )
         load = BrokerLoad(ReplicaCounts({}, {}, 0))
         return ClusterState(self.key, self.topology.spec, CLUSTER, view, load, {}, 1)
 

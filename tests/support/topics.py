@@ -1,5 +1,6 @@
 """Topics in Kafka, as its own tools see them."""
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +17,9 @@ from confluent_kafka.admin import (
 )
 from dev.waiting import eventually
 from tests.support.waiting import until
+
+from rackspan.core.reassignment import TopicPartition
+from rackspan.kafka.reassignments import KafkaReassignments
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +129,27 @@ def create(cluster, *topics):
         return all(names <= cluster.known_to(broker).topics.keys() for broker in cluster.racks)
 
     eventually(known, f"every broker to know {names}")
+
+
+def move(cluster, topic, replicas):
+    """Move a topic's partitions, by number, to these replicas, and wait until they are there and nowhere else."""
+
+    async def alter():
+        admin = KafkaReassignments(cluster.client_config())
+        try:
+            answers = await admin.alter({TopicPartition(topic, number): tuple(row) for number, row in replicas.items()})
+        finally:
+            await admin.close()
+        assert set(answers.values()) == {None}
+
+    asyncio.run(alter())
+    topics = Topics(cluster.admin())
+
+    def there():
+        rows = topics.replicas(topic)
+        return all(sorted(rows[number]) == sorted(row) for number, row in replicas.items())
+
+    until(there, 60, f"replicas of {topic} to be moved")
 
 
 def _id(described: Any) -> str:

@@ -11,10 +11,10 @@ from rackspan import rack_id
 
 EXAMPLES = sorted((REPOSITORY / "examples" / "clients").glob("*.yaml"))
 LINES = {
-    "confluent-kafka": "CLIENT_RACK=/eu/eu-1a\n",
+    "confluent-kafka": "CLIENT_RACK='/eu/eu-1a'\n",
     "java": "client.rack=/eu/eu-1a\n",
     "connect": "consumer.client.rack=/eu/eu-1a\n",
-    "streams": "main.consumer.client.rack=/eu/eu-1a\n",
+    "streams": "consumer.client.rack=/eu/eu-1a\n",
 }
 
 

@@ -27,8 +27,8 @@ def run(*arguments):
         ("n2", (), "use1-az1"),
         ("n1", ("--format", "properties"), "broker.rack=/eu/eu-1a/r7"),
         ("n1", ("--format", "properties", "--key", "client.rack"), "client.rack=/eu/eu-1a/r7"),
-        ("n1", ("--format", "env"), "BROKER_RACK=/eu/eu-1a/r7"),
-        ("n1", ("--format", "env", "--key", "CLIENT_RACK", "--wait", "1m"), "CLIENT_RACK=/eu/eu-1a/r7"),
+        ("n1", ("--format", "env"), "BROKER_RACK='/eu/eu-1a/r7'"),
+        ("n1", ("--format", "env", "--key", "CLIENT_RACK", "--wait", "1m"), "CLIENT_RACK='/eu/eu-1a/r7'"),
     ],
 )
 def test_the_rack_is_printed_in_the_form_that_is_asked_for(nodes, capsys, node, options, printed):
@@ -83,6 +83,15 @@ def test_a_node_that_comes_within_the_wait_is_found(nodes, capsys):
 
     assert look_up_within(nodes, "late", 60, pause=comes) == "/z1"
     assert "waiting up to 60 s" in capsys.readouterr().err
+
+
+def test_a_node_that_does_not_come_within_the_wait_is_an_error_then_and_not_before(nodes, monkeypatch, capsys):
+    clock, paused = iter((0.0, 59.0, 60.0)), []
+    monkeypatch.setattr("rackspan.rack_id.time.monotonic", lambda: next(clock))
+    with pytest.raises(RackNotFoundError, match="has no rack for node n3"):
+        look_up_within(nodes, "n3", 60, pause=paused.append)
+    assert len(paused) == 1
+    assert capsys.readouterr().err.count("waiting up to 60 s") == 1
 
 
 @pytest.mark.parametrize(

@@ -90,6 +90,12 @@ def test_no_tracked_file_is_larger_than_a_mebibyte():
     assert [str(file) for file in files if file.is_file() and file.stat().st_size > 2**20] == []
 
 
+def test_the_chart_has_the_repositorys_definitions():
+    folders = REPOSITORY / "crds", REPOSITORY / "charts" / "rackspan" / "files" / "crds"
+    source, copies = ({path.name: path.read_text() for path in folder.iterdir()} for folder in folders)
+    assert copies == source, "run: cp crds/*.yaml charts/rackspan/files/crds/"
+
+
 def test_examples_can_be_applied_as_a_folder():
     names = sorted(path.name for path in (REPOSITORY / "examples").iterdir() if path.is_file())
     assert names

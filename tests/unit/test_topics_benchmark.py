@@ -1,13 +1,14 @@
-"""The benchmark of topics hears of them through watches that break, and takes any operator's objects."""
+"""Benchmarks hear of objects through watches that break, and that of topics takes any operator's objects."""
 
 import json
 import threading
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from benchmarks.contender import RETENTION, command_line, from_template, generation_when_ready, plurals_of
 from benchmarks.topics import OURS
-from benchmarks.watching import ReadyWatch, events_of
+from benchmarks.watching import ReadyWatch, ToldWatch, events_of
 
 TEMPLATE = """
 apiVersion: kafka.strimzi.io/v1
@@ -40,6 +41,11 @@ def seen(name, generation):
     return {"metadata": {"name": name}, "status": status}
 
 
+@dataclass
+class Answer:
+    data: bytes
+
+
 class Stream:
     def __init__(self, *events):
         self.text = b"".join(json.dumps(event).encode() + b"\n" for event in events)
@@ -65,7 +71,7 @@ class Objects:
 
 
 def listed(version, *items):
-    return (False, None), {"metadata": {"resourceVersion": version}, "items": list(items)}
+    return (False, None), Answer(json.dumps({"metadata": {"resourceVersion": version}, "items": items}).encode())
 
 
 def watched(version, *events):
@@ -88,6 +94,21 @@ def test_what_happened_between_two_watches_is_learnt_from_the_list(monkeypatch):
     assert watch.ready == {"b": 2}
     with pytest.raises(TimeoutError, match="1 of 2 topics were Ready"):
         watch.until_ready(["b", "c"], 1, 0.01)
+
+
+def test_what_was_told_has_the_time_when_it_was_first_told():
+    objects = Objects(
+        listed("1", {"metadata": {"name": "a"}, "words": ["old"]}),
+        watched(
+            "1",
+            {"type": "MODIFIED", "object": {"metadata": {"name": "a"}, "words": ["old", "new"]}},
+            {"type": "DELETED", "object": {"metadata": {"name": "a"}, "words": ["last"]}},
+        ),
+    )
+    watch = ToldWatch(objects.list_namespaced_custom_object, lambda found: found["words"])
+    assert watch.until_told("old", 90) <= watch.until_told("new", 90) == watch.until_told("new", 90)
+    with pytest.raises(TimeoutError, match="nobody told last"):
+        watch.until_told("last", 0.01)
 
 
 def test_a_template_makes_another_operators_objects():

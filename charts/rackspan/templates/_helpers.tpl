@@ -112,6 +112,13 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
   verbs: [create]
 {{- end }}
 
+{{/* What the operator does where it writes racks on pods, as annotations. Rights over pods would let it change images. */}}
+{{- define "rackspan.annotateRules" -}}
+- apiGroups: [""]
+  resources: [pods/status]
+  verbs: [patch]
+{{- end }}
+
 {{/* What a scan does where RackTopologies are. */}}
 {{- define "rackspan.scanRules" -}}
 - apiGroups: [rackspan.dev]
@@ -167,7 +174,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- fail "metrics.serviceMonitor needs metrics.service.enabled: true (or use metrics.podMonitor)" }}
 {{- end }}
 {{- end }}
-{{- $owned := dict "RACKSPAN_NAMESPACES" "watchNamespaces" "RACKSPAN_RESYNC_SECONDS" "resyncSeconds" "RACKSPAN_TOPOLOGIES_PER_NAMESPACE" "topologiesPerNamespace" "RACKSPAN_PUBLISH_RACKS_TO" "racks.namespaces" "RACKSPAN_RESTART_PODS_IN" "racks.restart" "RACKSPAN_LISTEN_PORT" "listenPort" "RACKSPAN_LOG_FORMAT" "log.format" "RACKSPAN_LOG_LEVEL" "log.level" "RACKSPAN_LEASE_NAME" "fullnameOverride" "RACKSPAN_SCAN_IMAGE" "scan.image" "RACKSPAN_SCAN_NAMESPACE" "scan.enabled" "RACKSPAN_SCAN_SERVICE_ACCOUNT" "scan.serviceAccount.name" "RACKSPAN_SCAN_PULL_POLICY" "scan.image.pullPolicy" "RACKSPAN_SCAN_TRUSTED_NAMESPACES" "scan.trustedNamespaces" "RACKSPAN_SCAN_ALLOWED_LOCATIONS" "scan.allowedLocations" "RACKSPAN_SCAN_ALLOWED_CLAIMS" "scan.allowedClaims" "RACKSPAN_SCAN_LIMITS" "scan.limits" "RACKSPAN_SCAN_MAX_RUNNING" "scan.maxRunning" "RACKSPAN_SCAN_TMP_SIZE" "scan.tmpSize" "RACKSPAN_SCAN_POD" "scan.pod" }}
+{{- $owned := dict "RACKSPAN_NAMESPACES" "watchNamespaces" "RACKSPAN_RESYNC_SECONDS" "resyncSeconds" "RACKSPAN_TOPOLOGIES_PER_NAMESPACE" "topologiesPerNamespace" "RACKSPAN_PUBLISH_RACKS_TO" "racks.namespaces" "RACKSPAN_RESTART_PODS_IN" "racks.restart" "RACKSPAN_ANNOTATE_PODS_IN" "racks.annotate" "RACKSPAN_LISTEN_PORT" "listenPort" "RACKSPAN_LOG_FORMAT" "log.format" "RACKSPAN_LOG_LEVEL" "log.level" "RACKSPAN_LEASE_NAME" "fullnameOverride" "RACKSPAN_SCAN_IMAGE" "scan.image" "RACKSPAN_SCAN_NAMESPACE" "scan.enabled" "RACKSPAN_SCAN_SERVICE_ACCOUNT" "scan.serviceAccount.name" "RACKSPAN_SCAN_PULL_POLICY" "scan.image.pullPolicy" "RACKSPAN_SCAN_TRUSTED_NAMESPACES" "scan.trustedNamespaces" "RACKSPAN_SCAN_ALLOWED_LOCATIONS" "scan.allowedLocations" "RACKSPAN_SCAN_ALLOWED_CLAIMS" "scan.allowedClaims" "RACKSPAN_SCAN_LIMITS" "scan.limits" "RACKSPAN_SCAN_MAX_RUNNING" "scan.maxRunning" "RACKSPAN_SCAN_TMP_SIZE" "scan.tmpSize" "RACKSPAN_SCAN_POD" "scan.pod" }}
 {{- range .Values.extraEnv }}
 {{- with get $owned .name }}
 {{- fail (printf "extraEnv: set %s instead" .) }}

@@ -28,6 +28,11 @@ Taken off once it is carried out."""
 CONFIRM_DELETIONS: Final = f"{GROUP}/confirm-deletions"
 """Annotation on RackTopologies: how many deletions wait, by which a person says yes to them. Taken off once read."""
 
+WHOLE_PLAN: Final = f"{GROUP}/whole-plan"
+"""Annotation on Reassignments: the hash of the RackTopology's plan when they began, of which only parts may have begun.
+
+An operator that is started again knows by it what it has begun."""
+
 RACK: Final = f"{GROUP}/rack"
 """Annotation on broker pods: the rack of their node. For people to see, never read back."""
 
@@ -47,6 +52,9 @@ RACK_FILE_OF: Final = f"{GROUP}/rack-file-of"
 
 BROKER_PODS_FOR: Final = f"{GROUP}/broker-pods-for"
 """Label on namespaces: the namespace whose RackTopologies may look for their brokers among the pods here."""
+
+RESTARTS_FOR: Final = f"{GROUP}/restarts-for"
+"""Label on namespaces: the namespace whose RackTopologies may have their brokers' pods here restarted."""
 
 SCAN_NOW: Final = f"{GROUP}/scan-now"
 """Annotation on RackTopologies: each new value of it starts a compliance scan."""

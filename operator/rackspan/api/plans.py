@@ -31,7 +31,7 @@ class TopicPlanStatus(ApiStruct, frozen=True):
 
 
 class PlannedTopic(ApiStruct, frozen=True):
-    """A KafkaTopic and the replicas that its plan copies."""
+    """A KafkaTopic, or the name of a topic without one, and the replicas that its plan copies."""
 
     topic: str
     hash: str
@@ -39,7 +39,10 @@ class PlannedTopic(ApiStruct, frozen=True):
 
 
 class TopologyPlanStatus(ApiStruct, frozen=True):
-    """The plans of all topics of a topology in sums; the samples are those that copy the most."""
+    """The plans of all topics of a topology in sums; the samples are those that copy the most.
+
+    `unmanaged` of the topics have no KafkaTopic.
+    """
 
     hash: str
     topics: int
@@ -48,6 +51,7 @@ class TopologyPlanStatus(ApiStruct, frozen=True):
     reorders: int
     partitions: int
     bytes: int | None = None
+    unmanaged: int | None = None
     samples: tuple[PlannedTopic, ...] = ()
 
 

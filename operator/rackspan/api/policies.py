@@ -6,6 +6,9 @@ from enum import StrEnum
 from msgspec import field
 
 from rackspan.api.codec import ApiStruct
+from rackspan.core.reassignment import Adaptive
+
+_BOUNDS = Adaptive()
 
 
 class Approval(StrEnum):
@@ -74,11 +77,23 @@ class MaintenanceWindow(ApiStruct, frozen=True):
     time_zone: str | None = None
 
 
+class AdaptiveThrottle(ApiStruct, frozen=True):
+    """The bounds of a throttle that adapts itself, in bytes per second and broker."""
+
+    floor: int = _BOUNDS.floor
+    ceiling: int = _BOUNDS.ceiling
+
+
+def throttle_of(fixed: int | None, adaptive: AdaptiveThrottle | None) -> int | Adaptive | None:
+    """The throttle of a spec, None for none."""
+    return fixed if adaptive is None else Adaptive(adaptive.floor, max(adaptive.floor, adaptive.ceiling))
+
+
 class TopologyReassignment(ApiStruct, frozen=True):
     """How replicas of a cluster are moved.
 
     `approved_plan` is the hash of a plan that a person has approved. `max_moves` and `max_bytes` limit what begins by
-    itself. `throttle` is in bytes per second and broker, None for none.
+    itself. `throttle` is in bytes per second and broker, None for none or for one that adapts itself.
     """
 
     approved_plan: str | None = None
@@ -87,5 +102,6 @@ class TopologyReassignment(ApiStruct, frozen=True):
     max_bytes: int | None = None
     windows: tuple[MaintenanceWindow, ...] = ()
     throttle: int | None = None
+    adaptive_throttle: AdaptiveThrottle | None = None
     max_concurrent_moves: int = 20
     max_concurrent_moves_per_broker: int = 5

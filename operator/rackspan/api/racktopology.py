@@ -86,6 +86,20 @@ class Adoption(StrEnum):
     NEVER = "Never"
 
 
+class UnmanagedTopics(StrEnum):
+    """What is done about topics without a KafkaTopic that are not spread fairly."""
+
+    REPORT = "Report"
+    REPAIR = "Repair"
+
+
+class Rebalance(StrEnum):
+    """When replicas are moved that lie well, so that brokers hold equally many."""
+
+    NEVER = "Never"
+    ON_NEW_BROKERS = "OnNewBrokers"
+
+
 class ScanEngine(StrEnum):
     """What runs a compliance scan."""
 
@@ -299,8 +313,8 @@ class RackTopologySpec(ApiStruct, frozen=True):
     """How to reach the Kafka cluster, and where its brokers' racks come from.
 
     `levels` are top first. `rack_aliases` maps the flat ids that Kafka reports to rack paths. `drain_racks` are rack
-    paths. `internal_topics` are the internal topics that KafkaTopics may be about. `shared_with` are namespaces that
-    have RackTopologies for the same Kafka cluster.
+    paths. `internal_topics` are the internal topics that KafkaTopics may be about, and that are repaired without one.
+    `shared_with` are namespaces that have RackTopologies for the same Kafka cluster.
     """
 
     kafka: KafkaSpec
@@ -314,6 +328,8 @@ class RackTopologySpec(ApiStruct, frozen=True):
     allowed_namespaces: AllowedNamespaces = AllowedNamespaces()
     adoption: Adoption = Adoption.OWN
     internal_topics: tuple[str, ...] = ()
+    unmanaged_topics: UnmanagedTopics = UnmanagedTopics.REPORT
+    rebalance: Rebalance = Rebalance.NEVER
     shared_with: tuple[str, ...] = ()
     defaults: TopicDefaults = TopicDefaults()
     reassignment: TopologyReassignment = TopologyReassignment()
@@ -324,6 +340,21 @@ class RackTopologySpec(ApiStruct, frozen=True):
     def level_names(self) -> tuple[str, ...]:
         """The names of the levels, top first."""
         return tuple(level.name for level in self.levels)
+
+    def repairs(self, topic: str) -> bool:
+        """Whether a topic of this name is planned for without a KafkaTopic; an internal one only where it is listed."""
+        internal = topic.startswith(INTERNAL_PREFIX) and topic not in self.internal_topics
+        return self.repairs_unmanaged and not internal
+
+    @property
+    def fills_brokers(self) -> bool:
+        """Whether plans fill brokers that are new or were emptied."""
+        return self.rebalance is Rebalance.ON_NEW_BROKERS
+
+    @property
+    def repairs_unmanaged(self) -> bool:
+        """Whether topics without a KafkaTopic are planned for."""
+        return self.unmanaged_topics is UnmanagedTopics.REPAIR
 
 
 class BrokerStatus(ApiStruct, frozen=True):

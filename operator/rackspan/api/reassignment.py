@@ -7,6 +7,7 @@ from typing import Any, Final, Self
 from rackspan.api.codec import ApiStruct, StatusStruct, decode
 from rackspan.api.conditions import Condition
 from rackspan.api.meta import Meta, ObjectKey
+from rackspan.api.policies import AdaptiveThrottle
 from rackspan.api.times import Time
 
 KIND: Final = "Reassignment"
@@ -46,7 +47,11 @@ class OwnTopologyRef(ApiStruct, frozen=True):
 
 
 class ReassignmentSpec(ApiStruct, frozen=True):
-    """The plan, and how it is carried out. `throttle` is in bytes per second and broker, None for none."""
+    """The plan, and how it is carried out.
+
+    Throttles and limits that are None are as an earlier part of the plan says, else as the RackTopology does; at most
+    one of the two throttles is set. `throttle` is in bytes per second and broker.
+    """
 
     topology_ref: OwnTopologyRef
     plan_hash: str
@@ -55,8 +60,9 @@ class ReassignmentSpec(ApiStruct, frozen=True):
     parts: int = 1
     approved_by: str = ""
     throttle: int | None = None
-    max_concurrent_moves: int = 20
-    max_concurrent_moves_per_broker: int = 5
+    adaptive_throttle: AdaptiveThrottle | None = None
+    max_concurrent_moves: int | None = None
+    max_concurrent_moves_per_broker: int | None = None
     paused: bool = False
     cancelled: bool = False
 
@@ -67,6 +73,13 @@ class ProgressTexts(ApiStruct, frozen=True):
     moves: str | None = None
     bytes: str | None = None
     rate: str | None = None
+
+
+class ThrottleStatus(ApiStruct, frozen=True):
+    """The throttle in force, and why it is that."""
+
+    bytes_per_second: int
+    why: str | None = None
 
 
 class WaitingFor(ApiStruct, frozen=True):
@@ -102,6 +115,7 @@ class ReassignmentStatus(StatusStruct, frozen=True):
     waiting: WaitingStatus | None = None
     failures: tuple[str, ...] = ()
     throttles: int | None = None
+    throttle: ThrottleStatus | None = None
     started_at: Time | None = None
     finished_at: Time | None = None
     record: str | None = None

@@ -7,17 +7,11 @@ from typing import Any
 import kopf
 
 from rackspan.api.labels import GROUP, VERSION
-from rackspan.api.reassignment import PLURAL
+from rackspan.api.reassignment import KIND, PLURAL
 from rackspan.handlers.memo import Memo
 
 
 @kopf.on.event(GROUP, VERSION, PLURAL)
 async def reassignment_event(event: kopf.RawEvent, memo: Memo, **_: Any) -> None:
     """Listed, added, modified or deleted."""
-    if event["type"] == "DELETED":
-        memo.manager.reassignment_gone(event["object"])
-    elif event["type"] is None:
-        memo.manager.reassignment_seen(event["object"], listed=True)
-        memo.manager.relisted()
-    else:
-        memo.manager.reassignment_seen(event["object"])
+    memo.manager.informers[KIND].take(event["type"], event["object"])

@@ -6,7 +6,7 @@ from typing import Any
 
 import kopf
 
-from rackspan.api.compliancereport import PLURAL
+from rackspan.api.compliancereport import KIND, PLURAL
 from rackspan.api.labels import GROUP, VERSION
 from rackspan.handlers.memo import Memo
 
@@ -14,10 +14,4 @@ from rackspan.handlers.memo import Memo
 @kopf.on.event(GROUP, VERSION, PLURAL)
 async def report_event(event: kopf.RawEvent, memo: Memo, **_: Any) -> None:
     """Listed, added, modified or deleted."""
-    if event["type"] == "DELETED":
-        memo.manager.report_gone(event["object"])
-    elif event["type"] is None:
-        memo.manager.report_seen(event["object"], listed=True)
-        memo.manager.relisted()
-    else:
-        memo.manager.report_seen(event["object"])
+    memo.manager.informers[KIND].take(event["type"], event["object"])

@@ -20,6 +20,7 @@ from confluent_kafka import admin as _admin
 
 from rackspan.api.reasons import Reason
 from rackspan.core.availability import InSync
+from rackspan.kafka.answering import answering
 from rackspan.kafka.client_config import client_properties
 from rackspan.kafka.errors import (
     connection_failure,
@@ -79,13 +80,7 @@ class ConfluentConnector:
 
     async def connect(self, kafka: KafkaSpec, credentials: Credentials) -> ConfluentAdmin:
         """A client that has answered once. Raises FailureError with the cause when it does not answer."""
-        admin = ConfluentAdmin(client_properties(kafka, credentials), self._permit)
-        try:
-            await admin.cluster()
-        except BaseException:
-            await admin.close()
-            raise
-        return admin
+        return await answering(ConfluentAdmin(client_properties(kafka, credentials), self._permit))
 
 
 class ConfluentAdmin:
@@ -186,6 +181,18 @@ class ConfluentAdmin:
                 for number, partition in topic.partitions.items()
                 if broker in partition.replicas
             ]
+
+        return await self._run("list_topics", call)
+
+    async def assignments(self) -> Mapping[str, tuple[tuple[int, ...], ...]]:
+        """The replicas of all topics, from one Metadata call; a topic without partitions has just come or gone."""
+
+        def call() -> Mapping[str, tuple[tuple[int, ...], ...]]:
+            return {
+                name: tuple(tuple(topic.partitions[number].replicas) for number in sorted(topic.partitions))
+                for name, topic in self._metadata().items()
+                if topic.partitions
+            }
 
         return await self._run("list_topics", call)
 

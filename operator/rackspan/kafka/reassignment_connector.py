@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rackspan.kafka.answering import answering
 from rackspan.kafka.client_config import client_properties
 from rackspan.kafka.reassignments import KafkaReassignments
 
@@ -20,10 +21,4 @@ class KafkaReassignmentConnector:
 
     async def connect(self, kafka: KafkaSpec, credentials: Credentials) -> KafkaReassignments:
         """A client that has answered once. Raises FailureError with the cause when it does not answer."""
-        admin = KafkaReassignments(client_properties(kafka, credentials), self._permit)
-        try:
-            await admin.cluster()
-        except BaseException:
-            await admin.close()
-            raise
-        return admin
+        return await answering(KafkaReassignments(client_properties(kafka, credentials), self._permit))

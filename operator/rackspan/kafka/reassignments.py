@@ -12,6 +12,7 @@ import contextlib
 import logging
 import threading
 from collections import defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from confluent_kafka import KafkaError
@@ -110,12 +111,11 @@ class KafkaReassignments(ConfluentAdmin):
             for one, lists in under_way.items():
                 at = TopicPartition(one.topic, one.partition)
                 if at in found:
-                    found[at] = PartitionState(
-                        tuple(lists["replicas"]),
-                        found[at].in_sync,
-                        found[at].leader,
-                        frozenset(lists["adding_replicas"]),
-                        frozenset(lists["removing_replicas"]),
+                    found[at] = replace(
+                        found[at],
+                        replicas=tuple(lists["replicas"]),
+                        adding=frozenset(lists["adding_replicas"]),
+                        removing=frozenset(lists["removing_replicas"]),
                     )
             return found
 
@@ -393,6 +393,7 @@ def _states(topic: Mapping[str, Any]) -> Mapping[TopicPartition, PartitionState]
             tuple(one["replica_nodes"]),
             frozenset(one["isr_nodes"]),
             one["leader_id"] if one["leader_id"] >= 0 else None,
+            offline=frozenset(one["offline_replicas"]),
         )
         for one in topic["partitions"]
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from rackspan.api.labels import RACK
 from rackspan.kube.paths import PODS
 from rackspan.kube.rest import BusyError, ConflictError, NotFoundError, Rest
 from rackspan.reconcile.racks.ports import Eviction, PodFacts
@@ -15,8 +16,14 @@ if TYPE_CHECKING:
     from rackspan.reconcile.ports import Permit
 
 
+_MANAGER = "rackspan"
+
+
 class KubeBrokerPods:
-    """Reads and evicts pods, each by the name that a RackTopology's broker has; nothing else is done to them."""
+    """Reads, annotates and evicts pods, each by the name that a RackTopology's broker has.
+
+    Annotations are written through `pods/status`: who may patch pods could change their images.
+    """
 
     def __init__(self, rest: Rest, permit: Permit) -> None:
         self._rest = rest
@@ -28,6 +35,21 @@ class KubeBrokerPods:
             return _facts(await self._rest.get("get_pod", PODS.object(key)))
         except NotFoundError:
             return None
+
+    async def annotate(self, key: ObjectKey, rack: str | None) -> None:
+        """Write a rack on one pod, for people to see, or take it off. Succeeds where there is no such pod."""
+        self._permit.check()
+        path = PODS.object(key, "status")
+        try:
+            if rack is None:  # also where somebody else wrote the same
+                patch = {"metadata": {"annotations": {RACK: None}}}
+                await self._rest.merge_patch("annotate_pod", path, patch)
+            else:
+                metadata = {"name": key.name, "namespace": key.namespace, "annotations": {RACK: rack}}
+                body = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
+                await self._rest.apply("annotate_pod", path, body, manager=_MANAGER)
+        except NotFoundError:
+            return
 
     async def evict(self, key: ObjectKey, uid: str, *, rehearse: bool) -> Eviction:
         """Evict this very pod (policy/v1), or with `rehearse` only ask whether that were accepted (dryRun)."""

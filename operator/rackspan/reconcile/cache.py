@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rackspan.api import kafkatopic, racktopology, reassignment
 from rackspan.api.errors import SpecError
 from rackspan.api.kafkatopic import KafkaTopic
+from rackspan.api.labels import RACK
 from rackspan.api.racktopology import RackTopology
 from rackspan.api.reassignment import Reassignment
 from rackspan.reconcile.runtime.namespace_quota import DEFAULT_TOPOLOGIES_PER_NAMESPACE, NamespaceQuota
@@ -29,6 +30,8 @@ T = TypeVar("T", KafkaTopic, RackTopology, Reassignment)
 
 _DIGITS = 11
 """More than the highest broker id has: of a longer number, so many say that no broker can have it."""
+_LONGEST_RACK = 1_000
+"""Characters that are kept of a pod's rack, which its owner may change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,8 @@ class BrokerPod:
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
     node: str | None
+    rack: str | None = field(default=None, compare=False)
+    """What the annotation for people says of its rack: cut short where it is longer than any rack."""
 
 
 class Cache:
@@ -76,6 +81,11 @@ class Cache:
         """
         found = (self.topics[key] for key in self._claims.get(topic.topic_name, ()))
         return [claim for claim in found if self._share_cluster(topic.topology, claim.topology)]
+
+    def claimed_by_others(self, topology: ObjectKey) -> Collection[str]:
+        """Topics that KafkaTopics of other topologies stand for which share the cluster with this one."""
+        sharing = [key for key in self._topics_of if key != topology and self._share_cluster(topology, key)]
+        return {self.topics[key].topic_name for other in sharing for key in self._topics_of[other]}
 
     def _share_cluster(self, one: ObjectKey, other: ObjectKey) -> bool:
         """Whether two topologies lead to one Kafka cluster, and each lists the other's namespace in `sharedWith`.
@@ -223,13 +233,22 @@ def _broker_pod(key: ObjectKey, body: Mapping[str, Any]) -> BrokerPod | None:
         return None
     metadata = body["metadata"]
     labels = metadata.get("labels") or {}
-    numbers = {name: text for name, text in (metadata.get("annotations") or {}).items() if is_number(text)}
+    annotations = metadata.get("annotations") or {}
+    numbers = {name: text for name, text in annotations.items() if is_number(text)}
     if not numbers and not is_number(key.name.rpartition("-")[2]) and not any(map(is_number, labels.values())):
         return None
     # A pod's owner writes annotations as long as a book.
     short = {name: text.lstrip("0")[:_DIGITS] or "0" for name, text in numbers.items()}
     node = (body.get("spec") or {}).get("nodeName")
-    return BrokerPod(sys.intern(key.namespace), key.name, _shared(labels), _shared(short), node and sys.intern(node))
+    rack = annotations.get(RACK)
+    return BrokerPod(
+        sys.intern(key.namespace),
+        key.name,
+        _shared(labels),
+        _shared(short),
+        node and sys.intern(node),
+        rack and sys.intern(rack[:_LONGEST_RACK]),
+    )
 
 
 def _shared(labels: Mapping[str, str]) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rackspan.reconcile.reassignment_ports import NoReassignments
+from rackspan.reconcile.reassignment_ports import NoReassignments, NoSizes
 from rackspan.reconcile.runtime.liveness import Liveness
 from rackspan.reconcile.runtime.threads import ThirdPartyPlacers
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rackspan.core.placement import Placer
     from rackspan.reconcile.cache import Cache
     from rackspan.reconcile.ports import KafkaConnector, KubeApi
-    from rackspan.reconcile.reassignment_ports import Reassignments
+    from rackspan.reconcile.reassignment_ports import Reassignments, ReplicaSizes
     from rackspan.reconcile.runtime.finalizers import FinalizerWriter
     from rackspan.reconcile.runtime.status_writer import StatusWriter
 
@@ -32,5 +32,6 @@ class Dependencies:
     placers: Mapping[str, Placer]
     resync_seconds: float
     reassignments: Reassignments = field(default_factory=NoReassignments)
+    sizes: ReplicaSizes = field(default_factory=NoSizes)
     liveness: Liveness = field(default_factory=Liveness)
     third_party: ThirdPartyPlacers = field(default_factory=ThirdPartyPlacers)

@@ -6,7 +6,7 @@ result unless the replicas on the brokers have changed since the operator made i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -14,7 +14,7 @@ from msgspec import structs
 from rackspan.api.conditions import READY, find_condition
 from rackspan.api.plans import topology_hash
 from rackspan.api.reasons import Reason
-from rackspan.core.planning import plan, plan_topics
+from rackspan.core.planning import fill, fill_topics, plan, plan_topics
 from rackspan.reconcile.cluster.racks import last_seen, rack_view
 from rackspan.reconcile.cluster.state import BrokerLoad, ClusterState
 from rackspan.reconcile.cluster.status import broker_status
@@ -22,6 +22,7 @@ from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import TopicDescription
 from rackspan.reconcile.topics.decision import ownership_problem
 from rackspan.reconcile.topics.plan import request_of
+from rackspan.reconcile.topics.unmanaged import unmanaged_key, unmanaged_topics
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from rackspan.core.planning import Plan, Request, TopicPlan
     from rackspan.reconcile.cache import Cache
     from rackspan.reconcile.ports import KafkaAdmin
+    from rackspan.reconcile.topics.plan import Replicas
 
 _NOT_THEIRS = frozenset({Reason.TOPIC_CONFLICT, Reason.ADOPTION_NOT_ALLOWED})
 """Reasons of Ready of KafkaTopics that the operator does not reconcile."""
@@ -40,10 +42,11 @@ _NOT_THEIRS = frozenset({Reason.TOPIC_CONFLICT, Reason.ADOPTION_NOT_ALLOWED})
 
 @dataclass(frozen=True, slots=True)
 class ObservedTopology:
-    """A cluster's state, and the topics in Kafka that belong to their KafkaTopics."""
+    """A cluster's state, the topics in Kafka that belong to their KafkaTopics, and those without one to be repaired."""
 
     state: ClusterState
     topics: tuple[tuple[KafkaTopic, TopicDescription], ...]
+    unmanaged: Mapping[str, Replicas] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,15 +114,18 @@ async def observe_topology(
         for name, topic in sorted(by_name.items())
         if isinstance(seen := described.get(name), TopicDescription) and ownership_problem(topic, seen, state) is None
     ]
-    return ObservedTopology(state, tuple(found))
+    unmanaged: Mapping[str, Replicas] = {}
+    if topology.spec.repairs_unmanaged:
+        unmanaged = unmanaged_topics(topology, topics, (), await admin.assignments())
+    return ObservedTopology(state, tuple(found), unmanaged)
 
 
 def plan_of(observed: ObservedTopology) -> TopologyPlan:
     """Plan all topics together. Raises MissingRackError where some brokers have a rack and some have not."""
-    request, planned = request_of(observed.topics, observed.state)
-    names = {topic.topic_name: topic.key for topic in planned}
-    parts = {names[name]: part for name, part in plan_topics(request).items()}
-    whole = plan(request)
+    request, names = request_of(observed.topics, observed.unmanaged, observed.state)
+    fills = observed.state.spec.fills_brokers
+    made, whole = (fill_topics(request)[0], fill(request)) if fills else (plan_topics(request), plan(request))
+    parts = {names[name]: part for name, part in made.items()}
     hashes = {str(key): part.hash for key, part in parts.items() if not part.empty}
     topics = {topic.key: topic for topic, _ in observed.topics}
     return TopologyPlan(
@@ -127,7 +133,7 @@ def plan_of(observed: ObservedTopology) -> TopologyPlan:
         request,
         parts,
         topics,
-        tuple(sorted(topics.keys() - parts.keys())),
+        tuple(sorted((topics.keys() | set(map(unmanaged_key, observed.unmanaged))) - parts.keys())),
     )
 
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from rackspan.api.conditions import READY, find_condition
 from rackspan.api.racktopology import MissingRackPolicy
-from rackspan.api.reasons import Reason
 from rackspan.api.requirements import durability_of, requirements_of
 from rackspan.core.rack_path import format_rack, parse_rack
 from rackspan.core.requirements import ClusterRequirements, TopicRequirements
 from rackspan.core.scanning import BrokerLocations
 from rackspan.core.topology import BrokerLocation
-from rackspan.reconcile.topics.ownership import TopicClaim, owner
+from rackspan.reconcile.topics.ownership import declared
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,22 +25,8 @@ def cluster_requirements(topology: RackTopology, topics: Iterable[KafkaTopic]) -
     `topics` are those that the topology admits. Of several for one topic, the one counts that the operator reconciles.
     """
     defaults = topology.spec.defaults.durability
-    claims: defaultdict[str, list[TopicClaim]] = defaultdict(list)
-    for topic in topics:
-        if topic.topology == topology.key:
-            claims[topic.topic_name].append(TopicClaim(topic, topology, {}))
-    of_topic = {
-        name: requirements_of(owned_by.spec, defaults)
-        for name, rivals in claims.items()
-        if (owned_by := owner(rivals)) is not None and not owned_by.meta.is_deleting and not _is_refused(owned_by)
-    }
+    of_topic = {name: requirements_of(topic.spec, defaults) for name, topic in declared(topology, topics).items()}
     return ClusterRequirements(of_topic, TopicRequirements(durability=durability_of(defaults)), managed=True)
-
-
-def _is_refused(topic: KafkaTopic) -> bool:
-    """Whether the operator refused the topic to the object: a scan then takes it for a topic without one."""
-    ready = find_condition(topic.status.conditions, READY)
-    return ready is not None and ready.reason in (Reason.ADOPTION_NOT_ALLOWED, Reason.INTERNAL_TOPIC)
 
 
 def locations_of_topology(topology: RackTopology) -> BrokerLocations:

@@ -143,6 +143,9 @@ class KafkaAdmin(Protocol):
     async def hosted(self, broker: int) -> Sequence[InSync]:
         """The partitions with a replica on this broker, of all topics that the client may see (Metadata)."""
 
+    async def assignments(self) -> Mapping[str, tuple[tuple[int, ...], ...]]:
+        """By topic, the replicas of each partition, of all topics that the client may see (Metadata)."""
+
     async def default_min_insync(self, brokers: Sequence[int]) -> int | None:
         """The brokers' default min.insync.replicas; None where none of them answers. Never raises."""
 

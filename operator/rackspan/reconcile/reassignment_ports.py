@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from rackspan.core.reassignment import Limits
-
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from rackspan.api.meta import ObjectKey
     from rackspan.api.racktopology import RackTopology
     from rackspan.core.planning import Change
     from rackspan.core.rack_path import RackPath
+    from rackspan.core.reassignment import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +21,8 @@ class ApprovedPlan:
     A plan that somebody, or a policy, has said yes to.
 
     `changes` are of partitions that exist, with sizes where they are known. `racks` are those that the plan was made
-    for, `reported_racks` what Kafka told as `broker.rack` then. `throttle` is in bytes per second and broker, None for
-    none. `approved_by` says in words who or what approved it.
+    for, `reported_racks` what Kafka told as `broker.rack` then. `approved_by` says in words who or what approved it,
+    `whole_hash` is that of the plan which this is all of, or some parts.
     """
 
     cluster_id: str
@@ -31,9 +30,8 @@ class ApprovedPlan:
     changes: Sequence[Change]
     racks: Mapping[int, RackPath | None]
     reported_racks: Mapping[int, str | None]
-    throttle: int | None = None
-    limits: Limits = field(default_factory=Limits)
     approved_by: str = ""
+    whole_hash: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +41,15 @@ class ActiveReassignment:
     name: str
     plan_hash: str
     state: str
+
+
+@dataclass(frozen=True, slots=True)
+class BegunPlan:
+    """A plan that was begun: its first Reassignment, and the hash of the whole plan that there was then."""
+
+    name: str
+    whole_hash: str
+    succeeded: bool
 
 
 class Reassignments(Protocol):
@@ -59,6 +66,37 @@ class Reassignments(Protocol):
     def active(self, topology: ObjectKey) -> ActiveReassignment | None:
         """What is waiting or under way on a topology, None where all has ended."""
 
+    def begun_last(self, topology: ObjectKey) -> BegunPlan | None:
+        """The plan that was begun last on a topology, also before a restart; None where nothing is kept of any."""
+
+    async def held_by_min_insync(self, topology: ObjectKey) -> Sequence[Change]:
+        """All changes of what is under way, if nothing but min.insync.replicas holds up some of them; else none."""
+
+
+class ReplicaSizes(Protocol):
+    """Tells how large replicas are."""
+
+    async def of(
+        self, topology: RackTopology, partitions: Mapping[TopicPartition, Collection[int]]
+    ) -> Mapping[TopicPartition, int]:
+        """
+        Bytes of one replica of each partition: of the largest that one of the given brokers tells of.
+
+        Partitions of which none tells are left out. Raises FailureError where Kafka does not answer at all.
+        """
+
+
+class NoSizes:
+    """Where no size is known, as in tests of what only plans; implements `ReplicaSizes`."""
+
+    async def of(
+        self,
+        topology: RackTopology,  # noqa: ARG002
+        partitions: Mapping[TopicPartition, Collection[int]],  # noqa: ARG002
+    ) -> Mapping[TopicPartition, int]:
+        """None."""
+        return {}
+
 
 class NoReassignments:
     """Where nothing is carried out, as in tests of what only plans; implements `Reassignments`."""
@@ -70,3 +108,11 @@ class NoReassignments:
     def active(self, topology: ObjectKey) -> ActiveReassignment | None:  # noqa: ARG002
         """None."""
         return None
+
+    def begun_last(self, topology: ObjectKey) -> BegunPlan | None:  # noqa: ARG002
+        """None."""
+        return None
+
+    async def held_by_min_insync(self, topology: ObjectKey) -> Sequence[Change]:  # noqa: ARG002
+        """None."""
+        return ()

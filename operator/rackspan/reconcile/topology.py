@@ -21,6 +21,7 @@ from rackspan.reconcile.cluster.status import StatusInputs, topology_status
 from rackspan.reconcile.failures import Failure, FailureError
 from rackspan.reconcile.ports import ObjectRef
 from rackspan.reconcile.runtime.liveness import progress
+from rackspan.reconcile.runtime.waiting import wait_for_any
 from rackspan.reconcile.topics.events import condition_events
 from rackspan.reconcile.topics.reconciler import TopicsReconciler
 
@@ -36,11 +37,11 @@ _log = logging.getLogger("rackspan.reconcile")
 _WORKERS = 8
 """Batches under way at once: most of the time they wait for brokers to show changes."""
 _STATUS_SECONDS = 1.0
-"""The least time between two writes of the status, whose counts change with every topic."""
+"""How long a write of the status puts off the next one, whose counts change with every topic."""
 _APPROVAL_SECONDS = 2.0
 """How often is looked whether a plan may begin: windows open and Reassignments end without a watch event here."""
-_REST = 20
-"""How many times as long as a look took the next one waits: one at a plan over thousands of topics takes 0.1 s."""
+_REST = 60
+"""How many times as long as judging a plan took the next look waits: thousands of topics take 0.03 s."""
 
 
 AddToStatus: TypeAlias = "Callable[[RackTopology, RackTopologyStatus, datetime], RackTopologyStatus]"
@@ -59,6 +60,8 @@ class TopologyReconciler:
         self._topics = TopicsReconciler(key, self._observer, dependencies, self.write_status)
         self._finalizer = TopologyFinalizer(key, dependencies, self._topics.dependents)
         self._status_due = asyncio.Event()
+        self._cluster_changed = asyncio.Event()
+        """Puts an end to that: observations that change anything are seldom enough."""
         self._writing = asyncio.Lock()
         self._broker_events: BrokerEvents | None = None
         self._loops: list[asyncio.Task[None]] = []
@@ -68,9 +71,9 @@ class TopologyReconciler:
         """Observe soon: the RackTopology changed."""
         self._observer.wake()
 
-    def locations_changed(self) -> None:
+    def location_changed(self, key: ObjectKey) -> None:
         """A Node or a broker Pod changed."""
-        self._observer.locations_changed()
+        self._observer.location_changed(key)
 
     def topics_changed(self, keys: Iterable[ObjectKey]) -> None:
         """These KafkaTopics, or objects that they depend on, changed."""
@@ -135,6 +138,7 @@ class TopologyReconciler:
             if everything:
                 topics = self._dependencies.cache.topics_of(self._key)
                 self._topics.add(sorted(topics))  # sorted, because placements depend on earlier ones
+                self._cluster_changed.set()
             if self._key in self._dependencies.cache.topologies:
                 measure_observation(str(self._key), self._observer.state)
             self._pass_done()
@@ -158,6 +162,7 @@ class TopologyReconciler:
         while True:
             await self._status_due.wait()
             self._status_due.clear()
+            self._cluster_changed.clear()
             try:
                 with self._dependencies.liveness.track(f"status of {self._key}"):
                     await self._finalizer.reconcile()
@@ -168,23 +173,23 @@ class TopologyReconciler:
             except Exception:
                 _log.exception("topology %s: unexpected error over its status", self._key)
                 self._status_due.set()
-            await asyncio.sleep(_STATUS_SECONDS)
+            await wait_for_any(_STATUS_SECONDS, self._cluster_changed)
 
     async def _approval_loop(self) -> None:
-        told = None
+        told, judging, time = None, 0.0, asyncio.get_running_loop().time
         while True:
-            began = asyncio.get_running_loop().time()
             try:
                 with self._dependencies.liveness.track(f"approval of {self._key}"):
                     await self._topics.approvals.reconcile()
+                began = time()
                 if told != (told := self._topics.approvals.summary()):
                     self._status_due.set()
+                judging = time() - began
             except FailureError as error:
                 _log.warning("topology %s: %s", self._key, error)
             except Exception:
                 _log.exception("topology %s: unexpected error over its plan", self._key)
-            took = asyncio.get_running_loop().time() - began
-            await asyncio.sleep(max(_APPROVAL_SECONDS, _REST * took))
+            await asyncio.sleep(max(_APPROVAL_SECONDS, _REST * judging))
 
     async def write_status(self) -> None:
         """Write the RackTopology's status now, if it changed. Raises FailureError."""

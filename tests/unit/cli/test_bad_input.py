@@ -354,7 +354,7 @@ def test_what_cannot_be_is_refused_with_a_sentence_and_what_to_do(
             for command in (
                 ["plan", "--snapshot", "prod.json"],
                 ["plan", "--drain-broker", "1"],
-                ["plan", "--rebalance"],
+                ["plan", "--partitions", "orders=2"],
                 ["plan", "--topic", "orders"],
                 ["check", "--levels", "zone"],
                 ["check", "--bootstrap-server", "kafka:9092"],

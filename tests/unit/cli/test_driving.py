@@ -75,7 +75,7 @@ async def test_copies_under_way_end_first_unless_somebody_insists(script, calls,
     assert [event for event, _ in shown.told] == ["ending"] * ("wind down" in calls)
 
 
-async def test_taking_back_ends_at_once():
+async def test_taking_back_ends_at_once_and_tells_what_is_still_under_way():
     executor = Scripted([(2, INT)])
-    assert (await take_back(executor, Silent(), 60))[0] is Ended.INTERRUPTED
+    assert await take_back(executor, Silent(), 60) == (Ended.INTERRUPTED, seen(2))
     assert executor.calls == ["take back", "pause"]

@@ -18,11 +18,8 @@ def over_the_wire(**fields):
     return MetadataResponse.decode(answer.encode(version=7), version=7)
 
 
-@pytest.fixture
-def cluster():
-    """Two topics of the same partitions, and one of a single partition on a broker without a rack."""
-    replicas = {"left": [[0, 1], [2, 0], [1, 2], [2, 1]], "right": [[0, 1], [2, 0], [1, 2], [2, 1]], "lone": [[3]]}
-    metadata = ClusterMetadata()
+def tell(metadata, replicas):
+    """Give a client's metadata the replicas of topics, as brokers do."""
     broker, topic = MetadataResponse.MetadataResponseBroker, MetadataResponse.MetadataResponseTopic
     metadata.update_metadata(
         over_the_wire(
@@ -50,6 +47,13 @@ def cluster():
             ],
         )
     )
+
+
+@pytest.fixture
+def cluster():
+    """Two topics of the same partitions, and one of a single partition on a broker without a rack."""
+    metadata, rows = ClusterMetadata(), [[0, 1], [2, 0], [1, 2], [2, 1]]
+    tell(metadata, {"left": rows, "right": rows, "lone": [[3]]})
     return metadata
 
 
@@ -64,6 +68,10 @@ def member(name, rack, *topics, assignor=None, instance=None):
 def assigned(cluster, *members):
     found = RackAwareRange().assign(cluster, members)
     return {name: dict(one.assigned_partitions) for name, one in found.items()}
+
+
+def both(numbers):
+    return {"left": numbers, "right": numbers}
 
 
 def test_members_tell_their_racks_and_read_near_with_topics_kept_together(cluster):
@@ -81,6 +89,15 @@ def test_members_of_another_range_or_without_a_rack_get_their_even_share(cluster
     assert sorted(len(one["left"]) for one in found.values()) == [1, 1, 2]
     assert len(found["near"]["left"]) == 2
     assert set(found["near"]["left"]) < {1, 2, 3}
+
+
+def test_the_next_assignment_is_by_the_racks_that_replicas_have_moved_to(cluster):
+    members = [member("m1", "/us/a"), member("m2", "/eu/b")]
+    rows = [[2, 0], [2, 0], [1, 0], [1, 0]]
+    tell(cluster, {"left": rows, "right": rows})
+    assert assigned(cluster, *members) == {"m1": both([0, 1]), "m2": both([2, 3])}
+    tell(cluster, {"left": rows[::-1], "right": rows[::-1]})
+    assert assigned(cluster, *members) == {"m1": both([2, 3]), "m2": both([0, 1])}
 
 
 def test_who_alone_subscribes_reads_alone_and_what_is_not_known_is_left_out(cluster):

@@ -36,8 +36,10 @@ class Client:
         return answer
 
     def describe_topics(self, names):
-        partition = {"partition_index": 0, "replica_nodes": [0, 1, 2], "isr_nodes": [0, 1], "leader_id": 0}
-        lost = {"partition_index": 1, "replica_nodes": [2], "isr_nodes": [2], "leader_id": -1}
+        there = {"partition_index": 0, "replica_nodes": [0, 1, 2], "isr_nodes": [0, 1], "leader_id": 0}
+        partition = {**there, "offline_replicas": []}
+        lost = {**there, "partition_index": 1, "replica_nodes": [2], "isr_nodes": [2], "leader_id": -1}
+        lost["offline_replicas"] = [2]
         topics = {
             "orders": {"name": "orders", "error_code": 0, "partitions": [partition, lost]},
             "gone": {"name": "gone", "error_code": 3, "partitions": []},
@@ -106,7 +108,7 @@ async def admin(monkeypatch):
 async def test_partitions_are_those_of_metadata_with_what_is_under_way(admin):
     assert await admin.partitions(["orders", "gone"]) == {
         AT: PartitionState((0, 1, 2), frozenset({0, 1}), 0, frozenset({2}), frozenset()),
-        TopicPartition("orders", 1): PartitionState((2,), frozenset({2}), None),
+        TopicPartition("orders", 1): PartitionState((2,), frozenset({2}), None, offline=frozenset({2})),
     }
 
 

@@ -61,6 +61,26 @@ async def test_what_a_budget_refuses_is_asked_once_and_waits(status, outcome):
     assert len(api.asked) == 1
 
 
+async def test_a_rack_is_applied_as_an_annotation_and_taken_off_whoever_wrote_it():
+    api, found = pods(Answer())
+    await found.annotate(POD, "/eu/a")
+    await found.annotate(POD, None)
+    assert [method for method, _ in api.asked] == ["PATCH"] * 2
+    assert api.asked[0][1].startswith(f"{PATH}/status?")
+    assert "fieldManager=rackspan" in api.asked[0][1]
+    assert api.asked[1][1].partition("?")[0] == f"{PATH}/status"
+    written, taken = api.sent
+    assert written["metadata"] == {
+        "name": "kafka-3",
+        "namespace": "kafka",
+        "annotations": {"rackspan.dev/rack": "/eu/a"},
+    }
+    assert written.keys() == {"apiVersion", "kind", "metadata"}, "nothing of the status"
+    assert taken == {"metadata": {"annotations": {"rackspan.dev/rack": None}}}
+    _, found = pods(Answer(404, {"message": "not found"}))
+    await found.annotate(POD, "/eu/a")
+
+
 async def test_a_right_that_is_missing_is_a_failure():
     _, found = pods(Answer(403, {"message": "pods/eviction is forbidden"}))
     with pytest.raises(FailureError, match="forbidden"):
@@ -72,6 +92,8 @@ async def test_without_the_lease_nothing_is_evicted_nor_rehearsed():
     for rehearse in (True, False):
         with pytest.raises(FailureError, match="no Lease"):
             await found.evict(POD, "p-1", rehearse=rehearse)
+    with pytest.raises(FailureError, match="no Lease"):
+        await found.annotate(POD, "/eu/a")
     assert api.asked == []
 
 
@@ -80,4 +102,6 @@ async def test_no_name_leaves_its_place_in_a_path(name):
     api, found = pods(Answer())
     with pytest.raises(FailureError):
         await found.evict(ObjectKey("kafka", name), "p-1", rehearse=False)
+    with pytest.raises(FailureError):
+        await found.annotate(ObjectKey("kafka", name), "/eu/a")
     assert api.asked == []

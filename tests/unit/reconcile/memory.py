@@ -26,6 +26,10 @@ class MemoryKafka:
         self._called("describe_topics", names)
         return {name: self._seen(name) for name in names}
 
+    async def assignments(self):
+        self._called("assignments", [])
+        return dict(self.replicas)
+
     async def configs(self, names):
         self._called("describe_configs", names)
         return {

@@ -9,8 +9,10 @@ from tests.unit.reconcile import examples
 from tests.unit.reconcile.kube_memory import MemoryCluster
 from tests.unit.reconcile.memory import MemoryKafka
 
+from rackspan.api import kafkatopic, racktopology, reassignment
 from rackspan.api.labels import FINALIZER
 from rackspan.core.planning import Change
+from rackspan.reconcile import topology as topology_reconciler
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.dependencies import Dependencies
 from rackspan.reconcile.manager import Manager
@@ -128,7 +130,7 @@ async def test_made_up_topologies_cost_no_loop_and_no_series(controller, kube):
     await asyncio.sleep(0)
     before = len(asyncio.all_tasks())
     for number in range(MADE_UP):
-        controller.topic_seen(topic(number, f"made-up-{number}"))
+        controller.informers[kafkatopic.KIND].seen(topic(number, f"made-up-{number}"))
     assert len(asyncio.all_tasks()) == before
     await until(lambda: all(reason(kube, number) == "TopologyNotFound" for number in range(MADE_UP)))
     assert kube.condition("topic-7", "Ready")["message"] == "there is no RackTopology shop/made-up-7"
@@ -137,23 +139,33 @@ async def test_made_up_topologies_cost_no_loop_and_no_series(controller, kube):
 
 
 async def test_a_topology_that_comes_later_takes_its_topics_over(controller, kube):
-    controller.topic_seen(topic(1))
+    controller.informers[kafkatopic.KIND].seen(topic(1))
     await until(lambda: reason(kube, 1) == "TopologyNotFound")
-    controller.topology_seen(TOPOLOGY)
+    controller.informers[racktopology.KIND].seen(TOPOLOGY)
     await until(lambda: reason(kube, 1) == "InSync")
 
 
 async def test_what_a_topology_cost_ends_with_it(controller, kube):
     await asyncio.sleep(0)
     before = len(asyncio.all_tasks())
-    controller.topology_seen(TOPOLOGY)
-    controller.topic_seen(topic(1))
+    controller.informers[racktopology.KIND].seen(TOPOLOGY)
+    controller.informers[kafkatopic.KIND].seen(topic(1))
     await until(lambda: reason(kube, 1) == "InSync")
     assert series("shop/prod")
-    controller.topology_gone(TOPOLOGY)
+    controller.informers[racktopology.KIND].gone(TOPOLOGY)
     await until(lambda: reason(kube, 1) == "TopologyNotFound")
     await until(lambda: len(asyncio.all_tasks()) == before)
     assert series("shop/prod") == []
+
+
+async def test_a_cluster_that_changed_does_not_wait_for_its_turn_to_be_told(controller, kube, monkeypatch):
+    monkeypatch.setattr(topology_reconciler, "_STATUS_SECONDS", 1e6)
+    controller.informers[racktopology.KIND].seen(TOPOLOGY)
+    await until(lambda: "prod" in kube.statuses)
+    later = {"generation": 2, "resourceVersion": "2"}
+    spec = {**TOPOLOGY["spec"], "levels": [{"name": "rack"}]}
+    controller.informers[racktopology.KIND].seen({"metadata": {**TOPOLOGY["metadata"], **later}, "spec": spec})
+    await until(lambda: kube.statuses["prod"]["domains"][0]["level"] == "rack")
 
 
 async def test_a_namespace_gets_so_many_connections_and_no_more(controller, kube, monkeypatch):
@@ -172,9 +184,9 @@ async def test_a_namespace_gets_so_many_connections_and_no_more(controller, kube
         return {"metadata": meta, "spec": {**TOPOLOGY["spec"], "kafka": kafka}}
 
     for number in reversed(range(25)):  # whoever is seen first
-        controller.topology_listed(numbered(number))
+        controller.informers[racktopology.KIND].known(numbered(number))
     for number in reversed(range(25)):
-        controller.topology_seen(numbered(number))
+        controller.informers[racktopology.KIND].seen(numbered(number))
     await until(lambda: sum(controller.ready()["connected"].values()) == 20)
     await until(lambda: kube.condition("t24", "Stalled"))
     assert sorted(connections) == [f"kafka-{number:02}:9092" for number in range(20)]
@@ -182,11 +194,11 @@ async def test_a_namespace_gets_so_many_connections_and_no_more(controller, kube
 
 
 async def test_one_that_is_made_anew_begins_when_the_last_has_ended(controller, kube):
-    controller.topology_seen(TOPOLOGY)
-    controller.topology_gone(TOPOLOGY)
+    controller.informers[racktopology.KIND].seen(TOPOLOGY)
+    controller.informers[racktopology.KIND].gone(TOPOLOGY)
     again = {**TOPOLOGY, "metadata": {**TOPOLOGY["metadata"], "uid": "rt-2", "resourceVersion": "9"}}
-    controller.topology_seen(again)
-    controller.topic_seen(topic(1))
+    controller.informers[racktopology.KIND].seen(again)
+    controller.informers[kafkatopic.KIND].seen(topic(1))
     await until(lambda: reason(kube, 1) == "InSync")
 
 
@@ -196,7 +208,7 @@ async def test_a_first_look_that_never_ends_is_told_to_the_liveness_probe(contro
     monkeypatch.setattr(controller._dependencies.liveness, "_clock", lambda: clock[0])
     wedged = asyncio.Event()
     monkeypatch.setattr(WholeKafka, "cluster", lambda _: wedged.wait())
-    controller.topology_seen(TOPOLOGY)
+    controller.informers[racktopology.KIND].seen(TOPOLOGY)
     await until(lambda: "look at shop/prod" in controller._dependencies.liveness.stalled(0))
     assert controller.alive()["ok"]
     clock[0] += 301
@@ -207,14 +219,14 @@ async def test_a_first_look_that_never_ends_is_told_to_the_liveness_probe(contro
 async def test_a_topology_without_work_has_few_tasks(controller):
     await asyncio.sleep(0)
     before = len(asyncio.all_tasks())
-    controller.topology_seen(TOPOLOGY)
+    controller.informers[racktopology.KIND].seen(TOPOLOGY)
     await until(lambda: controller.ready()["connected"] == {"shop/prod": True})
     assert len(asyncio.all_tasks()) - before <= 5
 
 
 async def test_an_operator_that_stops_because_it_shall_is_not_dead(controller):
     """It waits for its definitions then, and a restart would gain nothing."""
-    controller.topology_seen(TOPOLOGY)
+    controller.informers[racktopology.KIND].seen(TOPOLOGY)
     await controller.stop()
     assert controller.alive() == {"ok": True, "secondsSinceLastPass": {}, "stalled": {}, "ended": []}
 
@@ -226,7 +238,7 @@ async def test_a_listed_topology_is_admitted_once(controller, monkeypatch):
     monkeypatch.setattr(
         type(versions), "record", lambda self, *given, **more: admitted.append(given) or admit(self, *given, **more)
     )
-    controller.topology_relisted(TOPOLOGY)
+    controller.informers[racktopology.KIND].take(None, TOPOLOGY)
     assert len(admitted) == 1
     assert list(controller.cache.topologies) == [key_of(TOPOLOGY)]
 
@@ -265,5 +277,5 @@ async def test_a_plan_that_was_just_begun_wakes_who_carries_it_out(controller, m
     name = await ApprovedPlans(controller.cache, Created()).begin(prod, plan)
     (known,) = controller.cache.reassignments.values()
     (body,) = reassignments_of(prod, plan)
-    controller.reassignment_seen(await Created().create(body))
+    controller.informers[reassignment.KIND].seen(await Created().create(body))
     assert (known.meta.name, woken) == (name, [prod.key])

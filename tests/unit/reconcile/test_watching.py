@@ -8,6 +8,7 @@ be restored from a backup, which takes versions back.
 import asyncio
 import copy
 from types import SimpleNamespace
+from unittest.mock import patch
 
 import pytest
 from hypothesis import settings
@@ -18,11 +19,13 @@ from rackspan.api.meta import ObjectKey
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.manager import Manager
 from rackspan.reconcile.racks.reconciler import RackDependencies
+from rackspan.reconcile.reassignment_ports import NoSizes
 from rackspan.reconcile.reassignments.objects import ReassignmentDependencies
 from rackspan.reconcile.runtime.liveness import Liveness
 from rackspan.reconcile.runtime.object_versions import key_of
 from rackspan.reconcile.scans.config import ScanSetup
 from rackspan.reconcile.scans.reconciler import ScanDependencies
+from rackspan.reconcile.topology_loops import TopologyLoops
 
 SPECS = {
     "KafkaTopic": {"topologyRef": {"name": "prod"}, "partitions": 1, "replicationFactor": 1},
@@ -42,14 +45,14 @@ class Silent:
         return lambda *_: None
 
 
-class Quiet(Manager):
-    """Routes, and keeps what it is told; reconciles nothing."""
+class Quiet(TopologyLoops):
+    """Reconcile nothing."""
 
-    def _start_loop(self, key):
-        self._loops.setdefault(key, (Silent(), None))
+    def start(self, key):
+        return self._running.setdefault(key, (Silent(), None))[0]
 
-    def _stop_loop(self, key):
-        self._loops.pop(key, None)
+    def finish(self, key):
+        self._running.pop(key, None)
 
 
 class ApiServer:
@@ -121,11 +124,13 @@ class Watching(RuleBasedStateMachine):
     def start(self):
         self.cache = Cache()
         dependencies = SimpleNamespace(
-            cache=self.cache, kube=self.server, finalizers=None, liveness=Liveness()
+            cache=self.cache, kube=self.server, finalizers=None, liveness=Liveness(), sizes=NoSizes()
         )  # all that routing and sweeping need
         scans = ScanDependencies(self.cache, self.server, None, ScanSetup())
         moves = ReassignmentDependencies(self.cache, self.server, None, None, None)
-        self.controller = Quiet(dependencies, scans, RackDependencies(self.cache, self.server, None), moves, 300)
+        racks = RackDependencies(self.cache, self.server, None)
+        with patch("rackspan.reconcile.manager.TopologyLoops", Quiet):
+            self.controller = Manager(dependencies, scans, racks, moves, 300)
 
     @rule(kind=kinds, name=names, anew=st.booleans())
     def made_or_changed(self, kind, name, anew):
@@ -205,26 +210,10 @@ class Watching(RuleBasedStateMachine):
         kind, what, body = queue.pop(0)
         if not queue:
             del self.server.events[uid]
-        routes, listed = self.controller, what is None
-        match kind, what:
-            case "KafkaTopic", "DELETED":
-                routes.topic_gone(body)
-            case "KafkaTopic", _:
-                routes.topic_listed(body)
-                (routes.topic_relisted if listed else routes.topic_seen)(body)
-            case "RackTopology", "DELETED":
-                routes.topology_gone(body)
-            case "RackTopology", _:
-                routes.topology_listed(body)
-                (routes.topology_relisted if listed else routes.topology_seen)(body)
-            case "Reassignment", "DELETED":
-                routes.reassignment_gone(body)
-            case "Reassignment", _:
-                routes.reassignment_seen(body, listed=listed)
-            case "ComplianceReport", "DELETED":
-                routes.report_gone(body)
-            case "ComplianceReport", _:
-                routes.report_seen(body, listed=listed)
+        informer = self.controller.informers[kind]
+        if what != "DELETED":
+            informer.known(body)
+        informer.take(what, body)
 
 
 Watching.TestCase.settings = settings(stateful_step_count=40)

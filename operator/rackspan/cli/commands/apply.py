@@ -348,6 +348,5 @@ def _waits(last: "Pass | None") -> str:
     if last is None or not last.waiting:
         return "Kafka did not answer" if last is None else "; ".join(last.failures[:1]) or "no reason is known"
     first = last.waiting[0]
-    brokers = f" (broker {', '.join(map(str, first.brokers))})" if first.brokers else ""
     more = f", and {len(last.waiting) - 1:,} more" if len(last.waiting) > 1 else ""
-    return f"{first.partition} waits: {first.reason.value}{brokers}{more}"
+    return f"{first.partition} waits: {first.reason.value}{first.details}{more}"

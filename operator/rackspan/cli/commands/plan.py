@@ -13,7 +13,13 @@ from rackspan.cli.rendering.progress import step
 from rackspan.cli.shared import options
 from rackspan.cli.shared.cluster_source import ClusterSource
 from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_with, note, print_error
-from rackspan.cli.shared.live_topology import LiveTopology, plan_differences, refuse_options_of_topology
+from rackspan.cli.shared.live_topology import (
+    LiveTopology,
+    filling_brokers,
+    plan_differences,
+    refuse_options_of_topology,
+    unchanged,
+)
 from rackspan.cli.shared.manifest_requirements import requirements_of_files
 from rackspan.cli.shared.plan_request import chosen_topics, refuse_silent_brokers, requirements_of
 from rackspan.cli.shared.selection import TopologyOptions
@@ -82,14 +88,16 @@ def plan(
     """Plan the fewest moves that bring every topic into compliance, off drained brokers and to what is wished.
 
     With --filename only the topics of its KafkaTopics are planned for, to what these say. With --topology it is the
-    plan that the operator tells of in the status, with the same hash. The plan states its lower bound, so that a
-    reviewer sees that it cannot be done with less. Nothing is executed.
+    plan that the operator tells of in the status, with the same hash; with --rebalance as well, the one that it would
+    make with `rebalance: OnNewBrokers`, which fills brokers that are new or were emptied. The plan states its lower
+    bound, so that a reviewer sees that it cannot be done with less. Nothing is executed.
     """
     if topology is not None:
         refuse_options_of_topology(
-            context, "--filename", "--log-dirs", "--topic", "--replication-factor", "--partitions", "--rebalance"
+            context, "--filename", "--log-dirs", "--topic", "--replication-factor", "--partitions"
         )
-        _plan_topology(LiveTopology.at(topology, kubeconfig), output, show_all=show_all)
+        live = LiveTopology.at(topology, kubeconfig, filling_brokers if rebalance_too else unchanged)
+        _plan_topology(live, output, show_all=show_all)
         return
     selected = TopologyOptions.of(levels, missing_rack_policy, drain_broker, drain_rack)
     source = ClusterSource(snapshot, bootstrap_server, command_config, log_dirs)

@@ -167,6 +167,13 @@ def operator(
             help="Namespaces where brokers' pods may be evicted (repeat it; * for all). Default: none.",
         ),
     ] = None,
+    annotate_pods_in: Annotated[
+        list[str] | None,
+        typer.Option(
+            envvar="RACKSPAN_ANNOTATE_PODS_IN",
+            help="Namespaces where brokers' pods are annotated with their rack (repeat it; * for all). Default: none.",
+        ),
+    ] = None,
     log_format: Annotated[
         LogFormat, typer.Option(envvar="RACKSPAN_LOG_FORMAT", help="How log lines look.")
     ] = LogFormat.JSON,
@@ -212,6 +219,7 @@ def operator(
         ),
         publish_racks_to=NamespaceSet(tuple(publish_racks_to or ())),
         restart_pods_in=NamespaceSet(tuple(restart_pods_in or ())),
+        annotate_pods_in=NamespaceSet(tuple(annotate_pods_in or ())),
     )
     try:
         asyncio.run(run(settings))

@@ -38,12 +38,13 @@ def topology_document(key: "ObjectKey", made: "TopologyPlan", others: Mapping[st
     """Give what the JSON of a topology's plan begins with: its topics' plans, and where the operator's is another."""
     topics = []
     for topic, part in sorted(made.parts.items()):
-        told = made.topics[topic].status.plan
+        managed = made.topics.get(topic)
+        told = managed.status.plan if managed is not None else None
         if not part.empty or told is not None:
             topics.append(
                 {
-                    "topic": str(topic),
-                    "topicName": made.topics[topic].topic_name,
+                    "topic": str(topic) if managed is not None else None,
+                    "topicName": managed.topic_name if managed is not None else topic.name,
                     "hash": made.hash_of(topic),
                     "moves": part.moves,
                     "operatorHash": told.hash if told else None,

@@ -15,8 +15,9 @@ from rackspan.core.text import plural
 if TYPE_CHECKING:
     from rackspan.reconcile.reassignments.executor import Executor, Pass
 
-_LEAST_SECONDS, _MOST_SECONDS = 0.3, 5.0
-"""Between passes: as long as the last one took, so that half of the time is left to Kafka."""
+_NEWS_SECONDS, _LEAST_SECONDS, _MOST_SECONDS = 0.1, 0.3, 5.0
+"""Between passes: as long as the last one took, so that half of the time is left to Kafka. Where it found something
+changed, others are likely to end soon: small partitions are copied in less than a second."""
 _CLEARING_SECONDS = 60.0
 
 
@@ -51,11 +52,12 @@ async def drive(executor: "Executor", shown: ReassignmentProgress, patience: flo
 
 
 async def take_back(executor: "Executor", shown: ReassignmentProgress, patience: float) -> tuple[Ended, "Pass | None"]:
-    """Cancel what is under way; ends, and raises, as `drive` does."""
+    """Cancel what is under way; ends, and raises, as `drive` does. The pass tells what could not be taken back."""
     with _signals() as signals:
         ended, last = await _until_ended(executor.take_back, _is_finished, shown, patience, signals.stop)
     if ended is not Ended.FINISHED:
-        last = await paused(executor, shown)
+        cleared = await paused(executor, shown)
+        last = last or cleared  # which tells what the plan would wait for
     return ended, last
 
 
@@ -93,9 +95,9 @@ async def _until_ended(
 ) -> tuple[Ended, "Pass | None"]:
     from rackspan.reconcile.failures import FailureError  # noqa: PLC0415
 
-    last, moved_at, moved = None, time.monotonic(), -1
+    last, moved_at, moved, copying = None, time.monotonic(), -1, -1
     while not stop.is_set():
-        started = time.monotonic()
+        started, least = time.monotonic(), _LEAST_SECONDS
         try:
             last = await one_pass()
         except FailureError as error:
@@ -106,11 +108,14 @@ async def _until_ended(
             shown.show(last)
             if is_over(last):
                 return Ended.FINISHED, last
+            if (last.progress.moved, last.copying) != (moved, copying):
+                least = _NEWS_SECONDS
+            copying = last.copying
             if last.copying or last.progress.moved != moved:
                 moved_at, moved = time.monotonic(), last.progress.moved
             if time.monotonic() > moved_at + patience:
                 return Ended.STUCK, last
-        pause = min(max(time.monotonic() - started, _LEAST_SECONDS), _MOST_SECONDS)
+        pause = min(max(time.monotonic() - started, least), _MOST_SECONDS)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), pause)
     return Ended.INTERRUPTED, last

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
+from msgspec import structs
 
 from rackspan.api.meta import ObjectKey
+from rackspan.api.racktopology import Rebalance
 from rackspan.cli.rendering.progress import step
 from rackspan.cli.shared.command_errors import CommandError, ExitCode, warn
 from rackspan.cli.shared.selection import infeasible
@@ -56,6 +58,16 @@ def refuse_options_of_topology(context: typer.Context, *also: str) -> None:
             )
 
 
+def unchanged(topology: "RackTopology") -> "RackTopology":
+    """Give the RackTopology that is there."""
+    return topology
+
+
+def filling_brokers(topology: "RackTopology") -> "RackTopology":
+    """Give the same with plans that fill brokers which are new or were emptied."""
+    return structs.replace(topology, spec=structs.replace(topology.spec, rebalance=Rebalance.ON_NEW_BROKERS))
+
+
 @dataclass(frozen=True, slots=True)
 class LiveTopology:
     """A RackTopology with its KafkaTopics and brokers, as the operator sees them now."""
@@ -68,7 +80,7 @@ class LiveTopology:
         cls,
         text: str,
         kubeconfig: Path | None,
-        change: Callable[["RackTopology"], "RackTopology"] = lambda found: found,
+        change: Callable[["RackTopology"], "RackTopology"] = unchanged,
     ) -> "LiveTopology":
         """
         Read `NAMESPACE/NAME` from Kubernetes, and its brokers from Kafka. Raises CommandError.
@@ -152,6 +164,7 @@ class LiveTopology:
     def plan(self) -> "TopologyPlan":
         """Make the operator's plan. Raises CommandError."""
         from rackspan.reconcile.dry_run import plan_of  # noqa: PLC0415
+        from rackspan.reconcile.topics.unmanaged import shown  # noqa: PLC0415
 
         try:
             with step("planning"):
@@ -159,7 +172,8 @@ class LiveTopology:
         except MissingRackError as error:
             raise _missing_racks(error) from error
         for key in made.unplanned:
-            warn(f"KafkaTopic {key}: nothing can be planned: a rack or a level that it needs is not known")
+            kind = "KafkaTopic" if key.namespace else "topic"
+            warn(f"{kind} {shown(key)}: nothing can be planned: a rack or a level that it needs is not known")
         return made
 
 

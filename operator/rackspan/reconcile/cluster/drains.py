@@ -66,18 +66,32 @@ class _Target:
     uncertainty: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Owners:
+    """The KafkaTopics of topics by name, and which topics have none and a part in the plan all the same."""
+
+    state: ClusterState
+    managed: Mapping[str, KafkaTopic]
+    planned: frozenset[str]
+
+
 def drain_statuses(
-    state: ClusterState, remaining: RemainingReplicas | None, topics: Iterable[KafkaTopic]
+    state: ClusterState,
+    remaining: RemainingReplicas | None,
+    topics: Iterable[KafkaTopic],
+    planned: Collection[str] = (),
 ) -> tuple[DrainStatus, ...]:
     """The status of each drain in the topology's spec, finished ones last.
 
-    `remaining` is Kafka's last answer about the drained brokers, None before the first.
+    `remaining` is Kafka's last answer about the drained brokers, None before the first. `planned` are the topics
+    without a KafkaTopic that have a part in the plan.
     """
     targets = [*_brokers(state, remaining), *_racks(state)]
     if not targets:
         return ()
     managed = {topic.topic_name: topic for topic in topics if _has_its_topic(topic)}
-    found = [_drain_status(target, state, remaining, managed) for target in targets]
+    owners = _Owners(state, managed, frozenset(planned))
+    found = [_drain_status(target, owners, remaining) for target in targets]
     return tuple(sorted(found, key=lambda drain: drain.drained is True))
 
 
@@ -136,9 +150,7 @@ def _is_in_rack(row: BrokerRow, path: RackPath) -> bool:
     return row.rack is not None and row.rack[: len(path)] == path
 
 
-def _drain_status(
-    target: _Target, state: ClusterState, remaining: RemainingReplicas | None, managed: Mapping[str, KafkaTopic]
-) -> DrainStatus:
+def _drain_status(target: _Target, owners: _Owners, remaining: RemainingReplicas | None) -> DrainStatus:
     if target.unknown is not None:
         reason, message = target.unknown
         return DrainStatus(target.name, reason, message, drained=False)
@@ -148,7 +160,7 @@ def _drain_status(
     replicas: Counter[str] = Counter()
     for broker in target.brokers:
         replicas.update(remaining.replicas[broker])
-    left, blocks = _replicas_left(replicas, target.brokers, state, managed)
+    left, blocks = _replicas_left(replicas, target.brokers, owners)
     if left.total:
         why = ", ".join(f"{block.replicas} {_WAITING_FOR[Reason(block.reason)]}" for block in blocks)
         drained, reason, message = False, Reason.DRAINING, f"{plural(left.total, 'replica')} left: {why}"
@@ -160,16 +172,16 @@ def _drain_status(
 
 
 def _replicas_left(
-    replicas: Mapping[str, int], brokers: Collection[int], state: ClusterState, managed: Mapping[str, KafkaTopic]
+    replicas: Mapping[str, int], brokers: Collection[int], owners: _Owners
 ) -> tuple[DrainReplicas, tuple[DrainBlock, ...]]:
     by_reason: defaultdict[Reason, dict[str, int]] = defaultdict(dict)
     for name, count in replicas.items():
-        by_reason[_waits_for(name, brokers, state, managed)][name] = count
+        by_reason[_waits_for(name, brokers, owners)][name] = count
     sums = {reason: sum(topics.values()) for reason, topics in by_reason.items()}
-    total = sum(sums.values())
-    explicit, unmanaged, internal = (
-        sums.get(reason, 0) for reason in (Reason.EXPLICIT_ASSIGNMENT, Reason.NOT_MANAGED, Reason.INTERNAL_TOPIC)
-    )
+    total, explicit = sum(sums.values()), sums.get(Reason.EXPLICIT_ASSIGNMENT, 0)
+    without = {name: count for name, count in replicas.items() if name not in owners.managed}
+    internal = sum(count for name, count in without.items() if name.startswith(INTERNAL_PREFIX))
+    unmanaged = sum(without.values()) - internal
     blocks = tuple(
         DrainBlock(reason, len(topics), sums[reason], tuple(sorted(topics)[:MAX_DRAIN_SAMPLES]))
         for reason, topics in sorted(by_reason.items(), key=lambda item: (-sums[item[0]], item[0]))
@@ -177,9 +189,11 @@ def _replicas_left(
     return DrainReplicas(total, total - explicit - unmanaged - internal, explicit, unmanaged, internal), blocks
 
 
-def _waits_for(name: str, brokers: Collection[int], state: ClusterState, managed: Mapping[str, KafkaTopic]) -> Reason:
+def _waits_for(name: str, brokers: Collection[int], owners: _Owners) -> Reason:
     """Why replicas of a topic are still on these brokers."""
-    topic = managed.get(name)
+    topic, state = owners.managed.get(name), owners.state
+    if topic is None and name in owners.planned:
+        return Reason.PLAN_PENDING
     if topic is None:
         return Reason.INTERNAL_TOPIC if name.startswith(INTERNAL_PREFIX) else Reason.NOT_MANAGED
     if any(broker in brokers for row in topic.spec.placement.assignment for broker in row):

@@ -181,6 +181,10 @@ class GroupedAdmin:
         """The partitions with a replica on this broker."""
         return await self._admin.hosted(broker)
 
+    async def assignments(self) -> Mapping[str, tuple[tuple[int, ...], ...]]:
+        """The replicas of every topic."""
+        return await self._admin.assignments()
+
     async def default_min_insync(self, brokers: Sequence[int]) -> int | None:
         """The brokers' min.insync.replicas."""
         return await self._admin.default_min_insync(brokers)

@@ -61,7 +61,7 @@ class Observer:
         self._resynced = float("-inf")
         self._failures = 0
         self._wake = asyncio.Event()
-        self._locations_changed = asyncio.Event()
+        self._location_changed = asyncio.Event()
         self._debounce = Debounce()
 
     @property
@@ -73,9 +73,10 @@ class Observer:
         """Observe soon: the topology changed, or a Kafka call failed."""
         self._wake.set()
 
-    def locations_changed(self) -> None:
-        """A node or broker pod changed; while they keep changing, observations become less frequent."""
-        self._locations_changed.set()
+    def location_changed(self, key: ObjectKey) -> None:
+        """A node or broker pod changed; while it keeps changing, it is observed less and less often."""
+        self._debounce.changed(key, asyncio.get_running_loop().time())
+        self._location_changed.set()
 
     async def wait(self) -> None:
         """Wait until the next observation is due."""
@@ -83,13 +84,19 @@ class Observer:
         pause = min(_POLL_SECONDS, self._dependencies.resync_seconds, _POLL_SECONDS if due is None else due)
         if isinstance(self.state, Failure):
             pause = min(_RETRY_MAX_SECONDS, _RETRY_FIRST_SECONDS * 2 ** min(self._failures, 5))
-        if await wait_for_any(pause, self._wake, self._locations_changed):
-            if not self._wake.is_set():
-                await wait_for_any(self._debounce.delay(asyncio.get_running_loop().time()), self._wake)
-            if self._wake.is_set():
-                await asyncio.sleep(_DEBOUNCE_SECONDS)
+        until = asyncio.get_running_loop().time() + pause
+        while not self._wake.is_set() and (rest := self._rest(until)) > 0:
+            self._location_changed.clear()
+            await wait_for_any(rest, self._wake, self._location_changed)
+        if self._wake.is_set():
+            await asyncio.sleep(_DEBOUNCE_SECONDS)
         self._wake.clear()
-        self._locations_changed.clear()
+        self._debounce.handled(asyncio.get_running_loop().time())
+
+    def _rest(self, until: float) -> float:
+        """Seconds from now to this time, or until what has changed is due where that is earlier."""
+        due = self._debounce.due
+        return (until if due is None else min(until, due)) - asyncio.get_running_loop().time()
 
     async def observe(self) -> bool:
         """Observe once. True where every topic must be requeued: a relevant change, or a resync is due."""

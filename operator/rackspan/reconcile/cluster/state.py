@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from rackspan.reconcile.ports import ReplicaCounts
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from rackspan.api.racktopology import RackTopologySpec
     from rackspan.core.placement import Placer
     from rackspan.reconcile.cluster.racks import RackView
+    from rackspan.reconcile.failures import Failure
+    from rackspan.reconcile.ports import KafkaAdmin
 
 
 class BrokerLoad:
@@ -82,3 +84,18 @@ class ClusterState:
             and self.racks == other.racks
             and self.settled == other.settled
         )
+
+
+class ObservedCluster(Protocol):
+    """The state of a topology's Kafka cluster as it was seen last, and its client where there is one.
+
+    `epoch` changes with every state that decides differently; `wake` has the cluster observed again soon.
+    """
+
+    @property
+    def state(self) -> ClusterState | Failure: ...  # noqa: D102
+    @property
+    def admin(self) -> KafkaAdmin | None: ...  # noqa: D102
+    @property
+    def epoch(self) -> int: ...  # noqa: D102
+    def wake(self) -> None: ...  # noqa: D102

@@ -40,7 +40,7 @@ from rackspan.api.racktopology import (
 )
 from rackspan.api.reasons import Reason
 from rackspan.core.rack_path import format_rack
-from rackspan.core.text import plural
+from rackspan.core.text import plural, rounded
 from rackspan.reconcile.cluster import drains
 from rackspan.reconcile.cluster.broker_events import broker_list
 from rackspan.reconcile.cluster.deletion import how_to_confirm
@@ -74,6 +74,8 @@ class PlanSummary:
     status: ConditionStatus
     reason: Reason
     message: str
+    unmanaged: frozenset[str] = frozenset()
+    """The topics without a KafkaTopic that have a part in it."""
 
 
 NO_PLAN: Final = PlanSummary(None, _TRUE, Reason.IN_SYNC, "no topic needs a change")
@@ -148,7 +150,7 @@ class StatusInputs:
             lower_bound=sum(plan.lower_bound for plan in plans),
             reorders=sum(plan.reorders for plan in plans),
             partitions=sum(plan.partitions for plan in plans),
-            bytes=sum(sizes) if sizes else None,
+            bytes=rounded(sum(sizes)) if len(sizes) == len(plans) else None,
             samples=tuple(PlannedTopic(key, plan.hash, plan.moves) for key, plan in planned[:MAX_PLAN_SAMPLES]),
         )
 
@@ -174,7 +176,7 @@ def topology_status(topology: RackTopology, inputs: StatusInputs, now: datetime)
     problem = _problem(topology, state, racks) or inputs.deletion_blocked
     conditions.set(CONNECTED, *_connected(state))
     if racks is not None:
-        conditions.set(RACKS_IN_SYNC, *_racks_in_sync(racks, inputs.drifted_topics))
+        conditions.set(RACKS_IN_SYNC, *_racks_in_sync(racks, inputs.drifted_topics, was_in_sync=_was_in_sync(status)))
     conditions.set(BROKERS_ONLINE, *_brokers_online(inputs))
     if topology.meta.is_paused:
         conditions.set(PAUSED, _FALSE, Reason.INVALID_ANNOTATION, _NO_PAUSE)
@@ -197,7 +199,7 @@ def topology_status(topology: RackTopology, inputs: StatusInputs, now: datetime)
         status,
         observed_generation=topology.meta.generation,
         topics=inputs.counts,
-        plan=inputs.plan,
+        plan=_plan(inputs, topology.status.plan),
         deletions=inputs.deletions,
         conditions=conditions.all,
     )
@@ -215,7 +217,8 @@ def _with_drains(
         why = state if isinstance(state, Failure) else _NOT_OBSERVED
         conditions.set(DRAINED, _UNKNOWN, why.reason, why.message)
         return replace(status, drain_summary="unknown")
-    found = drains.drain_statuses(state, inputs.remaining, inputs.topics)
+    planned = inputs.planned.unmanaged if inputs.planned else ()
+    found = drains.drain_statuses(state, inputs.remaining, inputs.topics, planned)
     conditions.set(DRAINED, *drains.drained_condition(found))
     return replace(status, drains=drains.shown(found), drain_summary=drains.summary(found))
 
@@ -331,11 +334,29 @@ def _brokers_online(inputs: StatusInputs) -> tuple[ConditionStatus, Reason, str]
     return _TRUE, Reason.BROKERS_ONLINE, "every broker that is known is online"
 
 
-def _racks_in_sync(racks: RackView, topics: DriftedTopics | None) -> tuple[ConditionStatus, Reason, str]:
+def _plan(inputs: StatusInputs, before: TopologyPlanStatus | None) -> TopologyPlanStatus | None:
+    """The plan; the one of the status, with its bytes, while topics are still looked at and tell of the same."""
+    same = inputs.planned is None and inputs.plan is not None and before is not None and inputs.plan.hash == before.hash
+    return before if same else inputs.plan
+
+
+def _was_in_sync(status: RackTopologyStatus) -> bool:
+    condition = find_condition(status.conditions, RACKS_IN_SYNC)
+    return condition is None or condition.status != _FALSE
+
+
+def _racks_in_sync(
+    racks: RackView, topics: DriftedTopics | None, *, was_in_sync: bool
+) -> tuple[ConditionStatus, Reason, str]:
+    """RacksInSync. A broker that is away reports nothing: while one is, drift that was told is not said to be over."""
     drifted = racks.drifted
+    away = [row.id for row in racks.rows if not row.online]
+    if not drifted and away and not was_in_sync:
+        message = f"{broker_list(away)} offline: the rack is not known there; the others report those of their nodes"
+        return _FALSE, Reason.RACK_DRIFT, f"{message}{_ignored_pods(racks)}"
     if not drifted:
-        message = f"every broker reports the rack that its node has{_ignored_pods(racks)}"
-        return _TRUE, Reason.RACKS_IN_SYNC, message
+        who = "every broker that is online" if away else "every broker"
+        return _TRUE, Reason.RACKS_IN_SYNC, f"{who} reports the rack that its node has{_ignored_pods(racks)}"
     why = f"{topics_told(topics)}; " if topics else ""
     message = (
         f"{len(drifted)} of {len(racks.rows)} brokers report another rack than their nodes have: "

@@ -64,6 +64,9 @@ class Eviction(Enum):
 class BrokerPods(Protocol):
     """Brokers' pods. Every call raises FailureError."""
 
+    async def annotate(self, key: ObjectKey, rack: str | None) -> None:
+        """Write a rack on one pod, for people to see, or take it off. Succeeds where there is no such pod."""
+
     async def get(self, key: ObjectKey) -> PodFacts | None:
         """One pod; None where there is none of that name."""
 

@@ -21,7 +21,7 @@ from rackspan.reconcile.racks.publication import (
     target_namespaces,
 )
 from rackspan.reconcile.racks.status import RackFacts, with_racks
-from rackspan.reconcile.runtime.guarded_loop import run_guarded
+from rackspan.reconcile.runtime.guarded_loop import run_guarded, unexpected_failure
 from rackspan.reconcile.runtime.liveness import Liveness
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ _DEBOUNCE_SECONDS = 0.5
 class RackDependencies:
     """What the loops need. `watched` are the namespaces whose topologies are this operator's; empty for all.
 
-    `restart_in` are the namespaces where brokers' pods may be evicted, through `pods`.
+    Through `pods`, brokers' pods may be evicted in namespaces of `restart_in`, and annotated in those of `annotate_in`.
     """
 
     cache: Cache
@@ -61,6 +61,7 @@ class RackDependencies:
     liveness: Liveness = field(default_factory=Liveness)
     pods: BrokerPods | None = None
     restart_in: NamespaceSet = field(default_factory=NamespaceSet)
+    annotate_in: NamespaceSet = field(default_factory=NamespaceSet)
 
 
 class RacksReconciler:
@@ -126,13 +127,10 @@ class RacksReconciler:
         try:
             return await self._publish_safely(topology, texts, kept)
         except Exception as error:
-            metrics.count_error(str(topology.key), Remedy.RETRY, Reason.UNEXPECTED_ERROR)
-            _log.exception("topology %s: unexpected error about its racks", topology.key)
             kept.update(
                 (key, known.topology) for key, known in self._published.items() if known.topology == topology.key
             )
-            message = f"{type(error).__name__}, see the operator's log"
-            failure = Failure(Reason.UNEXPECTED_ERROR, message, Remedy.RETRY)
+            failure = unexpected_failure("racks", topology.key, error)
             return RackFacts(topology.meta.uid, failure, file_key(topology.key, "").name, ())
 
     async def _publish_safely(

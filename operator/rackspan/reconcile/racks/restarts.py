@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Final, Protocol
 from msgspec import structs
 
 from rackspan import metrics
-from rackspan.api.labels import RESTART
+from rackspan.api.labels import RESTART, RESTARTS_FOR
 from rackspan.api.meta import ObjectKey
 from rackspan.api.racktopology import KIND, RestartingBroker, RestartPolicy, RestartsStatus
 from rackspan.api.reasons import Reason
 from rackspan.core.availability import lagging, shortfalls_without
 from rackspan.core.rack_path import format_rack
 from rackspan.reconcile.cluster.state import ClusterState
-from rackspan.reconcile.failures import Failure, FailureError
+from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.ports import KubernetesEvent, ObjectRef
 from rackspan.reconcile.racks.ports import Eviction
 from rackspan.reconcile.racks.restart_decision import (
@@ -37,12 +37,13 @@ from rackspan.reconcile.racks.restart_decision import (
     unsafe,
 )
 from rackspan.reconcile.racks.restart_status import RestartFacts, with_restarts
-from rackspan.reconcile.runtime.guarded_loop import run_guarded
+from rackspan.reconcile.runtime.guarded_loop import run_guarded, unexpected_failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from rackspan.api.racktopology import RackTopology, RackTopologyStatus
+    from rackspan.reconcile.cluster.state import ObservedCluster
     from rackspan.reconcile.ports import KafkaAdmin
     from rackspan.reconcile.racks.ports import BrokerPods, PodFacts
     from rackspan.reconcile.racks.reconciler import RackDependencies
@@ -56,19 +57,10 @@ _TRIES: Final = 3
 """Brokers that are tried in one pass: each costs a Metadata request over all topics."""
 
 
-class Cluster(Protocol):
-    """A topology's Kafka cluster as it was seen last, and its client."""
-
-    @property
-    def state(self) -> ClusterState | Failure: ...  # noqa: D102
-    @property
-    def admin(self) -> KafkaAdmin | None: ...  # noqa: D102
-
-
 class Surroundings(Protocol):
     """What the loop asks of the loops beside it."""
 
-    def cluster(self, topology: ObjectKey) -> Cluster | None:
+    def cluster(self, topology: ObjectKey) -> ObservedCluster | None:
         """The topology's Kafka cluster; None where nothing looks at it."""
 
     def published_rack(self, topology: ObjectKey, namespace: str, node: str) -> str | None:
@@ -138,14 +130,16 @@ class RestartsReconciler:
         return known
 
     async def _step_safely(self, topology: RackTopology, facts: RestartFacts) -> RestartFacts:
-        """One step; a failure leaves everything as it was, and is told."""
+        """One step; a failure leaves everything as it was, is told, and does not affect other topologies."""
         try:
             return await self._step(topology, facts)
         except FailureError as error:
             failure = error.failure
             metrics.count_error(str(topology.key), failure.remedy, failure.reason)
-            known = self._facts.get(topology.key, facts)  # with the restart that was recorded meanwhile
-            return RestartFacts(facts.topology_uid, known.restarts, Hold(failure.reason, failure.message))
+        except Exception as error:
+            failure = unexpected_failure("restarts", topology.key, error)
+        known = self._facts.get(topology.key, facts)  # with the restart that was recorded meanwhile
+        return RestartFacts(facts.topology_uid, known.restarts, Hold(failure.reason, failure.message))
 
     async def _step(self, topology: RackTopology, facts: RestartFacts) -> RestartFacts:
         refused = self._refused(topology)
@@ -175,12 +169,12 @@ class RestartsReconciler:
     def _refused(self, topology: RackTopology) -> Hold | None:
         """Why this topology's brokers may not be restarted; None where they may be."""
         own, where = topology.meta.namespace, topology.broker_namespace
-        if where != own:
-            why = "brokers are restarted in the RackTopology's own namespace only"
+        if self._dependencies.pods is None or where not in self._dependencies.restart_in:
+            why = f"the operator may not evict pods of namespace {where}: name it in racks.restart of the chart"
             return Hold(Reason.RESTART_NOT_ALLOWED, why)
-        if self._dependencies.pods is None or own not in self._dependencies.restart_in:
-            why = f"the operator may not evict pods of namespace {own}: name it in racks.restart of the chart"
-            return Hold(Reason.RESTART_NOT_ALLOWED, why)
+        if where != own and self._dependencies.cache.namespaces.get(where, {}).get(RESTARTS_FOR) != own:
+            why = f"namespace {where} does not let topologies of namespace {own} restart its pods: label it "
+            return Hold(Reason.RESTART_NOT_ALLOWED, f"{why}{RESTARTS_FOR}={own}")
         return None
 
     def _restarting_elsewhere(self, topology: RackTopology, state: ClusterState) -> ObjectKey | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from rackspan.core.reassignment import (
     Racks,
     SettingKind,
     Tally,
+    ThrottledReplicas,
     Waiting,
     WaitReason,
     Worklist,
@@ -33,7 +34,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from rackspan.core.planning import Change
-    from rackspan.core.reassignment import Adaptive, Decision, Disk, Limits, Progress, Setting, TopicPartition
+    from rackspan.core.reassignment import (
+        Adaptive,
+        Decision,
+        Disk,
+        Limits,
+        PaceReason,
+        Progress,
+        Setting,
+        TopicPartition,
+    )
     from rackspan.reconcile.failures import Failure
     from rackspan.reconcile.ports import ClusterDescription
     from rackspan.reconcile.reassignments.ports import Journal, ReassignmentAdmin, Record, Replicas
@@ -59,8 +69,9 @@ class Pass:
 
     `partial_bytes` are those of replicas that are being copied and not in sync yet, which `progress` does not count.
     `waiting` are partitions that nothing is done about, `failures` what Kafka refused, in words, and `throttles` how
-    many throttles are set, to `rate` bytes per second and broker, None for no limit. It is `finished` when nothing is
-    under way or left to do but what no waiting helps, and no throttle is left but on brokers that are away.
+    many throttles are set, to `rate` bytes per second and broker, None for no limit, and `pace` why, where that adapts
+    itself. It is `finished` when nothing is under way or left to do but what no waiting helps, and no throttle is left
+    but on brokers that are away.
     """
 
     progress: Progress
@@ -71,6 +82,7 @@ class Pass:
     failures: Sequence[str]
     throttles: int
     rate: int | None = None
+    pace: PaceReason | None = None
 
     @property
     def complete(self) -> bool:
@@ -117,11 +129,10 @@ class Executor:
         self._worklist = Worklist(record.changes, window, _PASSES_UNTIL_STALE)
         self._window = window
         self._online: frozenset[int] | None = None
-        self._by_topic: dict[str, list[Change]] = defaultdict(list)
+        self._throttled_replicas = ThrottledReplicas(record.changes)
         self._users: Counter[tuple[SettingKind, str]] = Counter()
         """How many partitions that are left a throttle may be needed for, by what it is set on."""
         for change in record.changes:
-            self._by_topic[change.topic].append(change)
             self._users.update(_throttled_by(change))
         self._takers = {broker for change in record.changes for broker in change.replicas}
         self._min_insync: Mapping[str, int] = {}
@@ -154,19 +165,19 @@ class Executor:
         decision, failed = await self._throttled(looked_at, observed, limits)
         decision = self._without_taken_over(observed, decision)
         await self._remember(decision)
+        self._settle(decision.settled)
+        failed |= await self._clear(self._unneeded(decision), observed)
         refused = {
             **(await self._admin.alter(decision.alter) if decision.alter else {}),
             **(await self._admin.elect(decision.elect) if decision.elect else {}),
         }
         self._led = decision.elect
-        self._settle(decision.settled)
-        failed |= await self._clear(self._unneeded(decision), observed)
         return await self._concluded(observed, looked_at, decision, [*_told(refused), *_told(failed)])
 
     async def take_back(self) -> Pass:
         """Carry out one pass of cancelling what is under way. Raises as `advance` does."""
         observed, looked_at = await self._observe()
-        decision = cancel(looked_at, observed, self._started, self._racks)
+        decision = cancel(looked_at.values(), observed, self._started, self._racks)
         await self._remember(decision)
         refused = await self._admin.alter(decision.alter) if decision.alter else {}
         failed = {} if decision.alter else await self._clear(list(self.record.throttles), observed)
@@ -195,7 +206,7 @@ class Executor:
         self._settle(decision.settled)
         return await self._concluded(observed, looked_at, decision, ())
 
-    async def _observe(self, limits: Limits | None = None) -> tuple[Observed, list[Change]]:
+    async def _observe(self, limits: Limits | None = None) -> tuple[Observed, Mapping[TopicPartition, Change]]:
         """See what the next pass looks at: what comes next within `limits`, or all that is left."""
         cluster = await self._admin.cluster()
         self._refuse_other_cluster(cluster)
@@ -207,25 +218,30 @@ class Executor:
         else:
             looked_at = self._worklist.look([*self._begun, *self._led], limits)
         self._online = online
-        topics = {change.topic for change in looked_at}
+        topics = {at.topic for at in looked_at}
         if self._is_whole(looked_at) and self._passes >= self._read_at + _PASSES_UNTIL_STALE:
             self._read_at = self._passes
             self._min_insync = await self._admin.min_insync(topics)
             self._disks = await self._admin.disks(online & self._takers)
+        elif held := {one.partition.topic for one in self._worklist.waiting if one.reason is WaitReason.MIN_INSYNC}:
+            # Somebody lowers it for them, and nobody shall wait, nor writes be less safe, for longer than it takes.
+            self._min_insync = {**self._min_insync, **await self._admin.min_insync(held)}
         partitions = await self._admin.partitions(topics)
         if self._passes == 0:
-            moved = [of_change(change) for change in looked_at if change.copied]
+            moved = [at for at, change in looked_at.items() if change.copied]
             states = [(at, partitions[at]) for at in moved if at in partitions]
             sizes = await self._admin.sizes({at: [one.leader] for at, one in states if one.leader is not None})
             self._sizes |= {at: size for (at, _), size in sizes.items()}
         self._passes += 1
         return Observed(partitions, online, self._min_insync, self._disks, self._sizes), looked_at
 
-    def _is_whole(self, looked_at: Collection[Change]) -> bool:
+    def _is_whole(self, looked_at: Collection[TopicPartition]) -> bool:
         return len(looked_at) == len(self._worklist.left)
 
-    async def _decided(self, looked_at: Sequence[Change], observed: Observed, limits: Limits) -> Decision:
-        asked = looked_at, observed, self._started, limits, self._racks
+    async def _decided(
+        self, looked_at: Mapping[TopicPartition, Change], observed: Observed, limits: Limits
+    ) -> Decision:
+        asked = looked_at.values(), observed, self._started, limits, self._racks
         # So many take seconds, and others share the event loop.
         return await asyncio.to_thread(decide, *asked) if len(looked_at) > self._window else decide(*asked)
 
@@ -252,20 +268,22 @@ class Executor:
                 )
 
     async def _throttled(
-        self, looked_at: Sequence[Change], observed: Observed, limits: Limits
+        self, looked_at: Mapping[TopicPartition, Change], observed: Observed, limits: Limits
     ) -> tuple[Decision, dict[Setting, Failure]]:
         """Decide, with throttles set before anything is copied; a broker that takes no throttle takes no copies."""
         failed: dict[Setting, Failure] = {}
+        replicas = self._throttled_replicas
+        replicas.learn(looked_at.values(), observed)
+        throttled = {one.name for one in self.record.throttles if one.kind is SettingKind.TOPIC}
         while True:
             decision = await self._decided(looked_at, observed, limits)
             rate = self._pacer.rate
             if rate is None:
                 return decision, failed
             copying = decision.copying
-            changes = [change for topic in sorted({at.topic for at in copying}) for change in self._by_topic[topic]]
-            settings = wanted_throttles(changes, copying, observed, rate, {})
+            settings = wanted_throttles(replicas, copying, throttled, observed, rate, {})
             before, wrong = await self._throttles.before(self.record, settings)
-            wanted = wanted_throttles(changes, copying, observed, rate, before)
+            wanted = wanted_throttles(replicas, copying, throttled, observed, rate, before)
             able = {one: value for one, value in wanted.items() if one not in wrong}
             self.record, refused = await self._throttles.set(self.record, able, before)
             wrong |= refused
@@ -312,22 +330,26 @@ class Executor:
         self.record = record
 
     def _unneeded(self, decision: Decision) -> list[Setting]:
-        """Throttles that nothing under way or left to do has a use for."""
-        if self._pacer.rate is None or not decision.copying:
+        """Throttles that nothing under way or left to do has a use for.
+
+        Between two copies they stay: brokers are told one by one. Replicas in sync are on no list when old ones go.
+        """
+        if self._pacer.rate is None or decision.idle:
             return list(self.record.throttles)
-        return [one for one in self.record.throttles if self._users[one.kind, one.name] <= 0]
+        empty = self._throttled_replicas.is_empty
+        return [one for one in self.record.throttles if self._users[one.kind, one.name] <= 0 or empty(one)]
 
     async def _clear(self, some: Sequence[Setting], observed: Observed) -> dict[Setting, Failure]:
         self.record, failed = await self._throttles.clear(self.record, some, observed.online)
         return failed
 
     async def _concluded(
-        self, observed: Observed, looked_at: Sequence[Change], decision: Decision, failures: Sequence[str]
+        self, observed: Observed, looked_at: Collection[TopicPartition], decision: Decision, failures: Sequence[str]
     ) -> Pass:
         whole = self._is_whole(looked_at)
         self._copying = len(decision.copying)
         self._worklist.learn(looked_at, decision)
-        left = (at for change in looked_at if (at := of_change(change)) not in decision.settled)
+        left = (at for at in looked_at if at not in decision.settled)
         self._tally.see({at: observed.partitions[at] for at in left if at in observed.partitions})
         waiting = [
             *self._worklist.waiting,
@@ -344,6 +366,7 @@ class Executor:
             failures,
             len(self.record.throttles),
             self._pacer.rate,
+            self._pacer.reason,
         )
 
     async def _copied_so_far(self, observed: Observed, decision: Decision) -> int:

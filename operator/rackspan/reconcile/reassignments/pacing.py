@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rackspan.core.reassignment import Adaptive, first_pace, next_pace, replicas_behind
+from rackspan.core.reassignment import Adaptive, PaceReason, first_pace, next_pace, replicas_behind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -36,8 +36,17 @@ class Pacer:
             return self._throttle.floor if self._pace is None else self._pace.rate
         return self._throttle
 
+    @property
+    def reason(self) -> PaceReason | None:
+        """Why it is that; None where it does not adapt itself."""
+        if not isinstance(self._throttle, Adaptive):
+            return None
+        return PaceReason.START if self._pace is None else self._pace.reason
+
     def adjust(self, throttle: int | Adaptive | None) -> None:
-        """Go on by another throttle. New bounds are kept at once, and what was learnt stays."""
+        """Go on by this throttle. New bounds are kept at once, and what was learnt stays."""
+        if throttle == self._throttle:
+            return
         self._throttle = throttle
         self._looked_at = float("-inf")
 

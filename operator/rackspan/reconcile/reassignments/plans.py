@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rackspan.api import reassignment as api
-from rackspan.api.labels import API_VERSION, FINALIZER, PLAN, SCAN_TOPOLOGY
+from rackspan.api.labels import API_VERSION, FINALIZER, PLAN, SCAN_TOPOLOGY, WHOLE_PLAN
 from rackspan.api.racktopology import KIND as TOPOLOGY
 from rackspan.core.reassignment import Racks
 from rackspan.reconcile.reassignments.documents import (
@@ -21,7 +21,7 @@ from rackspan.reconcile.reassignments.documents import (
 from rackspan.reconcile.reassignments.ports import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from rackspan.api.racktopology import RackTopology
     from rackspan.api.reassignment import Reassignment
@@ -93,12 +93,7 @@ def _texts(plan: ApprovedPlan, changes: Sequence[Change]) -> Iterator[str]:
 
 
 def _object(topology: RackTopology, plan: ApprovedPlan, text: str, part: int, parts: int) -> JsonObject:
-    key, limits = topology.key, plan.limits
-    settings: Mapping[str, object] = {
-        "maxConcurrentMoves": limits.moves,
-        "maxConcurrentMovesPerBroker": limits.moves_per_broker,
-        **({} if plan.throttle is None else {"throttle": plan.throttle}),
-    }
+    key = topology.key
     return {
         "apiVersion": API_VERSION,
         "kind": api.KIND,
@@ -106,6 +101,7 @@ def _object(topology: RackTopology, plan: ApprovedPlan, text: str, part: int, pa
             "name": name_of(key.name, plan.plan_hash, part, parts),
             "namespace": key.namespace,
             "labels": {PLAN: plan.plan_hash, SCAN_TOPOLOGY: key.name[:_LONGEST_LABEL].rstrip("-.")},
+            "annotations": {WHOLE_PLAN: plan.whole_hash or plan.plan_hash},
             "finalizers": [FINALIZER],
             "ownerReferences": [
                 {"apiVersion": API_VERSION, "kind": TOPOLOGY, "name": key.name, "uid": topology.meta.uid}
@@ -118,7 +114,6 @@ def _object(topology: RackTopology, plan: ApprovedPlan, text: str, part: int, pa
             "parts": parts,
             "plan": text,
             "approvedBy": plan.approved_by[:1024],
-            **settings,
         },
     }
 

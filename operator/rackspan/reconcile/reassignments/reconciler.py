@@ -58,7 +58,8 @@ class ReassignmentsReconciler:
         cache = self._dependencies.cache
         serving = topologies_in_turn(cache.reassignments.values(), _MOST_TOPOLOGIES)
         for key in set(self._workers).difference(serving):
-            await self._end(key)
+            if not self._workers[key][0].has_lost_run:
+                await self._end(key)
         for key in serving:
             if key not in self._workers:
                 worker = TopologyWorker(key, self._dependencies)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from rackspan.api.labels import WHOLE_PLAN
 from rackspan.api.reasons import Reason
 from rackspan.api.reassignment import State
+from rackspan.core.reassignment import WaitReason
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.reassignment_ports import ActiveReassignment
-from rackspan.reconcile.reassignments.plans import reassignments_of
+from rackspan.reconcile.reassignment_ports import ActiveReassignment, BegunPlan
+from rackspan.reconcile.reassignments.plans import UnreadablePlanError, reassignments_of, record_from
 from rackspan.reconcile.runtime.object_versions import key_of
 
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from rackspan.api.meta import ObjectKey
     from rackspan.api.racktopology import RackTopology
     from rackspan.api.reassignment import Reassignment
+    from rackspan.core.planning import Change
     from rackspan.reconcile.cache import Cache
     from rackspan.reconcile.ports import JsonObject
     from rackspan.reconcile.reassignment_ports import ApprovedPlan
@@ -52,6 +55,25 @@ class ApprovedPlans:
                 return ActiveReassignment(one.meta.name, one.spec.plan_hash, one.status.state or State.QUEUED)
         return None
 
+    def begun_last(self, topology: ObjectKey) -> BegunPlan | None:
+        """The youngest plan of which Reassignments are there."""
+        mine = in_order(self._cache, topology)
+        if not mine:
+            return None
+        parts = [one for one in mine if one.spec.plan_hash == mine[-1].spec.plan_hash]
+        whole = parts[0].meta.annotations.get(WHOLE_PLAN, parts[0].spec.plan_hash)
+        return BegunPlan(parts[0].meta.name, whole, all(one.status.state is State.SUCCEEDED for one in parts))
+
+    async def held_by_min_insync(self, topology: ObjectKey) -> Sequence[Change]:
+        """All changes of what is under way, if nothing but min.insync.replicas holds up some of them; else none."""
+        for one in in_order(self._cache, topology):
+            if one.status.state is State.RUNNING and _only_min_insync_holds(one):
+                try:
+                    return (await asyncio.to_thread(record_from, one)).changes
+                except UnreadablePlanError:
+                    return ()  # told by its own status
+        return ()
+
     async def _create(self, body: JsonObject) -> None:
         written = await self._objects.create(body)
         key = key_of(body)
@@ -62,6 +84,13 @@ class ApprovedPlans:
         elif (known := self._cache.reassignments.get(key)) is None or known.ended:
             what = f"Reassignment {key} is there already, and not known or on its way out: tried again"
             raise FailureError(Failure(Reason.API_SERVER_REFUSED, what, Remedy.RETRY))
+
+
+def _only_min_insync_holds(one: Reassignment) -> bool:
+    """Whether some partitions wait for min.insync.replicas to be lowered, and others at most for their turn."""
+    waiting = one.status.waiting
+    reasons = {found.reason for found in waiting.reasons} if waiting is not None else set()
+    return WaitReason.MIN_INSYNC in reasons and reasons <= {WaitReason.MIN_INSYNC, WaitReason.LIMIT}
 
 
 def in_order(cache: Cache, topology: ObjectKey) -> Sequence[Reassignment]:

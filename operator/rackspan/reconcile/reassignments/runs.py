@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from rackspan.api.reassignment import State
-from rackspan.core.reassignment import Limits
 from rackspan.core.text import plural
 from rackspan.reconcile.reassignments import turns
 from rackspan.reconcile.reassignments.executor import StoppedError
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from rackspan.api.racktopology import RackTopology
     from rackspan.api.reassignment import Reassignment, ReassignmentStatus
     from rackspan.reconcile.reassignments.executor import Executor, Pass
+    from rackspan.reconcile.reassignments.rules import Rules
 
 _STEP_SECONDS = 1.0
 """After a pass that found something changed: the next step may be due."""
@@ -55,6 +55,7 @@ class Run:
         """Seconds until the next pass."""
         self._brokers = PlannedBrokers.of(executor.record)
         self._rate = Rate()
+        self._throttle_by = ""
         self._written_at = 0.0
         self._apart_since: float | None = None
         self._gone_since: float | None = None
@@ -70,9 +71,10 @@ class Run:
         if gone is not None and self._gone_since is not None and now - self._gone_since >= _GONE_SECONDS:
             raise StoppedError(gone)
 
-    async def advance(self, one: Reassignment, wish: Wish, now: datetime) -> Pass:
-        """Make one pass of what is wished, within the limits of now. Raises as the executor does."""
-        self.executor.adjust(limits_of(one), one.spec.throttle)
+    async def advance(self, rules: Rules, wish: Wish, now: datetime) -> Pass:
+        """Make one pass of what is wished, by these rules. Raises as the executor does."""
+        self.executor.adjust(rules.limits, rules.throttle)
+        self._throttle_by = rules.throttle_by
         self.parked = False
         if wish is Wish.CANCEL:
             seen = await self.executor.take_back()
@@ -118,12 +120,7 @@ class Run:
         return status if seen.throttles else replace(status, record=None), state, message
 
     def _counted(self, one: Reassignment, seen: Pass) -> ReassignmentStatus:
-        return with_pass(one.status, seen, len(self.executor.record.changes), self._rate)
-
-
-def limits_of(one: Reassignment) -> Limits:
-    """The limits that its spec has now."""
-    return Limits(one.spec.max_concurrent_moves, one.spec.max_concurrent_moves_per_broker)
+        return with_pass(one.status, seen, len(self.executor.record.changes), self._rate, self._throttle_by)
 
 
 def paused_by(one: Reassignment) -> str:

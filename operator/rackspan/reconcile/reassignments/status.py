@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
@@ -17,17 +18,19 @@ from rackspan.api.reassignment import (
     MAX_SAMPLES,
     ProgressTexts,
     State,
+    ThrottleStatus,
     WaitingFor,
     WaitingStatus,
 )
+from rackspan.core.reassignment import PaceReason
 from rackspan.core.text import plural, size
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from datetime import datetime
 
     from rackspan.api.reassignment import Reassignment, ReassignmentStatus
-    from rackspan.core.reassignment import Waiting
+    from rackspan.core.reassignment import Waiting, WaitReason
     from rackspan.reconcile.reassignments.executor import Pass
     from rackspan.reconcile.reassignments.rates import Rate
 
@@ -40,6 +43,12 @@ REASONS: Final = {
     State.FAILED: Reason.NOT_ALL_MOVED,
     State.CANCELLED: Reason.CANCELLED,
     State.STOPPED: Reason.STOPPED,
+}
+PACES: Final = {
+    PaceReason.START: "adaptive: begins at the floor",
+    PaceReason.CALM: "adaptive: nobody falls behind, so it rises up to the ceiling",
+    PaceReason.FELL_BEHIND: "adaptive: replicas fell behind, so it is halved, once in 30 s",
+    PaceReason.STILL_BEHIND: "adaptive: stays as it is while replicas that fell behind are so still",
 }
 _FAILED = (State.FAILED, State.CANCELLED, State.STOPPED)
 
@@ -65,6 +74,7 @@ def in_state(
         finished_at=ended,
         rate=None if state.ended else status.rate,
         estimated_end=None if state.ended else status.estimated_end,
+        throttle=None if state.ended else status.throttle,
         progress=replace(status.progress, rate=None) if state.ended and status.progress else status.progress,
         conditions=_conditions(reassignment, status.conditions, state, message, now, reason or REASONS[state]),
     )
@@ -91,8 +101,10 @@ def _conditions(
     )
 
 
-def with_pass(status: ReassignmentStatus, seen: Pass, partitions: int, rate: Rate) -> ReassignmentStatus:
-    """`status` with the counts of a pass."""
+def with_pass(
+    status: ReassignmentStatus, seen: Pass, partitions: int, rate: Rate, throttle_by: str
+) -> ReassignmentStatus:
+    """`status` with the counts of a pass; `throttle_by` is who has set the throttle, in words."""
     progress = seen.progress
     copied = progress.moved_bytes + seen.partial_bytes
     per_second = rate.per_second
@@ -114,24 +126,33 @@ def with_pass(status: ReassignmentStatus, seen: Pass, partitions: int, rate: Rat
         waiting=_waiting(seen.waiting),
         failures=tuple(text[:MAX_FAILURE] for text in seen.failures[:MAX_SAMPLES]),
         throttles=seen.throttles,
+        throttle=_throttle(seen, throttle_by),
     )
 
 
+def _throttle(seen: Pass, by: str) -> ThrottleStatus | None:
+    """The rate in force; None while no throttle is set."""
+    if not seen.throttles or seen.rate is None:
+        return None
+    return ThrottleStatus(seen.rate, f"as {by} says" if seen.pace is None else PACES[seen.pace])
+
+
 def _waiting(waiting: Sequence[Waiting]) -> WaitingStatus | None:
-    by_reason: dict[str, list[Waiting]] = defaultdict(list)
-    for one in waiting:
-        by_reason[one.reason.value].append(one)
-    if not by_reason:
+    if not waiting:
         return None
     reasons = (
-        WaitingFor(reason, len(some), tuple(map(_sample, some[:MAX_SAMPLES]))) for reason, some in by_reason.items()
+        WaitingFor(reason.value, count, tuple(map(_sample, islice(_of(reason, waiting), MAX_SAMPLES))))
+        for reason, count in Counter(one.reason for one in waiting).items()
     )
     return WaitingStatus(len(waiting), tuple(sorted(reasons, key=lambda one: (-one.partitions, one.reason))))
 
 
+def _of(reason: WaitReason, waiting: Sequence[Waiting]) -> Iterator[Waiting]:
+    return (one for one in waiting if one.reason is reason)
+
+
 def _sample(one: Waiting) -> str:
-    brokers = f" (broker {', '.join(map(str, one.brokers))})" if one.brokers else ""
-    return f"{one.partition}{brokers}"[:MAX_SAMPLE]
+    return f"{one.partition}{one.details}"[:MAX_SAMPLE]
 
 
 def told(seen: Pass) -> str:

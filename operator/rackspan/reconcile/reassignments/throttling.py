@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rackspan.core.reassignment import SettingKind
+from rackspan.core.reassignment import SettingKind, lists_only
 from rackspan.reconcile.failures import Failure
 from rackspan.reconcile.reassignments.ports import SetThrottle
 
@@ -50,7 +50,7 @@ class Throttles:
             values[setting] = value
             if old is None:
                 throttles[setting] = SetThrottle(before[setting], (value,))
-            else:
+            elif not lists_only(value, old.ours):
                 confirmed = self._confirmed.get(setting)
                 possible = old.ours if confirmed is None else (confirmed,)
                 throttles[setting] = SetThrottle(old.before, tuple(dict.fromkeys((*possible, value))))
@@ -68,6 +68,7 @@ class Throttles:
     ) -> tuple[Record, dict[Setting, Failure]]:
         """Give back what was there before, but where somebody else has changed it since; that stays as it is.
 
+        What reads as it was before is written all the same: a broker that has just started may not know better yet.
         Throttles of brokers that are away stay in the record: only they themselves can be told.
         """
         mine = [one for one in some if one in record.throttles and (not _of_broker(one) or int(one.name) in online)]
@@ -78,7 +79,7 @@ class Throttles:
         values = {
             one: record.throttles[one].before
             for one in mine
-            if one not in failed and seen.get(one) in record.throttles[one].ours
+            if one not in failed and _is_known(seen.get(one), record.throttles[one])
         }
         if values:
             failed |= _failed(await self._admin.set_settings(values))
@@ -89,6 +90,11 @@ class Throttles:
         )
         await self._save(record)
         return record, failed
+
+
+def _is_known(value: str | Failure | None, recorded: SetThrottle) -> bool:
+    """Whether nobody else has set it. A broker that is behind may tell of an older and longer list."""
+    return value == recorded.before or (isinstance(value, str) and lists_only(value, recorded.ours))
 
 
 def _of_broker(setting: Setting) -> bool:

@@ -95,7 +95,8 @@ class PlannedBrokers:
 
 def racks_changed(planned: PlannedBrokers, topology: RackTopology) -> str | None:
     """The first broker of a plan that does not stand where the plan says, in words."""
-    now = {broker.id: _path(broker.rack) for broker in topology.status.brokers}
+    paths = {rack: _path(rack) for rack in {broker.rack for broker in topology.status.brokers}}
+    now = {broker.id: paths[broker.rack] for broker in topology.status.brokers}
     for broker, then in planned.racks.items():
         found = now.get(broker)
         if then and found and then != found:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from msgspec.structs import replace
 from rackspan.api.racktopology import KIND as TOPOLOGY
 from rackspan.api.reasons import Reason
 from rackspan.api.reassignment import State
+from rackspan.core.reassignment import Limits
 from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.reassignments import turns
 from rackspan.reconcile.reassignments.connection import Connection
@@ -20,7 +22,8 @@ from rackspan.reconcile.reassignments.journal import JournalError, RecordTooLarg
 from rackspan.reconcile.reassignments.objects import ReassignmentWriter
 from rackspan.reconcile.reassignments.plans import UnreadablePlanError, record_from
 from rackspan.reconcile.reassignments.requests import in_order
-from rackspan.reconcile.reassignments.runs import Run, limits_of, paused_by
+from rackspan.reconcile.reassignments.rules import rules_of
+from rackspan.reconcile.reassignments.runs import Run, paused_by
 from rackspan.reconcile.reassignments.turns import Wish
 from rackspan.reconcile.runtime.finalizers import has_finalizer
 
@@ -57,6 +60,15 @@ class TopologyWorker:
         """As it was last, also once it is gone: throttles that are left lie in its cluster."""
         self._run: Run | None = None
 
+    @property
+    def has_lost_run(self) -> bool:
+        """Whether somebody has taken away what it carries out, whose throttles are not cleared yet."""
+        run = self._run
+        if run is None:
+            return False
+        known = self._cache.reassignments.get(run.key)
+        return known is None or known.meta.uid != run.uid
+
     async def close(self) -> None:
         """Close the connection to Kafka. What is under way there goes on, and is gone on with from the record."""
         self._run = None
@@ -81,7 +93,7 @@ class TopologyWorker:
             await self._dependencies.objects.delete(one)
         if mine:
             measure(str(self._key), mine)
-        if not any(map(turns.needs_work, mine)):
+        if not self.has_lost_run and not any(map(turns.needs_work, mine)):
             await self.close()
         return pause
 
@@ -162,14 +174,16 @@ class TopologyWorker:
     async def _leave_lost_run(self) -> None:
         """Clear the throttles of what somebody has taken away, finalizer and all."""
         run = self._run
-        if run is None or ((known := self._cache.reassignments.get(run.key)) and known.meta.uid == run.uid):
+        if run is None or not self.has_lost_run:
             return
-        self._run = None
         try:
             async with asyncio.timeout(_CLEARING_SECONDS):
-                await run.executor.clear_throttles()
-        except (FailureError, TimeoutError, JournalError) as error:
+                with contextlib.suppress(JournalError):  # the record is gone with the object
+                    await run.executor.clear_throttles()
+        except (FailureError, TimeoutError) as error:
             _log.warning("Reassignment %s is gone, and its throttles may be left in Kafka: %s", run.key, error)
+        finally:
+            self._run = None
 
     # --- the one whose turn it is ------------------------------------------------------------------------------------
 
@@ -197,13 +211,19 @@ class TopologyWorker:
                 await self._writer.tell(known, known.status.state or State.RUNNING, str(error))
             return _RETRY_SECONDS
         except JournalError as error:
-            _log.warning("Reassignment %s: %s", one.key, error)
-            self._run = None  # what it believes to be recorded may not be
-            await self._writer.read(one)
-            return _RECORD_SECONDS
+            return await self._record_failed(one, error)
         except FailureError as error:
             await self._connection_failed(one, error)
             return _RETRY_SECONDS
+
+    async def _record_failed(self, one: Reassignment, error: JournalError) -> float:
+        """Begin anew with the object as the API server has it; the seconds until then."""
+        _log.warning("Reassignment %s: %s", one.key, error)
+        run, self._run = self._run, None  # what it believes to be recorded may not be
+        await self._writer.read(one)
+        if self._writer.current(one) is None:
+            self._run = run  # nobody else knows of its throttles
+        return _RECORD_SECONDS
 
     async def _not_yet(self, one: Reassignment, wish: Wish, mine: Sequence[Reassignment]) -> float | None:
         """Why one has its turn and does not begin: the seconds until it is looked at again, None where it does."""
@@ -239,7 +259,8 @@ class TopologyWorker:
         if known.status.state is not state and state is not State.PAUSED:
             await self._writer.tell(known, state, begins)
             self._writer.begun(known, topology, state, known.spec.approved_by or begins)
-        seen = await run.advance(known, wish, self._dependencies.clock())
+        rules = rules_of(known, in_order(self._cache, self._key), topology)
+        seen = await run.advance(rules, wish, self._dependencies.clock())
         if (known := self._writer.current(one)) is None:
             return _STEP_SECONDS
         if seen.finished:
@@ -288,4 +309,4 @@ class TopologyWorker:
             raise UnreadablePlanError("its RackTopology is gone, and with it the way to Kafka")
         admin = await self._connection.admin(self._topology)
         journal = StatusJournal(one, self._cache, self._dependencies.objects)
-        return Executor(admin, journal, record, limits_of(one), one.spec.throttle)
+        return Executor(admin, journal, record, Limits())

@@ -1,4 +1,4 @@
-"""A control loop over all objects of a kind: passes one after the other, of which none ends the loop."""
+"""A control loop over all objects of a kind: no pass ends the loop, and no object the pass."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 from rackspan import metrics
 from rackspan.api.reasons import Reason
-from rackspan.reconcile.failures import FailureError, Remedy
+from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.runtime.waiting import wait_debounced
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Awaitable, Callable
 
+    from rackspan.api.meta import ObjectKey
     from rackspan.reconcile.runtime.liveness import Liveness
 
 _RETRY_SECONDS = 15.0
@@ -45,3 +46,10 @@ async def _guarded(
         metrics.count_error("", Remedy.RETRY, Reason.UNEXPECTED_ERROR)
         log.exception("%s: unexpected error", name)
     return _RETRY_SECONDS
+
+
+def unexpected_failure(name: str, topology: ObjectKey, error: Exception) -> Failure:
+    """One topology's failure from an error that nobody foresaw in the loop `name`: counted and logged."""
+    metrics.count_error(str(topology), Remedy.RETRY, Reason.UNEXPECTED_ERROR)
+    logging.getLogger(f"rackspan.{name}").error("topology %s: unexpected error", topology, exc_info=error)
+    return Failure(Reason.UNEXPECTED_ERROR, f"{type(error).__name__}, see the operator's log", Remedy.RETRY)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from rackspan.metrics import count_error
@@ -19,11 +20,14 @@ _MAX_CONCURRENT_WRITES = 16
 
 
 class StatusWriter:
-    """Shared by all topologies, so that a large one cannot flood the API server."""
+    """Shared by all topologies, so that a large one cannot flood the API server.
+
+    Each kind has its own slots: the status of a RackTopology does not wait for those of its thousands of topics.
+    """
 
     def __init__(self, kube: KubeApi) -> None:
         self._kube = kube
-        self._slots = asyncio.Semaphore(_MAX_CONCURRENT_WRITES)
+        self._slots = defaultdict[str, asyncio.Semaphore](lambda: asyncio.Semaphore(_MAX_CONCURRENT_WRITES))
         self._uncertain: set[str] = set()
         """Uids of objects whose last write failed or timed out, so that their status is not known."""
 
@@ -35,7 +39,7 @@ class StatusWriter:
         if old == new and ref.uid not in self._uncertain:
             return None
         self._uncertain.add(ref.uid)
-        async with self._slots:
+        async with self._slots[ref.kind]:
             try:
                 written = await self._kube.replace_status(ref, new)
             except FailureError as error:

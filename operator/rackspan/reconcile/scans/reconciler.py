@@ -17,7 +17,7 @@ from rackspan.api.racktopology import ComplianceScanSpec, ScanEngine, ScansStatu
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import ObjectRef
-from rackspan.reconcile.runtime.guarded_loop import run_guarded
+from rackspan.reconcile.runtime.guarded_loop import run_guarded, unexpected_failure
 from rackspan.reconcile.runtime.liveness import Liveness
 from rackspan.reconcile.scans.concurrency import ConcurrencyLimits, PendingScan
 from rackspan.reconcile.scans.decision import Change, decide, fingerprint
@@ -163,9 +163,7 @@ class ScansReconciler:
         except FailureError:
             raise
         except Exception as error:
-            metrics.count_error(str(topology.key), Remedy.RETRY, Reason.UNEXPECTED_ERROR)
-            _log.exception("topology %s: unexpected error about its scans", topology.key)
-            failure = Failure(Reason.UNEXPECTED_ERROR, f"{type(error).__name__}, see the operator's log", Remedy.RETRY)
+            failure = unexpected_failure("scans", topology.key, error)
             self._store(topology, replace(self._facts(topology), failure=failure))
             return _RETRY_SECONDS
 

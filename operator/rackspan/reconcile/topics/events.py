@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rackspan.api.conditions import Condition
-    from rackspan.reconcile.ports import ObjectRef
+    from rackspan.reconcile.ports import ConfigChange, ObjectRef
     from rackspan.reconcile.topics.batch import Outcome
 
 _NO_STALLED_EVENT = frozenset(
@@ -105,9 +105,13 @@ def _done(about: ObjectRef, outcome: Outcome) -> Iterator[KubernetesEvent]:
             f"topic {topic.topic_name}: grow to {plural(decision.grow.total, 'partition')}",
         )
     if decision.configure is not None:
-        what = ", ".join(f"{key}={value}" for key, value in sorted(decision.configure.set.items()))
-        why = "changed in Kafka, put back" if _was_as_asked(outcome) else "set"
-        yield KubernetesEvent(about, Reason.CONFIG_UPDATED, f"topic {topic.topic_name}: {why}: {what}")
+        yield config_event(about, decision.configure, "changed in Kafka, put back" if _was_as_asked(outcome) else "set")
+
+
+def config_event(about: ObjectRef, change: ConfigChange, why: str = "set") -> KubernetesEvent:
+    """The Event for configs that were set."""
+    what = ", ".join(f"{key}={value}" for key, value in sorted(change.set.items()))
+    return KubernetesEvent(about, Reason.CONFIG_UPDATED, f"topic {change.name}: {why}: {what}")
 
 
 def _was_as_asked(outcome: Outcome) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from rackspan.api.labels import APPROVE_PLAN
 from rackspan.api.reasons import Reason
 from rackspan.core.reassignment import Hold
+from rackspan.core.text import be, plural
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -36,10 +37,11 @@ SETTLE_SECONDS = 15.0
 
 @dataclass(frozen=True, slots=True)
 class PlanHold:
-    """What a topic's plan waits for, in a sentence."""
+    """What a topic's plan waits for, in a sentence, and how many bytes it copies, None while that is not known."""
 
     reason: Reason
     message: str
+    bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +55,18 @@ class Surroundings:
     wrong_window: str | None = None
     begun: str | None = None
     """The Reassignment that this very plan was begun as, and that has ended."""
+    without_size: int = 0
+    """Topics of which it is not known how many bytes are to be copied."""
 
 
 def topic_hold(
-    hold: Hold | None, key: ObjectKey, plan_hash: str, around: Surroundings, *, may_approve: bool
+    hold: Hold | None,
+    key: ObjectKey,
+    plan_hash: str,
+    around: Surroundings,
+    *,
+    may_approve: bool,
+    copied_bytes: int | None = None,
 ) -> PlanHold:
     """What one topic's part waits for; `may_approve` tells whether its own object can approve it."""
     if hold is Hold.STALE:
@@ -65,7 +75,7 @@ def topic_hold(
         message = f"it waits for approval on RackTopology {around.topology}"
     else:
         message = sentence(hold, _approve_topic(key, plan_hash), around)
-    return PlanHold(REASON_OF[hold], message)
+    return PlanHold(REASON_OF[hold], message, copied_bytes)
 
 
 def sentence(hold: Hold | None, how: str, around: Surroundings) -> str:
@@ -78,7 +88,7 @@ def sentence(hold: Hold | None, how: str, around: Surroundings) -> str:
         case Hold.BUSY:
             return f"Reassignment {around.busy} is under way; what is left is planned for once it has ended"
         case Hold.LIMIT:
-            return f"it is too large to begin by itself ({_limits(around.reassignment)}); {how}"
+            return f"it is too large to begin by itself ({_limits(around)}); {how}"
         case Hold.WINDOW if around.wrong_window is not None:
             return f"it waits for a window, and none ever opens: {around.wrong_window}"
         case Hold.WINDOW:
@@ -107,9 +117,12 @@ def _approve(kind: str, key: ObjectKey, plan_hash: str) -> str:
     )
 
 
-def _limits(of: TopologyReassignment) -> str:
-    named = {"maxMoves": of.max_moves, "maxBytes": of.max_bytes}
-    return ", ".join(f"{name} is {limit:,}" for name, limit in named.items() if limit is not None)
+def _limits(around: Surroundings) -> str:
+    named = {"maxMoves": around.reassignment.max_moves, "maxBytes": around.reassignment.max_bytes}
+    told = [f"{name} is {limit:,}" for name, limit in named.items() if limit is not None]
+    if named["maxBytes"] is not None and around.without_size:
+        told.append(f"how large {plural(around.without_size, 'topic')} {be(around.without_size)} is not known")
+    return ", ".join(told)
 
 
 def _at(moment: datetime | None) -> str:

@@ -6,9 +6,11 @@ the topic in Kafka, is checked after them.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rackspan.api.conditions import READY, find_condition
 from rackspan.api.racktopology import INTERNAL_PREFIX, Adoption
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.failures import Failure, Remedy
@@ -134,6 +136,28 @@ def owner(claims: Iterable[TopicClaim]) -> KafkaTopic | None:
     """
     first = min(claims, key=_rank, default=None)
     return None if first is None else first.topic
+
+
+def declared(topology: RackTopology, topics: Iterable[KafkaTopic]) -> Mapping[str, KafkaTopic]:
+    """The KafkaTopics that decide about topics, by the topic's name; topics that have none are unmanaged.
+
+    `topics` are those that the topology admits. Of several for one topic, the one counts that the operator reconciles.
+    """
+    claims: defaultdict[str, list[TopicClaim]] = defaultdict(list)
+    for topic in topics:
+        if topic.topology == topology.key:
+            claims[topic.topic_name].append(TopicClaim(topic, topology, {}))
+    return {
+        name: owned_by
+        for name, rivals in claims.items()
+        if (owned_by := owner(rivals)) is not None and not owned_by.meta.is_deleting and not _is_refused(owned_by)
+    }
+
+
+def _is_refused(topic: KafkaTopic) -> bool:
+    """Whether the operator refused the topic to the object, as if it had none."""
+    ready = find_condition(topic.status.conditions, READY)
+    return ready is not None and ready.reason in (Reason.ADOPTION_NOT_ALLOWED, Reason.INTERNAL_TOPIC)
 
 
 def _rank(claim: TopicClaim) -> tuple[bool, bool, tuple[str, str]]:

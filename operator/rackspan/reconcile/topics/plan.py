@@ -14,13 +14,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from rackspan.api.plans import topology_hash
 from rackspan.core.placement import MissingRackError
-from rackspan.core.planning import Elsewhere, Request, plan_topics
+from rackspan.core.planning import Elsewhere, Request, fill_topics, lacking, plan_topics
+from rackspan.core.requirements import TopicRequirements
 from rackspan.core.snapshot import table
 from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.runtime.threads import in_planner_thread
 from rackspan.reconcile.topics.placement import requirements
+from rackspan.reconcile.topics.unmanaged import is_unmanaged, shown, unmanaged_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -28,7 +32,6 @@ if TYPE_CHECKING:
     from rackspan.api.kafkatopic import KafkaTopic
     from rackspan.api.meta import ObjectKey
     from rackspan.core.planning import TopicPlan
-    from rackspan.core.requirements import TopicRequirements
     from rackspan.core.topology import RackTree
     from rackspan.reconcile.cluster.state import ClusterState
     from rackspan.reconcile.ports import TopicDescription
@@ -55,6 +58,8 @@ class WholePlan:
     inputs: Mapping[ObjectKey, PlanInputs]
     hash: str
     """The hash of all parts together; empty without any."""
+    lower_bound: int
+    """How many replicas any plan would have to copy."""
 
 
 class Plans:
@@ -71,8 +76,23 @@ class Plans:
         self._outdated = False
         """Whether the whole has to be made anew although no topic's inputs changed."""
         self._whole: WholePlan | None = None
+        self._fills: int | None = None
+        """The lower bound of the whole where it fills brokers, else None."""
+        self._filling: bool | None = None
+        """Whether plans were to fill brokers when last asked for."""
         self._lock = asyncio.Lock()
         self._rested = float("-inf")
+
+    async def of_unmanaged(self, replicas: Mapping[str, Replicas], state: ClusterState) -> None:
+        """Plan for these topics without a KafkaTopic, by name, and for no others without one.
+
+        Runs in the planner's thread; one call at a time.
+        """
+        known = {key: inputs for key, inputs in self._known.items() if is_unmanaged(key)}
+        managed = {inputs.topic for key, inputs in self._known.items() if not is_unmanaged(key)}
+        for key, inputs in (await in_planner_thread(partial(_news, replicas, known, managed, state))).items():
+            self._note(key, inputs)
+        await self.of((), state)
 
     async def of(
         self, seen: Sequence[tuple[KafkaTopic, TopicDescription]], state: ClusterState
@@ -85,6 +105,8 @@ class Plans:
         for topic, _ in seen:
             self._note(topic.key, wanted.get(topic.key))
         async with self._lock:
+            self._outdated |= self._filling not in (None, state.spec.fills_brokers)
+            self._filling = state.spec.fills_brokers
             mine = {key for key in self._unplanned if key in self._known and self._known[key].tree == state.racks.tree}
             if mine or self._outdated:
                 await self._plan(mine, state)
@@ -102,7 +124,8 @@ class Plans:
             parts = {key: self._parts[key] for key in sorted(self._needing())}
             hashes = {str(key): part.hash for key, part in parts.items()}
             inputs = {key: self._known[key] for key in parts}
-            self._whole = WholePlan(parts, inputs, topology_hash(hashes) if hashes else "")
+            least = sum(part.lower_bound for part in parts.values()) if self._fills is None else self._fills
+            self._whole = WholePlan(parts, inputs, topology_hash(hashes) if hashes else "", least)
         return self._whole
 
     def make_anew(self) -> None:
@@ -114,7 +137,14 @@ class Plans:
         self._note(key, None)
         self._given.pop(key, None)
 
+    @property
+    def outdated(self) -> bool:
+        """Whether the whole is to be made anew by the next `of`."""
+        return self._outdated
+
     def _note(self, key: ObjectKey, inputs: PlanInputs | None) -> None:
+        if inputs is not None and not is_unmanaged(key) and unmanaged_key(inputs.topic) in self._known:
+            self._note(unmanaged_key(inputs.topic), None)  # it has a KafkaTopic by now
         if inputs is not None and self._known.get(key) == inputs:
             return
         part, self._whole = self._parts.pop(key, None), None
@@ -124,7 +154,7 @@ class Plans:
             self._known.pop(key, None)
             self._unplanned.discard(key)
             if self._outdated:
-                self._changed(self._needing()[:1])  # whose pass makes the whole anew
+                self._changed([key for key in self._needing() if not is_unmanaged(key)][:1])  # makes the whole anew
         else:
             self._known[key] = inputs
             self._unplanned.add(key)
@@ -139,27 +169,70 @@ class Plans:
         began = loop.time()
         self._unplanned -= set(new)
         self._outdated, outdated = False, self._outdated
-        others = {key: self._known[key] for key in self._needing() if self._known[key].tree == state.racks.tree}
-        made: dict[ObjectKey, TopicPlan] = {}
-        inputs = {key: self._known[key] for key in new}
-        if inputs:
-            made = await in_planner_thread(partial(_plan_isolated, inputs, state, ()))
-        needing = {key: inputs[key] for key, part in made.items() if not part.empty}
-        if others and (needing or outdated):
-            made |= await in_planner_thread(partial(_plan_isolated, {**others, **needing}, state, ()))
+        inputs = {key: one for key, one in self._known.items() if one.tree == state.racks.tree}
+        found = await in_planner_thread(partial(_filled, inputs, state)) if _lacks_replicas(state) else None
+        if found is None:
+            needing = [key for key in self._needing() if key in inputs]
+            made = await _fewest_moves(inputs, new, needing, state, anew=outdated or self._fills is not None)
+        else:
+            made = found[0]
+        self._fills = None if found is None else found[1]
         for key, part in made.items():
-            if key in self._known and self._known[key] == (inputs.get(key) or others.get(key)):  # still as planned for
+            if self._known.get(key) == inputs[key]:  # still as planned for
                 self._parts[key] = part
         self._whole = None
         self._rested = loop.time() + (loop.time() - began)  # at most half of the time is spent on plans
 
 
+async def _fewest_moves(
+    inputs: Mapping[ObjectKey, PlanInputs],
+    new: Collection[ObjectKey],
+    others: Collection[ObjectKey],
+    state: ClusterState,
+    *,
+    anew: bool,
+) -> dict[ObjectKey, TopicPlan]:
+    """Plans of `new` topics; where some of them need a change, or all is made `anew`, with `others` that need one."""
+    made: dict[ObjectKey, TopicPlan] = {}
+    if new:
+        made = await in_planner_thread(partial(_plan_isolated, {key: inputs[key] for key in new}, state, ()))
+    needing = [key for key, part in made.items() if not part.empty]
+    if others and (needing or anew):
+        together = {key: inputs[key] for key in [*others, *needing]}
+        made |= await in_planner_thread(partial(_plan_isolated, together, state, ()))
+    return made
+
+
+def _lacks_replicas(state: ClusterState) -> bool:
+    """Whether brokers are to be filled, by the counts of what lies on them."""
+    tree = state.racks.tree
+    held = np.array([state.load.replicas[broker] for broker in tree.ids.tolist()], dtype=np.int64)
+    return state.spec.fills_brokers and bool(lacking(tree, held).any())
+
+
+def _filled(
+    inputs: Mapping[ObjectKey, PlanInputs], state: ClusterState
+) -> tuple[dict[ObjectKey, TopicPlan], int] | None:
+    """Parts of the plan that fills brokers, and its lower bound; None where it cannot be made."""
+    try:
+        made, bound = fill_topics(_request(inputs, state, ()))
+    except MissingRackError:
+        return None
+    except Exception:
+        _log.exception("topology %s: no plan to fill brokers, for an unexpected error", state.topology)
+        return None
+    return {key: made[one.topic] for key, one in inputs.items() if one.topic in made}, bound
+
+
 def request_of(
-    seen: Sequence[tuple[KafkaTopic, TopicDescription]], state: ClusterState
-) -> tuple[Request, Sequence[KafkaTopic]]:
-    """The planner's request for these topics without any other plans, and the topics that can be planned."""
+    seen: Sequence[tuple[KafkaTopic, TopicDescription]], unmanaged: Mapping[str, Replicas], state: ClusterState
+) -> tuple[Request, Mapping[str, ObjectKey]]:
+    """The planner's request for these topics without any other plans, and keys by name of those that can be planned."""
     wanted = {topic.key: inputs for topic, found in seen if (inputs := inputs_of(topic, found, state)) is not None}
-    return _request(wanted, state, ()), [topic for topic, _ in seen if topic.key in wanted]
+    for name, replicas in unmanaged.items():
+        if (inputs := inputs_of_unmanaged(name, replicas, state)) is not None:
+            wanted[unmanaged_key(name)] = inputs
+    return _request(wanted, state, ()), {inputs.topic: key for key, inputs in wanted.items()}
 
 
 def _all_inputs(
@@ -178,14 +251,35 @@ def _inputs_isolated(topic: KafkaTopic, seen: TopicDescription, state: ClusterSt
 
 def inputs_of(topic: KafkaTopic, seen: TopicDescription, state: ClusterState) -> PlanInputs | None:
     """What the topic's part is made from; None where it cannot be planned: a level or a rack is missing."""
-    unknown = {row.id for row in state.racks.missing}
-    if not state.racks.ignore_missing and any(unknown.intersection(row) for row in seen.replicas):
-        return None
     try:
         required = requirements(topic.spec, state)
     except FailureError:
         return None
-    return PlanInputs(topic.topic_name, state.racks.tree, required.of_existing(len(seen.replicas)), seen.replicas)
+    return _inputs(topic.topic_name, required.of_existing(len(seen.replicas)), seen.replicas, state)
+
+
+def inputs_of_unmanaged(name: str, replicas: Replicas, state: ClusterState) -> PlanInputs | None:
+    """The same of a topic without a KafkaTopic: it keeps its replication factor, and is to be spread fairly."""
+    return _inputs(name, TopicRequirements(), replicas, state)
+
+
+def _inputs(name: str, required: TopicRequirements, replicas: Replicas, state: ClusterState) -> PlanInputs | None:
+    unknown = {row.id for row in state.racks.missing}
+    if not state.racks.ignore_missing and any(unknown.intersection(row) for row in replicas):
+        return None
+    return PlanInputs(name, state.racks.tree, required, replicas)
+
+
+def _news(
+    replicas: Mapping[str, Replicas],
+    known: Mapping[ObjectKey, PlanInputs],
+    managed: Collection[str],
+    state: ClusterState,
+) -> Mapping[ObjectKey, PlanInputs | None]:
+    """The inputs of topics without a KafkaTopic where they are others than `known`; None for one that is gone."""
+    now = {unmanaged_key(name): rows for name, rows in replicas.items() if name not in managed}
+    made = {key: inputs_of_unmanaged(key.name, rows, state) for key, rows in now.items()}
+    return {key: made.get(key) for key in [*known, *now] if made.get(key) != known.get(key)}
 
 
 def _plan_isolated(
@@ -197,7 +291,7 @@ def _plan_isolated(
         return _plan_together(wanted, state, pending)
     except Exception:
         if len(keys) == 1:
-            _log.exception("KafkaTopic %s: no plan, for an unexpected error", keys[0])
+            _log.exception("topic %s: no plan, for an unexpected error", shown(keys[0]))
             return {}
     first, second = ({key: wanted[key] for key in half} for half in (keys[: len(keys) // 2], keys[len(keys) // 2 :]))
     made = _plan_isolated(first, state, pending)

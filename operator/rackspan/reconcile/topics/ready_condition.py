@@ -59,12 +59,20 @@ def _unpaused(
         message = f"{len(seen.replicas)} of {plural(spec.partitions, 'partition')} {be(len(seen.replicas))} there"
         return ConditionValue(FALSE, Reason.UPDATING, message)
     wrong = _misplaced(spec, seen, compliant)
-    if outcome.plan is not None and not outcome.plan.empty:
-        return _plan_pending(outcome.plan, wrong, outcome.hold)
+    plan = None if outcome.plan is None or outcome.plan.empty else outcome.plan
+    if plan is not None:
+        nothing_to_mend = wrong is None and (plan.moves > 0 or not spec.placement.leaders)
+        fills = nothing_to_mend and state.spec.fills_brokers
+        if nothing_to_mend and not fills and state.settled is not None:
+            return _outlived(plan)
+        if not fills:
+            return _plan_pending(plan, wrong, outcome.hold)
     if wrong is not None:
         return _not_planned(outcome.plan, wrong, settling=state.settled is not None)
     replicas = plural(spec.replication_factor, "replica")
     message = f"{partitions} of {replicas} {be(len(seen.replicas))} as asked{_warnings(outcome, seen, state)}"
+    if plan is not None:
+        message += _filling(plan, outcome.hold)
     return ConditionValue(TRUE, Reason.IN_SYNC, message)
 
 
@@ -105,6 +113,21 @@ def _plan_pending(plan: TopicPlan, wrong: ConditionValue | None, hold: PlanHold 
     if hold is None or hold.reason == Reason.PAUSED:
         return ConditionValue(FALSE, Reason.PLAN_PENDING, message)
     return ConditionValue(FALSE, hold.reason, f"{message}; {hold.message}")
+
+
+def _outlived(plan: TopicPlan) -> ConditionValue:
+    """A plan that is there although nothing is wrong any more: plans wait until racks have lasted."""
+    message = (
+        f"plan {plan.hash} is for racks that have changed since; planned anew once the racks have stayed the same for "
+        f"{SETTLE_SECONDS:g} seconds"
+    )
+    return ConditionValue(FALSE, Reason.RACKS_SETTLING, message)
+
+
+def _filling(plan: TopicPlan, hold: PlanHold | None) -> str:
+    """What a plan does that only fills brokers, to be appended to the message."""
+    copies = f"copies {plural(plan.moves, 'replica')}" if plan.moves else "copies nothing, and moves leaders,"
+    return f"; plan {plan.hash} {copies} to fill brokers" + (f"; {hold.message}" if hold is not None else "")
 
 
 def _not_planned(plan: TopicPlan | None, wrong: ConditionValue, *, settling: bool) -> ConditionValue:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from rackspan.api.kafkatopic import KafkaTopicStatus
     from rackspan.api.racktopology import DeletionsStatus
-    from rackspan.reconcile.cluster.state import ClusterState
+    from rackspan.reconcile.cluster.state import ClusterState, ObservedCluster
     from rackspan.reconcile.dependencies import Dependencies
     from rackspan.reconcile.ports import KafkaAdmin
     from rackspan.reconcile.topics.batch import Outcome
@@ -54,6 +54,8 @@ _MAX_LINGER_SECONDS = 0.6
 """How long a batch may grow while others are under way: each call costs brokers more than a topic in it does."""
 _ABSENCE_SECONDS = 3.0
 """How long a topology or a topic must be missing before that is reported: watches and brokers may be behind."""
+_OBSERVATION_SECONDS = 0.3
+"""How long topics wait where the RackTopology has changed: about as long as it takes to observe the cluster anew."""
 _NOT_ADMITTED = frozenset(
     {
         Reason.TOPOLOGY_NOT_FOUND,
@@ -64,21 +66,6 @@ _NOT_ADMITTED = frozenset(
     }
 )
 """Reasons of Ready that are outdated once a topology has admitted the topic."""
-
-
-class ObservedCluster(Protocol):
-    """The state of a topology's Kafka cluster, and its client where there is one.
-
-    `epoch` changes with every state that decides differently; `wake` has the cluster observed again soon.
-    """
-
-    @property
-    def state(self) -> ClusterState | Failure: ...  # noqa: D102
-    @property
-    def admin(self) -> KafkaAdmin | None: ...  # noqa: D102
-    @property
-    def epoch(self) -> int: ...  # noqa: D102
-    def wake(self) -> None: ...  # noqa: D102
 
 
 class TopicsReconciler:
@@ -177,6 +164,8 @@ class TopicsReconciler:
         state, admin = self._observer.state, self._observer.admin
         if isinstance(state, Failure) or admin is None:
             await self._report_unavailable(admitted, state)
+        elif not self._is_up_to_date(state):
+            self._wait_for_observation(admitted)
         elif admitted:
             await self._reconcile_admitted(admitted, state, admin, self._observer.epoch)
 
@@ -203,6 +192,19 @@ class TopicsReconciler:
         except Exception:
             _log.exception("KafkaTopic %s: unexpected error over its status", topic.key)
         return None
+
+    # --- before the cluster was observed -----------------------------------------------------------------------------
+
+    def _is_up_to_date(self, state: ClusterState) -> bool:
+        """Whether the RackTopology still asks for what it did when the state was observed."""
+        topology = self._dependencies.cache.topologies.get(state.topology)
+        return topology is None or topology.spec == state.spec
+
+    def _wait_for_observation(self, topics: Iterable[KafkaTopic]) -> None:
+        """Leave topics until their RackTopology's new spec counts: it may say that they are not to be adopted."""
+        self._observer.wake()
+        for topic in topics:
+            self._queue.add_after(topic.key, _OBSERVATION_SECONDS)
 
     # --- without a usable cluster ------------------------------------------------------------------------------------
 

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rackspan.api.kafkatopic import KafkaTopic, KafkaTopicStatus
-    from rackspan.core.planning import TopicPlan
     from rackspan.reconcile.cluster.state import ClusterState
     from rackspan.reconcile.topics.batch import Outcome
 
@@ -70,7 +69,7 @@ def topic_status(outcome: Outcome, state: ClusterState, now: datetime) -> KafkaT
         durability=durability_status(outcome, seen, state) if large is None else None,
         compliance=result.compliance,
         placement=_placement_status(seen.replicas, state) if large is None else None,
-        plan=_plan_status(outcome.plan),
+        plan=_plan_status(outcome),
         conditions=with_paused(topic, conditions, now),
     )
 
@@ -144,7 +143,8 @@ def _absence(topic: KafkaTopic) -> Failure:
     return Failure(Reason.CREATING, "Kafka has taken the creation and does not show the topic yet", Remedy.RETRY)
 
 
-def _plan_status(plan: TopicPlan | None) -> TopicPlanStatus | None:
+def _plan_status(outcome: Outcome) -> TopicPlanStatus | None:
+    plan = outcome.plan
     if plan is None or plan.empty:
         return None
     return TopicPlanStatus(
@@ -153,7 +153,7 @@ def _plan_status(plan: TopicPlan | None) -> TopicPlanStatus | None:
         lower_bound=plan.lower_bound,
         reorders=plan.reorders,
         partitions=len(plan.changes),
-        bytes=plan.bytes,
+        bytes=outcome.hold.bytes if outcome.hold else None,
         samples=tuple(
             PartitionChange(change.partition, change.before, change.replicas)
             for change in plan.changes[:MAX_PLAN_SAMPLES]

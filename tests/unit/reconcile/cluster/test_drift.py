@@ -71,6 +71,23 @@ def test_the_topology_names_the_topics_and_counts_them():
     assert (over.drift.count, over.drift.topics) == (0, None)
 
 
+def test_drift_is_over_only_once_the_broker_is_back_and_says_so():
+    drifts = status(cluster({**SPREAD, 1: "a"}))
+    away = cluster({**SPREAD, 1: "a"}, {0: "a", 2: "c"})
+    waits = status(away, before=drifts)
+    assert find_condition(waits.conditions, "RacksInSync").status.value == "False"
+    assert sentence(waits).startswith("broker 1 offline: the rack is not known there; ")
+    mended = status(cluster({**SPREAD, 1: "a"}, {**SPREAD, 1: "a"}), before=waits)
+    assert find_condition(mended.conditions, "RacksInSync").status.value == "True"
+    assert sentence(mended) == "every broker reports the rack that its node has"
+
+
+def test_a_broker_that_goes_away_where_none_drifted_is_no_drift():
+    away = status(cluster(SPREAD, {0: "a", 2: "c"}), before=status(cluster(SPREAD)))
+    assert find_condition(away.conditions, "RacksInSync").status.value == "True"
+    assert sentence(away) == "every broker that is online reports the rack that its node has"
+
+
 def test_each_broker_that_drifts_and_what_it_does_to_topics_has_an_event():
     calm, one, two = cluster(SPREAD), cluster({**SPREAD, 1: "a"}), cluster({0: "b", 1: "a", 2: "c"})
     first, drifted, worse = status(calm), status(one), status(two)

@@ -49,6 +49,22 @@ def test_a_topology_that_is_fit_to_act_on_is_ready():
     assert [broker.rack for broker in status.brokers] == list(SIX.values())
 
 
+def test_the_bytes_of_a_plan_are_told_on_while_topics_are_looked_at_again():
+    plan = {"hash": "21cb6c3a84622ccf", "moves": 1, "lowerBound": 1, "reorders": 0, "partitions": 1}
+    topics = [topic("crowded", status={"plan": plan})]
+    first = status_of(state(), topics=topics)
+    assert (first.plan.moves, first.plan.bytes) == (1, None)
+    sizes = ({"bytes": 1_100}, {"bytes": 2_250})
+    both = [topic(f"crowded-{at}", status={"plan": plan | more}) for at, more in enumerate(sizes)]
+    assert status_of(state(), topics=both).plan.bytes == 3_400
+    assert status_of(state(), topics=[*both, *topics]).plan.bytes is None, "of one it is not known"
+    measured = structs.replace(first, plan=structs.replace(first.plan, bytes=5_000))
+    again = status_of(state(), topics=topics, about=structs.replace(topology(), status=measured))
+    assert again.plan == measured.plan
+    other = [topic("crowded", status={"plan": {**plan, "hash": "31a9a64b0fcb5d1f"}})]
+    assert status_of(state(), topics=other, about=structs.replace(topology(), status=measured)).plan.bytes is None
+
+
 def test_topics_are_counted_by_state():
     topics = [
         in_state("a", Ready="True", Compliant="True"),

@@ -5,6 +5,7 @@ from msgspec import structs
 from tests.support.simulated_restarts import RESTART, world
 from tests.unit.reconcile.examples import CLUSTER, NOON
 
+from rackspan.api.labels import BROKER_PODS_FOR, RESTARTS_FOR
 from rackspan.api.racktopology import NotMended, RestartsStatus
 from rackspan.reconcile.racks.publication import NamespaceSet
 from rackspan.reconcile.racks.restart_decision import Candidate, Hold, choose
@@ -61,12 +62,28 @@ async def test_by_default_and_where_the_chart_does_not_allow_it_nothing_is_resta
     )
 
 
-async def test_pods_of_another_namespace_are_left_alone():
+@pytest.mark.parametrize("consent", [{}, {BROKER_PODS_FOR: "kafka"}, {RESTARTS_FOR: "stranger"}])
+async def test_pods_of_another_namespace_are_left_alone(consent):
     one = world(allowed=NamespaceSet(("*",)))
     one.change(namespace="elsewhere")
+    one.cache.namespaces["elsewhere"] = consent
     one.relabel(1, "moved")
     await one.run(60)
     assert (one.evicted, told(one)) == ([], ("False", "RestartNotAllowed"))
+    assert message(one).endswith("restart its pods: label it rackspan.dev/restarts-for=kafka")
+
+
+async def test_pods_of_another_namespace_are_restarted_where_it_and_the_release_say_so():
+    consent = {BROKER_PODS_FOR: "kafka", RESTARTS_FOR: "kafka"}
+    refused = world(allowed=NamespaceSet(("kafka",)))
+    allowed = world(allowed=NamespaceSet(("elsewhere",)))
+    for one in (refused, allowed):
+        one.change(namespace="elsewhere")
+        one.cache.namespaces["elsewhere"] = consent
+        one.relabel(1, "moved")
+        await one.run(120)
+    assert (refused.evicted, told(refused)) == ([], ("False", "RestartNotAllowed"))
+    assert (allowed.evicted, allowed.drifted) == ([(1, "moved")], set())
 
 
 async def test_nothing_is_restarted_before_the_published_file_says_the_new_rack():
@@ -256,3 +273,17 @@ def test_what_still_can_be_restarted_hides_no_broker_that_cannot():
         assert hold.reason == "RestartWaiting"
     assert choose([broker(0)], known, None, on_drift=True).reason == "RestartDidNotMend"
     assert choose([broker(0, drift=False)], (), None, on_drift=True) is None
+
+
+async def test_an_error_that_nobody_foresaw_is_told_by_its_topology_and_ends_no_pass(caplog):
+    one = world()
+    one.relabel(1, "moved")
+    published = one.published.pop(1)
+    await one.step()
+    assert (one.evicted, told(one)) == ([], ("False", "UnexpectedError"))
+    assert message(one) == "KeyError, see the operator's log"
+    assert "topology kafka/prod: unexpected error" in caplog.text
+    one.published[1] = published
+    await one.run(300)
+    assert one.evicted == [(1, "moved")]
+    assert told(one) is None

@@ -12,7 +12,7 @@ from tests.unit.reconcile.examples import topology
 
 from rackspan.api.reassignment import MAX_PLAN, Reassignment, ReassignmentStatus
 from rackspan.core.planning import Change
-from rackspan.core.reassignment import Limits, Racks, Setting, SettingKind, TopicPartition
+from rackspan.core.reassignment import Racks, Setting, SettingKind, TopicPartition
 from rackspan.reconcile.reassignment_ports import ApprovedPlan
 from rackspan.reconcile.reassignments import plans
 from rackspan.reconcile.reassignments.documents import packed, progress_document, unpacked
@@ -31,7 +31,7 @@ changes = st.dictionaries(
 
 
 def approved(some, **more):
-    return ApprovedPlan("cluster-1", HASH, some, RACKS, REPORTED, 50, Limits(3, 2), **more)
+    return ApprovedPlan("cluster-1", HASH, some, RACKS, REPORTED, **more)
 
 
 def objects(some, **more):
@@ -54,13 +54,12 @@ def test_all_partitions_are_in_one_part_each_and_those_in_the_fewest_domains_fir
     assert all((record.racks, record.reported_racks) == (RACKS, REPORTED) for record in records)
 
 
-def test_an_object_has_the_plans_limits_and_belongs_to_its_topology():
+def test_an_object_belongs_to_its_topology_and_leaves_throttle_and_limits_to_it():
     (body,) = reassignments_of(topology(), approved([], approved_by="kim"))
     assert body["metadata"]["name"] == f"prod-{HASH}"
     assert body["metadata"]["ownerReferences"][0]["uid"] == "rt-1"
-    spec = Reassignment.from_object(body).spec
-    assert (spec.throttle, spec.max_concurrent_moves, spec.max_concurrent_moves_per_broker) == (50, 3, 2)
-    assert spec.approved_by == "kim"
+    assert body["spec"].keys() == {"topologyRef", "planHash", "part", "parts", "plan", "approvedBy"}
+    assert Reassignment.from_object(body).spec.approved_by == "kim"
 
 
 def test_new_partitions_are_no_part_of_it():

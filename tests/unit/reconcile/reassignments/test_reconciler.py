@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from prometheus_client import REGISTRY
-from tests.unit.reconcile.reassignments.test_worker import NAME, World
+from tests.unit.reconcile.reassignments.test_worker import CONFIGS, NAME, World
 
 from rackspan.reconcile.reassignments import reconciler, runs
 from rackspan.reconcile.reassignments.reconciler import ReassignmentsReconciler
@@ -50,6 +50,23 @@ async def test_a_topology_is_served_while_it_has_anything_to_do(loop):
     assert sample("rackspan_reassignments", state="Succeeded") == 1
     assert sample("rackspan_reassignment_moves_done") == 3
     assert sample("rackspan_reassignment_throttles") == 0
+
+
+async def test_the_throttles_of_what_is_torn_away_are_cleared_before_its_task_ends(loop, monkeypatch):
+    world, found = loop
+    await world.begin()
+    await until(world, found, lambda: world.kafka.configs != CONFIGS)
+    answered = world.kafka.cluster
+
+    async def slowly():
+        for _ in range(10):
+            await asyncio.sleep(0)
+        return await answered()
+
+    monkeypatch.setattr(world.kafka, "cluster", slowly)
+    world.objects.tear_away(NAME)
+    await until(world, found, lambda: not found._workers)
+    assert world.kafka.configs == CONFIGS
 
 
 async def test_the_series_go_with_the_objects(loop):

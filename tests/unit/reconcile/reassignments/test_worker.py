@@ -14,19 +14,20 @@ from tests.unit.reconcile.examples import topology
 from rackspan.api.conditions import READY, RECONCILING, STALLED, is_true
 from rackspan.api.labels import FINALIZER, PAUSED
 from rackspan.api.meta import ObjectKey
-from rackspan.api.policies import MaintenanceWindow, TopologyReassignment
-from rackspan.api.reassignment import Reassignment, ReassignmentStatus
+from rackspan.api.policies import AdaptiveThrottle, MaintenanceWindow
+from rackspan.api.reassignment import Reassignment, ReassignmentStatus, ThrottleStatus
 from rackspan.core.planning import Change
-from rackspan.core.reassignment import Limits, Setting, SettingKind, TopicPartition
+from rackspan.core.reassignment import Limits, PaceReason, Setting, SettingKind, TopicPartition, lists_only
 from rackspan.core.reassignment.throttles import FOLLOWERS, RATES
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.reassignment_ports import ApprovedPlan
+from rackspan.reconcile.reassignment_ports import ApprovedPlan, BegunPlan
 from rackspan.reconcile.reassignments import journal, plans, runs, worker
 from rackspan.reconcile.reassignments.leaving import clear_throttles
 from rackspan.reconcile.reassignments.objects import ReassignmentDependencies
 from rackspan.reconcile.reassignments.plans import record_from
 from rackspan.reconcile.reassignments.requests import ApprovedPlans
+from rackspan.reconcile.reassignments.status import PACES
 from rackspan.reconcile.reassignments.worker import TopologyWorker
 from rackspan.reconcile.runtime.finalizers import FinalizerWriter
 
@@ -62,9 +63,10 @@ class Recorded(SimulatedKafka):
         return await super().alter(targets)
 
     async def set_settings(self, values):
-        known = self._record().throttles
+        known = self._record().throttles if self.objects.there else {}
         for setting, value in values.items():
-            assert value in (*known[setting].ours, known[setting].before), f"{setting} was not recorded"
+            before, ours = (known[setting].before, known[setting].ours) if known else (CONFIGS.get(setting), ())
+            assert value == before or lists_only(value, ours), f"{setting} was not recorded"
         return await super().set_settings(values)
 
     def _record(self):
@@ -83,7 +85,8 @@ class World:
         self.objects = self.kafka.objects = SimulatedObjects(self.kafka)
         self.now = datetime(2026, 1, 31, 12, tzinfo=UTC)
         self.topology = topology(
-            status={"brokers": [{"id": b, "rack": "/".join(("", *rack))} for b, rack in RACKS.items()]}
+            status={"brokers": [{"id": b, "rack": "/".join(("", *rack))} for b, rack in RACKS.items()]},
+            reassignment={"throttle": RATE, "maxConcurrentMoves": 2, "maxConcurrentMovesPerBroker": 2},
         )
         self.connections = 0
         self.start()
@@ -118,7 +121,12 @@ class World:
     def plan(self, plan_hash=HASH, planned=PLANNED, **more):
         changes = [Change(at.topic, at.partition, planned[at], BEFORE[at], 10) for at in sorted(planned)]
         racks = {broker: "/".join(("", *rack)) for broker, rack in RACKS.items()}
-        return ApprovedPlan(CLUSTER_ID, plan_hash, changes, RACKS, racks, RATE, Limits(2, 2), **more)
+        return ApprovedPlan(CLUSTER_ID, plan_hash, changes, RACKS, racks, **more)
+
+    def move(self, **settings):
+        """Have all replicas moved otherwise, by the RackTopology."""
+        spec = self.topology.spec
+        self.topology = replace(self.topology, spec=replace(spec, reassignment=replace(spec.reassignment, **settings)))
 
     async def begin(self, *plans_):
         for one in plans_ or (self.plan(),):
@@ -254,6 +262,21 @@ async def test_killed_at_any_call_it_goes_on_and_leaves_no_throttle_and_copies_n
             assert world.objects.there == {}
 
 
+async def test_what_is_torn_away_without_its_finalizer_leaves_no_throttle():
+    for told in (True, False):
+        world = World()
+        await world.begin()
+        await world.passes(2)
+        assert world.kafka.configs != CONFIGS
+        world.objects.tear_away(NAME)
+        if told:
+            world.sync()
+        world.kafka.catch_up_all()
+        for _ in range(3):
+            await world.worker.reconcile()
+        assert world.kafka.configs == CONFIGS
+
+
 async def test_what_is_cancelled_takes_back_what_is_under_way():
     world = World()
     await world.begin()
@@ -311,8 +334,7 @@ async def test_a_topology_that_is_paused_pauses_its_reassignment():
 async def test_when_a_window_closes_no_further_copy_begins_before_the_next_one():
     world = World()
     await world.begin()
-    noons = TopologyReassignment(windows=(MaintenanceWindow("0 12 * * *", "1h"),))
-    world.topology = replace(world.topology, spec=replace(world.topology.spec, reassignment=noons))
+    world.move(windows=(MaintenanceWindow("0 12 * * *", "1h"),))
     await world.passes(2)
     assert world.read().status.state == "Running"
     begun = list(world.kafka.copies)
@@ -329,18 +351,71 @@ async def test_when_a_window_closes_no_further_copy_begins_before_the_next_one()
     world.all_is_planned()
 
 
-async def test_a_throttle_changes_while_it_runs():
+async def test_what_only_min_insync_holds_up_is_told_to_who_may_lower_it_and_goes_on_once_it_is_lowered():
+    world = World(min_insync_replicas=2)
+    at = TopicPartition("orders", 0)
+    fewer = {at: BEFORE[at][:1], TopicPartition("users", 0): PLANNED[TopicPartition("users", 0)]}
+    world.kafka.planned = fewer
+    await world.begin(world.plan(planned=fewer))
+    await world.passes(3)
+    assert not await world.plans.held_by_min_insync(world.topology.key)
+    world.worker._run._written_at = 0
+    await world.passes(2)
+    held = await world.plans.held_by_min_insync(world.topology.key)
+    assert {(one.topic, one.replicas) for one in held} == {(at.topic, fewer[at]) for at in fewer}
+    world.objects.edit(NAME, paused=True)
+    await world.passes(2)
+    assert not await world.plans.held_by_min_insync(world.topology.key)
+    world.objects.edit(NAME, paused=False)
+    world.kafka.min_insync_replicas = 1
+    await world.passes(2)
+    assert world.at(at)[0] == BEFORE[at][:1]
+    await world.until_ended()
+    assert world.read().status.state == "Succeeded"
+    assert not await world.plans.held_by_min_insync(world.topology.key)
+
+
+def rates(world):
+    return {value for setting, value in world.kafka.configs.items() if setting.key in RATES and setting != OTHERS}
+
+
+@pytest.mark.parametrize("by", ["its spec", "its RackTopology"])
+async def test_a_throttle_changes_while_it_runs(by):
     world = World()
     await world.begin()
     await world.passes(2)
     world.kafka.rate = 7
-    world.objects.edit(NAME, throttle=7)
+    if by == "its spec":
+        world.objects.edit(NAME, throttle=7)
+    else:
+        world.move(throttle=7)
+    world.worker._run._written_at = 0
     await world.passes()
-    rates = {setting: value for setting, value in world.kafka.configs.items() if setting.key in RATES}
-    assert set(rates.values()) == {"7"}
+    assert rates(world) == {"7"}
+    assert world.kafka.configs[OTHERS] == "7"
+    assert world.read().status.throttle == ThrottleStatus(7, f"as {by} says")
     await world.until_ended()
     world.nothing_left()
     world.all_is_planned()
+
+
+async def test_a_throttle_adapts_itself_and_the_status_says_what_it_is_and_why():
+    world = World()
+    world.kafka.rate = 5
+    world.move(throttle=None, adaptive_throttle=AdaptiveThrottle(5, 25))
+    await world.begin()
+    await world.passes(3)
+    assert rates(world) == {"5"}
+    assert world.read().status.throttle == ThrottleStatus(5, PACES[PaceReason.START])
+    world.kafka.rate = 7
+    world.objects.edit(NAME, throttle=7)
+    world.worker._run._written_at = 0
+    await world.passes(2)
+    assert world.read().status.throttle == ThrottleStatus(7, "as its spec says")
+    await world.until_ended()
+    world.nothing_left()
+    world.all_is_planned()
+    assert world.read().status.throttle is None
 
 
 @pytest.mark.parametrize("outcome", [AWAY, None])
@@ -473,7 +548,7 @@ async def test_another_cluster_is_left_alone():
 
 
 def replace_plan(plan, **fields):
-    names = ("cluster_id", "plan_hash", "changes", "racks", "reported_racks", "throttle", "limits", "approved_by")
+    names = ("cluster_id", "plan_hash", "changes", "racks", "reported_racks", "approved_by")
     return ApprovedPlan(**{name: getattr(plan, name) for name in names} | fields)
 
 
@@ -598,6 +673,29 @@ async def test_a_large_plan_is_several_objects_one_after_the_other():
 
 
 @pytest.mark.usefixtures("_small_parts")
+async def test_a_throttle_of_a_part_holds_for_later_ones_that_have_none_themselves():
+    world = World()
+    await world.begin()
+    world.objects.edit(f"{NAME}-2", paused=False, maxConcurrentMovesPerBroker=1)
+    world.objects.edit(f"{NAME}-3", throttle=9)
+    await world.passes(2)
+    assert rates(world) == {str(RATE)}
+    world.objects.edit(f"{NAME}-1", throttle=7, maxConcurrentMoves=1)
+    seen = []
+    for part, world.kafka.rate in ((1, 7), (2, 7), (3, 9)):
+        while not world.read(f"{NAME}-{part}").status.copying:
+            await world.passes()
+        await world.passes()
+        limits = world.worker._run.executor._limits
+        seen.append((rates(world), limits.moves, limits.moves_per_broker))
+        while not world.read(f"{NAME}-{part}").ended:
+            world.kafka.catch_up_all()
+            await world.passes()
+    assert seen == [({"7"}, 1, 2), ({"7"}, 1, 1), ({"9"}, 1, 1)]
+    world.nothing_left()
+
+
+@pytest.mark.usefixtures("_small_parts")
 async def test_a_cancelled_part_cancels_those_after_it():
     world = World()
     await world.begin()
@@ -703,3 +801,18 @@ def test_workers_end_with_their_loop():
         world.all_is_planned()
 
     asyncio.run(cancelled())
+
+
+async def test_what_was_begun_last_is_known_from_the_objects_also_after_a_restart():
+    world = World()
+    key = world.topology.key
+    assert world.plans.begun_last(key) is None
+    await world.begin(world.plan(whole_hash="fedcba9876543210"))
+    await world.passes(2)
+    world.start()
+    assert world.plans.begun_last(key) == BegunPlan(NAME, "fedcba9876543210", succeeded=False)
+    await world.until_ended()
+    world.sync()
+    assert world.plans.begun_last(key) == BegunPlan(NAME, "fedcba9876543210", succeeded=True)
+    await world.begin(world.plan("f" * 16, {}))
+    assert world.plans.begun_last(key) == BegunPlan(f"prod-{'f' * 16}", "f" * 16, succeeded=False)

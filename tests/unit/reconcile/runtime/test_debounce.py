@@ -1,38 +1,87 @@
-"""What flaps is looked at ever less often, and what changes once at once."""
+"""What flaps is looked at ever less often, what changes once at once, and the one does not hold up the other."""
+
+from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rackspan.reconcile.runtime.debounce import MAX_SECONDS, MIN_SECONDS, RESET_SECONDS, Debounce
+from rackspan.reconcile.runtime.debounce import APART_SECONDS, MAX_SECONDS, MIN_SECONDS, RESET_SECONDS, Debounce
 
 
 def looks(changes):
-    """When changes at these times are looked at: each look takes what came while it was waited for."""
+    """When changes of objects, (at, which) in order, are looked at: each look takes all that has changed."""
     debounce, found = Debounce(), []
-    for at in changes:
-        if not found or at > found[-1]:
-            found.append(at + debounce.delay(at))
+
+    def until(now):
+        if debounce.due is not None and debounce.due <= now:
+            found.append(debounce.due)
+            debounce.handled(debounce.due)
+
+    for at, which in changes:
+        until(at)
+        debounce.changed(which, at)
+    until(float("inf"))
     return found
 
 
+def of_one(*times):
+    return [(at, "node") for at in times]
+
+
 def test_a_change_in_calm_times_is_looked_at_at_once():
-    assert looks([0, 100, 200]) == [MIN_SECONDS, 100 + MIN_SECONDS, 200 + MIN_SECONDS]
+    assert looks(of_one(0, 100, 200)) == [MIN_SECONDS, 100 + MIN_SECONDS, 200 + MIN_SECONDS]
 
 
 def test_fifty_changes_within_seventeen_seconds_are_looked_at_seven_times():
-    changes = [number * 17 / 50 for number in range(50)]
-    assert len(looks(changes)) == 7
+    assert len(looks(of_one(*(number * 17 / 50 for number in range(50))))) == 7
 
 
-@given(st.lists(st.floats(0, 100), min_size=1, max_size=60).map(sorted))
+def test_nodes_that_are_relabelled_one_after_the_other_are_each_looked_at_at_once():
+    changes = [(2 * number, f"node-{number}") for number in range(100)]
+    assert looks(changes) == [at + MIN_SECONDS for at, _ in changes]
+
+
+def test_many_nodes_together_are_looked_at_once_a_second():
+    found = looks([(number / 50, f"node-{number}") for number in range(500)])
+    assert len(found) == 11
+
+
+def test_a_label_that_flaps_holds_up_no_other():
+    flapping = of_one(*(number / 2 for number in range(60)))
+    calm = [(10.25, "other"), (20.25, "another")]
+    found = looks(sorted([*flapping, *calm]))
+    for at, _ in calm:
+        assert any(at < look <= at + MIN_SECONDS + APART_SECONDS for look in found)
+
+
+def test_what_has_changed_once_is_forgotten_after_a_calm():
+    debounce = Debounce()
+    for number in range(1_000):
+        debounce.changed(number, 0)
+    debounce.handled(MIN_SECONDS)
+    debounce.changed("later", 2 * RESET_SECONDS)
+    debounce.handled(2 * RESET_SECONDS + MIN_SECONDS)
+    assert len(debounce._last) == 1
+
+
+changes_of_some = st.lists(st.tuples(st.floats(0, 100), st.sampled_from("abc")), min_size=1, max_size=60).map(sorted)
+
+
+@given(changes_of_some)
 def test_every_change_is_looked_at_within_the_longest_wait(changes):
     found = looks(changes)
-    for at in changes:
+    for at, _ in changes:
         assert any(at <= look <= at + MAX_SECONDS for look in found)
+
+
+@given(changes_of_some)
+def test_looks_are_never_closer_than_they_may_be(changes):
+    found = looks(changes)
+    assert all(later - look > APART_SECONDS - 1e-6 for look, later in pairwise(found))
 
 
 @given(st.integers(1, 40), st.floats(0.05, 4))
 def test_what_has_flapped_is_quick_again_after_a_calm(number, every):
-    changes = [step * every for step in range(number)]
-    later = changes[-1] + 2 * RESET_SECONDS
-    assert looks([*changes, later])[-1] == later + MIN_SECONDS
+    times = [step * every for step in range(number)]
+    later = times[-1] + 2 * RESET_SECONDS
+    assert looks(of_one(*times, later))[-1] == later + MIN_SECONDS

@@ -64,6 +64,26 @@ async def test_many_statuses_are_written_side_by_side_but_not_all_at_once():
     assert 1 < kube.most_at_once <= 20
 
 
+async def test_a_topology_does_not_wait_for_the_statuses_of_its_topics():
+    written = []
+
+    class Busy(Kube):
+        async def replace_status(self, ref, status):
+            if ref.kind == "KafkaTopic":
+                await asyncio.Event().wait()
+            written.append(ref.kind)
+
+    writer = StatusWriter(Busy())
+    refs = [ObjectRef("KafkaTopic", ObjectKey("shop", str(number)), str(number)) for number in range(100)]
+    topics = [asyncio.create_task(writer.write(ref, {}, {"a": 1})) for ref in refs]
+    await asyncio.sleep(0)
+    async with asyncio.timeout(60):
+        await writer.write(ObjectRef("RackTopology", ObjectKey("shop", "main"), "uid-2"), {}, {"a": 1})
+    for topic in topics:
+        topic.cancel()
+    assert written == ["RackTopology"]
+
+
 async def test_a_field_whose_write_was_not_answered_is_gone_when_the_next_status_has_none():
     kube = Kube(answers=["lost"])
     writer = StatusWriter(kube)

@@ -1,7 +1,7 @@
 """Plans are approved by people and policies, and begin once: what is told, what is refused, what is begun."""
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from tests.unit.reconcile import examples
@@ -10,14 +10,16 @@ from tests.unit.reconcile.kube_memory import MemoryCluster
 from tests.unit.reconcile.memory import MemoryKafka
 
 from rackspan.api.labels import APPROVE_PLAN, FINALIZER
+from rackspan.api.reasons import Reason
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.dependencies import Dependencies
 from rackspan.reconcile.dry_run import ObservedTopology, plan_of
+from rackspan.reconcile.failures import Failure, Remedy
 from rackspan.reconcile.ports import ReplicaCounts
-from rackspan.reconcile.reassignment_ports import ActiveReassignment
+from rackspan.reconcile.reassignment_ports import ActiveReassignment, BegunPlan
 from rackspan.reconcile.runtime.finalizers import FinalizerWriter
 from rackspan.reconcile.runtime.status_writer import StatusWriter
-from rackspan.reconcile.topics import holds
+from rackspan.reconcile.topics import approvals, holds
 from rackspan.reconcile.topics.reconciler import TopicsReconciler
 
 CROWDED = ((0, 3, 1), (1, 4, 2))
@@ -30,6 +32,9 @@ class Begun:
 
     plans: list = field(default_factory=list)
     under_way: ActiveReassignment | None = None
+    last: BegunPlan | None = None
+    held: tuple = ()
+    """Changes under way of which some wait for a lower min.insync.replicas."""
 
     async def begin(self, topology, plan):
         self.plans.append(plan)
@@ -38,6 +43,12 @@ class Begun:
 
     def active(self, topology):
         return self.under_way
+
+    def begun_last(self, topology):
+        return self.last
+
+    async def held_by_min_insync(self, topology):
+        return self.held
 
 
 class Counting(MemoryKafka):
@@ -71,7 +82,7 @@ class World:
         self.kube, self.kafka, self.begun, self.cache = Annotating(), Counting(), Begun(), Cache()
         self.cache.put_answer = self.cache.put_topology_answer = self._answered
         self.spec = {"allowedNamespaces": {"from": "All"}, "reassignment": {"topicApproval": "Allowed"}} | spec
-        self.state = state(EVEN, **self.spec)
+        self.observer = Lookout(state(EVEN, **self.spec), self.kafka)
         self.dependencies = Dependencies(
             self.cache,
             self.kube,
@@ -83,7 +94,6 @@ class World:
             self.begun,
         )
         self.topology()
-        self.observer = Lookout(self.state, self.kafka)
         self.loop = TopicsReconciler(topology().key, self.observer, self.dependencies, None)
         self.answers = []
 
@@ -94,6 +104,7 @@ class World:
         annotations = {APPROVE_PLAN: annotation} if annotation else {}
         made = topology(annotations=annotations, **{**self.spec, **spec})
         self.cache.topologies[made.key] = made
+        self.observer.state = replace(self.observer.state, spec=made.spec)
 
     async def topic(self, name, rows=CROWDED, annotation=None, **spec):
         """A KafkaTopic, and the topic as Kafka holds it."""
@@ -155,15 +166,14 @@ async def test_a_plan_waits_for_approval_and_says_how():
 
 
 async def test_a_plan_begins_that_is_approved_as_a_whole_and_its_annotation_is_spent():
-    world = World(reassignment={"throttle": 7, "maxConcurrentMoves": 3, "maxConcurrentMovesPerBroker": 2})
+    world = World()
     await world.topic("one")
     await world.topic("two")
     approved = world.plan
     world.topology(approved.hash)
     await world.work()
     (plan,) = world.begun.plans
-    assert (plan.plan_hash, plan.throttle, plan.cluster_id) == (approved.hash, 7, "kafka-1")
-    assert (plan.limits.moves, plan.limits.moves_per_broker) == (3, 2)
+    assert (plan.plan_hash, plan.cluster_id) == (approved.hash, "kafka-1")
     assert {change.topic for change in plan.changes} == {"one", "two"}
     assert plan.approved_by == "approved on RackTopology kafka/prod"
     assert ("RackTopology", "prod", APPROVE_PLAN) in world.kube.taken
@@ -253,6 +263,23 @@ async def test_an_automatic_plan_begins_by_itself_once_and_not_again_when_it_end
     world.topology(world.plan.hash)
     await world.work()
     assert len(world.begun.plans) == 2
+
+
+@pytest.mark.parametrize("succeeded", [True, False])
+async def test_after_a_restart_a_plan_that_ended_for_nothing_does_not_begin_by_itself_again(at_once, succeeded):
+    automatic = {"defaults": {"reassignment": {"approval": "Automatic"}}}
+    before = World(**automatic)
+    await before.topic("one")
+    (plan,) = before.begun.plans
+    world = World(**automatic)
+    world.begun.last = BegunPlan("prod-1", plan.whole_hash, succeeded)
+    await world.topic("one")
+    assert world.plan.hash == plan.whole_hash
+    assert len(world.begun.plans) == succeeded
+    if not succeeded:
+        assert "Reassignment prod-1 was to carry it out, and ended before" in world.told()[1]
+        await world.topic("two")  # another plan than that
+        assert [one.whole_hash for one in world.begun.plans] == [world.plan.hash]
 
 
 async def test_an_automatic_plan_has_to_be_the_same_for_a_while():
@@ -349,3 +376,68 @@ async def test_a_plan_approved_in_git_begins_once_and_its_approval_is_no_stale_o
     await world.topic("two")
     assert len(world.begun.plans) == 1
     assert world.told()[0] == "PlanPending"
+
+
+SIX_REPLICAS = ((0, 1, 2, 3, 4, 5), (1, 2, 0, 4, 5, 3))
+"""Of EVEN: two replicas in each zone, so that four are left of them without one."""
+
+
+TWO_OF_TWO_ZONES = ((0, 1, 3, 4), (1, 2, 4, 5))
+
+
+async def lower_to_three(world, own, **spec):
+    """A topic of six replicas that shall have three, for which an approval is given; what Kafka is asked for then."""
+    topic = await world.topic("one", SIX_REPLICAS, durability={"tolerate": {"zone": 1}}, **spec)
+    world.kafka.own["one"]["min.insync.replicas"] = own
+    assert not world.kafka.made("alter_configs")
+    world.topology(world.plan.hash)
+    await world.work()
+    assert [len(plan.changes) for plan in world.begun.plans] == [2]
+    return topic
+
+
+async def test_min_insync_that_was_derived_for_more_replicas_is_lowered_before_they_go():
+    world = World()
+    await lower_to_three(world, "4")
+    assert world.kafka.own["one"] == {"min.insync.replicas": "2"}
+    told = [event.message for event in world.kube.announced if event.reason == "ConfigUpdated"]
+    assert told == ["topic one: set: min.insync.replicas=2"]
+
+
+async def test_min_insync_is_never_raised_before_replicas_go_nor_changed_where_somebody_declared_it():
+    world = World()
+    await lower_to_three(world, "1")
+    assert world.kafka.own["one"] == {"min.insync.replicas": "1"}
+    world = World()
+    await lower_to_three(world, "2", config={"min.insync.replicas": 2})
+    assert world.kafka.own["one"] == {"min.insync.replicas": "2"}
+    assert not world.kafka.made("alter_configs")
+
+
+async def test_min_insync_gives_way_to_the_last_replicas_to_go_only_once_nothing_else_holds_them_up(monkeypatch):
+    monkeypatch.setattr(approvals, "_ROOM_SECONDS", 0.0)
+    world = World()
+    wish = {"replicationFactor": 2, "durability": {"minDomains": {"zone": 2}}}
+    one = await world.topic("one", TWO_OF_TWO_ZONES, **wish)
+    world.kafka.own["one"]["min.insync.replicas"] = "3"
+    world.topology(world.plan.hash)
+    await world.work()
+    assert world.kafka.own["one"]["min.insync.replicas"] == "3", "of two in each zone, three are in both"
+    world.begun.held = tuple(world.begun.plans[0].changes)
+    world.kafka.replicas["one"] = tuple(
+        (*change.replicas, next(broker for broker in change.before if broker not in change.replicas))
+        for change in world.begun.held
+    )
+    world.loop.add([one.key])
+    await world.work()
+    assert world.kafka.own["one"]["min.insync.replicas"] == "2"
+    told = [event.message for event in world.kube.announced if event.reason == "ConfigUpdated"]
+    assert told == ["topic one: set: min.insync.replicas=2"]
+
+
+async def test_who_is_refused_a_lower_min_insync_holds_up_no_plan():
+    world = World()
+    world.kafka.refusing["one"] = Failure(Reason.KAFKA_REFUSED, "no", Remedy.RETRY)
+    world.kafka._seen = lambda name: seen(*SIX_REPLICAS, name=name, topic_id="id-of-one")
+    await lower_to_three(world, "4")
+    assert world.kafka.own["one"] == {"min.insync.replicas": "4"}

@@ -42,12 +42,16 @@ class World:
     cache: Cache = field(default_factory=Cache)
 
     def __post_init__(self):
-        self.cache.topologies[topology().key] = topology(allowedNamespaces={"from": "All"})
         self.dependencies = Dependencies(
             self.cache, self.kube, None, StatusWriter(self.kube), FinalizerWriter(self.kube), {}, 60
         )
-        self.observer = FixedLookout(state(), self.kafka)
+        self.observer = FixedLookout(state(allowedNamespaces={"from": "All"}), self.kafka)
+        self.topology(self.observer.state)
         self.loop = TopicsReconciler(topology().key, self.observer, self.dependencies, _recorded)
+
+    def topology(self, asks):
+        """The RackTopology asks for what it does in that state."""
+        self.cache.topologies[topology().key] = replace(topology(), spec=asks.spec)
 
     async def work(self):
         await self.loop.process(await self.loop.take())
@@ -65,6 +69,21 @@ def topic(name, *, finalizers=(FINALIZER,), **spec):
 @pytest.fixture
 def world():
     return World()
+
+
+async def test_topics_wait_until_the_cluster_was_observed_with_what_the_topology_asks_for_now(world):
+    world.kafka.replicas["orders"], world.kafka.own["orders"] = ((0, 2, 4),) * 3, {}
+    never = state(allowedNamespaces={"from": "All"}, adoption="Never")
+    world.topology(never)
+    world.add(topic("orders"), topic("new"))
+    await world.work()
+    assert world.observer.woken, "the topology is observed soon"
+    assert world.kube.condition("orders", "Ready") is None, "what it said before adopts nothing any more"
+    assert "new" not in world.kafka.replicas
+
+    world.observer.state = never
+    await world.work()
+    assert world.kube.condition("orders", "Ready")["reason"] == "AdoptionNotAllowed"
 
 
 async def test_a_finalizer_that_is_refused_is_told_and_holds_back_nobody_else(world):
@@ -151,7 +170,8 @@ class Blocks:
 @pytest.fixture
 def blocks(world):
     placer = Blocks()
-    world.observer.state = state(placers={**PLACERS, "Blocks": placer})
+    world.observer.state = state(placers={**PLACERS, "Blocks": placer}, allowedNamespaces={"from": "All"})
+    world.topology(world.observer.state)
     yield placer
     placer.go.set()
 

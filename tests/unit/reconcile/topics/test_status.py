@@ -201,6 +201,15 @@ async def test_that_there_can_be_no_plan_is_told_with_the_smallest_change():
     assert status.plan is None
 
 
+async def test_a_plan_for_racks_that_have_changed_back_is_not_said_to_fill_brokers():
+    found = outcome(topic())
+    found.plan = await planned(outcome(topic(), ((0, 3, 1), (0, 1, 2), (0, 3, 4))))
+    status = concluded(found, replace(state(EVEN), settled=state(EVEN).racks))
+    assert told(status, "Ready") == ("False", "RacksSettling")
+    assert told(status, "Compliant") == ("True", "Compliant")
+    assert sentence(status).startswith(f"plan {found.plan.hash} is for racks that have changed since; planned anew ")
+
+
 async def test_a_plan_of_ten_thousand_partitions_takes_little_room_in_a_status():
     found = outcome(topic(partitions=10_000), ((0, 3, 1),) * 10_000)
     found.plan = await planned(found)

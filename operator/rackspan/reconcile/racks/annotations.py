@@ -1,0 +1,154 @@
+"""The control loop that writes on each broker's pod the rack of its node, for people to see.
+
+Nothing reads it back. It is written where it differs, so what somebody edits by hand is put back at the next pass, and
+taken off where the node's labels give no rack any more. From pods that no topology selects any more it is taken by the
+operator that wrote it; one that was restarted meanwhile leaves it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from rackspan import metrics
+from rackspan.api.meta import ObjectKey
+from rackspan.api.racktopology import KIND, RackSource
+from rackspan.core.rack_path import format_rack
+from rackspan.reconcile.cluster.racks import not_shared, path_from_labels
+from rackspan.reconcile.failures import Failure, FailureError
+from rackspan.reconcile.ports import KubernetesEvent, ObjectRef
+from rackspan.reconcile.runtime.guarded_loop import run_guarded, unexpected_failure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from rackspan.api.racktopology import RackTopology
+    from rackspan.reconcile.cache import BrokerPod
+    from rackspan.reconcile.racks.reconciler import RackDependencies
+
+_NAME: Final = "annotations"
+_RESYNC_SECONDS: Final = 60.0
+"""How often all pods are looked at, so that what others did to the annotation is put back."""
+_DEBOUNCE_SECONDS: Final = 0.5
+
+
+def racks_of_pods(
+    topology: RackTopology, pods: Iterable[BrokerPod], nodes: Mapping[str, Mapping[str, str]]
+) -> dict[ObjectKey, str | None]:
+    """The rack of each broker's pod, by its node; None where that is not known. Other pods are left out. Pure."""
+    source = topology.spec.brokers
+    if source is None or topology.spec.rack_source is not RackSource.NODES:
+        return {}
+    chosen = (pod for pod in pods if pod.namespace == topology.broker_namespace)
+    return {
+        ObjectKey(pod.namespace, pod.name): _rack(topology, pod.node, nodes)
+        for pod in chosen
+        if source.pod_selector.matches(pod.labels)
+    }
+
+
+def _rack(topology: RackTopology, node: str | None, nodes: Mapping[str, Mapping[str, str]]) -> str | None:
+    if node is None or node not in nodes:
+        return None
+    path = path_from_labels(topology.spec, node, nodes[node])
+    return None if isinstance(path, Failure) else format_rack(path)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """What a pod shall say, None for nothing, and for which topology, if one selects it."""
+
+    rack: str | None
+    topology: RackTopology | None = None
+
+
+class AnnotationsReconciler:
+    """Level-triggered: each pass compares all pods with what their nodes say. One namespace's failure is its own."""
+
+    def __init__(self, dependencies: RackDependencies) -> None:
+        self._dependencies = dependencies
+        self._written: set[ObjectKey] = set()
+        """Pods that this process wrote on."""
+        self._failures: dict[ObjectKey, Failure] = {}
+        """By topology: why pods could not be written on, as was told last."""
+        self._wake = asyncio.Event()
+
+    def wake(self) -> None:
+        """Run soon: a topology, a node or a namespace changed."""
+        self._wake.set()
+
+    def pod_changed(self, namespace: str) -> None:
+        """Run soon if pods of that namespace are written on."""
+        if namespace in self._dependencies.annotate_in:
+            self._wake.set()
+
+    async def run(self) -> None:
+        """Loop until cancelled."""
+        await run_guarded(_NAME, self.reconcile, self._wake, _DEBOUNCE_SECONDS, self._dependencies.liveness)
+
+    async def reconcile(self) -> float:
+        """One pass over all topologies; the seconds until the next one."""
+        if self._dependencies.annotate_in:
+            failures: dict[ObjectKey, Failure] = {}
+            refused: set[str] = set()
+            for key, wish in (await self._wishes()).items():
+                failure = None if key.namespace in refused else await self._write(key, wish.rack)
+                if failure is not None:
+                    refused.add(key.namespace)
+                    if wish.topology is not None:
+                        failures[wish.topology.key] = failure
+                        self._tell(wish.topology, key.namespace, failure)
+            self._failures = failures
+        return _RESYNC_SECONDS
+
+    async def _wishes(self) -> dict[ObjectKey, _Wish]:
+        """What all brokers' pods shall say. Of two topologies with one pod the older one decides."""
+        cache, allowed = self._dependencies.cache, self._dependencies.annotate_in
+        pods: defaultdict[str, list[BrokerPod]] = defaultdict(list)
+        for pod in cache.pods.values():
+            if pod.namespace in allowed:
+                pods[pod.namespace].append(pod)
+        wanted: dict[ObjectKey, _Wish] = {}
+        in_doubt: set[str] = set()
+        for topology in sorted(cache.topologies.values(), key=lambda one: one.meta.age):
+            consent = cache.namespaces.get(topology.broker_namespace, {})
+            served = not topology.meta.is_deleting and cache.quota.over_quota(topology.key) is None
+            if served and topology.broker_namespace in pods and not_shared(topology, consent) is None:
+                try:
+                    racks = racks_of_pods(topology, pods[topology.broker_namespace], cache.nodes)
+                except Exception as error:
+                    unexpected_failure(_NAME, topology.key, error)
+                    in_doubt.add(topology.broker_namespace)
+                    continue
+                for key, rack in racks.items():
+                    wanted.setdefault(key, _Wish(rack, topology))
+                await asyncio.sleep(0)  # thousands of pods each time, and others wait for the event loop
+        left = {key for key in self._written - wanted.keys() if key.namespace not in in_doubt}
+        return wanted | dict.fromkeys(left, _Wish(None))
+
+    async def _write(self, key: ObjectKey, rack: str | None) -> Failure | None:
+        """Have the pod say so, if it does not; why that failed."""
+        pod, pods = self._dependencies.cache.pods.get(key), self._dependencies.pods
+        if pod is None or pods is None:
+            self._written.discard(key)
+            return None
+        if pod.rack != rack:
+            try:
+                await pods.annotate(key, rack)
+            except FailureError as error:
+                return error.failure
+        if rack is None:
+            self._written.discard(key)
+        else:
+            self._written.add(key)
+        return None
+
+    def _tell(self, topology: RackTopology, namespace: str, failure: Failure) -> None:
+        metrics.count_error(str(topology.key), failure.remedy, failure.reason)
+        if self._failures.get(topology.key) == failure:
+            return
+        ref = ObjectRef(KIND, topology.key, topology.meta.uid)
+        message = f"the racks of brokers cannot be written on pods of namespace {namespace}: {failure.message}"
+        self._dependencies.kube.record_event(KubernetesEvent(ref, failure.reason, message, warning=True))

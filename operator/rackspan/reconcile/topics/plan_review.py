@@ -1,0 +1,216 @@
+"""One look at a topology's plan: what begins, what the rest waits for, and what statuses tell of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rackspan.api.conditions import ConditionStatus
+from rackspan.api.labels import APPROVE_PLAN
+from rackspan.api.plans import MAX_PLAN_SAMPLES, PlannedTopic, TopologyPlanStatus
+from rackspan.api.policies import Approval
+from rackspan.api.reasons import Reason
+from rackspan.core.reassignment import Approver, Hold, PlanPart, Terms, Verdict, judge_approval
+from rackspan.core.text import plural, rounded, size
+from rackspan.reconcile.cluster.status import PlanSummary
+from rackspan.reconcile.runtime.schedule import ScheduleError
+from rackspan.reconcile.runtime.windows import Windows
+from rackspan.reconcile.topics import holds
+from rackspan.reconcile.topics.approved_hashes import may_approve
+from rackspan.reconcile.topics.sizes import steady
+from rackspan.reconcile.topics.unmanaged import is_unmanaged, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from datetime import datetime
+
+    from rackspan.api.kafkatopic import KafkaTopic
+    from rackspan.api.meta import ObjectKey
+    from rackspan.api.racktopology import RackTopology
+    from rackspan.core.planning import TopicPlan
+    from rackspan.reconcile.cluster.state import ClusterState
+    from rackspan.reconcile.topics.approved_hashes import ApprovedHashes
+    from rackspan.reconcile.topics.holds import PlanHold, Surroundings
+    from rackspan.reconcile.topics.plan import WholePlan
+    from rackspan.reconcile.topics.sizes import PlanSizes
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """What a plan is reviewed with: the present objects, and what is known of approvals and sizes."""
+
+    topology: RackTopology
+    state: ClusterState
+    topics: Mapping[ObjectKey, KafkaTopic]
+    """The KafkaTopics of all topologies, by key."""
+    approved: ApprovedHashes
+    sizes: PlanSizes
+    busy: str | None
+    """The Reassignment under way."""
+    begun: str | None
+    """The Reassignment that this very plan was begun as, and that has ended."""
+    settled: bool
+    """Whether the plan has been the same for long enough to begin by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """The verdict by topic, and what its sentences name."""
+
+    topology: RackTopology
+    state: ClusterState
+    whole: WholePlan
+    sizes: Mapping[ObjectKey, int | None]
+    """The bytes that each part copies, None where they are not known."""
+    asked: bool
+    """Whether brokers have been asked for them since this process has known the plan."""
+    verdict: Verdict
+    around: Surroundings
+
+    @property
+    def approved(self) -> Mapping[ObjectKey, TopicPlan]:
+        """The parts that begin."""
+        return {key: part for key, part in self.whole.parts.items() if str(key) in self.verdict.approved}
+
+    @property
+    def approved_by(self) -> str:
+        """Who approved them."""
+        who = set(self.verdict.approved.values())
+        words = {
+            Approver.PLAN: f"approved on RackTopology {self.topology.key}",
+            Approver.TOPIC: "approved on KafkaTopics",
+            Approver.POLICY: "by the policy Automatic",
+        }
+        return " and ".join(words[one] for one in Approver if one in who)
+
+    def cost(self, parts: Mapping[ObjectKey, TopicPlan]) -> str:
+        """What these parts copy, such as `3 replicas (1.2 GiB)`."""
+        moves = sum(part.moves for part in parts.values())
+        return f"{plural(moves, 'replica')}{_in_brackets([self.sizes[key] for key in parts])}"
+
+    def hold(self, topic: KafkaTopic) -> PlanHold:
+        """What the part of a topic waits for."""
+        part = self.whole.parts[topic.key]
+        copied, before = self.sizes[topic.key], topic.status.plan
+        known = before.bytes if before is not None and before.hash == part.hash else None
+        return holds.topic_hold(
+            self.verdict.holds.get(str(topic.key)),
+            topic.key,
+            part.hash,
+            self.around,
+            may_approve=may_approve(topic.key, self.topology),
+            copied_bytes=known if copied is None else steady(copied, known),
+        )
+
+
+def review_plan(whole: WholePlan, present: Present, now: datetime) -> Review:
+    """Judge who has approved which parts of a plan, and what the others wait for."""
+    topology, terms = present.topology, present.topology.spec.reassignment
+    windows, wrong = _windows(topology)
+    again = present.begun is not None
+    sizes = {key: present.sizes.of(part) for key, part in whole.parts.items()}
+    asked = present.sizes.is_known(whole)
+    measured = terms.max_bytes is None or asked
+    around = holds.Surroundings(
+        topology.key,
+        terms,
+        busy=present.busy,
+        opens=windows.opens(now) if windows else None,
+        wrong_window=wrong,
+        begun=present.begun,
+        without_size=sum(size is None for size in sizes.values()),
+    )
+    verdict = judge_approval(
+        {str(key): _part(key, part, sizes[key], present, again=again) for key, part in whole.parts.items()},
+        whole.hash,
+        present.approved.of_whole(topology, whole.hash, again=again),
+        Terms(
+            terms.max_moves,
+            terms.max_bytes if measured else None,
+            busy=present.busy is not None,
+            open=windows is not None and windows.is_open(now),
+            settled=present.settled and measured,
+            steady=present.state.settled is None,
+        ),
+    )
+    return Review(topology, present.state, whole, sizes, asked, verdict, around)
+
+
+def _part(key: ObjectKey, part: TopicPlan, copied: int | None, present: Present, *, again: bool) -> PlanPart:
+    topology, reorders_only = present.topology, not part.moves and not part.removals
+    defaults = topology.spec.defaults.reassignment
+    if is_unmanaged(key):
+        automatic = defaults.of(reorders_only=reorders_only) is Approval.AUTOMATIC
+        return PlanPart(part.hash, part.moves, copied, automatic=automatic and not again)
+    topic = present.topics.get(key)
+    if topic is None or topic.meta.is_deleting:
+        return PlanPart(part.hash, part.moves, paused=True)
+    asked, may = topic.spec.reassignment, may_approve(key, topology)
+    held = asked is not None and Approval.AUTOMATIC not in (asked.approval, asked.reorders)
+    policy = defaults.overridden_by(asked) if may or held else defaults
+    automatic = policy.of(reorders_only=reorders_only) is Approval.AUTOMATIC
+    return PlanPart(
+        part.hash,
+        part.moves,
+        copied,
+        automatic=automatic and not again,
+        approved=present.approved.of_part(topic, part.hash, again=again) if may else frozenset(),
+        paused=topic.meta.is_paused,
+    )
+
+
+def _windows(topology: RackTopology) -> tuple[Windows | None, str | None]:
+    """The windows, or why they cannot be read."""
+    try:
+        return Windows.parse(topology.spec.reassignment.windows), None
+    except ScheduleError as error:
+        return None, str(error)
+
+
+# --- what the RackTopology's status tells -----------------------------------------------------------------------------
+
+
+def summary(review: Review) -> PlanSummary:
+    """The whole plan for the RackTopology's status."""
+    whole, verdict = review.whole, review.verdict
+    planned = sorted(whole.parts.items(), key=lambda item: (-item[1].moves, item[0]))
+    sizes, before = list(review.sizes.values()), review.topology.status.plan
+    last = before.bytes if before is not None and before.hash == whole.hash else None
+    if not review.asked and last is not None:
+        sizes = [last]  # after a restart, what was told stays until brokers have been asked
+    known = [one for one in sizes if one is not None]
+    unmanaged = frozenset(key.name for key in whole.parts if is_unmanaged(key))
+    plan = TopologyPlanStatus(
+        hash=whole.hash,
+        topics=len(planned),
+        moves=sum(part.moves for _, part in planned),
+        lower_bound=whole.lower_bound,
+        reorders=sum(part.reorders for _, part in planned),
+        partitions=sum(len(part.changes) for _, part in planned),
+        bytes=steady(sum(known), last) if len(known) == len(sizes) else None,
+        unmanaged=len(unmanaged) or None,
+        samples=tuple(PlannedTopic(shown(key), part.hash, part.moves) for key, part in planned[:MAX_PLAN_SAMPLES]),
+    )
+    first = min(verdict.holds.values(), key=list(Hold).index, default=None)
+    how = holds.approve_topology(review.topology.key, whole.hash)
+    waits = holds.sentence(first, how, review.around)
+    reason = holds.REASON_OF[first]
+    if verdict.stale:
+        stale = review.topology.meta.annotations.get(APPROVE_PLAN) or review.topology.spec.reassignment.approved_plan
+        reason = Reason.STALE_APPROVAL
+        waits = f"{stale} was approved, which is another plan than this one, that is there now; {how}"
+    cost = f"copies {plural(plan.moves, 'replica')}{_in_brackets(sizes if plan.bytes is None else [plan.bytes])}"
+    least = "no plan copies fewer" if plan.moves == plan.lower_bound else f"{plan.lower_bound:,} are the least"
+    without = f", {plan.unmanaged:,} of them without a KafkaTopic" if plan.unmanaged else ""
+    waiting = sum(hold is first for hold in verdict.holds.values())
+    partly = f" ({waiting:,} of them)" if first is not None and waiting < len(planned) else ""
+    message = f"plan {whole.hash} {cost} for {plural(len(planned), 'topic')}{without}{partly}, and {least}; {waits}"
+    return PlanSummary(plan, ConditionStatus.FALSE, reason, message, unmanaged)
+
+
+def _in_brackets(sizes: Collection[int | None]) -> str:
+    """Bytes, as far as they are known."""
+    known = [one for one in sizes if one is not None]
+    if not sum(known):
+        return ""
+    return f" ({size(rounded(sum(known)))}{'' if len(known) == len(sizes) else ' and more'})"

@@ -1,0 +1,120 @@
+"""One control loop per RackTopology, and one for all KafkaTopics without."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from rackspan.metrics import forget_topology
+from rackspan.reconcile.orphans import Orphans
+from rackspan.reconcile.topology import TopologyReconciler
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+
+    from rackspan.api.kafkatopic import KafkaTopic
+    from rackspan.api.meta import ObjectKey
+    from rackspan.reconcile.dependencies import Dependencies
+    from rackspan.reconcile.topology import AddToStatus
+
+
+class TopologyLoops:
+    """Starts a topology's loop when it is first seen, and lets it end with its last batch when it is gone."""
+
+    def __init__(self, dependencies: Dependencies, add_to_status: AddToStatus) -> None:
+        self._dependencies = dependencies
+        self._cache = dependencies.cache
+        self._add_to_status = add_to_status
+        self._running: dict[ObjectKey, tuple[TopologyReconciler, asyncio.Task[None]]] = {}
+        self._ending: set[ObjectKey] = set()
+        """Loops of deleted topologies whose last batches are under way."""
+        self._stopping = False
+        self._orphans = Orphans(dependencies, self._orphan_found)
+
+    def __iter__(self) -> Iterator[tuple[ObjectKey, TopologyReconciler]]:
+        """The loops that run, those included that are about to end."""
+        return ((key, loop) for key, (loop, _) in self._running.items())
+
+    def get(self, key: ObjectKey) -> TopologyReconciler | None:
+        """A topology's loop; None where there is none."""
+        return self._running[key][0] if key in self._running else None
+
+    def start(self, key: ObjectKey) -> TopologyReconciler:
+        """A topology's loop, started unless one runs, be it that of a deleted topology of the same name."""
+        if key not in self._running:
+            for topic in self._cache.topics_of(key):
+                self._orphans.drop(topic)
+            loop = TopologyReconciler(key, self._dependencies, self._add_to_status)
+            task = asyncio.create_task(loop.run(), name=f"topology {key}")
+            task.add_done_callback(lambda _: self._ended(key))
+            self._running[key] = (loop, task)
+        return self._running[key][0]
+
+    def finish(self, key: ObjectKey) -> None:
+        """A topology was deleted: its loop ends with the batches that are under way."""
+        if key in self._running and key not in self._ending:
+            self._ending.add(key)
+            self._running[key][0].finish()
+
+    def look_again(self, key: ObjectKey) -> None:
+        """Have a topology's loop observe soon, if there is one."""
+        if key in self._running:
+            self._running[key][0].look_again()
+
+    def requeue(self, topics: Iterable[KafkaTopic]) -> None:
+        """Queue KafkaTopics that changed or are gone, and all that claim the same topics in Kafka."""
+        for topic in topics:
+            for claim in self._cache.claims(topic):
+                if claim.topology in self._running:
+                    self._running[claim.topology][0].topics_changed([claim.key])
+                elif claim.topology in self._cache.topologies:
+                    self.start(claim.topology)  # which queues all of its topics at first
+                else:
+                    self._orphans.add([claim.key])
+
+    def topic_gone(self, topic: KafkaTopic) -> None:
+        """A KafkaTopic was deleted."""
+        self._orphans.drop(topic.key)
+        if topic.topology in self._running:
+            self._running[topic.topology][0].topic_gone(topic.key)
+        self.requeue([topic])
+
+    async def run_orphans(self) -> None:
+        """Reconcile the KafkaTopics without a topology until cancelled."""
+        await self._orphans.run()
+
+    async def stop(self) -> None:
+        """Cancel all loops. Calls to Kafka that are under way may still take effect."""
+        self._stopping = True
+        tasks = [task for _, task in self._running.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._running.clear()
+
+    def seconds_since_last_pass(self, now: float) -> Mapping[str, float]:
+        """By topology, of loops that are not about to end; `now` is the event loop's time."""
+        return {
+            str(key): round(now - loop.last_pass, 1)
+            for key, loop in self
+            if loop.last_pass is not None and key not in self._ending
+        }
+
+    def defunct(self) -> Collection[str]:
+        """Topologies whose loops have ended by a defect."""
+        return [str(key) for key, (_, task) in self._running.items() if task.done() and not self._stopping]
+
+    def _ended(self, key: ObjectKey) -> None:
+        forget_topology(str(key))
+        if key not in self._ending or self._stopping:
+            return  # ended by a defect, which the liveness probe reports
+        self._ending.discard(key)
+        del self._running[key]
+        if key in self._cache.topologies:
+            self.start(key)
+        else:
+            self._orphans.add(sorted(self._cache.topics_of(key)))
+
+    def _orphan_found(self, topic: KafkaTopic) -> None:
+        if topic.topology in self._running:
+            self._running[topic.topology][0].topic_found(topic.key)

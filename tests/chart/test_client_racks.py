@@ -1,0 +1,105 @@
+"""Pods that ask for it get the rack of their node by Kubernetes' own policy, on a real API server."""
+
+import json
+
+import pytest
+from dev.stack.kubectl import KubectlError
+from dev.waiting import eventually
+
+ASKS = {"rackspan.dev/client-rack": "main"}
+KINDS = {"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"}
+
+
+def pod(labels=ASKS, **spec):
+    containers = [{"name": "app", "image": "app"}, {"name": "beside", "image": "beside"}]
+    metadata = {"name": "client", "labels": dict(labels)}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": containers, **spec}}
+
+
+@pytest.fixture(scope="module")
+def create(plane):
+    """Has the API server make a pod in a namespace where racks are published, without storing it."""
+    objects = plane.helm.objects({"racks": {"clients": {"enabled": True, "wait": "90s"}}}, release="clients")
+    policy = [one for one in objects if one["kind"] in KINDS]
+    assert len(policy) == 2
+    plane.kubectl.apply(*policy)
+    for name, labels in {"with-racks": ["rackspan.dev/publish-racks=kafka.main"], "without-racks": ["a=b"]}.items():
+        plane.kubectl("create", "namespace", name)
+        plane.kubectl("label", "namespace", name, *labels)
+
+    def made(body, namespace="with-racks"):
+        kubectl = plane.kubectl.in_namespace(namespace)
+        return json.loads(kubectl.apply(body, arguments=["--dry-run=server", "--output=json"]))["spec"]
+
+    eventually(lambda: "initContainers" in made(pod()), "the policy to be in force", retry_on=KubectlError)
+    yield made
+    for one in policy:
+        plane.kubectl("delete", one["kind"], one["metadata"]["name"])
+
+
+def unchanged(spec):
+    names = {volume["name"] for volume in spec["volumes"]}
+    return "initContainers" not in spec and not {"rackspan-nodes", "rackspan-rack"} <= names
+
+
+def test_a_pod_with_the_label_gets_the_racks_and_its_own_as_a_variable_and_files(create):
+    spec = create(pod(securityContext={"runAsUser": 1000}))
+    volumes = {volume["name"]: volume for volume in spec["volumes"]}
+    assert volumes["rackspan-nodes"]["configMap"]["name"] == "main-racks"
+    assert volumes["rackspan-nodes"]["configMap"]["optional"] is True
+    assert volumes["rackspan-rack"]["emptyDir"] == {}
+    (init,) = spec["initContainers"]
+    assert init["image"].startswith("rackspan:")
+    assert "--wait 90s --format env --key CLIENT_RACK > /rackspan/rack/client.env" in init["args"][0]
+    assert "--format properties --key client.rack > /rackspan/rack/client.properties" in init["args"][0]
+    assert init["env"] == [
+        {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "spec.nodeName"}}}
+    ]
+    assert init["securityContext"]["runAsNonRoot"] is True
+    for container in spec["containers"]:
+        assert {"mountPath": "/etc/rackspan", "name": "rackspan-rack", "readOnly": True} in container["volumeMounts"]
+        (variable,) = container["env"]
+        key = {"volumeName": "rackspan-rack", "path": "client.env", "key": "CLIENT_RACK", "optional": True}
+        assert variable == {"name": "CLIENT_RACK", "valueFrom": {"fileKeyRef": key}}
+
+
+def test_the_rest_of_the_pod_stays_as_it_is(create):
+    mounts = [{"name": "data", "mountPath": "/data"}]
+    variables = [{"name": "A", "value": "b"}]
+    containers = [{"name": "app", "image": "app", "env": variables, "volumeMounts": mounts}]
+    first = {"name": "first", "image": "first"}
+    spec = create(pod(containers=containers, initContainers=[first], volumes=[{"name": "data", "emptyDir": {}}]))
+    assert [one["name"] for one in spec["initContainers"]] == ["first", "rackspan-rack"]
+    (container,) = spec["containers"]
+    assert (container["env"][1], container["volumeMounts"][0]) == (variables[0], mounts[0])
+    assert [one["name"] for one in container["env"]] == ["CLIENT_RACK", "A"]  # so that A may refer to it
+    assert {"data", "rackspan-nodes", "rackspan-rack"} <= {volume["name"] for volume in spec["volumes"]}
+
+
+def test_a_container_keeps_what_it_has_in_these_places(create):
+    mounts = [{"name": "mine", "mountPath": "/etc/rackspan"}]
+    variables = [{"name": "CLIENT_RACK", "value": "/my/own"}]
+    containers = [{"name": "app", "image": "app", "env": variables, "volumeMounts": mounts}]
+    (container,) = create(pod(containers=containers, volumes=[{"name": "mine", "emptyDir": {}}]))["containers"]
+    assert container["env"] == variables
+    assert mounts[0] in container["volumeMounts"]
+    assert "rackspan-rack" not in {mount["name"] for mount in container["volumeMounts"]}
+
+
+def test_a_pod_without_the_label_and_one_in_another_namespace_are_left_alone(create):
+    assert unchanged(create(pod({})))
+    assert unchanged(create(pod({"rackspan.dev/client-rack": ""})))
+    assert unchanged(create(pod(), namespace="without-racks"))
+
+
+@pytest.mark.parametrize("name", ["rackspan-nodes", "rackspan-rack"])
+def test_a_pod_with_a_volume_of_that_name_is_created_as_it_is(create, name):
+    spec = create(pod(volumes=[{"name": name, "emptyDir": {}}]))
+    assert unchanged(spec)
+    assert {"name": name, "emptyDir": {}} in spec["volumes"]
+
+
+def test_a_pod_with_a_container_of_that_name_is_created_as_it_is(create):
+    spec = create(pod(initContainers=[{"name": "rackspan-rack", "image": "mine"}]))
+    assert [one["image"] for one in spec["initContainers"]] == ["mine"]
+    assert "CLIENT_RACK" not in json.dumps(spec)
