@@ -36,6 +36,8 @@ LABEL org.opencontainers.image.title="rackspan" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
 COPY --from=build /opt/rackspan /opt/rackspan
+# As Strimzi's brokerRackInitImage it is called by this name: docs/racks.md.
+COPY images/strimzi-rack.sh /opt/strimzi/bin/kafka_init_run.sh
 ENV PATH=/opt/rackspan/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1

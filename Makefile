@@ -77,7 +77,7 @@ e2e: assets ## Real pods: images built, kubelets, scans as Jobs and on Spark's e
 	$(PYTEST) $(POD_TESTS) $(E2E_ARGS)
 
 .PHONY: faults
-faults: assets ## rackspan apply killed 200 times, and Kafka broken under it, on real brokers (FAULTS_ARGS; half an hour)
+faults: assets ## apply and the operator killed 200 times, and their worlds broken, on real servers (FAULTS_ARGS; half an hour)
 	@$(BIN)/python -m dev.faults $(FAULTS_ARGS)
 
 .PHONY: demo

@@ -7,7 +7,7 @@ import sys
 from dev import chromium
 from dev.pods import cluster, images, machine
 from dev.progress import AssetError, say
-from dev.stack import assets, kafka_archive, kafka_distribution, named_stacks, plugins
+from dev.stack import assets, kafka_archive, kafka_distribution, named_stacks, other_kafkas, plugins
 from dev.stack.control_plane import components
 from dev.stack.kafka_distribution import KafkaToolError
 from dev.stack.kubectl import KubectlError
@@ -19,6 +19,7 @@ def _assets(arguments: argparse.Namespace) -> None:
     kubernetes = assets.ensure_kubernetes(components(arguments.extra))
     distribution = kafka_distribution.ensure_distribution()
     kafka_archive.ensure_archive(distribution)
+    kafka_distribution.ensure_client_jars()
     helm = assets.ensure_helm()
     promtool = assets.ensure_promtool()
     kstatus = assets.ensure_kstatus()
@@ -26,6 +27,7 @@ def _assets(arguments: argparse.Namespace) -> None:
     found = {**kubernetes, "helm": helm, "promtool": promtool, "kstatus": kstatus, "kafka": kafka}
     try:
         found["plugins"] = plugins.ensure_plugins(distribution)
+        found["other kafkas"] = other_kafkas.ensure_other_kafkas()
     except AssetError as error:  # without a JDK, all but the tests of plug-ins can be run
         say(str(error))
     try:
@@ -47,7 +49,9 @@ def _pods(_: argparse.Namespace) -> None:
     assets.ensure_kubernetes(components(cluster.PROGRAMS))
     assets.ensure_coredns()
     machine.ensure_programs()
-    for image in (images.ensure_pause(), *map(images.ensure_image, images.TARGETS)):
+    kafka = kafka_distribution.ensure_distribution()
+    built = (images.ensure_pause(), images.ensure_kafka(kafka.jars[0].parent))
+    for image in (*built, *map(images.ensure_image, images.TARGETS)):
         print(f"{image.reference:26} {image.archive}")
 
 

@@ -1,96 +1,147 @@
-"""A producer with `acks=all` that never pauses, and a consumer that misses nothing of what was acknowledged."""
+"""A producer that may lose nothing, and a consumer that reads each offset while all else goes on."""
 
+import contextlib
 import itertools
 import threading
+import time
 from collections.abc import Mapping
-from typing import Self
+from functools import partial
+from typing import Any, Self
 
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-_SECONDS = 120
+from dev.waiting import eventually
+
+_SECONDS = 300
 """How long a message may take to be acknowledged, whatever happens to brokers meanwhile."""
+_QUIET_SECONDS = 120
+"""How long nothing may come of what was acknowledged."""
+_KEY = b"traffic"
 
 
 class TrafficError(RuntimeError):
-    """A message was refused, or one that was acknowledged is not where Kafka said."""
+    """A message was refused, or lost, or is there twice, or not where Kafka said."""
 
 
 class Traffic:
-    """Messages to every partition of a topic until the block ends; what was acknowledged is then read back."""
+    """Messages to every partition of a topic until the block ends: idempotent, `acks=all`, each offset read once.
 
-    def __init__(self, client_config: Mapping[str, str], topic: str, partitions: int) -> None:
+    What others write to the topic meanwhile is read as well, and only its offsets are looked at.
+    """
+
+    def __init__(self, client_config: Mapping[str, str], topic: str, partitions: int, rate: float = 200) -> None:
+        """`rate` is messages a second."""
         self._config = dict(client_config)
         self._topic = topic
         self._partitions = partitions
-        self._acknowledged: dict[tuple[int, int], bytes] = {}
+        self._pause = 1 / rate
+        self._lock = threading.Lock()
+        self._acknowledged: dict[tuple[int, int], int] = {}
+        """What is not read yet, by partition and offset; and below what is read and not known to be acknowledged."""
+        self._read: dict[tuple[int, int], int] = {}
+        self._latencies: list[float] = []
         self._errors: list[str] = []
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._produce, name="traffic")
+        self._producing = threading.Thread(target=self._produce, name="producer")
+        self._consuming = threading.Thread(target=self._consume, name="consumer")
+        self._consumer = Consumer({**self._config, "group.id": "traffic", "enable.auto.commit": False})
+        self._next_offset: dict[int, int] = {}
+        self._next_number = {partition: partition for partition in range(partitions)}
+        self.acknowledged = self.matched = 0
 
     def __enter__(self) -> Self:
-        """Begin to produce."""
-        self._thread.start()
+        """Begin to produce, and to read from what is there now."""
+        for partition in range(self._partitions):
+            eventually(partial(self._find_end, partition), f"the end of partition {partition}")
+        self._producing.start()
+        self._consuming.start()
         return self
 
+    def _find_end(self, partition: int) -> bool:
+        """Whether the end of a partition is known now: the broker that is asked may not have heard of a new topic."""
+        at = TopicPartition(self._topic, partition)
+        with contextlib.suppress(KafkaException):
+            self._next_offset[partition] = self._consumer.get_watermark_offsets(at, timeout=30)[1]
+        return partition in self._next_offset
+
     def __exit__(self, *_: object) -> None:
-        """Produce no more, and wait until all is acknowledged."""
+        """Produce no more, and wait until all is acknowledged and read."""
         self._ended.set()
-        self._thread.join()
+        self._producing.join()
+        self._consuming.join()
+
+    def check(self) -> int:
+        """Give how many messages were acknowledged and read, after the block. Raises TrafficError."""
+        if self._errors:
+            raise TrafficError(f"{len(self._errors)} errors, of which the first: {self._errors[0]}")
+        if self.matched != self.acknowledged:
+            raise TrafficError(f"{self.acknowledged} messages were acknowledged, and {self.matched} of them read")
+        return self.matched
+
+    def latencies(self) -> list[float]:
+        """Seconds from each message to its acknowledgement, of those since it was asked last."""
+        with self._lock:
+            taken, self._latencies = self._latencies, []
+        return taken
 
     def _produce(self) -> None:
-        producer = Producer(
-            {
-                **self._config,
-                "acks": "all",
-                "enable.idempotence": True,
-                "linger.ms": 5,
-                "delivery.timeout.ms": _SECONDS * 1000,
-            }
-        )
+        safe = {"acks": "all", "enable.idempotence": True, "linger.ms": 5, "delivery.timeout.ms": _SECONDS * 1000}
+        producer = Producer({**self._config, **safe})
         for number in itertools.count():
-            if self._ended.wait(0.005):
+            if self._ended.wait(self._pause):
                 break
-            key, at = str(number), number % self._partitions
-            producer.produce(self._topic, key, key=key, partition=at, on_delivery=self._delivered)
+            sent = time.monotonic()
+            producer.produce(
+                self._topic,
+                str(number),
+                _KEY,
+                number % self._partitions,
+                on_delivery=lambda error, message, sent=sent: self._delivered(error, message, sent),  # type: ignore[misc]
+            )
             producer.poll(0)
         if left := producer.flush(_SECONDS):
             self._errors.append(f"{left} messages were not acknowledged within {_SECONDS} seconds")
 
-    def _delivered(self, error: KafkaError | None, message: Message) -> None:
-        partition, offset, value = message.partition(), message.offset(), message.value()
+    def _delivered(self, error: KafkaError | None, message: Any, sent: float) -> None:
         if error is not None:
-            self._errors.append(str(error))
-        elif partition is not None and offset is not None and value is not None:
-            self._acknowledged[partition, offset] = value
+            self._errors.append(f"a message was not taken: {error}")
+            return
+        with self._lock:
+            self._latencies.append(time.monotonic() - sent)
+            self.acknowledged += 1
+            self._acknowledged[message.partition(), message.offset()] = int(message.value())
+            self._match((message.partition(), message.offset()))
 
-    def check(self) -> int:
-        """Read all of it back, and give how many messages were acknowledged. Raises TrafficError."""
-        if self._errors:
-            raise TrafficError(f"{len(self._errors)} messages were refused: {self._errors[0]}")
-        consumer = Consumer({**self._config, "group.id": "traffic", "enable.auto.commit": False})
-        try:
-            found = self._read(consumer)
-        finally:
-            consumer.close()
-        if lost := self._acknowledged.items() - found.items():
-            raise TrafficError(f"{len(lost)} of {len(self._acknowledged)} acknowledged messages are lost")
-        return len(self._acknowledged)
+    def _consume(self) -> None:
+        self._consumer.assign([TopicPartition(self._topic, *start) for start in self._next_offset.items()])
+        quiet_since = time.monotonic()
+        while self._producing.is_alive() or self._acknowledged:
+            message: Any = self._consumer.poll(0.5)
+            if message is not None and message.error() is None:
+                quiet_since = time.monotonic()
+                self._see(message)
+            elif not self._producing.is_alive() and time.monotonic() > quiet_since + _QUIET_SECONDS:
+                self._errors.append(f"{len(self._acknowledged)} acknowledged messages cannot be read")
+                break
+        self._consumer.close()
 
-    def _read(self, consumer: Consumer) -> dict[tuple[int, int], bytes]:
-        found: dict[tuple[int, int], bytes] = {}
-        starts = [TopicPartition(self._topic, partition, 0) for partition in range(self._partitions)]
-        ends = {at.partition: consumer.get_watermark_offsets(at, timeout=30)[1] for at in starts}
-        ends = {partition: end for partition, end in ends.items() if end}
-        consumer.assign(starts)
-        while ends:
-            message = consumer.poll(30)
-            if message is None or message.error() is not None:
-                why = "nothing comes any more" if message is None else message.error()
-                raise TrafficError(f"{self._topic} cannot be read to its end: {why}")
-            partition, offset, value = message.partition(), message.offset(), message.value()
-            if partition is None or offset is None:
-                continue
-            found[partition, offset] = value or b""
-            if offset + 1 >= ends.get(partition, 0):
-                ends.pop(partition, None)
-        return found
+    def _see(self, message: Any) -> None:
+        partition, offset = message.partition(), message.offset()
+        if offset != self._next_offset[partition]:
+            self._errors.append(f"partition {partition}: offset {offset} follows {self._next_offset[partition] - 1}")
+        self._next_offset[partition] = offset + 1
+        if message.key() != _KEY:
+            return
+        number = int(message.value())
+        if number != self._next_number[partition]:
+            self._errors.append(f"partition {partition}: message {number}, not {self._next_number[partition]}")
+        self._next_number[partition] = number + self._partitions
+        with self._lock:
+            self._read[partition, offset] = number
+            self._match((partition, offset))
+
+    def _match(self, at: tuple[int, int]) -> None:
+        if at in self._acknowledged and at in self._read:
+            self.matched += 1
+            if self._acknowledged.pop(at) != self._read.pop(at):
+                self._errors.append(f"offset {at[1]} of partition {at[0]} has another message")

@@ -5,7 +5,8 @@ import signal
 import sys
 from types import FrameType
 
-from dev.demo.acts import NAME, play
+from dev.demo.acts import play
+from dev.demo.stage import NAME
 from dev.demo.terminal import DemoError, Terminal
 from dev.paths import state_root
 from dev.progress import AssetError, exclusive, say

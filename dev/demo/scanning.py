@@ -6,15 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dev.demo.terminal import Terminal
-from dev.stack import named_stacks
+from dev.demo.stage import IN_SHOP, RACKSPAN, REASSIGN, Stage
 from dev.stack.kubectl import KubectlError
 from dev.stack.nodes import LEVELS
 from dev.waiting import eventually
 
-_IN_SHOP = "-n shop"
-_RACKSPAN = ".venv/bin/rackspan"
-_REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 _ORDERS_IN_ONE_ZONE = {
     "version": 1,
     "partitions": [{"topic": "orders", "partition": 0, "replicas": [0, 1, 2]}],
@@ -25,11 +21,9 @@ _SECONDS = 420
 
 @dataclass(frozen=True, slots=True)
 class Scanning:
-    """The terminal, the stack, where the operator's metrics are, and where the scans' history is kept."""
+    """What the act plays on, where the operator's metrics are, and where the scans' history is kept."""
 
-    terminal: Terminal
-    running: named_stacks.Stack
-    name: str
+    stage: Stage
     metrics_port: int
     history: Path
 
@@ -41,19 +35,19 @@ class Scanning:
         self._mended()
 
     def _on_demand(self) -> None:
-        terminal = self.terminal
+        terminal = self.stage.terminal
         terminal.say(
             "Scans are Jobs that run Spark. These nodes run no containers, so a stand-in for the kubelet runs each "
             "Job's command as a process, with the rights of its ServiceAccount. The first scan is asked for:"
         )
         self._patch({"historyLocation": self.history.as_uri(), "concurrencyPolicy": "Forbid"})
-        terminal.run(f"kubectl annotate racktopology main {_IN_SHOP} rackspan.dev/scan-now=first")
+        self._scan_now("first")
         report = self._report(lambda status: status.get("scanId"), "the first scan")
-        terminal.run(f"kubectl get compliancereports {_IN_SHOP}")
+        terminal.run(f"kubectl get compliancereports {IN_SHOP}")
         terminal.check(report["summary"]["nonCompliant"] == 0, "the first scan finds every partition compliant")
 
     def _broken(self) -> None:
-        terminal = self.terminal
+        terminal = self.stage.terminal
         terminal.say(
             "Somebody moves a partition of orders by hand, all its replicas into one zone, with Kafka's own tool:"
         )
@@ -62,11 +56,11 @@ class Scanning:
         self._patch({"schedule": "* * * * *"})
 
     def _found(self) -> None:
-        terminal = self.terminal
+        terminal = self.stage.terminal
         report = self._report(lambda status: status["summary"]["nonCompliant"] == 1, "a scheduled scan to find it")
-        terminal.run(f"kubectl get compliancereports {_IN_SHOP}")
+        terminal.run(f"kubectl get compliancereports {IN_SHOP}")
         terminal.run(
-            f"kubectl get compliancereport main {_IN_SHOP} -o jsonpath="
+            f"kubectl get compliancereport main {IN_SHOP} -o jsonpath="
             '\'{range .status.findings[*]}{.severity}{"  "}{.topic}-{.partition}: {.message}{"\\n"}{end}\''
         )
         found = [finding for finding in report["findings"] if finding["rule"] == "NotCompliant"]
@@ -76,62 +70,64 @@ class Scanning:
         )
         selector = "--field-selector reason=FindingNew"
         events = ("get", "events", "--namespace", "shop", "--field-selector", "reason=FindingNew")
-        eventually(lambda: self.running.kubectl.json(*events)["items"], "an Event about it", timeout=120)
-        terminal.run(f"kubectl get events {_IN_SHOP} {selector}")
+        eventually(lambda: self.stage.running.kubectl.json(*events)["items"], "an Event about it", timeout=120)
+        terminal.run(f"kubectl get events {IN_SHOP} {selector}")
         line = eventually(self._metric, "the metric to say so", timeout=120, retry_on=OSError)
         terminal.show(f"curl -s http://127.0.0.1:{self.metrics_port}/metrics | grep non_compliant")
         terminal.say(line)
         page = self.history.with_name("scan.html")
-        terminal.run(f"{_RACKSPAN} report export --history {self.history} --page {page}")
+        terminal.run(f"{RACKSPAN} report export --history {self.history} --page {page}")
         text = page.read_text(encoding="utf-8")
         terminal.check("orders" in text and "NotCompliant" in text, f"the page tells it too ({len(text) // 1024} KiB)")
 
     def _mended(self) -> None:
-        terminal = self.terminal
-        server = self.running.kafka.bootstrap().split(",")[0]
+        terminal = self.stage.terminal
+        server = self.stage.running.kafka.bootstrap().split(",")[0]
         terminal.say("The plan, in the form that Kafka's own tool executes:")
         plan = terminal.run(
-            f"{_RACKSPAN} plan --bootstrap-server {server} --topic orders --levels {','.join(LEVELS)} -o reassignment"
+            f"{RACKSPAN} plan --bootstrap-server {server} --topic orders --levels {','.join(LEVELS)} -o reassignment"
         )
         self._reassign("mended", plan)
+        terminal.say("Nobody has to wait for the next one that is due:")
+        self._patch({"schedule": None, "timeZone": None})
+        self._scan_now("mended")
         report = self._report(
             lambda status: status["summary"]["nonCompliant"] == 0 and status["changes"]["cleared"], "the next scan"
         )
-        terminal.run(f"kubectl get compliancereports {_IN_SHOP}")
+        terminal.run(f"kubectl get compliancereports {IN_SHOP}")
         terminal.check(report["changes"]["cleared"] > 0, "the next scan finds it cleared")
         trend = (
             "import json, sys; "
             "print([(day['date'], day['scans'], day['violationMinutes']) for day in json.load(sys.stdin)['trend']])"
         )
         shown = terminal.run(
-            f'{_RACKSPAN} report export --history {self.history} -o json | .venv/bin/python -c "{trend}"'
+            f'{RACKSPAN} report export --history {self.history} -o json | .venv/bin/python -c "{trend}"'
         )
         minutes = float(shown.strip().rstrip(")]").rpartition(",")[2])
         terminal.check(minutes > 0, f"the trend counts the {minutes:g} minutes in which orders was out of compliance")
-        self._patch({"schedule": None, "timeZone": None})
 
     # -- helpers ------------------------------------------------------------------------------------------------------
 
     def _patch(self, compliance: dict[str, Any]) -> None:
-        patch = json.dumps({"spec": {"compliance": compliance}})
-        self.terminal.run(f"kubectl patch racktopology main {_IN_SHOP} --type merge --patch '{patch}'")
+        self.stage.patch("racktopology main", {"compliance": compliance})
+
+    def _scan_now(self, why: str) -> None:
+        self.stage.terminal.run(f"kubectl annotate --overwrite racktopology main {IN_SHOP} rackspan.dev/scan-now={why}")
 
     def _reassign(self, name: str, plan: str) -> None:
         file = self.history.with_name(f"{name}.json")
         file.write_text(plan, encoding="utf-8")
-        tool = f"{named_stacks.COMMAND} kafka --name {self.name} -- {_REASSIGN}"
-        self.terminal.run(f"{tool} --reassignment-json-file {file} --execute")
+        self.stage.kafka(REASSIGN, "--reassignment-json-file", str(file), "--execute")
 
         def done() -> bool:
-            said = self.running.kafka.tool(*(_REASSIGN, "--reassignment-json-file", str(file), "--verify"))
+            said = self.stage.running.kafka.tool(*(REASSIGN, "--reassignment-json-file", str(file), "--verify"))
             return "still in progress" not in said
 
         eventually(done, "the reassignment to end", timeout=180, interval=1)
 
     def _report(self, holds: Any, what: str) -> dict[str, Any]:
         def read() -> dict[str, Any] | None:
-            found = self.running.kubectl.in_namespace("shop").json("get", "compliancereport", "main")
-            status: dict[str, Any] = found.get("status") or {}
+            status: dict[str, Any] = self.stage.get("compliancereport", "main").get("status") or {}
             return status if status.get("summary") and holds(status) else None
 
         report = eventually(read, what, timeout=_SECONDS, interval=1, retry_on=KubectlError)

@@ -1,8 +1,8 @@
 """
-`rackspan` in processes that end themselves at a chosen call: one process that has it all imported, and forks.
+`rackspan` in processes that end themselves at a chosen step: one process that has it all imported, and forks.
 
 It reads a life as a line of JSON from standard input, answers with the process's id, and, once that has ended, with its
-exit code (negative: the signal) and where it was killed. Nothing of this is in the product: the calls are wrapped here.
+exit code (negative: the signal) and where it was killed. Nothing of this is in the product: the steps are wrapped here.
 """
 
 import json
@@ -14,23 +14,38 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from dev.faults.kills import ELECTED
+from rackspan import main as operator
 from rackspan.cli import app
 from rackspan.cli.shared.journal import JournalFile
 from rackspan.kafka.reassignments import KafkaReassignments
+from rackspan.kube.reassignments import KubeReassignments
 from rackspan.reconcile.reassignments.executor import Executor
+from rackspan.reconcile.reassignments.journal import StatusJournal
+from rackspan.reconcile.reassignments.objects import ReassignmentWriter
 
-IMPORTED = Executor
-"""The command imports it late; here it is before the forks, not in each of them."""
-POINTS = [(JournalFile, "write"), *((KafkaReassignments, name) for name in ("set_settings", "alter", "elect"))]
+IMPORTED = Executor, operator
+"""The commands import them late; here they are before the forks, not in each of them."""
+POINTS: dict[tuple[type, str], str] = {
+    (JournalFile, "write"): "the journal written",
+    (KubeReassignments, "create"): "the Reassignment made",
+    (StatusJournal, "write"): "the record written",
+    (ReassignmentWriter, "write"): "the status written",
+    (ReassignmentWriter, "release"): "the finalizer taken off",
+    (KafkaReassignments, "set_settings"): "throttles set or cleared",
+    (KafkaReassignments, "alter"): "a replica list asked for",
+    (KafkaReassignments, "elect"): ELECTED,
+}
+"""Each call that changes Kafka, or what is known of a plan, and its name."""
 
 
-def _wrapped(owner: type, name: str, reached: Callable[[str], None]) -> None:
+def _wrapped(owner: type, name: str, words: str, reached: Callable[[str], None]) -> None:
     call: Any = getattr(owner, name)
 
     async def fatal(self: Any, *arguments: Any) -> Any:
-        reached(f"before {name}")
+        reached(f"before {words}")
         answer = await call(self, *arguments)
-        reached(f"after {name}")
+        reached(f"after {words}")
         return answer
 
     setattr(owner, name, fatal)
@@ -40,21 +55,21 @@ def _live(life: dict[str, Any]) -> None:
     out = os.open(life["out"], os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
     os.dup2(out, 1)
     os.dup2(out, 2)
-    left = life["kill_at"]
+    left, only = life["kill_at"], life["of"]
     lock = threading.Lock()
 
     def reached(point: str) -> None:
         nonlocal left
         with lock:
-            if left is None:
+            if left is None or (only is not None and not point.endswith(only)):
                 return
             left -= 1
             if left < 0:
                 Path(life["killed"]).write_text(point)
                 os.kill(os.getpid(), signal.SIGKILL)
 
-    for owner, name in POINTS:
-        _wrapped(owner, name, reached)
+    for (owner, name), words in POINTS.items():
+        _wrapped(owner, name, words, reached)
     try:
         app(life["arguments"], prog_name="rackspan")
     except SystemExit as end:

@@ -2,6 +2,7 @@
 
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,10 +34,17 @@ _COREFILE = """\
 
 @dataclass(frozen=True, slots=True)
 class PodCluster:
-    """The control plane, and the machine's address for servers beside it that pods shall reach."""
+    """The control plane, the machine's address for servers beside it that pods shall reach, and the nodes."""
 
     plane: ControlPlane
     address: str
+    nodes: Sequence[Node]
+
+    def take(self, image: Image) -> None:
+        """Give an image to all nodes, before a pod asks for it."""
+        say(f"giving {image.reference} to {len(self.nodes)} nodes")
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(lambda node: node.take(image), self.nodes))
 
 
 @contextmanager
@@ -45,9 +53,9 @@ def pod_cluster(
     binaries: dict[str, Path],
     coredns: Path,
     nodes: Mapping[str, Mapping[str, str]],
-    images: Sequence[Image],
+    pause: Image,
 ) -> Iterator[PodCluster]:
-    """A control plane with real nodes, given as labels by name, that have `images`. One at a time on a machine.
+    """A control plane with real nodes, given as labels by name, that have `pause`. One at a time on a machine.
 
     Afterwards nothing is left of it: pods end before their kubelet does, then mounts, links, rules and cgroups go.
     What a crash has left is removed at the start.
@@ -61,8 +69,8 @@ def pod_cluster(
         plane = None
         try:
             for node in started:
-                say(f"giving {node.name} its images")
-                node.start_runtime(images)
+                node.start_runtime()
+                node.take(pause)
             plane = ControlPlane.start(
                 processes.directory / "pods-kubernetes",
                 processes,
@@ -76,7 +84,7 @@ def pod_cluster(
             _start_proxy(plane, binaries[_PROXY], started[0])
             _start_names(plane, coredns)
             _wait_until_ready(plane, list(nodes))
-            yield PodCluster(plane, address)
+            yield PodCluster(plane, address, started)
         finally:
             if plane is not None:
                 _end_pods(plane)

@@ -1,4 +1,4 @@
-"""The project's images, built from its Dockerfile without an engine: buildah, on a base that debootstrap makes.
+"""The project's images, and Kafka's, built from Dockerfiles without an engine: buildah, on debootstrap's base.
 
 A base image of a registry's would do as well; this one needs nothing but the distribution's mirror, and is built from
 the same packages everywhere. Layers are kept between builds.
@@ -18,10 +18,12 @@ from dev.progress import AssetError, exclusive, need, run, say
 BASE = "localhost/rackspan-base:bookworm"
 PAUSE = "localhost/rackspan-pause:1"
 TARGETS = ("operator", "scan")  # of the Dockerfile
+KAFKA = "kafka"
 _RELEASE = "bookworm"
 _MIRROR = "http://deb.debian.org/debian"
 _PACKAGES = ("ca-certificates", "python3", "python3-venv", "python3-pip", "python-is-python3")
 _PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_KAFKA_SOURCE = REPOSITORY / "dev" / "distributions" / "kafka"
 _PAUSE_SOURCE = REPOSITORY / "dev" / "distributions" / "pause"
 # What a build needs to know of the machine that it runs on, and the image must not: whom to trust, where packages are.
 _OF_THIS_MACHINE = (Path("/etc/ssl/certs/ca-certificates.crt"), Path("/etc/pip.conf"))
@@ -35,8 +37,13 @@ class Image:
     archive: Path
 
 
+def reference(name: str) -> str:
+    """Under which name pods ask for an image that a Dockerfile makes."""
+    return f"localhost/rackspan-{name}:dev"
+
+
 def find_image(name: str) -> Image | None:
-    """What `ensure_image` or `ensure_pause` built last."""
+    """What one of the functions below built last."""
     record = _root() / f"{name}.json"
     if not record.exists():
         return None
@@ -47,22 +54,12 @@ def find_image(name: str) -> Image | None:
 
 def ensure_image(target: str) -> Image:
     """The image of one target of the Dockerfile, as this checkout makes it. Steps that have not changed are kept."""
-    ensure_programs()
-    reference = f"localhost/rackspan-{target}:dev"
-    with exclusive(_root() / ".lock"):
-        _ensure_base()
-        mounts = [f"--volume={path}:{path}:ro" for path in _OF_THIS_MACHINE if path.exists()]
-        run(
-            [
-                *_buildah("build", "--layers", "--format=docker", "--isolation=chroot", "--network=host"),
-                *("--pull-never", f"--build-arg=BASE_IMAGE={BASE}", *mounts),
-                *(f"--target={target}", f"--tag={reference}", str(REPOSITORY)),
-            ],
-            f"building the image of {target}: up to five minutes the first time, seconds when little has changed",
-            cwd=REPOSITORY,
-            tally=lambda line: line.startswith("-->") or "STEP" in line,
-        )
-        return _archived(target, reference)
+    return _ensure_built(target, REPOSITORY, f"--target={target}")
+
+
+def ensure_kafka(jars: Path) -> Image:
+    """Kafka's image, from a folder of its jars."""
+    return _ensure_built(KAFKA, _KAFKA_SOURCE, f"--build-context=jars={jars}")
 
 
 def ensure_pause() -> Image:
@@ -80,6 +77,25 @@ def ensure_pause() -> Image:
             )
             _image_of(Path(scratch) / "pause", "/pause", PAUSE, '--entrypoint=["/pause"]', "--user=65535:65535")
         return _archived("pause", PAUSE)
+
+
+def _ensure_built(name: str, source: Path, *options: str) -> Image:
+    """An image from the Dockerfile in `source`."""
+    ensure_programs()
+    with exclusive(_root() / ".lock"):
+        _ensure_base()
+        mounts = [f"--volume={path}:{path}:ro" for path in _OF_THIS_MACHINE if path.exists()]
+        run(
+            [
+                *_buildah("build", "--layers", "--format=docker", "--isolation=chroot", "--network=host"),
+                *("--pull-never", f"--build-arg=BASE_IMAGE={BASE}", *mounts),
+                *(*options, f"--tag={reference(name)}", str(source)),
+            ],
+            f"building the image of {name}: up to five minutes the first time, seconds when little has changed",
+            cwd=source,
+            tally=lambda line: line.startswith("-->") or "STEP" in line,
+        )
+        return _archived(name, reference(name))
 
 
 def _ensure_base() -> None:
@@ -105,34 +121,34 @@ def _ensure_base() -> None:
         _image_of(archive, "/", BASE, f"--env={_PATH}", "--cmd=python")
 
 
-def _image_of(content: Path, destination: str, reference: str, *configuration: str) -> None:
+def _image_of(content: Path, destination: str, name: str, *configuration: str) -> None:
     """An image with one layer: a file, or what is in an archive."""
     container = _call("from", "scratch")
     _call("add", "--quiet", container, str(content), destination)
     _call("config", *configuration, container)
-    _call("commit", "--quiet", "--format=docker", "--rm", container, reference)
+    _call("commit", "--quiet", "--format=docker", "--rm", container, name)
 
 
-def _archived(name: str, reference: str) -> Image:
+def _archived(name: str, wanted: str) -> Image:
     """The image as an archive that is named after its content: what has not changed is not written again."""
-    digest = _image_id(reference)
+    digest = _image_id(wanted)
     if digest is None:
-        raise AssetError(f"buildah has not kept {reference}")
+        raise AssetError(f"buildah has not kept {wanted}")
     archive = _root() / f"{name}-{digest[:12]}.tar"
     if not archive.exists():
         say(f"writing {archive.name}")
         unfinished = archive.with_suffix(".part")
         unfinished.unlink(missing_ok=True)
-        _call("push", "--quiet", reference, f"docker-archive:{unfinished}:{reference}")
+        _call("push", "--quiet", wanted, f"docker-archive:{unfinished}:{wanted}")
         for outdated in _root().glob(f"{name}-*.tar"):
             outdated.unlink()
         unfinished.replace(archive)
-    (_root() / f"{name}.json").write_text(json.dumps({"reference": reference, "archive": str(archive)}))
-    return Image(reference, archive)
+    (_root() / f"{name}.json").write_text(json.dumps({"reference": wanted, "archive": str(archive)}))
+    return Image(wanted, archive)
 
 
-def _image_id(reference: str) -> str | None:
-    command = _buildah("images", "--quiet", "--no-trunc", reference)
+def _image_id(wanted: str) -> str | None:
+    command = _buildah("images", "--quiet", "--no-trunc", wanted)
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.stdout.strip().removeprefix("sha256:") if done.returncode == 0 else None
 

@@ -2,7 +2,7 @@
 
 import json
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,8 +41,8 @@ class Node:
     directory: Path
     processes: Processes
 
-    def start_runtime(self, images: Iterable[Image]) -> None:
-        """Start containerd, and give it the images that pods will ask for: nothing is ever pulled."""
+    def start_runtime(self) -> None:
+        """Start containerd."""
         for folder in ("network", "plugins"):
             (self.directory / folder).mkdir(parents=True)
         network.raise_bridge(self.index)
@@ -59,10 +59,12 @@ class Node:
             return self._ctr("version").returncode == 0
 
         eventually(answers, f"containerd of {self.name}", timeout=60)
-        for image in images:
-            imported = self._ctr("images", "import", str(image.archive))
-            if imported.returncode:
-                raise RuntimeError(f"{self.name} does not take {image.archive}: {imported.stderr.strip()}")
+
+    def take(self, image: Image) -> None:
+        """Give containerd an image that pods will ask for: nothing is ever pulled."""
+        imported = self._ctr("images", "import", str(image.archive))
+        if imported.returncode:
+            raise RuntimeError(f"{self.name} does not take {image.archive}: {imported.stderr.strip()}")
 
     def start_kubelet(self, plane: ControlPlane, kubelet: Path, labels: Mapping[str, str]) -> None:
         """Start the kubelet, which registers the node; it is ready a few seconds later."""

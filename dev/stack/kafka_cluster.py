@@ -1,10 +1,12 @@
 """A KRaft Kafka cluster of several brokers, each in a rack of one's choice, on loopback.
 
-One controller of its own and any number of brokers, so that every broker can be stopped without stopping the cluster.
+Controllers of its own, one unless more are asked for, and any number of brokers, so that every broker can be stopped
+without stopping the cluster.
 """
 
 import base64
 import json
+import shlex
 import signal
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,6 +35,7 @@ Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 CONTROLLER_ID = 3000
 FAST_START = ("-XX:TieredStopAtLevel=1", "-XX:CICompilerCount=1")
 _RECORD = "kafka.json"
+_BROKER = "broker-"
 _PROTOCOLS = {"INTERNAL": "PLAINTEXT", "SASL_PLAINTEXT": "SASL_PLAINTEXT", "SASL_SSL": "SASL_SSL", "SSL": "SSL"}
 _SECURE_LISTENERS = ("SASL_PLAINTEXT", "SASL_SSL", "SSL")
 # Sizes for many small brokers on one machine. None of them changes what a client sees.
@@ -66,19 +69,29 @@ class Security:
     users: Mapping[str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class RackCommand:
+    """A command that a broker runs at each start, and that prints `broker.rack=...`, as `rackspan rack-id` does."""
+
+    command: tuple[str, ...]
+
+
 @dataclass(slots=True)
 class _Record:
     """What is written beside a cluster's data, so that a later process can take over."""
 
     cluster_id: str
-    controller_port: int
+    controller_ports: dict[str, int]  # by node id
     racks: dict[str, str | None]  # by broker id; JSON knows only text as keys
     ports: dict[str, dict[str, int]]  # by broker id, then by listener
     jvm: list[str]
     properties: dict[str, str]
     broker_properties: dict[str, dict[str, str | None]] = field(default_factory=dict)  # by broker id
+    rack_commands: dict[str, list[str]] = field(default_factory=dict)  # by broker id
+    plugins: list[str] = field(default_factory=list)
     users: dict[str, str] = field(default_factory=dict)
     host: str = "127.0.0.1"
+    disks: int = 1
 
 
 class KafkaCluster:
@@ -96,7 +109,7 @@ class KafkaCluster:
         directory: Path,
         processes: Processes,
         distribution: KafkaDistribution,
-        racks: Mapping[int, str | None] | Sequence[str | None],
+        racks: Mapping[int, str | RackCommand | None] | Sequence[str | None],
         *,
         security: Security | None = None,
         properties: Mapping[str, str] | None = None,
@@ -105,28 +118,37 @@ class KafkaCluster:
         heap: str = "192m",
         jvm: Sequence[str] = FAST_START,
         host: str = "127.0.0.1",
+        controllers: int = 1,
+        disks: int = 1,
     ) -> Self:
         """Start a new cluster in a new directory and wait until every broker is registered.
 
-        `racks` gives `broker.rack` by broker id; as a sequence, of the brokers 0, 1, 2, ... None leaves it unset.
+        `racks` gives `broker.rack` by broker id; as a sequence, of the brokers 0, 1, 2, ... None leaves it unset, and a
+        command is asked for it at each start of the broker.
         `properties` are added to every broker's and the controller's, `broker_properties` to those of single brokers,
         where None takes one away. `heap` is each JVM's: 192m carries a few thousand
-        replicas per broker, tests of scale want 512m or more. Brokers listen at `host`.
+        replicas per broker, tests of scale want 512m or more. Brokers listen at `host`, and have `disks` log
+        directories each.
         """
         by_id = dict(racks) if isinstance(racks, Mapping) else dict(enumerate(racks))
         listeners = ("INTERNAL", *(_SECURE_LISTENERS if security else ()))
-        controller_port, *ports = free_ports(1 + len(by_id) * len(listeners))
+        ports = free_ports(controllers + len(by_id) * len(listeners))
         supply = iter(ports)
         record = _Record(
             cluster_id=cluster_id or new_cluster_id(),
-            controller_port=controller_port,
-            racks={str(broker): rack for broker, rack in by_id.items()},
+            controller_ports={str(CONTROLLER_ID + number): next(supply) for number in range(controllers)},
+            racks={str(broker): rack if isinstance(rack, str) else None for broker, rack in by_id.items()},
+            rack_commands={
+                str(broker): list(rack.command) for broker, rack in by_id.items() if isinstance(rack, RackCommand)
+            },
             ports={str(broker): {listener: next(supply) for listener in listeners} for broker in by_id},
             jvm=[f"-Xmx{heap}", *jvm],
             properties=dict(properties or {}),
             broker_properties={str(broker): dict(own) for broker, own in (broker_properties or {}).items()},
+            plugins=list(map(str, distribution.plugins)),
             users=dict(security.users) if security else {},
             host=host,
+            disks=disks,
         )
         directory.mkdir(parents=True, exist_ok=True)
         cluster = cls(directory, processes, distribution, record)
@@ -134,9 +156,10 @@ class KafkaCluster:
         if security:
             cluster.ca.server("broker")
             cluster.ca.client("client", "rackspan-dev-client")
-        # The controller first: a broker that finds none asks for it without a pause, a second of CPU each.
-        cluster._format_controller()
-        cluster._launch("controller")
+        # Controllers first: a broker that finds none asks for one without a pause, a second of CPU each.
+        for controller in cluster.controllers:
+            cluster._format_controller(controller)
+            cluster._launch(_controller_name(controller))
         for broker in by_id:
             cluster._prepare_broker(broker)
             cluster._launch(_broker_name(broker))
@@ -147,7 +170,7 @@ class KafkaCluster:
     def running(cls, directory: Path, processes: Processes, distribution: KafkaDistribution) -> Self:
         """The running cluster that another process started in `directory`."""
         record = _Record(**json.loads((directory / _RECORD).read_text()))
-        return cls(directory, processes, distribution, record)
+        return cls(directory, processes, distribution.with_plugins(*map(Path, record.plugins)), record)
 
     # -- what there is ------------------------------------------------------------------------------------------------
 
@@ -157,8 +180,13 @@ class KafkaCluster:
 
     @property
     def racks(self) -> dict[int, str | None]:
-        """`broker.rack` as configured, by broker id."""
+        """`broker.rack` as configured, by broker id; None where there is none, or a command that gives it."""
         return {int(broker): rack for broker, rack in self._record.racks.items()}
+
+    @property
+    def controllers(self) -> tuple[int, ...]:
+        """Node ids of the controllers."""
+        return tuple(map(int, self._record.controller_ports))
 
     @property
     def ca(self) -> CertificateAuthority:
@@ -175,6 +203,14 @@ class KafkaCluster:
         """Process ids of the brokers that run, by broker id."""
         pids = self.processes.pids()
         return {broker: pids[name] for broker in self.racks if (name := self._process(_broker_name(broker))) in pids}
+
+    def node_directory(self, broker: int) -> Path:
+        """Where a broker has its configuration and its log directories."""
+        return self.directory / _broker_name(broker)
+
+    def process_log(self, broker: int) -> Path:
+        """What a broker has written of itself, of all its lives."""
+        return self.processes.log(self._process(_broker_name(broker)))
 
     def bootstrap(self, listener: Listener = "INTERNAL") -> str:
         """`host:port,host:port,...` of every broker. INTERNAL takes plain text without log-in."""
@@ -228,23 +264,26 @@ class KafkaCluster:
     # -- what can happen to it ----------------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """Stop every broker, then the controller: brokers need it to shut down in order. Data and ports are kept."""
+        """Stop every broker, then the controllers: brokers need one to shut down in order. Data and ports are kept."""
         for broker in self.racks:
-            self._signal_stop(broker)
+            self._signal_stop(_broker_name(broker))
         for broker in self.racks:
             self.stop_broker(broker)
-        self.processes.stop(self._process("controller"))
+        for controller in self.controllers:
+            self._signal_stop(_controller_name(controller))
+        for controller in self.controllers:
+            self.processes.stop(self._process(_controller_name(controller)))
 
     def resume(self) -> None:
         """Start again what `stop` stopped."""
-        for name in ("controller", *map(_broker_name, self.racks)):
+        for name in (*map(_controller_name, self.controllers), *map(_broker_name, self.racks)):
             if self.processes.pid(self._process(name)) is None:
                 self._launch(name)
         self.wait_until_registered()
 
     def destroy(self) -> None:
         """Kill every process of the cluster at once; its data may be damaged."""
-        for name in (*map(_broker_name, self.racks), "controller"):
+        for name in (*map(_broker_name, self.racks), *map(_controller_name, self.controllers)):
             self.processes.kill(self._process(name))
 
     def stop_broker(self, broker: int) -> None:
@@ -254,6 +293,15 @@ class KafkaCluster:
     def kill_broker(self, broker: int) -> None:
         """Kill one broker, as a crash does: the controller fences it after the session timeout of nine seconds."""
         self.processes.kill(self._process(_broker_name(broker)))
+
+    def kill_controller(self, controller: int) -> None:
+        """Kill one controller, as a crash does; `resume` starts it again."""
+        self.processes.kill(self._process(_controller_name(controller)))
+
+    def active_controller(self) -> int:
+        """The node id of the controller that leads, as the brokers' quorum says."""
+        said = self.tool("MetadataQuorumCommand", "describe", "--status")
+        return next(int(line.split()[1]) for line in said.splitlines() if line.startswith("LeaderId:"))
 
     def freeze_broker(self, broker: int) -> None:
         """Let it hang: its connections stay open, and nothing is answered."""
@@ -267,6 +315,14 @@ class KafkaCluster:
         """Start a broker that is down and wait until it is registered. One that crashed first waits out its session."""
         self._launch(_broker_name(broker))
         self.wait_until_registered([broker])
+
+    def restart_broker(self, broker: int, properties: Mapping[str, str | None]) -> None:
+        """Restart one broker with further properties of its own; None takes one away."""
+        self.stop_broker(broker)
+        self._record.broker_properties.setdefault(str(broker), {}).update(properties)
+        self._save()
+        self._configure_broker(broker)
+        self.start_broker(broker)
 
     def move_broker(self, broker: int, rack: str | None) -> None:
         """Restart one broker with another `broker.rack`, as if its machine had been carried to another rack."""
@@ -300,7 +356,9 @@ class KafkaCluster:
         They themselves are asked too: what others say of a broker that crashed is true only once its session has ended.
         """
         wanted = set(self.racks if brokers is None else brokers)
-        running = [self._process(name) for name in ("controller", *map(_broker_name, wanted))]
+        running = [self._process(_broker_name(broker)) for broker in wanted]
+        if len(self.controllers) == 1:
+            running.append(self._process(_controller_name(CONTROLLER_ID)))
 
         def registered() -> bool:
             for process in running:
@@ -321,13 +379,23 @@ class KafkaCluster:
         running = self.broker_pids()
         return [broker for broker, pid in running.items() if psutil.Process(pid).status() != psutil.STATUS_STOPPED]
 
-    def _signal_stop(self, broker: int) -> None:
-        self.processes.signal(self._process(_broker_name(broker)), signal.SIGTERM)
+    def _signal_stop(self, name: str) -> None:
+        self.processes.signal(self._process(name), signal.SIGTERM)
 
     def _launch(self, name: str) -> None:
         node = self.directory / name
         jvm = tuple(self._record.jvm)
-        command = self.distribution.command("kafka.Kafka", node / "server.properties", jvm=jvm)
+        rack_command = self._record.rack_commands.get(name.removeprefix(_BROKER))
+        if rack_command is None:
+            command = self.distribution.command("kafka.Kafka", node / "server.properties", jvm=jvm)
+        else:
+            kafka = self.distribution.command("kafka.Kafka", node / "started.properties", jvm=jvm)
+            lines = (
+                f"{shlex.join(rack_command)} > rack.properties",
+                "cat server.properties rack.properties > started.properties",
+                f"exec {shlex.join(kafka)}",
+            )
+            command = ["sh", "-c", " && ".join(lines)]
         self.processes.start(self._process(name), command, cwd=node)
 
     def _save(self) -> None:
@@ -335,11 +403,11 @@ class KafkaCluster:
         path.touch(mode=0o600)
         path.write_text(json.dumps(asdict(self._record), indent=1))
 
-    def _format_controller(self) -> None:
-        node = self.directory / "controller"
+    def _format_controller(self, controller: int) -> None:
+        node = self.directory / _controller_name(controller)
         node.mkdir()
-        address = f"CONTROLLER://{self._record.host}:{self._record.controller_port}"
-        own = {"process.roles": "controller", "node.id": CONTROLLER_ID, "listeners": address, "log.dirs": node / "data"}
+        address = f"CONTROLLER://{self._record.host}:{self._record.controller_ports[str(controller)]}"
+        own = {"process.roles": "controller", "node.id": controller, "listeners": address, "log.dirs": node / "data"}
         file = _write_properties(node, {**own, **self._common_properties(["INTERNAL"])})
         scram = [
             f"--add-scram={mechanism}=[name={user},password={password}]"
@@ -350,14 +418,23 @@ class KafkaCluster:
         self.distribution.run_tool("kafka.tools.StorageTool", *arguments)
 
     def _prepare_broker(self, broker: int) -> None:
-        """Configure a broker and format its log directory, which without the controller's role takes one file."""
-        data = self._configure_broker(broker) / "data"
-        data.mkdir()
-        meta = {"version": 1, "cluster.id": self.cluster_id, "node.id": broker, "directory.id": _random_uuid()}
-        (data / "meta.properties").write_text(_properties(meta))
+        """Configure a broker and format its log directories, which without the controller's role takes one file."""
+        self._configure_broker(broker)
+        for data in {*self._log_directories(broker), self._metadata_directory(broker)}:
+            data.mkdir()
+            meta = {"version": 1, "cluster.id": self.cluster_id, "node.id": broker, "directory.id": _random_uuid()}
+            (data / "meta.properties").write_text(_properties(meta))
 
-    def _configure_broker(self, broker: int) -> Path:
-        node = self.directory / _broker_name(broker)
+    def _log_directories(self, broker: int) -> list[Path]:
+        names = ["data", *(f"data-{number}" for number in range(2, self._record.disks + 1))]
+        return [self.node_directory(broker) / name for name in names]
+
+    def _metadata_directory(self, broker: int) -> Path:
+        """Where the broker has the cluster's metadata: of several disks none, as it cannot live without that one."""
+        return self.node_directory(broker) / ("data" if self._record.disks == 1 else "metadata")
+
+    def _configure_broker(self, broker: int) -> None:
+        node = self.node_directory(broker)
         node.mkdir(exist_ok=True)
         rack = self.racks[broker]
         ports = self._record.ports[str(broker)]
@@ -367,20 +444,22 @@ class KafkaCluster:
             "node.id": broker,
             "listeners": addresses,
             "advertised.listeners": addresses,
-            "log.dirs": node / "data",
+            "log.dirs": ",".join(map(str, self._log_directories(broker))),
+            "metadata.log.dir": self._metadata_directory(broker),
         }
         with_rack = {} if rack is None else {"broker.rack": rack}
         security = self._security_properties() if self._record.users else {}
         private = self._record.broker_properties.get(str(broker), {})
         every = {**own, **with_rack, **security, **self._common_properties(ports), **private}
         _write_properties(node, {key: value for key, value in every.items() if value is not None})
-        return node
 
     def _common_properties(self, listeners: Iterable[str]) -> dict[str, object]:
         replicas = min(3, len(self.racks))
         protocols = {"CONTROLLER": "PLAINTEXT", **{listener: _PROTOCOLS[listener] for listener in listeners}}
         return {
-            "controller.quorum.voters": f"{CONTROLLER_ID}@{self._record.host}:{self._record.controller_port}",
+            "controller.quorum.voters": ",".join(
+                f"{controller}@{self._record.host}:{port}" for controller, port in self._record.controller_ports.items()
+            ),
             "controller.listener.names": "CONTROLLER",
             "inter.broker.listener.name": "INTERNAL",
             "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in protocols.items()),
@@ -433,7 +512,11 @@ def _random_uuid() -> str:
 
 
 def _broker_name(broker: int) -> str:
-    return f"broker-{broker}"
+    return f"{_BROKER}{broker}"
+
+
+def _controller_name(controller: int) -> str:
+    return "controller" if controller == CONTROLLER_ID else f"controller-{controller}"
 
 
 def _properties(values: Mapping[str, Any]) -> str:

@@ -3,7 +3,7 @@
 import json
 import shutil
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ from dev.paths import state_root
 from dev.progress import exclusive, say
 from dev.stack import assets, kafka_archive, kafka_distribution
 from dev.stack.control_plane import ControlPlane, components
-from dev.stack.kafka_cluster import KafkaCluster
+from dev.stack.kafka_cluster import KafkaCluster, RackCommand
 from dev.stack.kubectl import Kubectl
 from dev.stack.nodes import NINE_BROKERS, Site, create_sites
 from dev.stack.processes import Processes
@@ -72,33 +72,46 @@ def up(
         return stack
 
 
-def start(directory: Path, processes: Processes, where: Sequence[Site], *, extra: Iterable[str] = ()) -> Stack:
+def start(
+    directory: Path,
+    processes: Processes,
+    where: Sequence[Site],
+    *,
+    extra: Iterable[str] = (),
+    rack_of: Callable[[Site], str | RackCommand] = lambda site: site.path,
+    plugins: Sequence[Path] = (),
+    meanwhile: Callable[[ControlPlane], None] = lambda _: None,
+) -> Stack:
     """Start a stack in a directory whose Processes exist, and wait until all of it serves.
 
     `extra` names further Kubernetes programs to have: 'scheduler' is started, 'kubelet' and 'proxy' are only built.
+    `plugins` are jars for brokers. `meanwhile` runs as soon as the control plane has the nodes and the brokers' pods,
+    while the brokers start: what it publishes can be waited for by what gives them their racks.
     """
     extra = tuple(extra)
     started = time.monotonic()
     try:
         binaries = assets.ensure_kubernetes(components(extra))
-        distribution = kafka_archive.ensure_archive(kafka_distribution.ensure_distribution())
+        distribution = kafka_archive.ensure_archive(kafka_distribution.ensure_distribution()).with_plugins(*plugins)
         say(f"starting a control plane and {len(where)} Kafka brokers")
         with ThreadPoolExecutor(max_workers=2) as side_by_side:
             plane = side_by_side.submit(
                 ControlPlane.start, directory / "kubernetes", processes, binaries, scheduler="scheduler" in extra
             )
-            racks = {site.broker: site.path for site in where}
+            racks = {site.broker: rack_of(site) for site in where}
             cluster = side_by_side.submit(KafkaCluster.start, directory / "kafka", processes, distribution, racks)
             try:
-                stack = Stack(directory, processes, plane.result(), cluster.result(), tuple(where))
+                control_plane = plane.result()
+                with control_plane.api_client() as api:
+                    core = client.CoreV1Api(api)
+                    namespace: Any = {"metadata": {"name": BROKER_NAMESPACE}}
+                    core.create_namespace(namespace)
+                    create_sites(core, BROKER_NAMESPACE, where)
+                meanwhile(control_plane)
+                stack = Stack(directory, processes, control_plane, cluster.result(), tuple(where))
             except BaseException:
                 processes.end(grace=0)  # now, so that the other half stops waiting
                 raise
-        with stack.control_plane.api_client() as api:
-            core = client.CoreV1Api(api)
-            namespace: Any = {"metadata": {"name": BROKER_NAMESPACE}}
-            core.create_namespace(namespace)
-            create_sites(core, BROKER_NAMESPACE, where)
     except BaseException:
         processes.end(grace=0)
         raise

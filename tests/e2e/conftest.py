@@ -7,16 +7,18 @@ import pytest
 from confluent_kafka.admin import NewTopic
 from dev.paths import state_root
 from dev.pods import images, machine
-from dev.pods.cluster import PROGRAMS, pod_cluster
+from dev.pods.cluster import PROGRAMS, PodCluster, pod_cluster
 from dev.stack import assets
-from dev.stack.control_plane import Cluster, components
+from dev.stack.control_plane import components
 from dev.stack.kafka_cluster import KafkaCluster
 from dev.stack.kubectl import KubectlError
 from dev.stack.nodes import REGION_LABEL, ZONE_LABEL
 from tests.support.helm import CHART, Helm
 
 ZONES = {"node-a": "eu-1a", "node-b": "eu-1b"}
+NODES = {**ZONES, "node-c": "eu-1b"}
 NAMESPACE = "rackspan"
+KAFKA_NAMESPACE = "kafka"
 BROKERS, TOPOLOGY, TOPIC = "shop", "kafka", "orders"
 HISTORY = "/history"
 CLAIM = "scans"
@@ -32,11 +34,10 @@ def pytest_collection_modifyitems(items):
                 item.add_marker(pytest.mark.skip(f"no pods on this machine: {reason}"))
 
 
-@pytest.fixture(scope="session")
-def built():
-    """The images by name."""
-    found = {name: images.find_image(name) for name in ("pause", *images.TARGETS)}
-    if machine.missing_packages() or not all(found.values()) or assets.find_coredns() is None:
+def built(name):
+    """An image that was built before the run: a time limit would cut that short."""
+    found = images.find_image(name)
+    if found is None or machine.missing_packages() or assets.find_coredns() is None:
         pytest.fail("what pods are made of is not on this machine yet; run `make e2e`", pytrace=False)
     return found
 
@@ -45,14 +46,25 @@ def built():
 class Pods:
     """A cluster whose nodes run pods, and a folder of the machine's that is a volume there, on every node."""
 
-    cluster: Cluster
-    address: str
-    scan_image: str
+    running: PodCluster
     volume: object
+
+    @property
+    def cluster(self):
+        return self.running.plane.cluster
+
+    @property
+    def address(self):
+        return self.running.address
 
     @property
     def kubectl(self):
         return self.cluster.kubectl.in_namespace(NAMESPACE)
+
+    def image(self, name):
+        """Give an image to the nodes; its name there."""
+        self.running.take(found := built(name))
+        return found.reference
 
     def wait_for_job(self, name, timeout=240):
         """Wait until the Job is over; its end must be a good one. Returns its pods."""
@@ -87,20 +99,21 @@ class Pods:
 
 
 @pytest.fixture(scope="session")
-def pods(built, processes):
-    """Two nodes in two zones, a namespace where only safe pods may run, and a volume for the history of scans."""
+def pods(processes):
+    """Three nodes in two zones, namespaces where only safe pods may run, and a volume for the history of scans."""
     binaries = assets.find_kubernetes(components(PROGRAMS))
-    nodes = {name: {REGION_LABEL: "eu", ZONE_LABEL: zone} for name, zone in ZONES.items()}
+    nodes = {name: {REGION_LABEL: "eu", ZONE_LABEL: zone} for name, zone in NODES.items()}
     coredns = assets.find_coredns()
-    with pod_cluster(processes, binaries, coredns, nodes, list(built.values())) as running:
+    with pod_cluster(processes, binaries, coredns, nodes, built("pause")) as running:
         volume = state_root() / "nodes" / "volume"
         volume.mkdir()
         volume.chmod(0o777)  # a folder of the machine's gets no fsGroup
         kubectl = running.plane.kubectl
-        kubectl("create", "namespace", NAMESPACE)
-        kubectl("label", "namespace", NAMESPACE, "pod-security.kubernetes.io/enforce=restricted")
+        for namespace in (NAMESPACE, KAFKA_NAMESPACE):
+            kubectl("create", "namespace", namespace)
+            kubectl("label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted")
         kubectl.apply(*history_volume(volume))
-        yield Pods(running.plane.cluster, running.address, built["scan"].reference, volume)
+        yield Pods(running, volume)
 
 
 def history_volume(folder):
@@ -123,10 +136,20 @@ def history_volume(folder):
 
 
 @pytest.fixture(scope="session")
-def installed(pods, built, helm):
+def operator_image(pods):
+    return pods.image("operator")
+
+
+@pytest.fixture(scope="session")
+def scan_image(pods):
+    return pods.image("scan")
+
+
+@pytest.fixture(scope="session")
+def installed(pods, operator_image, helm):
     """The chart, whose operator is a pod; gives the cluster."""
-    repository, tag = built["operator"].reference.rsplit(":", 1)
-    scan_repository, scan_tag = pods.scan_image.rsplit(":", 1)
+    repository, tag = operator_image.rsplit(":", 1)
+    scan_repository, scan_tag = images.reference("scan").rsplit(":", 1)
     values = {
         "image": {"repository": repository, "tag": tag, "pullPolicy": "Never"},
         "scan": {
@@ -137,6 +160,7 @@ def installed(pods, built, helm):
             "allowedClaims": [CLAIM],
             "limits": {"scheduleIntervalSeconds": 60},
         },
+        "racks": {"namespaces": [KAFKA_NAMESPACE], "restart": [KAFKA_NAMESPACE]},
         "log": {"format": "text"},
     }
     Helm(helm, pods.cluster.kubeconfig)("install", "rackspan", CHART, f"--namespace={NAMESPACE}", values=values)
@@ -178,7 +202,7 @@ def broker_pod(broker, node):
 
 
 @pytest.fixture(scope="session")
-def topology(installed, pods_kafka):
+def topology(installed, scan_image, pods_kafka):
     """A ready RackTopology over those brokers, and a topic with all replicas in one zone; gives the cluster."""
     admin = pods_kafka.admin()
     wrong = NewTopic(TOPIC, num_partitions=2, replica_assignment=[[0, 1], [3, 2]])

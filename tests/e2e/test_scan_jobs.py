@@ -2,12 +2,12 @@
 
 import json
 
-from tests.e2e.conftest import CLAIM, HISTORY, NAMESPACE, ZONES
+from tests.e2e.conftest import CLAIM, HISTORY, NAMESPACE, NODES
 
 PARTITIONS = 2_000
 
 
-def job(pods, name, *arguments):
+def job(image, name, *arguments):
     """A Job as safe as the operator's: its user is nobody, its root is read-only."""
     return {
         "apiVersion": "batch/v1",
@@ -23,7 +23,7 @@ def job(pods, name, *arguments):
                     "containers": [
                         {
                             "name": "scan",
-                            "image": pods.scan_image,
+                            "image": image,
                             "imagePullPolicy": "Never",
                             "args": ["scan", "--synthetic", str(PARTITIONS), *arguments],
                             "securityContext": {
@@ -47,10 +47,10 @@ def job(pods, name, *arguments):
     }
 
 
-def test_a_scan_runs_as_a_pod_and_keeps_its_history_on_a_volume(pods):
-    pods.kubectl.apply(job(pods, "alone", "--history", HISTORY, "--scan-id=first", "--exit-zero"))
+def test_a_scan_runs_as_a_pod_and_keeps_its_history_on_a_volume(pods, scan_image):
+    pods.kubectl.apply(job(scan_image, "alone", "--history", HISTORY, "--scan-id=first", "--exit-zero"))
     (pod,) = pods.wait_for_job("alone")
-    assert pod["spec"]["nodeName"] in ZONES
+    assert pod["spec"]["nodeName"] in NODES
     assert pod["status"]["podIP"].startswith("10.244.")
     (state,) = pod["status"]["containerStatuses"]
     assert state["state"]["terminated"]["exitCode"] == 0
@@ -60,8 +60,8 @@ def test_a_scan_runs_as_a_pod_and_keeps_its_history_on_a_volume(pods):
     assert [scan["scanId"] for scan in json.loads(manifest.read_text())["scans"]] == ["first"]
 
 
-def test_findings_are_an_exit_code_of_the_pod(pods):
-    pods.kubectl.apply(job(pods, "findings"))
+def test_findings_are_an_exit_code_of_the_pod(pods, scan_image):
+    pods.kubectl.apply(job(scan_image, "findings"))
     pods.kubectl("wait", "--for=condition=Failed", "--timeout=240s", "job/findings", timeout=260)
     (pod,) = pods.kubectl.json("get", "pods", "--selector=job-name=findings")["items"]
     assert pod["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 1

@@ -5,7 +5,7 @@ import secrets
 
 import pytest
 from dev.waiting import eventually
-from tests.e2e.conftest import BROKERS, NAMESPACE, TOPIC, TOPOLOGY, ZONES
+from tests.e2e.conftest import BROKERS, NAMESPACE, NODES, TOPIC, TOPOLOGY
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_a_scheduled_scan_runs_as_a_pod_and_reports_what_it_found(topology, shop
     before = reported(shop).get("scanId")
     change(shop, schedule="* * * * *", suspend=False)
     status, pod = next_report(topology, shop, before)
-    assert pod["spec"]["nodeName"] in ZONES
+    assert pod["spec"]["nodeName"] in NODES
     assert pod["spec"]["serviceAccountName"] == "rackspan-scan"
     assert pod["metadata"]["labels"]["rackspan.dev/scan-trigger"] == "Schedule"
     assert "NotCompliant" in about_topic(status)
@@ -94,14 +94,14 @@ def test_what_was_mended_is_cleared_by_the_next_scan(topology, shop, pods_kafka,
         raise AssertionError(f"{error}\n{shop('get', 'events')}\n{logs}") from error
 
 
-def test_spark_on_kubernetes_scans_with_executor_pods_on_both_nodes(topology, shop):
+def test_spark_on_kubernetes_scans_with_executor_pods_on_several_nodes(topology, shop):
     before = reported(shop).get("scanId")
     change(shop, engine="SparkOnKubernetes", executors={"instances": 2, "cores": 1, "memory": "512m"})
     request(shop)
     status, driver = next_report(topology, shop, before)
     executors = topology.started(f"{status['scanId']}-exec-")
     assert len(executors) >= 2
-    assert set(executors.values()) | {driver["spec"]["nodeName"]} == set(ZONES)
+    assert len({*executors.values(), driver["spec"]["nodeName"]}) >= 2
     assert driver["metadata"]["name"] not in executors
     assert status["engine"] == "SparkOnKubernetes"
     assert status["summary"]["partitions"] >= 2

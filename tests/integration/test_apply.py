@@ -6,12 +6,12 @@ import json
 import secrets
 import signal
 import subprocess
-import sys
 
 import pytest
 from confluent_kafka import Producer
 from dev.traffic import Traffic
-from tests.support.command import Ran
+from tests.support.command import cli
+from tests.support.processes import command
 from tests.support.topics import Topics
 from tests.support.waiting import until
 
@@ -31,29 +31,18 @@ class Apply:
     """The command on one topic of a cluster, with a home of its own for the journal."""
 
     def __init__(self, kafka, topic, home):
-        self.kafka = kafka
-        self.topic = topic
         self.journal = home / "journal.json"
-        self.cluster = ("--bootstrap-server", kafka.bootstrap())
-
-    def command(self, *arguments, topic=True):
-        where = (*self.cluster, *((*LEVELS, "--topic", self.topic) if topic else ()))
-        return [sys.executable, "-m", "rackspan", *map(str, arguments[:1]), *where, *map(str, arguments[1:])]
-
-    def run(self, *arguments, topic=True):
-        done = subprocess.run(
-            self.command(*arguments, topic=topic), check=False, capture_output=True, text=True, timeout=240
-        )
-        assert "Traceback" not in done.stderr, done.stderr
-        return Ran(done.returncode, done.stdout, done.stderr)
+        self._cluster = ("--bootstrap-server", kafka.bootstrap())
+        self._ours = (*self._cluster, *LEVELS, "--topic", topic)
+        self._applying = (*self._ours, "--journal", self.journal)
 
     def plan(self, *wishes):
         """The plan, once the broker that is asked knows the topic."""
-        ran = until(lambda: (ran := self.run("plan", *wishes, "-o", "json")).code == 0 and ran, what="a plan")
+        ran = until(lambda: (ran := cli("plan", *self._ours, *wishes, "-o", "json")).code == 0 and ran, what="a plan")
         return ran.json
 
     def apply(self, *arguments):
-        return self.run("apply", "--journal", self.journal, *arguments)
+        return cli("apply", *self._applying, *arguments)
 
     def applied(self, *wishes):
         """Approve the plan and carry it out. Gives the plan and the events."""
@@ -63,12 +52,14 @@ class Apply:
         return plan, [json.loads(line) for line in ran.out.splitlines()]
 
     def start(self, *arguments):
+        """A process of its own, which can be ended."""
         return subprocess.Popen(
-            self.command("apply", "--journal", self.journal, *arguments),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
+            command("apply", *self._applying, *arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
+
+    def watch(self):
+        """What the journal says of an apply that is at work."""
+        return cli("watch", *self._cluster, "--journal", self.journal, "--once", "-o", "json")
 
     def record(self):
         """The journal, as it is on disk just now."""
@@ -96,21 +87,32 @@ def filled(kafka, topic, partitions, size=1_000_000):
     assert producer.flush(60) == 0
 
 
+def ask(kafka, question):
+    """What an admin of the cluster's answers: `ask(kafka, lambda admin: admin.settings(...))`."""
+
+    async def asking():
+        admin = KafkaReassignments(kafka.client_config())
+        try:
+            return await question(admin)
+        finally:
+            await admin.close()
+
+    return asyncio.run(asking())
+
+
 def throttles(kafka, topic):
     """What is set of throttles on brokers and on the topic."""
     settings = [
         *(Setting(SettingKind.BROKER, str(broker), key) for broker in kafka.racks for key in RATES),
         *(Setting(SettingKind.TOPIC, topic, key) for key in (LEADERS, FOLLOWERS)),
     ]
+    found = ask(kafka, lambda admin: admin.settings(settings))
+    return {one: value for one, value in found.items() if value is not None}
 
-    async def asked():
-        admin = KafkaReassignments(kafka.client_config())
-        try:
-            return {one: value for one, value in (await admin.settings(settings)).items() if value is not None}
-        finally:
-            await admin.close()
 
-    return asyncio.run(asked())
+def under_way(kafka, topic):
+    """Partitions of the topic that are being reassigned."""
+    return [at for at, one in ask(kafka, lambda admin: admin.partitions([topic])).items() if one.under_way]
 
 
 def until_sizes(topics, topic, size):
@@ -164,22 +166,18 @@ def test_somebody_elses_reassignment_and_throttle_stay_as_they_are(moving, kafka
     plan = moving.plan(*wish)
     theirs = Setting(SettingKind.BROKER, "5", RATES[1]), Setting(SettingKind.TOPIC, topic, FOLLOWERS)
 
-    async def set_them(values):
-        admin = KafkaReassignments(kafka.client_config())
-        try:
-            assert set((await admin.set_settings(values)).values()) == {None}
-        finally:
-            await admin.close()
+    def set_them(values):
+        assert set(ask(kafka, lambda admin: admin.set_settings(values)).values()) == {None}
 
     before = dict(zip(theirs, ("77000000", "0:1"), strict=True))
-    asyncio.run(set_them(before))
+    set_them(before)
     try:
         until(lambda: throttles(kafka, topic) == before)
         ran = moving.apply(*wish, "--approve", plan["hash"], "--throttle", "50MB/s")
         assert ran.code == 0, ran.err
         until(lambda: throttles(kafka, topic) == before, what="what somebody else had set")
     finally:
-        asyncio.run(set_them(dict.fromkeys(theirs)))
+        set_them(dict.fromkeys(theirs))
 
 
 def test_who_is_ended_clears_throttles_and_cancel_takes_back_what_is_under_way(moving, kafka, topics, topic):
@@ -188,9 +186,9 @@ def test_who_is_ended_clears_throttles_and_cancel_takes_back_what_is_under_way(m
     wish = ("--replication-factor", f"{topic}=3")
     plan = moving.plan(*wish)
     process = moving.start(*wish, "--approve", plan["hash"], "--throttle", "1kB/s")
-    until(lambda: "replicas: " in (text := kafka.tool(REASSIGN, "--list")) and topic in text, what="it is under way")
+    until(lambda: under_way(kafka, topic), what="it is under way")
     assert throttles(kafka, topic)
-    watched = moving.run("watch", "--journal", moving.journal, "--once", "-o", "json", topic=False)
+    watched = moving.watch()
     assert (watched.code, watched.json["plan"], watched.json["moves"]) == (0, plan["hash"], plan["moves"])
     assert "another rackspan apply is at work" in moving.apply("--cancel").error
     process.send_signal(signal.SIGTERM)
@@ -233,7 +231,7 @@ def test_a_killed_apply_goes_on_where_it_was(moving, kafka, topics, topic):
         moving.journal.exists,
         lambda: moving.record()["throttles"],
         lambda: moving.record()["started"],
-        lambda: topic in kafka.tool(REASSIGN, "--list"),
+        lambda: under_way(kafka, topic),
     ]
     with Traffic(kafka.client_config(), topic, 2) as traffic:
         for moment in moments:
@@ -260,14 +258,8 @@ def test_what_somebody_else_reassigns_meanwhile_is_theirs(moving, kafka, topics,
     ours = begun[0][1]
     theirs = (before[1 - ours][0], next(one for one in kafka.racks if one not in (0, 1, 2)))
 
-    async def reassign():
-        admin = KafkaReassignments(kafka.client_config())
-        try:
-            assert set((await admin.alter({TopicPartition(topic, 1 - ours): theirs})).values()) == {None}
-        finally:
-            await admin.close()
-
-    asyncio.run(reassign())
+    target = {TopicPartition(topic, 1 - ours): theirs}
+    assert set(ask(kafka, lambda admin: admin.alter(target)).values()) == {None}
     _, err = process.communicate(timeout=240)
     assert process.returncode == 4, err
     assert f"{topic}-{1 - ours} waits: ChangedByOthers" in err

@@ -3,34 +3,81 @@
 import json
 
 import pytest
+from tests.integration.test_apply import REASSIGN, filled
 from tests.support.command import cli
 from tests.support.objects import condition
+from tests.support.waiting import until
 
 from rackspan.api.labels import APPROVE_PLAN
+from rackspan.cli.shared.command_errors import ExitCode
 
 STALE = "0123456789abcdef"
+SIZE = 10_000_000
+"""Of a partition. Kafka lets a megabyte pass every eleven seconds, however low a throttle is: minutes, here."""
 
 
 def reassigned(topology, reason):
     return topology.until_condition("RackTopology", "kafka", "Reassigned", "False", reason)
 
 
-def planned(topology, control_plane):
-    """The hash that the command line prints."""
-    ran = cli(
-        "plan", "--topology", f"{topology.namespace}/kafka", "--kubeconfig", control_plane.kubeconfig, "-o", "json"
-    )
-    assert ran.code == 0, ran.err
-    return json.loads(ran.out)["hash"]
+def whole_plan(topology, control_plane, form, *options):
+    """The plan that the command line prints, also where topics of other tests cannot be as they should be."""
+    ran = cli("plan", *of(topology, control_plane), "-o", form, *options)
+    assert ran.code in (ExitCode.FINE, ExitCode.BAD_INPUT), ran.err
+    return ran.json
+
+
+def planned(topology, control_plane, *options):
+    """The hash of it."""
+    return whole_plan(topology, control_plane, "json", *options)["hash"]
+
+
+def of(topology, control_plane):
+    return "--topology", f"{topology.namespace}/kafka", "--kubeconfig", control_plane.kubeconfig
+
+
+def being_copied(topology, control_plane, moves):
+    """Partitions of a plan that `rackspan watch` does not say to wait, if these are as many as it says are copied."""
+    told = cli("watch", *of(topology, control_plane), "--once", "-o", "json").json
+    waiting = {one for reason in told["waiting"]["reasons"] for one in reason["samples"]}
+    rest = {f"{one['topic']}-{one['partition']}" for one in moves["partitions"]} - waiting
+    assert (told["moved"], told["copying"]) == (0, len(rest)), told
+    return rest
+
+
+def listed(kafka):
+    """Partitions to which Kafka's own tool says that replicas are being added."""
+    lines = kafka.tool(REASSIGN, "--list").splitlines()
+    return {line.partition(":")[0] for line in lines if "adding:" in line}
 
 
 def approve(topology, plan):
     topology.patch("RackTopology", "kafka", {"metadata": {"annotations": {APPROVE_PLAN: plan}}})
 
 
+def carried_out_as_kafkas_tool_sees_it(topology, kafka, control_plane, plan, file):
+    """Approve the plan of `orders`. Kafka's tool lists what we say is copied, and verifies what we say is done."""
+    moves, name = whole_plan(topology, control_plane, "reassignment"), f"kafka-{plan}"
+    filled(kafka, topology.kafka_name("orders"), 4, SIZE)
+    topology.change_topology(reassignment={"throttle": 1, "maxConcurrentMoves": 1})
+    approve(topology, plan)
+    topology.until("Reassignment", name, lambda found: found.get("status", {}).get("copying"), "to copy")
+    assert listed(kafka) == being_copied(topology, control_plane, moves)
+    topology.patch("Reassignment", name, {"spec": {"throttle": 100_000_000, "maxConcurrentMoves": 20}})
+    done = topology.until("Reassignment", name, lambda found: found["status"]["state"] == "Succeeded", "to succeed")
+    assert done["status"]["progress"]["moves"] == "4/4"
+    file.write_text(json.dumps(moves))
+    said = kafka.tool(REASSIGN, "--verify", "--reassignment-json-file", str(file)).splitlines()
+    completed = {
+        f"Reassignment of partition {one['topic']}-{one['partition']} is completed." for one in moves["partitions"]
+    }
+    assert {line for line in said if line.startswith("Reassignment of")} == completed
+    topology.change_topology(reassignment=None)
+
+
 @pytest.mark.timeout(600)
 def test_plans_are_carried_out_by_approval_and_by_policy_and_a_drained_broker_ends_empty(
-    topology, topics, control_plane
+    topology, kafka, topics, control_plane, tmp_path
 ):
     name = topology.kafka_name("orders")
     topology.create_topic("orders", partitions=4, replicationFactor=2)
@@ -46,7 +93,14 @@ def test_plans_are_carried_out_by_approval_and_by_policy_and_a_drained_broker_en
     topology.until_event("kafka", "StaleApproval")
     assert [len(row) for row in topics.replicas(name)] == [2, 2, 2, 2]
     right = planned(topology, control_plane)
-    approve(topology, right)
+    topology.until(
+        "RackTopology",
+        "kafka",
+        lambda found: found["status"]["plan"].get("bytes") is not None,
+        "to tell the plan's bytes",
+    )
+    topology.until("KafkaTopic", "orders", lambda found: "bytes" in found["status"].get("plan", {}), "to tell bytes")
+    carried_out_as_kafkas_tool_sees_it(topology, kafka, control_plane, right, tmp_path / "moves.json")
     topology.until_ready("orders", timeout=180)
     assert [len(row) for row in topics.replicas(name)] == [3, 3, 3, 3]
     topology.until_event("kafka", "PlanApproved")
@@ -63,10 +117,30 @@ def test_plans_are_carried_out_by_approval_and_by_policy_and_a_drained_broker_en
 
     topology.change_topic("orders", reassignment=None)
     topology.until_ready("orders")
-    drained = topics.replicas(name)[0][0]
+    drained, other = topics.replicas(name)[0]
+    bare = topology.kafka_name("bare")
+    topics.create(bare, [[drained, other]])
     topology.change_topology(drainBrokers=[drained])
     topology.until_not_ready("orders", "PlanPending")
     topology.change_topology(reassignment={"approvedPlan": planned(topology, control_plane)})
     topology.until_ready("orders", timeout=180)
     assert drained not in {broker for row in topics.replicas(name) for broker in row}
+    topology.until_condition("RackTopology", "kafka", "Reassigned", "True", "InSync")
+
+    assert drained in topics.replicas(bare)[0], "it has no KafkaTopic"
+    at_once = {"maxConcurrentMoves": 1000, "maxConcurrentMovesPerBroker": 1000, "approvedPlan": None}
+    internal = [found for found in topics.admin.list_topics(timeout=30).topics if found.startswith("__")]
+    topology.change_topology(unmanagedTopics="Repair", internalTopics=internal, reassignment=at_once)
+    assert "without a KafkaTopic" in condition(reassigned(topology, "PlanPending"), "Reassigned")["message"]
+    approve(topology, planned(topology, control_plane))
+    until(lambda: drained not in topics.replicas(bare)[0], 180, "the topic without a KafkaTopic to leave the broker")
+    topology.until_condition("RackTopology", "kafka", "Reassigned", "True", "InSync")
+
+    topology.change_topology(drainBrokers=None)
+    filling = planned(topology, control_plane, "--rebalance")
+    topology.change_topology(rebalance="OnNewBrokers")
+    reassigned(topology, "PlanPending")
+    assert condition(topology.topic("orders"), "Ready")["status"] == "True"
+    approve(topology, filling)
+    until(lambda: topics.load()[0].get(drained), 180, "the broker that was emptied to be filled")
     topology.until_condition("RackTopology", "kafka", "Reassigned", "True", "InSync")

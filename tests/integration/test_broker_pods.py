@@ -68,6 +68,24 @@ async def test_only_this_very_pod_is_evicted_and_a_rehearsal_leaves_it(pods, pod
     assert await pods.evict(pod, found.uid, rehearse=False) is Eviction.GONE
 
 
+async def test_a_rack_is_written_on_a_pod_and_nothing_else_changes(pods, pod, core):
+    before = core.read_namespaced_pod(pod.name, pod.namespace)
+    for rack in ("/eu/eu-1a", "/eu/eu-1b"):
+        await pods.annotate(pod, rack)
+        after = core.read_namespaced_pod(pod.name, pod.namespace)
+        assert after.metadata.annotations == {"rackspan.dev/rack": rack}
+        assert (after.spec, after.status) == (before.spec, before.status)
+    (owner,) = [one for one in after.metadata.managed_fields if one.manager == "rackspan"]
+    assert (owner.operation, owner.subresource) == ("Apply", "status")
+    core.patch_namespaced_pod(pod.name, pod.namespace, {"metadata": {"annotations": {"rackspan.dev/rack": "mine"}}})
+    await pods.annotate(pod, "/eu/eu-1b")
+    assert core.read_namespaced_pod(pod.name, pod.namespace).metadata.annotations == {"rackspan.dev/rack": "/eu/eu-1b"}
+    await pods.annotate(pod, None)
+    assert not core.read_namespaced_pod(pod.name, pod.namespace).metadata.annotations
+    await pods.annotate(ObjectKey(pod.namespace, "kafka-99"), "/eu/eu-1b")
+    assert [one.metadata.name for one in core.list_namespaced_pod(pod.namespace).items] == [pod.name]
+
+
 async def test_what_a_broker_hosts_is_told_with_its_isr(kafka, topics):
     name = f"hosted-{secrets.token_hex(4)}"
     topics.create(name, [[0, 1], [1, 2], [2, 0]])

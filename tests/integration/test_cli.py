@@ -2,24 +2,15 @@
 
 import secrets
 import shlex
-import subprocess
-import sys
 
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
 from dev.waiting import eventually
-from tests.support.command import Ran
+from tests.support.command import cli
+from tests.support.processes import run_in_process
 
 LEVELS = ("--levels", "region,zone,rack")
-
-
-def rackspan(*arguments, stdin=None):
-    """Run the command as a process of its own."""
-    command = [sys.executable, "-m", "rackspan", *map(str, arguments)]
-    done = subprocess.run(command, check=False, input=stdin, capture_output=True, text=True, timeout=120)
-    assert "Traceback" not in done.stderr
-    return Ran(done.returncode, done.stdout, done.stderr)
 
 
 def create(kafka, *assignments, config=None):
@@ -39,7 +30,7 @@ def unfair(kafka):
 
 
 def test_a_snapshot_has_what_kafka_says(kafka, unfair):
-    ran = rackspan("snapshot", "--bootstrap-server", kafka.bootstrap())
+    ran = cli("snapshot", "--bootstrap-server", kafka.bootstrap())
     assert ran.code == 0
     assert ran.json["clusterId"] == kafka.cluster_id
     assert {broker["id"]: broker["rack"] for broker in ran.json["brokers"]} == kafka.racks
@@ -53,12 +44,12 @@ def test_a_snapshot_has_what_kafka_says(kafka, unfair):
 
 def test_a_file_and_the_cluster_itself_give_the_same_answers(kafka, unfair, tmp_path):
     file = tmp_path / "kafka.json"
-    file.write_text(rackspan("snapshot", "--bootstrap-server", kafka.bootstrap()).out)
+    file.write_text(cli("snapshot", "--bootstrap-server", kafka.bootstrap()).out)
     for command in (["check"], ["what-if"], ["plan"]):
         arguments = (*command, "--topic", unfair, *LEVELS, "-o", "json")
-        live = rackspan(*arguments, "--bootstrap-server", kafka.bootstrap())
-        from_file = rackspan(*arguments, "--snapshot", file)
-        from_stdin = rackspan(*arguments, "--snapshot", "-", stdin=file.read_text())
+        live = cli(*arguments, "--bootstrap-server", kafka.bootstrap())
+        from_file = cli(*arguments, "--snapshot", file)
+        from_stdin = cli(*arguments, "--snapshot", "-", stdin=file.read_text())
         assert live.json.get("summary") == from_file.json.get("summary")
         assert live.code == from_file.code == from_stdin.code
         assert from_file.out == from_stdin.out
@@ -66,27 +57,27 @@ def test_a_file_and_the_cluster_itself_give_the_same_answers(kafka, unfair, tmp_
 
 def test_a_plan_is_executed_by_kafkas_own_tool_and_leaves_nothing_to_do(kafka, unfair, tmp_path):
     cluster = ("--bootstrap-server", kafka.bootstrap(), "--topic", unfair, *LEVELS)
-    before = rackspan("check", *cluster, "-o", "json")
+    before = cli("check", *cluster, "-o", "json")
     assert before.code == 1
     assert before.json["summary"]["nonCompliant"] == 2
     assert {(finding["partition"], finding["level"]) for finding in before.json["findings"]} >= {
         (0, "region"),
         (1, "region"),
     }
-    plan = rackspan("plan", *cluster, "-o", "json").json
+    plan = cli("plan", *cluster, "-o", "json").json
     assert (plan["moves"], plan["lowerBound"], plan["gap"]) == (2, 2, 0)
 
     file = tmp_path / "moves.json"
-    file.write_text(rackspan("plan", *cluster, "-o", "reassignment").out)
+    file.write_text(cli("plan", *cluster, "-o", "reassignment").out)
     reassign = ("org.apache.kafka.tools.reassign.ReassignPartitionsCommand", "--reassignment-json-file", str(file))
     assert "Successfully started" in kafka.tool(*reassign, "--execute")
     eventually(
         lambda: kafka.tool(*reassign, "--verify").count("is completed") == 2, "the reassignment", timeout=60, interval=1
     )
 
-    again = rackspan("plan", *cluster, "-o", "json").json
+    again = cli("plan", *cluster, "-o", "json").json
     assert (again["moves"], again["reorders"], again["partitions"]) == (0, 0, [])
-    after = rackspan("check", *cluster, "-o", "json")
+    after = cli("check", *cluster, "-o", "json")
     assert (after.code, after.json["summary"]["nonCompliant"]) == (0, 0)
     # Kafka's tool leaves the lead with a replica that has stayed: nothing to copy, and told as such.
     assert {one["rule"] for one in after.json["findings"]} <= {"LeaderNotPreferred"}
@@ -96,11 +87,11 @@ def test_new_partitions_are_created_with_the_command_that_the_plan_names(kafka):
     topic = create(kafka, [0, 3], [4, 2])
     cluster = ("--bootstrap-server", kafka.bootstrap(), "--topic", topic, *LEVELS)
     wishes = ("--partitions", f"{topic}=6")
-    plan = rackspan("plan", *cluster, *wishes, "-o", "json").json
+    plan = cli("plan", *cluster, *wishes, "-o", "json").json
     created = {one["partition"]: one["replicas"] for one in plan["partitions"] if not one["from"]}
     assert sorted(created) == [2, 3, 4, 5]
 
-    noted = rackspan("plan", *cluster, *wishes, "-o", "reassignment")
+    noted = cli("plan", *cluster, *wishes, "-o", "reassignment")
     (command,) = (line for line in noted.err.splitlines() if "kafka-topics.sh" in line)
     words = shlex.split(command.partition("kafka-topics.sh")[2])
     assert words[:2] == ["--bootstrap-server", "HOST:PORT"]
@@ -112,7 +103,7 @@ def test_new_partitions_are_created_with_the_command_that_the_plan_names(kafka):
 
     found = eventually(grown, "6 partitions")
     assert {number: found[number].replicas for number in created} == created
-    assert rackspan("check", *cluster).code == 0
+    assert cli("check", *cluster).code == 0
 
 
 def test_sizes_come_from_kafkas_own_tool(kafka, tmp_path):
@@ -123,10 +114,10 @@ def test_sizes_come_from_kafkas_own_tool(kafka, tmp_path):
     output = tmp_path / "dirs.txt"
     output.write_text(kafka.tool("LogDirsCommand", "--describe"))
     cluster = ("--bootstrap-server", kafka.bootstrap(), "--log-dirs", output)
-    topics = rackspan("snapshot", *cluster).json["topics"]
+    topics = cli("snapshot", *cluster).json["topics"]
     size = next(one["partitions"][0]["sizeBytes"] for one in topics if one["name"] == topic)
     assert 50_000 < size < 60_000
-    losses = rackspan("what-if", *cluster, "--topic", topic, *LEVELS, "-o", "json").json["losses"]
+    losses = cli("what-if", *cluster, "--topic", topic, *LEVELS, "-o", "json").json["losses"]
     assert {row["domain"]: row["bytes"] for row in losses if row["level"] == "region"} == {"/eu": size, "/us": size}
 
 
@@ -153,12 +144,12 @@ def test_a_properties_file_of_kafkas_own_tools_logs_in(secure_kafka, tmp_path, m
     }
     server = ("--bootstrap-server", secure_kafka.bootstrap("SASL_SSL"))
     right = properties(tmp_path / "right.properties", **values, sasl_jaas_config=jaas(module, password))
-    ran = rackspan("snapshot", *server, "--command-config", right)
+    ran = cli("snapshot", *server, "--command-config", right)
     assert ran.code == 0, ran.err
     assert len(ran.json["brokers"]) == 3
 
     wrong = properties(tmp_path / "wrong.properties", **values, sasl_jaas_config=jaas(module, "wrong"))
-    ran = rackspan("snapshot", *server, "--command-config", wrong)
+    ran = run_in_process(tmp_path, "snapshot", *server, "--command-config", wrong)
     assert (ran.code, ran.out) == (3, "")
     assert ran.err.startswith("error: Kafka refuses the log-in: ")
 
@@ -172,15 +163,15 @@ def test_a_client_certificate_in_a_pem_keystore_is_shown(secure_kafka, tmp_path)
     server = ("--bootstrap-server", secure_kafka.bootstrap("SSL"))
     keystore = {"ssl_keystore_type": "PEM", "ssl_keystore_location": secure_kafka.client_certificate.bundle}
     with_key = properties(tmp_path / "key.properties", **values, **keystore)
-    assert rackspan("snapshot", *server, "--command-config", with_key).code == 0
+    assert cli("snapshot", *server, "--command-config", with_key).code == 0
     without = properties(tmp_path / "no-key.properties", **values)
-    ran = rackspan("snapshot", *server, "--command-config", without)
+    ran = cli("snapshot", *server, "--command-config", without)
     assert ran.code == 3
     assert "the brokers want a client certificate that they trust, see ssl.keystore.location" in ran.err
 
 
-def test_nobody_listens_there():
-    ran = rackspan("check", "--bootstrap-server", "127.0.0.1:1")
+def test_nobody_listens_there(tmp_path):
+    ran = run_in_process(tmp_path, "check", "--bootstrap-server", "127.0.0.1:1")
     assert (ran.code, ran.out) == (3, "")
     assert ran.err == "error: no broker of 127.0.0.1:1 can be reached: Connection refused\n"
 
@@ -190,18 +181,18 @@ def test_a_broker_that_is_down_is_told_and_is_not_planned_away(kafka_factory):
     topic = create(kafka, [0, 1], [1, 2])
     kafka.stop_broker(2)
     cluster = ("--bootstrap-server", kafka.bootstrap())
-    eventually(lambda: len(rackspan("snapshot", *cluster).json["brokers"]) == 2, "broker 2 to be gone")
+    eventually(lambda: len(cli("snapshot", *cluster).json["brokers"]) == 2, "broker 2 to be gone")
 
-    checked = rackspan("check", *cluster, "--topic", topic, "-o", "json")
+    checked = cli("check", *cluster, "--topic", topic, "-o", "json")
     assert checked.code == 1
     assert "warning: broker 2 holds replicas and did not answer" in checked.err
     told = {(one["partition"], one["rule"], one["reason"], one["broker"]) for one in checked.json["findings"]}
     assert (1, "NotCompliant", "BrokerUnknown", 2) in told
     assert (1, "UnderReplicated", "UnderReplicated", 2) in told
     assert {partition for partition, *_ in told} == {1}
-    refused = rackspan("plan", *cluster, "--topic", topic)
+    refused = cli("plan", *cluster, "--topic", topic)
     assert (refused.code, refused.out) == (2, "")
     assert "error: broker 2 holds replicas and did not answer\nhint: wait until it is back, or pass" in refused.err
-    planned = rackspan("plan", *cluster, "--topic", topic, "--drain-broker", 2, "-o", "json")
+    planned = cli("plan", *cluster, "--topic", topic, "--drain-broker", 2, "-o", "json")
     assert planned.code == 0
     assert [(one["partition"], sorted(one["replicas"])) for one in planned.json["partitions"]] == [(1, [0, 1])]

@@ -7,7 +7,7 @@ import re
 import pytest
 from dev.stack.nodes import LEVELS, ZONE_LABEL, relabel_node
 from kubernetes import client
-from tests.integration.test_cli import rackspan
+from tests.support.command import cli
 from tests.support.waiting import until
 
 from rackspan.api.drains import Drains
@@ -33,7 +33,7 @@ def adopted(topology, topics):
 def test_the_operators_plan_is_had_outside_of_it_with_its_hash_and_its_lists(adopted, api_client, control_plane):
     core, zones = client.CoreV1Api(api_client), itertools.count()
     cluster = ("--topology", f"{adopted.namespace}/kafka", "--kubeconfig", control_plane.kubeconfig)
-    assert rackspan("plan", *cluster, "-o", "json").json["topics"] == []
+    assert cli("plan", *cluster, "-o", "json").json["topics"] == []
     known: set[str] = set()
 
     def told():
@@ -51,7 +51,7 @@ def test_the_operators_plan_is_had_outside_of_it_with_its_hash_and_its_lists(ado
         relabel_node(core, f"{adopted.namespace}-node-3", {LEVELS["region"]: "eu", ZONE_LABEL: zone})
         whole, plans = until(told, what="a plan of both topics")
         known.update(plan["hash"] for plan in plans.values())
-        ran = rackspan("plan", *cluster, "-o", "json")
+        ran = cli("plan", *cluster, "-o", "json")
         return (zone, whole, plans, ran) if ran.json["hash"] == whole["hash"] else None
 
     zone, whole, plans, ran = until(the_same, 120, "the same plan inside and outside of the operator")
@@ -71,17 +71,17 @@ def test_the_operators_plan_is_had_outside_of_it_with_its_hash_and_its_lists(ado
         (one["topic"], one["partition"]): (one["from"], one["replicas"]) for one in ran.json["partitions"]
     } == changes
 
-    moves = rackspan("plan", *cluster, "-o", "reassignment").json["partitions"]
+    moves = cli("plan", *cluster, "-o", "reassignment").json["partitions"]
     assert {(one["topic"], one["partition"]): one["replicas"] for one in moves} == {
         where: lists[1] for where, lists in changes.items()
     }
-    assert f"(plan {whole['hash']})" in rackspan("plan", *cluster).out
+    assert f"(plan {whole['hash']})" in cli("plan", *cluster).out
     ours = ("--topic", re.escape(adopted.namespace) + ".*")
-    checked = rackspan("check", *cluster, *ours, "-o", "json")
+    checked = cli("check", *cluster, *ours, "-o", "json")
     assert checked.code == 1
     compliance = [adopted.topic(name)["status"]["compliance"] for name in (*LISTS, "own")]
     assert checked.json["summary"]["nonCompliant"] == sum(one["nonCompliant"] for one in compliance)
-    lost = rackspan("what-if", *cluster, *ours, "-o", "json").json["losses"]
+    lost = cli("what-if", *cluster, *ours, "-o", "json").json["losses"]
     assert f"/eu/{zone}" in {row["domain"] for row in lost if row["level"] == "zone"}
 
 
@@ -101,18 +101,18 @@ def test_what_is_drained_is_changed_whatever_others_change_meanwhile(adopted, co
     applied = {"drainBrokers": [5], "drainRacks": ["/us/us-1a"]}
     assert {key: adopted.topology()["spec"][key] for key in applied} == applied
     cluster = ("--topology", name, "--kubeconfig", kubeconfig)
-    assert rackspan("uncordon", "5", "--rack", "us/us-1a", *cluster, "--dry-run=server").code == 0
+    assert cli("uncordon", "5", "--rack", "us/us-1a", *cluster, "--dry-run=server").code == 0
     assert {key: adopted.topology()["spec"][key] for key in applied} == applied
-    assert rackspan("uncordon", "5", "--rack", "us/us-1a", *cluster).code == 0
+    assert cli("uncordon", "5", "--rack", "us/us-1a", *cluster).code == 0
     assert adopted.topology()["spec"]["drainRacks"] == adopted.topology()["spec"]["drainBrokers"] == []
-    ran = rackspan("drain", "5", *cluster, "-o", "json")
+    ran = cli("drain", "5", *cluster, "-o", "json")
     plan, drains = map(json.loads, ran.out.splitlines())
     assert drains["drainBrokers"] == adopted.topology()["spec"]["drainBrokers"] == [5]
     assert (plan["event"], plan["moves"] >= 0) == ("plan", True)
 
 
 def test_a_topology_that_is_not_there_is_told(control_plane, crds):
-    ran = rackspan("plan", "--topology", "nowhere/kafka", "--kubeconfig", control_plane.kubeconfig)
+    ran = cli("plan", "--topology", "nowhere/kafka", "--kubeconfig", control_plane.kubeconfig)
     assert (ran.code, ran.error) == (2, "there is no RackTopology nowhere/kafka")
 
 
@@ -122,11 +122,11 @@ def test_a_topologys_plan_is_carried_out_from_the_command_line(adopted, topics, 
 
     def applied():
         """Approves the plan of the moment, until nothing that another test leaves behind changes it meanwhile."""
-        plan = rackspan("plan", *cluster, "-o", "json")
+        plan = cli("plan", *cluster, "-o", "json")
         if plan.code or not plan.json["moves"]:
             return None
         approved = ("--approve", plan.json["hash"], "--throttle", "50MB/s", "--journal", tmp_path / "journal.json")
-        ran = rackspan("apply", *cluster, *approved)
+        ran = cli("apply", *cluster, *approved)
         assert ran.code in (0, 2), ran.err
         return ran.code == 0
 

@@ -1,5 +1,6 @@
 """The demo is what a newcomer meets first: it ends well, checks what it says, and leaves nothing behind."""
 
+import os
 import re
 import signal
 import subprocess
@@ -8,20 +9,17 @@ import sys
 import psutil
 import pytest
 from dev.paths import REPOSITORY
+from dev.small_spark import QUICK
 from dev.waiting import eventually
-from tests.support.spark import QUICK, quick
 
 DEMO = [sys.executable, "-m", "dev.demo"]
 
 
 @pytest.fixture
 def environment(tmp_path, kubernetes_binaries, kafka_distribution, helm):
-    """A state directory of the test's own, so that no demo that a person has left running is touched.
-
-    Its scans' Sparks are those of all tests.
-    """
+    """A state directory of the test's own, so that no demo that a person has left running is touched."""
     state = str(tmp_path / "state")
-    return {**quick(), "RACKSPAN_STATE": state, "PYTHONUTF8": "1", "JDK_JAVA_OPTIONS": QUICK}
+    return {**os.environ, "RACKSPAN_STATE": state, "PYTHONUTF8": "1", "JDK_JAVA_OPTIONS": QUICK}
 
 
 def processes_of(directory):
@@ -40,6 +38,8 @@ def test_the_demo_ends_well_and_leaves_nothing_behind(environment, tmp_path):
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr
     checked = re.findall(r"^✓ (\w+)", done.stdout, re.MULTILINE)
     assert {"orders", "payments", "sessions", "ledger", "archive"} <= set(checked)
+    assert "✓ every broker tells Kafka the rack of its node" in done.stdout
+    assert "✓ after: all of clicks was read from broker 2" in done.stdout
     assert "●" in done.stdout
     assert "\x1b" not in done.stdout, "colours only for terminals"
     eventually(lambda: processes_of(tmp_path) == [], "every process to end", timeout=30)

@@ -1,6 +1,11 @@
 """Emptying brokers and racks by the runbook of docs/operations.md: nothing is called empty that is not."""
 
 import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from dev.stack.kafka_cluster import KafkaCluster
@@ -100,6 +105,37 @@ def test_a_drain_is_over_when_kafka_shows_nothing_and_not_before(
     assert proven.out.splitlines()[-1] == "0: no replica is left, by the operator's word and by Kafka's own"
     assert cli("uncordon", "0", "--rack", "/a", *cluster).code == 0
     fleet.until("RackTopology", "kafka", lambda found: condition(found, "Drained") is None, "to be done with draining")
+
+
+def test_a_broker_is_drained_by_one_command_of_kubectls_and_comes_back_by_another(
+    objects, own_kafka, operator, kubectl, control_plane
+):
+    topics, name = Topics(own_kafka.admin()), objects.kafka_name("orders")
+    topics.create(name, [[1, 0], [0, 1]])
+    objects.create_topology(own_kafka.bootstrap(), rackSource="Broker", brokers=None, levels=[{"name": "zone"}])
+    objects.create_topic("orders", partitions=2, replicationFactor=2)
+    objects.until_ready("orders")
+
+    def plugin(*arguments):
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        command = [kubectl.binary, "rackspan", *arguments, "--topology", f"{objects.namespace}/kafka"]
+        environment = {**os.environ, "PATH": path, "KUBECONFIG": str(control_plane.kubeconfig)}
+        ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+        assert ran.returncode == 0, ran.stderr
+        return ran.stdout.splitlines()
+
+    shown = plugin("drain", "1", "--approve", "--wait", "--timeout=4m", "--bootstrap-server", own_kafka.bootstrap())
+    plan = re.fullmatch(r"2 moves, .* to copy  \(plan ([0-9a-f]{16})\)", shown[0])[1]
+    told = [f"RackTopology {objects.namespace}/kafka: drained now: 1", f"plan {plan} is approved"]
+    assert shown[1:3] == told
+    assert shown[-1] == "1: no replica is left, by the operator's word and by Kafka's own"
+    assert {frozenset(row) for row in topics.replicas(name, 2)} == {frozenset({0, 2})}
+    objects.until_ready("orders")
+    assert plugin("uncordon", "1") == [f"RackTopology {objects.namespace}/kafka: drained now: nothing"]
+    objects.until(
+        "RackTopology", "kafka", lambda found: condition(found, "Drained") is None, "to be done with draining"
+    )
+    topics.delete(name)
 
 
 def _move(kafka, folder, names):

@@ -6,10 +6,13 @@ YAML.
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 import yaml
 from dev.paths import REPOSITORY
+from dev.stack.kubectl import KubectlError
+from dev.waiting import eventually
 
 PAGES = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
 EXAMPLES = sorted((REPOSITORY / "examples").rglob("*.yaml"))
@@ -61,6 +64,27 @@ def test_every_example_is_taken_by_the_api_server(path, kubectl, crds, namespace
 @pytest.mark.parametrize("text", list(blocks()))
 def test_every_sample_of_the_documentation_is_taken_by_the_api_server(text, kubectl, crds, namespace):
     assert len(dry_run(kubectl, namespace, text)) == len(list(objects(text)))
+
+
+def test_the_example_for_strimzi_is_taken_by_strimzis_definitions(kubectl, namespace):
+    definitions = Path(__file__).with_name("strimzi-definitions.yaml")
+    kubectl.apply(definitions)
+    names = [one["metadata"]["name"] for one in yaml.safe_load_all(definitions.read_text())]
+    try:
+        kubectl("wait", "--for=condition=Established", "--timeout=60s", *(f"crd/{name}" for name in names))
+        found = yaml.safe_load_all((REPOSITORY / "examples" / "brokers" / "strimzi.yaml").read_text())
+        strimzis = [one for one in found if one["apiVersion"] == "kafka.strimzi.io/v1"]
+        assert {one["kind"] for one in strimzis} == {"Kafka", "KafkaNodePool"}
+        arguments = ["--dry-run=server", "--validate=strict"]
+        mine = kubectl.in_namespace(namespace)
+        for one in strimzis:
+            one["metadata"]["namespace"] = namespace
+            eventually(lambda one=one: mine.apply(one, arguments=arguments), "it to be taken", retry_on=KubectlError)
+        one["spec"]["kafka"]["rack"]["nodeLabel"] = "zone"
+        with pytest.raises(KubectlError, match="unknown field"):
+            mine.apply(one, arguments=arguments)
+    finally:
+        kubectl("delete", "--ignore-not-found", *(f"crd/{name}" for name in names))
 
 
 def test_the_first_examples_show_what_the_demo_promises():

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.timeout(600)
 
 def test_killed_in_the_middle_of_a_burst(topology, topics, operator):
     topology.change_topology(adoption="Never")  # what it made before is not somebody else's to it afterwards
+    topology.until_topology()  # the operator has heard: KafkaTopics come by another watch
     names = [f"topic-{number}" for number in range(BURST)]
     ours = {topology.kafka_name(name) for name in names}
 

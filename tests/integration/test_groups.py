@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from dev.stack.nodes import SIX_BROKERS
 from tests.support.command import cli
+from tests.support.topics import move
 from tests.support.waiting import until
 
 from rackspan.api.reasons import Reason
@@ -151,6 +152,24 @@ def test_rack_aware_range_of_a_real_client_comes_to_the_best_or_less_by_whose_tu
     with reading_group(kafka, topic, name, *members):
         row = row_of(kafka, read_consumer_groups(kafka.bootstrap(), {}), name, {})
         assert counts(row) == (2, 4, near, near, 4, 0)
+
+
+def test_cooperative_sticky_of_a_real_client_reads_near_and_follows_replicas_to_other_racks(kafka, topic, name):
+    sticky = {
+        "partition.assignment.strategy": "cooperative-sticky",
+        "topic.metadata.refresh.interval.ms": 500,
+        "heartbeat.interval.ms": 200,
+    }
+    members = ({"client.id": "a", "client.rack": EU, **sticky}, {"client.id": "b", "client.rack": US, **sticky})
+
+    def all_near():
+        seen = read_consumer_groups(kafka.bootstrap(), {})
+        return counts(row_of(kafka, seen, name, {})) == (2, 4, 4, 4, 4, 0)
+
+    with reading_group(kafka, topic, name, *members):
+        until(all_near, 30, "all to be near")
+        move(kafka, topic, {0: ASSIGNMENT[2], 2: ASSIGNMENT[0]})
+        until(all_near, 30, "all to be near again")
 
 
 def test_of_the_consumer_protocol_the_host_says_where_a_member_is_and_it_counts_as_reading_from_leaders(

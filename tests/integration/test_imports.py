@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from tests.integration.test_cli import rackspan
+from tests.support.command import cli
 from tests.support.objects import condition
 
 LEVELS = ("--levels", "region,zone,rack")
@@ -70,14 +70,12 @@ def test_imported_topics_stay_as_they_are(topology, topics, kafka, kubectl, cont
         files[0].write_text(definitions(source, topology))
     directory = tmp_path / "topics"
 
-    ran = rackspan(
-        "import", source, *files, *server, *only, "--namespace", topology.namespace, "--output-dir", directory
-    )
+    ran = cli("import", source, *files, *server, *only, "--namespace", topology.namespace, "--output-dir", directory)
     assert ran.code == 0, ran.err
     assert "would change" not in ran.err
     assert "differs" not in ran.err
     assert "imported 3 of 3 topics; applying them changes nothing: the plan has 0 moves" in ran.err
-    plan = rackspan("plan", "-f", directory, *server, "-o", "json")
+    plan = cli("plan", "-f", directory, *server, "-o", "json")
     assert (plan.code, plan.json["moves"], plan.json["reorders"], plan.json["partitions"]) == (0, 0, 0, [])
 
     kubectl.apply(directory / topology.namespace)
@@ -90,7 +88,7 @@ def test_imported_topics_stay_as_they_are(topology, topics, kafka, kubectl, cont
         assert (told["status"]["topicId"], told["status"]["adopted"]) == (before[topic][0], True)
         assert condition(told, "Compliant")["status"] == "True"
     cluster = ("--topology", f"{topology.namespace}/kafka", "--kubeconfig", control_plane.kubeconfig)
-    whole = rackspan("plan", *cluster, "-o", "json")
+    whole = cli("plan", *cluster, "-o", "json")
     assert (whole.code, whole.json["moves"], whole.json["partitions"], whole.json["topics"]) == (0, 0, [], [])
     for topic, (identity, rows, config) in before.items():
         assert (topics.id(topic), topics.replicas(topic, len(rows)), topics.config(topic)) == (identity, rows, config)
@@ -99,7 +97,7 @@ def test_imported_topics_stay_as_they_are(topology, topics, kafka, kubectl, cont
 def test_a_live_snapshot_says_what_a_topic_inherits(kafka, topics, topology):
     name = topology.kafka_name("inherits")
     topics.create(name, [[0, 3]], config={"retention.ms": "60000"})
-    found = rackspan("snapshot", "--bootstrap-server", kafka.bootstrap()).json["topics"]
+    found = cli("snapshot", "--bootstrap-server", kafka.bootstrap()).json["topics"]
     (one,) = (topic for topic in found if topic["name"] == name)
     assert one["inherited"] == ["min.insync.replicas"]
     assert set(one["config"]) == {"min.insync.replicas", "retention.ms"}

@@ -12,7 +12,6 @@ from tests.support.waiting import until
 from rackspan.api.racktopology import RackTopology
 from rackspan.core.planning import Change
 from rackspan.core.rack_path import parse_rack
-from rackspan.core.reassignment import Limits
 from rackspan.kafka.reassignments import KafkaReassignments
 from rackspan.reconcile.reassignment_ports import ApprovedPlan
 from rackspan.reconcile.reassignments.plans import reassignments_of
@@ -30,8 +29,8 @@ def topic(topics):
     topics.admin.delete_topics([name])[name].result(30)
 
 
-def approved(topology, kafka, topic, before, planned, throttle):
-    """Make what an approval makes, by hand; the Reassignment's name."""
+def approved(topology, kafka, topic, before, planned, **own):
+    """Make what an approval makes, by hand, with settings of its `own`; the Reassignment's name."""
     described = asyncio.run(asked(kafka, lambda admin: admin.cluster()))
     found = RackTopology.from_object(topology.topology())
     racks = {broker.id: parse_rack(broker.rack) for broker in found.status.brokers}
@@ -42,11 +41,10 @@ def approved(topology, kafka, topic, before, planned, throttle):
         changes,
         racks,
         {broker.id: broker.rack for broker in described.brokers},
-        throttle,
-        Limits(2, 2),
         "a test",
     )
     (body,) = reassignments_of(found, plan)
+    body["spec"] |= own
     return topology.create(body)["metadata"]["name"]
 
 
@@ -71,7 +69,8 @@ def test_a_plan_runs_throttled_survives_the_operators_death_and_a_deleted_one_is
     topology, kafka, topics, topic, operator, kubectl
 ):
     filled(kafka, topic, 2, SIZE)
-    name = approved(topology, kafka, topic, BEFORE, PLANNED, throttle=20_000)
+    topology.change_topology(reassignment={"throttle": 20_000})
+    name = approved(topology, kafka, topic, BEFORE, PLANNED)
     topology.until(KIND, name, lambda found: found.get("status", {}).get("copying", 0) == 2, "to copy")
     running = in_state(topology, name, "Running")
     assert condition(running, "Reconciling")["reason"] == "Moving"
@@ -84,7 +83,7 @@ def test_a_plan_runs_throttled_survives_the_operators_death_and_a_deleted_one_is
     until(lambda: operator.metric("rackspan_reassignment_moves", topology=label) == 2, what="the metric")
 
     operator.kill()
-    topology.patch(KIND, name, {"spec": {"throttle": 100_000_000}})
+    topology.change_topology(reassignment={"throttle": 100_000_000})
     operator.start()
     done = in_state(topology, name, "Succeeded", "Failed", "Stopped")
     assert done["status"]["state"] == "Succeeded", done["status"]

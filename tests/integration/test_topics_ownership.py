@@ -330,6 +330,7 @@ def test_only_the_topology_s_namespace_adopts_unless_the_topology_consents(
     assert adopted["status"]["adopted"] is True
     topics.until_config(name, {"retention.ms": "60000"})
     topology.change_topology(adoption="Never")
+    topology.until_topology()  # the operator has heard: KafkaTopics come by another watch
     stranger.create_topic("new", topicName=f"{name}.new")
     assert "adopted" not in stranger.until_ready("new")["status"], "what it made is its own"
     stranger.until_ready("claim")

@@ -12,7 +12,8 @@ from tests.support.waiting import until
 KUBE, KAFKA = "rackspan_kubernetes_request_seconds_count", "rackspan_kafka_request_seconds_count"
 READS_OF_KUBE = {"get_secret", "list_metadata", "list_objects", "list_resources"}
 LEASE = {"get_lease", "create_lease", "patch_lease"}  # its own, which it renews for as long as it lives
-READS = READS_OF_KUBE | LEASE | {"describe_cluster", "describe_topics", "describe_configs", "list_topics"}
+READS_OF_KAFKA = {"describe_cluster", "describe_configs", "describe_log_dirs", "describe_topics", "list_topics"}
+READS = READS_OF_KUBE | LEASE | READS_OF_KAFKA
 ASKED_AGAIN = {"create_topics"}  # at every resync, where Kafka refuses; a topic that it makes is seen there
 
 

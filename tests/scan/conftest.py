@@ -4,10 +4,10 @@ import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from dev.small_spark import quick
 from pyspark.sql import SparkSession
 from tests.support.command import Ran, cli
 from tests.support.processes import run_in_process
-from tests.support.spark import quick
 
 from rackspan.jobs.history.scan_history import History
 from rackspan.jobs.scan.cluster_scan import ScanRun, scan_cluster

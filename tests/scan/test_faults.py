@@ -9,11 +9,11 @@ import subprocess
 import time
 
 import pytest
+from dev.small_spark import quick
 from dev.waiting import eventually
 from pyspark.sql import SparkSession
 from tests.support.command import cli, cluster, topic
 from tests.support.processes import command
-from tests.support.spark import quick
 
 from rackspan.jobs.history.scan_history import History
 
@@ -209,7 +209,7 @@ def small_disk(tmp_path):
     if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode:
         pytest.skip("only root can mount a disk that is soon full")
     yield folder
-    subprocess.run(["umount", str(folder)], check=True)
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)  # Spark may still have one of its files open
 
 
 def test_a_full_disk_fails_the_scan_and_leaves_the_history_as_it_was(rackspan, tmp_path, small_disk):

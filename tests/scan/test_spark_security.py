@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyspark
 import pytest
-from tests.support.spark import QUICK
+from dev.small_spark import QUICK
 
 from rackspan.reconcile.scans.manifests import SPARK_SECURITY
 

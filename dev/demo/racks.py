@@ -1,0 +1,173 @@
+"""The acts about racks: brokers take theirs from their nodes, and a consumer reads from the nearest broker."""
+
+import json
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    ElectionType,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]
+
+from dev.demo.stage import IN_SHOP, Stage
+from dev.demo.terminal import DemoError, Terminal
+from dev.stack.kafka_cluster import RackCommand
+from dev.stack.named_stacks import BROKER_NAMESPACE
+from dev.stack.nodes import Site
+from dev.waiting import eventually
+
+_TOPIC = "clicks"
+_LEADER, _FOLLOWER = 3, 2
+_READER = "/eu/eu-1a/r9"
+"""A rack beside the follower's, without a broker."""
+_MESSAGES, _MESSAGE = 200, 5_000
+_SELECTOR = "dev.rackspan.kafka.NearestReplicaSelector"
+_SECONDS = 120
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedRacks:
+    """The published racks of all nodes as a file: where a kubelet would mount the ConfigMap for brokers' pods."""
+
+    file: Path
+
+    def command(self, site: Site) -> RackCommand:
+        """What the init container of a broker's pod runs: it waits until its node is in the file."""
+        program = str(Path(sys.executable).with_name("rackspan"))
+        options = ("--nodes-file", str(self.file), "--node", site.node, "--wait", "10m", "--format", "properties")
+        return RackCommand((program, "rack-id", *options))
+
+    def publish(self, terminal: Terminal) -> None:
+        """Have the operator publish the nodes' racks, where the brokers' pods are."""
+        terminal.say(
+            "The brokers' pods are in a namespace of their own, which consents to be read by topologies in shop. The "
+            "operator publishes there in which rack each node stands:"
+        )
+        terminal.run(f"kubectl label namespace {BROKER_NAMESPACE} rackspan.dev/broker-pods-for=shop")
+        terminal.run(f"kubectl apply {IN_SHOP} --filename examples/racktopology.yaml")
+        terminal.run(f"kubectl wait racktopology/main {IN_SHOP} --for=condition=RacksPublished --timeout=180s")
+        terminal.say("A kubelet would mount it for the brokers' pods; these nodes have none, so here it is a file:")
+        self.file.parent.mkdir()
+        self.mount(terminal)
+
+    def mount(self, terminal: Terminal) -> None:
+        """Give the file what is published now, as a whole."""
+        file, new = shlex.quote(str(self.file)), shlex.quote(f"{self.file}.new")
+        published = f"kubectl get configmap main-racks -n {BROKER_NAMESPACE} -o jsonpath='{{.data.nodes}}'"
+        terminal.run(f"{published} > {new} && mv {new} {file} && cat {file}")
+
+    def taken(self, stage: Stage) -> None:
+        """Look at the racks of the brokers that have started. Raises DemoError."""
+        terminal, sites = stage.terminal, stage.running.sites
+        terminal.say("Brokers waited for it. Their start scripts, nothing set by hand, ran this and then Kafka:")
+        terminal.show(f"{shlex.join(self.command(sites[_LEADER]).command)} > rack.properties")
+        terminal.run(f"grep . {stage.running.kafka.directory}/broker-*/rack.properties | sed 's|.*/broker|broker|'")
+        told = stage.running.kafka.registered_racks()
+        terminal.check(
+            told == {site.broker: site.path for site in sites}, "every broker tells Kafka the rack of its node"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingNear:
+    """What the act plays on. `plugins` are the jars that brokers can load: none where Java cannot be compiled."""
+
+    stage: Stage
+    racks: PublishedRacks
+    plugins: Sequence[Path]
+
+    def play(self) -> None:
+        """Play the act. Raises DemoError where a claim does not hold."""
+        if self.plugins:
+            self._fill()
+            self._read("before", _LEADER)
+        self._restart()
+        if self.plugins:
+            self._lead()
+            self._read("after", _FOLLOWER)
+            admin = self.stage.running.kafka.admin()
+            admin.delete_topics([_TOPIC])[_TOPIC].result(60)
+        else:
+            self.stage.terminal.say("Consumers' reads are left out: the plug-in for brokers takes a JDK to compile.")
+
+    def _fill(self) -> None:
+        kafka = self.stage.running.kafka
+        self.stage.terminal.say(
+            f"{_TOPIC}, {_MESSAGES * _MESSAGE:,} bytes, has its leader on broker {_LEADER} and a replica on broker "
+            f"{_FOLLOWER} in /eu/eu-1a/r2. A consumer stands in the next rack, client.rack={_READER}:"
+        )
+        admin = kafka.admin()
+        admin.create_topics([NewTopic(_TOPIC, num_partitions=1, replica_assignment=[[_LEADER, _FOLLOWER]])])[
+            _TOPIC
+        ].result(60)
+        producer = Producer({**kafka.client_config(), "acks": "all", "log_level": "0"})
+        for number in range(_MESSAGES):
+            producer.produce(_TOPIC, str(number).zfill(_MESSAGE), partition=0)
+        if producer.flush(_SECONDS):
+            raise DemoError(f"{_TOPIC} could not be filled")
+
+    def _restart(self) -> None:
+        terminal, kafka = self.stage.terminal, self.stage.running.kafka
+        wanted = f"and {_SELECTOR} as its replica.selector.class" if self.plugins else ""
+        terminal.say(
+            f"Broker {_LEADER} is restarted, and nothing but that mends its drift: it takes the rack that its node has "
+            f"now from what is published, {wanted}:"
+        )
+        self.racks.mount(terminal)
+        kafka.restart_broker(_LEADER, {"replica.selector.class": _SELECTOR} if self.plugins else {})
+        rack = kafka.registered_racks()[_LEADER]
+        terminal.check(rack == "/us/us-1a/r1", f"broker {_LEADER} tells Kafka that it stands in {rack}")
+        terminal.run(f"kubectl wait racktopology/main {IN_SHOP} --for=condition=RacksInSync --timeout=180s")
+
+    def _lead(self) -> None:
+        """Let the broker lead again: another one did while it was down."""
+        kafka, partition = self.stage.running.kafka, TopicPartition(_TOPIC, 0)
+        admin = kafka.admin()
+
+        def leads() -> bool:
+            elected = admin.elect_leaders(ElectionType.PREFERRED, [partition]).result(30)
+            metadata = kafka.known_to(_LEADER).topics[_TOPIC].partitions[0]
+            return metadata.leader == _LEADER and len(metadata.isrs) == len(metadata.replicas) and bool(elected)
+
+        eventually(leads, f"broker {_LEADER} to lead {_TOPIC}", timeout=_SECONDS, retry_on=KafkaException)
+
+    def _read(self, when: str, source: int) -> None:
+        """Read the topic as one consumer does, until it comes from where it should: brokers catch up first."""
+        what = f"{_TOPIC} to be read from broker {source}"
+        near = eventually(lambda: self._read_from(source), what, timeout=_SECONDS)
+        rack = self.stage.running.kafka.registered_racks()[source]
+        self.stage.terminal.check(near, f"{when}: all of {_TOPIC} was read from broker {source} in {rack}")
+
+    def _read_from(self, source: int) -> bool:
+        received: dict[int, int] = {}
+
+        def told(statistics: str) -> None:
+            for broker in json.loads(statistics)["brokers"].values():
+                received[broker["nodeid"]] = broker["rxbytes"]
+
+        config = {"group.id": "reader", "client.rack": _READER, "statistics.interval.ms": 100, "log_level": 0}
+        consumer = Consumer({**self.stage.running.kafka.client_config(), **config, "stats_cb": told})
+        consumer.assign([TopicPartition(_TOPIC, 0, OFFSET_BEGINNING)])
+        whole = _MESSAGES * _MESSAGE
+
+        def all_read() -> bool:
+            consumer.consume(_MESSAGES, timeout=0.2)
+            return sum(received.values()) >= whole
+
+        try:
+            eventually(all_read, f"{_TOPIC} to be read", timeout=_SECONDS, interval=0)
+        finally:
+            consumer.close()
+        sent = {broker: count for broker, count in sorted(received.items()) if broker in (_LEADER, _FOLLOWER)}
+        self.stage.terminal.say(
+            f"The consumer received {' and '.join(f'{n:,} bytes from broker {b}' for b, n in sent.items())}."
+        )
+        return sent.get(source, 0) >= whole

@@ -1,0 +1,70 @@
+"""What all acts of the demo share: the terminal, the stack, and what Kubernetes and Kafka say about it."""
+
+import json
+import shlex
+from dataclasses import dataclass
+from typing import Any
+
+from dev.demo.describe import Replicas
+from dev.demo.picture import picture
+from dev.demo.terminal import WIDTH, Terminal
+from dev.stack import named_stacks
+from rackspan.api.kafkatopic import KafkaTopic
+from rackspan.api.racktopology import RackTopology
+from rackspan.core.compliance import Compliance, judge
+from rackspan.core.rack_path import parse_rack
+from rackspan.core.topology import Broker, RackTree
+
+NAME = "demo"
+_SHOP = "shop"
+IN_SHOP = f"-n {_SHOP}"
+PLACED = ("orders", "payments", "sessions", "ledger")
+"""The topics of examples/ that can be met."""
+RACKSPAN = ".venv/bin/rackspan"
+REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """The terminal and the stack. What changes something is shown as a command; what only looks is not."""
+
+    terminal: Terminal
+    running: named_stacks.Stack
+
+    def kafka(self, *tool: str, through: str = "") -> str:
+        """Run one of Kafka's own tools, shown; its output goes through another command if one is given."""
+        pipe = f" | {through}" if through else ""
+        return self.terminal.run(f"{named_stacks.COMMAND} kafka --name {NAME} -- {shlex.join(tool)}{pipe}")
+
+    def patch(self, what: str, spec: dict[str, Any]) -> None:
+        """Change an object's spec, shown."""
+        patch = json.dumps({"spec": spec})
+        self.terminal.run(f"kubectl patch {what} {IN_SHOP} --type merge --patch '{patch}'")
+
+    def get(self, *what: str) -> Any:
+        """An object of the namespace, or a list of them."""
+        return self.running.kubectl.in_namespace(_SHOP).json("get", *what)
+
+    def topic(self, name: str) -> KafkaTopic:
+        return KafkaTopic.from_object(self.get("kafkatopic", name))
+
+    def topology(self) -> RackTopology:
+        return RackTopology.from_object(self.get("racktopology", "main"))
+
+    def tree(self, topic: KafkaTopic) -> RackTree:
+        """The rack tree of the brokers that the topic may use, from the RackTopology's status."""
+        topology = self.topology()
+        brokers = (Broker(b.id, parse_rack(b.rack) if b.rack else None) for b in topology.status.brokers)
+        chosen = topic.spec.placement.brokers
+        return RackTree(topology.spec.level_names, tuple(brokers)).selected(chosen.include, chosen.exclude)
+
+    def draw(self, name: str, replicas: Replicas) -> Compliance:
+        """Draw what Kafka holds of a topic, judged by the same rules as the operator's."""
+        topic = self.topic(name)
+        tree = self.tree(topic)
+        verdict = judge(tree, replicas)
+        findings = () if topic.spec.placement.assignment else verdict.findings
+        self.terminal.say(f"{name}: {len(replicas)} partitions of {len(replicas[0])} replicas")
+        width = WIDTH - 2
+        self.terminal.draw(picture(tree, replicas, findings=findings, width=width, glyphs=self.terminal.glyphs))
+        return verdict

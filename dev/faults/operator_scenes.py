@@ -1,0 +1,194 @@
+"""What can break under an operator that moves replicas, one scene each; gives what came of it."""
+
+import secrets
+import signal
+import time
+from collections.abc import Callable
+
+from dev.faults.cluster import PARTITIONS, FaultError, client
+from dev.faults.operators import FAST, SLOW, TOPIC, Operated
+from dev.stack.nodes import ZONE_LABEL, relabel_node
+from rackspan.api.reassignment import Reassignment, State
+
+_API_SERVER = "kube-apiserver"
+_AWAY_SECONDS = 60
+_SLOWER = 20_000
+"""Bytes per second: it has to last longer than a label may flap."""
+
+
+def two_operators(operated: Operated) -> str:
+    """Somebody runs a second operator with a Lease of its own: both act on the same plan."""
+    before = operated.logs_made(TOPIC)
+    one = _slow(operated)
+    other = operated.another("by-mistake")
+    other.tend()
+    operated.until(lambda: "metrics and probes" in other.said, "the other operator to start")
+    time.sleep(10)
+    operated.throttle(FAST)
+    operated.carried_out()
+    if not other.running:
+        raise FaultError(f"the other operator has ended: {other.said[-1500:]}")
+    other.end()
+    copied, moves = operated.logs_made(TOPIC) - before, operated.now(one).status.moves
+    if copied != moves:
+        raise FaultError(f"{copied} copies begun, of {moves} planned")
+    return f"carried out whole; {copied} copies begun of {moves} planned"
+
+
+def frozen_operator(operated: Operated) -> str:
+    """The operator hangs until another one has its Lease and has gone on, and then wakes up."""
+    one = _slow(operated)
+    operated.operator.send(signal.SIGSTOP)
+    other = operated.another("other", lease="operator")
+    operated.tended = [other]
+    operated.throttle(FAST)
+    operated.carried_out()
+    operated.operator.send(signal.SIGCONT)
+    other.end()
+    operated.tended = [operated.operator]
+    operated.until(lambda: operated.is_ready(TOPIC), "the first one to be back")
+    return f"the other one took over the Lease: {operated.now(one).status.message}"
+
+
+def api_server_is_away(operated: Operated) -> str:
+    """The API server hangs for a minute."""
+    one = _slow(operated)
+    operated.plane.freeze_component(_API_SERVER)
+    deadline = time.monotonic() + _AWAY_SECONDS
+    while time.monotonic() < deadline:
+        operated.operator.tend()
+        time.sleep(1)
+    operated.plane.thaw_component(_API_SERVER)
+    operated.throttle(FAST)
+    operated.carried_out()
+    return f"carried out whole: {operated.now(one).status.message}"
+
+
+def object_is_deleted(operated: Operated) -> str:
+    """The Reassignment is deleted in the middle."""
+    one = _slow(operated)
+    operated.delete("Reassignment", one.meta.name)
+    _gone(operated, one)
+    _again(operated)
+    return "taken back before the object went; the plan was made and approved anew, and carried out"
+
+
+def object_is_torn_away(operated: Operated) -> str:
+    """The Reassignment is deleted in the middle, and somebody takes its finalizer off."""
+    one = _slow(operated)
+    operated.patch("Reassignment", one.meta.name, {"metadata": {"finalizers": None}})
+    operated.delete("Reassignment", one.meta.name)
+    _gone(operated, one)
+    _again(operated)
+    return "throttles cleared, and what was under way ended in Kafka; the rest was planned anew, and carried out"
+
+
+def node_is_relabelled(operated: Operated) -> str:
+    """The node of a broker that takes a replica turns out to stand in another zone."""
+    one = _slow(operated, _SLOWER)
+    taker = operated.taker(TOPIC)
+    relabel_node(operated.core, f"node-{taker}", {ZONE_LABEL: "elsewhere"})
+    said = operated.ended(one, State.STOPPED)
+    relabel_node(operated.core, f"node-{taker}", operated.where[taker].labels)
+    _again(operated)
+    return f"{said}; labelled back, planned anew, and carried out"
+
+
+def topic_is_deleted(operated: Operated) -> str:
+    """Somebody deletes a topic of the plan in Kafka."""
+    topic, one = _raised(operated, "gone")
+    admin = operated.kafka.admin()
+    admin.delete_topics([topic])[topic].result(60)
+    said = operated.ended(one, State.FAILED)
+    operated.delete("KafkaTopic", topic)
+    if "Gone" not in said:
+        raise FaultError(said)
+    return f"Failed: {said}"
+
+
+def partitions_are_added(operated: Operated) -> str:
+    """Somebody adds a partition to a topic of the plan in Kafka."""
+    topic, one = _raised(operated, "grows")
+    admin = operated.kafka.admin()
+    admin.create_partitions([client.NewPartitions(topic, PARTITIONS + 1)])[topic].result(60)
+    operated.throttle(FAST)
+    said = operated.ended(one, State.SUCCEEDED)
+    sizes = [len(state.replicas) for _, state in sorted(operated.states(topic).items())]
+    if sizes[:PARTITIONS] != [4] * PARTITIONS:
+        raise FaultError(f"replicas per partition: {sizes}")
+    operated.delete("KafkaTopic", topic)
+    return f"Succeeded: {said}; the new partition is nobody's plan"
+
+
+def controller_is_killed(operated: Operated) -> str:
+    """The active controller is killed in the middle, another one takes over, and the first one comes back."""
+    one = _slow(operated)
+    first = operated.kafka.active_controller()
+    operated.kafka.kill_controller(first)
+    operated.throttle(FAST)
+    operated.carried_out()
+    operated.kafka.resume()
+    return f"carried out whole by another controller: {operated.now(one).status.message}"
+
+
+def disk_is_lost(operated: Operated) -> str:
+    """The log directory of a new replica goes offline, and comes back with the broker's next start."""
+    one = _slow(operated)
+    taker = operated.taker(TOPIC)
+    disk = operated.disk_of(taker, TOPIC)
+    away = disk.with_name(f"{disk.name}.away")
+    disk.rename(away)
+    disk.write_text("no directory")
+    operated.until(lambda: operated.has_lost_disk(taker), "the broker to notice")
+    operated.throttle(FAST)
+    operated.until(lambda: operated.now(one).ended or operated.now(one).status.waiting, "the plan to wait or to end")
+    said = operated.now(one).status.message
+    operated.kafka.stop_broker(taker)
+    disk.unlink()
+    away.rename(disk)
+    operated.kafka.start_broker(taker)
+    operated.carried_out()
+    return f"{said}; carried out whole once the disk was back"
+
+
+def _slow(operated: Operated, rate: int = SLOW) -> Reassignment:
+    """A plan that copies for a while, under traffic."""
+    operated.throttle(rate)
+    operated.wish()
+    return operated.copying()
+
+
+def _again(operated: Operated) -> None:
+    """Carry out what is left of a wish."""
+    operated.throttle(FAST)
+    operated.settled()
+
+
+def _raised(operated: Operated, name: str) -> tuple[str, Reassignment]:
+    """A topic of its own whose replication factor is being raised."""
+    topic = f"{name}-{secrets.token_hex(3)}"
+    operated.topic(topic)
+    operated.fill(topic, 2_000_000)
+    operated.throttle(SLOW)
+    operated.patch("KafkaTopic", topic, {"spec": {"replicationFactor": 4}})
+    return topic, operated.copying()
+
+
+def _gone(operated: Operated, one: Reassignment) -> None:
+    operated.until(
+        lambda: one.meta.uid not in {other.meta.uid for other in operated.reassignments()}, "the object to go"
+    )
+
+
+SCENES: dict[str, Callable[[Operated], str]] = {
+    "a second operator with a Lease of its own": two_operators,
+    "the operator hangs, another one takes over, and it wakes up": frozen_operator,
+    "the API server is away for a minute": api_server_is_away,
+    "the Reassignment is deleted": object_is_deleted,
+    "the Reassignment is deleted without its finalizer": object_is_torn_away,
+    "a node is relabelled": node_is_relabelled,
+    "a topic of the plan is deleted in Kafka": topic_is_deleted,
+    "somebody adds a partition": partitions_are_added,
+    "the active controller of three is killed": controller_is_killed,
+    "the disk of a new replica is lost": disk_is_lost,
+}

@@ -1,0 +1,280 @@
+"""Brokers in real pods: the StatefulSet of examples/ takes its racks from the published file, and follows its nodes."""
+
+import json
+import threading
+from dataclasses import dataclass
+
+import pytest
+import yaml
+from dev.paths import REPOSITORY, state_root
+from dev.pods import images
+from dev.stack.kubectl import KubectlError
+from dev.stack.nodes import REGION_LABEL, ZONE_LABEL
+from dev.waiting import eventually
+from tests.e2e.conftest import KAFKA_NAMESPACE, NAMESPACE, NODES, Pods
+
+EXAMPLE = REPOSITORY / "examples" / "brokers" / "statefulset.yaml"
+MIN_IN_SYNC = 2
+ASK = """
+import json, sys
+from confluent_kafka.admin import AdminClient
+name = sys.argv[1]
+admin = AdminClient({"bootstrap.servers": "kafka-bootstrap.kafka:9092"})
+nodes = admin.describe_cluster(request_timeout=10).result(15).nodes
+topics = admin.list_topics(name, timeout=10).topics if name else {}
+partitions = [(one.replicas, one.isrs) for topic in topics.values() for one in topic.partitions.values()]
+json.dump({"racks": [(node.id, node.rack) for node in nodes], "partitions": partitions}, sys.stdout)
+"""
+"""What Kafka says, asked in the operator's pod: brokers' names mean nothing outside of the cluster."""
+
+
+def documents(names):
+    """The example's objects with this machine's images and sizes: one controller, small heaps, nothing reserved."""
+    text = EXAMPLE.read_text()
+    others = "".join(f",{3000 + n}@kafka-controller-{n}.kafka-controller:9093" for n in (1, 2))
+    assert others in text
+    for document in yaml.safe_load_all(text.replace(others, "")):
+        if document["kind"] == "StatefulSet":
+            if document["metadata"]["name"] == "kafka-controller":
+                document["spec"]["replicas"] = 1
+            pod = document["spec"]["template"]["spec"]
+            for container in (*pod.get("initContainers", ()), *pod["containers"]):
+                container["image"] = names[container["image"].partition(":")[0]]
+                container.pop("resources")
+                for variable in container.get("env", ()):
+                    if variable["name"] == "KAFKA_HEAP_OPTS":
+                        variable["value"] = "-Xmx384m"  # a third of it is the log cleaner's
+        yield document
+
+
+def volumes(count, folder):
+    """Disks that every node reaches, as a claim without a class of storage takes them."""
+    for number in range(count):
+        path = folder / f"disk-{number}"
+        path.mkdir()
+        path.chmod(0o777)  # a folder of the machine's gets no fsGroup
+        yield {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": f"disk-{number}"},
+            "spec": {
+                "storageClassName": "",
+                "accessModes": ["ReadWriteOnce"],
+                "capacity": {"storage": "100Gi"},
+                "hostPath": {"path": str(path), "type": "Directory"},
+            },
+        }
+
+
+@dataclass
+class Brokers:
+    """The brokers' namespace, and what Kafka itself says."""
+
+    pods: Pods
+
+    @property
+    def kubectl(self):
+        return self.pods.cluster.kubectl.in_namespace(KAFKA_NAMESPACE)
+
+    def each(self):
+        """The brokers' pods by broker id, as they are now."""
+        items = self.kubectl.json("get", "pods", "--selector=app=kafka")["items"]
+        return {int(item["metadata"]["name"].removeprefix("kafka-")): item for item in items}
+
+    def topology(self):
+        return self.kubectl.json("get", "racktopology", "main").get("status", {})
+
+    def topic(self, name):
+        return self.kubectl.json("get", "kafkatopics.rackspan.dev", name).get("status", {})
+
+    def condition(self, kind):
+        return next((one for one in self.topology().get("conditions", ()) if one["type"] == kind), {})
+
+    def ask(self, topic=""):
+        operator = self.pods.cluster.kubectl.in_namespace(NAMESPACE)
+        return json.loads(operator("exec", "deployment/rackspan", "--", "/opt/rackspan/bin/python", "-c", ASK, topic))
+
+    def racks(self):
+        """`broker.rack` of the brokers that Kafka lists, by DescribeCluster."""
+        return dict(self.ask()["racks"])
+
+    def replicas(self, topic):
+        """Each partition's replicas."""
+        return [replicas for replicas, _ in self.ask(topic)["partitions"]]
+
+    def fewest_in_sync(self, topic):
+        return min(len(isr) for _, isr in self.ask(topic)["partitions"])
+
+    def relabel(self, **zones):
+        for node, zone in zones.items():
+            self.kubectl("label", "--overwrite", "node", node.replace("_", "-"), f"{ZONE_LABEL}={zone}")
+
+    def told(self):
+        """All that helps to understand a failure."""
+        parts = []
+        for command in (
+            ("get", "pods,pvc,configmaps,events", "--output=wide"),
+            ("get", "racktopology,kafkatopics.rackspan.dev", "--output=yaml"),
+            *(("logs", f"kafka-{n}", "--all-containers", "--tail=15") for n in range(3)),
+            ("logs", "--namespace=rackspan", "deployment/rackspan", "--tail=60"),
+        ):
+            try:
+                parts.append(self.kubectl(*command))
+            except KubectlError as error:
+                parts.append(str(error))
+        return "\n".join(parts)
+
+    def until(self, probe, what, timeout=300):
+        try:
+            return eventually(probe, what, timeout=timeout, interval=0.5, retry_on=KubectlError)
+        except TimeoutError as error:
+            raise AssertionError(f"{error}\n{self.told()}") from error
+
+
+@pytest.fixture(scope="module")
+def brokers(installed, operator_image):
+    """The example's Kafka, registered; afterwards its pods are gone and nodes have their labels back."""
+    found = Brokers(installed)
+    folder = state_root() / "nodes" / "disks"
+    folder.mkdir()
+    kubectl = found.kubectl
+    kubectl.apply(*volumes(4, folder))
+    kubectl.apply(*documents({"apache/kafka": installed.image(images.KAFKA), "rackspan": operator_image}))
+    found.until(lambda: found.condition("Ready").get("status") == "True", "the topology to be ready")
+    yield found
+    kubectl("delete", "kafkatopics.rackspan.dev", "--all", "--timeout=60s")
+    kubectl("delete", "racktopologies", "--all", "--timeout=60s")
+    kubectl("delete", "statefulsets", "--all")
+    kubectl("delete", "pods", "--all", "--grace-period=1", "--timeout=180s", timeout=200)
+    found.relabel(**{node.replace("-", "_"): zone for node, zone in NODES.items()})
+
+
+def topic(name, factor, **spec):
+    return {
+        "apiVersion": "rackspan.dev/v1alpha1",
+        "kind": "KafkaTopic",
+        "metadata": {"name": name, "namespace": KAFKA_NAMESPACE},
+        "spec": {"topologyRef": {"name": "main"}, "partitions": 3, "replicationFactor": factor, **spec},
+    }
+
+
+def by_zone(found, replicas):
+    """The zones of a partition's replicas, by the nodes of their pods now."""
+    nodes = {item["metadata"]["name"]: item for item in found.kubectl.json("get", "nodes")["items"]}
+    pods = found.each()
+    return {nodes[pods[one]["spec"]["nodeName"]]["metadata"]["labels"][ZONE_LABEL] for one in replicas}
+
+
+def racks_of_nodes(found):
+    """What `broker.rack` of each broker ought to be, from the labels of its pod's node."""
+    nodes = {
+        item["metadata"]["name"]: item["metadata"]["labels"] for item in found.kubectl.json("get", "nodes")["items"]
+    }
+    labels = {broker: nodes[pod["spec"]["nodeName"]] for broker, pod in found.each().items()}
+    return {broker: f"/{one[REGION_LABEL]}/{one[ZONE_LABEL]}" for broker, one in labels.items()}
+
+
+def test_brokers_report_the_racks_of_their_nodes_and_topics_are_spread_over_them(brokers):
+    assert brokers.until(lambda: (told := brokers.racks()).keys() == {0, 1, 2} and told, "three brokers") == (
+        racks_of_nodes(brokers)
+    )
+    assert {pod["spec"]["nodeName"] for pod in brokers.each().values()} == NODES.keys()
+    brokers.kubectl.apply(
+        topic("orders", 3, config={"min.insync.replicas": MIN_IN_SYNC}),
+        topic("audit", 2, config={"min.insync.replicas": 1}),
+    )
+    wait = ("wait", "--for=condition=Ready", "--timeout=110s")
+    brokers.kubectl(*wait, "kafkatopics.rackspan.dev/orders", "kafkatopics.rackspan.dev/audit")
+    assert [len(by_zone(brokers, replicas)) for replicas in brokers.replicas("audit")] == [2, 2, 2]
+    assert drifting(brokers) == set()
+
+
+def drifting(found):
+    """Brokers that report another rack than their node has, as the topology's status tells."""
+    return {one["id"] for one in found.topology()["brokers"] if one.get("drift")}
+
+
+class InSync:
+    """Looks again and again at how many replicas are in sync, until it is stopped."""
+
+    def __init__(self, found, name):
+        self.fewest, self.looks = None, 0
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._look, args=(found, name), daemon=True)
+
+    def _look(self, found, name):
+        while not self._ended.is_set():
+            try:
+                fewest = found.fewest_in_sync(name)
+            except KubectlError:
+                continue  # the broker that was asked has just gone
+            self.looks += 1
+            self.fewest = fewest if self.fewest is None else min(self.fewest, fewest)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._ended.set()
+        self._thread.join(20)
+
+
+def budget(brokers, unavailable):
+    patch = json.dumps({"spec": {"maxUnavailable": unavailable}})
+    brokers.kubectl("patch", "poddisruptionbudget", "kafka", "--type=merge", f"--patch={patch}")
+
+
+def times(pod):
+    """When a pod was made, and when it was ready."""
+    ready = next(one for one in pod["status"]["conditions"] if one["type"] == "Ready")
+    assert ready["status"] == "True"
+    return pod["metadata"]["creationTimestamp"], ready["lastTransitionTime"]
+
+
+def test_brokers_of_relabelled_nodes_are_restarted_one_after_the_other(brokers):
+    before = brokers.each()
+    moved = {id_ for id_, pod in before.items() if pod["spec"]["nodeName"] in ("node-b", "node-c")}
+    (stays,) = before.keys() - moved
+    budget(brokers, 0)
+    brokers.relabel(node_b="eu-1c", node_c="eu-1a")
+
+    def held_back():
+        told = brokers.condition("Restarting")
+        waits = told.get("status") == "False" and "PodDisruptionBudget" in told["message"]
+        return drifting(brokers) == moved and waits and told
+
+    assert (
+        brokers.until(held_back, "the drift, and the budget that holds the restarts back")["reason"] == "RestartWaiting"
+    )
+    assert {id_: pod["metadata"]["uid"] for id_, pod in brokers.each().items()} == {
+        id_: pod["metadata"]["uid"] for id_, pod in before.items()
+    }
+    # Two brokers are in zone eu-1a by now: where both have a replica, the topic is not compliant, and a plan says so.
+    (other,) = (id_ for id_ in moved if before[id_]["spec"]["nodeName"] == "node-c")
+    wrong = sum({*replicas} == {stays, other} for replicas in brokers.replicas("audit"))
+    assert brokers.until(lambda: brokers.topic("audit").get("plan", {}).get("moves"), "the plan of audit") == wrong > 0
+    assert brokers.topic("audit")["compliance"]["nonCompliant"] == wrong
+
+    with InSync(brokers, "orders") as seen:
+        budget(brokers, 1)
+        wanted = racks_of_nodes(brokers)
+        brokers.until(lambda: brokers.racks() == wanted, "all brokers to report their nodes' new racks", timeout=500)
+        brokers.until(lambda: drifting(brokers) == set(), "the drift to be gone")
+        brokers.until(lambda: not brokers.condition("Restarting"), "the restarts to be over")
+    after = brokers.each()
+    assert {id_ for id_ in after if after[id_]["metadata"]["uid"] != before[id_]["metadata"]["uid"]} == moved
+    assert {id_: pod["spec"]["nodeName"] for id_, pod in after.items()} == {
+        id_: pod["spec"]["nodeName"] for id_, pod in before.items()
+    }
+    (_, first_ready), (second_made, _) = sorted(times(after[id_]) for id_ in moved)
+    assert first_ready <= second_made
+    assert times(after[stays]) == times(before[stays])
+    assert seen.looks > 20
+    assert seen.fewest == MIN_IN_SYNC
+    reasons = [
+        one["reason"]
+        for one in brokers.kubectl.json("get", "events")["items"]
+        if one["involvedObject"]["name"] == "main"
+    ]
+    assert (reasons.count("Restarting"), reasons.count("Restarted")) == (2, 2)

@@ -1,0 +1,209 @@
+"""The clients of examples/clients, run as their manifests say: brokers know them by the rack of their node.
+
+A stand-in for the kubelet runs a pod's init container and then its container, with directories for its volumes. What
+the images have is put in place: `rackspan`, Python, Kafka's scripts, of which the jars are here, and an application.
+"""
+
+import json
+import os
+import re
+import secrets
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from urllib.request import Request, urlopen
+
+import pytest
+import yaml
+from dev.paths import REPOSITORY
+from dev.stack.kafka_cluster import FAST_START
+from dev.stack.kafka_distribution import find_client_jars
+from dev.stack.nodes import SIX_BROKERS
+from dev.stack.plugins import compile_java, has_compiler
+from dev.stack.processes import free_ports
+from dev.waiting import eventually
+from tests.support.topics import Topics
+
+from rackspan.core.rack_file import rack_file
+from rackspan.core.snapshot import tree_of
+from rackspan.kafka.consumer_groups import read_consumer_groups
+from rackspan.kafka.snapshot import take_snapshot
+from rackspan.reports.group_rows import group_rows
+
+SITE = SIX_BROKERS[1]
+ASSIGNMENT = [[3, SITE.broker], [4, SITE.broker], [0, SITE.broker]]
+"""Leaders elsewhere, and a follower in the clients' rack."""
+SCRIPTS = {
+    "connect-distributed.sh": "org.apache.kafka.connect.cli.ConnectDistributed",
+    "kafka-console-consumer.sh": "org.apache.kafka.tools.consumer.ConsoleConsumer",
+}
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:list_groups:DeprecationWarning"),  # nothing else tells rack ids
+    pytest.mark.stack,
+]
+
+
+@pytest.fixture(scope="module")
+def topic(kafka):
+    made, name = Topics(kafka.admin()), f"clients-{secrets.token_hex(4)}"
+    made.create(name, ASSIGNMENT)
+    yield name
+    made.admin.delete_topics([name])[name].result(30)
+
+
+@pytest.fixture(scope="module")
+def kafka_with_clients(kafka_distribution):
+    """Kafka with Streams and Connect's connectors beside it."""
+    jars = find_client_jars()
+    if not jars:
+        pytest.fail("Kafka Streams: not on this machine yet; run `make assets` first", pytrace=False)
+    return kafka_distribution.with_plugins(*jars)
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory, kafka_with_clients):
+    """A folder of the programs that the images have."""
+    folder = tmp_path_factory.mktemp("images")
+    for script, main_class in SCRIPTS.items():
+        put_script(folder / script, kafka_with_clients, main_class)
+    return folder
+
+
+@pytest.fixture
+def totals(images, kafka_with_clients, topic):
+    """The application of the example for Streams, as what its image starts."""
+    if not has_compiler(kafka_with_clients):
+        pytest.skip("no javac on this machine: the application has to be compiled")
+    jars = kafka_with_clients.plugins
+    compile_java(kafka_with_clients, [Path(__file__).with_name("Totals.java")], images, beside=jars)
+    put_script(images / "totals", kafka_with_clients.with_plugins(*jars, images), "Totals", topic)
+
+
+def put_script(path, distribution, main_class, *arguments):
+    java = distribution.command(main_class, *arguments, jvm=("-Xmx256m", *FAST_START))
+    path.write_text(f'#!/bin/sh\nexec {shlex.join(java)} "$@"\n')
+    path.chmod(0o755)
+
+
+class Pod:
+    """A pod of a manifest on the node of SITE: `start` runs it. `words` are replaced in what it and its files say."""
+
+    def __init__(self, example, directory, images, words):
+        documents = list(yaml.safe_load_all((REPOSITORY / "examples/clients" / f"{example}.yaml").read_text()))
+        (deployment,) = [one for one in documents if one["kind"] == "Deployment"]
+        self.spec = deployment["spec"]["template"]["spec"]
+        self.directory, self.images, self.words = directory, images, words
+        files = {one["metadata"]["name"]: one["data"] for one in documents if one["kind"] == "ConfigMap"}
+        racks = {site.node: site.path for site in SIX_BROKERS}
+        files["main-racks"] = {"nodes": rack_file(racks, "The rack id of every node.")}
+        for volume in self.spec["volumes"]:
+            (directory / volume["name"]).mkdir(parents=True)
+            for name, text in files.get(volume.get("configMap", {}).get("name"), {}).items():
+                (directory / volume["name"] / name).write_text(self._said(text))
+
+    def start(self, processes, name):
+        (init,), (container,) = self.spec["initContainers"], self.spec["containers"]
+        subprocess.run(self._command(init), env=self._environment(init), check=True, timeout=60)
+        processes.start(name, self._command(container), env=self._environment(container), cwd=self.directory)
+
+    def _command(self, container):
+        if "command" not in container:  # then it is what its image starts
+            return [str(self.images / re.search(r"([^/]+):", container["image"])[1])]
+        text = self._here(container["args"][0], container).replace("/opt/kafka/bin", str(self.images))
+        return [*container["command"], text]
+
+    def _environment(self, container):
+        said = {one["name"]: self._here(one["value"], container) for one in container.get("env", ()) if "value" in one}
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        return {**os.environ, "PATH": path, "NODE_NAME": SITE.node, **said}
+
+    def _here(self, text, container):
+        text = self._said(text)
+        for mount in container["volumeMounts"]:
+            text = re.sub(rf"(?<!\S){mount['mountPath']}(?=/)", str(self.directory / mount["name"]), text)
+        return text
+
+    def _said(self, text):
+        for word, other in self.words.items():
+            text = text.replace(word, other)
+        return text
+
+
+@pytest.fixture
+def run(kafka, processes, topic, images, tmp_path):
+    """Runs the pod of an example, with the stack's brokers and topic, until the test ends."""
+    started = []
+
+    def run(example, words=None):
+        every = {"kafka-bootstrap.kafka:9092": kafka.bootstrap(), "orders": topic, **(words or {})}
+        pod = Pod(example, tmp_path / example, images, every)
+        name = f"{example}-{topic}"
+        pod.start(processes, name)
+        started.append(name)
+        return name
+
+    yield run
+    for name in started:
+        processes.kill(name)
+
+
+def reads_near(kafka, processes, process, group):
+    """Wait until the group has the topic; then see that its only member is in the node's rack, and reads there."""
+
+    def whole():
+        processes.check(process)
+        seen = read_consumer_groups(kafka.bootstrap(), {})
+        found = next((one for one in seen.groups if one.name == group), None)
+        count = sum(len(numbers) for member in found.members for numbers in member.partitions.values()) if found else 0
+        return (seen, found) if count == len(ASSIGNMENT) else None
+
+    seen, found = eventually(whole, f"group {group} to have the topic", timeout=120, interval=0.5)
+    assert {member.client_rack for member in found.members} == {SITE.path}
+    snapshot = take_snapshot(kafka.bootstrap(), {}).snapshot
+    tree = tree_of(snapshot.brokers, ("region", "zone", "rack"))
+    (row,) = (one for one in group_rows(seen.groups, snapshot, tree, {}, seen.selector) if one.group == group)
+    assert (row.partitions, row.near, row.reads_near) == (len(ASSIGNMENT),) * 3
+
+
+def test_confluent_kafka_takes_the_rack_of_its_node(kafka, processes, run):
+    reads_near(kafka, processes, run("confluent-kafka"), "reports")
+
+
+def test_a_java_consumer_takes_the_rack_of_its_node(kafka, processes, run):
+    reads_near(kafka, processes, run("java"), "audit")
+
+
+def test_a_sink_connector_takes_the_rack_of_its_workers_node(kafka, processes, run, topic, tmp_path):
+    (port,) = free_ports(1)
+    here = [f"listeners=http://127.0.0.1:{port}", "plugin.discovery=service_load"]
+    small = ["offset.storage.partitions=1", "status.storage.partitions=1"]
+    own = {f"connect-{kind}": f"{topic}-{kind}" for kind in ("configs", "offsets", "status")}
+    worker = run("connect", {"group.id=connect": "\n".join(["group.id=connect", *here, *small]), **own})
+    connector = {"connector.class": "FileStreamSink", "topics": topic, "file": str(tmp_path / "orders.txt")}
+    asked = Request(
+        f"http://127.0.0.1:{port}/connectors/warehouse/config",
+        json.dumps(connector).encode(),
+        {"Content-Type": "application/json"},
+        method="PUT",
+    )
+
+    def accepted():
+        processes.check(worker)
+        with urlopen(asked, timeout=30) as answer:
+            return answer.status
+
+    try:
+        eventually(accepted, "the worker to take a connector", timeout=120, interval=0.5, retry_on=OSError)
+        reads_near(kafka, processes, worker, "connect-warehouse")
+    finally:
+        processes.kill(worker)
+        for deleted in kafka.admin().delete_topics(list(own.values())).values():
+            deleted.exception(30)
+
+
+def test_all_consumers_of_a_streams_application_take_the_rack_of_its_node(kafka, processes, run, totals):
+    application = run("streams")
+    reads_near(kafka, processes, application, "totals")
+    told = processes.log(application).read_text()
+    assert re.findall(r"client\.id = \S+-restore-consumer\s+client\.rack = (\S+)", told) == [SITE.path]
