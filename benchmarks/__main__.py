@@ -14,7 +14,11 @@ BENCHMARKS = {
     "moves": "benchmarks.moves",
     "placement": "benchmarks.placement.run",
     "plans": "benchmarks.plans.run",
+    "rack-id": "benchmarks.rack_ids",
+    "reassign": "benchmarks.reassign",
+    "relabels": "benchmarks.relabels",
     "scans": "benchmarks.scans.run",
+    "selectors": "benchmarks.replica_selectors",
     "topics": "benchmarks.topics",
 }
 REPOSITORY = Path(__file__).parents[1]

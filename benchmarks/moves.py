@@ -1,34 +1,59 @@
 """
 What it costs to carry out a plan, beside the copies: time, memory and calls from approval to the last call.
 
-    .venv/bin/python -m benchmarks moves [--save] [--window 1000]
+    .venv/bin/python -m benchmarks moves [--save] [--by operator] [--size 1000 200000]
 
-Every partition of the cluster moves one replica. Kafka is simulated and copies at once, so what is measured is the
-executor: each pass sees what the pass before began, and waits for nothing. Times are CPU time. The journal is written
-to a file as the command does it.
+Every partition of the cluster moves one replica. Kafka is simulated and copies at once, so what is measured is ours:
+each pass sees what the pass before began, and waits for nothing. By the operator's worker the plan is cut into
+Reassignments, and each status is written to an API server in memory, as JSON; by the command the journal is a file.
+Each row is a process of its own, and times are of its CPU.
 """
 
 import argparse
 import asyncio
+import json
 import os
 import resource
+import subprocess
+import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from benchmarks.machine import Bystanders, describe
 from benchmarks.results import new, save
+from rackspan.api.meta import ObjectKey
+from rackspan.api.racktopology import RackTopology
 from rackspan.cli.shared.journal import JournalFile
 from rackspan.core.planning import Change
 from rackspan.core.reassignment import Limits, PartitionState, TopicPartition
+from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.ports import BrokerDescription, ClusterDescription
+from rackspan.reconcile.reassignment_ports import ApprovedPlan
 from rackspan.reconcile.reassignments.executor import Executor
+from rackspan.reconcile.reassignments.objects import ReassignmentDependencies
 from rackspan.reconcile.reassignments.ports import Record
+from rackspan.reconcile.reassignments.requests import ApprovedPlans
+from rackspan.reconcile.reassignments.worker import TopologyWorker
+from rackspan.reconcile.runtime.finalizers import FinalizerWriter
+from rackspan.reconcile.runtime.object_versions import key_of
 
 RACKS, REPLICAS, PARTITIONS_OF_A_TOPIC = 10, 3, 20
-SIZES = [(100, 10_000), (1_000, 200_000)]
+RATE, COPIES_OF_A_BROKER = 50_000_000, 5
+HASH = "0123456789abcdef"
+TOPOLOGY = ObjectKey("kafka", "bench")
+SIZES = [
+    ("command", 100, 10_000),
+    ("operator", 100, 20_000),
+    ("operator", 500, 100_000),
+    ("operator", 1_000, 50_000),
+    ("operator", 1_000, 100_000),
+    ("operator", 1_000, 200_000),
+]
 COLUMNS = [
+    ("by", ""),
     ("brokers", ",d"),
     ("partitions moved", ",d"),
     ("copies at once", ",d"),
@@ -39,7 +64,7 @@ COLUMNS = [
     ("peak of memory, MiB", ",.0f"),
     ("calls", ",d"),
     ("topics read, in thousands", ",.0f"),
-    ("journal written, GB", ",.1f"),
+    ("record written, GB", ",.1f"),
 ]
 
 
@@ -112,6 +137,9 @@ class InstantKafka:
         self.configs |= values
         return dict.fromkeys(values)
 
+    async def close(self):
+        pass
+
 
 def _calls_of(settings):
     topics = {one.name for one in settings if one.kind.value == "topic"}
@@ -130,43 +158,165 @@ class CountedJournal:
         self.written += self._file.path.stat().st_size
 
 
-async def carried_out(brokers, partitions, window, directory):
-    """Carry out a plan that moves a replica of each partition. Gives a row."""
-    kafka = InstantKafka(brokers, partitions)
-    changes = kafka.changes()
+class StoredObjects:
+    """Reassignments of an API server, as JSON: written, and read from the answer, as over the network."""
+
+    def __init__(self) -> None:
+        self.bodies: dict[ObjectKey, str] = {}
+        self.calls: Counter[str] = Counter()
+        self.written = 0
+        self._version = 0
+
+    async def create(self, body):
+        self.calls["objects made"] += 1
+        identity = {"uid": body["metadata"]["name"], "creationTimestamp": "2026-01-31T12:00:00Z", "generation": 1}
+        return self._stored({**body, "metadata": {**body["metadata"], **identity}})
+
+    async def write_status(self, known, status):
+        self.calls["statuses written"] += 1
+        return self._stored({**json.loads(self.bodies[known.key]), "status": status})
+
+    async def set_finalizers(self, ref, finalizers, version):  # noqa: ARG002
+        self.calls["finalizers written"] += 1
+        body = json.loads(self.bodies[ref.key])
+        return self._stored({**body, "metadata": {**body["metadata"], "finalizers": list(finalizers)}})
+
+    async def delete(self, known):
+        del self.bodies[known.key]
+
+    async def find(self, kind, key):  # noqa: ARG002
+        self.calls["objects read"] += 1
+        return json.loads(self.bodies[key])
+
+    async def secret(self, namespace, name):
+        raise AssertionError((namespace, name))
+
+    def record_event(self, event):
+        pass
+
+    def _stored(self, body):
+        self._version += 1
+        body["metadata"]["resourceVersion"] = str(self._version)
+        text = json.dumps(body)
+        self.written += len(text)
+        self.bodies[key_of(body)] = text
+        return json.loads(text)
+
+
+async def by_command(kafka: InstantKafka, limits: Limits, directory: Path) -> tuple[list[float], int, Counter[str]]:
+    """The CPU seconds of each pass, bytes written, and calls to others than Kafka."""
     racks = {one.id: (f"r{one.id % RACKS}",) for one in kafka.brokers}
-    record = Record("simulated", "plan", changes, racks, {one.id: one.rack for one in kafka.brokers})
+    record = Record("simulated", "plan", kafka.changes(), racks, {one.id: one.rack for one in kafka.brokers})
     journal = CountedJournal(directory / "journal.json")
-    limits = Limits(moves=brokers, moves_per_broker=5)
-    start, passes = time.process_time(), []
-    executor = Executor(kafka, journal, record, limits, 50_000_000, window=window)
-    while True:
-        before = time.process_time()
+    executor = Executor(kafka, journal, record, limits, RATE)
+
+    async def advance():
         done = await executor.advance()
-        passes.append(time.process_time() - before)
-        if done.finished:
-            break
-    assert done.complete, done.waiting[:3]
-    assert not any(kafka.configs.values())
-    spent = time.process_time() - start
-    median = sorted(passes)[len(passes) // 2]
+        assert done.complete or not done.finished, done.waiting[:3]
+        return done.finished
+
+    return await passes_of(advance), journal.written, Counter()
+
+
+async def by_operator(kafka: InstantKafka, limits: Limits, _: Path) -> tuple[list[float], int, Counter[str]]:
+    """The same, from the approved plan on; the first pass makes the Reassignments."""
+    cache, objects = Cache(), StoredObjects()
+    topology = RackTopology.from_object(
+        {
+            "metadata": {"namespace": TOPOLOGY.namespace, "name": TOPOLOGY.name, "uid": "topology", "generation": 1},
+            "spec": {
+                "kafka": {"bootstrapServers": "kafka:9092"},
+                "levels": [{"name": "zone"}],
+                "rackSource": "Broker",
+                "reassignment": {
+                    "throttle": RATE,
+                    "maxConcurrentMoves": limits.moves,
+                    "maxConcurrentMovesPerBroker": limits.moves_per_broker,
+                },
+            },
+            "status": {"brokers": [{"id": one.id, "rack": one.rack} for one in kafka.brokers]},
+        }
+    )
+    cache.topologies[TOPOLOGY] = topology
+
+    class Connector:
+        async def connect(self, spec, credentials):  # noqa: ARG002
+            return kafka
+
+    dependencies = ReassignmentDependencies(cache, objects, objects, Connector(), FinalizerWriter(objects))
+    worker, begun = TopologyWorker(TOPOLOGY, dependencies), False
+
+    async def advance():
+        nonlocal begun
+        if not begun:
+            racks = {one.id: (f"r{one.id % RACKS}",) for one in kafka.brokers}
+            reported = {one.id: one.rack for one in kafka.brokers}
+            plan = ApprovedPlan("simulated", HASH, kafka.changes(), racks, reported)
+            await ApprovedPlans(cache, objects).begin(topology, plan)
+            for text in objects.bodies.values():  # as the watch tells
+                body = json.loads(text)
+                cache.versions.record("Reassignment", body)
+                cache.put_reassignment(body)
+            begun = True
+        await worker.reconcile()
+        return all(one.ended for one in cache.reassignments.values())
+
+    spent = await passes_of(advance)
+    states = Counter(one.status.state for one in cache.reassignments.values())
+    assert states.keys() == {"Succeeded"}, states
+    before = objects.calls.total() + kafka.calls.total()
+    await worker.reconcile()
+    assert objects.calls.total() + kafka.calls.total() == before, "a plan that has ended is asked about"
+    return spent, objects.written, objects.calls
+
+
+async def passes_of(advance: Callable[[], Awaitable[bool]]) -> list[float]:
+    """The CPU seconds of each pass until the last one."""
+    spent, finished = [], False
+    while not finished:
+        before = time.process_time()
+        finished = await advance()
+        spent.append(time.process_time() - before)
+    return spent
+
+
+WAYS = {"command": by_command, "operator": by_operator}
+
+
+async def carried_out(way: str, brokers: int, partitions: int) -> tuple[list[object], Counter[str]]:
+    """Carry out a plan that moves a replica of each partition. Gives a row, and the calls by name."""
+    kafka = InstantKafka(brokers, partitions)
+    planned = {TopicPartition(one.topic, one.partition): one.replicas for one in kafka.changes()}
+    limits = Limits(moves=brokers, moves_per_broker=COPIES_OF_A_BROKER)
+    with tempfile.TemporaryDirectory() as directory:
+        spent, written, calls = await WAYS[way](kafka, limits, Path(directory))
+    assert not any(kafka.configs.values()), "throttles are left"
+    assert all(kafka.lists[at.topic][at.partition] == replicas for at, replicas in planned.items())
+    median = sorted(spent)[len(spent) // 2]
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    row = [brokers, partitions, limits.moves, spent, len(passes), 1000 * median, max(passes), peak]
-    return [*row, sum(kafka.calls.values()), kafka.topics_read / 1000, journal.written / 1e9], kafka.calls
+    row = [way, brokers, partitions, limits.moves, sum(spent), len(spent), 1000 * median, max(spent), peak]
+    calls += kafka.calls
+    return [*row, calls.total(), kafka.topics_read / 1000, written / 1e9], calls
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="What carrying out a plan costs beside the copies.")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks moves", description="What moves cost beside copies.")
     parser.add_argument("--save", action="store_true", help="write the result to benchmarks/results")
-    parser.add_argument("--window", type=int, default=1_000, help="partitions that a pass looks at")
+    parser.add_argument("--by", choices=WAYS, default="operator", help="who carries out the plans of --size")
     parser.add_argument("--size", type=int, nargs=2, action="append", metavar=("BROKERS", "PARTITIONS"))
+    parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    sizes = [(options.by, *size) for size in options.size] if options.size else SIZES
+    if options.one:
+        json.dump(asyncio.run(carried_out(*sizes[0])), sys.stdout)
+        return
     print(f"{describe()}, load {os.getloadavg()[0]:.1f}\n")
     rows, conditions = [], []
-    for brokers, partitions in options.size or SIZES:
+    for way, *size in sizes:
         bystanders = Bystanders()
-        with tempfile.TemporaryDirectory() as directory:
-            row, calls = asyncio.run(carried_out(brokers, partitions, options.window, Path(directory)))
+        command = [sys.executable, "-m", "benchmarks.moves", "--one", "--by", way, "--size", *map(str, size)]
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
+        row, calls = json.loads(done.stdout)
         rows.append(row)
         conditions.append(bystanders.seen())
         print(", ".join(f"{name} {number:,}" for name, number in sorted(calls.items())), flush=True)

@@ -26,7 +26,7 @@ from dev.paths import REPOSITORY
 from dev.stack import assets, kafka_archive, kafka_distribution
 from dev.stack.control_plane import ControlPlane
 from dev.stack.kafka_cluster import KafkaCluster
-from dev.stack.nodes import create_sites, sites
+from dev.stack.nodes import LEVELS, create_sites, sites
 from dev.stack.processes import Processes, free_ports
 from kubernetes import client
 from prometheus_client.parser import text_string_to_metric_families
@@ -79,17 +79,17 @@ def _cpu(process: psutil.Process) -> float:
 
 
 @contextmanager
-def fresh_stack(heap: str) -> Iterator[Stack]:
+def fresh_stack(heap: str, racks: Sequence[str] = BROKERS) -> Iterator[Stack]:
     with tempfile.TemporaryDirectory(prefix="rackspan-bench-", dir=MEMORY if MEMORY.is_dir() else None) as folder:
         directory = Path(folder)
         with Processes.attached(directory) as processes:
             distribution = kafka_archive.ensure_archive(kafka_distribution.ensure_distribution())
             plane = ControlPlane.start(directory / "kubernetes", processes, assets.ensure_kubernetes())
-            kafka = KafkaCluster.start(directory / "kafka", processes, distribution, BROKERS, heap=heap)
+            kafka = KafkaCluster.start(directory / "kafka", processes, distribution, racks, heap=heap)
             with plane.api_client() as api:
                 core = client.CoreV1Api(api)
                 core.create_namespace({"metadata": {"name": NAMESPACE}})
-                create_sites(core, NAMESPACE, sites(*BROKERS))
+                create_sites(core, NAMESPACE, sites(*racks))
             plane.kubectl.apply(REPOSITORY / "crds", arguments=["--server-side"])
             plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
             plane.kubectl.apply(topology(kafka))
@@ -103,10 +103,7 @@ def topology(kafka: KafkaCluster) -> dict[str, Any]:
         "metadata": {"name": "bench", "namespace": NAMESPACE},
         "spec": {
             "kafka": {"bootstrapServers": kafka.bootstrap()},
-            "levels": [
-                {"name": "zone", "nodeLabel": "topology.kubernetes.io/zone"},
-                {"name": "rack", "nodeLabel": "topology.rackspan.dev/rack"},
-            ],
+            "levels": [{"name": name, "nodeLabel": label} for name, label in LEVELS.items()],
             "brokers": {"podSelector": {"matchLabels": {"app": "kafka"}}},
             "maxDeletionsPerMinute": 100_000,
         },
@@ -175,7 +172,7 @@ class Process:
 class Operator(Process):
     """Ours, with its own counters."""
 
-    def __init__(self, kubeconfig: Path, log: Path) -> None:
+    def __init__(self, kubeconfig: Path, log: Path, *options: str) -> None:
         self._port = free_ports(1)[0]
         super().__init__(
             [
@@ -187,6 +184,7 @@ class Operator(Process):
                 "--listen-host=127.0.0.1",
                 f"--listen-port={self._port}",
                 "--lease-identity=benchmark",  # started again after a crash, it has its Lease back at once
+                *options,
             ],
             log,
         )
@@ -367,7 +365,7 @@ class OurBench(Bench):
     def __init__(self, stack: Stack, log: Path) -> None:
         self.log = log
         self.process: Operator = Operator(stack.plane.kubeconfig, log)
-        self.process.until(_connected)
+        self.process.until(connected)
         super().__init__(stack, self.process, OURS, "operator")
 
     def restart(self, what: str, count: int) -> Row:
@@ -408,7 +406,7 @@ def _names(prefix: str, count: int) -> list[str]:
     return [f"{prefix}-{number}" for number in range(count)]
 
 
-def _connected(counters: dict[str, float]) -> bool:
+def connected(counters: dict[str, float]) -> bool:
     return any(name.startswith("rackspan_topology_connected") and value > 0 for name, value in counters.items())
 
 

@@ -1,10 +1,11 @@
-"""A watch of the objects under test, which begins anew when it breaks."""
+"""Watches of the objects under test, which begin anew when they break."""
 
 import json
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import urllib3
@@ -17,31 +18,29 @@ _READ_SECONDS = 330
 """After which a watch that says nothing, not even that it is over, is given up."""
 
 
-class ReadyWatch:
-    """Which objects of a collection are Ready, at which generation and since when; and which are gone.
+class Watch:
+    """Hears of all objects of a collection, in a thread of its own; what they tell is its children's.
 
     A watch ends when the API server finds it too slow, has forgotten its version, or sends an ERROR: then all is
-    listed, and what the list lacks is gone.
+    listed, and what the list lacks is gone. `ask` is the official client's call that lists the collection.
     """
 
-    def __init__(self, api: client.ApiClient, path: str) -> None:
-        self.ready: dict[str, int] = {}
-        self.when: dict[str, float] = {}
-        self.gone: set[str] = set()
+    def __init__(self, ask: Callable[..., Any]) -> None:
         self.over = False
-        _, _, group, version, _, namespace, plural = path.split("/")
-        self._of = (group, version, namespace, plural)
-        self._objects = client.CustomObjectsApi(api)
+        self._ask = ask
         self._changed = threading.Condition()
         self._seen: set[str] = set()
         threading.Thread(target=self._follow, daemon=True).start()
+
+    def take(self, what: str, found: dict[str, Any]) -> None:
+        """Learn of one event."""
+        raise NotImplementedError
 
     def _follow(self) -> None:
         while not self.over:
             with suppress(urllib3.exceptions.HTTPError, client.ApiException, OSError):
                 version = self._list()
-                stream = self._objects.list_namespaced_custom_object(
-                    *self._of,
+                stream = self._ask(
                     watch=True,
                     resource_version=version,
                     timeout_seconds=_WATCH_SECONDS,
@@ -49,35 +48,53 @@ class ReadyWatch:
                     _preload_content=False,
                 )
                 for event in events_of(stream.stream(2**16)):
-                    self.take(event["type"], event["object"])
+                    self._hear(event["type"], event["object"])
                 continue
             time.sleep(0.5)  # the API server is away
 
     def _list(self) -> str:
-        found = self._objects.list_namespaced_custom_object(*self._of)
-        for item in found["items"]:
-            self.take("ADDED", item)
+        found = json.loads(self._ask(_preload_content=False).data)
         there = {item["metadata"]["name"] for item in found["items"]}
+        for item in found["items"]:
+            self._hear("ADDED", item)
         for name in self._seen - there:
-            self.take("DELETED", {"metadata": {"name": name}})
+            self._hear("DELETED", {"metadata": {"name": name}})
         return str(found["metadata"]["resourceVersion"])
 
-    def take(self, what: str, found: dict[str, Any]) -> None:
-        """Learn of one event."""
+    def _hear(self, what: str, found: dict[str, Any]) -> None:
         name = found["metadata"]["name"]
         with self._changed:
             if what == "DELETED":
                 self._seen.discard(name)
-                self.gone.add(name)
-                self.ready.pop(name, None)
             else:
                 self._seen.add(name)
-                generation = generation_when_ready(found)
-                if generation is None or self.ready.get(name) == generation:
-                    return
-                self.ready[name] = generation
-            self.when[name] = time.perf_counter()
+            self.take(what, found)
             self._changed.notify_all()
+
+
+class ReadyWatch(Watch):
+    """Which objects of a collection are Ready, at which generation and since when; and which are gone."""
+
+    def __init__(self, api: client.ApiClient, path: str) -> None:
+        self.ready: dict[str, int] = {}
+        self.when: dict[str, float] = {}
+        self.gone: set[str] = set()
+        _, _, group, version, _, namespace, plural = path.split("/")
+        ask = client.CustomObjectsApi(api).list_namespaced_custom_object
+        super().__init__(partial(ask, group, version, namespace, plural))
+
+    def take(self, what: str, found: dict[str, Any]) -> None:
+        """Learn of one event."""
+        name = found["metadata"]["name"]
+        if what == "DELETED":
+            self.gone.add(name)
+            self.ready.pop(name, None)
+        else:
+            generation = generation_when_ready(found)
+            if generation is None or self.ready.get(name) == generation:
+                return
+            self.ready[name] = generation
+        self.when[name] = time.perf_counter()
 
     def until_ready(self, names: Iterable[str], generation: int, timeout: float) -> float:
         """Seconds on the clock when all of these were Ready at `generation`. Raises TimeoutError."""
@@ -99,6 +116,29 @@ class ReadyWatch:
             if not self._changed.wait_for(reached, timeout):
                 raise TimeoutError(f"{len(done)} of {len(wanted)} topics were {what} in {timeout} s")
             return max(self.when[name] for name in wanted)
+
+
+class ToldWatch(Watch):
+    """When a collection's objects first told something: `told` gives what one of them tells, as words."""
+
+    def __init__(self, ask: Callable[..., Any], told: Callable[[dict[str, Any]], Iterable[str]]) -> None:
+        self._told = told
+        self._when: dict[str, float] = {}
+        super().__init__(ask)
+
+    def take(self, what: str, found: dict[str, Any]) -> None:
+        """Learn of one event."""
+        if what != "DELETED":
+            now = time.perf_counter()
+            for word in self._told(found):
+                self._when.setdefault(word, now)
+
+    def until_told(self, word: str, timeout: float) -> float:
+        """Seconds on the clock when this was first told. Raises TimeoutError."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: word in self._when, timeout):
+                raise TimeoutError(f"nobody told {word} in {timeout} s")
+            return self._when[word]
 
 
 def events_of(chunks: Iterable[bytes]) -> Iterator[dict[str, Any]]:

@@ -5,14 +5,16 @@ A YAML block below a line such as `` `topics.yaml`: `` is a file for them. Run i
 `python docs/screens.py`. A test fails while a page is behind.
 """
 
-import os
+import contextlib
 import re
 import shlex
 import shutil
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
+
+from typer.testing import CliRunner
+
+from rackspan.cli import app
 
 HERE = Path(__file__).parent
 PAGES = (HERE / "cli.md", HERE / "import.md")
@@ -42,17 +44,9 @@ def files(path: Path) -> dict[str, str]:
 
 
 def _screen(line: str, directory: str) -> str:
-    command = [sys.executable, "-m", "rackspan", *shlex.split(line)]
-    done = subprocess.run(  # noqa: S603 - the page's own commands
-        command,
-        check=False,
-        cwd=directory,
-        env={**os.environ, "NO_COLOR": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    lines = "\n".join(shown.rstrip() for shown in done.stdout.splitlines()).strip("\n")
+    with contextlib.chdir(directory):
+        done = CliRunner(env={"NO_COLOR": "1"}).invoke(app, shlex.split(line))
+    lines = "\n".join(shown.rstrip() for shown in done.output.splitlines()).strip("\n")
     return f"```text\n$ rackspan {line}\n{lines}\n```"
 
 
