@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Final
 
 import kopf
 
 from rackspan.api.labels import GROUP
 from rackspan.handlers.memo import Memo
 from rackspan.handlers.stateless import NoDiffBase
+
+_KOPFS_WATCH: Final = "watcher for "
+"""How kopf begins the names of the tasks that watch a kind."""
 
 
 @kopf.on.startup()
@@ -32,8 +36,21 @@ async def configure(settings: kopf.OperatorSettings, memo: Memo, **_: Any) -> No
 
 @kopf.on.cleanup()
 async def stop(memo: Memo, **_: Any) -> None:
-    """Stop the loops before connections are closed."""
+    """Stop the watches and the loops before connections are closed."""
+    await _end_watches()
     await memo.manager.stop()
+
+
+async def _end_watches() -> None:
+    """End those that kopf left behind.
+
+    One that fails ends the task that would have ended the others. Kopf cancels them later, but together with the tasks
+    that tell them of a pause: a watch whose answer has not begun takes that for a pause, and goes on for ever.
+    """
+    watches = [task for task in asyncio.all_tasks() if task.get_name().startswith(_KOPFS_WATCH)]
+    for watch in watches:
+        watch.cancel()
+    await asyncio.gather(*watches, return_exceptions=True)
 
 
 @kopf.on.login()

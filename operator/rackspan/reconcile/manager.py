@@ -60,6 +60,7 @@ class Manager:
         self._dependencies = dependencies
         self._stall_seconds = stall_seconds
         self._started = False
+        self._stopped_at: float | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._relisted = asyncio.Event()
         self._loops = TopologyLoops(dependencies, self._add_to_status)
@@ -119,22 +120,27 @@ class Manager:
     async def stop(self) -> None:
         """Cancel all loops. Calls to Kafka that are under way may still take effect."""
         self._started = False
+        if self._stopped_at is None:
+            self._stopped_at = asyncio.get_running_loop().time()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(self._loops.stop(), *self._tasks, return_exceptions=True)
 
     def alive(self) -> Mapping[str, object]:
-        """The answer to the liveness probe: not ok while a task has ended or a step has stalled.
+        """The answer to the liveness probe: not ok while a task has ended or a step, such as the end, has stalled.
 
         That Kafka cannot be reached is no reason to restart.
         """
+        now = asyncio.get_running_loop().time()
         ended: list[str] = []
         if self._started:  # tasks end on purpose while it stops
             ended = [*self._loops.defunct(), *(task.get_name() for task in self._tasks if task.done())]
-        stalled = self._dependencies.liveness.stalled(self._stall_seconds)
+        stalled = dict(self._dependencies.liveness.stalled(self._stall_seconds))
+        if self._stopped_at is not None and now - self._stopped_at >= self._stall_seconds:
+            stalled["end"] = round(now - self._stopped_at, 1)
         return {
             "ok": not ended and not stalled,
-            "secondsSinceLastPass": self._loops.seconds_since_last_pass(asyncio.get_running_loop().time()),
+            "secondsSinceLastPass": self._loops.seconds_since_last_pass(now),
             "stalled": stalled,
             "ended": ended,
         }

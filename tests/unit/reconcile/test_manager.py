@@ -231,6 +231,14 @@ async def test_an_operator_that_stops_because_it_shall_is_not_dead(controller):
     assert controller.alive() == {"ok": True, "secondsSinceLastPass": {}, "stalled": {}, "ended": []}
 
 
+async def test_a_stop_that_does_not_end_is_told_to_the_liveness_probe(controller):
+    """As where a watch cannot be ended: a restart helps then."""
+    await controller.stop()
+    controller._stopped_at -= 301
+    assert controller.alive()["ok"] is False
+    assert list(controller.alive()["stalled"]) == ["end"]
+
+
 async def test_a_listed_topology_is_admitted_once(controller, monkeypatch):
     admitted = []
     versions = controller.cache.versions
