@@ -145,13 +145,16 @@ async def _run_until_unserved(
     try:
         if not await _done_before(stop, manager.prime()):
             return False
-        await kopf.operator(
+        before = asyncio.all_tasks()
+        tasks = await kopf.spawn_tasks(
             memo=Memo(manager, access),
             standalone=True,
             clusterwide=not settings.namespaces,
             namespaces=settings.namespaces,
             stop_flag=stop,
         )
+        _handle_signals(stop)
+        await kopf.run_tasks(tasks, ignored=before)
     except FailureError as error:
         _log.warning("waiting for the API server: %s", error)
         return True
@@ -251,6 +254,10 @@ async def _wait_until_served(kube: KubeCluster, stop: asyncio.Event, probes: _Pr
 
 
 def _handle_signals(stop: asyncio.Event) -> None:
-    """Set `stop` at SIGTERM or SIGINT. Kopf replaces these handlers while it runs."""
+    """Set `stop` at SIGTERM or SIGINT.
+
+    Kopf replaces these handlers when it begins, by ones that are heard no more once it ends: by itself, as where the
+    kinds are gone, that is not the end of the process.
+    """
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)

@@ -1,9 +1,14 @@
 """The operator's process: what it reads at the start gives way to a signal to stop."""
 
 import asyncio
+import os
+import signal
+from unittest.mock import AsyncMock, Mock
 
+import kopf
 import pytest
 
+from rackspan import main
 from rackspan.main import _done_before
 
 
@@ -31,3 +36,30 @@ async def test_what_goes_wrong_at_the_start_is_told():
     assert await _done_before(asyncio.Event(), done())
     with pytest.raises(OSError, match="no such kind"):
         await _done_before(asyncio.Event(), failing())
+
+
+async def test_a_signal_is_heard_while_kopf_ends_by_itself(monkeypatch):
+    """As where the kinds are gone: it is the end of what kopf runs, and not yet of the process."""
+    stop, settings, access = asyncio.Event(), Mock(namespaces=()), Mock()
+    monkeypatch.setattr(main, "_manager", lambda *_: Mock(prime=AsyncMock(), stop=AsyncMock()))
+
+    async def spawn_tasks(**_):
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, lambda: None)
+        return []
+
+    async def run_tasks(*_, **__):
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.sleep(0)
+        gone = OSError("no such kind")
+        gone.status = 404
+        raise gone
+
+    monkeypatch.setattr(kopf, "spawn_tasks", spawn_tasks)
+    monkeypatch.setattr(kopf, "run_tasks", run_tasks)
+    try:
+        assert await main._run_until_unserved(settings, access, Mock(), Mock(), Mock(), stop)
+        async with asyncio.timeout(10):
+            await stop.wait()
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().remove_signal_handler(number)
