@@ -124,7 +124,7 @@ def _fail(requests: Sequence[_Request[T, R]], error: Exception) -> None:
 class GroupedAdmin:
     """One cluster's Admin API, whose calls about topics go in groups; implements `KafkaAdmin`.
 
-    Deletions do not: their callers have compared the topics' ids just before.
+    Deletions do not, here: much has to be asked right before one, so `topics.finalizer` groups all of that.
     """
 
     def __init__(self, admin: KafkaAdmin) -> None:

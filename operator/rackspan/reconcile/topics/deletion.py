@@ -190,3 +190,15 @@ def decide_deletion(topic: KafkaTopic, seen: TopicDescription | None, state: Clu
             f"this object's topic was {known_id}",
         )
     return DeletionDecision(Step.DELETE, f"topic {topic.topic_name} ({known_id}) is deleted from Kafka")
+
+
+def agreed(topic: KafkaTopic, first: DeletionDecision, second: DeletionDecision, *, gone: bool) -> DeletionDecision:
+    """What two looks at a topic allow: any broker may have answered either, and one of them may lag.
+
+    `gone`: the second one found no topic of the name. RETRY where they contradict each other. That another topic of the
+    name was seen is enough to let the object go: nothing is deleted.
+    """
+    contradicts = gone if first.step is Step.DELETE else second.step is Step.DELETE
+    if contradicts and second.step is not Step.HOLD:
+        return DeletionDecision(Step.RETRY, f"Kafka's brokers do not show the same of topic {topic.topic_name} yet")
+    return second

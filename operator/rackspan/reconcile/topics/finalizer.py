@@ -1,12 +1,16 @@
 """Deletes topics of KafkaTopics that are being deleted, and removes their finalizers.
 
 A topic is deleted only if its id is the one that the object's status recorded. See `deletion` for the rules.
+
+Deletions take turns: one call is under way, and all that ask meanwhile share the next turn. Finalizers are removed
+beside it. What a turn deletes was looked at twice, with a pause between; pauses of several batches overlap.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -15,14 +19,16 @@ from rackspan.api.kafkatopic import KIND
 from rackspan.api.labels import CONFIRM_DELETIONS
 from rackspan.api.reasons import Reason
 from rackspan.metrics import BATCH_TOPICS, count_error
+from rackspan.reconcile.cluster.group_commit import Group
 from rackspan.reconcile.failures import UNEXPECTED, Failure, FailureError, Remedy
 from rackspan.reconcile.ports import KubernetesEvent, ObjectRef, Terminating
-from rackspan.reconcile.runtime.batching import batches
+from rackspan.reconcile.runtime.batching import MAX_RECORDS, batches
 from rackspan.reconcile.runtime.finalizers import has_finalizer
 from rackspan.reconcile.topics import audit
 from rackspan.reconcile.topics.deletion import (
     DeletionDecision,
     Step,
+    agreed,
     confirmed_number,
     decide_deletion,
     held_or_retained,
@@ -45,7 +51,25 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("rackspan.reconcile")
 _LAG_SECONDS = 0.5
-"""Pause before ids are compared again: librdkafka deletes by name, and a lagging broker may show an older topic."""
+"""How much later than the first look at a topic the one that decides is made, at least.
+
+librdkafka deletes by name, and any broker may answer a look. One that lags may still show the object's topic where
+somebody has made another one of its name, or not show it yet. It counts from when a batch begins, not anew in its turn.
+"""
+_NOT_LOOKED_AT = Failure(Reason.WAITING, "it has not been looked at yet", Remedy.RETRY)
+
+
+@dataclass(frozen=True, slots=True)
+class _Doomed:
+    """A topic whose turn is asked for, and what the first look at it said."""
+
+    topic: KafkaTopic
+    first: DeletionDecision
+    partitions: int
+
+    @property
+    def records(self) -> int:
+        return 1 + self.partitions
 
 
 class TopicFinalizer:
@@ -70,6 +94,9 @@ class TopicFinalizer:
         self._write_topology_status = write_topology_status
         self._gate = DeletionGate()
         self._terminating = Terminating()
+        self._cluster: tuple[ClusterState | Failure, KafkaAdmin | None] = _NOT_LOOKED_AT, None
+        """As the latest batch has it: a turn goes by that, be its batches older."""
+        self._turns: Group[_Doomed, DeletionDecision] = Group(self._take_turn, lambda one: one.records, MAX_RECORDS)
 
     def review(self) -> tuple[DeletionsStatus | None, Collection[ObjectKey]]:
         """`status.deletions` of the RackTopology, and the objects that wait for a person to confirm their deletion."""
@@ -92,6 +119,8 @@ class TopicFinalizer:
 
         Without an `admin` nothing is deleted in Kafka. Objects without our finalizer are skipped.
         """
+        due = asyncio.get_running_loop().time() + _LAG_SECONDS
+        self._cluster = state, admin
         finalized = [topic for topic in deleting if has_finalizer(topic.meta)]
         refusal = self._refusals()
         decisions = {
@@ -99,7 +128,7 @@ class TopicFinalizer:
         }
         decisions |= await self._check_kubernetes([topic for topic in finalized if topic.key not in decisions])
         remaining = [topic for topic in finalized if topic.key not in decisions]
-        decisions |= await self._delete_in_kafka(remaining, state, admin)
+        decisions |= await self._delete_in_kafka(remaining, due)
         now = datetime.now(UTC)
         decisions = {
             topic.key: released_after_timeout(topic, decisions[topic.key], self._terminating, now)
@@ -190,31 +219,55 @@ class TopicFinalizer:
 
     # --- what Kafka says ---------------------------------------------------------------------------------------------
 
-    async def _delete_in_kafka(
-        self, topics: Sequence[KafkaTopic], state: ClusterState | Failure, admin: KafkaAdmin | None
-    ) -> Mapping[ObjectKey, DeletionDecision]:
+    async def _delete_in_kafka(self, topics: Sequence[KafkaTopic], due: float) -> Mapping[ObjectKey, DeletionDecision]:
+        """Look at the topics, wait until `due`, and have a turn with those that Kafka told of."""
         if not topics:
             return {}
+        state, admin = self._cluster
         if isinstance(state, Failure) or admin is None:
-            why = state.message if isinstance(state, Failure) else "not connected"
-            return {
-                topic.key: DeletionDecision(
-                    Step.HOLD,
-                    f"topic {topic.topic_name} cannot be deleted from Kafka now: {why}; "
-                    "set deletionPolicy: Retain to let the object go without deleting anything",
-                )
-                for topic in topics
-            }
+            return _not_connected(topics, state)
         try:
-            decisions, _ = await _compare_ids(topics, state, admin)
+            first, sizes = await _compare_ids(topics, state, admin)
+        except FailureError as error:
+            return {topic.key: DeletionDecision(Step.HOLD, error.failure.message) for topic in topics}
+        told = [topic for topic in topics if first[topic.key].step is not Step.HOLD]
+        if not told:
+            return first
+        await asyncio.sleep(max(due - asyncio.get_running_loop().time(), 0))
+        doomed = {
+            topic.topic_name: _Doomed(topic, first[topic.key], sizes[topic.topic_name])  # admitted: one for each name
+            for topic in told
+        }
+        answers = await self._turns.submit(doomed)
+        return first | {topic.key: answers[topic.topic_name] for topic in told}
+
+    async def _take_turn(self, doomed: Sequence[_Doomed]) -> Mapping[str, DeletionDecision]:
+        """Ask everybody again, and delete what may go; the decisions by topic name.
+
+        A turn may have been waited for. So nothing counts that was found out before it, but what was against deleting.
+        """
+        topics = [one.topic for one in doomed]
+        decisions = await self._check_kubernetes(topics)
+        remaining = [one for one in doomed if one.topic.key not in decisions]
+        decisions |= await self._delete_unchanged(remaining)
+        return {topic.topic_name: decisions[topic.key] for topic in topics}
+
+    async def _delete_unchanged(self, doomed: Sequence[_Doomed]) -> Mapping[ObjectKey, DeletionDecision]:
+        topics = [one.topic for one in doomed]
+        state, admin = self._cluster
+        if isinstance(state, Failure) or admin is None:
+            return _not_connected(topics, state)
+        try:
+            again, sizes = await _compare_ids(topics, state, admin)
+            decisions = {
+                one.topic.key: agreed(
+                    one.topic, one.first, again[one.topic.key], gone=sizes.get(one.topic.topic_name) == 0
+                )
+                for one in doomed
+            }
+            decisions |= self._recheck_gate([topic for topic in topics if decisions[topic.key].step is Step.DELETE])
             to_delete = [topic for topic in topics if decisions[topic.key].step is Step.DELETE]
             if to_delete:
-                await asyncio.sleep(_LAG_SECONDS)
-                again, sizes = await _compare_ids(to_delete, state, admin)
-                decisions |= again
-                to_delete = [topic for topic in to_delete if decisions[topic.key].step is Step.DELETE]
-                decisions |= self._recheck_gate(to_delete)
-                to_delete = [topic for topic in to_delete if decisions[topic.key].step is Step.DELETE]
                 self._gate.record_deletions(to_delete)
                 await self._write_topology_status()  # first, so that a restarted operator counts these deletions too
                 decisions |= await _delete(to_delete, sizes, admin)
@@ -264,6 +317,18 @@ def _is_unchanged(topic: KafkaTopic, current: KafkaTopic, refusal: Failure | Non
 def hold_failure(decision: DeletionDecision) -> Failure:
     """What the status says while an object is held."""
     return Failure(decision.reason, decision.message, Remedy.ACCESS)
+
+
+def _not_connected(topics: Iterable[KafkaTopic], state: ClusterState | Failure) -> dict[ObjectKey, DeletionDecision]:
+    why = state.message if isinstance(state, Failure) else "not connected"
+    return {
+        topic.key: DeletionDecision(
+            Step.HOLD,
+            f"topic {topic.topic_name} cannot be deleted from Kafka now: {why}; "
+            "set deletionPolicy: Retain to let the object go without deleting anything",
+        )
+        for topic in topics
+    }
 
 
 async def _compare_ids(

@@ -1,5 +1,6 @@
 """Carrying out deletions: what goes is what was compared, in few calls, and one object holds back no other."""
 
+import asyncio
 from datetime import UTC, datetime
 from types import SimpleNamespace
 
@@ -311,3 +312,160 @@ async def test_a_topic_whose_object_says_retain_at_the_last_moment_is_kept(kafka
     (decision,) = (await house.process(leaving())).values()
     assert decision.step is Step.RETRY
     assert "orders" in kafka.replicas
+
+
+# -- turns -------------------------------------------------------------------------------------------------------------
+
+
+class SlowKafka(MemoryKafka):
+    """Deletes once it is let, and knows how many deletions were under way at most."""
+
+    def __init__(self, topics):
+        super().__init__({one.topic_name: ((0, 3, 2),) * 3 for one in topics})
+        self.go = asyncio.Event()
+        self.under_way = self.most = 0
+
+    async def delete_topics(self, ids):
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
+        await self.go.wait()
+        self.under_way -= 1
+        return await super().delete_topics(ids)
+
+
+async def until(condition):
+    """Let all others go on until it is so; without a clock, and not for ever."""
+    for _ in range(10_000):
+        if condition():
+            return
+        await asyncio.sleep(0)
+    pytest.fail("it never came to that")
+
+
+async def test_one_deletion_is_under_way_and_all_that_come_meanwhile_are_the_next_one_in_order():
+    topics = burst(6)
+    kube, kafka = MemoryKube(), SlowKafka(topics)
+    house = House(kube, kafka, *topics)
+    first = asyncio.create_task(house.process(topics[0]))
+    await until(lambda: kafka.under_way == 1)
+    others = [asyncio.create_task(house.process(*some)) for some in (topics[1:3], topics[3:4], topics[4:])]
+    await until(lambda: len(kafka.made("describe_topics")) == 2 + len(others))
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert kafka.under_way == 1
+    kafka.go.set()
+    assert [await task for task in (first, *others)] == [{}] * 4
+    assert kafka.most == 1
+    assert kafka.made("delete_topics") == [["orders-0"], [f"orders-{number}" for number in range(1, 6)]]
+    assert kafka.replicas == {}
+
+
+async def test_finalizers_are_removed_while_the_next_turn_is_under_way():
+    topics = burst(2)
+    kube, kafka = MemoryKube(), SlowKafka(topics)
+    house = House(kube, kafka, *topics)
+    kafka.go.set()
+    first = asyncio.create_task(house.process(topics[0]))
+    await until(lambda: kafka.made("delete_topics"))
+    kafka.go.clear()
+    second = asyncio.create_task(house.process(topics[1]))
+    await until(lambda: kafka.under_way == 1)
+    assert await first == {}
+    assert kube.announced == ["Deleted"]
+    kafka.go.set()
+    assert await second == {}
+
+
+@pytest.mark.parametrize("change", ["retain", "definition", "burst", "recreated", "another cluster"])
+async def test_what_changes_while_a_turn_is_waited_for_counts(change):
+    first, waits, *more = burst(2 if change != "burst" else 14)
+    kube, kafka = MemoryKube(), SlowKafka([first, waits])
+    house = House(kube, kafka, first, waits, prod=topology())
+    begun = asyncio.create_task(house.process(first))
+    await until(lambda: kafka.under_way == 1)
+    waiting = asyncio.create_task(house.process(waits))
+    await until(lambda: len(kafka.made("describe_topics")) == 3)
+    match change:
+        case "retain":
+            house.cache.keep_topic(
+                topic(
+                    waits.topic_name,
+                    deleted="2026-01-31T12:00:00Z",
+                    status=known("id-of-orders-1"),
+                    finalizers=[FINALIZER],
+                )
+            )
+        case "definition":
+            kube.around = Terminating(definitions=("kafkatopics.rackspan.dev",))
+        case "burst":
+            for one in more:
+                house.cache.keep_topic(one)
+        case "recreated":
+            kafka.ids = "another-{}".format
+        case "another cluster":
+            house.finalizer._cluster = Failure(Reason.KAFKA_UNREACHABLE, "it is being left", Remedy.RETRY), None
+    kafka.go.set()
+    assert await begun == {}
+    await waiting
+    assert list(kafka.replicas) == [waits.topic_name]
+
+
+# -- brokers that lag --------------------------------------------------------------------------------------------------
+
+
+async def test_a_topic_that_one_broker_does_not_show_yet_is_not_believed_gone(kafka):
+    kube = MemoryKube()
+    house = House(kube, kafka, leaving())
+    kafka._hidden["orders"] = 1
+    (decision,) = (await house.process()).values()
+    assert decision.step is Step.RETRY
+    assert "do not show the same of topic orders" in decision.message
+    assert kube.announced == kafka.made("delete_topics") == []
+    assert await house.process() == {}
+    assert kafka.replicas == {}
+    assert kube.announced == ["Deleted"]
+
+
+async def test_a_topic_that_the_second_broker_does_not_show_is_not_believed_gone_either(kafka):
+    house = House(MemoryKube(), kafka, leaving())
+    look = kafka.topics
+
+    async def hidden(names):
+        found = await look(names)
+        return found if len(kafka.made("describe_topics")) != 2 else dict.fromkeys(names)
+
+    kafka.topics = hidden
+    (decision,) = (await house.process()).values()
+    assert decision.step is Step.RETRY
+    assert await house.process() == {}
+    assert kafka.replicas == {}
+
+
+async def test_a_topic_that_both_looks_miss_is_gone():
+    kube = MemoryKube()
+    kafka = MemoryKafka({})
+    assert await process(kube, kafka, leaving()) == {}
+    assert kube.announced == ["Released"]
+    assert len(kafka.made("describe_topics")) == 2
+
+
+async def test_the_pause_counts_from_the_beginning_of_a_batch_and_not_anew_in_its_turn(kafka, monkeypatch):
+    """So that the pauses of batches overlap with each other and with their looks."""
+    monkeypatch.setattr(finalizer, "_LAG_SECONDS", 0.5)
+    loop, slept, passed = asyncio.get_running_loop(), [], 0.0
+    monkeypatch.setattr(loop, "time", lambda: passed)
+    look, sleep = kafka.topics, asyncio.sleep
+
+    async def topics(names):
+        nonlocal passed
+        passed += 0.2
+        return await look(names)
+
+    async def pause(seconds):
+        slept.append(round(seconds, 3))
+        await sleep(0)
+
+    kafka.topics = topics
+    monkeypatch.setattr(finalizer.asyncio, "sleep", pause)
+    assert await process(MemoryKube(), kafka, leaving()) == {}
+    assert slept == [0.3]
