@@ -94,9 +94,13 @@ class KubeCluster:
     async def terminating(self, namespaces: Collection[str]) -> Terminating:
         """Which of our definitions that deletions depend on, and of these namespaces, are being deleted."""
         names = tuple(f"{plural}.{GROUP}" for plural in (kafkatopic.PLURAL, racktopology.PLURAL))
-        definitions = await asyncio.gather(*(self._ends(DEFINITIONS.cluster_scoped(name)) for name in names))
         spaces = tuple(namespaces)
-        ends = await asyncio.gather(*(self._ends(NAMESPACES.cluster_scoped(name)) for name in spaces))
+        paths = (
+            *(DEFINITIONS.cluster_scoped(name) for name in names),
+            *(NAMESPACES.cluster_scoped(name) for name in spaces),
+        )
+        found = await asyncio.gather(*map(self._ends, paths))  # at once: deletions wait for it, one turn after another
+        definitions, ends = found[: len(names)], found[len(names) :]
         return Terminating(
             tuple(name for name, end in zip(names, definitions, strict=True) if end is not None),
             {name: end for name, end in zip(spaces, ends, strict=True) if end is not None},
