@@ -9,7 +9,7 @@ from dev.paths import REPOSITORY
 from dev.stack import assets
 from dev.stack.control_plane import Cluster, ControlPlane
 from dev.stack.kafka_archive import ensure_archive
-from dev.stack.kafka_cluster import KafkaCluster, Security
+from dev.stack.kafka_cluster import PATIENT, KafkaCluster, Security
 from dev.stack.kafka_distribution import find_distribution
 from dev.stack.nodes import SIX_BROKERS, create_sites, delete_node
 from dev.stack.processes import Processes
@@ -218,7 +218,8 @@ def broker_sites(api_client, namespace):
 def kafka(processes, kafka_distribution) -> KafkaCluster:
     """The run's shared cluster: six brokers at `SIX_BROKERS`, plain text. Leave its brokers as they are."""
     racks = {site.broker: site.path for site in SIX_BROKERS}
-    return KafkaCluster.start(processes.directory / "kafka", processes, kafka_distribution, racks)
+    directory = processes.directory / "kafka"
+    return KafkaCluster.start(directory, processes, kafka_distribution, racks, properties=PATIENT)
 
 
 @pytest.fixture(scope="session")
@@ -226,9 +227,8 @@ def secure_kafka(request, endings, processes, kafka_distribution) -> KafkaCluste
     """The run's shared cluster with TLS, SCRAM, PLAIN and client certificates: three brokers, user `rackspan`."""
     security = Security(users={"rackspan": secrets.token_urlsafe(12)})
     racks = ["/eu/eu-1a/r1", "/eu/eu-1b/r1", "/eu/eu-1c/r1"]
-    cluster = KafkaCluster.start(
-        processes.directory / "secure-kafka", processes, kafka_distribution, racks, security=security
-    )
+    directory = processes.directory / "secure-kafka"
+    cluster = KafkaCluster.start(directory, processes, kafka_distribution, racks, security=security, properties=PATIENT)
     endings.after(_last(request, "secure", "secure_kafka")).callback(cluster.destroy)
     return cluster
 

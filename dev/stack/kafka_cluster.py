@@ -33,6 +33,8 @@ Listener = Literal["INTERNAL", "SASL_PLAINTEXT", "SASL_SSL", "SSL"]
 Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 
 CONTROLLER_ID = 3000
+PATIENT = {"broker.session.timeout.ms": "60000"}
+"""For clusters whose brokers nobody kills: one that a busy machine keeps waiting for nine seconds is not yet dead."""
 FAST_START = ("-XX:TieredStopAtLevel=1", "-XX:CICompilerCount=1")
 _RECORD = "kafka.json"
 _BROKER = "broker-"

@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from dev.stack.kafka_cluster import KafkaCluster
+from dev.stack.kafka_cluster import PATIENT, KafkaCluster
 from dev.stack.plugins import compile_java, ensure_plugins, has_compiler
 
 KAFKAS_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
@@ -53,6 +53,7 @@ def brokers(processes, kafka_distribution, plugins_jar) -> KafkaCluster:
         kafka_distribution.with_plugins(plugins_jar),
         racks,
         properties={
+            **PATIENT,
             "group.consumer.assignors": f"uniform,range,{ASSIGNOR}",
             "group.consumer.min.heartbeat.interval.ms": "200",
             "group.consumer.heartbeat.interval.ms": "200",
