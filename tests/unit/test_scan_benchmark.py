@@ -28,8 +28,8 @@ def test_memory_and_cpu_of_a_process_are_those_of_its_children_too():
 def test_a_process_that_takes_too_long_is_ended_with_its_children(tmp_path):
     told = tmp_path / "pid"
     sleeping = f"import os, time; open({str(told)!r}, 'w').write(str(os.getpid())); time.sleep(60)"
-    with pytest.raises(CutOffError, match="cut off after 2 s"):
-        run([sys.executable, "-c", CHILD, sleeping], most=2)
+    with pytest.raises(CutOffError, match="cut off after 10 s"):
+        run([sys.executable, "-c", CHILD, sleeping], most=10)  # by then it runs
     assert not psutil.pid_exists(int(told.read_text())) or psutil.Process(int(told.read_text())).status() == "zombie"
 
 

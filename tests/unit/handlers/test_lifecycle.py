@@ -85,6 +85,6 @@ async def test_watches_that_wait_for_an_answer_end_where_another_one_fails(watch
     assert HANDLERS
     manager = StubManager()
     with pytest.raises(Exception, match="404"):
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(90):
             await kopf.operator(memo=Memo(manager, StubAccess(watched)), standalone=True, clusterwide=True)
     assert manager.stopped

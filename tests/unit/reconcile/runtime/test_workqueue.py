@@ -140,16 +140,14 @@ async def test_what_is_dropped_does_not_come_later():
     assert await asyncio.wait_for(queue.get_batch(2, 0), 5) == ["b"]
 
 
-async def test_each_failure_waits_longer_until_one_attempt_works():
-    queue, loop = WorkQueue(), asyncio.get_running_loop()
-
-    async def waited():
-        start = loop.time()
+def test_each_failure_waits_longer_until_one_attempt_works(monkeypatch):
+    queue, asked = WorkQueue(), []
+    monkeypatch.setattr(queue, "add_after", lambda key, seconds: asked.append((key, seconds)))
+    for _ in range(2):
         queue.add_rate_limited("a")
-        queue.done(await asyncio.wait_for(queue.get_batch(1, 0), 10))
-        return loop.time() - start
-
-    first, second = await waited(), await waited()
     queue.forget("a")
+    queue.add_rate_limited("a")
+    assert [key for key, _ in asked] == ["a"] * 3
+    first, second, again = (seconds for _, seconds in asked)
     assert 0.3 < first < second
-    assert await waited() < second
+    assert 0.3 < again < second
