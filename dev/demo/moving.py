@@ -24,7 +24,7 @@ _PARTITIONS = 9
 _MESSAGES, _MESSAGE = 100, 50_000
 """For each partition of orders, and bytes of each."""
 _THROTTLE = 1_000_000
-_SECONDS = 180
+_SECONDS = 600
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ _ORDERS_IN_ONE_ZONE = {
     "version": 1,
     "partitions": [{"topic": "orders", "partition": 0, "replicas": [0, 1, 2]}],
 }
-_SECONDS = 420
+_SECONDS = 900
 """How long a scheduled scan may take: up to a minute until it is due, and Spark has to start."""
 
 

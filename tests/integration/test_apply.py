@@ -25,6 +25,8 @@ from rackspan.reconcile.reassignments.ports import Record
 
 LEVELS = ("--levels", "region,zone,rack")
 REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
+SLOW = 5_000_000
+"""Of a partition. Kafka lets a megabyte pass every eleven seconds, however low a throttle is: most of a minute."""
 
 
 class Apply:
@@ -181,13 +183,13 @@ def test_somebody_elses_reassignment_and_throttle_stay_as_they_are(moving, kafka
 
 
 def test_who_is_ended_clears_throttles_and_cancel_takes_back_what_is_under_way(moving, kafka, topics, topic):
-    filled(kafka, topic, 2)
+    filled(kafka, topic, 2, SLOW)
     before = topics.replicas(topic, 2)
     wish = ("--replication-factor", f"{topic}=3")
     plan = moving.plan(*wish)
     process = moving.start(*wish, "--approve", plan["hash"], "--throttle", "1kB/s")
     until(lambda: under_way(kafka, topic), what="it is under way")
-    assert throttles(kafka, topic)
+    until(lambda: throttles(kafka, topic), what="throttles")
     watched = moving.watch()
     assert (watched.code, watched.json["plan"], watched.json["moves"]) == (0, plan["hash"], plan["moves"])
     assert "another rackspan apply is at work" in moving.apply("--cancel").error
@@ -205,7 +207,7 @@ def test_who_is_ended_clears_throttles_and_cancel_takes_back_what_is_under_way(m
 
 
 def test_ctrl_c_lets_copies_end_and_begins_no_other(moving, kafka, topics, topic):
-    filled(kafka, topic, 2, size=2_000_000)
+    filled(kafka, topic, 2, size=3_000_000)
     wish = ("--replication-factor", f"{topic}=3", "--max-concurrent-moves", "1")
     plan = moving.plan(*wish[:2])
     process = moving.start(*wish, "--approve", plan["hash"], "--throttle", "200kB/s")
@@ -248,7 +250,7 @@ def test_a_killed_apply_goes_on_where_it_was(moving, kafka, topics, topic):
 
 
 def test_what_somebody_else_reassigns_meanwhile_is_theirs(moving, kafka, topics, topic):
-    filled(kafka, topic, 2)
+    filled(kafka, topic, 2, size=3_000_000)
     before = topics.replicas(topic, 2)
     wish = ("--replication-factor", f"{topic}=3")
     plan = moving.plan(*wish)
@@ -312,9 +314,9 @@ class Fragile:
 
 
 async def passes_until(executor, condition):
-    """Make passes until one is as it should be, for two minutes at most, as the command does where Kafka is away."""
+    """Make passes until one is as it should be, for four minutes at most, as the command does where Kafka is away."""
     seen = None
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(240):
         while seen is None or not condition(seen):
             await asyncio.sleep(0.1)
             with contextlib.suppress(FailureError):

@@ -102,7 +102,7 @@ def test_plans_are_carried_out_by_approval_and_by_policy_and_a_drained_broker_en
     topology.until("KafkaTopic", "orders", lambda found: "bytes" in found["status"].get("plan", {}), "to tell bytes")
     carried_out_as_kafkas_tool_sees_it(topology, kafka, control_plane, right, tmp_path / "moves.json")
     topology.until_ready("orders", timeout=180)
-    assert [len(row) for row in topics.replicas(name)] == [3, 3, 3, 3]
+    until(lambda: [len(row) for row in topics.replicas(name)] == [3, 3, 3, 3], what="3 replicas")
     topology.until_event("kafka", "PlanApproved")
     topology.until(
         "RackTopology",
@@ -113,7 +113,7 @@ def test_plans_are_carried_out_by_approval_and_by_policy_and_a_drained_broker_en
 
     topology.change_topic("orders", replicationFactor=2, reassignment={"approval": "Automatic"})
     topology.until_ready("orders", timeout=180)
-    assert [len(row) for row in topics.replicas(name)] == [2, 2, 2, 2]
+    until(lambda: [len(row) for row in topics.replicas(name)] == [2, 2, 2, 2], what="2 replicas")
 
     topology.change_topic("orders", reassignment=None)
     topology.until_ready("orders")
@@ -124,7 +124,7 @@ def test_plans_are_carried_out_by_approval_and_by_policy_and_a_drained_broker_en
     topology.until_not_ready("orders", "PlanPending")
     topology.change_topology(reassignment={"approvedPlan": planned(topology, control_plane)})
     topology.until_ready("orders", timeout=180)
-    assert drained not in {broker for row in topics.replicas(name) for broker in row}
+    until(lambda: drained not in {broker for row in topics.replicas(name) for broker in row}, what="the drain")
     topology.until_condition("RackTopology", "kafka", "Reassigned", "True", "InSync")
 
     assert drained in topics.replicas(bare)[0], "it has no KafkaTopic"

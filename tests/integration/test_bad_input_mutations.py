@@ -40,11 +40,11 @@ def test_damaged_manifests_are_refused_or_told_why(shop, topics, kafka, operator
                 made.append(shop.create(manifest))
             except ApiException as error:
                 codes[error.status] += 1
-        until(lambda made=made: not _untold(shop, made), 90, "every object to get a status")
+        until(lambda made=made: not _untold(shop, made), 180, "every object to get a status")
         accepted += len(made)
         for manifest in made:
             shop.delete(manifest["kind"], manifest["metadata"]["name"])
-        until(lambda made=made: not _left(shop, made), 60, "every damaged object to be gone")
+        until(lambda made=made: not _left(shop, made), what="every damaged object to be gone")
         litter = [name for name in topics.admin.list_topics(timeout=30).topics if name.startswith("damaged-")]
         for answer in topics.admin.delete_topics(litter).values() if litter else ():
             answer.result(30)

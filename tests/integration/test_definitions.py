@@ -37,7 +37,7 @@ def test_topics_stay_and_the_operator_goes_on_when_they_are_back(place, kafka, t
     populate(objects, kafka.bootstrap(), name)
     topic_id, process = topics.id(name), operator.pid
 
-    kubectl("delete", f"--filename={CRDS}", "--timeout=60s")
+    kubectl("delete", f"--filename={CRDS}", "--timeout=110s")
     until(lambda: operator.get("/readyz")[0] == 503, what="the operator to be not ready")
     assert operator.get("/healthz")[0] == 200
     assert topics.id(name) == topic_id

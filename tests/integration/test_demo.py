@@ -31,7 +31,7 @@ def processes_of(directory):
     ]
 
 
-@pytest.mark.timeout(1200)  # scheduled scans start on the minute, and each starts a Spark
+@pytest.mark.timeout(2400)  # scheduled scans start on the minute, and each starts a Spark
 @pytest.mark.stack
 def test_the_demo_ends_well_and_leaves_nothing_behind(environment, tmp_path):
     done = subprocess.run(DEMO, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)
@@ -42,7 +42,7 @@ def test_the_demo_ends_well_and_leaves_nothing_behind(environment, tmp_path):
     assert "✓ after: all of clicks was read from broker 2" in done.stdout
     assert "●" in done.stdout
     assert "\x1b" not in done.stdout, "colours only for terminals"
-    eventually(lambda: processes_of(tmp_path) == [], "every process to end", timeout=30)
+    eventually(lambda: processes_of(tmp_path) == [], "every process to end", timeout=90)
     assert list((tmp_path / "state/stacks").glob("[!.]*")) == []
 
 
@@ -52,9 +52,9 @@ def test_a_demo_that_is_killed_leaves_nothing_running(environment, tmp_path):
     with subprocess.Popen(
         DEMO, cwd=REPOSITORY, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     ) as demo:
-        eventually(lambda: len(processes_of(tmp_path)) > 5, "the stack to be starting", timeout=60)
+        eventually(lambda: len(processes_of(tmp_path)) > 5, "the stack to be starting", timeout=180)
         demo.send_signal(signal.SIGKILL)
-    eventually(lambda: processes_of(tmp_path) == [], "every process to end", timeout=30)
+    eventually(lambda: processes_of(tmp_path) == [], "every process to end", timeout=90)
 
 
 @pytest.mark.stack

@@ -15,7 +15,7 @@ def by_state(operator, name, label):
 
 
 def until_disconnected(operator, label):
-    until(lambda: list(samples_of(operator, label).get(CONNECTED, {}).values()) == [0], 60, "no connection to be told")
+    until(lambda: list(samples_of(operator, label).get(CONNECTED, {}).values()) == [0], what="no connection to be told")
 
 
 def test_an_outage_of_kafka_raises_an_alert(topology, operator, promtool):
@@ -36,8 +36,7 @@ def test_an_outage_of_kafka_raises_an_alert(topology, operator, promtool):
     failures = operator.metric("rackspan_errors_total", topology=label, reason="KafkaUnreachable")
     until(
         lambda: operator.metric("rackspan_errors_total", topology=label, reason="KafkaUnreachable") > failures,
-        60,
-        "another look to fail",
+        what="another look to fail",
     )
     assert samples_of(operator, label)[LAST_PASS] == lost[LAST_PASS], "no pass over Kafka has succeeded since"
     assert refuted(promtool, lasting(lost, 30, *lost), {4: (), 30: ["RackspanKafkaUnreachable"]}) == ""

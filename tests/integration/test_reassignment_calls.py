@@ -37,7 +37,8 @@ async def seen(admin, at):
 
 
 async def until_seen(admin, at, condition):
-    return await until_true(lambda: seen(admin, at), condition)
+    """The same of a partition, which the broker that is asked may not have heard of yet."""
+    return await until_true(lambda: seen(admin, at), lambda one: one is not None and condition(one))
 
 
 async def until_true(look, condition):

@@ -17,7 +17,8 @@ from rackspan.reconcile.reassignment_ports import ApprovedPlan
 from rackspan.reconcile.reassignments.plans import reassignments_of
 
 KIND = "Reassignment"
-SIZE = 2_000_000
+SIZE = 5_000_000
+"""Of a partition: it is copied for most of a minute, however slow those are who look at it meanwhile."""
 BEFORE, PLANNED = ((0, 1, 2), (1, 2, 0)), ((3, 1, 2), (1, 2, 4))
 
 
@@ -74,7 +75,8 @@ def test_a_plan_runs_throttled_survives_the_operators_death_and_a_deleted_one_is
     topology.until(KIND, name, lambda found: found.get("status", {}).get("copying", 0) == 2, "to copy")
     running = in_state(topology, name, "Running")
     assert condition(running, "Reconciling")["reason"] == "Moving"
-    assert running["status"]["throttles"] == len(throttles(kafka, topic)) > 0
+    assert running["status"]["throttles"] > 0
+    until(lambda: len(throttles(kafka, topic)) == running["status"]["throttles"], what="brokers to know of throttles")
     shown = kubectl("get", "rra", name, f"--namespace={topology.namespace}")
     assert "Running" in shown
     assert "0/2" in shown
@@ -111,6 +113,10 @@ def test_with_its_topology_a_reassignment_stops_and_goes(topology, kafka, topics
     topology.until_gone("RackTopology", "kafka")
     topology.until_gone(KIND, name)  # as its owner is
     until(lambda: not throttles(kafka, topic), what="no throttle")
-    events = client.CoreV1Api(api_client).list_namespaced_event(topology.namespace).items
-    assert "ReassignmentStopped" in {event.reason for event in events}
+    core = client.CoreV1Api(api_client)
+
+    def announced():
+        return {event.reason for event in core.list_namespaced_event(topology.namespace).items}
+
+    until(lambda: "ReassignmentStopped" in announced(), what="an Event")
     until(lambda: not under_way(kafka, topic), what="what was under way to end, without a throttle")

@@ -92,5 +92,5 @@ def test_a_password_that_is_wrong_for_a_while_stops_new_topics_only(secure, oper
     secure.objects.until_not_ready("after", "TopologyNotReady")
     assert secure.objects.topic("before")["status"] == before["status"], "the last good facts stay"
     secure.secret("user", username=USER, password=secure.password)
-    secure.objects.until_ready("after", timeout=40)
+    secure.objects.until_ready("after")
     secure.objects.until_topology("Connected", "True")

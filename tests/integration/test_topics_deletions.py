@@ -86,7 +86,7 @@ def test_a_namespace_with_its_topology_ends_and_the_topics_stay(
     objects = Objects(api_client, namespace_factory())
     by_hand(objects, kafka.bootstrap())
     names = doomed(objects, 2)
-    kubectl("delete", "namespace", objects.namespace, "--timeout=60s")
+    kubectl("delete", "namespace", objects.namespace, "--timeout=110s")
     assert in_kafka(objects, topics, names) == 2
 
 
@@ -100,7 +100,7 @@ def test_the_end_of_a_namespace_waits_for_a_word_where_the_topology_lives_on(
     assert f"{team.namespace}/orders-0, {team.namespace}/orders-1" in message(held, "DeletionsHeld")
     assert in_kafka(team, topics, names) == 2
     estate.patch("RackTopology", "kafka", {"metadata": {"annotations": {CONFIRM: "2"}}})
-    kubectl("wait", "--for=delete", f"namespace/{team.namespace}", "--timeout=60s")
+    kubectl("wait", "--for=delete", f"namespace/{team.namespace}", "--timeout=110s")
     until(lambda: in_kafka(team, topics, names) == 0, what="the topics to be gone")
 
 

@@ -156,12 +156,15 @@ class Objects:
         return sorted(found.items, key=lambda event: event.metadata.creation_timestamp)
 
     def until_event(self, name: str, reason: str) -> Any:
-        """Wait for an Event about the object of that name, and return the first one of that reason."""
+        """Wait for an Event about the object of that name, and return the first one of that reason.
+
+        Events go out one by one, behind those of other tests, which may be thousands.
+        """
 
         def found() -> Any:
             return next((event for event in self.events(name) if event.reason == reason), None)
 
-        return until(found, 30, f"an Event {reason} of {self.namespace}/{name}")
+        return until(found, 120, f"an Event {reason} of {self.namespace}/{name}")
 
     def until(
         self, kind: str, name: str, holds: Callable[[Json], Any], what: str = "to be as expected", timeout: float = 90

@@ -56,7 +56,7 @@ class Operator:
 
     def until_ready(self) -> None:
         """Wait until it serves its probes and says that it is ready."""
-        until(self._is_ready, 60, "the operator to be ready")
+        until(self._is_ready, what="the operator to be ready")
 
     def stop(self) -> None:
         """End it as Kubernetes does: SIGTERM. Fails when it does not end by itself."""
@@ -90,7 +90,7 @@ class Operator:
     def get(self, path: str) -> tuple[int, str]:
         """HTTP status and body of `/metrics`, `/healthz` or `/readyz`."""
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self._port()}{path}", timeout=10) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self._port()}{path}", timeout=60) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
@@ -115,7 +115,7 @@ class Operator:
             return self.metric("rackspan_kafka_request_seconds_count", operation="describe_topics")
 
         start = passes()
-        until(lambda: passes() >= start + count, 60, f"{count} more passes")
+        until(lambda: passes() >= start + count, what=f"{count} more passes")
 
     def _latest(self) -> str:
         with self.processes.log(self.name).open("rb") as log:
