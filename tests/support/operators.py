@@ -84,8 +84,9 @@ class Operator:
 
     @property
     def log(self) -> list[dict[str, Any]]:
-        """The log lines since the latest start. Raises ValueError where one is not JSON."""
-        return [json.loads(line) for line in self._latest().splitlines() if line.strip()]
+        """The log lines since the latest start, but one that is being written. ValueError where one is not JSON."""
+        written = self._latest().rpartition("\n")[0]
+        return [json.loads(line) for line in written.splitlines() if line.strip()]
 
     def get(self, path: str) -> tuple[int, str]:
         """HTTP status and body of `/metrics`, `/healthz` or `/readyz`."""
