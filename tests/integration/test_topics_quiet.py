@@ -70,8 +70,15 @@ def all_states(alone, kafka, topics) -> Objects:
     objects.until_stalled("refused", "InvalidConfig")
     objects.until_not_ready("paused", "Paused")
     at_rest(objects)
+    objects.until("RackTopology", "kafka", lambda found: tells_bytes(found["status"]), "to tell the plan's bytes")
+    objects.until("KafkaTopic", "crowded", lambda found: tells_bytes(found["status"]), "to tell the plan's bytes")
     operator.after_passes(2)
     return objects
+
+
+def tells_bytes(status):
+    """Whether a status tells how much the plan copies, for which brokers are asked once the plan is there."""
+    return (status.get("plan") or {}).get("bytes") is not None
 
 
 def at_rest(objects):
