@@ -8,7 +8,7 @@ import pytest
 from dev.stack.kafka_cluster import FAST_START
 from dev.stack.nodes import SIX_BROKERS
 from dev.waiting import eventually
-from kafka import KafkaConsumer
+from tests.support.python_consumers import python_consumer
 from tests.support.topics import move
 
 from rackspan.core.snapshot import tree_of
@@ -43,16 +43,7 @@ class InPython:
 
     def __init__(self, kafka, group, topics, client_id):
         self.client_id, self.range = client_id, Range(EU)
-        self._consumer = KafkaConsumer(
-            *topics,
-            bootstrap_servers=kafka.bootstrap(),
-            group_id=group,
-            client_id=client_id,
-            client_rack=EU,
-            heartbeat_interval_ms=200,
-            enable_auto_commit=False,
-            partition_assignment_strategy=[self.range],
-        )
+        self._consumer = python_consumer(kafka.bootstrap(), group, topics, self.range, EU, client_id=client_id)
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._poll)
         self._thread.start()

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from confluent_kafka import Consumer
 from dev.waiting import eventually
-from kafka import KafkaConsumer
+from tests.support.python_consumers import python_consumer
 from tests.support.topics import Topics
 
 from rackspan.core.consumers.assignors import Readers, assign_evenly
@@ -117,15 +117,7 @@ def test_a_group_of_the_classic_protocol_is_assigned_what_is_near_by_a_consumer_
     topic, racks = "classic", brokers.racks
     Topics(brokers.admin()).create(topic, REPLICAS)
     members = [
-        KafkaConsumer(
-            topic,
-            bootstrap_servers=brokers.bootstrap(),
-            group_id="by-python",
-            client_rack=rack,
-            heartbeat_interval_ms=200,
-            enable_auto_commit=False,
-            partition_assignment_strategy=[RackAwareRange(rack)],
-        )
+        python_consumer(brokers.bootstrap(), "by-python", [topic], RackAwareRange(rack), rack)
         for rack in racks.values()
     ]
 
