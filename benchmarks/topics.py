@@ -1,6 +1,6 @@
 """The operator under load: many KafkaTopics at once, on a real API server and a real Kafka of three brokers.
 
-In the same run, for contrast: the same topics made by a bare client, one call a topic and in a few batched calls.
+For contrast, a bare client makes and deletes the same topics in the same run, one call a topic and in a few batches.
 """
 
 import argparse
@@ -15,6 +15,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -418,38 +419,54 @@ def _stopping(bench: Bench) -> Iterator[Bench]:
         bench.stop()
 
 
-def bare(stack: Stack, what: str, prefix: str, count: int, partitions: int, at_once: int) -> Iterator[Row]:
-    """The same topics by a bare admin client with explicit assignments, `at_once` topics a call.
+class BareClient:
+    """The same topics made and deleted by a bare admin client, with explicit assignments, `at_once` topics a call."""
 
-    Three rows: until Kafka has said yes to all, until its brokers show them, which is what Ready stands for, and until
-    they have made the replicas' logs. That last work follows whoever asked, and takes both cores.
-    """
-    admin = AdminClient({"bootstrap.servers": stack.kafka.bootstrap()})
-    brokers = sorted(stack.kafka.racks)
-    assignment = [[brokers[(p + r) % len(brokers)] for r in range(3)] for p in range(partitions)]
-    bystanders = Bystanders(lambda: sum(stack.cpu().values()))
-    before, started = stack.cpu(), time.perf_counter()
+    def __init__(self, stack: Stack, label: str, names: Sequence[str], at_once: int) -> None:
+        self.stack = stack
+        self.label = label
+        self.names = names
+        self.calls = [names[first : first + at_once] for first in range(0, len(names), at_once)]
+        self.admin = AdminClient({"bootstrap.servers": stack.kafka.bootstrap()})
 
-    def row(words: str, ended: float) -> Row:
-        spent = {who: value - before[who] for who, value in stack.cpu().items()}
-        return Row(f"{what}: {words}", count, ended - started, bystanders.seen(), others=spent)
+    def create(self, partitions: int) -> Iterator[Row]:
+        brokers = sorted(self.stack.kafka.racks)
+        assignment = [[brokers[(p + r) % len(brokers)] for r in range(3)] for p in range(partitions)]
 
-    for first in range(0, count, at_once):
-        names = range(first, min(first + at_once, count))
-        answers = admin.create_topics(
-            [NewTopic(f"{prefix}-{number}", partitions, replica_assignment=assignment) for number in names],
-            request_timeout=120,
-        )
-        for answer in answers.values():
-            answer.result()
-    yield row("Kafka said yes", time.perf_counter())
-    shown = 0
-    while shown < 2 * len(brokers):  # any broker may answer
-        topics = admin.list_topics(timeout=60).topics
-        shown = shown + 1 if sum(name.startswith(prefix) for name in topics) >= count else 0
-        time.sleep(0.05)
-    yield row("brokers show them", time.perf_counter())
-    yield row("brokers have made the logs", stack.calm())
+        def ask(names: Sequence[str]) -> dict[str, Future[None]]:
+            topics = [NewTopic(name, partitions, replica_assignment=assignment) for name in names]
+            return self.admin.create_topics(topics, request_timeout=120)
+
+        return self._measure("create", ask, len(self.names))
+
+    def delete(self) -> Iterator[Row]:
+        return self._measure("delete", lambda names: self.admin.delete_topics(list(names), request_timeout=120), 0)
+
+    def _measure(self, what: str, ask: Callable[[Sequence[str]], dict[str, Future[None]]], left: int) -> Iterator[Row]:
+        """Three rows: until Kafka has said yes to all, until its brokers show it, and until these are done.
+
+        The second is what Ready and the end of an object stand for. The third is the work on the replicas' logs, which
+        follows whoever asked and takes both cores.
+        """
+        bystanders = Bystanders(lambda: sum(self.stack.cpu().values()))
+        before, started = self.stack.cpu(), time.perf_counter()
+
+        def row(words: str, ended: float) -> Row:
+            spent = {who: value - before[who] for who, value in self.stack.cpu().items()}
+            name = f"bare client, {self.label}: {what}, {words}"
+            return Row(name, len(self.names), ended - started, bystanders.seen(), others=spent)
+
+        for some in self.calls:
+            for answer in ask(some).values():
+                answer.result()
+        yield row("Kafka said yes", time.perf_counter())
+        every, shown = set(self.names), 0
+        while shown < 2 * len(self.stack.kafka.racks):  # any broker may answer
+            there = every.intersection(self.admin.list_topics(timeout=60).topics)
+            shown = shown + 1 if len(there) == left else 0
+            time.sleep(0.05)
+        yield row("brokers show it", time.perf_counter())
+        yield row("brokers are done", self.stack.calm())
 
 
 @dataclass(frozen=True, slots=True)
@@ -534,10 +551,12 @@ def run(sizes: Sizes, contender: Contender | None = None) -> Found:
                 if sizes.singles and turn == 0:
                     found.alone.append(bench.one_by_one("one by one, 1 partition x RF 3", "single", sizes.singles))
                 found.note(course(bench, sizes))
-        for what, prefix, at_once in _BARE if sizes.bare else ():
+        for label, prefix, at_once in _BARE if sizes.bare else ():
             with fresh_stack("512m") as stack:
-                size = at_once or -(-sizes.topics // 4)
-                found.note(bare(stack, f"bare client, {what}", prefix, sizes.topics, 6, size))
+                names = _names(prefix, sizes.topics)
+                bare = BareClient(stack, label, names, at_once or -(-sizes.topics // 4))
+                found.note(bare.create(6))
+                found.note(bare.delete())
     if sizes.many:
         with fresh_stack("1g") as stack, _stopping(OurBench(stack, log)) as bench:
             found.note([bench.create("create, 1 partition x RF 3 (once)", "m", sizes.many, 1)])
