@@ -163,6 +163,13 @@ class Process:
         """None but of ours."""
         return {}
 
+    def check(self) -> None:
+        """Raise RuntimeError where it has ended by itself."""
+        code = self._process.poll()
+        if code is not None:
+            msg = f"{self._process.args!r} ended with code {code}; see {self._log.name}"
+            raise RuntimeError(msg)
+
     def stop(self) -> None:
         self._watching.set()
         self._process.send_signal(signal.SIGTERM)
@@ -292,11 +299,14 @@ class Bench:
         self.process = process
         self.kind = kind
         self.label = label
-        self.watch = ReadyWatch(stack.plane.api_client(), kind.path)
+        self.watch = ReadyWatch(stack.plane.api_client(), kind.path, self._check)
 
     def stop(self) -> None:
         self.watch.over = True
         self.process.stop()
+
+    def _check(self) -> None:
+        self.process.check()  # the one of now: it may have been started anew
 
     def _own_cpu(self) -> float:
         return sum(self.stack.cpu().values()) + self.process.cpu
@@ -488,7 +498,7 @@ class Contender:
             kubectl("apply", "-f", str(path), "-n", NAMESPACE)
         plurals = plurals_of(kubectl("get", "crd", "-o", "json"))
         kind = from_template(self.template.read_text(), plurals, NAMESPACE, bootstrap=bootstrap)
-        command = command_line(self.command, stack.plane.kubeconfig, NAMESPACE, bootstrap)
+        command = command_line(self.command, self._account(stack.plane), NAMESPACE, bootstrap)
         bench = Bench(stack, Process(command, log), kind, "contender")
         with bench.stack.plane.api_client() as api:  # started, and connected to Kafka, once it has made one topic
             _, _, group, version, _, namespace, plural = kind.path.split("/")
@@ -496,6 +506,16 @@ class Contender:
             client.CustomObjectsApi(api).create_namespaced_custom_object(group, version, namespace, plural, body)
         bench.watch.until_ready(["first"], 1, 300)
         return bench
+
+    @staticmethod
+    def _account(plane: ControlPlane) -> Path:
+        """A kubeconfig with the token of a service account that may do anything, as an operator's pod has one."""
+        account = f"{NAMESPACE}:contender"
+        plane.kubectl("create", "serviceaccount", "contender", f"--namespace={NAMESPACE}")
+        rights = ("--clusterrole=cluster-admin", f"--serviceaccount={account}")
+        plane.kubectl("create", "clusterrolebinding", "contender", *rights)
+        path = plane.directory / "contender.kubeconfig"
+        return plane.cluster.kubeconfig_for_service_account(NAMESPACE, "contender", path)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from benchmarks.contender import generation_when_ready
 _WATCH_SECONDS = 300
 _READ_SECONDS = 330
 """After which a watch that says nothing, not even that it is over, is given up."""
+_CHECK_SECONDS = 2
 
 
 class Watch:
@@ -73,9 +74,13 @@ class Watch:
 
 
 class ReadyWatch(Watch):
-    """Which objects of a collection are Ready, at which generation and since when; and which are gone."""
+    """Which objects of a collection are Ready, at which generation and since when; and which are gone.
 
-    def __init__(self, api: client.ApiClient, path: str) -> None:
+    `check` raises where there is nothing more to wait for.
+    """
+
+    def __init__(self, api: client.ApiClient, path: str, check: Callable[[], None] = lambda: None) -> None:
+        self._check = check
         self.ready: dict[str, int] = {}
         self.when: dict[str, float] = {}
         self.gone: set[str] = set()
@@ -112,9 +117,12 @@ class ReadyWatch(Watch):
             return done == wanted
 
         done: set[str] = set()
+        deadline = time.monotonic() + timeout
         with self._changed:
-            if not self._changed.wait_for(reached, timeout):
-                raise TimeoutError(f"{len(done)} of {len(wanted)} topics were {what} in {timeout} s")
+            while not self._changed.wait_for(reached, min(timeout, _CHECK_SECONDS)):
+                self._check()
+                if time.monotonic() >= deadline:
+                    raise TimeoutError(f"{len(done)} of {len(wanted)} topics were {what} in {timeout} s")
             return max(self.when[name] for name in wanted)
 
 

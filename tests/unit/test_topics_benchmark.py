@@ -96,6 +96,16 @@ def test_what_happened_between_two_watches_is_learnt_from_the_list(monkeypatch):
         watch.until_ready(["b", "c"], 1, 0.01)
 
 
+def test_nobody_waits_for_an_operator_that_has_ended(monkeypatch):
+    def ended():
+        raise RuntimeError("it ended with code 1")
+
+    monkeypatch.setattr("benchmarks.watching.client.CustomObjectsApi", lambda _: Objects(listed("1")))
+    monkeypatch.setattr("benchmarks.watching._CHECK_SECONDS", 0.01)
+    with pytest.raises(RuntimeError, match="it ended with code 1"):
+        ReadyWatch(None, PATH, ended).until_ready(["a"], 1, 900)
+
+
 def test_what_was_told_has_the_time_when_it_was_first_told():
     objects = Objects(
         listed("1", {"metadata": {"name": "a"}, "words": ["old"]}),
