@@ -7,7 +7,8 @@ READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest
 # Processes that share the tests, each with servers of its own of some 3 GB where there is a stack: two keep two cores
-# busy, and three only take them away from each other. A Kubernetes that the user names is everybody's, so it takes one.
+# busy where the machine is slow; where it is quick, three take an eighth less time. A Kubernetes that the user names is
+# everybody's, so it takes one.
 WORKERS ?= $(if $(RACKSPAN_KUBECONFIG),1,2)
 SHARED := --numprocesses=$(WORKERS) --no-loadscope-reorder
 SHARED_FAST := --numprocesses=logical --no-loadscope-reorder
