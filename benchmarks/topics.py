@@ -208,23 +208,26 @@ class Operator(Process):
         }
 
     def until(self, condition: Callable[[dict[str, float]], bool], timeout: float = 120) -> float:
-        deadline = time.monotonic() + timeout
-        while time.monotonic() < deadline:
-            with suppress(OSError):
-                if condition(self.counters()):
-                    return time.perf_counter()
-            time.sleep(0.1)
-        raise TimeoutError("the operator did not get there; see its log")
+        """Seconds on the clock when its counters were so. Raises TimeoutError, or RuntimeError where it has ended."""
+        return self._until(lambda: condition(self.counters()), timeout)
 
     def until_ready(self, timeout: float = 600) -> float:
-        """Seconds on the clock when it had learnt of all objects."""
+        """Seconds on the clock when it had learnt of all objects. Raises TimeoutError, or RuntimeError likewise."""
+        return self._until(self._is_ready, timeout)
+
+    def _is_ready(self) -> bool:
+        urllib.request.urlopen(f"http://127.0.0.1:{self._port}/readyz", timeout=10).close()
+        return True
+
+    def _until(self, reached: Callable[[], bool], timeout: float) -> float:
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
             with suppress(OSError):  # among them: not ready yet, 503
-                urllib.request.urlopen(f"http://127.0.0.1:{self._port}/readyz", timeout=10).close()
-                return time.perf_counter()
+                if reached():
+                    return time.perf_counter()
+            self.check()
             time.sleep(0.1)
-        raise TimeoutError("the operator is not ready; see its log")
+        raise TimeoutError(f"the operator did not get there in {timeout:g} s; see {self._log.name}")
 
 
 async def in_parallel(stack: Stack, calls: list[tuple[str, str, dict[str, Any]]]) -> None:
@@ -498,7 +501,7 @@ class Contender:
             kubectl("apply", "-f", str(path), "-n", NAMESPACE)
         plurals = plurals_of(kubectl("get", "crd", "-o", "json"))
         kind = from_template(self.template.read_text(), plurals, NAMESPACE, bootstrap=bootstrap)
-        command = command_line(self.command, self._account(stack.plane), NAMESPACE, bootstrap)
+        command = command_line(self.command, _account(stack.plane), NAMESPACE, bootstrap)
         bench = Bench(stack, Process(command, log), kind, "contender")
         with bench.stack.plane.api_client() as api:  # started, and connected to Kafka, once it has made one topic
             _, _, group, version, _, namespace, plural = kind.path.split("/")
@@ -507,15 +510,14 @@ class Contender:
         bench.watch.until_ready(["first"], 1, 300)
         return bench
 
-    @staticmethod
-    def _account(plane: ControlPlane) -> Path:
-        """A kubeconfig with the token of a service account that may do anything, as an operator's pod has one."""
-        account = f"{NAMESPACE}:contender"
-        plane.kubectl("create", "serviceaccount", "contender", f"--namespace={NAMESPACE}")
-        rights = ("--clusterrole=cluster-admin", f"--serviceaccount={account}")
-        plane.kubectl("create", "clusterrolebinding", "contender", *rights)
-        path = plane.directory / "contender.kubeconfig"
-        return plane.cluster.kubeconfig_for_service_account(NAMESPACE, "contender", path)
+
+def _account(plane: ControlPlane) -> Path:
+    """A kubeconfig with the token of a service account that may do anything, as an operator's pod has one."""
+    owner = f"--serviceaccount={NAMESPACE}:contender"
+    plane.kubectl("create", "serviceaccount", "contender", f"--namespace={NAMESPACE}")
+    plane.kubectl("create", "clusterrolebinding", "contender", "--clusterrole=cluster-admin", owner)
+    path = plane.directory / "contender.kubeconfig"
+    return plane.cluster.kubeconfig_for_service_account(NAMESPACE, "contender", path)
 
 
 @dataclass(frozen=True, slots=True)
