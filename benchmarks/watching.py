@@ -109,20 +109,22 @@ class ReadyWatch(Watch):
         """Seconds on the clock when all of these were gone. Raises TimeoutError."""
         return self._until(names, lambda name: name in self.gone, "gone", timeout)
 
-    def _until(self, names: Iterable[str], holds: Any, what: str, timeout: float) -> float:
-        wanted = set(names)
+    def _until(self, names: Iterable[str], holds: Callable[[str], bool], what: str, timeout: float) -> float:
+        wanted = list(names)
+        left = list(wanted)
 
         def reached() -> bool:
-            done.update(name for name in wanted - done if holds(name))
-            return done == wanted
+            while left and holds(left[-1]):  # one name a call in the end, not all that are left: this hears each event
+                left.pop()
+            return not left
 
-        done: set[str] = set()
         deadline = time.monotonic() + timeout
         with self._changed:
             while not self._changed.wait_for(reached, min(timeout, _CHECK_SECONDS)):
                 self._check()
                 if time.monotonic() >= deadline:
-                    raise TimeoutError(f"{len(done)} of {len(wanted)} topics were {what} in {timeout} s")
+                    done = sum(map(holds, wanted))
+                    raise TimeoutError(f"{done} of {len(wanted)} topics were {what} in {timeout} s")
             return max(self.when[name] for name in wanted)
 
 
