@@ -42,6 +42,16 @@ def test_a_kind_follows_the_conventions(kind):
     assert conditions["x-kubernetes-list-map-keys"] == ["type"]
 
 
+def test_the_lists_of_a_status_are_written_as_a_whole():
+    """Who owns which item of a list by key is recorded with each write: that took more room than the status itself."""
+    by_key = [
+        f"{field.kind} {field.path}"
+        for field in fields()
+        if field.path.startswith("status") and field.schema.get("x-kubernetes-list-type") == "map"
+    ]
+    assert by_key == [f"{kind} status.conditions" for kind in definitions()]
+
+
 def test_every_field_is_described():
     silent = [
         f"{field.kind} {field.path}"
