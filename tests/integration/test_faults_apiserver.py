@@ -152,6 +152,22 @@ def test_a_lost_topic_is_not_taken_for_somebody_elses_after_a_crash(shop, plane,
     shop.until_ready("orders")
 
 
+def test_what_was_made_for_an_object_just_before_a_crash_is_its_own(shop, topics, own_operator):
+    """Left behind: the topic, the finalizer, and the annotation that it was about to be made. A copy says nothing."""
+    own_operator.kill()
+    for name in ("made", "copied"):
+        topics.create(shop.kafka_name(name), ((0, 3, 2), (3, 1, 2), (5, 2, 0)))
+        shop.create_topic(name, deletionPolicy="Delete")
+    claims = {"made": shop.topic("made")["metadata"]["uid"], "copied": "uid-of-the-original"}
+    for name, uid in claims.items():
+        shop.annotate_topic(name, {"rackspan.dev/created-for": uid})
+    own_operator.start()
+    assert "adopted" not in shop.until_ready("made")["status"]
+    assert shop.until_ready("copied")["status"]["adopted"] is True
+    shop.until_event("made", "Created")
+    shop.until_event("copied", "Adopted")
+
+
 def test_definitions_that_are_applied_after_the_operator(control_plane_factory, processes):
     """As GitOps may do, which knows no order: what is not served when kopf looks is not watched, ever."""
     plane = control_plane_factory()

@@ -9,6 +9,8 @@ from tests.support.objects import Objects, broker_namespace, condition
 from tests.support.operators import private_operators
 from tests.support.waiting import until
 
+from rackspan.api.labels import CREATED_FOR
+
 KUBE, KAFKA = "rackspan_kubernetes_request_seconds_count", "rackspan_kafka_request_seconds_count"
 READS_OF_KUBE = {"get_secret", "list_metadata", "list_objects", "list_resources"}
 LEASE = {"get_lease", "create_lease", "patch_lease"}  # its own, which it renews for as long as it lives
@@ -136,7 +138,9 @@ def test_objects_carry_nothing_of_the_framework(all_states):
     for item in (*all_states.topics(), all_states.topology()):
         metadata = item["metadata"]
         expected = {"rackspan.dev/paused"} if metadata["name"] == "paused" else set()
-        assert set(metadata.get("annotations", {})) == expected
+        annotations = metadata.get("annotations", {})
+        assert set(annotations) - {CREATED_FOR} == expected
+        assert annotations.get(CREATED_FOR, metadata["uid"]) == metadata["uid"]
         assert metadata.get("finalizers", []) == ["rackspan.dev/finalizer"]
 
 

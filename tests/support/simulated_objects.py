@@ -2,6 +2,7 @@
 
 import copy
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from tests.support.simulated_kafka import SimulatedKafka
 
@@ -82,12 +83,13 @@ class SimulatedObjects:
         if body is not None and body["metadata"]["uid"] == known.meta.uid:
             self._delete(body)
 
-    async def set_finalizers(self, ref, finalizers, version):
+    async def set_finalizers(self, ref, finalizers, version, annotations=MappingProxyType({})):
         self.kafka._call()
         body = copy.deepcopy(self.there.get(ref.key))
         if body is None or body["metadata"]["resourceVersion"] != version:
             return None
         body["metadata"]["finalizers"] = list(finalizers)
+        body["metadata"]["annotations"] = {**body["metadata"].get("annotations", {}), **annotations}
         stored = self._stored(body)
         if not finalizers and "deletionTimestamp" in body["metadata"]:
             del self.there[ref.key]

@@ -8,7 +8,7 @@ from msgspec import field
 
 from rackspan.api.codec import ApiStruct, StatusStruct, decode
 from rackspan.api.conditions import Condition
-from rackspan.api.labels import ADOPT_TOPIC_ID, CONFIRM_DELETE
+from rackspan.api.labels import ADOPT_TOPIC_ID, CONFIRM_DELETE, CREATED_FOR
 from rackspan.api.meta import Meta, ObjectKey
 from rackspan.api.plans import TopicPlanStatus
 from rackspan.api.policies import DurabilitySpec, ReassignmentSpec
@@ -159,7 +159,7 @@ class KafkaTopicStatus(StatusStruct, frozen=True):
 
     Build the next one with `dataclasses.replace`, and compare the two with `==` before writing. `adopted` tells that
     the topic was not made for this object, `creating` that the operator was about to make it: what appears then is no
-    adoption.
+    adoption. False denies what the annotation CREATED_FOR says.
     """
 
     observed_generation: int | None = None
@@ -214,6 +214,12 @@ class KafkaTopic(ApiStruct, frozen=True):
     def adopt_topic_id(self) -> str | None:
         """The id of a recreated topic that a person told this object to own."""
         return self.meta.annotations.get(ADOPT_TOPIC_ID)
+
+    @property
+    def was_being_created(self) -> bool:
+        """Whether an annotation says so that has not been used up: the status knows of no topic, and denies none."""
+        annotated = self.meta.annotations.get(CREATED_FOR) == self.meta.uid
+        return annotated and self.status.topic_id is None and self.status.creating is None
 
     @property
     def confirm_delete(self) -> str | None:

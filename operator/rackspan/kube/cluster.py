@@ -6,6 +6,7 @@ import asyncio
 import base64
 import binascii
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from rackspan.api import compliancereport, kafkatopic, racktopology, reassignment
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from rackspan.reconcile.ports import JsonObject, KubernetesEvent, Listener, ObjectRef, Permit
 
 _METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+_NONE: Mapping[str, str] = MappingProxyType({})
 _OWN = {
     kafkatopic.KIND: TOPICS,
     racktopology.KIND: TOPOLOGIES,
@@ -73,9 +75,14 @@ class KubeCluster:
         except (NotFoundError, ConflictError):
             return None
 
-    async def set_finalizers(self, ref: ObjectRef, finalizers: Sequence[str], version: str) -> JsonObject | None:
-        """Replace the finalizers of the object as it was at `version`; None where it changed or is gone."""
-        return await self._patch_metadata("patch_finalizers", ref, version, {"finalizers": list(finalizers)})
+    async def set_finalizers(
+        self, ref: ObjectRef, finalizers: Sequence[str], version: str, annotations: Mapping[str, str] = _NONE
+    ) -> JsonObject | None:
+        """Replace the finalizers of the object as it was at `version`, and add annotations; None where it changed."""
+        metadata: JsonObject = {"finalizers": list(finalizers)}
+        if annotations:
+            metadata["annotations"] = dict(annotations)
+        return await self._patch_metadata("patch_finalizers", ref, version, metadata)
 
     async def remove_annotation(self, ref: ObjectRef, name: str, version: str) -> JsonObject | None:
         """Take one annotation off the object as it was at `version`; None where it changed or is gone."""

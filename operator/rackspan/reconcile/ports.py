@@ -250,8 +250,13 @@ class KubeApi(Protocol):
     async def replace_status(self, ref: ObjectRef, status: JsonObject) -> JsonObject | None:
         """Replace the whole status; the object as written, None where none of this uid exists."""
 
-    async def set_finalizers(self, ref: ObjectRef, finalizers: Sequence[str], version: str) -> JsonObject | None:
-        """Replace the finalizers at resourceVersion `version`; the object as written, None on a conflict or if gone."""
+    async def set_finalizers(
+        self, ref: ObjectRef, finalizers: Sequence[str], version: str, annotations: Mapping[str, str] = ...
+    ) -> JsonObject | None:
+        """Replace the finalizers at resourceVersion `version`, and add annotations, which are none by default.
+
+        The object as written, None on a conflict or if gone.
+        """
 
     async def remove_annotation(self, ref: ObjectRef, name: str, version: str) -> JsonObject | None:
         """Remove an annotation at resourceVersion `version`; the object as written, None on a conflict or if gone."""

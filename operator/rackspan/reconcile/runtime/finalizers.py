@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from rackspan.api.labels import FINALIZER
 from rackspan.reconcile.ports import ObjectRef
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from rackspan.api.meta import Meta
     from rackspan.reconcile.ports import JsonObject, KubeApi
 
 _MAX_CONCURRENT_WRITES = 16
+_NONE: Mapping[str, str] = MappingProxyType({})
 
 
 class FinalizerWriter:
@@ -24,19 +26,23 @@ class FinalizerWriter:
         self._kube = kube
         self._slots = asyncio.Semaphore(_MAX_CONCURRENT_WRITES)
 
-    async def add(self, kind: str, meta: Meta) -> JsonObject | None:
-        """The object with Rackspan's finalizer; None on a conflict or where it is gone. Raises FailureError."""
-        return await self._write(kind, meta, finalizers_for(meta) or meta.finalizers)
+    async def add(self, kind: str, meta: Meta, annotations: Mapping[str, str] = _NONE) -> JsonObject | None:
+        """The object with Rackspan's finalizer and these annotations.
+
+        None on a conflict or where it is gone. Raises FailureError.
+        """
+        return await self._write(kind, meta, finalizers_for(meta) or meta.finalizers, annotations)
 
     async def remove(self, kind: str, meta: Meta) -> JsonObject | None:
         """The object without Rackspan's finalizer; None on a conflict or where it is gone. Raises FailureError."""
         return await self._write(kind, meta, without_finalizer(meta))
 
-    async def _write(self, kind: str, meta: Meta, finalizers: Sequence[str]) -> JsonObject | None:
+    async def _write(
+        self, kind: str, meta: Meta, finalizers: Sequence[str], annotations: Mapping[str, str] = _NONE
+    ) -> JsonObject | None:
+        ref = ObjectRef(kind, meta.key, meta.uid)
         async with self._slots:
-            return await self._kube.set_finalizers(
-                ObjectRef(kind, meta.key, meta.uid), finalizers, meta.resource_version
-            )
+            return await self._kube.set_finalizers(ref, finalizers, meta.resource_version, annotations)
 
 
 def finalizers_for(meta: Meta) -> tuple[str, ...] | None:

@@ -16,14 +16,16 @@ from rackspan.reconcile.runtime.batching import batches, config_records, partiti
 from rackspan.reconcile.runtime.threads import PLACER_SECONDS, PlacerTimedOutError, ThirdPartyPlacers, in_thread
 from rackspan.reconcile.topics import audit
 from rackspan.reconcile.topics.configs import differing
+from rackspan.reconcile.topics.creation_claims import with_known_claim
 from rackspan.reconcile.topics.decision import Decision, decide, ownership_problem
 from rackspan.reconcile.topics.limits import PORTION, cost, too_large
 from rackspan.reconcile.topics.placement import MIN_ISR, Judged, third_party_placer
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from rackspan.api.kafkatopic import KafkaTopic
+    from rackspan.api.meta import ObjectKey
     from rackspan.core.planning import TopicPlan
     from rackspan.reconcile.cluster.state import ClusterState
     from rackspan.reconcile.ports import KafkaAdmin, NewPartitions, NewTopic, Outcomes, TopicDescription
@@ -62,7 +64,7 @@ class Outcome:
     settled: bool = True
     """False where Kafka has accepted the change but does not show it yet."""
     new_claim: bool = False
-    """Whether `status.creating` was written in this pass."""
+    """Whether it was recorded in this pass that the topic is about to be created."""
 
     @property
     def problem(self) -> Failure | None:
@@ -118,21 +120,22 @@ async def reconcile_topics(
     topics: Sequence[KafkaTopic],
     state: ClusterState,
     admin: KafkaAdmin,
-    claim: Callable[[Sequence[Outcome]], Awaitable[None]] | None = None,
+    prepare: Callable[[Sequence[Outcome]], Awaitable[Collection[ObjectKey]]] | None = None,
     third_party: ThirdPartyPlacers | None = None,
 ) -> list[Outcome]:
     """Create and change topics in Kafka as their objects' specs ask. Returns the outcomes in the order of `topics`.
 
-    `claim` is called with the outcomes that create topics, before they do; it may clear their decisions. Raises
-    FailureError only where Kafka answered for none of the topics.
+    `prepare` is called once it is decided what to do, and before it is done; the objects that it returns are left out.
+    Raises FailureError only where Kafka answered for none of the topics.
     """
-    outcomes = {topic.key: Outcome(topic) for topic in topics}
+    outcomes = {topic.key: Outcome(with_known_claim(topic, state)) for topic in topics}
     await _fetch_topics(outcomes.values(), admin)
     await _fetch_configs(outcomes.values(), admin)
     fit = [outcome for outcome in outcomes.values() if not outcome.failures and not outcome.is_stale]
     await _decide(fit, state, third_party or ThirdPartyPlacers())
-    if claim is not None:
-        await _claim(claim, [outcome for outcome in outcomes.values() if outcome.decision.create is not None], state)
+    if prepare is not None:
+        for key in await prepare(fit):
+            _remove_load(outcomes.pop(key).decision, state)
     changed = [outcome for outcome in outcomes.values() if not outcome.decision.idle]
     await _act(changed, state, admin)
     await _read_back(changed, state, admin)
@@ -249,14 +252,10 @@ def _add_load(decision: Decision, state: ClusterState) -> None:
             state.load.add(change.assignment)
 
 
-async def _claim(
-    claim: Callable[[Sequence[Outcome]], Awaitable[None]], outcomes: Sequence[Outcome], state: ClusterState
-) -> None:
-    planned = [outcome.decision.create for outcome in outcomes]
-    await claim(outcomes)
-    for outcome, create in zip(outcomes, planned, strict=True):
-        if outcome.decision.create is None and create is not None and create.assignment is not None:
-            state.load.remove(create.assignment)
+def _remove_load(decision: Decision, state: ClusterState) -> None:
+    for change in (decision.create, decision.grow):
+        if change is not None and change.assignment is not None:
+            state.load.remove(change.assignment)
 
 
 async def _act(outcomes: Sequence[Outcome], state: ClusterState, admin: KafkaAdmin) -> None:

@@ -1,47 +1,86 @@
-"""Records in a KafkaTopic's status that its topic is about to be created, before it is."""
+"""Puts Rackspan's finalizer on KafkaTopics, and records that a topic is about to be created for them, before it is.
+
+A new object takes one write for both: the finalizer, and an annotation with the object's uid, so that a copy of the
+object claims nothing. Whoever may write an object could put that annotation on it. So it counts only for those that may
+take over topics which are there already; all others take a second write, to the status, where tenants cannot write.
+"""
 
 from __future__ import annotations
 
-import asyncio
-from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from rackspan.api.kafkatopic import KIND, KafkaTopic
+from rackspan.api.kafkatopic import KIND, DeletionPolicy, KafkaTopic
+from rackspan.api.labels import CREATED_FOR
 from rackspan.reconcile.ports import ObjectRef
-from rackspan.reconcile.topics.decision import Decision, must_claim
-from rackspan.reconcile.topics.isolated import isolated
+from rackspan.reconcile.runtime.finalizers import has_finalizer
+from rackspan.reconcile.topics.ownership import may_adopt
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rackspan.reconcile.cluster.state import ClusterState
     from rackspan.reconcile.dependencies import Dependencies
     from rackspan.reconcile.topics.batch import Outcome
 
 
-async def claim_creations(dependencies: Dependencies, state: ClusterState, outcomes: Sequence[Outcome]) -> None:
-    """Write `status.creating` for outcomes that create a topic, where a crash would leave open whose topic it is.
+def with_known_claim(topic: KafkaTopic, state: ClusterState) -> KafkaTopic:
+    """The topic with a claim that its annotation makes, where that counts, in the status."""
+    if not (topic.was_being_created and _may_adopt(topic, state)):
+        return topic
+    return replace(topic, status=replace(topic.status, creating=True))
 
-    An outcome whose claim cannot be written loses its decision, and so nothing is created for it.
+
+def must_claim(topic: KafkaTopic, state: ClusterState) -> bool:
+    """Whether it has to be recorded that a topic is about to be created.
+
+    After a crash in between, the topic would otherwise look like one that existed before: where adoption is not
+    allowed the object could not have it, and deletionPolicy Delete would not apply to it.
     """
-    claims = (_claim(dependencies, outcome) for outcome in outcomes if must_claim(outcome.topic, state))
-    await asyncio.gather(*claims)
+    if topic.status.creating:
+        return False
+    return not _may_adopt(topic, state) or topic.spec.deletion_policy == DeletionPolicy.DELETE
 
 
-async def _claim(dependencies: Dependencies, outcome: Outcome) -> None:
-    claimed = replace(outcome.topic, status=replace(outcome.topic.status, creating=True))
-    known = await isolated(outcome.topic, partial(_write, dependencies, claimed))
-    if isinstance(known, KafkaTopic):
-        outcome.topic, outcome.new_claim = claimed, True
-        return
-    outcome.decision = Decision()
-    if known is not None:
-        outcome.failures.append(known)
+def is_prepared(outcome: Outcome, state: ClusterState) -> bool:
+    """Whether the object has all that it needs before its decision is carried out."""
+    creates = outcome.decision.create is not None and must_claim(outcome.topic, state)
+    return has_finalizer(outcome.topic.meta) and not creates
 
 
-async def _write(dependencies: Dependencies, claimed: KafkaTopic, before: KafkaTopic) -> KafkaTopic | None:
+async def prepare(dependencies: Dependencies, outcome: Outcome, state: ClusterState) -> bool:
+    """Write what the object needs before its decision is carried out; false where it has changed or is gone.
+
+    `outcome.topic` is the object as written. Raises FailureError.
+    """
+    creates = outcome.decision.create is not None and must_claim(outcome.topic, state)
+    if not has_finalizer(outcome.topic.meta):
+        annotates = creates and outcome.topic.status.creating is None and _may_adopt(outcome.topic, state)
+        if not await _add_finalizer(dependencies, outcome, state, annotates=annotates):
+            return False
+        creates = creates and not annotates
+    return await _claim_in_status(dependencies, outcome) if creates else True
+
+
+def _may_adopt(topic: KafkaTopic, state: ClusterState) -> bool:
+    return may_adopt(topic.meta.namespace, state.topology.namespace, state.spec.adoption)
+
+
+async def _add_finalizer(dependencies: Dependencies, outcome: Outcome, state: ClusterState, *, annotates: bool) -> bool:
+    meta = outcome.topic.meta
+    written = await dependencies.finalizers.add(KIND, meta, {CREATED_FOR: meta.uid} if annotates else {})
+    known = dependencies.cache.put_answer(written) if written is not None else None
+    if known is None or known.meta.is_deleting:
+        return False
+    outcome.topic, outcome.new_claim = with_known_claim(known, state), annotates
+    return True
+
+
+async def _claim_in_status(dependencies: Dependencies, outcome: Outcome) -> bool:
+    before = outcome.topic
+    claimed = replace(before, status=replace(before.status, creating=True))
     ref = ObjectRef(KIND, before.key, before.meta.uid)
     written = await dependencies.statuses.write(ref, before.status.to_dict(), claimed.status.to_dict())
-    return dependencies.cache.put_answer(written) if written is not None else None
+    if written is None or dependencies.cache.put_answer(written) is None:
+        return False
+    outcome.topic, outcome.new_claim = claimed, True
+    return True

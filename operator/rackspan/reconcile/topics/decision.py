@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rackspan.api.kafkatopic import DeletionPolicy, OnTopicLoss
+from rackspan.api.kafkatopic import OnTopicLoss
 from rackspan.api.labels import ADOPT_TOPIC_ID
 from rackspan.api.reasons import Reason
 from rackspan.core.text import plural
@@ -14,7 +14,7 @@ from rackspan.reconcile.ports import ConfigChange, NewPartitions, NewTopic
 from rackspan.reconcile.runtime.batching import MAX_PARTITIONS_AT_ONCE
 from rackspan.reconcile.topics.configs import differing
 from rackspan.reconcile.topics.limits import too_large
-from rackspan.reconcile.topics.ownership import adoption_refused, internal, may_adopt
+from rackspan.reconcile.topics.ownership import adoption_refused, internal
 from rackspan.reconcile.topics.placement import Judged, ManagedConfig, managed_config, place
 
 if TYPE_CHECKING:
@@ -80,18 +80,6 @@ def decide(topic: KafkaTopic, seen: TopicDescription | None, own: Mapping[str, s
     configure = ConfigChange(topic.topic_name, different) if different else None
     problem = grow_problem or config_problem
     return Decision(grow=grow, configure=configure, problem=problem, judged=managed.judged)
-
-
-def must_claim(topic: KafkaTopic, state: ClusterState) -> bool:
-    """Whether `status.creating` has to be written before the topic is created.
-
-    After a crash in between, the topic would otherwise look like one that existed before: where adoption is not
-    allowed the object could not have it, and deletionPolicy Delete would not apply to it.
-    """
-    if topic.status.creating:
-        return False
-    adopts = may_adopt(topic.meta.namespace, state.topology.namespace, state.spec.adoption)
-    return not adopts or topic.spec.deletion_policy == DeletionPolicy.DELETE
 
 
 def ownership_problem(topic: KafkaTopic, seen: TopicDescription | None, state: ClusterState) -> Failure | None:

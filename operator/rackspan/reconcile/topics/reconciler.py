@@ -17,13 +17,12 @@ from rackspan.api.reasons import Reason
 from rackspan.metrics import QUEUE_DEPTH, RECONCILE_SECONDS, RECONCILED, count_error
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import ObjectRef
-from rackspan.reconcile.runtime.finalizers import finalizers_for
 from rackspan.reconcile.runtime.workqueue import WorkQueue
 from rackspan.reconcile.topics.absences import Absences
 from rackspan.reconcile.topics.admission import Admission
 from rackspan.reconcile.topics.approvals import Approvals
 from rackspan.reconcile.topics.batch import reconcile_topics
-from rackspan.reconcile.topics.creation_claims import claim_creations
+from rackspan.reconcile.topics.creation_claims import is_prepared, prepare
 from rackspan.reconcile.topics.deletion import Step
 from rackspan.reconcile.topics.events import condition_events
 from rackspan.reconcile.topics.finalizer import TopicFinalizer, hold_failure
@@ -234,10 +233,9 @@ class TopicsReconciler:
         self, topics: Sequence[KafkaTopic], state: ClusterState, admin: KafkaAdmin, epoch: int
     ) -> None:
         """Topics that need a third-party placer make a batch of their own: it may be slow."""
-        ready = await self._for_each(topics, self._with_finalizer)
         with_third_party: list[KafkaTopic] = []
         others: list[KafkaTopic] = []
-        for topic in filter(None, ready):
+        for topic in topics:
             calls_third_party = third_party_placer(topic.spec, topic.status.partitions or 0, state) is not None
             (with_third_party if calls_third_party else others).append(topic)
         errors = await asyncio.gather(
@@ -250,8 +248,9 @@ class TopicsReconciler:
     async def _reconcile_batch(
         self, topics: Sequence[KafkaTopic], state: ClusterState, admin: KafkaAdmin, epoch: int
     ) -> None:
-        claim = partial(claim_creations, self._dependencies, state)
-        outcomes = await reconcile_topics(topics, state, admin, claim, self._dependencies.third_party)
+        outcomes = await reconcile_topics(
+            topics, state, admin, partial(self._prepare, state), self._dependencies.third_party
+        )
         await self._plan(outcomes, state)
         updates = await status_updates(outcomes, state, epoch, self._written)
         by_key = {outcome.topic.key: outcome for outcome in outcomes}
@@ -274,16 +273,18 @@ class TopicsReconciler:
         for outcome in planned:
             outcome.hold = waiting.get(outcome.topic.key)
 
-    async def _with_finalizer(self, topic: KafkaTopic) -> KafkaTopic | None:
-        """The topic once it has our finalizer, before anything is created in Kafka; None where it must be retried."""
-        if finalizers_for(topic.meta) is None:
-            return topic
-        written = await self._dependencies.finalizers.add(KIND, topic.meta)
-        if written is None:
-            self._queue.add_after(topic.key, _ABSENCE_SECONDS)  # changed meanwhile: its watch event follows
-            return None
-        known = self._dependencies.cache.put_answer(written)
-        return known if known is not None and not known.meta.is_deleting else None
+    async def _prepare(self, state: ClusterState, outcomes: Sequence[Outcome]) -> Collection[ObjectKey]:
+        """Write what objects need before anything is done for them in Kafka; those that have to be retried."""
+        unprepared = {outcome.topic.key: outcome for outcome in outcomes if not is_prepared(outcome, state)}
+
+        async def act(topic: KafkaTopic) -> bool:
+            prepared = await prepare(self._dependencies, unprepared[topic.key], state)
+            if not prepared:
+                self._queue.add_after(topic.key, _ABSENCE_SECONDS)  # changed meanwhile: its watch event follows
+            return prepared
+
+        done = await self._for_each([outcome.topic for outcome in unprepared.values()], act)
+        return [key for key, prepared in zip(unprepared, done, strict=True) if not prepared]
 
     async def _finish(self, outcome: Outcome, update: StatusUpdate) -> None:
         """Write the status and Events of one outcome, and requeue the topic where something is left to do."""

@@ -9,6 +9,7 @@ from msgspec import structs
 
 from rackspan.api.conditions import COMPLIANT, READY, RECONCILING, find_condition
 from rackspan.api.kafkatopic import MAX_DOMAINS, DomainPlacement, PlacementStatus
+from rackspan.api.labels import CREATED_FOR
 from rackspan.api.plans import MAX_PLAN_SAMPLES, PartitionChange, TopicPlanStatus
 from rackspan.api.reasons import Reason
 from rackspan.core.rack_path import RackPath, domain_name
@@ -96,10 +97,15 @@ def _status_without_topic(outcome: Outcome, now: datetime) -> KafkaTopicStatus:
     """The status where Kafka has no topic of the name, or has one that is not this object's."""
     topic, foreign = outcome.topic, outcome.decision.foreign
     status = failed_status(topic, outcome.problem or _absence(topic), now)
-    status = structs.replace(status, creating=outcome.creating or None)
+    status = structs.replace(status, creating=outcome.creating or _denial(topic))
     if foreign is not None:
         status = _without_facts(topic, status, foreign, now)
     return structs.replace(status, topic_id=None, adopted=None) if _is_to_be_recreated(outcome) else status
+
+
+def _denial(topic: KafkaTopic) -> bool | None:
+    """What `creating` is where no topic is about to be created: an annotation that says so has been used up."""
+    return False if CREATED_FOR in topic.meta.annotations else None
 
 
 def _without_facts(topic: KafkaTopic, status: KafkaTopicStatus, why: Failure, now: datetime) -> KafkaTopicStatus:

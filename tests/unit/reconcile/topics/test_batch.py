@@ -7,7 +7,6 @@ from tests.unit.reconcile.memory import MemoryKafka
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.topics.batch import reconcile_topics
-from rackspan.reconcile.topics.decision import Decision
 
 REFUSED = Failure(Reason.INVALID_CONFIG, "Kafka says INVALID_CONFIG", Remedy.SPEC)
 AWAY = Failure(Reason.KAFKA_UNREACHABLE, "Kafka says REQUEST_TIMED_OUT", Remedy.RETRY)
@@ -147,12 +146,11 @@ async def test_a_broker_that_has_not_heard_of_new_partitions_yet_is_not_believed
 async def test_what_cannot_be_recorded_is_not_made_and_weighs_on_nothing():
     admin, where = kafka(), state()
 
-    async def claim(outcomes):
+    async def prepare(outcomes):
         assert admin.made("create_topics") == []
-        for outcome in outcomes:
-            if outcome.topic.topic_name == "a":
-                outcome.decision = Decision()
+        return [outcome.topic.key for outcome in outcomes if outcome.topic.topic_name == "a"]
 
-    await reconcile_topics([topic("a"), topic("b")], where, admin, claim)
+    made = await reconcile_topics([topic("a"), topic("b")], where, admin, prepare)
+    assert [outcome.topic.topic_name for outcome in made] == ["b"]
     assert admin.made("create_topics") == [["b"]]
     assert where.load.replicas.total() == 9

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.unit.reconcile.examples import EVEN, SIX, known, seen, state, topic
 
 from rackspan.reconcile.runtime.batching import MAX_PARTITIONS_AT_ONCE
-from rackspan.reconcile.topics.decision import decide, must_claim, ownership_problem
+from rackspan.reconcile.topics.decision import decide, ownership_problem
 from rackspan.reconcile.topics.limits import too_large
 
 FAIR = ((0, 3, 2), (3, 1, 2), (4, 2, 0))
@@ -175,16 +175,6 @@ def test_a_topic_that_kafka_calls_internal_is_left_alone_unless_it_is_listed():
     internal = replace(seen(*FAIR), internal=True)
     assert decide(topic(), internal, {}, state()).foreign.reason == "InternalTopic"
     assert decide(topic(), internal, {}, state(internalTopics=["orders"])).foreign is None
-
-
-@pytest.mark.parametrize(
-    ("adoption", "policy", "claims"),
-    [("Allowed", "Retain", False), ("Allowed", "Delete", True), ("Own", "Retain", True), ("Never", "Retain", True)],
-)
-def test_a_creation_is_recorded_before_where_it_would_look_like_an_adoption_after_a_crash(adoption, policy, claims):
-    where = state(adoption=adoption)
-    assert must_claim(topic(deletionPolicy=policy), where) == claims
-    assert not must_claim(topic(deletionPolicy=policy, status={"creating": True}), where)
 
 
 def test_what_is_too_large_is_not_computed():

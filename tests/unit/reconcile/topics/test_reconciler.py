@@ -139,11 +139,11 @@ async def test_keys_are_free_again_only_when_nothing_is_under_way_for_any_of_the
         await replace_status(ref, status)
         told.set()
 
-    async def waits(ref, finalizers, version):
+    async def waits(ref, *args):
         if ref.key.name == "slow":
             asked.set()
             await answer.wait()
-        return await slow(ref, finalizers, version)
+        return await slow(ref, *args)
 
     world.kube.set_finalizers, world.kube.replace_status = waits, tells
     world.add(topic("refused", finalizers=()), topic("slow", finalizers=()))

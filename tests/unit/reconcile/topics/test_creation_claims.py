@@ -1,0 +1,194 @@
+"""What was made for an object is its own, though the operator dies before it can say so; nothing else is."""
+
+import copy
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import pytest
+from tests.unit.reconcile import examples
+from tests.unit.reconcile.examples import known, state
+from tests.unit.reconcile.kube_memory import REFUSED, MemoryCluster
+from tests.unit.reconcile.memory import MemoryKafka
+from tests.unit.reconcile.topics.test_reconciler import World
+
+from rackspan.api.kafkatopic import KIND
+from rackspan.api.labels import CREATED_FOR, FINALIZER
+from rackspan.reconcile.cache import Cache
+from rackspan.reconcile.failures import Failure, Remedy
+from rackspan.reconcile.topics.creation_claims import must_claim, with_known_claim
+
+UID = "uid-of-orders"
+CLAIMED = {CREATED_FOR: UID}
+
+
+def topic(**given):
+    return examples.topic("orders", **{"uid": UID, **given})
+
+
+@dataclass
+class Stored(MemoryCluster):
+    """One KafkaTopic as the API server has it, and how often it was written; `away` takes no conditions."""
+
+    body: dict = field(default_factory=dict)
+    writes: list[str] = field(default_factory=list)
+    away: bool = False
+
+    async def replace_status(self, ref, status):
+        if self.away and status.get("conditions"):
+            raise REFUSED
+        await super().replace_status(ref, status)
+        return self._write("status", status=status)
+
+    async def set_finalizers(self, ref, finalizers, version, annotations=MappingProxyType({})):
+        if version != self.body["metadata"]["resourceVersion"]:
+            return None
+        metadata = self.body["metadata"]
+        merged = {**metadata["annotations"], **annotations}
+        return self._write("metadata", metadata={**metadata, "finalizers": list(finalizers), "annotations": merged})
+
+    def _write(self, what, **parts):
+        self.writes.append(what)
+        self.body = copy.deepcopy({**self.body, **parts})
+        self.body["metadata"]["resourceVersion"] = str(1 + len(self.writes))
+        return copy.deepcopy(self.body)
+
+
+def body_of(found):
+    """As JSON, as far as a reconciler reads it."""
+    meta = found.meta
+    return {
+        "metadata": {
+            "namespace": meta.namespace,
+            "name": meta.name,
+            "uid": meta.uid,
+            "generation": meta.generation,
+            "resourceVersion": meta.resource_version,
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            "annotations": dict(meta.annotations),
+            "finalizers": list(meta.finalizers),
+        },
+        "spec": {
+            "topologyRef": {"namespace": "kafka", "name": "prod"},
+            "partitions": found.spec.partitions,
+            "replicationFactor": 3,
+            "deletionPolicy": str(found.spec.deletion_policy),
+        },
+        "status": found.status.to_dict(),
+    }
+
+
+async def reconciled(kube, kafka, adoption):
+    """One pass of an operator that has just been started."""
+    world = World(kube, kafka, Cache())
+    world.observer.state = state(allowedNamespaces={"from": "All"}, adoption=adoption)
+    world.topology(world.observer.state)
+    tell(world)
+    await world.work()
+    return kube.body.get("status", {})
+
+
+def tell(world):
+    """As a watch does."""
+    body = copy.deepcopy(world.kube.body)
+    world.cache.versions.record(KIND, body)
+    world.add(world.cache.put_topic(body))
+
+
+CASES = [
+    ("Allowed", "Retain", ["metadata"]),
+    ("Allowed", "Delete", ["metadata"]),
+    ("Own", "Retain", ["metadata", "status"]),
+    ("Never", "Delete", ["metadata", "status"]),
+]
+
+
+@pytest.mark.parametrize(("adoption", "policy", "before"), CASES)
+async def test_a_topic_that_was_made_before_a_crash_is_no_adoption(adoption, policy, before):
+    kube, kafka = Stored(body=body_of(topic(deletionPolicy=policy)), away=True), MemoryKafka()
+    await reconciled(kube, kafka, adoption)
+    assert kube.writes == before, "a write at most of two says more than the finalizer"
+    assert "orders" in kafka.replicas, "and then the API server was away"
+    kube.away = False
+    status = await reconciled(kube, kafka, adoption)
+    assert status["topicId"] == "id-of-orders"
+    assert status.get("adopted") == (
+        None if must_claim(topic(deletionPolicy=policy), state(adoption=adoption)) else True
+    )
+    assert kube.writes == [*before, "status"]
+
+
+@pytest.mark.parametrize(
+    ("adoption", "policy", "claims"),
+    [("Allowed", "Retain", False), ("Allowed", "Delete", True), ("Own", "Retain", True), ("Never", "Retain", True)],
+)
+def test_a_creation_is_recorded_before_where_it_would_look_like_an_adoption_after_a_crash(adoption, policy, claims):
+    where = state(adoption=adoption)
+    assert must_claim(topic(deletionPolicy=policy), where) == claims
+    assert not must_claim(topic(deletionPolicy=policy, status={"creating": True}), where)
+
+
+@pytest.mark.parametrize(
+    ("adoption", "namespace", "counts"),
+    [("Allowed", "shop", True), ("Own", "kafka", True), ("Own", "shop", False), ("Never", "kafka", False)],
+)
+def test_the_annotation_counts_only_for_who_may_take_topics_over_anyway(adoption, namespace, counts):
+    """Tenants can write it."""
+    claimed = with_known_claim(topic(namespace=namespace, annotations=CLAIMED), state(adoption=adoption))
+    assert bool(claimed.status.creating) is counts
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"annotations": {CREATED_FOR: "uid-of-another"}},
+        {"annotations": {CREATED_FOR: "true"}},
+        {"annotations": CLAIMED, "status": {"creating": False}},
+        {"annotations": CLAIMED, "status": known()},
+    ],
+    ids=["of an object that this is a copy of", "by hand", "used up", "there was a topic since"],
+)
+async def test_an_annotation_that_is_not_about_this_creation_makes_nothing_the_object_s_own(given):
+    assert not with_known_claim(topic(**given), state(adoption="Allowed")).status.creating
+
+
+async def test_what_kafka_refused_is_claimed_no_more():
+    """Somebody else's topic that turns up under the name is an adoption again."""
+    kube, kafka = Stored(body=body_of(topic(deletionPolicy="Delete"))), MemoryKafka()
+    kafka.refusing["orders"] = Failure("KafkaRefused", "Kafka says TOPIC_ALREADY_EXISTS", Remedy.RETRY)
+    status = await reconciled(kube, kafka, "Allowed")
+    assert (status["creating"], kube.body["metadata"]["annotations"]) == (False, CLAIMED)
+    kafka.refusing.clear()
+    kafka.replicas["orders"], kafka.own["orders"] = ((0, 2, 4),) * 3, {}
+    status = await reconciled(kube, kafka, "Allowed")
+    assert status["adopted"]
+
+
+async def test_a_topic_that_is_made_anew_is_claimed_in_the_status():
+    """What the annotation said was about the first one."""
+    lost = topic(
+        deletionPolicy="Delete", onTopicLoss="Recreate", annotations=CLAIMED, finalizers=[FINALIZER], status=known()
+    )
+    body = body_of(lost)
+    body["spec"]["onTopicLoss"] = "Recreate"
+    body["status"]["conditions"] = []
+    kube, kafka = Stored(body=body), MemoryKafka()
+    world = World(kube, kafka, Cache())
+    world.observer.state = state(allowedNamespaces={"from": "All"}, adoption="Allowed")
+    world.topology(world.observer.state)
+    world.loop._is_debounced = lambda *_: False
+    tell(world)
+    await world.work()
+    assert (kube.body["status"].get("topicId"), kube.body["status"]["creating"]) == (None, False)
+    kube.writes.clear()
+    status = await reconciled(kube, kafka, "Allowed")
+    assert kube.writes == ["status", "status"], "the claim, and what became of it"
+    assert (status["topicId"], status.get("adopted")) == ("id-of-orders", None)
+
+
+async def test_an_object_that_has_changed_meanwhile_gets_nothing_made():
+    kube, kafka = Stored(body=body_of(topic(deletionPolicy="Delete"))), MemoryKafka()
+    world = World(kube, kafka, Cache())
+    tell(world)
+    kube.body["metadata"]["resourceVersion"] = "2"
+    await world.work()
+    assert (kafka.replicas, kube.writes) == ({}, [])
