@@ -6,11 +6,10 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest
-# Processes that share the tests, each with servers of its own of some 3 GB where there is a stack: two keep two cores
-# busy where the machine is slow; where it is quick, three take an eighth less time. A Kubernetes that the user names is
-# everybody's, so it takes one.
+# Processes that share the tests, each with servers of its own of some 3 GB where there is a stack, and one of low priority
+# that takes what needs no servers while these wait. A Kubernetes that the user names is everybody's, so it takes one.
 WORKERS ?= $(if $(RACKSPAN_KUBECONFIG),1,2)
-SHARED := --numprocesses=$(WORKERS) --no-loadscope-reorder
+SHARED := --numprocesses=$(shell expr $(WORKERS) + 1) --filler --no-loadscope-reorder
 SHARED_FAST := --numprocesses=logical --no-loadscope-reorder
 # What needs neither a control plane nor a Kafka, what does, and what takes real pods and therefore root: `make e2e` only.
 FAST_TESTS := tests/unit tests/property

@@ -18,7 +18,7 @@ from kubernetes import client
 from tests.support.endings import Endings
 from tests.support.folders import LAST_WITH_SERVERS, folder_of, rank, rank_of
 
-pytest_plugins = ["tests.support.cpu"]
+pytest_plugins = ["tests.support.cpu", "tests.support.sharing"]
 _STACK_FIXTURES = {"control_plane", "control_plane_factory", "kafka", "secure_kafka", "kafka_factory"}
 
 
@@ -64,13 +64,6 @@ def _last(request, least, *fixtures):
 def pytest_runtest_setup(item):
     if endings := item.config.stash.get(_ENDINGS, None):
         endings.before(item.nodeid)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config, log):
-    from tests.support.sharing import Sharing
-
-    return Sharing(config, log)
 
 
 # -- programs: tests never download or build; a time limit would cut that short --------------------------------------

@@ -1,10 +1,35 @@
 """What pytest-xdist gives to one of its processes at a time."""
 
-from tests.support.folders import folder_of
+import os
+
+import pytest
+from tests.support.folders import SERVERLESS, folder_of
 from xdist.scheduler.loadscope import LoadScopeScheduling
 
-WHOLE = ("scan", "chart", "crds", "secure", "placers", "plugins")
-"""Folders that stay in one process, because their tests share what is dear: a Spark, a control plane, brokers."""
+WHOLE = ("scan", "chart", "page", "crds", "secure", "placers", "plugins")
+"""Folders that stay in one process, because their tests share what is dear: a Spark, a control plane, a browser."""
+_LOW_PRIORITY = 10
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--filler", action="store_true", help="the last process takes what needs no servers, while the others wait"
+    )
+
+
+def pytest_configure(config):
+    worker = getattr(config, "workerinput", None)
+    if worker is not None and config.getoption("--filler") and worker["workerid"] == _last_of(worker["workercount"]):
+        os.nice(_LOW_PRIORITY)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    return SharingWithFiller(config, log) if config.getoption("--filler") else Sharing(config, log)
+
+
+def _last_of(count):
+    return f"gw{count - 1}"
 
 
 class Sharing(LoadScopeScheduling):
@@ -15,3 +40,27 @@ class Sharing(LoadScopeScheduling):
         if folder in WHOLE:
             return folder
         return nodeid if folder == "property" else nodeid.partition("::")[0]
+
+
+class SharingWithFiller(Sharing):
+    """The same, but the last process takes only what needs no servers."""
+
+    def _assign_work_unit(self, node):
+        if self._is_filler(node):
+            scope = self._serverless()
+            if scope is None:
+                return
+            self.workqueue.move_to_end(scope, last=False)
+        super()._assign_work_unit(node)
+
+    def _reschedule(self, node):
+        if self._is_filler(node) and self._serverless() is None and not node.shutting_down:
+            node.shutdown()  # else it keeps its last test until it knows of another one
+        else:
+            super()._reschedule(node)
+
+    def _is_filler(self, node):
+        return node.gateway.id == _last_of(self.numnodes)
+
+    def _serverless(self):
+        return next((scope for scope in self.workqueue if folder_of(scope) in SERVERLESS), None)
