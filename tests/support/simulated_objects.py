@@ -2,7 +2,6 @@
 
 import copy
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 from tests.support.simulated_kafka import SimulatedKafka
 
@@ -83,7 +82,7 @@ class SimulatedObjects:
         if body is not None and body["metadata"]["uid"] == known.meta.uid:
             self._delete(body)
 
-    async def set_finalizers(self, ref, finalizers, version, annotations=MappingProxyType({})):
+    async def set_finalizers(self, ref, finalizers, version, annotations):
         self.kafka._call()
         body = copy.deepcopy(self.there.get(ref.key))
         if body is None or body["metadata"]["resourceVersion"] != version:

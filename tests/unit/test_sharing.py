@@ -50,18 +50,10 @@ def shared(kind, tests, count):
 
 
 @pytest.mark.parametrize(
-    ("kind", "tests"),
-    [
-        (Sharing, SERVED + ALONE),
-        (SharingWithFiller, SERVED + ALONE),
-        (SharingWithFiller, SERVED),
-        (SharingWithFiller, ALONE),
-    ],
+    ("kind", "count"), [(Sharing, 1), (Sharing, 2), (Sharing, 3), (SharingWithFiller, 2), (SharingWithFiller, 3)]
 )
-@pytest.mark.parametrize("count", [1, 2, 3])
-def test_every_test_runs_once_and_a_file_with_servers_in_one_process(kind, tests, count):
-    if kind is SharingWithFiller and count == 1:
-        count = 2  # the filler is an additional one
+@pytest.mark.parametrize("tests", [SERVED + ALONE, SERVED, ALONE])
+def test_every_test_runs_once_and_a_file_with_servers_in_one_process(kind, count, tests):
     ran = shared(kind, tests, count)
     assert sorted(chain.from_iterable(ran)) == sorted(tests)
     for file in {test.partition("::")[0] for test in tests if test in SERVED}:

@@ -6,7 +6,6 @@ import asyncio
 import base64
 import binascii
 from datetime import UTC, datetime
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from rackspan.api import compliancereport, kafkatopic, racktopology, reassignment
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
     from rackspan.reconcile.ports import JsonObject, KubernetesEvent, Listener, ObjectRef, Permit
 
 _METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-_NONE: Mapping[str, str] = MappingProxyType({})
 _OWN = {
     kafkatopic.KIND: TOPICS,
     racktopology.KIND: TOPOLOGIES,
@@ -76,7 +74,7 @@ class KubeCluster:
             return None
 
     async def set_finalizers(
-        self, ref: ObjectRef, finalizers: Sequence[str], version: str, annotations: Mapping[str, str] = _NONE
+        self, ref: ObjectRef, finalizers: Sequence[str], version: str, annotations: Mapping[str, str]
     ) -> JsonObject | None:
         """Replace the finalizers of the object as it was at `version`, and add annotations; None where it changed."""
         metadata: JsonObject = {"finalizers": list(finalizers)}

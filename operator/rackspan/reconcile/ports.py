@@ -251,9 +251,9 @@ class KubeApi(Protocol):
         """Replace the whole status; the object as written, None where none of this uid exists."""
 
     async def set_finalizers(
-        self, ref: ObjectRef, finalizers: Sequence[str], version: str, annotations: Mapping[str, str] = ...
+        self, ref: ObjectRef, finalizers: Sequence[str], version: str, annotations: Mapping[str, str]
     ) -> JsonObject | None:
-        """Replace the finalizers at resourceVersion `version`, and add annotations, which are none by default.
+        """Replace the finalizers at resourceVersion `version`, and add annotations, if any.
 
         The object as written, None on a conflict or if gone.
         """

@@ -88,7 +88,7 @@ async def test_a_secret_is_asked_for_by_its_name_only(rest, api, name):
 async def test_an_object_is_written_by_its_name_only(rest, api, kind, name):
     for key in (ObjectKey("shop", name), ObjectKey(name, "orders")):
         await _refused(_cluster(rest).replace_status(ObjectRef(kind, key, "uid"), {}))
-        await _refused(_cluster(rest).set_finalizers(ObjectRef(kind, key, "uid"), [], "1"))
+        await _refused(_cluster(rest).set_finalizers(ObjectRef(kind, key, "uid"), [], "1", {}))
     assert api.asked == []
 
 

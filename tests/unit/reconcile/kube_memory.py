@@ -2,7 +2,6 @@
 
 import asyncio
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any
 
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
@@ -43,7 +42,7 @@ class MemoryCluster:
         self._called("replace_status", ref.key.name)
         self.statuses[ref.key.name] = status
 
-    async def set_finalizers(self, ref, finalizers, version, annotations=MappingProxyType({})):
+    async def set_finalizers(self, ref, finalizers, version, annotations):
         self._called("set_finalizers", ref.key.name)
         self.finalizers[ref.key.name] = list(finalizers)
 

@@ -1,7 +1,5 @@
 """Objects are let go without touching Kafka: all of them, or only those that are being deleted."""
 
-from types import MappingProxyType
-
 import pytest
 from tests.unit.reconcile.examples import topic, topology
 
@@ -22,7 +20,7 @@ class MemoryKube:
     async def with_finalizer(self, kind):
         return self.objects[kind]
 
-    async def set_finalizers(self, ref, finalizers, version, annotations=MappingProxyType({})):
+    async def set_finalizers(self, ref, finalizers, version, annotations):
         if ref.key.name in self.changed:
             return None
         self.written[ref.key.name] = finalizers

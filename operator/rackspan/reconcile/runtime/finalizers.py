@@ -35,10 +35,10 @@ class FinalizerWriter:
 
     async def remove(self, kind: str, meta: Meta) -> JsonObject | None:
         """The object without Rackspan's finalizer; None on a conflict or where it is gone. Raises FailureError."""
-        return await self._write(kind, meta, without_finalizer(meta))
+        return await self._write(kind, meta, without_finalizer(meta), _NONE)
 
     async def _write(
-        self, kind: str, meta: Meta, finalizers: Sequence[str], annotations: Mapping[str, str] = _NONE
+        self, kind: str, meta: Meta, finalizers: Sequence[str], annotations: Mapping[str, str]
     ) -> JsonObject | None:
         ref = ObjectRef(kind, meta.key, meta.uid)
         async with self._slots:

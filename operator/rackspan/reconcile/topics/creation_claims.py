@@ -43,8 +43,7 @@ def must_claim(topic: KafkaTopic, state: ClusterState) -> bool:
 
 def is_prepared(outcome: Outcome, state: ClusterState) -> bool:
     """Whether the object has all that it needs before its decision is carried out."""
-    creates = outcome.decision.create is not None and must_claim(outcome.topic, state)
-    return has_finalizer(outcome.topic.meta) and not creates
+    return has_finalizer(outcome.topic.meta) and not _lacks_claim(outcome, state)
 
 
 async def prepare(dependencies: Dependencies, outcome: Outcome, state: ClusterState) -> bool:
@@ -52,21 +51,23 @@ async def prepare(dependencies: Dependencies, outcome: Outcome, state: ClusterSt
 
     `outcome.topic` is the object as written. Raises FailureError.
     """
-    creates = outcome.decision.create is not None and must_claim(outcome.topic, state)
-    if not has_finalizer(outcome.topic.meta):
-        annotates = creates and outcome.topic.status.creating is None and _may_adopt(outcome.topic, state)
-        if not await _add_finalizer(dependencies, outcome, state, annotates=annotates):
-            return False
-        creates = creates and not annotates
-    return await _claim_in_status(dependencies, outcome) if creates else True
+    if not has_finalizer(outcome.topic.meta) and not await _add_finalizer(dependencies, outcome, state):
+        return False
+    return not _lacks_claim(outcome, state) or await _claim_in_status(dependencies, outcome)
+
+
+def _lacks_claim(outcome: Outcome, state: ClusterState) -> bool:
+    return outcome.decision.create is not None and must_claim(outcome.topic, state)
 
 
 def _may_adopt(topic: KafkaTopic, state: ClusterState) -> bool:
     return may_adopt(topic.meta.namespace, state.topology.namespace, state.spec.adoption)
 
 
-async def _add_finalizer(dependencies: Dependencies, outcome: Outcome, state: ClusterState, *, annotates: bool) -> bool:
-    meta = outcome.topic.meta
+async def _add_finalizer(dependencies: Dependencies, outcome: Outcome, state: ClusterState) -> bool:
+    """With the claim, where that is due and an annotation counts."""
+    topic, meta = outcome.topic, outcome.topic.meta
+    annotates = _lacks_claim(outcome, state) and topic.status.creating is None and _may_adopt(topic, state)
     written = await dependencies.finalizers.add(KIND, meta, {CREATED_FOR: meta.uid} if annotates else {})
     known = dependencies.cache.put_answer(written) if written is not None else None
     if known is None or known.meta.is_deleting:

@@ -2,7 +2,6 @@
 
 import copy
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 import pytest
 from tests.unit.reconcile import examples
@@ -39,7 +38,7 @@ class Stored(MemoryCluster):
         await super().replace_status(ref, status)
         return self._write("status", status=status)
 
-    async def set_finalizers(self, ref, finalizers, version, annotations=MappingProxyType({})):
+    async def set_finalizers(self, ref, finalizers, version, annotations):
         if version != self.body["metadata"]["resourceVersion"]:
             return None
         metadata = self.body["metadata"]

@@ -2,7 +2,7 @@
 
 import asyncio
 from datetime import UTC, datetime
-from types import MappingProxyType, SimpleNamespace
+from types import SimpleNamespace
 
 import pytest
 from tests.unit.reconcile.examples import NOON, known, state, topic, topology
@@ -42,7 +42,7 @@ class MemoryKube:
         self.announced = []
         self.removed = []
 
-    async def set_finalizers(self, ref, finalizers, version, annotations=MappingProxyType({})):
+    async def set_finalizers(self, ref, finalizers, version, annotations):
         if ref.key.name in self.failing:
             raise FailureError(AWAY)
         return None if self.changed else {"metadata": {"finalizers": list(finalizers)}}
