@@ -55,6 +55,8 @@ _log = logging.getLogger("rackspan")
 _NOT_FOUND = 404
 _DISCOVERY_SECONDS = 2.0
 """How often API discovery is asked whether Rackspan's CRDs are installed."""
+_LAST_EVENTS_SECONDS = 3.0
+"""How long the end waits for Events to be posted: a part of the half minute that Kubernetes gives a Pod to end."""
 
 
 class LeaseLostError(Exception):
@@ -84,6 +86,7 @@ async def run(settings: Settings) -> None:
         if await election.acquire(stop):
             await _lead(election, stop, _reconcile(settings, access, kube, rest, probes, stop))
     finally:
+        await events.drain(_LAST_EVENTS_SECONDS)
         event_task.cancel()
         await health.stop()
         await rest.close()

@@ -105,7 +105,7 @@ _ERRORS = Counter(
     "Failures by topology, by who can mend them and by reason; without a topology where it is no topology's",
     ["topology", "remedy", "reason"],
 )
-EVENTS_DROPPED = Counter("rackspan_events_dropped_total", "Kubernetes Events given up because too many were waiting")
+EVENTS_DROPPED = Counter("rackspan_events_dropped_total", "Kubernetes Events that were not posted")
 
 SCAN_FINDINGS = Gauge("rackspan_scan_findings", "Findings of the last compliance scan", ["topology", "severity"])
 SCAN_FINDINGS_BY_RULE = Gauge(

@@ -43,7 +43,7 @@ class EventQueue:
             EVENTS_DROPPED.inc()
 
     async def run(self) -> None:
-        """Post until cancelled. An Event that cannot be posted is counted and logged; what waits at the end is lost."""
+        """Post until cancelled. An Event that cannot be posted is counted and logged."""
         while True:
             announcement = await self._queue.get()
             try:
@@ -55,6 +55,17 @@ class EventQueue:
             except Exception:
                 EVENTS_DROPPED.inc()
                 _log.exception("an Event could not be posted")
+            finally:
+                self._queue.task_done()
+
+    async def drain(self, seconds: float) -> None:
+        """Wait until `run` has posted what is queued; what it has not after `seconds` is counted as dropped."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._queue.join()
+        except TimeoutError:
+            EVENTS_DROPPED.inc(self._queue.qsize())
+            _log.warning("%d Events were not posted before the end", self._queue.qsize())
 
     async def _post(self, announcement: KubernetesEvent) -> None:
         key, now = announcement.about.key, time.monotonic()

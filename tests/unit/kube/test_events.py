@@ -1,8 +1,10 @@
 """What is said again is counted on the Event that said it first, so that what flaps does not flood a namespace."""
 
+import asyncio
 import itertools
 
 import pytest
+from prometheus_client import REGISTRY
 from tests.unit.kube.recording import Answer, RecordingApi
 
 from rackspan.api.meta import ObjectKey
@@ -32,6 +34,10 @@ def api():
 
     api.answer = answer
     return api
+
+
+def dropped():
+    return REGISTRY.get_sample_value("rackspan_events_dropped_total")
 
 
 async def post(api, queue, *announcements):
@@ -64,6 +70,25 @@ async def test_an_event_that_is_gone_is_made_anew(api):
     api.gone.add("orders.1")
     posted = await post(api, queue, said())
     assert [method for method, _ in posted] == ["PATCH", "POST"]
+
+
+async def test_the_end_waits_for_what_is_queued(api):
+    queue = EventQueue(Rest(api))
+    for number in range(5):
+        queue.put(said(str(number)))
+    posting = asyncio.create_task(queue.run())
+    await queue.drain(60)
+    assert [body["message"] for body in api.sent] == ["0", "1", "2", "3", "4"]
+    posting.cancel()
+
+
+async def test_the_end_does_not_wait_for_an_api_server_that_does_not_answer(api):
+    queue, before = EventQueue(Rest(api)), dropped()
+    for _ in range(3):
+        queue.put(said())
+    await queue.drain(0)
+    assert api.asked == []
+    assert dropped() == before + 3
 
 
 @pytest.mark.parametrize(
