@@ -140,7 +140,7 @@ def main() -> None:
             print(f"written to {results.save(result)}")
         return
     with fresh_stack("256m") as stack, tempfile.TemporaryDirectory() as folder:
-        operator = Operator(stack.plane.kubeconfig, Path(folder) / "operator.log")
+        operator = Operator(stack.kubeconfig, Path(folder) / "operator.log")
         try:
             operator.until(lambda counters: counters.get("rackspan_topology_connected[bench/bench]") == 1)
             rows(stack, operator, options.scale)

@@ -148,7 +148,7 @@ def main() -> None:
     log = Path(tempfile.gettempdir()) / f"rackspan-bench-operator-{os.getpid()}.log"
     with fresh_stack("192m", [site.path for site in BROKERS]) as stack:
         everything = (f"--publish-racks-to={NAMESPACE}", f"--annotate-pods-in={NAMESPACE}")
-        operator = Operator(stack.plane.kubeconfig, log, *everything)
+        operator = Operator(stack.kubeconfig, log, *everything)
         try:
             operator.until(connected)
             _fill(stack)

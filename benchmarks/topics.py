@@ -55,6 +55,8 @@ of two from run to run, and is not what is measured here."""
 class Stack:
     plane: ControlPlane
     kafka: KafkaCluster
+    kubeconfig: Path
+    """Of a service account, as pods have one: a client certificate is verified anew at every request."""
 
     def cpu(self) -> dict[str, float]:
         """CPU seconds so far: of Kafka, of Kubernetes, and of the client that sends and watches."""
@@ -63,20 +65,21 @@ class Stack:
             spent["Kafka" if name.startswith("kafka") else "Kubernetes"] += _cpu(psutil.Process(pid))
         return spent
 
-    def calm(self) -> float:
-        """Seconds on the clock when Kafka had no more to do: its CPU below one core for two seconds."""
-        since, before = time.perf_counter(), self.cpu()["Kafka"]
-        while True:
-            time.sleep(2)
-            now, spent = time.perf_counter(), self.cpu()["Kafka"]
-            if spent - before < now - since:
-                return since
-            since, before = now, spent
-
 
 def _cpu(process: psutil.Process) -> float:
     times = process.cpu_times()
     return times.user + times.system
+
+
+def calm(cpu: Callable[[], float]) -> float:
+    """Seconds on the clock when there was no more to do: `cpu` (seconds so far) below one core for two seconds."""
+    since, before = time.perf_counter(), cpu()
+    while True:
+        time.sleep(2)
+        now, spent = time.perf_counter(), cpu()
+        if spent - before < now - since:
+            return since
+        since, before = now, spent
 
 
 @contextmanager
@@ -94,7 +97,16 @@ def fresh_stack(heap: str, racks: Sequence[str] = BROKERS) -> Iterator[Stack]:
             plane.kubectl.apply(REPOSITORY / "crds", arguments=["--server-side"])
             plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
             plane.kubectl.apply(topology(kafka))
-            yield Stack(plane, kafka)
+            yield Stack(plane, kafka, _account(plane))
+
+
+def _account(plane: ControlPlane) -> Path:
+    """A kubeconfig with the token of a service account that may do anything."""
+    plane.kubectl("create", "serviceaccount", "operator", f"--namespace={NAMESPACE}")
+    owner = f"--serviceaccount={NAMESPACE}:operator"
+    plane.kubectl("create", "clusterrolebinding", "operator", "--clusterrole=cluster-admin", owner)
+    path = plane.directory / "operator.kubeconfig"
+    return plane.cluster.kubeconfig_for_service_account(NAMESPACE, "operator", path)
 
 
 def topology(kafka: KafkaCluster) -> dict[str, Any]:
@@ -232,7 +244,7 @@ class Operator(Process):
 
 async def in_parallel(stack: Stack, calls: list[tuple[str, str, dict[str, Any]]]) -> None:
     """Send requests (verb, path, body) from CLIENTS connections."""
-    rest = Rest(await connect(stack.plane.kubeconfig))
+    rest = Rest(await connect(stack.kubeconfig))
     waiting = iter(calls)
 
     send_by = {"POST": rest.post, "PATCH": rest.merge_patch, "DELETE": rest.delete}
@@ -315,6 +327,8 @@ class Bench:
         return sum(self.stack.cpu().values()) + self.process.cpu
 
     def measure(self, what: str, calls: list[tuple[str, str, dict[str, Any]]], until: Callable[[], float]) -> Row:
+        """Measured once nobody works any more at what was measured before: brokers do after all is Ready."""
+        calm(self._own_cpu)
         before, cpu, others = self.process.counters(), self.process.cpu, self.stack.cpu()
         bystanders, started = Bystanders(self._own_cpu), time.perf_counter()
         asyncio.run(in_parallel(self.stack, calls))
@@ -378,13 +392,13 @@ class OurBench(Bench):
 
     def __init__(self, stack: Stack, log: Path) -> None:
         self.log = log
-        self.process: Operator = Operator(stack.plane.kubeconfig, log)
+        self.process: Operator = Operator(stack.kubeconfig, log)
         self.process.until(connected)
         super().__init__(stack, self.process, OURS, "operator")
 
     def restart(self, what: str, count: int) -> Row:
         self.process.stop()
-        self.process = Operator(self.stack.plane.kubeconfig, self.log)
+        self.process = Operator(self.stack.kubeconfig, self.log)
         bystanders = Bystanders(self._own_cpu)
 
         def steady(counters: dict[str, float]) -> bool:
@@ -479,7 +493,7 @@ class BareClient:
             shown = shown + 1 if len(there) == left else 0
             time.sleep(0.05)
         yield row("brokers show it", time.perf_counter())
-        yield row("brokers are done", self.stack.calm())
+        yield row("brokers are done", calm(lambda: self.stack.cpu()["Kafka"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -501,7 +515,7 @@ class Contender:
             kubectl("apply", "-f", str(path), "-n", NAMESPACE)
         plurals = plurals_of(kubectl("get", "crd", "-o", "json"))
         kind = from_template(self.template.read_text(), plurals, NAMESPACE, bootstrap=bootstrap)
-        command = command_line(self.command, _account(stack.plane), NAMESPACE, bootstrap)
+        command = command_line(self.command, stack.kubeconfig, NAMESPACE, bootstrap)
         bench = Bench(stack, Process(command, log), kind, "contender")
         with bench.stack.plane.api_client() as api:  # started, and connected to Kafka, once it has made one topic
             _, _, group, version, _, namespace, plural = kind.path.split("/")
@@ -509,15 +523,6 @@ class Contender:
             client.CustomObjectsApi(api).create_namespaced_custom_object(group, version, namespace, plural, body)
         bench.watch.until_ready(["first"], 1, 300)
         return bench
-
-
-def _account(plane: ControlPlane) -> Path:
-    """A kubeconfig with the token of a service account that may do anything, as an operator's pod has one."""
-    owner = f"--serviceaccount={NAMESPACE}:contender"
-    plane.kubectl("create", "serviceaccount", "contender", f"--namespace={NAMESPACE}")
-    plane.kubectl("create", "clusterrolebinding", "contender", "--clusterrole=cluster-admin", owner)
-    path = plane.directory / "contender.kubeconfig"
-    return plane.cluster.kubeconfig_for_service_account(NAMESPACE, "contender", path)
 
 
 @dataclass(frozen=True, slots=True)
