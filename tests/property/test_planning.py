@@ -14,6 +14,7 @@ from tests.property.cases import counted
 from tests.property.strategies import rows, sites, sized, trees
 
 from rackspan.core.compliance import judge
+from rackspan.core.placement.engine.balance.cycle_cancelling import Exchanges
 from rackspan.core.placement.model import Spread
 from rackspan.core.planning import Elsewhere, Request, fill, fill_topics, lacking, plan, plan_topics, rebalance
 from rackspan.core.requirements import TopicRequirements
@@ -306,7 +307,7 @@ def test_rebalancing_takes_the_fewest_moves_of_all_ways_to_be_as_even_and_its_bo
     usable = [oracle.placements(sites(tree), size)] * len(topics["a"])
     fewest = _fewest_as_even(tree, topics, *usable)
     assert made.moves == made.lower_bound == fewest
-    with patch("rackspan.core.placement.engine.balance.rebalance.LARGEST", 0):
+    with patch("rackspan.core.placement.engine.balance.rebalance.MOST_BROKERS", 0):
         rough = rebalance(Request(tree, cluster(topics)))
     assert rough.lower_bound <= fewest <= rough.moves
     counted()
@@ -331,6 +332,28 @@ def test_rebalancing_is_as_good_while_brokers_are_offline_that_get_nothing_new(d
     assert oracle.evenness(load(tree, result)) == oracle.most_even_replicas(usable, dict.fromkeys(sites(tree), 0))
     assert made.moves == made.lower_bound == _fewest_as_even(tree, topics, *usable)
     counted()
+
+
+@given(st.data())
+def test_hand_overs_counted_by_stretches_of_brokers_are_those_that_are_counted_one_by_one(data):
+    tree = data.draw(trees(most=9))
+    offline = data.draw(st.sets(st.sampled_from([broker.id for broker in tree.brokers]), max_size=2))
+    tree = RackTree(tree.levels, tuple(replace(b, online=b.id not in offline) for b in tree.brokers))
+    topics = {name: data.draw(rows(tree, data.draw(st.integers(1, min(4, tree.capacity))), 4)) for name in "ab"}
+    usable = data.draw(st.sets(st.sampled_from([broker.id for broker in tree.brokers]), min_size=1))
+    wishes = {"b": TopicRequirements(include=tuple(map(str, usable)))}
+    compared = []
+
+    def compare(exchanges, by_stretches=Exchanges._counted):
+        found = by_stretches(exchanges)
+        one_by_one = exchanges._arcs(np.arange(len(exchanges._graph.placed)))
+        compared.append((found.ravel() == np.bincount(one_by_one, minlength=found.size)).all())
+        return found
+
+    with patch.object(Exchanges, "_counted", compare):
+        made = rebalance(Request(tree, cluster(topics), requirements=wishes))
+    assert all(compared)
+    counted(bool(compared) and not made.problems)
 
 
 def _fewest_as_even(tree, topics, *usable):

@@ -1,11 +1,18 @@
 """Shortest ways over a dense graph: one round of Bellman and Ford's search, over all arcs at once."""
 
+from typing import Any, TypeVar
+
 import numpy as np
+import numpy.typing as npt
 
 from rackspan.core.topology import IntArray
 
+N = TypeVar("N", bound=np.signedinteger[Any])
 
-def relaxed(distance: IntArray, before: IntArray, costs: IntArray) -> tuple[IntArray, IntArray] | None:
+
+def relaxed(
+    distance: npt.NDArray[N], before: IntArray, costs: npt.NDArray[N]
+) -> tuple[npt.NDArray[N], IntArray] | None:
     """
     Distances that one more arc makes shorter, and the nodes ahead on these ways; None where none gets shorter.
 

@@ -8,7 +8,7 @@ from rackspan.core.compliance.fair_split import fair_windows
 from rackspan.core.placement.engine.balance import cycle_cancelling as cheapest
 from rackspan.core.placement.engine.balance.moves_by_prices import fewest_by_prices
 from rackspan.core.placement.engine.balance.rebalance import moves_to_balance
-from rackspan.core.placement.engine.balance.replicas import Rules
+from rackspan.core.placement.engine.balance.replicas import Replicas, Rules
 from rackspan.core.placement.model import Spread
 from rackspan.core.planning import Request, rebalance
 from rackspan.core.requirements import TopicRequirements
@@ -48,7 +48,7 @@ def test_beyond_the_largest_size_moves_and_bound_come_near_those_that_are_exact(
     crowded = [tuple((drawn.permutation(60)[:9] ** 2 // 60)[[0, 4, 8]].tolist()) for _ in range(400)]
     lying = topics(a=[row for row in crowded if len(set(row)) == 3], b=anyhow(50, 100, 2, seed=9))
     exact = rebalance(Request(tree, lying))
-    monkeypatch.setattr("rackspan.core.placement.engine.balance.rebalance.LARGEST", 0)
+    monkeypatch.setattr("rackspan.core.placement.engine.balance.rebalance.MOST_BROKERS", 0)
     rough = rebalance(Request(tree, lying))
     assert rough.lower_bound <= exact.lower_bound == exact.moves <= rough.moves
     assert rough.gap < rough.moves / 50
@@ -61,11 +61,11 @@ def test_a_circle_that_cannot_be_done_at_once_is_cut_short(monkeypatch):
     placed = np.array([[0, 1], [2, -1], [3, -1]])
     before = np.array([[2, 3], [-1, -1], [-1, -1]])
     load = np.array([1, 1, 1, 1])
-    graph = cheapest.Exchanges(rules, np.array([0, 1, 1]), placed, before, np.ones(3, dtype=np.int64), load)
-    found = [([0, 2, 1, 3], np.zeros(4, dtype=np.int64))]  # rack c would hold two replicas of the first partition
-    search = cheapest.negative_cycle
-    monkeypatch.setattr(cheapest, "negative_cycle", lambda costs: found.pop() if found else search(costs))
-    prices = graph.cancel_cycles()
+    graph = Replicas(rules, np.array([0, 1, 1]), placed, before, np.zeros(3, dtype=bool), load)
+    found = [([[0, 2, 1, 3]], np.zeros(4, dtype=np.int64))]  # rack c would hold two replicas of the first partition
+    search = cheapest.negative_cycles
+    monkeypatch.setattr(cheapest, "negative_cycles", lambda costs: found.pop() if found else search(costs))
+    prices = cheapest.Exchanges(graph, np.ones(3, dtype=np.int64)).cancel_cycles()
     assert len({2, 3}.intersection(placed[0].tolist())) == 1
     assert load.tolist() == [1, 1, 1, 1]
     assert fewest_by_prices(rules, np.array([0, 1, 1]), before, load, prices) == 3
@@ -74,7 +74,7 @@ def test_a_circle_that_cannot_be_done_at_once_is_cut_short(monkeypatch):
 def test_where_no_circle_can_be_cut_short_the_plan_stands_and_its_bound_is_true(monkeypatch):
     tree, lying = grid("rack", 3, 10), topics(a=anyhow(24, 60, 2, seed=2), b=anyhow(30, 20, 2, seed=9))
     best = rebalance(Request(tree, lying))
-    monkeypatch.setattr(cheapest.Exchanges, "_fair", lambda *_: False)
+    monkeypatch.setattr(Replicas, "keeps_to_windows", lambda *_: False)
     monkeypatch.setattr(cheapest.Exchanges, "_shortened", lambda *_: None)
     made = rebalance(Request(tree, lying))
     assert made.lower_bound <= best.moves <= made.moves

@@ -13,22 +13,30 @@ short, and a shorter one still costs less than nothing.
 
 When no such circle is left, the distances in the graph are prices of brokers that prove it
 (`engine.balance.moves_by_prices`).
+
+A replica may go to a stretch of brokers, less a few stretches (`Reach`), all at the same cost but for those where the
+partition lay at first. So hand-overs are counted by where these stretches begin and end, in time by replicas and by
+pairs of brokers, not by replicas times brokers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
 from rackspan.core.compliance.domain_counts import blocks
-from rackspan.core.placement.engine.balance.replicas import Rules, windows_by_rule
+from rackspan.core.placement.engine.balance.augmenting_paths import HeldBy
+from rackspan.core.placement.engine.balance.replicas import Replicas
 from rackspan.core.shortest_paths import relaxed
 from rackspan.core.topology import IntArray
 
 BoolArray = npt.NDArray[np.bool_]
-LARGEST = 1 << 25
-"""Partitions times replicas times brokers up to which this is done."""
+_Numbers = npt.NDArray[np.int32]  # half the memory, for what there is for each pair of brokers
+MOST_BROKERS = 1 << 11
+"""Brokers up to which this is done: it takes memory by their pairs."""
+MOST_PAIRS = 1 << 28
+"""Pairs of brokers that are counted, for each set of brokers that partitions may use, and twice as many searched."""
 _NEVER = 1 << 20
 _Step = tuple[int, int, int, int]  # partition, column, giver, taker
 
@@ -37,83 +45,120 @@ class Exchanges:
     """
     Every hand-over there is between two brokers, counted by what it costs.
 
-    `placed` (partitions, replicas) are positions, -1 where a row is shorter, each row a fair placement by
-    `rules[rule[p]]`; `before` (partitions, replicas) are those of now. `size_bytes` (partitions,) choose between
-    partitions: the smallest are moved, the largest brought back. `placed` and `load` (brokers,) are kept up to date.
+    All replicas of `graph` may change hands; its rows are fair placements, and are kept up to date. `size_bytes`
+    (partitions,) choose between partitions: the smallest are moved, the largest brought back.
     """
 
-    def __init__(
-        self,
-        rules: Sequence[Rules],
-        rule: IntArray,
-        placed: IntArray,
-        before: IntArray,
-        size_bytes: IntArray,
-        load: IntArray,
-    ) -> None:
-        tree = rules[0].tree
-        self.placed, self.load = placed, load
+    def __init__(self, graph: Replicas, size_bytes: IntArray) -> None:
+        self._graph = graph
         self._sizes = size_bytes
-        self._rule = rule
-        self._able = np.array([one.tree.eligible & one.tree.online for one in rules])
-        self._eligible = np.array([one.tree.eligible for one in rules])
-        self._new = (~_holding(before, len(tree))).astype(np.int8)
-        self._lies = _holding(placed, len(tree))
-        levels = tree.nodes[1:-1]
-        self._domains = [nodes.of_broker for nodes in levels]
-        self._low, self._high = windows_by_rule(rules)
-        self._held = [np.add.reduceat(self._lies, nodes.first_broker, axis=1, dtype=np.int16) for nodes in levels]
-        self._counts = np.zeros(3 * len(tree) ** 2, dtype=np.int64)  # by cost, giver and taker
-        for block in blocks(len(placed), placed.shape[1] * len(tree)):
-            rows = np.arange(block.start, block.stop)
-            self._counts += np.bincount(self._arcs(rows), minlength=len(self._counts))
+        self._brokers = len(graph.load)
+        self._held = HeldBy(np.where(graph.placed < 0, self._brokers, graph.placed).ravel(), self._brokers + 1)
+        self._counts = self._counted()
 
-    def cancel_cycles(self) -> IntArray:
-        """Make the moves as few as loads as even allow; gives the prices of brokers that prove it, shape (brokers,)."""
-        while True:
+    def cancel_cycles(self) -> IntArray | None:
+        """
+        Make the moves as few as loads as even allow; gives the prices of brokers that prove it, shape (brokers,).
+
+        None where that would take too many rounds, or what is left of circles cannot be cancelled.
+        """
+        for _ in range(2 * MOST_PAIRS // self._brokers**2):
             costs = self._costs()
-            circle, distances = negative_cycle(costs)
-            if circle is None:
-                return distances
-            while (steps := self._handed_over(circle, costs)) is not None:
-                shorter = self._shortened(circle, steps, costs)
-                if shorter is None:
-                    return distances  # what there is stays fair and even, and any prices prove some bound
-                circle = shorter
+            circles, distances = negative_cycles(costs)
+            if not circles:
+                return distances.astype(np.int64)
+            cancelled = [self._cancel(circle, costs) for circle in circles]
+            if not any(cancelled):
+                break
+        return None
 
-    def _costs(self) -> IntArray:
+    def _counted(self) -> _Numbers:
+        """How many hand-overs there are, shape (3, brokers, brokers): by what they cost from -1, giver and taker."""
+        graph, brokers = self._graph, self._brokers
+        counts = np.zeros((3, brokers, brokers), dtype=np.int32)
+        kind = graph.kind_of(np.arange(len(graph.placed)))
+        for number, able in enumerate(graph.able):
+            rows = np.flatnonzero(kind == number)
+            edges = np.zeros(2 * brokers * (brokers + 1), dtype=np.int32)  # by cost and giver: stretches of takers
+            for block in blocks(len(rows), graph.placed.shape[1] ** 2):
+                self._count(rows[block], able, edges, counts.reshape(-1))
+            counts[1:] += np.cumsum(edges.reshape(2, brokers, -1), axis=2, dtype=np.int32)[:, :, :-1] * able
+        return counts
+
+    def _count(self, rows: IntArray, able: BoolArray, edges: _Numbers, counts: _Numbers) -> None:
+        """Add hand-overs of some partitions: at the `edges` of where they lead, but in `counts` where those lay before.
+
+        `edges` has 1 where a stretch of takers begins and -1 where it ends, shape (2 * brokers * (brokers + 1),).
+        """
+        graph, brokers = self._graph, self._brokers
+        at, column = np.nonzero(graph.placed[rows] >= 0)
+        row = rows[at]
+        giver = graph.placed[row, column]
+        lay = graph.is_home(row, giver)
+        reach = graph.reach(row, column)
+        line = (lay * brokers + giver) * (brokers + 1)
+        np.add.at(edges, np.append(line + reach.low, line[:, None] + reach.last), 1)
+        np.subtract.at(edges, np.append(line + reach.high, line[:, None] + reach.first), 1)
+        item, which = np.nonzero(graph.before[row] >= 0)
+        home = graph.before[row[item], which]
+        inside = reach.of(item).includes(home)
+        item, home = item[inside], home[inside]
+        arc = (lay[item] * brokers + giver[item]) * brokers + home
+        np.add.at(counts, arc[graph.may_return(row[item], home)], 1)
+        np.subtract.at(counts, arc[able[home]] + brokers * brokers, 1)
+
+    def _costs(self) -> _Numbers:
         """Least cost of a hand-over, shape (brokers, brokers)."""
-        brokers = len(self.load)
-        counts = self._counts.reshape(3, brokers, brokers)
-        costs = np.where(self.load[:, None] + 1 == self.load, 0, _NEVER)
+        load = self._graph.load
+        costs = np.where(load[:, None] + 1 == load, 0, _NEVER).astype(np.int32)
         for cost in (1, 0, -1):
-            costs = np.where(counts[cost + 1] > 0, np.minimum(costs, cost), costs)
+            np.minimum(costs, cost, out=costs, where=self._counts[cost + 1] > 0)
         return costs
 
-    def _handed_over(self, circle: list[int], costs: IntArray) -> list[_Step] | None:
-        """Hand over along a circle of brokers. Where that cannot be done at once, it is not: gives the steps."""
+    def _cancel(self, circle: list[int], costs: _Numbers) -> bool:
+        """Hand over along a circle of brokers, or along a part of it; says whether that could be done."""
+        shorter: list[int] | None = circle
+        while shorter is not None:
+            steps = self._steps(shorter, costs)
+            if steps is None or self._handed_over(steps):
+                return steps is not None
+            shorter = self._shortened(shorter, steps, costs)
+        return False
+
+    def _steps(self, circle: list[int], costs: _Numbers) -> list[_Step] | None:
+        """A hand-over for each arc of a circle but those for nothing; None where there is none any more."""
         steps: list[_Step] = []
         for giver, taker in pairwise([*circle, circle[0]]):
             found = self._partition(giver, taker, int(costs[giver, taker]), {step[0] for step in steps})
             if found is not None:
                 steps.append((*found, giver, taker))
+            elif costs[giver, taker] != 0 or self._graph.load[giver] + 1 != self._graph.load[taker]:
+                return None
+        return steps
+
+    def _handed_over(self, steps: list[_Step]) -> bool:
+        """Hand over, unless that cannot be done at once."""
         touched = np.unique([step[0] for step in steps])
-        np.subtract.at(self._counts, self._arcs(touched), 1)
+        before = self._arcs(touched)
         for step in steps:
             self._move(step)
-        fits = self._fair(touched)
-        if not fits:
+        fits = self._graph.keeps_to_windows(touched)
+        if fits:
+            np.subtract.at(self._counts.reshape(-1), before, 1)
+            np.add.at(self._counts.reshape(-1), self._arcs(touched), 1)
+        else:
             for row, column, giver, taker in steps:
                 self._move((row, column, taker, giver))
-        np.add.at(self._counts, self._arcs(touched), 1)
-        return None if fits else steps
+        return fits
 
     def _partition(self, giver: int, taker: int, cost: int, used: set[int]) -> tuple[int, int] | None:
         """A partition, not `used` if possible, and the column to be handed over at this cost."""
-        row, column = np.nonzero(self.placed == giver)
-        able = self._possible(row, column, np.full(len(row), taker)) & (
-            self._new[row, taker] - self._new[row, giver] == cost
-        )
+        graph = self._graph
+        row, column = np.divmod(self._held.at(np.arange(self._brokers + 1) == giver), graph.placed.shape[1])
+        there = graph.placed[row, column] == giver
+        row, column = row[there], column[there]
+        able = np.flatnonzero(self._cost(row, np.full(len(row), giver), np.full(len(row), taker)) == cost)
+        able = able[graph.possible(row[able], column[able], np.full(len(able), taker))]
         row, column = row[able], column[able]
         if not len(row):
             return None
@@ -121,14 +166,15 @@ class Exchanges:
         best = np.lexsort((row, cost * self._sizes[row], again))[0]
         return int(row[best]), int(column[best])
 
-    def _shortened(self, circle: list[int], steps: list[_Step], costs: IntArray) -> list[int] | None:
+    def _shortened(self, circle: list[int], steps: list[_Step], costs: _Numbers) -> list[int] | None:
         """A part of the circle, closed by an arc of a partition that is used twice, which costs less than nothing.
 
         None where there is none, which has not been seen.
         """
         for row, column, giver, _ in steps:
             for other, _, _, taker in steps:
-                if other != row or not self._possible(np.array([row]), np.array([column]), np.array([taker]))[0]:
+                one = (np.array([number]) for number in (row, column, taker))
+                if other != row or not self._graph.possible(*one)[0]:
                     continue
                 start = circle.index(taker)
                 turned = circle[start:] + circle[:start]
@@ -139,66 +185,63 @@ class Exchanges:
 
     def _move(self, step: _Step) -> None:
         row, column, giver, taker = step
-        self.placed[row, column] = taker
-        self._lies[row, giver], self._lies[row, taker] = False, True
-        for held, domain in zip(self._held, self._domains, strict=True):
-            held[row, domain[giver]] -= 1
-            held[row, domain[taker]] += 1
-        self.load[giver] -= 1
-        self.load[taker] += 1
-
-    def _fair(self, rows: IntArray) -> bool:
-        """Whether these rows keep to their windows, and no broker is in one twice."""
-        rule = self._rule[rows]
-        return bool((self._lies[rows].sum(axis=1) == (self.placed[rows] >= 0).sum(axis=1)).all()) and all(
-            bool(((held[rows] >= low[rule]) & (held[rows] <= high[rule])).all())
-            for held, low, high in zip(self._held, self._low, self._high, strict=True)
-        )
+        self._graph.hand_over(row, column, taker)
+        self._graph.load[giver] -= 1
+        self._graph.load[taker] += 1
+        self._held.moved.append(row * self._graph.placed.shape[1] + column)
 
     def _arcs(self, rows: IntArray) -> IntArray:
         """All hand-overs of some partitions, as indexes into the counts."""
-        brokers = len(self.load)
-        at, column = np.nonzero(self.placed[rows] >= 0)
-        row = np.repeat(rows[at], brokers)
-        column = np.repeat(column, brokers)
-        taker = np.tile(np.arange(brokers), len(at))
-        able = self._possible(row, column, taker)
+        graph, brokers = self._graph, self._brokers
+        at, column = np.nonzero(graph.placed[rows] >= 0)
+        row, column, taker = (
+            np.repeat(rows[at], brokers),
+            np.repeat(column, brokers),
+            np.tile(np.arange(brokers), len(at)),
+        )
+        able = graph.possible(row, column, taker)
         row, column, taker = row[able], column[able], taker[able]
-        giver = self.placed[row, column]
-        cost = self._new[row, taker] - self._new[row, giver]
-        arcs: IntArray = ((cost.astype(np.int64) + 1) * brokers + giver) * brokers + taker
+        giver = graph.placed[row, column]
+        arcs: IntArray = ((self._cost(row, giver, taker) + 1) * brokers + giver) * brokers + taker
         return arcs
 
-    def _possible(self, row: IntArray, column: IntArray, taker: IntArray) -> BoolArray:
-        """Which hand-overs keep to all windows."""
-        giver, rule = self.placed[row, column], self._rule[row]
-        stays = self._eligible[rule, taker] & (self._new[row, taker] == 0)
-        fits: BoolArray = (self._able[rule, taker] | stays) & ~self._lies[row, taker]
-        for domain, held, low, high in zip(self._domains, self._held, self._low, self._high, strict=True):
-            loses, gains = domain[giver], domain[taker]
-            fits &= (loses == gains) | ((held[row, loses] > low[rule, loses]) & (held[row, gains] < high[rule, gains]))
-        return fits
+    def _cost(self, row: IntArray, giver: IntArray, taker: IntArray) -> IntArray:
+        """What hand-overs add to the moves."""
+        return self._graph.is_home(row, giver).astype(np.int64) - self._graph.is_home(row, taker)
 
 
-def negative_cycle(costs: IntArray) -> tuple[list[int] | None, IntArray]:
+def negative_cycles(costs: _Numbers) -> tuple[list[list[int]], _Numbers]:
     """
-    A circle of nodes that costs less than nothing, or None; and distances, shape (nodes,), final where there is none.
+    Circles of nodes that cost less than nothing, no node in two; and distances, shape (nodes,), final where none is.
 
-    `costs` (nodes, nodes) are those of arcs. Bellman and Ford's search from everywhere at once.
+    `costs` (nodes, nodes) are those of arcs. Circles of two nodes come first, as many as there are. Then it is Bellman
+    and Ford's search from everywhere at once: circles among the ways that it came by cost less than nothing.
     """
-    distances, came_by = np.zeros(len(costs), dtype=np.int64), np.full(len(costs), -1)
-    while True:
+    distances, came_by = np.zeros(len(costs), dtype=np.int32), np.full(len(costs), -1)
+    pairs = _pairs(costs)
+    while not pairs:
         shorter = relaxed(distances, came_by, costs)
         if shorter is None:
-            return None, distances
+            return [], distances
         distances, came_by = shorter
-        circle = _circle(came_by.tolist())
-        if circle is not None:
-            return circle, distances
+        circles = list(_circles(came_by.tolist()))
+        if circles:
+            return circles, distances
+    return pairs, distances
 
 
-def _circle(came_by: list[int]) -> list[int] | None:
-    """Nodes in the order of the arcs where going back leads round in a circle."""
+def _pairs(costs: _Numbers) -> list[list[int]]:
+    """Pairs of nodes with arcs there and back that cost less than nothing, no node in two."""
+    used, found = set[int](), []
+    for pair in np.argwhere(np.triu(costs + costs.T) < 0).tolist():
+        if used.isdisjoint(pair):
+            used.update(pair)
+            found.append(pair)
+    return found
+
+
+def _circles(came_by: list[int]) -> Iterator[list[int]]:
+    """Nodes in the order of the arcs, wherever going back leads round in a circle."""
     seen = [-1] * len(came_by)
     for start in range(len(came_by)):
         at = start
@@ -209,13 +252,4 @@ def _circle(came_by: list[int]) -> list[int] | None:
             circle = [at]
             while (at := came_by[at]) != circle[0]:
                 circle.append(at)
-            return circle[::-1]
-    return None
-
-
-def _holding(placed: IntArray, brokers: int) -> BoolArray:
-    """Which brokers hold a replica, shape (partitions, brokers)."""
-    holds = np.zeros((len(placed), brokers), dtype=bool)
-    row, column = np.nonzero(placed >= 0)
-    holds[row, placed[row, column]] = True
-    return holds
+            yield circle[::-1]

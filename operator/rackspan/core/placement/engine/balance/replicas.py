@@ -53,6 +53,11 @@ class Reach:
         """Give that of some of the replicas."""
         return Reach(self.low[some], self.high[some], self.first[some], self.last[some])
 
+    def includes(self, broker: IntArray) -> BoolArray:
+        """Whether the broker (replicas,) is among these."""
+        out = (self.first <= broker[:, None]) & (broker[:, None] < self.last)
+        return (self.low <= broker) & (broker < self.high) & ~out.any(axis=1)
+
     def drawn(self, prefix: IntArray, offset: int, fraction: npt.NDArray[np.float64]) -> IntArray:
         """Draw a broker for each by weights that begin with broker `offset`, -1 where there is none."""
         low, high, first, last = (edge - offset for edge in (self.low, self.high, self.first, self.last))
@@ -96,12 +101,12 @@ class Replicas:
         self.placed = placed
         self.load = load
         self._rule = rule
-        self._before = before
+        self.before = before
         self._anchored = anchored
         trees = [one.tree for one in rules]
         self._eligible = np.array([tree.eligible for tree in trees])
         # Brokers that may be given a replica, and which of these sets holds for each rule.
-        self._able, kind = np.unique(self._eligible & [tree.online for tree in trees], axis=0, return_inverse=True)
+        self.able, kind = np.unique(self._eligible & [tree.online for tree in trees], axis=0, return_inverse=True)
         self._kind: IntArray = kind.ravel()
         # Brokers that are offline: a replica that lies there now may stay, or come back while nothing is carried out.
         self._resting: BoolArray = np.logical_or.reduce(self._eligible & [~tree.online for tree in trees])
@@ -129,7 +134,7 @@ class Replicas:
         """Brokers with a replica that might change hands, and those that may be given one."""
         row, column = self.movable()
         holds = np.bincount(self.placed[row, column], minlength=len(self.load)) > 0
-        involved: BoolArray = holds | np.logical_or.reduce(self._able) | self._resting
+        involved: BoolArray = holds | np.logical_or.reduce(self.able) | self._resting
         return involved
 
     def handovers(self, givers: BoolArray, takers: BoolArray, lacks: IntArray) -> tuple[IntArray, IntArray, IntArray]:
@@ -165,10 +170,46 @@ class Replicas:
     def hand_over(self, partition: int, column: int, taker: int) -> None:
         """Give a replica to a broker; the load is not counted here."""
         self.placed[partition, column] = taker
-        self._kept[partition, column] = bool((self._before[partition] == taker).any())
+        self._kept[partition, column] = bool((self.before[partition] == taker).any())
         self._stale.append(partition)
         if self._held is not None:
             self._held.moved.append(partition * self.placed.shape[1] + column)
+
+    # --- Replicas that are free to move ------------------------------------------------------------------------------
+
+    def kind_of(self, row: IntArray) -> IntArray:
+        """Which row of `able` holds for each of these partitions."""
+        return self._kind[self._rule[row]]
+
+    def is_home(self, row: IntArray, broker: IntArray) -> BoolArray:
+        """Whether each partition lay on that broker before."""
+        found: BoolArray = (self.before[row] == broker[:, None]).any(axis=1)
+        return found
+
+    def may_return(self, row: IntArray, home: IntArray) -> BoolArray:
+        """Whether a replica may go to a broker where its partition lay: it may be offline."""
+        return self._eligible[self._rule[row], home]
+
+    def reach(self, row: IntArray, column: IntArray) -> Reach:
+        """Where windows let each of these replicas go."""
+        return self._reach(row, column, self._range(row, column))
+
+    def possible(self, row: IntArray, column: IntArray, taker: IntArray) -> BoolArray:
+        """Whether each of these replicas may go to that broker, or return to it."""
+        might = self.able[self.kind_of(row), taker] | (self.is_home(row, taker) & self.may_return(row, taker))
+        return self._allowed(row, column, taker, might)
+
+    def keeps_to_windows(self, rows: IntArray) -> bool:
+        """Whether these partitions lie as their windows allow, and on no broker twice."""
+        lying, rule = self.placed[rows], self._rule[rows]
+        at, column = np.nonzero(lying >= 0)
+        brokers = lying[at, column]
+        for domains, low, high in zip(self._domains, self._low, self._high, strict=True):
+            held = np.zeros((len(rows), low.shape[1]), dtype=np.int64)
+            np.add.at(held, (at, domains[brokers]), 1)
+            if (held < low[rule]).any() or (held > high[rule]).any():
+                return False
+        return len(np.unique(at * len(self.load) + brokers)) == len(brokers)
 
     # -----------------------------------------------------------------------------------------------------------------
 
@@ -182,7 +223,7 @@ class Replicas:
         taker = np.full(len(row), -1)
         taker[stays] = self._exchanged(row[stays], column[stays], -weights, weights > 0)
         reach, kind = self._reach(row, column, self._range(row, column)), self._kind[self._rule[row]]
-        for number, able in enumerate(self._able):
+        for number, able in enumerate(self.able):
             mine = np.flatnonzero((kind == number) & ~stays)
             taker[mine] = reach.of(mine).drawn(prefix_of(np.where(able, weights, 0)), 0, fraction[mine])
         return taker
@@ -190,12 +231,9 @@ class Replicas:
     def fits(self, row: IntArray, column: IntArray, taker: IntArray) -> BoolArray:
         """Whether each of these replicas may go to that broker."""
         rule = self._rule[row]
-        lay = (self._before[row] == taker[:, None]).any(axis=1) & self._choosy[row] & self._eligible[rule, taker]
+        lay = (self.before[row] == taker[:, None]).any(axis=1) & self._choosy[row] & self._eligible[rule, taker]
         stays = self._kept[row, column] & self._anchored[row]
-        might = np.flatnonzero(np.where(stays, lay, self._able[self._kind[rule], taker]))
-        found = np.zeros(len(row), dtype=bool)
-        found[might[self._within(row[might], column[might], taker[might])]] = True
-        return found
+        return self._allowed(row, column, taker, np.where(stays, lay, self.able[self._kind[rule], taker]))
 
     def targets(self) -> IntArray:
         """
@@ -212,7 +250,7 @@ class Replicas:
         aim = self.load - np.bincount(self.placed[row, column], minlength=len(self.load))
         for at in range(len(self._bounds) - 1, -1, -1):
             bounds = self._bounds[at]
-            for number, able in enumerate(self._able):
+            for number, able in enumerate(self.able):
                 mine = domain[(level == at) & (kind == number)]
                 if len(mine):
                     aim += poured(aim, able, bounds, np.bincount(mine, minlength=len(bounds) - 1))
@@ -243,7 +281,7 @@ class Replicas:
             self.load -= np.bincount(giver[fits], minlength=len(self.load))
             self.load += np.bincount(taker[fits], minlength=len(self.load))
             self.placed[row[fits], column[fits]] = taker[fits]
-            self._kept[row[fits], column[fits]] = (self._before[row[fits]] == taker[fits, None]).any(axis=1)
+            self._kept[row[fits], column[fits]] = (self.before[row[fits]] == taker[fits, None]).any(axis=1)
             self._stale.append(row[fits])
             count += int(np.count_nonzero(fits))
             row, column, taker = row[~fits], column[~fits], taker[~fits]
@@ -256,7 +294,7 @@ class Replicas:
         A broker offers what it has above the least loaded that each replica could go to. Brokers are offered as often
         as they lack replicas. `above` (brokers,) is what they have above what they should have.
         """
-        able: BoolArray = np.logical_or.reduce(self._able)
+        able: BoolArray = np.logical_or.reduce(self.able)
         least = 0 if bounded else int(above[able].min(initial=0)) + 1
         row, column = self.movable()
         above_least = np.flatnonzero((above > least)[self.placed[row, column]])
@@ -307,7 +345,7 @@ class Replicas:
             mine = order[start:stop]
             bounds = self._bounds[int(level[mine[0]])]
             first, last = (int(bounds[domain[mine[0]] + more]) for more in (0, 1))
-            able, lies = self._able[kind[mine[0]], first:last], above[first:last]
+            able, lies = self.able[kind[mine[0]], first:last], above[first:last]
             there = int(np.count_nonzero(able))
             water = 0 if bounded or not there else -(-int(lies[able].sum()) // there)
             lacks = np.where(able, np.maximum(water - lies, 0), 0)
@@ -388,7 +426,7 @@ class Replicas:
     def _could_stay(self, row: IntArray, column: IntArray, takers: BoolArray) -> tuple[IntArray, IntArray]:
         """The same, with replicas as indices."""
         rows, own = np.unique(row, return_inverse=True)
-        old = self._before[rows]
+        old = self.before[rows]
         gone = (old >= 0) & np.append(takers, [False])[old] & ~_any_equal(old, self.placed[rows])
         at, which = np.nonzero(gone[own])
         taker = old[own[at], which]
@@ -412,13 +450,13 @@ class Replicas:
         row, column, level, domain = (part[some] for part in (row, column, level, domain))
         reach, kind = self._reach(row, column, (level, domain)), self._kind[self._rule[row]]
         taker = np.full(len(row), -1)
-        for number, able in enumerate(self._able):
+        for number, able in enumerate(self.able):
             mine = np.flatnonzero(kind == number)
             weights = prefix_of(np.where(able, lacks, 0))
             taker[mine] = reach.of(mine).drawn(weights, 0, np.modf(np.arange(len(mine)) * _GOLDEN)[0])
         met = np.flatnonzero(taker >= 0)
         found = [(row[met], column[met], taker[met])]
-        for number, able in enumerate(self._able):
+        for number, able in enumerate(self.able):
             left = np.flatnonzero(kind == number)
             while len(left) and wanted.any() and not len(met):
                 # Few replicas draw several times each, evenly spaced.
@@ -432,6 +470,13 @@ class Replicas:
                 found.append((row[many], column[many], taker))
                 np.maximum(wanted - np.bincount(taker, minlength=len(wanted)), 0, out=wanted)
                 left = left[drew]
+        return found
+
+    def _allowed(self, row: IntArray, column: IntArray, taker: IntArray, might: BoolArray) -> BoolArray:
+        """Which of the hand-overs that `might` be keep to all windows."""
+        some = np.flatnonzero(might)
+        found = np.zeros(len(row), dtype=bool)
+        found[some[self._within(row[some], column[some], taker[some])]] = True
         return found
 
     def _within(self, row: IntArray, column: IntArray, taker: IntArray) -> IntArray:
