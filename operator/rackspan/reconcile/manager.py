@@ -25,10 +25,8 @@ from rackspan.reconcile.topology_loops import TopologyLoops
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from datetime import datetime
 
     from rackspan.api.meta import ObjectKey
-    from rackspan.api.racktopology import RackTopology, RackTopologyStatus
     from rackspan.reconcile.cache import Cache
     from rackspan.reconcile.cluster.state import ObservedCluster
     from rackspan.reconcile.dependencies import Dependencies
@@ -63,10 +61,11 @@ class Manager:
         self._stopped_at: float | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._relisted = asyncio.Event()
-        self._loops = TopologyLoops(dependencies, self._add_to_status)
+        self._loops = TopologyLoops(dependencies)
         self._scans = ScansReconciler(scans, self.status_changed)
         self._racks = RacksReconciler(racks, self.status_changed)
         self._restarts = RestartsReconciler(racks, self)
+        self._loops.status_parts = self._scans, self._racks, self._restarts
         self._annotations = AnnotationsReconciler(racks)
         self._reassignments = ReassignmentsReconciler(reassignments)
         self.informers: Mapping[str, Informer] = {
@@ -172,11 +171,6 @@ class Manager:
     def published_rack(self, topology: ObjectKey, namespace: str, node: str) -> str | None:
         """What the published racks say of a node in that namespace."""
         return self._racks.published_rack(topology, namespace, node)
-
-    def _add_to_status(self, topology: RackTopology, status: RackTopologyStatus, now: datetime) -> RackTopologyStatus:
-        """What the loops of scans and racks know of a topology."""
-        status = self._racks.status(topology, self._scans.status(topology, status, now), now)
-        return self._restarts.status(topology, status, now)
 
     # --- objects of which no watch told ------------------------------------------------------------------------------
 

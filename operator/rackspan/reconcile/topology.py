@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol
 
 from rackspan.api.conditions import READY, is_true
 from rackspan.api.racktopology import KIND
@@ -27,7 +27,7 @@ from rackspan.reconcile.topics.events import condition_events
 from rackspan.reconcile.topics.reconciler import TopicsReconciler
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from rackspan.api.meta import ObjectKey
     from rackspan.api.racktopology import RackTopology, RackTopologyStatus
@@ -45,18 +45,21 @@ _REST = 60
 """How many times as long as judging a plan took, in CPU time, the next look waits: thousands of topics take 0.03 s."""
 
 
-AddToStatus: TypeAlias = "Callable[[RackTopology, RackTopologyStatus, datetime], RackTopologyStatus]"
-"""Returns the status with what other loops know of the topology added."""
+class StatusPart(Protocol):
+    """A loop over all topologies that knows a part of their statuses."""
+
+    def status(self, topology: RackTopology, status: RackTopologyStatus, now: datetime) -> RackTopologyStatus:
+        """`status` with what is known of the topology there."""
 
 
 class TopologyReconciler:
     """Level-triggered: every pass starts from the present state, not from what changed."""
 
-    def __init__(self, key: ObjectKey, dependencies: Dependencies, add_to_status: AddToStatus) -> None:
+    def __init__(self, key: ObjectKey, dependencies: Dependencies, status_parts: Sequence[StatusPart]) -> None:
         self.last_pass: float | None = None
         self._key = key
         self._dependencies = dependencies
-        self._add_to_status = add_to_status
+        self._status_parts = status_parts
         self._observer = Observer(key, dependencies)
         self._topics = TopicsReconciler(key, self._observer, dependencies, self.write_status)
         self._finalizer = TopologyFinalizer(key, dependencies, self._topics.dependents)
@@ -221,7 +224,8 @@ class TopologyReconciler:
         status = topology_status(topology, inputs, now)
         measure(str(self._key), inputs, ready=is_true(status.conditions, READY))
         measure_drains(str(self._key), status)
-        status = self._add_to_status(topology, status, now)
+        for part in self._status_parts:
+            status = part.status(topology, status, now)
         ref = ObjectRef(KIND, topology.key, topology.meta.uid)
         written = await self._dependencies.statuses.write(ref, topology.status.to_dict(), status.to_dict())
         if written is not None:

@@ -10,21 +10,22 @@ from rackspan.reconcile.orphans import Orphans
 from rackspan.reconcile.topology import TopologyReconciler
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from rackspan.api.kafkatopic import KafkaTopic
     from rackspan.api.meta import ObjectKey
     from rackspan.reconcile.dependencies import Dependencies
-    from rackspan.reconcile.topology import AddToStatus
+    from rackspan.reconcile.topology import StatusPart
 
 
 class TopologyLoops:
     """Starts a topology's loop when it is first seen, and lets it end with its last batch when it is gone."""
 
-    def __init__(self, dependencies: Dependencies, add_to_status: AddToStatus) -> None:
+    def __init__(self, dependencies: Dependencies) -> None:
+        self.status_parts: Sequence[StatusPart] = ()
+        """What other loops know of topologies. Set once these exist: they refer to this one as well."""
         self._dependencies = dependencies
         self._cache = dependencies.cache
-        self._add_to_status = add_to_status
         self._running: dict[ObjectKey, tuple[TopologyReconciler, asyncio.Task[None]]] = {}
         self._ending: set[ObjectKey] = set()
         """Loops of deleted topologies whose last batches are under way."""
@@ -44,7 +45,7 @@ class TopologyLoops:
         if key not in self._running:
             for topic in self._cache.topics_of(key):
                 self._orphans.drop(topic)
-            loop = TopologyReconciler(key, self._dependencies, self._add_to_status)
+            loop = TopologyReconciler(key, self._dependencies, self.status_parts)
             task = asyncio.create_task(loop.run(), name=f"topology {key}")
             task.add_done_callback(lambda _: self._ended(key))
             self._running[key] = (loop, task)
