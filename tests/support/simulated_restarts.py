@@ -97,7 +97,9 @@ class RestartWorld:
     def restart_operator(self):
         """A new process, which knows what the status says."""
         dependencies = RackDependencies(self.cache, self, None, pods=self, restart_in=self.allowed)
-        self.loop = RestartsReconciler(dependencies, self, lambda: NOON + timedelta(seconds=self.now))
+        self.loop = RestartsReconciler(
+            dependencies, self, self.published_rack, lambda: NOON + timedelta(seconds=self.now)
+        )
 
     def change(self, *, annotations=None, **brokers):
         """Change the RackTopology as a person does."""

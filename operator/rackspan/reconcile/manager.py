@@ -26,9 +26,7 @@ from rackspan.reconcile.topology_loops import TopologyLoops
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rackspan.api.meta import ObjectKey
     from rackspan.reconcile.cache import Cache
-    from rackspan.reconcile.cluster.state import ObservedCluster
     from rackspan.reconcile.dependencies import Dependencies
     from rackspan.reconcile.reassignments.objects import ReassignmentDependencies
     from rackspan.reconcile.routing.informer import ResourceHandler
@@ -62,9 +60,9 @@ class Manager:
         self._tasks: list[asyncio.Task[None]] = []
         self._relisted = asyncio.Event()
         self._loops = TopologyLoops(dependencies)
-        self._scans = ScansReconciler(scans, self.status_changed)
-        self._racks = RacksReconciler(racks, self.status_changed)
-        self._restarts = RestartsReconciler(racks, self)
+        self._scans = ScansReconciler(scans, self._loops.status_changed)
+        self._racks = RacksReconciler(racks, self._loops.status_changed)
+        self._restarts = RestartsReconciler(racks, self._loops, self._racks.published_rack)
         self._loops.status_parts = self._scans, self._racks, self._restarts
         self._annotations = AnnotationsReconciler(racks)
         self._reassignments = ReassignmentsReconciler(reassignments)
@@ -148,29 +146,6 @@ class Manager:
         """The answer to the readiness probe: ok once `start` was called."""
         connected = {str(key): loop.connected for key, loop in self._loops if key in self.cache.topologies}
         return {"ok": self._started, "connected": connected}
-
-    # --- what other loops ask of a topology's ------------------------------------------------------------------------
-
-    def status_changed(self, topology: ObjectKey) -> None:
-        """The RackTopology's status has to be written soon."""
-        loop = self._loops.get(topology)
-        if loop is not None:
-            loop.status_changed()
-
-    async def write_status(self, topology: ObjectKey) -> None:
-        """Write the RackTopology's status now. Raises FailureError."""
-        loop = self._loops.get(topology)
-        if loop is not None:
-            await loop.write_status()
-
-    def cluster(self, topology: ObjectKey) -> ObservedCluster | None:
-        """The topology's Kafka cluster; None where nothing looks at it."""
-        loop = self._loops.get(topology)
-        return None if loop is None else loop.cluster
-
-    def published_rack(self, topology: ObjectKey, namespace: str, node: str) -> str | None:
-        """What the published racks say of a node in that namespace."""
-        return self._racks.published_rack(topology, namespace, node)
 
     # --- objects of which no watch told ------------------------------------------------------------------------------
 

@@ -62,7 +62,7 @@ class TopologyReconciler:
         self._status_parts = status_parts
         self._observer = Observer(key, dependencies)
         self._topics = TopicsReconciler(key, self._observer, dependencies, self.write_status)
-        self._finalizer = TopologyFinalizer(key, dependencies, self._topics.dependents)
+        self._finalizer = TopologyFinalizer(key, dependencies, self._topics.finalizer.dependents)
         self._status_due = asyncio.Event()
         self._cluster_changed = asyncio.Event()
         """Puts an end to that: observations that change anything are seldom enough."""
@@ -203,7 +203,7 @@ class TopologyReconciler:
     async def _write_latest_status(self) -> None:
         cache, state = self._dependencies.cache, self._observer.state
         topics = [cache.topics[key] for key in cache.topics_of(self._key) if key in cache.topics]
-        deletions, waiting = self._topics.deletions()
+        deletions, waiting = self._topics.finalizer.review()
         inputs = StatusInputs(
             state,
             self._observer.racks,

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from rackspan.api.kafkatopic import KafkaTopic
     from rackspan.api.meta import ObjectKey
+    from rackspan.reconcile.cluster.state import ObservedCluster
     from rackspan.reconcile.dependencies import Dependencies
     from rackspan.reconcile.topology import StatusPart
 
@@ -36,10 +37,6 @@ class TopologyLoops:
         """The loops that run, those included that are about to end."""
         return ((key, loop) for key, (loop, _) in self._running.items())
 
-    def get(self, key: ObjectKey) -> TopologyReconciler | None:
-        """A topology's loop; None where there is none."""
-        return self._running[key][0] if key in self._running else None
-
     def start(self, key: ObjectKey) -> TopologyReconciler:
         """A topology's loop, started unless one runs, be it that of a deleted topology of the same name."""
         if key not in self._running:
@@ -61,6 +58,20 @@ class TopologyLoops:
         """Have a topology's loop observe soon, if there is one."""
         if key in self._running:
             self._running[key][0].look_again()
+
+    def status_changed(self, key: ObjectKey) -> None:
+        """Have a topology's status written soon, if there is a loop for it."""
+        if key in self._running:
+            self._running[key][0].status_changed()
+
+    async def write_status(self, key: ObjectKey) -> None:
+        """Write a topology's status now, if there is a loop for it. Raises FailureError."""
+        if key in self._running:
+            await self._running[key][0].write_status()
+
+    def cluster(self, key: ObjectKey) -> ObservedCluster | None:
+        """A topology's Kafka cluster; None where nothing looks at it."""
+        return self._running[key][0].cluster if key in self._running else None
 
     def requeue(self, topics: Iterable[KafkaTopic]) -> None:
         """Queue KafkaTopics that changed or are gone, and all that claim the same topics in Kafka."""

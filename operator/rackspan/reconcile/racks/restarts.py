@@ -58,35 +58,35 @@ _TRIES: Final = 3
 
 
 class Surroundings(Protocol):
-    """What the loop asks of the loops beside it."""
+    """What the loop asks of the topologies' loops."""
 
-    def cluster(self, topology: ObjectKey) -> ObservedCluster | None:
+    def cluster(self, key: ObjectKey) -> ObservedCluster | None:
         """The topology's Kafka cluster; None where nothing looks at it."""
 
-    def published_rack(self, topology: ObjectKey, namespace: str, node: str) -> str | None:
-        """What the published racks say of a node in that namespace."""
-
-    async def write_status(self, topology: ObjectKey) -> None:
+    async def write_status(self, key: ObjectKey) -> None:
         """Write the RackTopology's status now. Raises FailureError."""
 
-    def status_changed(self, topology: ObjectKey) -> None:
+    def status_changed(self, key: ObjectKey) -> None:
         """The RackTopology's status has to be written soon."""
 
 
 class RestartsReconciler:
     """Level-triggered: each pass starts from what Kafka and the API server say now, and from the recorded restart.
 
-    One topology's failure does not affect the others. `now` is the clock.
+    One topology's failure does not affect the others. `published_rack` gives what the published racks of a topology say
+    in a namespace of a node, and `now` the time.
     """
 
     def __init__(
         self,
         dependencies: RackDependencies,
         surroundings: Surroundings,
+        published_rack: Callable[[ObjectKey, str, str], str | None],
         now: Callable[[], datetime] = lambda: datetime.now(UTC).replace(microsecond=0),
     ) -> None:
         self._dependencies = dependencies
         self._surroundings = surroundings
+        self._published_rack = published_rack
         self._now = now
         self._facts: dict[ObjectKey, RestartFacts] = {}
         self._tried: dict[ObjectKey, int] = {}
@@ -191,7 +191,7 @@ class RestartsReconciler:
         found = []
         for row in state.racks.rows:
             lasts = row.rack is not None and settled.get(row.id) == row.rack
-            published = row.node and self._surroundings.published_rack(topology.key, namespace, row.node)
+            published = row.node and self._published_rack(topology.key, namespace, row.node)
             found.append(
                 Candidate(
                     id=row.id,

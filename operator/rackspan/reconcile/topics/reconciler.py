@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 
     from rackspan.api.kafkatopic import KafkaTopicStatus
-    from rackspan.api.racktopology import DeletionsStatus
     from rackspan.reconcile.cluster.state import ClusterState, ObservedCluster
     from rackspan.reconcile.dependencies import Dependencies
     from rackspan.reconcile.ports import KafkaAdmin
@@ -91,7 +90,7 @@ class TopicsReconciler:
         self._plans = Plans(self._queue.add)
         self.approvals = Approvals(topology or ObjectKey("", ""), observer, dependencies, self._plans, self._queue)
         self._admission = Admission(dependencies.cache)
-        self._finalizer = TopicFinalizer(
+        self.finalizer = TopicFinalizer(
             topology or ObjectKey("", ""), dependencies, self._admission.refusals, write_topology_status
         )
 
@@ -347,16 +346,8 @@ class TopicsReconciler:
 
     # --- deletion ----------------------------------------------------------------------------------------------------
 
-    def deletions(self) -> tuple[DeletionsStatus | None, Collection[ObjectKey]]:
-        """`status.deletions` of the RackTopology, and the objects that wait for a person to confirm their deletion."""
-        return self._finalizer.review()
-
-    def dependents(self) -> Collection[KafkaTopic]:
-        """The objects whose topics are to be deleted with them: they need the RackTopology until then."""
-        return self._finalizer.dependents()
-
     async def _finalize(self, topics: Sequence[KafkaTopic]) -> None:
-        pending = await self._finalizer.process(topics, self._observer.state, self._observer.admin)
+        pending = await self.finalizer.process(topics, self._observer.state, self._observer.admin)
         held = [topic for topic in topics if topic.key in pending and pending[topic.key].step is Step.HOLD]
         await self._for_each(held, lambda topic: self._write_failure(topic, hold_failure(pending[topic.key])))
         self._retry(pending)
