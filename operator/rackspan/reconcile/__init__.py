@@ -1,15 +1,18 @@
 """
 Observe, decide, act: what the operator does, without the framework that calls it.
 
-From top to bottom; a layer knows those below it only, and `topics` and `scans` do not know each other:
+From top to bottom; a layer knows those below it only, and the four packages of one line do not know each other:
 
-    manager                       routes what Kubernetes tells to whom it concerns
-    topology, orphans             one RackTopology, and the KafkaTopics that name none
-    topics/       scans/          KafkaTopics in batches; compliance scans
-    cluster/                      one Kafka cluster as it is now: its client, brokers, racks, status
-    cache                         Kubernetes' objects as last seen
-    runtime/                      work queue, debounce, threads, liveness, Lease, writers of statuses and finalizers
-    ports, failures               what is needed from outside, and what can go wrong there
+    manager                                  what runs, and whether it lives
+    routing/                                 what Kubernetes tells, to whom it concerns
+    topology_loops                           a loop for each RackTopology, and one for topics without
+    topology, orphans                        one RackTopology, and the KafkaTopics that name none
+    dry_run, expectations                    a topology's plan for the command line, and what a scan checks
+    topics/  scans/  racks/  reassignments/  KafkaTopics in batches; scans; rack ids and restarts; plans carried out
+    cluster/, release                        one Kafka cluster as it is now: client, racks, status; the clean-up
+    dependencies, cache                      what topologies' loops share; Kubernetes' objects as last seen
+    runtime/                                 work queue, debounce, threads, liveness, Lease, writers
+    reassignment_ports, ports, failures      what is needed from outside, and what can go wrong there
 
 Decisions are pure functions of the object, of what Kafka holds and of the cluster's state: the modules named
 `decision`, `placement`, `deletion`, `ownership`, `status`, `events` and `racks`. What is remembered lives in `cache`,

@@ -21,7 +21,7 @@ class ResourceHandler(Protocol):
     """What the objects of one kind are to the operator."""
 
     def put(self, body: Mapping[str, Any]) -> None:
-        """Remember an object. Raises SpecError where it cannot be read."""
+        """Remember an object, and wake loops that need not know the other kinds. Raises SpecError if unreadable."""
 
     def changed(self, key: ObjectKey) -> None:
         """An object may have changed: start what has to be done."""
@@ -53,7 +53,7 @@ class Informer:
             self.seen(body)
 
     def known(self, body: Mapping[str, Any], *, listed: bool = False) -> None:
-        """Remember an object without acting on it: ignored where a newer one of the name is known."""
+        """Remember an object, without `changed`: ignored where a newer one of the name is known."""
         if self._versions.record(self._kind, body, listed=listed):
             try:
                 self._handler.put(body)
