@@ -218,9 +218,7 @@ def _pods_by_broker(
     if source is None:
         return found, ignored_pods
     for pod in pods:
-        if pod.namespace != topology.broker_namespace or not source.pod_selector.matches(pod.labels):
-            continue
-        broker_id = broker_id_of(source.broker_id, pod)
+        broker_id = broker_id_of(source.broker_id, pod) if is_broker_pod(topology, pod) else None
         if broker_id is None:
             continue
         if 0 <= broker_id <= _MAX_BROKER_ID:
@@ -230,6 +228,12 @@ def _pods_by_broker(
     for claimants in found.values():
         claimants.sort(key=lambda pod: pod.name)
     return found, ignored_pods
+
+
+def is_broker_pod(topology: RackTopology, pod: BrokerPod) -> bool:
+    """Whether the topology's `spec.brokers` selects the pod, by its namespace and its labels."""
+    source = topology.spec.brokers
+    return source is not None and pod.namespace == topology.broker_namespace and source.pod_selector.matches(pod.labels)
 
 
 def broker_id_of(source: BrokerIdSpec, pod: BrokerPod) -> int | None:

@@ -16,7 +16,7 @@ from rackspan import metrics
 from rackspan.api.meta import ObjectKey
 from rackspan.api.racktopology import KIND, RackSource
 from rackspan.core.rack_path import format_rack
-from rackspan.reconcile.cluster.racks import not_shared, path_from_labels
+from rackspan.reconcile.cluster.racks import is_broker_pod, not_shared, path_from_labels
 from rackspan.reconcile.failures import Failure, FailureError
 from rackspan.reconcile.ports import KubernetesEvent, ObjectRef
 from rackspan.reconcile.runtime.guarded_loop import run_guarded, unexpected_failure
@@ -38,14 +38,12 @@ def racks_of_pods(
     topology: RackTopology, pods: Iterable[BrokerPod], nodes: Mapping[str, Mapping[str, str]]
 ) -> dict[ObjectKey, str | None]:
     """The rack of each broker's pod, by its node; None where that is not known. Other pods are left out. Pure."""
-    source = topology.spec.brokers
-    if source is None or topology.spec.rack_source is not RackSource.NODES:
+    if topology.spec.rack_source is not RackSource.NODES:
         return {}
-    chosen = (pod for pod in pods if pod.namespace == topology.broker_namespace)
     return {
         ObjectKey(pod.namespace, pod.name): _rack(topology, pod.node, nodes)
-        for pod in chosen
-        if source.pod_selector.matches(pod.labels)
+        for pod in pods
+        if is_broker_pod(topology, pod)
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from rackspan.api.meta import ObjectKey
+from rackspan.reconcile.cluster.racks import is_broker_pod
 from rackspan.reconcile.ports import Listener
 from rackspan.reconcile.runtime.object_versions import key_of
 
@@ -96,15 +97,7 @@ class Locations:
     def _pod_changed(self, pod_key: ObjectKey, *pods: BrokerPod | None) -> None:
         for key, loop in self._loops:
             topology = self._cache.topologies.get(key)
-            source = topology.spec.brokers if topology else None
-            if topology is None or source is None:
-                continue
-            if any(
-                pod is not None
-                and pod.namespace == topology.broker_namespace
-                and source.pod_selector.matches(pod.labels)
-                for pod in pods
-            ):
+            if topology is not None and any(pod is not None and is_broker_pod(topology, pod) for pod in pods):
                 loop.location_changed(pod_key)
 
 
