@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rackspan.api.reasons import Reason
 from rackspan.kube.authentication import config
-from rackspan.kube.paths import NAMESPACES, NODES, PODS
+from rackspan.kube.paths import NODES, PODS
 from rackspan.kube.rest import NotFoundError, Rest, connect
 from rackspan.kube.scan_inputs import ScanInputs, read_scan_inputs_with
 from rackspan.reconcile.cache import Cache
@@ -41,8 +41,7 @@ async def read_plan_inputs(key: ObjectKey, kubeconfig: Path | None = None) -> Pl
         cache = Cache()
         for node in await rest.list_all("list_nodes", NODES.collection()):
             cache.put_node(node)
-        for namespace in await rest.list_all("list_namespaces", NAMESPACES.collection()):
-            cache.put_namespace(namespace)
+        cache.namespaces.update(scan.namespaces)
         for pod in await rest.list_all("list_pods", PODS.in_namespace(scan.topology.broker_namespace)):
             cache.put_pod(pod)
     except NotFoundError as error:

@@ -19,7 +19,7 @@ from rackspan.reconcile.topics.ownership import TopicClaim, refusal
 from rackspan.reports.group_rows import HostFacts
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Iterable, Mapping
     from pathlib import Path
 
     from rackspan.api.meta import ObjectKey
@@ -31,15 +31,17 @@ class ScanInputs:
     """A RackTopology, the KafkaTopics that may use it, and what else its scan depends on.
 
     `hosts` are running pods and nodes with their addresses, `nodes` the nodes' labels; both are empty where they may
-    not be read, and `warnings` say so.
+    not be read, and `host_warnings` say so. `namespaces` are the labels of all.
     """
 
     topology: RackTopology
     topics: tuple[KafkaTopic, ...]
+    namespaces: Mapping[str, Mapping[str, str]]
     credentials: Credentials
+    warnings: tuple[str, ...]
     hosts: tuple[HostFacts, ...]
     nodes: Mapping[str, Mapping[str, str]]
-    warnings: tuple[str, ...]
+    host_warnings: tuple[str, ...]
 
 
 async def read_scan_inputs(key: ObjectKey, kubeconfig: Path | None = None) -> ScanInputs:
@@ -63,19 +65,17 @@ async def read_scan_inputs_with(rest: Rest, key: ObjectKey) -> ScanInputs:
     except SpecError as error:
         raise _failure(f"RackTopology {key} cannot be read: {error}") from error
     warnings: list[str] = []
-    topics = [topic async for topic in _topics(rest, topology, warnings)]
+    namespaces = _labels(await rest.list_all("list_namespaces", NAMESPACES.collection()))
+    topics = [topic async for topic in _topics(rest, topology, namespaces, warnings)]
     credentials = await read_credentials(
         topology.spec.kafka, key.namespace, KubeCluster(rest, EventQueue(rest), [key.namespace])
     )
-    hosts, nodes = await _hosts(rest, warnings)
-    return ScanInputs(topology, tuple(topics), credentials, hosts, nodes, tuple(warnings))
+    return ScanInputs(topology, tuple(topics), namespaces, credentials, tuple(warnings), *await _hosts(rest))
 
 
-async def _topics(rest: Rest, topology: RackTopology, warnings: list[str]) -> AsyncIterator[KafkaTopic]:
-    labels = {
-        item["metadata"]["name"]: item["metadata"].get("labels") or {}
-        for item in await rest.list_all("list_namespaces", NAMESPACES.collection())
-    }
+async def _topics(
+    rest: Rest, topology: RackTopology, namespaces: Mapping[str, Mapping[str, str]], warnings: list[str]
+) -> AsyncIterator[KafkaTopic]:
     for item in await rest.list_all("list_topics", TOPICS.collection()):
         try:
             topic = KafkaTopic.from_object(item)
@@ -85,21 +85,24 @@ async def _topics(rest: Rest, topology: RackTopology, warnings: list[str]) -> As
             continue
         if topic.topology != topology.key:
             continue
-        if refusal(TopicClaim(topic, topology, labels.get(topic.meta.namespace, {}))) is None:
+        if refusal(TopicClaim(topic, topology, namespaces.get(topic.meta.namespace, {}))) is None:
             yield topic
 
 
-async def _hosts(rest: Rest, warnings: list[str]) -> tuple[tuple[HostFacts, ...], Mapping[str, Mapping[str, str]]]:
+async def _hosts(rest: Rest) -> tuple[tuple[HostFacts, ...], Mapping[str, Mapping[str, str]], tuple[str, ...]]:
     """Where addresses are. Without the right to know, members of consumer groups have no rack; nothing else fails."""
     try:
         nodes = await rest.list_all("list_nodes", NODES.collection())
         pods = await rest.list_all("list_pods", PODS.collection(), query={"fieldSelector": "status.phase=Running"})
     except FailureError as error:
-        warnings.append(f"racks of consumers are not known: {error}")
-        return (), {}
+        return (), {}, (f"racks of consumers are not known: {error}",)
     hosts = [HostFacts(_pod_addresses(pod), (pod.get("spec") or {}).get("nodeName")) for pod in pods]
     hosts += [HostFacts(_node_addresses(node), node["metadata"]["name"]) for node in nodes]
-    return tuple(hosts), {node["metadata"]["name"]: node["metadata"].get("labels") or {} for node in nodes}
+    return tuple(hosts), _labels(nodes), ()
+
+
+def _labels(objects: Iterable[Mapping[str, Any]]) -> Mapping[str, Mapping[str, str]]:
+    return {one["metadata"]["name"]: one["metadata"].get("labels") or {} for one in objects}
 
 
 def _pod_addresses(pod: Mapping[str, Any]) -> tuple[str, ...]:

@@ -40,7 +40,7 @@ def from_topology(seen: ScanInputs, slices: int) -> ScannedCluster:
         raise ClusterError("AnotherCluster", f"cluster {outline.cluster_id} answers, the topology is of {known}")
     criteria = Criteria(outline.cluster_id or "", locations, requirements)
     cluster = judged_live(str(topology.key), criteria, kafka.bootstrap_servers, properties, slices)
-    warnings = list(seen.warnings)
+    warnings = [*seen.warnings, *seen.host_warnings]
     groups = _groups(seen, criteria, outline, properties, warnings)
     return replace(cluster, groups=groups, warnings=tuple(warnings))
 
