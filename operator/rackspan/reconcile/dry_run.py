@@ -15,7 +15,7 @@ from rackspan.api.conditions import READY, find_condition
 from rackspan.api.plans import topology_hash
 from rackspan.api.reasons import Reason
 from rackspan.core.planning import fill, fill_topics, plan, plan_topics
-from rackspan.reconcile.cluster.racks import last_seen, rack_view
+from rackspan.reconcile.cluster.racks import last_seen, rack_view_from
 from rackspan.reconcile.cluster.state import BrokerLoad, ClusterState
 from rackspan.reconcile.cluster.status import broker_status
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
@@ -97,15 +97,7 @@ async def observe_topology(
         )
     load = BrokerLoad(await admin.replica_counts())
     last_racks = last_seen({}, topology.status, load.holders)
-    racks = rack_view(
-        topology,
-        cache.nodes,
-        cache.pods.values(),
-        cluster.brokers,
-        last_racks,
-        holders=load.holders,
-        consent=cache.namespaces.get(topology.broker_namespace, {}),
-    )
+    racks = rack_view_from(cache, topology, cluster.brokers, last_racks, load.holders)
     state = ClusterState(topology.key, topology.spec, cluster.cluster_id, racks, load, placers)
     by_name = {topic.topic_name: topic for topic in topics if _is_the_objects_own(topic)}
     described = await admin.topics(by_name) if by_name else {}

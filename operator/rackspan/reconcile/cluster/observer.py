@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rackspan.api.reasons import Reason
 from rackspan.metrics import count_error
 from rackspan.reconcile.cluster.client import Session
-from rackspan.reconcile.cluster.racks import last_seen, rack_view
+from rackspan.reconcile.cluster.racks import last_seen, rack_view_from
 from rackspan.reconcile.cluster.settling import Settling
 from rackspan.reconcile.cluster.state import BrokerLoad, ClusterState
 from rackspan.reconcile.failures import UNEXPECTED, Failure, FailureError, Remedy
@@ -156,15 +156,7 @@ class Observer:
         # A pod disappears before Kafka notices that its broker is offline: remember its rack until then.
         self._last_racks = last_seen(self._last_racks, topology.status, self._load.holders)
         before = self.racks, self._settled
-        self.racks = rack_view(
-            topology,
-            cache.nodes,
-            cache.pods.values(),
-            seen.brokers,
-            self._last_racks,
-            holders=self._load.holders,
-            consent=cache.namespaces.get(topology.broker_namespace, {}),
-        )
+        self.racks = rack_view_from(cache, topology, seen.brokers, self._last_racks, self._load.holders)
         self._last_racks |= self.racks.known_racks
         settled = self._settling.settled(topology, self.racks, asyncio.get_running_loop().time())
         self._settled = None if settled is self.racks else settled

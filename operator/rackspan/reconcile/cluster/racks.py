@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from rackspan.api.racktopology import BrokerIdSpec, RackTopology, RackTopologySpec, RackTopologyStatus
-    from rackspan.reconcile.cache import BrokerPod
+    from rackspan.reconcile.cache import BrokerPod, Cache
     from rackspan.reconcile.ports import BrokerDescription
 
 _MAX_BROKER_ID: Final = 2**31 - 1
@@ -170,6 +170,18 @@ def rack_view(
         )
     ignore = spec.missing_rack_policy == MissingRackPolicy.IGNORE and refused is None
     return RackView(spec.level_names, tuple(rows), ignore, tuple(sorted(ignored_pods)))
+
+
+def rack_view_from(
+    cache: Cache,
+    topology: RackTopology,
+    brokers: Iterable[BrokerDescription],
+    last_racks: Mapping[int, RackPath],
+    holders: Collection[int],
+) -> RackView:
+    """As `rack_view`, by the Nodes, Pods and Namespaces in the cache."""
+    consent = cache.namespaces.get(topology.broker_namespace, {})
+    return rack_view(topology, cache.nodes, cache.pods.values(), brokers, last_racks, holders=holders, consent=consent)
 
 
 def with_racks(spec: RackTopologySpec, view: RackView, racks: Mapping[int, RackPath]) -> RackView:
