@@ -346,14 +346,27 @@ def test_hand_overs_counted_by_stretches_of_brokers_are_those_that_are_counted_o
 
     def compare(exchanges, by_stretches=Exchanges._counted):
         found = by_stretches(exchanges)
-        one_by_one = exchanges._arcs(np.arange(len(exchanges._graph.placed)))
-        compared.append((found.ravel() == np.bincount(one_by_one, minlength=found.size)).all())
+        one_by_one = np.zeros_like(found)
+        for cost, giver, taker in _hand_overs(exchanges._graph):
+            one_by_one[cost + 1, giver, taker] += 1
+        together = exchanges._arcs(np.arange(len(exchanges._graph.placed)))
+        compared.append((found == one_by_one).all())
+        compared.append((found.ravel() == np.bincount(together, minlength=found.size)).all())
         return found
 
     with patch.object(Exchanges, "_counted", compare):
         made = rebalance(Request(tree, cluster(topics), requirements=wishes))
     assert all(compared)
     counted(bool(compared) and not made.problems)
+
+
+def _hand_overs(graph):
+    """Each as what it costs, giver and taker."""
+    for row, column in np.argwhere(graph.placed >= 0).tolist():
+        giver, lay = graph.placed[row, column], set(graph.before[row].tolist())
+        for taker in range(len(graph.load)):
+            if graph.possible(np.array([row]), np.array([column]), np.array([taker]))[0]:
+                yield int(giver in lay) - int(taker in lay), giver, taker
 
 
 def _fewest_as_even(tree, topics, *usable):

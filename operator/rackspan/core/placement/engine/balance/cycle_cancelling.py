@@ -27,16 +27,21 @@ import numpy.typing as npt
 
 from rackspan.core.compliance.domain_counts import blocks
 from rackspan.core.placement.engine.balance.augmenting_paths import HeldBy
-from rackspan.core.placement.engine.balance.replicas import Replicas
+from rackspan.core.placement.engine.balance.replicas import Reach, Replicas
 from rackspan.core.shortest_paths import relaxed
 from rackspan.core.topology import IntArray
 
 BoolArray = npt.NDArray[np.bool_]
 _Numbers = npt.NDArray[np.int32]  # half the memory, for what there is for each pair of brokers
+_ONE = np.int32(1)  # of their kind: a plain 1 makes numpy convert, which takes 30 times as long
 MOST_BROKERS = 1 << 11
 """Brokers up to which this is done: it takes memory by their pairs."""
 MOST_PAIRS = 1 << 28
-"""Pairs of brokers that are counted, for each set of brokers that partitions may use, and twice as many searched."""
+"""Pairs of brokers that are counted, for each set of brokers that partitions may use."""
+MOST_CELLS = 1 << 25
+"""Replicas times replicas of their partitions up to which this is done."""
+_MOST_WORK = 1 << 28
+"""Pairs of brokers, and replicas times where they might go, that are looked at until moves are left as they are."""
 _NEVER = 1 << 20
 _Step = tuple[int, int, int, int]  # partition, column, giver, taker
 
@@ -53,6 +58,7 @@ class Exchanges:
         self._graph = graph
         self._sizes = size_bytes
         self._brokers = len(graph.load)
+        self._left = _MOST_WORK
         self._held = HeldBy(np.where(graph.placed < 0, self._brokers, graph.placed).ravel(), self._brokers + 1)
         self._counts = self._counted()
 
@@ -60,16 +66,16 @@ class Exchanges:
         """
         Make the moves as few as loads as even allow; gives the prices of brokers that prove it, shape (brokers,).
 
-        None where that would take too many rounds, or what is left of circles cannot be cancelled.
+        None where that would take too long, or what is left of circles cannot be cancelled.
         """
-        for _ in range(2 * MOST_PAIRS // self._brokers**2):
+        cancelled = [True]
+        while any(cancelled):
+            self._left -= self._brokers**2
             costs = self._costs()
             circles, distances = negative_cycles(costs)
             if not circles:
                 return distances.astype(np.int64)
-            cancelled = [self._cancel(circle, costs) for circle in circles]
-            if not any(cancelled):
-                break
+            cancelled = [self._left > 0 and self._cancel(circle, costs) for circle in circles]
         return None
 
     def _counted(self) -> _Numbers:
@@ -97,15 +103,15 @@ class Exchanges:
         lay = graph.is_home(row, giver)
         reach = graph.reach(row, column)
         line = (lay * brokers + giver) * (brokers + 1)
-        np.add.at(edges, np.append(line + reach.low, line[:, None] + reach.last), 1)
-        np.subtract.at(edges, np.append(line + reach.high, line[:, None] + reach.first), 1)
-        item, which = np.nonzero(graph.before[row] >= 0)
+        _add_edges(edges, line, reach)
+        lies = (graph.before[rows][:, :, None] == graph.placed[rows][:, None, :]).any(axis=2)
+        item, which = np.nonzero(((graph.before[rows] >= 0) & ~lies)[at])
         home = graph.before[row[item], which]
         inside = reach.of(item).includes(home)
         item, home = item[inside], home[inside]
         arc = (lay[item] * brokers + giver[item]) * brokers + home
-        np.add.at(counts, arc[graph.may_return(row[item], home)], 1)
-        np.subtract.at(counts, arc[able[home]] + brokers * brokers, 1)
+        np.add.at(counts, arc[graph.may_return(row[item], home)], _ONE)
+        np.subtract.at(counts, arc[able[home]] + brokers * brokers, _ONE)
 
     def _costs(self) -> _Numbers:
         """Least cost of a hand-over, shape (brokers, brokers)."""
@@ -139,13 +145,14 @@ class Exchanges:
     def _handed_over(self, steps: list[_Step]) -> bool:
         """Hand over, unless that cannot be done at once."""
         touched = np.unique([step[0] for step in steps])
+        self._left -= len(touched) * self._graph.placed.shape[1] * self._brokers
         before = self._arcs(touched)
         for step in steps:
             self._move(step)
         fits = self._graph.keeps_to_windows(touched)
         if fits:
-            np.subtract.at(self._counts.reshape(-1), before, 1)
-            np.add.at(self._counts.reshape(-1), self._arcs(touched), 1)
+            np.subtract.at(self._counts.reshape(-1), before, _ONE)
+            np.add.at(self._counts.reshape(-1), self._arcs(touched), _ONE)
         else:
             for row, column, giver, taker in steps:
                 self._move((row, column, taker, giver))
@@ -191,23 +198,28 @@ class Exchanges:
         self._held.moved.append(row * self._graph.placed.shape[1] + column)
 
     def _arcs(self, rows: IntArray) -> IntArray:
-        """All hand-overs of some partitions, as indexes into the counts."""
+        """All hand-overs of a few partitions, as indexes into the counts."""
         graph, brokers = self._graph, self._brokers
         at, column = np.nonzero(graph.placed[rows] >= 0)
-        row, column, taker = (
-            np.repeat(rows[at], brokers),
-            np.repeat(column, brokers),
-            np.tile(np.arange(brokers), len(at)),
+        giver, reach = graph.placed[rows[at], column], graph.reach(rows[at], column)
+        edges = np.zeros((len(at), brokers + 1), dtype=np.int32)
+        line = np.arange(len(at)) * (brokers + 1)
+        _add_edges(edges.reshape(-1), line, reach)
+        item, taker = np.nonzero((np.cumsum(edges, axis=1)[:, :-1] > 0) & graph.may_hold(rows)[at])
+        arcs: IntArray = (
+            (self._cost(rows[at[item]], giver[item], taker) + 1) * brokers**2 + giver[item] * brokers + taker
         )
-        able = graph.possible(row, column, taker)
-        row, column, taker = row[able], column[able], taker[able]
-        giver = graph.placed[row, column]
-        arcs: IntArray = ((self._cost(row, giver, taker) + 1) * brokers + giver) * brokers + taker
         return arcs
 
     def _cost(self, row: IntArray, giver: IntArray, taker: IntArray) -> IntArray:
         """What hand-overs add to the moves."""
         return self._graph.is_home(row, giver).astype(np.int64) - self._graph.is_home(row, taker)
+
+
+def _add_edges(edges: _Numbers, line: IntArray, reach: Reach) -> None:
+    """Add 1 where a stretch of brokers begins that a replica may go, -1 where it ends, from `line` (replicas,) on."""
+    np.add.at(edges, np.append(line + reach.low, line[:, None] + reach.last), _ONE)
+    np.subtract.at(edges, np.append(line + reach.high, line[:, None] + reach.first), _ONE)
 
 
 def negative_cycles(costs: _Numbers) -> tuple[list[list[int]], _Numbers]:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from rackspan.core.compliance.fair_split import fair_windows
 from rackspan.core.compliance.fewest_moves import loosened
 from rackspan.core.placement.engine.allocation.quotas import quotas
-from rackspan.core.placement.engine.balance.cycle_cancelling import MOST_BROKERS, MOST_PAIRS, Exchanges
+from rackspan.core.placement.engine.balance.cycle_cancelling import MOST_BROKERS, MOST_CELLS, MOST_PAIRS, Exchanges
 from rackspan.core.placement.engine.balance.moves_by_prices import fewest_by_prices, fewest_by_surplus
 from rackspan.core.placement.engine.balance.replica_order import with_followers_as_before, with_leader_first
 from rackspan.core.placement.engine.balance.replicas import Replicas, Rules, even_out
@@ -82,9 +82,9 @@ def _cheapened(
     """
     if any(loosened(task.skews) for task in tasks):
         return None
-    brokers = len(graph.load)
-    few = brokers <= MOST_BROKERS and len(graph.able) * brokers**2 <= MOST_PAIRS
-    prices = Exchanges(graph, cost).cancel_cycles() if few else None
+    brokers, cells = len(graph.load), graph.placed.size * graph.placed.shape[1]
+    small = brokers <= MOST_BROKERS and len(graph.able) * brokers**2 <= MOST_PAIRS and cells <= MOST_CELLS
+    prices = Exchanges(graph, cost).cancel_cycles() if small else None
     held = np.bincount(graph.placed[graph.placed >= 0], minlength=len(graph.load))
     if prices is None:
         return fewest_by_surplus(rules, rule, before, held, graph.load)

@@ -190,6 +190,17 @@ class Replicas:
         """Whether a replica may go to a broker where its partition lay: it may be offline."""
         return self._eligible[self._rule[row], home]
 
+    def homes(self, rows: IntArray) -> BoolArray:
+        """Where each partition lay before, shape (partitions, brokers)."""
+        home = np.zeros((len(rows), len(self.load) + 1), dtype=bool)
+        home[np.arange(len(rows))[:, None], self.before[rows]] = True
+        return home[:, :-1]
+
+    def may_hold(self, rows: IntArray) -> BoolArray:
+        """Which brokers may get a replica of each partition, be it that one returns, shape (partitions, brokers)."""
+        may: BoolArray = self.able[self.kind_of(rows)] | (self.homes(rows) & self._eligible[self._rule[rows]])
+        return may
+
     def reach(self, row: IntArray, column: IntArray) -> Reach:
         """Where windows let each of these replicas go."""
         return self._reach(row, column, self._range(row, column))
