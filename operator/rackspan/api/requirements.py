@@ -22,7 +22,6 @@ def requirements_of(spec: KafkaTopicSpec, default_durability: DurabilitySpec) ->
         leaders=tuple(parse_rack(domain) for domain in placement.leaders),
         assignment=placement.assignment,
         durability=durability_of(spec.durability or default_durability),
-        placer=placement.placer,
         seed=placement.seed,
         start_index=placement.start_index,
         shift=placement.shift,

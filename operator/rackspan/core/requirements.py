@@ -24,8 +24,8 @@ class TopicRequirements:
 
     `include` and `exclude` are broker ids as text, or rack patterns; `leaders` are domains that should hold the
     preferred leaders. An `assignment` gives the replicas of every partition, the preferred leader first, and overrides
-    all of the placement. `placer` is a name. Without a `seed` the topic's name gives one. `start_index` and `shift` are
-    those of the placers `Simple` and `Striped`.
+    all of the placement. Without a `seed` the topic's name gives one. `start_index` and `shift` are those of the
+    placers `Simple` and `Striped`.
     """
 
     replication_factor: int | None = None
@@ -36,7 +36,6 @@ class TopicRequirements:
     leaders: tuple[RackPath, ...] = ()
     assignment: tuple[tuple[int, ...], ...] = ()
     durability: Durability = field(default_factory=Durability)
-    placer: str | None = None
     seed: int | None = None
     start_index: int | None = None
     shift: int | None = None

@@ -223,7 +223,7 @@ def test_topics_that_differ_in_what_no_rule_looks_at_are_judged_together(monkeyp
     of_topic = {
         "a": TopicRequirements(partitions=1, seed=1, durability=Durability({"zone": 2})),
         "b": TopicRequirements(partitions=2, leaders=(("z1",),), durability=Durability({"zone": 2})),
-        "c": TopicRequirements(placer="Rings", durability=Durability({"zone": 3})),
+        "c": TopicRequirements(shift=2, durability=Durability({"zone": 3})),
     }
     calls = []
     monkeypatch.setattr(

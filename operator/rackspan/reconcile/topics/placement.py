@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rackspan.api.reasons import Reason
-from rackspan.api.requirements import durability_of, requirements_of
+from rackspan.api.requirements import requirements_of
 from rackspan.core.compliance import Compliance, judge
-from rackspan.core.durability import Durability, DurabilityError, min_insync
+from rackspan.core.durability import DurabilityError, min_insync
 from rackspan.core.placement import (
     ClusterView,
     InfeasibleError,
@@ -96,14 +96,6 @@ def requirements(spec: KafkaTopicSpec, state: ClusterState) -> TopicRequirements
     return requirements_of(spec, state.spec.defaults.durability)
 
 
-def _durability(spec: KafkaTopicSpec, state: ClusterState) -> Durability | None:
-    """The topic's durability, else the topology's default, else none. Raises FailureError for an unknown level."""
-    wanted = durability_of(spec.durability or state.spec.defaults.durability)
-    for level in (*wanted.min_domains, *wanted.tolerate):
-        _known_level(level, "durability", state)
-    return wanted or None
-
-
 @dataclass(frozen=True, slots=True)
 class Judged:
     """The compliance of one topic's replica lists, or why it cannot be computed."""
@@ -124,24 +116,27 @@ def managed_config(spec: KafkaTopicSpec, replicas: Assignment, state: ClusterSta
     """`spec.config`, and min.insync.replicas where durability derives it.
 
     It is derived from the compliant partitions only: a misplaced replica is reported and moved, and does not weaken the
-    guarantee. Raises FailureError where the durability cannot be met, or contradicts the value in `spec.config`.
+    guarantee. Raises FailureError where the durability cannot be met, contradicts the value in `spec.config`, or names
+    an unknown level.
     """
-    durability = _durability(spec, state)
-    if durability is None:
+    required = requirements_of(spec, state.spec.defaults.durability)
+    for level in (*required.durability.min_domains, *required.durability.tolerate):
+        _known_level(level, "durability", state)
+    if not required.durability:
         return ManagedConfig(spec.config_values)
     found = None if spec.placement.assignment else judged(spec, replicas, state)
-    return ManagedConfig(_with_min_insync(spec, _in_place(spec, replicas, found), durability, state), found)
+    return ManagedConfig(_with_min_insync(spec, _in_place(spec, replicas, found), required, state), found)
 
 
 def _with_min_insync(
-    spec: KafkaTopicSpec, in_place: Sequence[Sequence[int]], durability: Durability, state: ClusterState
+    spec: KafkaTopicSpec, in_place: Sequence[Sequence[int]], required: TopicRequirements, state: ClusterState
 ) -> Mapping[str, str]:
     if not in_place:
         return spec.config_values
     given = spec.config_values.get(MIN_ISR)
-    tree = requirements_of(spec, state.spec.defaults.durability).eligible(state.racks.tree)
+    tree = required.eligible(state.racks.tree)
     try:
-        found = min_insync(tree, in_place, durability, int(given) if given and given.isdigit() else None)
+        found = min_insync(tree, in_place, required.durability, int(given) if given and given.isdigit() else None)
     except DurabilityError as error:
         raise _failure(Reason.DURABILITY_UNSATISFIABLE, str(error)) from error
     return {**spec.config_values, MIN_ISR: str(found.value)} if given is None else spec.config_values

@@ -10,7 +10,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from rackspan.api.kafkatopic import KIND
-from rackspan.api.requirements import durability_of, requirements_of
+from rackspan.api.requirements import requirements_of
 from rackspan.core.durability import insync_bounds
 from rackspan.core.placement import Placement
 from rackspan.reconcile.failures import FailureError
@@ -83,10 +83,9 @@ def lowered(spec: KafkaTopicSpec, current: Assignment, changes: Collection[Chang
     derived = _derived(spec, current, changes, state)
     if derived is None:
         return None
-    defaults = state.spec.defaults.durability
-    tree = requirements_of(spec, defaults).eligible(state.racks.tree)
+    required = requirements_of(spec, state.spec.defaults.durability)
     rows = Placement(current).padded
-    needed, _ = insync_bounds(tree, rows, durability_of(spec.durability or defaults))
+    needed, _ = insync_bounds(required.eligible(state.racks.tree), rows, required.durability)
     # A partition that spans too few domains by now has no value that would do.
     needed = needed[needed <= (rows >= 0).sum(axis=1)]
     return max(derived, int(needed.max(initial=1)))
