@@ -195,8 +195,7 @@ class Approvals:
             self._look_again(changed)
             self._complete = None
             return
-        whole = len(parts) == len(review.whole.parts)
-        plan_hash = review.whole.hash if whole else topology_hash({str(key): part.hash for key, part in parts.items()})
+        plan_hash = topology_hash({str(key): part.hash for key, part in parts.items()})
         rows = review.state.racks.rows
         plan = ApprovedPlan(
             cluster_id=review.state.cluster_id,
