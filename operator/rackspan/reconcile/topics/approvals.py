@@ -74,19 +74,19 @@ class Approvals:
         self._moving: set[ObjectKey] = set()
         """Topics with a part in what is under way."""
         self._was_busy = False
-        self._told: dict[ObjectKey, PlanHold] = {}
+        self._told: dict[ObjectKey, tuple[PlanHold, int | None]] = {}
         self._carried_out = ""
         """The whole plan that was begun before this one: its approval in a spec stays there."""
         self._room_due = float("-inf")
 
     # --- what a plan waits for ---------------------------------------------------------------------------------------
 
-    def holds(self, topics: Iterable[KafkaTopic]) -> Mapping[ObjectKey, PlanHold]:
-        """What the parts of these topics wait for; those without a part are left out."""
+    def told(self, topics: Iterable[KafkaTopic]) -> Mapping[ObjectKey, tuple[PlanHold, int | None]]:
+        """What the parts of these topics wait for, and how many bytes they copy; those without a part are left out."""
         review = self._review(datetime.now(UTC))
         if review is None:
             return {}
-        found = {topic.key: review.hold(topic) for topic in topics if topic.key in review.whole.parts}
+        found = {topic.key: review.told(topic) for topic in topics if topic.key in review.whole.parts}
         self._told |= found
         return found
 
@@ -285,4 +285,4 @@ class Approvals:
         cache = self._dependencies.cache
         self._told = {key: told for key, told in self._told.items() if key in review.whole.parts}
         there = ((cache.topics[key], told) for key, told in self._told.items() if key in cache.topics)
-        self._queue.add([topic.key for topic, told in there if told != review.hold(topic)])
+        self._queue.add([topic.key for topic, told in there if told != review.told(topic)])

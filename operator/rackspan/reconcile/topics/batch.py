@@ -60,6 +60,8 @@ class Outcome:
     """The moves that would make the topic compliant; None where no plan could be made."""
     hold: PlanHold | None = None
     """What the plan waits for, where that is known."""
+    copied_bytes: int | None = None
+    """The bytes that the plan copies, where they are known."""
     failures: list[Failure] = field(default_factory=list)
     settled: bool = True
     """False where Kafka has accepted the change but does not show it yet."""

@@ -37,11 +37,10 @@ SETTLE_SECONDS = 15.0
 
 @dataclass(frozen=True, slots=True)
 class PlanHold:
-    """What a topic's plan waits for, in a sentence, and how many bytes it copies, None while that is not known."""
+    """What a topic's plan waits for, in a sentence."""
 
     reason: Reason
     message: str
-    bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +59,7 @@ class Surroundings:
 
 
 def topic_hold(
-    hold: Hold | None,
-    key: ObjectKey,
-    plan_hash: str,
-    around: Surroundings,
-    *,
-    may_approve: bool,
-    copied_bytes: int | None = None,
+    hold: Hold | None, key: ObjectKey, plan_hash: str, around: Surroundings, *, may_approve: bool
 ) -> PlanHold:
     """What one topic's part waits for; `may_approve` tells whether its own object can approve it."""
     if hold is Hold.STALE:
@@ -75,7 +68,7 @@ def topic_hold(
         message = f"it waits for approval on RackTopology {around.topology}"
     else:
         message = sentence(hold, _approve_topic(key, plan_hash), around)
-    return PlanHold(REASON_OF[hold], message, copied_bytes)
+    return PlanHold(REASON_OF[hold], message)
 
 
 def sentence(hold: Hold | None, how: str, around: Surroundings) -> str:

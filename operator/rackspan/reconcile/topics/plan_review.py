@@ -88,19 +88,14 @@ class Review:
         moves = sum(part.moves for part in parts.values())
         return f"{plural(moves, 'replica')}{_in_brackets([self.sizes[key] for key in parts])}"
 
-    def hold(self, topic: KafkaTopic) -> PlanHold:
-        """What the part of a topic waits for."""
-        part = self.whole.parts[topic.key]
-        copied, before = self.sizes[topic.key], topic.status.plan
+    def told(self, topic: KafkaTopic) -> tuple[PlanHold, int | None]:
+        """What the part of a topic waits for, and how many bytes it copies, None while that is not known."""
+        key, part = topic.key, self.whole.parts[topic.key]
+        copied, before = self.sizes[key], topic.status.plan
         known = before.bytes if before is not None and before.hash == part.hash else None
-        return holds.topic_hold(
-            self.verdict.holds.get(str(topic.key)),
-            topic.key,
-            part.hash,
-            self.around,
-            may_approve=may_approve(topic.key, self.topology),
-            copied_bytes=known if copied is None else steady(copied, known),
-        )
+        may, held = may_approve(key, self.topology), self.verdict.holds.get(str(key))
+        hold = holds.topic_hold(held, key, part.hash, self.around, may_approve=may)
+        return hold, known if copied is None else steady(copied, known)
 
 
 def review_plan(whole: WholePlan, present: Present, now: datetime) -> Review:

@@ -268,9 +268,9 @@ class TopicsReconciler:
         for outcome in outcomes:
             outcome.plan = plans.get(outcome.topic.key)
         planned = [outcome for outcome in outcomes if outcome.plan is not None and not outcome.plan.empty]
-        waiting = self.approvals.holds(outcome.topic for outcome in planned) if planned else {}
+        told = self.approvals.told(outcome.topic for outcome in planned) if planned else {}
         for outcome in planned:
-            outcome.hold = waiting.get(outcome.topic.key)
+            outcome.hold, outcome.copied_bytes = told.get(outcome.topic.key, (None, None))
 
     async def _prepare(self, state: ClusterState, outcomes: Sequence[Outcome]) -> Collection[ObjectKey]:
         """Write what objects need before anything is done for them in Kafka; those that have to be retried."""

@@ -159,7 +159,7 @@ def _plan_status(outcome: Outcome) -> TopicPlanStatus | None:
         lower_bound=plan.lower_bound,
         reorders=plan.reorders,
         partitions=len(plan.changes),
-        bytes=outcome.hold.bytes if outcome.hold else None,
+        bytes=outcome.copied_bytes,
         samples=tuple(
             PartitionChange(change.partition, change.before, change.replicas)
             for change in plan.changes[:MAX_PLAN_SAMPLES]

@@ -73,5 +73,6 @@ def _fingerprint(outcome: Outcome) -> int:
             outcome.problem,
             outcome.plan and outcome.plan.hash,
             outcome.hold,
+            outcome.copied_bytes,
         )
     )
