@@ -65,7 +65,7 @@ class TopologyReconciler:
         self._finalizer = TopologyFinalizer(key, dependencies, self._topics.finalizer.dependents)
         self._status_due = asyncio.Event()
         self._cluster_changed = asyncio.Event()
-        """Puts an end to that: observations that change anything are seldom enough."""
+        """Ends the pause after a write of the status: what changes all topics is told at once, and is seldom."""
         self._writing = asyncio.Lock()
         self._broker_events: BrokerEvents | None = None
         self._loops: list[asyncio.Task[None]] = []
