@@ -81,6 +81,13 @@ def test_where_no_circle_can_be_cut_short_the_plan_stands_and_its_bound_is_true(
     assert made.after.levels[-1].replicas == best.after.levels[-1].replicas
 
 
+def test_a_broker_that_a_partition_names_twice_is_one_place_to_return_to():
+    tree, twice = grid("rack", 2, 3), [(0, 0, 1), (0, 0, 3), (2, 2, 2), (0, 1, 2), (0, 1, 4), (0, 3, 4)]
+    made = rebalance(Request(tree, topics(a=twice)))
+    assert made.moves == made.lower_bound
+    assert made.after.levels[-1].replicas == (3, 3)
+
+
 def test_replicas_that_a_smaller_replication_factor_takes_away_are_no_moves():
     tree = grid("rack", 3, 2)
     lists = [(0, 2, 4), (1, 3, 5), (0, 3, 5), (1, 2, 4)]

@@ -206,9 +206,9 @@ class Exchanges:
         line = np.arange(len(at)) * (brokers + 1)
         _add_edges(edges.reshape(-1), line, reach)
         item, taker = np.nonzero((np.cumsum(edges, axis=1)[:, :-1] > 0) & graph.may_hold(rows)[at])
-        arcs: IntArray = (
-            (self._cost(rows[at[item]], giver[item], taker) + 1) * brokers**2 + giver[item] * brokers + taker
-        )
+        at, giver, home = at[item], giver[item], graph.homes(rows)
+        cost = home[at, giver].astype(np.int64) - home[at, taker]
+        arcs: IntArray = ((cost + 1) * brokers + giver) * brokers + taker
         return arcs
 
     def _cost(self, row: IntArray, giver: IntArray, taker: IntArray) -> IntArray:

@@ -21,7 +21,7 @@ from rackspan.core.placement.engine.allocation.quotas import quotas
 from rackspan.core.placement.engine.balance.cycle_cancelling import MOST_BROKERS, MOST_CELLS, MOST_PAIRS, Exchanges
 from rackspan.core.placement.engine.balance.moves_by_prices import fewest_by_prices, fewest_by_surplus
 from rackspan.core.placement.engine.balance.replica_order import with_followers_as_before, with_leader_first
-from rackspan.core.placement.engine.balance.replicas import Replicas, Rules, even_out
+from rackspan.core.placement.engine.balance.replicas import Replicas, Rules, even_out, once
 from rackspan.core.placement.engine.loads import Loads
 from rackspan.core.placement.engine.tasks import Task
 from rackspan.core.topology import IntArray, RackTree
@@ -53,7 +53,8 @@ def rebalance_loads(
     for task, rule_of in zip(tasks, rules, strict=True):
         goal += quotas(task.tree, rule_of.windows, len(task.rows), goal, seed)
     loads.replicas += np.bincount(placed[rows][placed[rows] >= 0], minlength=len(tree))
-    graph = Replicas(rules, rule[rows], placed[rows], before[rows], np.zeros(len(rows), dtype=bool), loads.replicas)
+    free = np.zeros(len(rows), dtype=bool)  # none has to stay
+    graph = Replicas(rules, rule[rows], placed[rows], once(before[rows]), free, loads.replicas)
     cost = np.maximum(size_bytes[rows], 0)
     while graph.relieve(cost, goal):
         pass

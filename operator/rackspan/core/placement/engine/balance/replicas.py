@@ -510,6 +510,14 @@ class Replicas:
         return left[fits]
 
 
+def once(placed: IntArray) -> IntArray:
+    """The same positions, shape (partitions, replicas), but -1 where a row names a broker again."""
+    found = placed.copy()
+    for column in range(1, placed.shape[1]):
+        found[(placed[:, :column] == placed[:, column, None]).any(axis=1), column] = -1
+    return found
+
+
 def even_out(replicas: Replicas, cost: IntArray | None = None) -> None:
     """Make the loads of the brokers as even as hand-overs can."""
     replicas.relieve(cost)  # which replicas stay comes first: targets tell where the others go

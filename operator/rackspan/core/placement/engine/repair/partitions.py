@@ -14,7 +14,7 @@ from rackspan.core.compliance.fair_split import fair_windows
 from rackspan.core.compliance.fewest_moves import loosened
 from rackspan.core.placement.engine.balance.disk_usage import even_bytes
 from rackspan.core.placement.engine.balance.replica_order import with_followers_as_before, with_leader_first
-from rackspan.core.placement.engine.balance.replicas import Replicas, Rules, even_out
+from rackspan.core.placement.engine.balance.replicas import Replicas, Rules, even_out, once
 from rackspan.core.placement.engine.loads import Loads, bytes_on
 from rackspan.core.placement.engine.repair.closest_fair import closest_fair
 from rackspan.core.placement.engine.repair.closest_within_skew import closest_within_skew, inside_lowest_domains
@@ -70,11 +70,7 @@ def repair_partitions(
 
 def _can_stay(current: IntArray, tree: RackTree) -> IntArray:
     """Replicas on eligible brokers, each broker once; -1 for the others."""
-    held = np.where((current >= 0) & np.append(tree.eligible, [False])[current], current, -1)
-    for column in range(1, held.shape[1]):
-        again = (held[:, :column] == held[:, column, None]).any(axis=1)
-        held[again, column] = -1
-    return held
+    return once(np.where((current >= 0) & np.append(tree.eligible, [False])[current], current, -1))
 
 
 def _repaired(task: Task, held: IntArray, load: IntArray, seed: int) -> IntArray:
