@@ -17,7 +17,7 @@ from rackspan.api.kafkatopic import (
     TopicSpread,
     WhenUnsatisfiable,
 )
-from rackspan.api.policies import Approval, DurabilitySpec, ReassignmentSpec
+from rackspan.api.policies import Approval, DurabilitySpec, TopicReassignmentSpec
 from rackspan.api.references import TopologyRef
 from rackspan.core.snapshot import tree_of
 from rackspan.imports.cluster import cluster_topics
@@ -81,7 +81,7 @@ SPECS = st.builds(
     durability=st.none() | st.builds(DurabilitySpec, min_domains=COUNTS, tolerate=COUNTS),
     reassignment=st.none()
     | st.builds(
-        ReassignmentSpec,
+        TopicReassignmentSpec,
         approval=st.none() | st.sampled_from(Approval),
         reorders=st.none() | st.sampled_from(Approval),
         approved_plan=st.none() | st.from_regex("[0-9a-f]{16}", fullmatch=True),

@@ -11,7 +11,7 @@ from rackspan.api.conditions import Condition
 from rackspan.api.labels import ADOPT_TOPIC_ID, CONFIRM_DELETE, CREATED_FOR
 from rackspan.api.meta import Meta, ObjectKey
 from rackspan.api.plans import TopicPlanStatus
-from rackspan.api.policies import DurabilitySpec, ReassignmentSpec
+from rackspan.api.policies import DurabilitySpec, TopicReassignmentSpec
 from rackspan.api.references import TopologyRef
 
 KIND: Final = "KafkaTopic"
@@ -91,7 +91,7 @@ class KafkaTopicSpec(ApiStruct, frozen=True):
     config: Mapping[str, int | str] = field(default_factory=dict)
     placement: TopicPlacement = TopicPlacement()
     durability: DurabilitySpec | None = None
-    reassignment: ReassignmentSpec | None = None
+    reassignment: TopicReassignmentSpec | None = None
     deletion_policy: DeletionPolicy = DeletionPolicy.RETAIN
     on_topic_loss: OnTopicLoss = OnTopicLoss.STALL
 

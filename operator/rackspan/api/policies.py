@@ -37,7 +37,7 @@ class DurabilitySpec(ApiStruct, frozen=True):
     tolerate: Mapping[str, int] = field(default_factory=dict)
 
 
-class ReassignmentSpec(ApiStruct, frozen=True):
+class TopicReassignmentSpec(ApiStruct, frozen=True):
     """Whether a topic's replicas may be moved. None is "as the topology says".
 
     `approved_plan` is the hash of the topic's part of a plan that a person has approved.
@@ -57,7 +57,7 @@ class ReassignmentDefaults(ApiStruct, frozen=True):
     approval: Approval = Approval.MANUAL
     reorders: Approval | None = None
 
-    def overridden_by(self, spec: ReassignmentSpec | None) -> "ReassignmentDefaults":
+    def overridden_by(self, spec: TopicReassignmentSpec | None) -> "ReassignmentDefaults":
         """These settings, with those that the topic sets itself in their place."""
         if spec is None:
             return self

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class PlanInputs:
+class TopologyInputs:
     """A topology with its topics and credentials, and the nodes, pods and namespaces in a cache like the operator's."""
 
     scan: ScanInputs
     cache: Cache
 
 
-async def read_plan_inputs(key: ObjectKey, kubeconfig: Path | None = None) -> PlanInputs:
+async def read_plan_inputs(key: ObjectKey, kubeconfig: Path | None = None) -> TopologyInputs:
     """Read them over a connection of its own: the kubeconfig's, else the pod's service account.
 
     Raises FailureError: no such topology, the API server is away, a Secret is missing, or rights are.
@@ -48,4 +48,4 @@ async def read_plan_inputs(key: ObjectKey, kubeconfig: Path | None = None) -> Pl
         raise FailureError(Failure(Reason.NOT_AUTHORIZED, f"the API server lacks {error}", Remedy.ACCESS)) from error
     finally:
         await rest.close()
-    return PlanInputs(scan, cache)
+    return TopologyInputs(scan, cache)

@@ -29,7 +29,7 @@ from rackspan.api.kafkatopic import (
     WhenUnsatisfiable,
 )
 from rackspan.api.meta import Meta, ObjectKey
-from rackspan.api.policies import Approval, ReassignmentDefaults, ReassignmentSpec
+from rackspan.api.policies import Approval, ReassignmentDefaults, TopicReassignmentSpec
 from rackspan.api.racktopology import (
     BrokerCount,
     BrokerIdFrom,
@@ -304,11 +304,11 @@ def test_namespaces_that_may_use_a_topology(allowed, admitted):
 def test_a_topic_overrides_what_it_says_itself():
     automatic, manual = Approval.AUTOMATIC, Approval.MANUAL
     defaults = ReassignmentDefaults(automatic, reorders=manual)
-    assert defaults.overridden_by(None) == defaults.overridden_by(ReassignmentSpec()) == defaults
+    assert defaults.overridden_by(None) == defaults.overridden_by(TopicReassignmentSpec()) == defaults
     assert [defaults.of(reorders_only=only) for only in (False, True)] == [automatic, manual]
-    held = defaults.overridden_by(ReassignmentSpec(manual))
+    held = defaults.overridden_by(TopicReassignmentSpec(manual))
     assert [held.of(reorders_only=only) for only in (False, True)] == [manual, manual]
-    leaders = ReassignmentDefaults().overridden_by(ReassignmentSpec(reorders=automatic))
+    leaders = ReassignmentDefaults().overridden_by(TopicReassignmentSpec(reorders=automatic))
     assert [leaders.of(reorders_only=only) for only in (False, True)] == [manual, automatic]
 
 

@@ -22,7 +22,7 @@ from rackspan.core.topology import RackTree
 
 if TYPE_CHECKING:
     from rackspan.api.racktopology import RackTopology
-    from rackspan.kube.plan_inputs import PlanInputs
+    from rackspan.kube.plan_inputs import TopologyInputs
     from rackspan.reconcile.dry_run import ObservedTopology, TopologyPlan
     from rackspan.reconcile.ports import KafkaAdmin
 
@@ -72,7 +72,7 @@ def filling_brokers(topology: "RackTopology") -> "RackTopology":
 class LiveTopology:
     """A RackTopology with its KafkaTopics and brokers, as the operator sees them now."""
 
-    inputs: "PlanInputs"
+    inputs: "TopologyInputs"
     stands: "ObservedTopology"
 
     @classmethod

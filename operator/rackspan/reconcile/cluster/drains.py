@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from rackspan.api.kafkatopic import KafkaTopic
-    from rackspan.reconcile.cluster.racks import BrokerRow
+    from rackspan.reconcile.cluster.racks import LocatedBroker
     from rackspan.reconcile.cluster.state import ClusterState
     from rackspan.reconcile.ports import RemainingReplicas
 
@@ -146,7 +146,7 @@ def _racks(state: ClusterState) -> Iterable[_Target]:
         yield _Target(name, brokers, None if brokers else unknown, uncertain if rackless else None)
 
 
-def _is_in_rack(row: BrokerRow, path: RackPath) -> bool:
+def _is_in_rack(row: LocatedBroker, path: RackPath) -> bool:
     return row.rack is not None and row.rack[: len(path)] == path
 
 

@@ -34,7 +34,7 @@ _MAX_BROKER_ID: Final = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerRow:
+class LocatedBroker:
     """One broker: `rack` is what placements use, `reported_rack` the `broker.rack` in Kafka."""
 
     id: int
@@ -63,7 +63,7 @@ class RackView:
     """All brokers of one topology, by id, and the tree they form."""
 
     levels: tuple[str, ...]
-    rows: tuple[BrokerRow, ...]
+    rows: tuple[LocatedBroker, ...]
     ignore_missing: bool
     ignored_pods: tuple[str, ...] = field(default=(), compare=False)
     """Pods whose broker id is out of range."""
@@ -84,7 +84,7 @@ class RackView:
         return RackView(self.levels, rows, self.ignore_missing)
 
     @property
-    def missing(self) -> tuple[BrokerRow, ...]:
+    def missing(self) -> tuple[LocatedBroker, ...]:
         """Brokers whose rack is not known."""
         return tuple(row for row in self.rows if row.rack is None)
 
@@ -94,12 +94,12 @@ class RackView:
         return {row.id: row.rack for row in self.rows if row.rack is not None}
 
     @property
-    def drifted(self) -> tuple[BrokerRow, ...]:
+    def drifted(self) -> tuple[LocatedBroker, ...]:
         """Brokers for which Kafka reports another rack."""
         return tuple(row for row in self.rows if row.drift)
 
     @property
-    def duplicates(self) -> tuple[BrokerRow, ...]:
+    def duplicates(self) -> tuple[LocatedBroker, ...]:
         """Brokers whose id more than one pod claims."""
         return tuple(row for row in self.rows if len(row.pods) > 1)
 
@@ -154,7 +154,7 @@ def rack_view(
             found = last_racks.get(broker_id, found)
         rack = None if isinstance(found, Failure) else found
         rows.append(
-            BrokerRow(
+            LocatedBroker(
                 id=broker_id,
                 host=broker.host if broker else None,
                 pods=tuple(pod.name for pod in claimants),

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from rackspan.api.kafkatopic import KafkaTopic
     from rackspan.api.meta import ObjectKey
     from rackspan.api.racktopology import DeletionsStatus, RackTopology, RackTopologyStatus
-    from rackspan.reconcile.cluster.racks import BrokerRow, RackView
+    from rackspan.reconcile.cluster.racks import LocatedBroker, RackView
     from rackspan.reconcile.ports import RemainingReplicas
 
 _NO_PAUSE = (
@@ -298,11 +298,11 @@ def _empty_level(topology: RackTopology, racks: RackView) -> Failure | None:
     )
 
 
-def _is_not_shared(row: BrokerRow) -> bool:
+def _is_not_shared(row: LocatedBroker) -> bool:
     return row.problem is not None and row.problem.reason == Reason.BROKER_PODS_NOT_SHARED
 
 
-def _is_invalid(row: BrokerRow) -> bool:
+def _is_invalid(row: LocatedBroker) -> bool:
     return row.problem is not None and row.problem.reason == Reason.INVALID_RACK
 
 
@@ -380,7 +380,7 @@ def _ignored_pods(racks: RackView | None) -> str:
     return f"; pod {who} passed over, because no broker can have {'their numbers' if others else 'its number'}"
 
 
-def broker_status(row: BrokerRow) -> BrokerStatus:
+def broker_status(row: LocatedBroker) -> BrokerStatus:
     """One broker as shown in `status.brokers`."""
     return BrokerStatus(
         id=row.id,

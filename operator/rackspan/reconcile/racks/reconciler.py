@@ -20,7 +20,7 @@ from rackspan.reconcile.racks.publication import (
     rack_text,
     target_namespaces,
 )
-from rackspan.reconcile.racks.status import RackFacts, with_racks
+from rackspan.reconcile.racks.status import RackFacts, with_published_racks
 from rackspan.reconcile.runtime.guarded_loop import run_guarded, unexpected_failure
 from rackspan.reconcile.runtime.liveness import Liveness
 
@@ -87,7 +87,7 @@ class RacksReconciler:
 
     def status(self, topology: RackTopology, status: RackTopologyStatus, now: datetime) -> RackTopologyStatus:
         """`status` with what is known of the topology's published racks."""
-        return with_racks(topology, status, self._facts.get(topology.key), now)
+        return with_published_racks(topology, status, self._facts.get(topology.key), now)
 
     def published_rack(self, topology: ObjectKey, namespace: str, node: str) -> str | None:
         """What this process published there about a node; None where that is nothing."""

@@ -38,7 +38,7 @@ _MAX_REQUEST = 253
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class RestartCandidate:
     """A broker. `pod` is the one pod that claims it, on `node`; `rack` is that node's once it has lasted.
 
     `published` is what the published file says of the node. `drift` is that Kafka reports another rack than the node's.
@@ -66,7 +66,7 @@ class Hold:
 class Begin:
     """A broker to restart, if Kafka and the API server agree. `requested` by an annotation."""
 
-    broker: Candidate
+    broker: RestartCandidate
     pod: str
     requested: bool
 
@@ -91,7 +91,7 @@ Progress: TypeAlias = "Done | Again | Hold"
 
 
 def choose(
-    brokers: Sequence[Candidate], not_mended: Collection[NotMended], request: str | None, *, on_drift: bool
+    brokers: Sequence[RestartCandidate], not_mended: Collection[NotMended], request: str | None, *, on_drift: bool
 ) -> Choice:
     """The brokers to restart, the next one first, why none can be, or None where there is none to restart.
 
@@ -112,7 +112,7 @@ def choose(
     return min(holds, key=lambda hold: hold.reason == Reason.RESTART_DID_NOT_MEND, default=None)
 
 
-def _requested(brokers: Sequence[Candidate], request: str) -> Sequence[Begin] | Hold:
+def _requested(brokers: Sequence[RestartCandidate], request: str) -> Sequence[Begin] | Hold:
     text = request.strip()
     found = [one for one in brokers if text in (str(one.id), one.pod)]
     if not found:
@@ -123,7 +123,7 @@ def _requested(brokers: Sequence[Candidate], request: str) -> Sequence[Begin] | 
     return [Begin(found[0], found[0].pod, requested=True)]
 
 
-def _choose_drifted(broker: Candidate, not_mended: Collection[NotMended]) -> Begin | Hold:
+def _choose_drifted(broker: RestartCandidate, not_mended: Collection[NotMended]) -> Begin | Hold:
     waiting = Reason.RESTART_WAITING
     if broker.pod is None or broker.node is None:
         return Hold(waiting, f"broker {broker.id} has no pod of its own to restart")
@@ -146,7 +146,7 @@ def _choose_drifted(broker: Candidate, not_mended: Collection[NotMended]) -> Beg
 
 def progress_of(
     current: RestartingBroker,
-    broker: Candidate | None,
+    broker: RestartCandidate | None,
     pod: PodFacts | None,
     lagging: int | None,
     now: datetime,
@@ -178,7 +178,7 @@ def progress_of(
 
 
 def _not_back(
-    current: RestartingBroker, broker: Candidate | None, pod: PodFacts | None, lagging: int | None
+    current: RestartingBroker, broker: RestartCandidate | None, pod: PodFacts | None, lagging: int | None
 ) -> str | None:
     name = f"broker {current.broker}"
     if pod is None or pod.uid == current.pod_uid:
@@ -194,7 +194,7 @@ def _not_back(
     return None
 
 
-def still_not_mended(known: Collection[NotMended], brokers: Sequence[Candidate]) -> tuple[NotMended, ...]:
+def still_not_mended(known: Collection[NotMended], brokers: Sequence[RestartCandidate]) -> tuple[NotMended, ...]:
     """Those of `known` that still drift, or whose broker is away just now, by id."""
     by_id = {one.id: one for one in brokers}
     kept = [
@@ -222,7 +222,7 @@ def _shortfall(one: Shortfall) -> str:
     return f"{at} has {one.left} in sync of min.insync.replicas {one.needed}"
 
 
-def unfit(broker: Candidate, pod: PodFacts | None) -> Hold | None:
+def unfit(broker: RestartCandidate, pod: PodFacts | None) -> Hold | None:
     """Why a pod is not evicted, by what the API server says of it now; None where it may be."""
     waiting, name = Reason.RESTART_WAITING, f"pod {broker.pod}"
     if pod is None or pod.node != broker.node:

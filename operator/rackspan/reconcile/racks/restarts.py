@@ -27,9 +27,9 @@ from rackspan.reconcile.racks.ports import Eviction
 from rackspan.reconcile.racks.restart_decision import (
     Again,
     Begin,
-    Candidate,
     Done,
     Hold,
+    RestartCandidate,
     choose,
     progress_of,
     still_not_mended,
@@ -185,7 +185,7 @@ class RestartsReconciler:
                 return key
         return None
 
-    def _candidates(self, topology: RackTopology, state: ClusterState) -> Sequence[Candidate]:
+    def _candidates(self, topology: RackTopology, state: ClusterState) -> Sequence[RestartCandidate]:
         settled = {row.id: row.rack for row in (state.settled or state.racks).rows}
         namespace = topology.broker_namespace
         found = []
@@ -193,7 +193,7 @@ class RestartsReconciler:
             lasts = row.rack is not None and settled.get(row.id) == row.rack
             published = row.node and self._published_rack(topology.key, namespace, row.node)
             found.append(
-                Candidate(
+                RestartCandidate(
                     id=row.id,
                     pod=row.pods[0] if len(row.pods) == 1 else None,
                     node=row.node,
@@ -213,7 +213,7 @@ class RestartsReconciler:
         topology: RackTopology,
         restarts: RestartsStatus,
         current: RestartingBroker,
-        brokers: Sequence[Candidate],
+        brokers: Sequence[RestartCandidate],
         admin: KafkaAdmin,
     ) -> RestartFacts:
         """Look what became of it. Nothing else is begun before the next pass."""

@@ -31,7 +31,7 @@ class RackFacts:
     namespaces: tuple[str, ...]
 
 
-def with_racks(
+def with_published_racks(
     topology: RackTopology, status: RackTopologyStatus, facts: RackFacts | None, now: datetime
 ) -> RackTopologyStatus:
     """`status` with the condition RacksPublished, which is absent where nothing is published. Ready stays as it is."""

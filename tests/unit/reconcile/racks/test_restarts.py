@@ -8,7 +8,7 @@ from tests.unit.reconcile.examples import CLUSTER, NOON
 from rackspan.api.labels import BROKER_PODS_FOR, RESTARTS_FOR
 from rackspan.api.racktopology import NotMended, RestartsStatus
 from rackspan.reconcile.racks.publication import NamespaceSet
-from rackspan.reconcile.racks.restart_decision import Candidate, Hold, choose
+from rackspan.reconcile.racks.restart_decision import Hold, RestartCandidate, choose
 
 
 def told(one):
@@ -262,7 +262,7 @@ async def test_two_topologies_of_one_cluster_take_turns():
 def test_what_still_can_be_restarted_hides_no_broker_that_cannot():
     def broker(id_, **facts):
         defaults = {"pod": f"k-{id_}", "node": "n", "rack": "b", "published": "b", "reported": "a"}
-        return Candidate(id_, **{**defaults, "online": True, "drift": True, **facts})
+        return RestartCandidate(id_, **{**defaults, "online": True, "drift": True, **facts})
 
     known = [NotMended(0, "b")]
     begins = choose([broker(2), broker(0), broker(1)], known, None, on_drift=True)
