@@ -155,15 +155,17 @@ class Observer:
             self._min_insync = self._min_insync if min_insync is None else min_insync
         # A pod disappears before Kafka notices that its broker is offline: remember its rack until then.
         self._last_racks = last_seen(self._last_racks, topology.status, self._load.holders)
-        before = self.racks, self._settled
-        self.racks = rack_view_from(cache, topology, seen.brokers, self._last_racks, self._load.holders)
-        self._last_racks |= self.racks.known_racks
-        settled = self._settling.settled(topology, self.racks, asyncio.get_running_loop().time())
-        self._settled = None if settled is self.racks else settled
-        if before[0] is not None and before != (self.racks, self._settled):
+        racks = rack_view_from(cache, topology, seen.brokers, self._last_racks, self._load.holders)
+        self._last_racks |= racks.known_racks
+        lasting = self._settling.settled(topology, racks, asyncio.get_running_loop().time())
+        settled = None if lasting is racks else lasting
+        if self.racks is not None and (self.racks, self._settled) != (racks, settled):
             # All plans are made anew now, and start from the replica counts that Kafka has at this moment.
             self._load = BrokerLoad(await admin.replica_counts())
-        await self._count_remaining(admin, topology)
+        await self._count_remaining(admin, topology, racks)
+        # Nothing is awaited from here until `state` is set: else the status would tell of racks that topics are not
+        # placed by yet.
+        self.racks, self._settled = racks, settled
         return ClusterState(
             self._key,
             topology.spec,
@@ -175,10 +177,9 @@ class Observer:
             self._settled,
         )
 
-    async def _count_remaining(self, admin: KafkaAdmin, topology: RackTopology) -> None:
+    async def _count_remaining(self, admin: KafkaAdmin, topology: RackTopology, racks: RackView) -> None:
         """Count the replicas on drained brokers unless done lately: people remove brokers that are reported empty."""
-        racks = self.racks.rows if self.racks else ()
-        drained = {row.id for row in racks if row.draining}.union(topology.spec.drain_brokers)
+        drained = {row.id for row in racks.rows if row.draining}.union(topology.spec.drain_brokers)
         now = asyncio.get_running_loop().time()
         fresh = now - self._remaining_at < min(_DRAIN_SECONDS, self._dependencies.resync_seconds)
         if not drained:

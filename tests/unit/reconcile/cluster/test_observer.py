@@ -1,0 +1,67 @@
+"""What is told of a cluster is what is decided by."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+from tests.unit.reconcile.kube_memory import MemoryCluster
+from tests.unit.reconcile.memory import MemoryKafka
+
+from rackspan.api.meta import ObjectKey
+from rackspan.reconcile.cache import Cache
+from rackspan.reconcile.cluster.observer import Observer
+from rackspan.reconcile.dependencies import Dependencies
+from rackspan.reconcile.ports import BrokerDescription, ClusterDescription, ReplicaCounts
+from rackspan.reconcile.runtime.finalizers import FinalizerWriter
+from rackspan.reconcile.runtime.status_writer import StatusWriter
+
+PROD = ObjectKey("shop", "prod")
+TOPOLOGY = {
+    "metadata": {"namespace": "shop", "name": "prod", "uid": "rt", "generation": 1, "resourceVersion": "1"},
+    "spec": {"kafka": {"bootstrapServers": "kafka:9092"}, "levels": [{"name": "zone"}], "rackSource": "Broker"},
+}
+
+
+@dataclass
+class SlowKafka(MemoryKafka):
+    """Brokers by id, each in a rack; counting replicas takes until `counting` is set."""
+
+    racks: dict[int, str] = field(default_factory=lambda: {0: "/a", 1: "/b"})
+    counting: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def connect(self, kafka, credentials):
+        return self
+
+    async def cluster(self):
+        return ClusterDescription(
+            "kafka-1", tuple(BrokerDescription(broker, "h", rack) for broker, rack in self.racks.items())
+        )
+
+    async def replica_counts(self):
+        await self.counting.wait()
+        return ReplicaCounts({}, {}, 0)
+
+    async def default_min_insync(self, brokers):
+        return 1
+
+    async def close(self):
+        pass
+
+
+async def test_racks_are_told_no_sooner_than_topics_are_placed_by_them():
+    cache, kube, kafka = Cache(), MemoryCluster(), SlowKafka()
+    cache.put_topology(TOPOLOGY)
+    observer = Observer(PROD, Dependencies(cache, kube, kafka, StatusWriter(kube), FinalizerWriter(kube), {}, 60))
+    kafka.counting.set()
+    await observer.observe()
+    before = observer.racks
+    assert before.known_racks[1] == ("b",)
+    kafka.counting.clear()
+    kafka.racks[1] = "/c"
+    looking = asyncio.create_task(observer.observe())
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert observer.racks is observer.state.racks is before, "the status would tell of a rack that nothing goes by yet"
+    kafka.counting.set()
+    await looking
+    assert observer.racks is observer.state.racks
+    assert observer.racks.known_racks[1] == ("c",)
