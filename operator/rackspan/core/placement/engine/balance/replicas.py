@@ -233,7 +233,7 @@ class Replicas:
         stays = self._kept[row, column] & self._anchored[row]
         taker = np.full(len(row), -1)
         taker[stays] = self._exchanged(row[stays], column[stays], -weights, weights > 0)
-        reach, kind = self._reach(row, column, self._range(row, column)), self._kind[self._rule[row]]
+        reach, kind = self.reach(row, column), self.kind_of(row)
         for number, able in enumerate(self.able):
             mine = np.flatnonzero((kind == number) & ~stays)
             taker[mine] = reach.of(mine).drawn(prefix_of(np.where(able, weights, 0)), 0, fraction[mine])
@@ -242,9 +242,9 @@ class Replicas:
     def fits(self, row: IntArray, column: IntArray, taker: IntArray) -> BoolArray:
         """Whether each of these replicas may go to that broker."""
         rule = self._rule[row]
-        lay = (self.before[row] == taker[:, None]).any(axis=1) & self._choosy[row] & self._eligible[rule, taker]
+        lay = self.is_home(row, taker) & self._choosy[row] & self._eligible[rule, taker]
         stays = self._kept[row, column] & self._anchored[row]
-        return self._allowed(row, column, taker, np.where(stays, lay, self.able[self._kind[rule], taker]))
+        return self._allowed(row, column, taker, np.where(stays, lay, self.able[self.kind_of(row), taker]))
 
     def targets(self) -> IntArray:
         """
@@ -257,7 +257,7 @@ class Replicas:
         free = np.flatnonzero(~(self._kept[row, column] & self._anchored[row]))
         row, column = row[free], column[free]
         level, domain = self._range(row, column)
-        kind = self._kind[self._rule[row]]
+        kind = self.kind_of(row)
         aim = self.load - np.bincount(self.placed[row, column], minlength=len(self.load))
         for at in range(len(self._bounds) - 1, -1, -1):
             bounds = self._bounds[at]
@@ -292,7 +292,7 @@ class Replicas:
             self.load -= np.bincount(giver[fits], minlength=len(self.load))
             self.load += np.bincount(taker[fits], minlength=len(self.load))
             self.placed[row[fits], column[fits]] = taker[fits]
-            self._kept[row[fits], column[fits]] = (self.before[row[fits]] == taker[fits, None]).any(axis=1)
+            self._kept[row[fits], column[fits]] = self.is_home(row[fits], taker[fits])
             self._stale.append(row[fits])
             count += int(np.count_nonzero(fits))
             row, column, taker = row[~fits], column[~fits], taker[~fits]
@@ -347,7 +347,7 @@ class Replicas:
     ) -> IntArray:
         """A broker for each replica, out of its range (level and domain), by what brokers lack; -1 where none does."""
         level, domain = inside
-        reach, kind = self._reach(row, column, inside), self._kind[self._rule[row]]
+        reach, kind = self._reach(row, column, inside), self.kind_of(row)
         taker = np.full(len(row), -1)
         ranges = (kind * len(self._bounds) + level) * (len(self.load) + 1) + domain
         order = np.argsort(ranges, kind="stable")
@@ -459,7 +459,7 @@ class Replicas:
         hopes = prefix_of(((wanted > 0) | (lacks > 0)).astype(np.int64))
         some = np.flatnonzero(hopes[high] > hopes[low])
         row, column, level, domain = (part[some] for part in (row, column, level, domain))
-        reach, kind = self._reach(row, column, (level, domain)), self._kind[self._rule[row]]
+        reach, kind = self._reach(row, column, (level, domain)), self.kind_of(row)
         taker = np.full(len(row), -1)
         for number, able in enumerate(self.able):
             mine = np.flatnonzero(kind == number)
