@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from rackspan.core.compliance.domain_counts import blocks
 from rackspan.core.placement.engine.balance.augmenting_paths import HeldBy
-from rackspan.core.placement.engine.balance.replicas import Reach, Replicas
+from rackspan.core.placement.engine.balance.replicas import Reach, Replicas, any_equal
 from rackspan.core.shortest_paths import relaxed
 from rackspan.core.topology import IntArray
 
@@ -104,8 +104,8 @@ class Exchanges:
         reach = graph.reach(row, column)
         line = (lay * brokers + giver) * (brokers + 1)
         _add_edges(edges, line, reach)
-        lies = (graph.before[rows][:, :, None] == graph.placed[rows][:, None, :]).any(axis=2)
-        item, which = np.nonzero(((graph.before[rows] >= 0) & ~lies)[at])
+        before = graph.before[rows]
+        item, which = np.nonzero(((before >= 0) & ~any_equal(before, graph.placed[rows]))[at])
         home = graph.before[row[item], which]
         inside = reach.of(item).includes(home)
         item, home = item[inside], home[inside]

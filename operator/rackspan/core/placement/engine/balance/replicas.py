@@ -116,7 +116,7 @@ class Replicas:
         # Per level from the root down: where the brokers of each domain begin, and where they end.
         self._bounds = [np.append(nodes.first_broker, len(load)) for nodes in trees[0].nodes[:-1]]
         self._tried = np.zeros(placed.shape, dtype=np.int16)
-        self._kept = _any_equal(placed, before) & (placed >= 0)
+        self._kept = any_equal(placed, before) & (placed >= 0)
         self._choosy = anchored & (self._kept.sum(axis=1) < (before >= 0).sum(axis=1))
         self._row, self._column = np.nonzero((placed >= 0) & (~self._kept | (self._choosy | ~anchored)[:, None]))
         # The level of the largest domain that each replica can move about in, 0 for the root. The replicas of each row
@@ -438,7 +438,7 @@ class Replicas:
         """The same, with replicas as indices."""
         rows, own = np.unique(row, return_inverse=True)
         old = self.before[rows]
-        gone = (old >= 0) & np.append(takers, [False])[old] & ~_any_equal(old, self.placed[rows])
+        gone = (old >= 0) & np.append(takers, [False])[old] & ~any_equal(old, self.placed[rows])
         at, which = np.nonzero(gone[own])
         taker = old[own[at], which]
         low, high = (edge[at] for edge in self._edges(*self._range(row, column)))
@@ -537,8 +537,8 @@ def _counts(ordered: IntArray) -> IntArray:
     return counts
 
 
-def _any_equal(one: IntArray, other: IntArray) -> BoolArray:
-    """Which entries of each row of `one` are in the same row of `other`."""
+def any_equal(one: IntArray, other: IntArray) -> BoolArray:
+    """Which entries of each row of `one` are in the same row of `other`, shape of `one`; both have the same rows."""
     found = np.zeros(one.shape, dtype=bool)
     for column in range(other.shape[1]):
         found |= one == other[:, column, None]
