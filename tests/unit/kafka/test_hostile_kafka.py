@@ -1,0 +1,50 @@
+"""The brokers that the tests of hostile answers use: what they answer unspoiled is a cluster, and chance is seeded."""
+
+import socket
+
+import pytest
+from kafka.protocol.metadata import MetadataRequest
+from tests.support.hostile_kafka import NOT_UTF8, FuzzedKafka, HostileKafka, spoiling
+
+from rackspan.kafka.snapshot import take_snapshot
+from rackspan.reconcile.failures import FailureError
+
+_TOPICS = {"orders": [[0, 1], [1, 2]], "logs": [[2]]}
+
+
+def test_unspoiled_answers_are_a_cluster():
+    with HostileKafka(topics=_TOPICS) as kafka:
+        found = take_snapshot(kafka.address, {}).snapshot
+    assert found.cluster_id == "hostile"
+    assert [(one.id, one.reported_rack) for one in found.brokers] == [(0, "/a"), (1, "/b"), (2, "/c")]
+    assert found.partitions.names == ("logs", "orders")
+    assert kafka.answered["DescribeConfigs"] == 1
+
+
+def test_a_proxy_that_spoils_nothing_changes_nothing_but_the_addresses():
+    with HostileKafka(topics=_TOPICS) as kafka, FuzzedKafka(kafka.address, seed=1, share=0) as proxy:
+        assert str(take_snapshot(proxy.address, {})) == str(take_snapshot(kafka.address, {}))
+    assert proxy.answered["DescribeConfigs"] == 1
+    assert not proxy.spoiled
+
+
+def test_a_field_is_spoiled_wherever_its_path_leads():
+    with HostileKafka(spoiling("Metadata", "topics.name", NOT_UTF8)) as kafka, pytest.raises(FailureError) as failed:
+        take_snapshot(kafka.address, {})
+    assert "can't decode byte 0xff" in failed.value.failure.message
+
+
+def test_the_same_seed_spoils_the_same():
+    def spoiled(seed):
+        with HostileKafka() as kafka, FuzzedKafka(kafka.address, seed, share=1) as proxy:
+            host, port = proxy.address.split(",")[0].split(":")
+            with socket.create_connection((host, int(port))) as broker, broker.makefile("rb") as answers:
+                for number in range(20):
+                    request = MetadataRequest(version=12, topics=None)
+                    request.with_header(correlation_id=number)
+                    broker.sendall(request.encode(header=True, framed=True))
+                    answers.read(int.from_bytes(answers.read(4)))
+        return proxy.spoiled
+
+    assert len(spoiled(1)) == 20
+    assert spoiled(1) == spoiled(1) != spoiled(2)
