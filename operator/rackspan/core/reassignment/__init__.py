@@ -1,15 +1,13 @@
 """Reassignment: from a plan and from what Kafka says is under way to the next calls, pass by pass."""
 
+from rackspan.core.partitions import Disk, PartitionState, Setting, SettingKind, TopicPartition
 from rackspan.core.reassignment.approval import Approver, Hold, PlanPart, Terms, Verdict, judge_approval
 from rackspan.core.reassignment.cancellation import cancel
 from rackspan.core.reassignment.decision import Decision, Progress, Tally, decide
 from rackspan.core.reassignment.model import (
-    Disk,
     Limits,
     Observed,
-    PartitionState,
     Racks,
-    TopicPartition,
     Waiting,
     WaitReason,
     of_change,
@@ -24,8 +22,6 @@ from rackspan.core.reassignment.pacing import (
     replicas_behind,
 )
 from rackspan.core.reassignment.throttles import (
-    Setting,
-    SettingKind,
     ThrottledReplicas,
     lists_only,
     wanted_throttles,

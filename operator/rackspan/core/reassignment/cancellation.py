@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Mapping
 
+from rackspan.core.partitions import TopicPartition
 from rackspan.core.planning.changes import Change
 from rackspan.core.reassignment.decision import Decision
-from rackspan.core.reassignment.model import Observed, Racks, TopicPartition, Waiting, WaitReason, of_change
+from rackspan.core.reassignment.model import Observed, Racks, Waiting, WaitReason, of_change
 from rackspan.core.reassignment.steps import Surroundings, removable
 
 

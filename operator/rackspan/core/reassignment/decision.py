@@ -4,17 +4,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from rackspan.core.partitions import PartitionState, TopicPartition
 from rackspan.core.planning.changes import Change
-from rackspan.core.reassignment.model import (
-    Limits,
-    Observed,
-    PartitionState,
-    Racks,
-    TopicPartition,
-    Waiting,
-    WaitReason,
-    of_change,
-)
+from rackspan.core.reassignment.model import Limits, Observed, Racks, Waiting, WaitReason, of_change
 from rackspan.core.reassignment.steps import (
     Add,
     Arrange,

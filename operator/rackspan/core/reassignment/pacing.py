@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from rackspan.core.reassignment.model import PartitionState, TopicPartition
+from rackspan.core.partitions import PartitionState, TopicPartition
 
 _STEPS = 20
 """Increases from the floor to the ceiling."""

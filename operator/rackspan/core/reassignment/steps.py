@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from rackspan.core.partitions import PartitionState
 from rackspan.core.planning.changes import Change
-from rackspan.core.reassignment.model import PartitionState, Racks, WaitReason
+from rackspan.core.reassignment.model import Racks, WaitReason
 
 
 @dataclass(frozen=True, slots=True)

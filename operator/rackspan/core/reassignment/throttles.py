@@ -9,32 +9,16 @@ and that writes with `acks=all` wait for, is held back, too. So a replica is lis
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from enum import StrEnum
-from typing import NamedTuple
 
+from rackspan.core.partitions import Setting, SettingKind, TopicPartition
 from rackspan.core.planning.changes import Change
-from rackspan.core.reassignment.model import Observed, TopicPartition, of_change
+from rackspan.core.reassignment.model import Observed, of_change
 
 RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 LEADERS, FOLLOWERS = "leader.replication.throttled.replicas", "follower.replication.throttled.replicas"
 ALL_REPLICAS = "*"
 _LONGEST = 30_000
 """Characters of a list. Kafka refuses configs of more than 32,767 bytes."""
-
-
-class SettingKind(StrEnum):
-    """What a dynamic config belongs to."""
-
-    BROKER = "broker"
-    TOPIC = "topic"
-
-
-class Setting(NamedTuple):
-    """A dynamic config: of a broker by its id, or of a topic by its name."""
-
-    kind: SettingKind
-    name: str
-    key: str
 
 
 def lists_only(value: str, known: Iterable[str]) -> bool:

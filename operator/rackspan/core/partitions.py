@@ -1,0 +1,65 @@
+"""What Kafka holds of partitions and brokers: replicas, disks and dynamic configs."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class TopicPartition(NamedTuple):
+    """A partition by its topic's name and its number."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """
+    A partition in Kafka: its replicas with the preferred leader first, its ISR, and its leader if it has one.
+
+    While a reassignment is under way, `adding` and `removing` (KIP-455) are those of its `replicas` that are to come
+    and to go. `offline` are those of its replicas whose disk, or whose broker, is away.
+    """
+
+    replicas: tuple[int, ...]
+    in_sync: frozenset[int]
+    leader: int | None
+    adding: frozenset[int] = frozenset()
+    removing: frozenset[int] = frozenset()
+    offline: frozenset[int] = frozenset()
+
+    @property
+    def under_way(self) -> bool:
+        """Whether Kafka is reassigning it."""
+        return bool(self.adding or self.removing)
+
+    @property
+    def heading_for(self) -> frozenset[int]:
+        """The brokers that hold it once the reassignment under way is complete."""
+        return frozenset(self.replicas) - self.removing
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """A broker's log directories: bytes in all, and bytes that are free where least is (KIP-827)."""
+
+    total: int
+    usable: int
+
+
+class SettingKind(StrEnum):
+    """What a dynamic config belongs to."""
+
+    BROKER = "broker"
+    TOPIC = "topic"
+
+
+class Setting(NamedTuple):
+    """A dynamic config: of a broker by its id, or of a topic by its name."""
+
+    kind: SettingKind
+    name: str
+    key: str
