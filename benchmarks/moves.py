@@ -240,7 +240,7 @@ async def by_operator(kafka: InstantKafka, limits: Limits, _: Path) -> tuple[lis
     cache.topologies[TOPOLOGY] = topology
 
     class Connector:
-        async def connect(self, spec, credentials):  # noqa: ARG002
+        async def connect(self, owner, spec, credentials):  # noqa: ARG002
             return kafka
 
     dependencies = ReassignmentDependencies(cache, objects, objects, Connector(), FinalizerWriter(objects))

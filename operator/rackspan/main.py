@@ -14,8 +14,8 @@ import kopf
 from rackspan.handlers import lifecycle, reassignments, reports, topics, topologies
 from rackspan.handlers.memo import Memo
 from rackspan.health import HealthServer
-from rackspan.kafka.admin import ConfluentConnector
-from rackspan.kafka.reassignment_connector import KafkaReassignmentConnector
+from rackspan.kafka.worker.calls import ClientKind
+from rackspan.kafka.worker.workers import WorkerConnector, Workers
 from rackspan.kube.authentication import Authentication
 from rackspan.kube.broker_pods import KubeBrokerPods
 from rackspan.kube.cluster import KubeCluster
@@ -142,7 +142,8 @@ async def _run_until_unserved(
     settings: Settings, access: Authentication, kube: KubeCluster, rest: Rest, probes: _Probes, stop: asyncio.Event
 ) -> bool:
     """Reconcile until `stop` (False), or until the API server does not serve Rackspan's kinds or not answer (True)."""
-    manager = _manager(settings, kube, rest, probes)
+    workers = Workers(settings.kafka_clients)
+    manager = _manager(settings, kube, workers, rest, probes)
     probes.manager = manager
     access.forget_login()
     try:
@@ -170,6 +171,7 @@ async def _run_until_unserved(
     finally:
         probes.manager = None
         await manager.stop()
+        await workers.close()
     return False
 
 
@@ -188,14 +190,14 @@ async def _done_before(stop: asyncio.Event, work: Coroutine[None, None, None]) -
         await asyncio.gather(working, stopping, return_exceptions=True)
 
 
-def _manager(settings: Settings, kube: KubeCluster, rest: Rest, probes: _Probes) -> Manager:
+def _manager(settings: Settings, kube: KubeCluster, workers: Workers, rest: Rest, probes: _Probes) -> Manager:
     liveness, permit = probes.liveness, probes.election
     cache, objects = Cache(settings.topologies_per_namespace), KubeReassignments(rest, permit)
-    connector = KafkaReassignmentConnector(permit)
+    connector = WorkerConnector(workers, ClientKind.REASSIGNMENTS, permit)
     dependencies = Dependencies(
         cache=cache,
         kube=kube,
-        kafka=ConfluentConnector(permit),
+        kafka=WorkerConnector(workers, ClientKind.TOPICS, permit),
         statuses=StatusWriter(kube),
         finalizers=FinalizerWriter(kube),
         placers=load_placers(),

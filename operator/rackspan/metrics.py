@@ -89,6 +89,15 @@ KAFKA_SECONDS = Histogram(
     ["operation"],
     buckets=(0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 60),
 )
+KAFKA_CLIENT_PROCESSES = Gauge(
+    "rackspan_kafka_client_processes", "Processes that Kafka clients run in, by whether they are trusted", ["trusted"]
+)
+KAFKA_CLIENT_FAILURES = Counter(
+    "rackspan_kafka_client_failures_total",
+    "Processes of Kafka clients that ended, hung or grew too large, by whose clients they ran; none for the trusted "
+    "namespaces' common one",
+    ["boundary"],
+)
 KUBE_SECONDS = Histogram(
     "rackspan_kubernetes_request_seconds",
     "How long calls to the Kubernetes API took, those that failed as well",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from rackspan.kafka.worker.places import WorkerLimits
 from rackspan.reconcile.racks.publication import NamespaceSet
 from rackspan.reconcile.runtime.lease import Timing
 from rackspan.reconcile.runtime.namespace_quota import DEFAULT_TOPOLOGIES_PER_NAMESPACE
@@ -42,6 +43,7 @@ class Settings:
     listen_host: str = "0.0.0.0"  # noqa: S104 - probes and Prometheus come from outside the Pod
     listen_port: int = 8080
     """Port of metrics and probes; 0 for any free port."""
+    kafka_clients: WorkerLimits = field(default_factory=WorkerLimits)
     scans: ScanSetup = field(default_factory=ScanSetup)
     publish_racks_to: NamespaceSet = field(default_factory=NamespaceSet)
     restart_pods_in: NamespaceSet = field(default_factory=NamespaceSet)

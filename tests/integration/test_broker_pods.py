@@ -10,7 +10,8 @@ from tests.integration.test_kube import rest  # noqa: F401 - a fixture
 
 from rackspan.api.meta import ObjectKey
 from rackspan.api.racktopology import KafkaSpec
-from rackspan.kafka.admin import ConfluentConnector
+from rackspan.kafka.admin import ConfluentAdmin
+from rackspan.kafka.client_config import client_properties
 from rackspan.kube.broker_pods import KubeBrokerPods
 from rackspan.reconcile.ports import Credentials
 from rackspan.reconcile.racks.ports import Eviction
@@ -90,7 +91,7 @@ async def test_what_a_broker_hosts_is_told_with_its_isr(kafka, topics):
     name = f"hosted-{secrets.token_hex(4)}"
     topics.create(name, [[0, 1], [1, 2], [2, 0]])
     spec = KafkaSpec(bootstrap_servers=kafka.bootstrap())
-    admin = await ConfluentConnector(Leads()).connect(spec, Credentials())
+    admin = ConfluentAdmin(client_properties(spec, Credentials()), Leads())
 
     async def hosted():
         return [one for one in await admin.hosted(0) if one.topic == name]

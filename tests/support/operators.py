@@ -28,6 +28,8 @@ class Operator:
     kubeconfig: Path
     flags: Sequence[str] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+    trusted: str = "*"
+    """Tests' namespaces share a worker process for Kafka clients, but where a test is about that."""
     name: str = field(default_factory=lambda: f"operator-{secrets.token_hex(3)}")
     _read_from: int = 0  # in bytes: where the output of the latest start begins
 
@@ -48,6 +50,7 @@ class Operator:
             "--listen-host=127.0.0.1",
             "--listen-port=0",
             "--log-format=json",
+            f"--kafka-trusted-namespace={self.trusted}",
             f"--lease-name={self.name}",
             f"--lease-identity={self.name}",  # started again after a crash, it has its Lease back at once
             *self.flags,
@@ -179,10 +182,15 @@ def private_operators(turns: Turns) -> Iterator[Callable[..., Operator]]:
     """
     started: list[Operator] = []
 
-    def factory(*flags: str, kubeconfig: Path | None = None, environment: Mapping[str, str] | None = None) -> Operator:
+    def factory(
+        *flags: str,
+        kubeconfig: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        trusted: str = "*",
+    ) -> Operator:
         if kubeconfig is None:
             turns.pause()
-        operator = Operator(turns.processes, kubeconfig or turns.kubeconfig, flags, environment or {})
+        operator = Operator(turns.processes, kubeconfig or turns.kubeconfig, flags, environment or {}, trusted)
         started.append(operator)
         operator.start()
         return operator

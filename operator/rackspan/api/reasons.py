@@ -131,6 +131,8 @@ class Reason(StrEnum):
     AUTHENTICATION_FAILED = "AuthenticationFailed"  # Kafka refuses the user name, the password or the certificate.
     TLS_FAILED = "TlsFailed"  # No encrypted connection comes about: certificates, names or versions do not fit.
     KAFKA_UNREACHABLE = "KafkaUnreachable"  # No broker answers.
+    KAFKA_CLIENT_FAILED = "KafkaClientFailed"  # The process of the Kafka client ended, hung or grew too large.
+    KAFKA_CLIENT_WAITING = "KafkaClientWaiting"  # The Kafka clients of other namespaces take all places now.
     LEASE_NOT_HELD = "LeaseNotHeld"  # The operator is not sure that no other one acts, and changes nothing.
     API_SERVER_UNREACHABLE = "ApiServerUnreachable"  # The Kubernetes API does not take a request now.
     API_SERVER_REFUSED = "ApiServerRefused"  # The Kubernetes API takes a request for wrong; the message quotes why.

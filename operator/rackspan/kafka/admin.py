@@ -20,8 +20,6 @@ from confluent_kafka import admin as _admin
 
 from rackspan.api.reasons import Reason
 from rackspan.core.availability import InSync
-from rackspan.kafka.answering import answering
-from rackspan.kafka.client_config import client_properties
 from rackspan.kafka.errors import (
     connection_failure,
     failure_of,
@@ -31,7 +29,6 @@ from rackspan.kafka.errors import (
     no_broker_reachable,
     settings_failure,
 )
-from rackspan.metrics import KAFKA_SECONDS
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import (
     AlwaysPermitted,
@@ -42,14 +39,12 @@ from rackspan.reconcile.ports import (
     TopicConfig,
     TopicDescription,
 )
-from rackspan.reconcile.runtime.liveness import progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from concurrent.futures import Future
 
-    from rackspan.api.racktopology import KafkaSpec
-    from rackspan.reconcile.ports import ConfigChange, Credentials, NewPartitions, NewTopic, Outcomes, Permit
+    from rackspan.reconcile.ports import ConfigChange, NewPartitions, NewTopic, Outcomes, Permit
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -64,23 +59,14 @@ _METADATA_SECONDS = (5.0, 15.0, 40.0)
 """A broker that ends while it is asked is waited for until the time is up, and the next try goes to another one. The
 tries grow because a large cluster takes long to answer."""
 _BROKERS_TO_ASK = 3
+_ANSWER_GRACE_SECONDS = 2.0
+"""What a request may take beyond its own timeout, before what it has not answered is given up."""
 _CLOSE_SECONDS = 0.2
 """A call under way notices so soon that its client was closed."""
 _POLL_SECONDS = 0.1
 _OTHER_BROKERS_SECONDS = 1.0
 """How long other brokers may still take to answer after one has refused a connection."""
 _URL_SAFE = str.maketrans("+/", "-_")
-
-
-class ConfluentConnector:
-    """Makes admin clients that change nothing without a permit; implements `KafkaConnector`."""
-
-    def __init__(self, permit: Permit | None = None) -> None:
-        self._permit = permit
-
-    async def connect(self, kafka: KafkaSpec, credentials: Credentials) -> ConfluentAdmin:
-        """A client that has answered once. Raises FailureError with the cause when it does not answer."""
-        return await answering(ConfluentAdmin(client_properties(kafka, credentials), self._permit))
 
 
 class ConfluentAdmin:
@@ -140,7 +126,7 @@ class ConfluentAdmin:
             brokers = (BrokerDescription(node.id, f"{node.host}:{node.port}", node.rack) for node in found.nodes)
             return ClusterDescription(found.cluster_id, tuple(sorted(brokers, key=lambda broker: broker.id)))
 
-        return await self._run("describe_cluster", call)
+        return await self._run(call)
 
     async def replica_counts(self) -> ReplicaCounts:
         """Replicas and preferred leaders per broker over every topic: one Metadata call."""
@@ -155,7 +141,7 @@ class ConfluentAdmin:
                     leaders.update(partition.replicas[:1])
             return ReplicaCounts(replicas, leaders, len(topics))
 
-        return await self._run("list_topics", call)
+        return await self._run(call)
 
     async def remaining_replicas(self, brokers: Collection[int]) -> RemainingReplicas:
         """What some brokers hold, down or not, from one Metadata call; the time is that of the question."""
@@ -169,7 +155,7 @@ class ConfluentAdmin:
                         found[broker][name] += 1
             return RemainingReplicas(at, found)
 
-        return await self._run("list_topics", call)
+        return await self._run(call)
 
     async def hosted(self, broker: int) -> Sequence[InSync]:
         """The partitions with a replica on one broker, with their ISRs, from one Metadata call."""
@@ -182,7 +168,7 @@ class ConfluentAdmin:
                 if broker in partition.replicas
             ]
 
-        return await self._run("list_topics", call)
+        return await self._run(call)
 
     async def assignments(self) -> Mapping[str, tuple[tuple[int, ...], ...]]:
         """The replicas of all topics, from one Metadata call; a topic without partitions has just come or gone."""
@@ -194,7 +180,7 @@ class ConfluentAdmin:
                 if topic.partitions
             }
 
-        return await self._run("list_topics", call)
+        return await self._run(call)
 
     async def default_min_insync(self, brokers: Sequence[int]) -> int | None:
         """The brokers' min.insync.replicas; None where it cannot be read."""
@@ -212,7 +198,7 @@ class ConfluentAdmin:
             for broker in brokers[:_BROKERS_TO_ASK]:
                 resource = client.ConfigResource(client.ResourceType.BROKER, str(broker))
                 answers = self._client.describe_configs([resource], request_timeout=_NEXT_ANSWER_SECONDS)
-                (answer,) = self._answers(answers).values()
+                (answer,) = self._answers(answers, _NEXT_ANSWER_SECONDS).values()
                 error = answer.exception()
                 if not is_client_error(error):
                     entry = answer.result().get(key)
@@ -221,7 +207,7 @@ class ConfluentAdmin:
                 raise error
             return None
 
-        return await self._run("describe_configs", call)
+        return await self._run(call)
 
     async def topics(self, names: Collection[str]) -> Mapping[str, TopicDescription | Failure | None]:
         """Each named topic: what it is, None where there is none, a Failure where it could not be read.
@@ -239,7 +225,7 @@ class ConfluentAdmin:
                 raise errors[0]
             return {name: self._without_deleted(_topic(answer)) for name, answer in answers.items()}
 
-        return await self._run("describe_topics", call)
+        return await self._run(call)
 
     async def configs(self, names: Collection[str]) -> Mapping[str, TopicConfig]:
         """Each topic's configuration; a topic that is gone is left out."""
@@ -255,7 +241,7 @@ class ConfluentAdmin:
                 if (config := _config(answer)) is not None
             }
 
-        return await self._run("describe_configs", call)
+        return await self._run(call)
 
     async def create_topics(self, topics: Sequence[NewTopic]) -> Outcomes:
         """One CreateTopics call. Keep its records below Kafka's 10,000 per operation."""
@@ -265,7 +251,7 @@ class ConfluentAdmin:
                 [_new_topic(topic) for topic in topics], request_timeout=self._permit.change_timeout_seconds
             )
 
-        return await self._change("create_topics", call)
+        return await self._change(call)
 
     async def create_partitions(self, topics: Sequence[NewPartitions]) -> Outcomes:
         """One CreatePartitions call."""
@@ -281,7 +267,7 @@ class ConfluentAdmin:
             ]
             return self._client.create_partitions(wanted, request_timeout=self._permit.change_timeout_seconds)
 
-        return await self._change("create_partitions", call)
+        return await self._change(call)
 
     async def alter_configs(self, changes: Sequence[ConfigChange]) -> Outcomes:
         """One IncrementalAlterConfigs call (KIP-339): only the named keys change."""
@@ -303,7 +289,7 @@ class ConfluentAdmin:
             )
             return {resource.name: answer for resource, answer in answers.items()}
 
-        return await self._change("incremental_alter_configs", call)
+        return await self._change(call)
 
     async def delete_topics(self, ids: Mapping[str, str]) -> Outcomes:
         """One DeleteTopics call for topics by name. The caller has compared their ids just before."""
@@ -311,7 +297,7 @@ class ConfluentAdmin:
         def call() -> Any:
             return self._client.delete_topics(list(ids), request_timeout=self._permit.change_timeout_seconds)
 
-        outcomes = await self._change("delete_topics", call)
+        outcomes = await self._change(call)
         self._deleted |= {ids[name] for name, failure in outcomes.items() if failure is None}
         return outcomes
 
@@ -352,28 +338,39 @@ class ConfluentAdmin:
         topics: Mapping[str, Any] = self._client.list_topics(timeout=seconds).topics
         return topics
 
-    async def _change(self, operation: str, call: Callable[[], Any]) -> Outcomes:
+    async def _change(self, call: Callable[[], Any]) -> Outcomes:
         """A change. Calls wait for threads, so the permit is asked for where the call is sent."""
 
         def collect() -> Outcomes:
             self._permit.check()
-            return {name: _outcome(answer) for name, answer in self._answers(call()).items()}
+            seconds = self._permit.change_timeout_seconds
+            return {name: _outcome(answer) for name, answer in self._answers(call(), seconds).items()}
 
-        return await self._run(operation, collect)
+        return await self._run(collect)
 
-    def _answers(self, answers: Mapping[K, Future[Any]]) -> Mapping[K, Future[Any]]:
-        """Block until all answers are there. Raises FailureError when the client is closed meanwhile."""
+    def _answers(self, answers: Mapping[K, Future[Any]], seconds: float = _CALL_SECONDS) -> Mapping[K, Future[Any]]:
+        """
+        Block until all answers to a request of `seconds` are there.
+
+        Raises FailureError when the client is closed meanwhile, and where some never come: librdkafka has none for what
+        Kafka's answer leaves out.
+        """
         waiting = set(answers.values())
+        until = time.monotonic() + seconds + _ANSWER_GRACE_SECONDS
         while waiting := wait(waiting, _CLOSE_SECONDS).not_done:
             if self._closed.is_set():
                 raise FailureError(_client_closed())
+            if time.monotonic() > until:
+                what = (
+                    f"the answer of Kafka has nothing about {len(waiting)} of the {len(answers)} that it was asked for"
+                )
+                raise FailureError(Failure(Reason.KAFKA_UNREACHABLE, what, Remedy.RETRY))
         return answers
 
-    async def _run(self, operation: str, call: Callable[[], T]) -> T:
-        started = time.perf_counter()
+    async def _run(self, call: Callable[[], T]) -> T:
         try:
             return await asyncio.wrap_future(self._pool.submit(call))
-        except FailureError:
+        except (FailureError, MemoryError):
             raise
         except asyncio.CancelledError:
             task = asyncio.current_task()
@@ -382,9 +379,6 @@ class ConfluentAdmin:
             raise
         except Exception as error:
             raise FailureError(_client_closed() if self._closed.is_set() else failure_of(error)) from error
-        finally:
-            KAFKA_SECONDS.labels(operation).observe(time.perf_counter() - started)
-            progress()
 
 
 class _ClientLog:

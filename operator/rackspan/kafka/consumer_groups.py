@@ -75,7 +75,7 @@ class _GroupsAdmin(ConfluentAdmin):
             found = answer.result()
             return sorted({group.group_id for group in found.valid}), list(found.errors or [])
 
-        return await self._run("list_consumer_groups", call)
+        return await self._run(call)
 
     async def describe_groups(self, names: Sequence[str]) -> Mapping[str, Any]:
         """Each group's description, or the exception that came instead."""
@@ -84,7 +84,7 @@ class _GroupsAdmin(ConfluentAdmin):
             answers = self._client.describe_consumer_groups(list(names), request_timeout=_CALL_SECONDS)
             return {name: answer.exception() or answer.result() for name, answer in self._answers(answers).items()}
 
-        return await self._run("describe_consumer_groups", call)
+        return await self._run(call)
 
     async def subscriptions(self) -> Mapping[tuple[str, str], Subscription]:
         """The subscriptions of all classic groups' members, by group and member id: one call to each broker.
@@ -100,7 +100,7 @@ class _GroupsAdmin(ConfluentAdmin):
                 if (told := read_subscription(member.metadata)) is not None
             }
 
-        return await self._run("list_groups", call)
+        return await self._run(call)
 
 
 async def _read(admin: _GroupsAdmin, advance: Callable[[int, int], None]) -> ConsumerGroups:

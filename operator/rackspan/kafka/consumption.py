@@ -88,7 +88,7 @@ class _OffsetsAdmin(KafkaReassignments):
                     at[name] = asked
             return _Look(offsets, at), failed
 
-        return await self._run("list_consumer_group_offsets", call)
+        return await self._run(call)
 
     async def log_offsets(self, partitions: Sequence[TopicPartition], spec: Any) -> IntArray:
         """The first or the end offset of each log, as `spec` says; -1 where it is not known."""
@@ -103,7 +103,7 @@ class _OffsetsAdmin(KafkaReassignments):
                         found[at.topic, at.partition] = answer.result().offset
             return np.array([found.get((at.topic, at.partition), NONE) for at in partitions], dtype=np.int64)
 
-        return await self._run("list_offsets", call)
+        return await self._run(call)
 
 
 async def _sampled(

@@ -113,7 +113,8 @@ def failure_of(exception: BaseException) -> Failure:
     """The Failure inside an exception of confluent-kafka."""
     if isinstance(exception, KafkaException) and exception.args and isinstance(exception.args[0], KafkaError):
         return failure(exception.args[0])
-    return Failure(Reason.KAFKA_UNREACHABLE, f"{type(exception).__name__}: {exception}", Remedy.RETRY)
+    what = f"the Kafka client cannot use an answer of this Kafka: {type(exception).__name__}: {exception}"
+    return Failure(Reason.KAFKA_CLIENT_FAILED, what, Remedy.RETRY)
 
 
 def is_unknown_topic(exception: BaseException) -> bool:

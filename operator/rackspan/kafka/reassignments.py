@@ -29,7 +29,7 @@ from kafka.errors import KafkaError as PythonKafkaError
 from kafka.protocol.admin import DescribeConfigsRequest, DescribeLogDirsRequest, IncrementalAlterConfigsRequest
 
 from rackspan.api.reasons import Reason
-from rackspan.core.reassignment import Disk, PartitionState, Setting, SettingKind, TopicPartition
+from rackspan.core.partitions import Disk, PartitionState, Setting, SettingKind, TopicPartition
 from rackspan.kafka.admin import ConfluentAdmin, client
 from rackspan.kafka.errors import UNKNOWN_TOPIC
 from rackspan.kafka.python_admin import PythonAdmin
@@ -50,6 +50,7 @@ _BROKER_SECONDS, _TOPICS_SECONDS = 5.0, 20.0
 _BOOTSTRAP_MS = 10_000
 _MOST_BACKOFF_MS = 1_000
 """A broker that is back is asked again so soon."""
+_MIN_INSYNC = "min.insync.replicas"
 _PREFERRED = 0  # of ElectLeaders' two types
 _OWN = {
     SettingKind.TOPIC: client.ConfigSource.DYNAMIC_TOPIC_CONFIG.value,
@@ -92,7 +93,7 @@ class KafkaReassignments(ConfluentAdmin):
             ]
             return ClusterDescription(found["cluster_id"], tuple(sorted(brokers, key=lambda broker: broker.id)))
 
-        return await self._run("describe_cluster", call)
+        return await self._run(call)
 
     async def partitions(self, topics: Collection[str]) -> Mapping[TopicPartition, PartitionState]:
         """Replicas, ISR and leader from metadata; what is under way from the controller, which is asked last.
@@ -119,7 +120,7 @@ class KafkaReassignments(ConfluentAdmin):
                     )
             return found
 
-        return await self._run("list_partition_reassignments", call)
+        return await self._run(call)
 
     async def topic_names(self) -> Collection[str]:
         """The names of all topics that can be seen, Kafka's own among them."""
@@ -128,17 +129,21 @@ class KafkaReassignments(ConfluentAdmin):
             names: Collection[str] = self._ask(lambda python: python.list_topics())
             return names
 
-        return await self._run("list_topics", call)
+        return await self._run(call)
 
     async def min_insync(self, topics: Collection[str]) -> Mapping[str, int]:
         """Each topic's effective min.insync.replicas, where it can be read."""
 
         def call() -> Mapping[str, int]:
-            wanted = [Setting(SettingKind.TOPIC, topic, "min.insync.replicas") for topic in topics]
-            values = {one.resource_name: entry.value for one in self._described(wanted) for entry in one.configs}
-            return {name: int(value) for name, value in values.items() if value}
+            wanted = [Setting(SettingKind.TOPIC, topic, _MIN_INSYNC) for topic in topics]
+            return {
+                one.resource_name: int(entry.value)
+                for one in self._described(wanted)
+                for entry in one.configs
+                if entry.name == _MIN_INSYNC and (entry.value or "").isdecimal()
+            }
 
-        return await self._run("describe_configs", call) if topics else {}
+        return await self._run(call) if topics else {}
 
     async def disks(self, brokers: Collection[int]) -> Mapping[int, Disk]:
         """Room on brokers' log directories (KIP-827); those that are offline are no room, and one of them is enough."""
@@ -156,7 +161,7 @@ class KafkaReassignments(ConfluentAdmin):
                     found[broker] = Disk(total, usable)
             return found
 
-        return await self._run("describe_log_dirs", call)
+        return await self._run(call)
 
     async def sizes(
         self, partitions: Mapping[TopicPartition, Collection[int]]
@@ -177,7 +182,7 @@ class KafkaReassignments(ConfluentAdmin):
                 if not one.is_future_key
             }
 
-        return await self._run("describe_log_dirs", call)
+        return await self._run(call)
 
     async def alter(self, targets: Mapping[TopicPartition, Replicas | None]) -> Mapping[TopicPartition, Failure | None]:
         """One AlterPartitionReassignments call (KIP-455)."""
@@ -194,7 +199,7 @@ class KafkaReassignments(ConfluentAdmin):
                 for one, error in answers.items()
             }
 
-        return await self._run("alter_partition_reassignments", call)
+        return await self._run(call)
 
     async def elect(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Failure | None]:
         """Let preferred leaders lead; one that leads already is no failure (KIP-460)."""
@@ -218,7 +223,7 @@ class KafkaReassignments(ConfluentAdmin):
                 for one in topic.partition_result
             }
 
-        return await self._run("elect_leaders", call)
+        return await self._run(call)
 
     async def settings(self, wanted: Collection[Setting]) -> Mapping[Setting, str | Failure | None]:
         """What is set on brokers and topics themselves; nothing is on a topic that is gone."""
@@ -236,7 +241,7 @@ class KafkaReassignments(ConfluentAdmin):
                 )
             return found
 
-        return await self._run("describe_configs", call)
+        return await self._run(call)
 
     async def set_settings(self, values: Mapping[Setting, str | None]) -> Mapping[Setting, Failure | None]:
         """IncrementalAlterConfigs (KIP-339) of topics together, and of each broker in a call that it answers itself."""
@@ -273,7 +278,7 @@ class KafkaReassignments(ConfluentAdmin):
                         outcomes |= dict.fromkeys(some[one.resource_name], _refused(one))
             return outcomes
 
-        return await self._run("incremental_alter_configs", call)
+        return await self._run(call)
 
     async def close(self) -> None:
         """Close both clients; calls under way end with a FailureError."""

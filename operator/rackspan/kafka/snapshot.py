@@ -109,7 +109,7 @@ def _asked(
 class _SnapshotAdmin(ConfluentAdmin):
     async def metadata(self) -> Mapping[str, Any]:
         """Every topic's TopicMetadata by its name."""
-        return await self._run("list_topics", self._metadata)
+        return await self._run(self._metadata)
 
     async def described(self, names: Sequence[str]) -> tuple[Mapping[str, Any], Mapping[str, str]]:
         """TopicDescriptions by name, and why others could not be read; what is gone is in neither."""
@@ -118,7 +118,7 @@ class _SnapshotAdmin(ConfluentAdmin):
             answers = self._client.describe_topics(TopicCollection(list(names)), request_timeout=_CALL_SECONDS)
             return _sorted_out(self._answers(answers))
 
-        return await self._run("describe_topics", call)
+        return await self._run(call)
 
     async def configured(self, names: Sequence[str]) -> tuple[Mapping[str, TopicConfig], Mapping[str, str]]:
         """Topics' configurations by name, and why others could not be read; what is gone is in neither."""
@@ -130,7 +130,7 @@ class _SnapshotAdmin(ConfluentAdmin):
             found, unread = _sorted_out(by_name)
             return {name: config_seen(entries) for name, entries in found.items()}, unread
 
-        return await self._run("describe_configs", call) if names else ({}, {})
+        return await self._run(call) if names else ({}, {})
 
 
 async def _answered(admin: _SnapshotAdmin, question: Callable[[_SnapshotAdmin], Coroutine[Any, Any, T]]) -> T:

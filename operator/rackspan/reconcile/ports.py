@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping  # noqa: TC003 - these types are decoded
 from dataclasses import dataclass, field
+from datetime import datetime  # noqa: TC003
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-    from datetime import datetime
+    from collections.abc import AsyncIterator, Callable, Collection, Sequence
 
     from rackspan.api.meta import Meta, ObjectKey
     from rackspan.api.racktopology import KafkaSpec
@@ -185,8 +186,8 @@ class Credentials:
 class KafkaConnector(Protocol):
     """Creates clients. One whose first request fails is discarded, since librdkafka may not recover."""
 
-    async def connect(self, kafka: KafkaSpec, credentials: Credentials) -> KafkaAdmin:
-        """A client whose first request has succeeded. Raises FailureError."""
+    async def connect(self, owner: ObjectKey, kafka: KafkaSpec, credentials: Credentials) -> KafkaAdmin:
+        """A client of the RackTopology `owner`, whose first request has succeeded. Raises FailureError."""
 
 
 # --- Kubernetes ------------------------------------------------------------------------------------------------------

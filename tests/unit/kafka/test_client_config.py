@@ -54,15 +54,15 @@ def test_a_property_that_would_end_the_process_is_refused():
     program = """
 import asyncio
 from rackspan.api.racktopology import KafkaSpec
-from rackspan.kafka.admin import ConfluentConnector
+from rackspan.kafka.admin import ConfluentAdmin
+from rackspan.kafka.client_config import client_properties
 from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.ports import Credentials
 
 async def main():
     try:
-        await ConfluentConnector().connect(
-            KafkaSpec("127.0.0.1:1", properties={"internal.termination.signal": "9"}), Credentials()
-        )
+        spec = KafkaSpec("127.0.0.1:1", properties={"internal.termination.signal": "9"})
+        ConfluentAdmin(client_properties(spec, Credentials()))
     except FailureError as error:
         print(error.failure.reason, error.failure.message)
     await asyncio.sleep(1)  # the client's threads would be ended meanwhile, and the process with them

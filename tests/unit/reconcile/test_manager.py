@@ -36,7 +36,7 @@ MADE_UP = 200
 class WholeKafka(MemoryKafka):
     """A Kafka of three brokers, and the way to it."""
 
-    async def connect(self, kafka, credentials):
+    async def connect(self, owner, kafka, credentials):
         return self
 
     async def cluster(self):
@@ -171,7 +171,7 @@ async def test_a_cluster_that_changed_does_not_wait_for_its_turn_to_be_told(cont
 async def test_a_namespace_gets_so_many_connections_and_no_more(controller, kube, monkeypatch):
     connections = []
 
-    async def connect(self, kafka, credentials):
+    async def connect(self, owner, kafka, credentials):
         connections.append(kafka.bootstrap_servers)
         return self
 

@@ -92,7 +92,8 @@ async def _release(
 
 
 async def _clear_throttles(kube: "KubeCluster", rest: "Rest") -> Sequence[str]:
-    from rackspan.kafka.reassignment_connector import KafkaReassignmentConnector  # noqa: PLC0415 - as above
+    from rackspan.kafka.worker.calls import ClientKind  # noqa: PLC0415 - as above
+    from rackspan.kafka.worker.workers import for_a_command  # noqa: PLC0415
     from rackspan.kube.reassignments import KubeReassignments  # noqa: PLC0415
     from rackspan.reconcile.cache import Cache  # noqa: PLC0415
     from rackspan.reconcile.ports import AlwaysPermitted  # noqa: PLC0415
@@ -101,5 +102,5 @@ async def _clear_throttles(kube: "KubeCluster", rest: "Rest") -> Sequence[str]:
     from rackspan.reconcile.runtime.finalizers import FinalizerWriter  # noqa: PLC0415
 
     objects, finalizers = KubeReassignments(rest, AlwaysPermitted()), FinalizerWriter(kube)
-    connector = KafkaReassignmentConnector()
-    return await clear_throttles(ReassignmentDependencies(Cache(), kube, objects, connector, finalizers))
+    async with for_a_command(ClientKind.REASSIGNMENTS) as connector:
+        return await clear_throttles(ReassignmentDependencies(Cache(), kube, objects, connector, finalizers))

@@ -15,6 +15,7 @@ import typer
 
 from rackspan.api.meta import ObjectKey
 from rackspan.cli.shared import options
+from rackspan.kafka.worker.places import WorkerLimits
 from rackspan.logs import escape_lines
 from rackspan.reconcile.racks.publication import NamespaceSet
 from rackspan.reconcile.runtime.lease import LEASE_SECONDS, Timing
@@ -29,6 +30,7 @@ EPILOG = (
 )
 
 
+_LIMITS = WorkerLimits()
 _NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
@@ -69,6 +71,33 @@ def operator(
             help="RackTopologies of one namespace that are served, the oldest: each may connect to Kafka.",
         ),
     ] = DEFAULT_TOPOLOGIES_PER_NAMESPACE,
+    kafka_trusted_namespace: Annotated[
+        list[str] | None,
+        typer.Option(
+            envvar="RACKSPAN_KAFKA_TRUSTED_NAMESPACES",
+            help="Namespaces whose Kafka clients share a process, with the operator's own (repeat it; * for all).",
+        ),
+    ] = None,
+    kafka_trusted_memory: Annotated[
+        int,
+        typer.Option(
+            envvar="RACKSPAN_KAFKA_TRUSTED_MEMORY_MIB", min=64, help="MiB of memory that this process may use."
+        ),
+    ] = _LIMITS.trusted_memory >> 20,
+    kafka_untrusted_max: Annotated[
+        int,
+        typer.Option(
+            envvar="RACKSPAN_KAFKA_UNTRUSTED_MAX",
+            min=1,
+            help="Other namespaces whose Kafka clients run at a time, in a process each; more of them take turns.",
+        ),
+    ] = _LIMITS.most_untrusted,
+    kafka_untrusted_memory: Annotated[
+        int,
+        typer.Option(
+            envvar="RACKSPAN_KAFKA_UNTRUSTED_MEMORY_MIB", min=64, help="MiB of memory that each of them may use."
+        ),
+    ] = _LIMITS.untrusted_memory >> 20,
     listen_host: Annotated[
         str, typer.Option(envvar="RACKSPAN_LISTEN_HOST", help="Address of /metrics, /healthz and /readyz.")
     ] = "0.0.0.0",  # noqa: S104 - probes and Prometheus come from outside the Pod
@@ -203,6 +232,12 @@ def operator(
         namespaces=tuple(namespace or ()),
         resync_seconds=resync,
         topologies_per_namespace=topologies_per_namespace,
+        kafka_clients=WorkerLimits(
+            trusted=NamespaceSet((lease_namespace or _own_namespace() or "default", *(kafka_trusted_namespace or ()))),
+            trusted_memory=kafka_trusted_memory << 20,
+            untrusted_memory=kafka_untrusted_memory << 20,
+            most_untrusted=kafka_untrusted_max,
+        ),
         listen_host=listen_host,
         listen_port=listen_port,
         scans=ScanSetup(

@@ -88,7 +88,8 @@ class LiveTopology:
         `change` makes another RackTopology of the one that is there, to see what would follow.
         """
         # Only these lines need the clients, which take longer to import than most commands run.
-        from rackspan.kafka.admin import ConfluentConnector  # noqa: PLC0415
+        from rackspan.kafka.worker.calls import ClientKind  # noqa: PLC0415
+        from rackspan.kafka.worker.workers import for_a_command  # noqa: PLC0415
         from rackspan.kube.plan_inputs import read_plan_inputs  # noqa: PLC0415
         from rackspan.placers import load_placers  # noqa: PLC0415
         from rackspan.reconcile.dry_run import observe_topology  # noqa: PLC0415
@@ -100,13 +101,11 @@ class LiveTopology:
             read = await read_plan_inputs(key, kubeconfig)
             inputs = replace(read, scan=replace(read.scan, topology=change(read.scan.topology)))
             seen = inputs.scan
-            admin: KafkaAdmin = await ConfluentConnector().connect(seen.topology.spec.kafka, seen.credentials)
-            try:
+            async with for_a_command(ClientKind.TOPICS) as connector:
+                admin: KafkaAdmin = await connector.connect(key, seen.topology.spec.kafka, seen.credentials)
                 return cls(
                     inputs, await observe_topology(seen.topology, seen.topics, inputs.cache, admin, load_placers())
                 )
-            finally:
-                await admin.close()
 
         try:
             with step(f"reading RackTopology {key}"):

@@ -44,7 +44,7 @@ class Session:
             credentials = last  # the API server cannot be reached, but Kafka may be
         if self.admin is not None and credentials == last:
             return self.admin
-        admin = GroupedAdmin(await self._kafka.connect(kafka, credentials))
+        admin = GroupedAdmin(await self._kafka.connect(topology.key, kafka, credentials))
         await self.close()
         self.admin, self._connected_with = admin, (kafka, credentials)
         _log.info("topology %s: connected to %s", topology.key, kafka.bootstrap_servers)

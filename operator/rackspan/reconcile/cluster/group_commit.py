@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from rackspan.metrics import BATCH_TOPICS
 from rackspan.reconcile.failures import FailureError, Remedy
 from rackspan.reconcile.runtime.batching import MAX_RECORDS, config_records, partition_records, topic_records
-from rackspan.reconcile.runtime.liveness import progress
+from rackspan.reconcile.runtime.liveness import waiting_for_others
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -71,10 +71,8 @@ class Group(Generic[T, R]):
         self._waiting.append(_Request(items, sum(map(self._cost, items.values())), answer))
         if self._runner is None:
             self._runner = asyncio.create_task(self._run())
-        try:
+        with waiting_for_others():
             return await answer
-        finally:
-            progress()
 
     async def _run(self) -> None:
         try:

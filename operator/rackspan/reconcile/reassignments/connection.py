@@ -28,7 +28,7 @@ class Connection:
             return self._admin
         await self.close()
         credentials = await read_credentials(kafka, topology.meta.namespace, self._kube)
-        self._admin = await self._connector.connect(kafka, credentials)
+        self._admin = await self._connector.connect(topology.key, kafka, credentials)
         self._connected_with = kafka
         return self._admin
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from rackspan.api.meta import ObjectKey
     from rackspan.api.racktopology import KafkaSpec
     from rackspan.api.reassignment import Reassignment
     from rackspan.core.planning import Change
@@ -98,8 +99,8 @@ class ClosableAdmin(ReassignmentAdmin, Protocol):
 class ReassignmentConnector(Protocol):
     """Creates clients that move replicas."""
 
-    async def connect(self, kafka: KafkaSpec, credentials: Credentials) -> ClosableAdmin:
-        """A client whose first request has succeeded. Raises FailureError."""
+    async def connect(self, owner: ObjectKey, kafka: KafkaSpec, credentials: Credentials) -> ClosableAdmin:
+        """A client of the RackTopology `owner`, whose first request has succeeded. Raises FailureError."""
 
 
 class ReassignmentObjects(Protocol):

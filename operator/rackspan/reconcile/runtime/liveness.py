@@ -17,6 +17,8 @@ class _Task:
     name: str
     progress_at: float
     clock: Callable[[], float]
+    waits: int = 0
+    """How many of its steps wait for somebody outside, such as a tenant's Kafka."""
 
 
 _CURRENT: ContextVar[_Task | None] = ContextVar("task", default=None)
@@ -44,7 +46,7 @@ class Liveness:
     def stalled(self, seconds: float) -> Mapping[str, float]:
         """Tasks without progress for at least `seconds`: seconds since their last progress, by name."""
         now = self._clock()
-        ages = ((task.name, now - task.progress_at) for task in self._tasks.values())
+        ages = ((task.name, now - task.progress_at) for task in self._tasks.values() if not task.waits)
         return {name: round(age, 1) for name, age in ages if age >= seconds}
 
 
@@ -52,4 +54,19 @@ def progress() -> None:
     """Tell the task that is tracked here that something it waited for has answered, successfully or not."""
     task = _CURRENT.get()
     if task is not None:
+        task.progress_at = task.clock()
+
+
+@contextlib.contextmanager
+def waiting_for_others() -> Iterator[None]:
+    """Within the block, the task that is tracked here waits for somebody outside; it does not count as stalled."""
+    task = _CURRENT.get()
+    if task is None:
+        yield
+        return
+    task.waits += 1
+    try:
+        yield
+    finally:
+        task.waits -= 1
         task.progress_at = task.clock()

@@ -27,7 +27,7 @@ class World(MemoryKafka):
             raise self.trouble
         return {"username": b"rackspan", "password": self.password}
 
-    async def connect(self, kafka, credentials):
+    async def connect(self, owner, kafka, credentials):
         self.passwords.append(credentials.password)
         return self
 

@@ -28,7 +28,7 @@ class SlowKafka(MemoryKafka):
     racks: dict[int, str] = field(default_factory=lambda: {0: "/a", 1: "/b"})
     counting: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def connect(self, kafka, credentials):
+    async def connect(self, owner, kafka, credentials):
         return self
 
     async def cluster(self):

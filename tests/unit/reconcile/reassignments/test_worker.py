@@ -101,7 +101,7 @@ class World:
         finalizers = FinalizerWriter(self.objects)
         return ReassignmentDependencies(cache, self.objects, self.objects, self, finalizers, lambda: self.now)
 
-    async def connect(self, kafka, credentials):
+    async def connect(self, owner, kafka, credentials):
         self.connections += 1
         return self.kafka
 
@@ -773,7 +773,7 @@ async def test_kafka_that_does_not_answer_is_told_and_asked_again():
     await world.begin()
     connect = world.connect
 
-    async def refuse(kafka, credentials):
+    async def refuse(owner, kafka, credentials):
         raise FailureError(Failure("KafkaUnreachable", "no broker answers", Remedy.RETRY))
 
     world.connect = refuse

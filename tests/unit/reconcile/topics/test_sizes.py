@@ -193,7 +193,7 @@ async def test_a_replica_is_as_large_as_the_largest_that_is_told_of_and_the_conn
     class Connector:
         admin = Admin()
 
-        async def connect(self, kafka, credentials):
+        async def connect(self, owner, kafka, credentials):
             return self.admin
 
     made = World()

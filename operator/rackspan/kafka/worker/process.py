@@ -1,0 +1,136 @@
+"""The worker process: Kafka clients, and one connection to the operator by which they are called.
+
+`python -m rackspan.kafka.worker.process FD MEMORY NICENESS ANSWER` takes the descriptor of the connection, the bytes of
+memory that the process may use, its niceness, and the bytes of its longest answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from rackspan.api.reasons import Reason
+from rackspan.core.text import shown
+from rackspan.kafka.admin import ConfluentAdmin
+from rackspan.kafka.answering import answering
+from rackspan.kafka.errors import failure_of
+from rackspan.kafka.worker.calls import CALLS, OUT_OF_MEMORY, Answer, ClientKind, Request, read_frame, write_frame
+from rackspan.kafka.worker.confinement import confine
+from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.runtime.leader_election import uptime
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_LONGEST_REQUEST = 1 << 30
+"""The operator is trusted."""
+_NOTHING = msgspec.Raw(msgspec.msgpack.encode(None))
+
+
+class _OperatorsPermit:
+    """Implements `Permit`: the operator sends a change with the time at which it has to have ended."""
+
+    def __init__(self) -> None:
+        self.until = 0.0
+
+    @property
+    def change_timeout_seconds(self) -> float:
+        """What is left of the time."""
+        return max(self.until - uptime(), 0.1)
+
+    def check(self) -> None:
+        """Raise FailureError where no time is left."""
+        if uptime() >= self.until:
+            why = "the change waited too long for the Kafka client"
+            raise FailureError(Failure(Reason.LEASE_NOT_HELD, f"nothing is changed: {why}", Remedy.RETRY))
+
+
+class _Server:
+    """Answers requests, each in a task of its own."""
+
+    def __init__(self, writer: asyncio.StreamWriter, longest_answer: int) -> None:
+        self._writer = writer
+        self._longest = longest_answer
+        self._permit = _OperatorsPermit()
+        self._clients: dict[int, ConfluentAdmin] = {}
+
+    async def answer(self, request: Request) -> None:
+        """Send what the call gives, or why it failed."""
+        failure, value = None, _NOTHING
+        try:
+            value = msgspec.Raw(msgspec.msgpack.encode(await self._value(request)))
+            if len(value) > self._longest:
+                raise FailureError(_too_long(request.call, len(value), self._longest))
+        except MemoryError:
+            os._exit(OUT_OF_MEMORY)
+        except Exception as error:  # such as text of Kafka's that is no UTF-8
+            failure = error.failure if isinstance(error, FailureError) else failure_of(error)
+            failure, value = replace(failure, message=shown(failure.message)), _NOTHING
+        write_frame(self._writer, Answer(request.id, failure, value))
+        await self._writer.drain()
+
+    async def _value(self, request: Request) -> Any:
+        arguments = _arguments(request.call).decode(request.arguments)
+        if request.call == "connect":
+            self._clients[request.client] = await self._connected(*arguments)
+            return None
+        if request.call == "close":
+            client = self._clients.pop(request.client, None)
+            return None if client is None else await client.close()
+        self._permit.until = max(self._permit.until, request.until)
+        found = await getattr(self._clients[request.client], request.call)(*arguments)
+        return _apart(found) if request.call == "topics" else found
+
+    async def _connected(self, kind: ClientKind, properties: Mapping[str, str | int | bool]) -> ConfluentAdmin:
+        if kind is ClientKind.TOPICS:
+            return await answering(ConfluentAdmin(properties, self._permit))
+        from rackspan.kafka.reassignments import KafkaReassignments  # noqa: PLC0415 - kafka-python takes 13 MiB
+
+        return await answering(KafkaReassignments(properties, self._permit))
+
+
+@cache
+def _arguments(call: str) -> msgspec.msgpack.Decoder[Any]:
+    return msgspec.msgpack.Decoder(CALLS[call].arguments)
+
+
+def _apart(found: Mapping[str, Any]) -> Mapping[str, tuple[Any, Failure | None]]:
+    """Topics and failures, each in a place of its own."""
+    return {name: (None, one) if isinstance(one, Failure) else (one, None) for name, one in found.items()}
+
+
+def _too_long(call: str, length: int, most: int) -> Failure:
+    what = f"Kafka's answer to {CALLS[call].operation} takes {length:,} bytes, and at most {most:,} are read"
+    return Failure(Reason.KAFKA_CLIENT_FAILED, f"{what}: give its Kafka clients more memory", Remedy.RETRY)
+
+
+async def _serve(connection: socket.socket, longest_answer: int) -> None:
+    reader, writer = await asyncio.open_connection(sock=connection)
+    server = _Server(writer, longest_answer)
+    tasks: set[asyncio.Task[None]] = set()
+    while True:
+        try:
+            request = msgspec.msgpack.decode(await read_frame(reader, _LONGEST_REQUEST), type=Request)
+        except (asyncio.IncompleteReadError, OSError):
+            os._exit(0)  # the operator has ended, or needs this process no more
+        task = asyncio.create_task(server.answer(request))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Serve one connection until it ends."""
+    descriptor, memory, niceness, longest_answer = map(int, arguments)
+    confine(memory, niceness)
+    asyncio.run(_serve(socket.socket(fileno=descriptor), longest_answer))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,64 @@
+"""Kafkas that answer what no Kafka may, beside one that is as it should be: on the operator as a process."""
+
+import pytest
+from tests.support.hostile_kafka import NOT_UTF8, HostileKafka, spoiling
+from tests.support.objects import Objects, message
+from tests.support.waiting import until
+
+ATTACKS = {
+    "null-cluster-id": spoiling("Metadata", "cluster_id", None),
+    "rack-not-utf8": spoiling("Metadata", "brokers.rack", NOT_UTF8),
+    "topic-not-utf8": spoiling("Metadata", "topics.name", NOT_UTF8),
+    "null-config": spoiling("DescribeConfigs", "results.configs.name", None),
+}
+
+
+@pytest.fixture
+def tenant(api_client, namespace_factory):
+    return Objects(api_client, namespace_factory())
+
+
+@pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
+def test_an_answer_that_ends_the_client_is_told_on_its_topology_and_ends_nothing_else(
+    attack, operator_factory, objects, tenant, kafka, broker_sites
+):
+    operator = operator_factory(trusted=objects.namespace)
+    pid = operator.pid
+    objects.create_topology(kafka.bootstrap())
+    objects.until_topology()
+    with HostileKafka(attack, racks=("/eu/a/1", "/eu/b/1", "/eu/c/1")) as hostile:
+        tenant.create_topology(hostile.address, rackSource="Broker", brokers=None)
+        stalled = tenant.until_topology("Ready", "False", "KafkaClientFailed")
+        assert "the Kafka client" in message(stalled)
+
+        def failures() -> float:
+            return operator.metric("rackspan_errors_total", topology=f"{tenant.namespace}/kafka")
+
+        seen = failures()
+        until(lambda: failures() > seen, what="another try of the tenant's")
+        objects.create_topic("orders", partitions=3, replicationFactor=3)
+        objects.until_condition("KafkaTopic", "orders", "Ready", "True")
+        assert operator.metric("rackspan_kafka_client_failures_total", boundary="") == 0
+        assert operator.get("/healthz")[0] == 200
+        assert operator.pid == pid
+        hostile.mutate = lambda answer: answer
+        tenant.until_topology()
+
+
+def test_a_null_cluster_id_in_a_trusted_namespace_ends_no_other_topologys_client_twice(
+    operator_factory, objects, tenant, kafka, broker_sites
+):
+    operator = operator_factory()
+    objects.create_topology(kafka.bootstrap())
+    objects.until_topology()
+    with HostileKafka(ATTACKS["null-cluster-id"]) as hostile:
+        tenant.create_topology(hostile.address, rackSource="Broker", brokers=None)
+        tenant.until_topology("Ready", "False", "KafkaClientFailed")
+        own = f"{tenant.namespace}/kafka"
+        until(
+            lambda: operator.metric("rackspan_kafka_client_failures_total", boundary=own) >= 2,
+            what="the topology to fail in a process of its own",
+        )
+        assert operator.metric("rackspan_kafka_client_failures_total", boundary="") == 1
+        objects.create_topic("orders", partitions=3, replicationFactor=3)
+        objects.until_condition("KafkaTopic", "orders", "Ready", "True")

@@ -1,0 +1,263 @@
+import asyncio
+import contextlib
+import os
+import signal
+
+import pytest
+from tests.support.hostile_kafka import NOT_UTF8, HostileKafka, spoiling
+
+from rackspan.api.meta import ObjectKey
+from rackspan.api.racktopology import KafkaSpec
+from rackspan.api.reasons import Reason
+from rackspan.core.partitions import Setting, SettingKind, TopicPartition
+from rackspan.kafka.worker.calls import ClientKind
+from rackspan.kafka.worker.places import WorkerLimits
+from rackspan.kafka.worker.workers import WorkerConnector, Workers
+from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.ports import AlwaysPermitted, ConfigChange, Credentials, NewTopic
+from rackspan.reconcile.racks.publication import NamespaceSet
+from rackspan.reconcile.runtime.liveness import Liveness
+
+TENANT, NEIGHBOUR, OURS = ObjectKey("tenant", "own"), ObjectKey("neighbour", "own"), ObjectKey("rackspan", "main")
+CRASHES = {
+    "a null cluster id": spoiling("Metadata", "cluster_id", None),
+    "a cluster id that is not UTF-8": spoiling("Metadata", "cluster_id", NOT_UTF8),
+    "a rack that is not UTF-8": spoiling("Metadata", "brokers.rack", NOT_UTF8),
+    "a host that is not UTF-8": spoiling("Metadata", "brokers.host", NOT_UTF8),
+    "a topic name that is not UTF-8": spoiling("Metadata", "topics.name", NOT_UTF8),
+    "a config name that is not UTF-8": spoiling("DescribeConfigs", "results.configs.name", NOT_UTF8),
+    "a config value that is not UTF-8": spoiling("DescribeConfigs", "results.configs.value", NOT_UTF8),
+    "a null config name": spoiling("DescribeConfigs", "results.configs.name", None),
+}
+
+
+@contextlib.asynccontextmanager
+async def started(**limits):
+    workers = Workers(WorkerLimits(trusted=NamespaceSet((OURS.namespace,)), **limits))
+    try:
+        yield workers
+    finally:
+        await workers.close()
+
+
+def connect(workers, owner, kafka, kind=ClientKind.TOPICS, permit=None):
+    connector = WorkerConnector(workers, kind, permit or AlwaysPermitted())
+    return connector.connect(owner, KafkaSpec(kafka.address), Credentials())
+
+
+def process(client):
+    return client._worker._process.pid
+
+
+async def all_calls(client):
+    await client.cluster()
+    await client.replica_counts()
+    await client.assignments()
+    await client.topics(["orders"])
+    await client.configs(["orders"])
+    await client.default_min_insync([0])
+
+
+async def test_a_client_asks_and_changes_through_its_process():
+    with HostileKafka() as kafka:
+        async with started() as workers:
+            client = await connect(workers, TENANT, kafka)
+            assert process(client) != os.getpid()
+            seen = await client.cluster()
+            assert (seen.cluster_id, [one.rack for one in seen.brokers]) == ("hostile", ["/a", "/b", "/c"])
+            counts = await client.replica_counts()
+            assert (dict(counts.replicas), dict(counts.leaders), counts.topics) == ({0: 2, 1: 2, 2: 2}, {0: 1, 1: 1}, 1)
+            assert await client.assignments() == {"orders": ((0, 1, 2), (1, 2, 0))}
+            found = await client.topics(["orders", "absent"])
+            assert found["orders"].replicas == ((0, 1, 2), (1, 2, 0))
+            assert found["absent"] is None
+            assert (await client.configs(["orders"]))["orders"].min_insync == 1
+            assert await client.default_min_insync([0]) == 1
+            assert [one.partition for one in await client.hosted(2)] == [0, 1]
+            assert (await client.remaining_replicas([1])).replicas == {1: {"orders": 2}}
+            assert await client.create_topics([NewTopic("new", 1, 1, None, {})]) == {"new": None}
+            assert await client.alter_configs([ConfigChange("orders", {"retention.ms": "1"})]) == {"orders": None}
+            assert await client.delete_topics({"orders": "id"}) == {"orders": None}
+
+
+async def test_a_client_that_moves_replicas_asks_through_its_process():
+    at, rate = TopicPartition("orders", 0), Setting(SettingKind.BROKER, "0", "leader.replication.throttled.rate")
+    with HostileKafka() as kafka:
+        async with started() as workers:
+            client = await connect(workers, OURS, kafka, ClientKind.REASSIGNMENTS)
+            states = await client.partitions(["orders"])
+            assert (states[at].replicas, states[at].in_sync, states[at].leader) == ((0, 1, 2), frozenset({0, 1, 2}), 0)
+            assert await client.topic_names() == ["orders"]
+            assert await client.min_insync(["orders"]) == {"orders": 1}
+            assert await client.sizes({at: [0, 1]}) == {}
+            assert await client.disks([0]) == {}
+            assert await client.settings([rate]) == {rate: None}
+            assert await client.set_settings({rate: "1000"}) == {rate: None}
+
+
+@pytest.mark.parametrize("spoiled", CRASHES.values(), ids=CRASHES)
+async def test_an_answer_that_ends_the_client_is_a_failure_of_its_topology_alone(spoiled):
+    with HostileKafka(spoiled) as hostile, HostileKafka() as good:
+        async with started() as workers:
+            neighbour, ours = await connect(workers, NEIGHBOUR, good), await connect(workers, OURS, good)
+            with pytest.raises(FailureError) as error:
+                await all_calls(await connect(workers, TENANT, hostile))
+            assert error.value.failure.reason in {Reason.KAFKA_CLIENT_FAILED, Reason.KAFKA_UNREACHABLE}
+            assert error.value.failure.remedy is Remedy.RETRY
+            await all_calls(neighbour)
+            await all_calls(ours)
+
+
+async def test_who_has_failed_waits_before_the_process_starts_again():
+    with HostileKafka(CRASHES["a null cluster id"]) as kafka:
+        async with started() as workers:
+            with pytest.raises(FailureError) as first:
+                await connect(workers, TENANT, kafka)
+            kafka.answered.clear()
+            with pytest.raises(FailureError) as second:
+                await connect(workers, TENANT, kafka)
+            assert not kafka.answered
+            assert first.value.failure == second.value.failure
+            assert "may use 128 MiB of memory, was ended by SIGSEGV" in first.value.failure.message
+
+
+async def test_a_trusted_topology_that_ends_the_shared_process_gets_one_of_its_own():
+    other = ObjectKey("rackspan", "old")
+    with HostileKafka() as kafka, HostileKafka() as old:
+        async with started() as workers:
+            ours, theirs = await connect(workers, OURS, kafka), await connect(workers, other, old)
+            assert process(ours) == process(theirs)
+            old.mutate = CRASHES["a null cluster id"]
+            with pytest.raises(FailureError):
+                await theirs.cluster()
+            await asyncio.sleep(1.1)  # the pause after a first failure
+            ours = await connect(workers, OURS, kafka)
+            with pytest.raises(FailureError):
+                await connect(workers, other, old)
+            await all_calls(ours)
+
+
+async def test_a_process_that_hangs_is_killed_once_it_does_not_close_its_client(monkeypatch):
+    monkeypatch.setattr("rackspan.kafka.worker.workers._CLOSE_SECONDS", 0.5)
+    with HostileKafka() as kafka:
+        async with started() as workers:
+            client = await connect(workers, TENANT, kafka)
+            os.kill(process(client), signal.SIGSTOP)
+            await client.close()
+            await client._worker.wait()
+            assert client._worker._process.returncode == -signal.SIGKILL
+            with pytest.raises(FailureError) as error:
+                await connect(workers, TENANT, kafka)
+            assert error.value.failure.reason is Reason.KAFKA_CLIENT_FAILED
+            assert "did not answer in time" in error.value.failure.message
+
+
+async def test_an_answer_that_leaves_out_what_was_asked_for_ends():
+    with HostileKafka(spoiling("DescribeConfigs", "results", [])) as kafka:
+        async with started() as workers:
+            client = await connect(workers, TENANT, kafka)
+            assert await client.default_min_insync([0]) is None
+
+
+async def test_a_step_that_waits_for_kafka_is_not_stalled():
+    now = [0.0]
+    liveness = Liveness(lambda: now[0])
+    with HostileKafka() as kafka:
+        async with started() as workers:
+            client = await connect(workers, TENANT, kafka)
+            kafka.mutate = lambda _: None
+
+            async def step():
+                with liveness.track("look at tenant/own"):
+                    await client.cluster()
+
+            task = asyncio.create_task(step())
+            await asyncio.sleep(0.2)
+            now[0] = 1000.0
+            assert liveness.stalled(300) == {}
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_brokers_that_are_claimed_cost_the_operator_nothing():
+    def many(answer):
+        if answer.name in {"MetadataResponse", "DescribeClusterResponse"}:
+            answer.brokers = [
+                type(one)(**{**one.to_dict(), "version": answer.version, _id(answer): number})
+                for number, one in enumerate(answer.brokers[:1] * 10_000)
+            ]
+        return answer
+
+    def _id(answer):
+        return "node_id" if answer.name == "MetadataResponse" else "broker_id"
+
+    with HostileKafka(many) as kafka:
+        async with started() as workers:
+            with pytest.raises(FailureError) as error:
+                await connect(workers, TENANT, kafka)
+            assert error.value.failure.reason in {Reason.KAFKA_CLIENT_FAILED, Reason.KAFKA_UNREACHABLE}
+
+
+async def test_partitions_that_are_claimed_cost_the_process_at_most_its_limit():
+    with HostileKafka(topics={"orders": [[0]]}) as kafka:
+        async with started(untrusted_memory=64 << 20) as workers:
+            client = await connect(workers, TENANT, kafka)
+            kafka._topics["orders"] = [[0]] * 100_000
+            with pytest.raises(FailureError) as error:
+                await client.replica_counts()
+            assert error.value.failure.reason is Reason.KAFKA_CLIENT_FAILED
+
+
+async def test_an_answer_that_is_longer_than_allowed_is_a_failure_that_says_so():
+    with HostileKafka(topics={f"{number:0240}": [[0]] for number in range(5_000)}) as kafka:
+        async with started(untrusted_memory=64 << 20) as workers:
+            client = await connect(workers, TENANT, kafka)
+            with pytest.raises(FailureError) as error:
+                await client.assignments()
+            assert error.value.failure.reason is Reason.KAFKA_CLIENT_FAILED
+            assert "at most 1,048,576 are read" in error.value.failure.message
+
+
+async def test_a_change_needs_the_permit_and_ends_while_it_lasts():
+    class Lost:
+        change_timeout_seconds = 10.0
+
+        def check(self):
+            raise FailureError(Failure(Reason.LEASE_NOT_HELD, "no", Remedy.RETRY))
+
+    class Late(AlwaysPermitted):
+        change_timeout_seconds = -1.0
+
+    with HostileKafka() as kafka:
+        async with started() as workers:
+            for permit in (Lost(), Late()):
+                client = await connect(workers, TENANT, kafka, permit=permit)
+                with pytest.raises(FailureError) as error:
+                    await client.delete_topics({"orders": "id"})
+                assert error.value.failure.reason is Reason.LEASE_NOT_HELD
+            assert not kafka.answered["DeleteTopics"]
+
+
+async def test_a_process_that_no_client_needs_ends(monkeypatch):
+    monkeypatch.setattr("rackspan.kafka.worker.workers._LINGER_SECONDS", 0.05)
+    with HostileKafka() as kafka:
+        async with started() as workers:
+            client = await connect(workers, TENANT, kafka)
+            await client.close()
+            await client._worker.wait()
+            again = await connect(workers, TENANT, kafka)
+            assert process(again) != process(client)
+
+
+async def test_namespaces_take_turns_where_there_are_more_than_places(monkeypatch):
+    with HostileKafka() as kafka:
+        async with started(most_untrusted=1) as workers:
+            first = await connect(workers, TENANT, kafka)
+            with pytest.raises(FailureError) as error:
+                await connect(workers, NEIGHBOUR, kafka)
+            assert error.value.failure.reason is Reason.KAFKA_CLIENT_WAITING
+            monkeypatch.setattr("rackspan.kafka.worker.places.TURN", 0.0)
+            await all_calls(await connect(workers, NEIGHBOUR, kafka))
+            with pytest.raises(FailureError) as error:
+                await first.cluster()
+            assert error.value.failure.reason is Reason.KAFKA_CLIENT_WAITING
