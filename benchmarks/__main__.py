@@ -20,6 +20,7 @@ BENCHMARKS = {
     "scans": "benchmarks.scans.run",
     "selectors": "benchmarks.replica_selectors",
     "topics": "benchmarks.topics",
+    "workers": "benchmarks.workers",
 }
 REPOSITORY = Path(__file__).parents[1]
 
