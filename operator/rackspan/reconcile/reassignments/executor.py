@@ -145,6 +145,10 @@ class Executor:
         self._read_at = -_PASSES_UNTIL_STALE
         self._idle_passes = 0
 
+    def over(self, admin: ReassignmentAdmin) -> Executor:
+        """The same plan as it is recorded, over another connection."""
+        return Executor(admin, self._journal, self.record, self._limits)
+
     def adjust(self, limits: Limits, throttle: int | Adaptive | None) -> None:
         """Go on within other limits from the next pass on; throttles that are set change then, or are cleared."""
         self._limits = limits

@@ -4,74 +4,113 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rackspan.reconcile.reassignments.gauges import forget, measure
-from rackspan.reconcile.reassignments.turns import topologies_in_turn
+from rackspan.reconcile.reassignments.turns import Contender, in_turn, needs_work
 from rackspan.reconcile.reassignments.worker import TopologyWorker
 from rackspan.reconcile.runtime.guarded_loop import run_guarded
 from rackspan.reconcile.runtime.waiting import wait_debounced
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from rackspan.api.meta import ObjectKey
     from rackspan.api.reassignment import Reassignment
     from rackspan.reconcile.reassignments.objects import ReassignmentDependencies
 
-_MOST_TOPOLOGIES = 32
-"""Served at a time, each with a client and its threads; what has begun goes first, others wait."""
+_PLACES = 32
+"""Topologies that are served at a time, each with a client and its threads."""
+_TURN_SECONDS = 60.0
+"""How long a topology keeps its place while others wait for theirs. What Kafka copies goes on without it."""
 _DEBOUNCE_SECONDS = 0.2
+_CROWDED_SECONDS = 1.0
+"""How often places are given anew while a topology has none."""
 _IDLE_SECONDS = 60.0
 
 
+@dataclass(slots=True)
+class _Served:
+    """A topology with anything left to do. It has a place while there is a `task`."""
+
+    worker: TopologyWorker
+    since: float
+    """When it began to wait, or when its turn began, by the loop's time."""
+    rests: bool = False
+    task: asyncio.Task[None] | None = None
+
+    def look(self, now: float) -> None:
+        """Notice that it rests, or does not any more, or that its turn is over."""
+        woke = self.rests and not self.worker.rests
+        self.rests = self.worker.rests
+        if woke or (self.task is not None and now - self.since >= _TURN_SECONDS):
+            self.since = now
+
+
 class ReassignmentsReconciler:
-    """Starts a worker for each topology with a Reassignment that has not ended, and ends those that are done.
+    """Has a worker for each topology with a Reassignment that has not ended, and lets as many run as there are places.
 
     While there is none, nothing is asked of Kafka or of the API server.
     """
 
     def __init__(self, dependencies: ReassignmentDependencies) -> None:
         self._dependencies = dependencies
-        self._workers: dict[ObjectKey, tuple[TopologyWorker, asyncio.Task[None]]] = {}
+        self._served: dict[ObjectKey, _Served] = {}
         self._measured: set[ObjectKey] = set()
         self._wake = asyncio.Event()
 
     def changed(self, topology: ObjectKey) -> None:
         """A topology, or one of its Reassignments, changed or is gone."""
-        if topology in self._workers:
-            self._workers[topology][0].wake.set()
+        if topology in self._served:
+            self._served[topology].worker.wake.set()
         self._wake.set()
 
     async def run(self) -> None:
         """Loop until cancelled."""
         try:
             while True:
-                await self._start_and_end()
+                await self._give_places()
                 self._measure()
-                await wait_debounced(self._wake, _IDLE_SECONDS, _DEBOUNCE_SECONDS)
+                crowded = any(one.task is None for one in self._served.values())
+                await wait_debounced(self._wake, _CROWDED_SECONDS if crowded else _IDLE_SECONDS, _DEBOUNCE_SECONDS)
         finally:
-            for key in list(self._workers):
-                await self._end(key)
+            await self._end(list(self._served))
             for key in self._measured:
                 forget(str(key))
 
-    async def _start_and_end(self) -> None:
-        cache = self._dependencies.cache
-        serving = topologies_in_turn(cache.reassignments.values(), _MOST_TOPOLOGIES)
-        for key in set(self._workers).difference(serving):
-            if not self._workers[key][0].has_lost_run:
-                await self._end(key)
-        for key in serving:
-            if key not in self._workers:
-                worker = TopologyWorker(key, self._dependencies)
-                name, liveness = f"reassignments of {key}", self._dependencies.liveness
-                loop = run_guarded(name, worker.reconcile, worker.wake, _DEBOUNCE_SECONDS, liveness)
-                self._workers[key] = worker, asyncio.create_task(loop, name=name)
+    async def _give_places(self) -> None:
+        now = asyncio.get_running_loop().time()
+        needed = {one.topology for one in self._dependencies.cache.reassignments.values() if needs_work(one)}
+        await self._end([key for key, one in self._served.items() if key not in needed and not one.worker.has_lost_run])
+        for key in needed - self._served.keys():
+            self._served[key] = _Served(TopologyWorker(key, self._dependencies), now)
+        contenders = []
+        for key, one in self._served.items():
+            one.look(now)
+            if one.task is not None or not one.rests:
+                contenders.append(Contender(key, one.since, one.rests))
+        placed = set(in_turn(contenders, _PLACES))
+        await asyncio.gather(*(self._displace(one) for key, one in self._served.items() if key not in placed))
+        for key in placed:
+            self._place(key, self._served[key])
 
-    async def _end(self, key: ObjectKey) -> None:
-        worker, task = self._workers.pop(key)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        await worker.close()
+    def _place(self, key: ObjectKey, one: _Served) -> None:
+        if one.task is None:
+            name, liveness = f"reassignments of {key}", self._dependencies.liveness
+            loop = run_guarded(name, one.worker.reconcile, one.worker.wake, _DEBOUNCE_SECONDS, liveness)
+            one.task = asyncio.create_task(loop, name=name)
+
+    async def _displace(self, one: _Served) -> None:
+        if one.task is not None:
+            one.task.cancel()
+            await asyncio.gather(one.task, return_exceptions=True)
+            one.task = None
+            await one.worker.step_aside()
+
+    async def _end(self, keys: Collection[ObjectKey]) -> None:
+        ended = [self._served.pop(key) for key in keys]
+        await asyncio.gather(*map(self._displace, ended))
 
     def _measure(self) -> None:
         """Set the metrics of all topologies that have Reassignments, and remove those of the others."""

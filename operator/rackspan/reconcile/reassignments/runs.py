@@ -60,6 +60,10 @@ class Run:
         self._apart_since: float | None = None
         self._gone_since: float | None = None
 
+    def is_left_alone(self, wish: Wish) -> bool:
+        """Whether it is paused, with nothing left to be done in Kafka for that."""
+        return wish is Wish.PAUSE and self.parked and self.stopping is None
+
     def refuse_changed(self, topology: RackTopology, now: float) -> None:
         """Raise StoppedError where racks have changed for longer than a label flaps or a broker restarts."""
         apart = turns.racks_changed(self._brokers, topology)

@@ -1,7 +1,8 @@
-"""Which Reassignment of a topology has its turn, and what is wished of it. Pure."""
+"""Which topologies are served, which Reassignment of each has its turn, and what is wished of it. Pure."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
@@ -14,7 +15,7 @@ from rackspan.reconcile.runtime.finalizers import has_finalizer
 from rackspan.reconcile.runtime.windows import is_open
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from datetime import datetime
 
     from rackspan.api.meta import ObjectKey
@@ -139,7 +140,23 @@ def counted(objects: Collection[Reassignment]) -> Mapping[State, int]:
     return {state: sum((one.status.state or State.QUEUED) is state for one in objects) for state in State}
 
 
-def topologies_in_turn(objects: Collection[Reassignment], most: int) -> Sequence[ObjectKey]:
-    """The topologies with anything left to do, the oldest wish first, as many as are served at a time."""
-    waiting = sorted(filter(needs_work, objects), key=lambda one: (not has_begun(one), one.meta.age))
-    return list(dict.fromkeys(one.topology for one in waiting))[:most]
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """A topology that has a place or asks for one, and since when. One that `rests` has nothing to do now."""
+
+    key: ObjectKey
+    since: float
+    rests: bool = False
+
+
+def in_turn(contenders: Iterable[Contender], places: int) -> Sequence[ObjectKey]:
+    """The topologies that get a place: one of each namespace, then a second one of each, and so on.
+
+    In a namespace, and among namespaces with equally many, the one that has waited longest goes first. Those that rest
+    get what the others leave.
+    """
+    ranked, before = [], Counter[str]()
+    for one in sorted(contenders, key=lambda one: (one.rests, one.since, one.key)):
+        ranked.append((one.rests, before[one.key.namespace], one.since, one.key))
+        before[one.key.namespace] += 1
+    return [key for *_, key in sorted(ranked)[:places]]

@@ -59,11 +59,19 @@ class TopologyWorker:
         self._topology: RackTopology | None = None
         """As it was last, also once it is gone: throttles that are left lie in its cluster."""
         self._run: Run | None = None
+        self._aside: Run | None = None
+        """The run of before another topology got the place. Its connection is closed."""
+        self._rests_until = 0.0
+
+    @property
+    def rests(self) -> bool:
+        """Whether nothing is due now: it is paused, or waits for its Kafka or for others, and nothing has changed."""
+        return not self.wake.is_set() and asyncio.get_running_loop().time() < self._rests_until
 
     @property
     def has_lost_run(self) -> bool:
         """Whether somebody has taken away what it carries out, whose throttles are not cleared yet."""
-        run = self._run
+        run = self._run or self._aside
         if run is None:
             return False
         known = self._cache.reassignments.get(run.key)
@@ -71,7 +79,12 @@ class TopologyWorker:
 
     async def close(self) -> None:
         """Close the connection to Kafka. What is under way there goes on, and is gone on with from the record."""
-        self._run = None
+        self._run = self._aside = None
+        await self._connection.close()
+
+    async def step_aside(self) -> None:
+        """Close the connection and remember what was seen: how long a broker is missing counts from turn to turn."""
+        self._aside, self._run = self._run or self._aside, None
         await self._connection.close()
 
     async def leave(self) -> Sequence[str]:
@@ -84,6 +97,18 @@ class TopologyWorker:
 
     async def reconcile(self) -> float:
         """One pass; the seconds until the next one. Raises FailureError where the API server does not answer."""
+        pause, self._rests_until = _RETRY_SECONDS, 0.0
+        try:
+            pause = await self._look()
+        except asyncio.CancelledError:
+            pause = 0.0
+            raise
+        finally:
+            if pause >= _RETRY_SECONDS:
+                self._rests_until = asyncio.get_running_loop().time() + pause
+        return pause
+
+    async def _look(self) -> float:
         self._topology = self._cache.topologies.get(self._key) or self._topology
         await self._leave_lost_run()
         pause = await self._carry_on()
@@ -173,17 +198,19 @@ class TopologyWorker:
 
     async def _leave_lost_run(self) -> None:
         """Clear the throttles of what somebody has taken away, finalizer and all."""
-        run = self._run
+        run = self._run or self._aside
         if run is None or not self.has_lost_run:
             return
         try:
             async with asyncio.timeout(_CLEARING_SECONDS):
+                if self._run is None and self._topology is not None:
+                    run.executor = run.executor.over(await self._connection.admin(self._topology))
                 with contextlib.suppress(JournalError):  # the record is gone with the object
                     await run.executor.clear_throttles()
         except (FailureError, TimeoutError) as error:
             _log.warning("Reassignment %s is gone, and its throttles may be left in Kafka: %s", run.key, error)
         finally:
-            self._run = None
+            self._run = self._aside = None
 
     # --- the one whose turn it is ------------------------------------------------------------------------------------
 
@@ -243,16 +270,21 @@ class TopologyWorker:
         if wish is Wish.PAUSE:
             await self._writer.tell(one, State.PAUSED, paused_by(one))
             return _IDLE_SECONDS
+        refused = self._cache.quota.over_quota(self._key)
+        if refused is not None:
+            await self._writer.tell(one, State.QUEUED, refused.message, reason=refused.reason)
+            return _IDLE_SECONDS
         return None
 
     async def _pass(self, one: Reassignment, topology: RackTopology, wish: Wish) -> float:
+        before = self._run or self._aside
+        if before is not None and before.uid == one.meta.uid and before.is_left_alone(wish):
+            return _IDLE_SECONDS
         run, now = await self._run_of(one), asyncio.get_running_loop().time()
         if (known := self._writer.current(one)) is None:
             return _STEP_SECONDS
         if run.stopping is not None:
             wish = Wish.CANCEL
-        if wish is Wish.PAUSE and run.parked:
-            return _IDLE_SECONDS
         if wish is not Wish.CANCEL:
             run.refuse_changed(topology, now)
         state, begins = run.state(wish)
@@ -287,8 +319,7 @@ class TopologyWorker:
 
     async def _connection_failed(self, one: Reassignment, error: FailureError) -> None:
         """Tell that Kafka does not answer, and begin anew with the Secrets of then."""
-        self._run = None
-        await self._connection.close()
+        await self.step_aside()
         known = self._writer.current(one)
         if error.failure.reason is Reason.LEASE_NOT_HELD or known is None:
             raise error
@@ -299,7 +330,13 @@ class TopologyWorker:
         """What is known of the one whose turn it is; from its object as the API server has it, if that is nothing."""
         if self._run is None or self._run.uid != one.meta.uid:
             await self._writer.read(one)
-            self._run = Run(one.key, one.meta.uid, await self._executor(self._writer.current(one) or one))
+            executor = await self._executor(self._writer.current(one) or one)
+            if self._aside is not None and self._aside.uid == one.meta.uid:
+                self._run = self._aside
+                self._run.executor = executor
+            else:
+                self._run = Run(one.key, one.meta.uid, executor)
+            self._aside = None
         return self._run
 
     async def _executor(self, one: Reassignment) -> Executor:

@@ -3,8 +3,10 @@
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 from prometheus_client import REGISTRY
-from tests.unit.reconcile.reassignments.test_worker import CONFIGS, NAME, World
+from tests.unit.reconcile.examples import topology
+from tests.unit.reconcile.reassignments.test_worker import AWAY, CONFIGS, NAME, World
 
 from rackspan.reconcile.reassignments import reconciler, runs
 from rackspan.reconcile.reassignments.reconciler import ReassignmentsReconciler
@@ -15,7 +17,7 @@ async def loop(monkeypatch):
     monkeypatch.setattr(reconciler, "_DEBOUNCE_SECONDS", 0.0)
     for name in ("_STEP_SECONDS", "_COPYING_SECONDS", "_WAITING_SECONDS"):
         monkeypatch.setattr(runs, name, 0.0)
-    world = World()
+    world = Crowd()
     found = ReassignmentsReconciler(world.dependencies(world.cache))
     task = asyncio.create_task(found.run())
     yield world, found
@@ -40,11 +42,11 @@ def sample(name, **labels):
 async def test_a_topology_is_served_while_it_has_anything_to_do(loop):
     world, found = loop
     await asyncio.sleep(0)
-    assert found._workers == {}
+    assert found._served == {}
     await world.begin()
-    await until(world, found, lambda: found._workers)
+    await until(world, found, lambda: found._served)
     await until(world, found, lambda: world.read().ended and not world.read().meta.finalizers)
-    await until(world, found, lambda: not found._workers)
+    await until(world, found, lambda: not found._served)
     world.all_is_planned()
     world.nothing_left()
     assert sample("rackspan_reassignments", state="Succeeded") == 1
@@ -65,7 +67,7 @@ async def test_the_throttles_of_what_is_torn_away_are_cleared_before_its_task_en
 
     monkeypatch.setattr(world.kafka, "cluster", slowly)
     world.objects.tear_away(NAME)
-    await until(world, found, lambda: not found._workers)
+    await until(world, found, lambda: not found._served)
     assert world.kafka.configs == CONFIGS
 
 
@@ -78,11 +80,78 @@ async def test_the_series_go_with_the_objects(loop):
     assert sample("rackspan_reassignments", state="Running") is None
 
 
-async def test_only_so_many_topologies_are_served_at_a_time(loop, monkeypatch):
+# -- turns -------------------------------------------------------------------------------------------------------------
+
+
+class Crowd(World):
+    """The world of `kafka/prod`, and older topologies of the namespace `team` whose Kafka does not answer."""
+
+    others = ()
+    hangs = False
+
+    def sync(self):
+        super().sync()
+        self.cache.topologies |= {one.key: one for one in self.others}
+
+    async def add(self, count, **spec):
+        """Give each of them a Reassignment, all of them older than that of `kafka/prod`."""
+        away = topology(namespace="team", kafka={"bootstrapServers": "away:9092"})
+        self.others = [replace(away, meta=replace(away.meta, name=f"t{number}")) for number in range(count)]
+        for one in self.others:
+            await self.plans.begin(one, self.plan())
+        for body in list(self.objects.there.values()):
+            self.objects._stored({**body, "spec": {**body["spec"], **spec}})
+        self.objects.now = "2026-01-31T12:01:00Z"
+        await self.begin()
+
+    async def connect(self, kafka, credentials):
+        if kafka != self.topology.spec.kafka:
+            if self.hangs:
+                await asyncio.Event().wait()
+            raise AWAY
+        return await super().connect(kafka, credentials)
+
+
+@pytest.mark.parametrize("spec", [{"paused": True}, {"parts": 2}, {}], ids=["paused", "waiting", "unreachable"])
+async def test_what_does_not_run_keeps_nobody_from_a_turn(loop, spec):
     world, found = loop
-    monkeypatch.setattr(reconciler, "_MOST_TOPOLOGIES", 0)
+    await world.add(33, **spec)
+    await until(world, found, lambda: world.read().ended)
+    world.all_is_planned()
+    world.nothing_left()
+
+
+async def test_a_namespace_whose_topologies_never_come_to_an_end_leaves_others_their_places(loop):
+    world, found = loop
+    world.hangs = True
+    await world.add(40)
+    await until(world, found, lambda: world.read().ended)
+    world.all_is_planned()
+    busy = [one for one in found._served.values() if one.task is not None]
+    assert len(busy) == reconciler._PLACES
+
+
+async def test_where_there_are_more_namespaces_than_places_they_take_turns(loop, monkeypatch):
+    monkeypatch.setattr(reconciler, "_PLACES", 1)
+    monkeypatch.setattr(reconciler, "_TURN_SECONDS", 0.0)
+    world, found = loop
+    world.hangs = True
+    await world.add(1)
+    await until(world, found, lambda: world.read().ended)
+    world.all_is_planned()
+    world.nothing_left()
+
+
+async def test_what_rests_keeps_its_place_until_another_topology_needs_it(loop, monkeypatch):
+    monkeypatch.setattr(reconciler, "_PLACES", 1)
+    world, found = loop
     await world.begin()
-    found.changed(world.topology.key)
-    for _ in range(20):
-        await asyncio.sleep(0)
-    assert found._workers == {}
+    world.objects.edit(NAME, paused=True)
+    await until(world, found, lambda: found._served and all(one.worker.rests for one in found._served.values()))
+    (alone,) = found._served.values()
+    assert alone.task is not None
+    await world.add(1)
+    await until(world, found, lambda: alone.task is None)
+    world.objects.edit(NAME, paused=False)
+    await until(world, found, lambda: world.read().ended)
+    world.all_is_planned()

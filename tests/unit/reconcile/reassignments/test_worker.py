@@ -30,6 +30,7 @@ from rackspan.reconcile.reassignments.requests import ApprovedPlans
 from rackspan.reconcile.reassignments.status import PACES
 from rackspan.reconcile.reassignments.worker import TopologyWorker
 from rackspan.reconcile.runtime.finalizers import FinalizerWriter
+from rackspan.reconcile.runtime.namespace_quota import NamespaceQuota
 
 HASH = "0123456789abcdef"
 NAME = f"prod-{HASH}"
@@ -321,6 +322,19 @@ async def test_paused_it_begins_no_copy_clears_throttles_and_asks_nothing_until_
     world.all_is_planned()
 
 
+async def test_a_topology_that_is_one_too_many_in_its_namespace_moves_nothing():
+    world = World()
+    await world.begin()
+    world.cache.quota = NamespaceQuota(0)
+    world.cache.quota.put(world.topology)
+    assert await world.passes(2) == worker._IDLE_SECONDS
+    assert (world.connections, world.read().status.state) == (0, "Queued")
+    assert "the operator serves 0 of a namespace" in world.read().status.message
+    world.cache.quota = NamespaceQuota(1)
+    await world.until_ended()
+    world.all_is_planned()
+
+
 async def test_a_topology_that_is_paused_pauses_its_reassignment():
     world = World()
     await world.begin()
@@ -593,6 +607,66 @@ async def test_it_stops_once_a_broker_that_replicas_move_to_is_gone_for_long_eno
     assert world.read().status.state == "Stopped"
     assert "1 broker of the plan, such as 3, is gone" in world.read().status.message
     world.nothing_left()
+
+
+async def test_how_long_a_broker_is_gone_counts_from_turn_to_turn(monkeypatch):
+    world = World()
+    await world.begin()
+    await world.passes(2)
+    brokers = tuple(one for one in world.topology.status.brokers if one.id != 3)
+    world.topology = replace(world.topology, status=replace(world.topology.status, brokers=brokers))
+    monkeypatch.setattr(runs, "_GONE_SECONDS", 1e-9)
+    for _ in range(10):
+        await world.passes()
+        await world.worker.step_aside()
+    assert world.read().status.state == "Stopped"
+    world.nothing_left()
+
+
+async def test_a_topology_that_gives_up_its_place_at_any_time_is_carried_out_and_copies_nothing_twice():
+    world = World()
+    await world.begin()
+    for _ in range(30):
+        world.kafka.catch_up_all()
+        await world.passes()
+        await world.worker.step_aside()
+    await world.until_ended()
+    assert world.read().status.state == "Succeeded"
+    world.all_is_planned()
+    world.nothing_left()
+
+
+async def test_what_is_torn_away_while_another_topology_has_the_place_leaves_no_throttle():
+    world = World()
+    await world.begin()
+    await world.passes(2)
+    await world.worker.step_aside()
+    assert world.kafka.configs != CONFIGS
+    world.objects.tear_away(NAME)
+    world.sync()
+    world.kafka.catch_up_all()
+    assert world.worker.has_lost_run
+    for _ in range(3):
+        await world.worker.reconcile()
+    assert world.kafka.configs == CONFIGS
+    assert not world.worker.has_lost_run
+
+
+async def test_what_is_paused_connects_to_nothing_when_its_turn_comes_again():
+    world = World()
+    await world.begin()
+    await world.passes(2)
+    world.objects.edit(NAME, paused=True)
+    for _ in range(4):
+        world.kafka.catch_up_all()
+        await world.passes()
+    connections = world.connections
+    await world.worker.step_aside()
+    assert await world.passes(2) == worker._IDLE_SECONDS
+    assert world.connections == connections
+    world.objects.edit(NAME, paused=False)
+    await world.until_ended()
+    world.all_is_planned()
 
 
 async def test_a_throttle_on_a_dead_broker_is_cleared_once_that_is_back():
