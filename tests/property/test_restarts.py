@@ -57,11 +57,16 @@ async def lived(one, todo, hopeless):
     st.integers(1, 3),
     st.sets(brokers),
     st.lists(actions, max_size=25),
+    st.sampled_from(["Report", "Hold"]),
 )
-def test_no_restart_costs_a_partition_and_in_the_end_all_are_mended_that_can_be(rows, min_insync, stubborn, todo):
+def test_no_restart_costs_a_partition_and_in_the_end_all_are_mended_that_can_be(
+    rows, min_insync, stubborn, todo, without_spare
+):
     there = {id_: SimulatedBroker(id_, "a", takes_rack=id_ not in stubborn) for id_ in range(SIZE)}
-    one = RestartWorld(there, [("t", row) for row in rows], min_insync)
-    needed = {id_ for row in rows for id_ in row if len(row) - 1 < max(1, min_insync)}
+    one = RestartWorld(there, [("t", row) for row in rows], min_insync, without_spare=without_spare)
+    one.change()
+    holds = without_spare == "Hold"
+    needed = {id_ for row in rows for id_ in row if holds and len(row) - 1 < max(1, min_insync)}
     asyncio.run(lived(one, todo, stubborn | needed))
     assert one.wrong == []
     assert one.drifted <= stubborn | needed
@@ -88,4 +93,7 @@ def test_what_a_broker_leaves_behind_is_counted_as_by_hand(broker, seen, min_ins
     ]
     found = shortfalls_without(broker, seen, min_insync)
     assert [(one.topic, one.partition) for one in found] == [(one.topic, one.partition) for one in wanted]
+    assert [one.lasting for one in found] == [
+        one.in_sync >= set(one.replicas) and (one.topic in min_insync or one.replicas == (broker,)) for one in wanted
+    ]
     assert all(one.left == len(want.in_sync - {broker}) for one, want in zip(found, wanted, strict=True))

@@ -69,6 +69,7 @@ FULL_TOPOLOGY: JsonObject = {
         "brokers": {
             "namespace": "kafka",
             "restart": "OnDrift",
+            "topicsWithoutSpareReplica": "Hold",
             "podSelector": {
                 "matchLabels": {"app": "kafka"},
                 "matchExpressions": [

@@ -1,14 +1,17 @@
 """A Kafka on pods in memory, whose brokers the operator restarts: a clock, faults, and what must never happen."""
 
+import asyncio
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 from msgspec import structs
 from tests.unit.reconcile.examples import CLUSTER, NOON, topology
 
 from rackspan.api.labels import RESTART
+from rackspan.api.meta import ObjectKey
 from rackspan.core.availability import InSync
 from rackspan.reconcile.cache import BrokerPod, Cache
 from rackspan.reconcile.cluster.racks import rack_view
@@ -48,6 +51,11 @@ class SimulatedBroker:
     """Whether the operator took it away, and it was not back since."""
 
 
+class _Silent:
+    async def hosted(self, _):
+        await asyncio.Event().wait()
+
+
 class _Known(Cache):
     """Changes at once when something is written, so no answer is news."""
 
@@ -77,6 +85,10 @@ class RestartWorld:
     allowed: NamespaceSet = field(default_factory=lambda: NamespaceSet(("kafka",)))
     hidden: bool = False
     """Whether Kafka does not answer."""
+    without_spare: str = "Report"
+    """What the RackTopology says of topics without a spare replica."""
+    silent: set[ObjectKey] = field(default_factory=set)
+    """Topologies whose Kafka never answers whether a broker can be spared."""
 
     def __post_init__(self):
         self.cache = _Known()
@@ -104,6 +116,7 @@ class RestartWorld:
     def change(self, *, annotations=None, **brokers):
         """Change the RackTopology as a person does."""
         old = self.topology
+        brokers = {"topicsWithoutSpareReplica": self.without_spare, **brokers}
         new = topology(**SPEC | {"brokers": SPEC["brokers"] | brokers}, annotations=annotations)
         self.cache.topologies[self.key] = structs.replace(new, status=old.status)
 
@@ -163,8 +176,8 @@ class RestartWorld:
 
     # --- what surrounds the loop -------------------------------------------------------------------------------------
 
-    def cluster(self, _):
-        return self
+    def cluster(self, key):
+        return SimpleNamespace(state=self.state, admin=_Silent()) if key in self.silent else self
 
     @property
     def state(self):
@@ -266,11 +279,13 @@ class RestartWorld:
         broker.ours = True
 
     def _check(self, broker):
-        """What must hold whenever a pod is evicted."""
+        """What must hold whenever a pod is evicted. A partition whose replicas are all in sync may be only told."""
         if others := [one.id for one in self.brokers.values() if one.ours]:
             self.wrong.append(f"{broker.id} was evicted at {self.now} while {others} were not back")
         for name, replicas in self.partitions:
-            if broker.id in replicas and len(self.isr(replicas) - {broker.id}) < max(1, self.min_insync):
+            isr = self.isr(replicas)
+            lasting = isr == set(replicas) and self.topology.spec.brokers.topics_without_spare_replica == "Report"
+            if broker.id in replicas and len(isr - {broker.id}) < max(1, self.min_insync) and not lasting:
                 self.wrong.append(f"{broker.id} was evicted at {self.now}, and {name} fell below min.insync.replicas")
 
 

@@ -70,6 +70,13 @@ class RestartPolicy(StrEnum):
     ON_DRIFT = "OnDrift"
 
 
+class TopicsWithoutSpareReplica(StrEnum):
+    """What a restart does about topics that have no more replicas than min.insync.replicas."""
+
+    REPORT = "Report"
+    HOLD = "Hold"
+
+
 class NamespacesFrom(StrEnum):
     """Which namespaces' KafkaTopics may use a topology."""
 
@@ -219,6 +226,7 @@ class BrokerPodsSpec(ApiStruct, frozen=True):
     namespace: str | None = None
     broker_id: BrokerIdSpec = BrokerIdSpec()
     restart: RestartPolicy = RestartPolicy.NEVER
+    topics_without_spare_replica: TopicsWithoutSpareReplica = TopicsWithoutSpareReplica.REPORT
 
 
 class AllowedNamespaces(ApiStruct, frozen=True):

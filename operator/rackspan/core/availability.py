@@ -16,12 +16,16 @@ class InSync:
 
 @dataclass(frozen=True, slots=True)
 class Shortfall:
-    """A partition that has too few in-sync replicas without a broker; `needed` is None where that is not known."""
+    """A partition that has too few in-sync replicas without a broker; `needed` is None where that is not known.
+
+    It is `lasting` where all of its replicas are in sync: there is no spare one, and no waiting brings it.
+    """
 
     topic: str
     partition: int
     left: int
     needed: int | None
+    lasting: bool
 
 
 def shortfalls_without(
@@ -39,7 +43,8 @@ def shortfalls_without(
             continue
         left, needed = len(one.in_sync - {broker}), min_insync.get(one.topic)
         if needed is None or left < max(1, needed):
-            found.append(Shortfall(one.topic, one.partition, left, needed and max(1, needed)))
+            lasting = one.in_sync >= set(one.replicas) and (needed is not None or not left)
+            found.append(Shortfall(one.topic, one.partition, left, needed and max(1, needed), lasting))
     return tuple(found)
 
 

@@ -77,17 +77,17 @@ class Cache:
     def claims(self, topic: KafkaTopic) -> Collection[KafkaTopic]:
         """The KafkaTopics for the same topic in the same Kafka cluster, this one included.
 
-        Those of another topology count only where both topologies share the cluster, see `_share_cluster`.
+        Those of another topology count only where both topologies share the cluster, see `share_cluster`.
         """
         found = (self.topics[key] for key in self._claims.get(topic.topic_name, ()))
-        return [claim for claim in found if self._share_cluster(topic.topology, claim.topology)]
+        return [claim for claim in found if self.share_cluster(topic.topology, claim.topology)]
 
     def claimed_by_others(self, topology: ObjectKey) -> Collection[str]:
         """Topics that KafkaTopics of other topologies stand for which share the cluster with this one."""
-        sharing = [key for key in self._topics_of if key != topology and self._share_cluster(topology, key)]
+        sharing = [key for key in self._topics_of if key != topology and self.share_cluster(topology, key)]
         return {self.topics[key].topic_name for other in sharing for key in self._topics_of[other]}
 
-    def _share_cluster(self, one: ObjectKey, other: ObjectKey) -> bool:
+    def share_cluster(self, one: ObjectKey, other: ObjectKey) -> bool:
         """Whether two topologies lead to one Kafka cluster, and each lists the other's namespace in `sharedWith`.
 
         The cluster id alone proves nothing: it is no secret, and any server can claim it.

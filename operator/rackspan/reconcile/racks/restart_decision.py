@@ -206,13 +206,34 @@ def still_not_mended(known: Collection[NotMended], brokers: Sequence[RestartCand
     return tuple(sorted(kept, key=lambda one: one.broker))
 
 
-def unsafe(broker: int, shortfalls: Sequence[Shortfall]) -> Hold | None:
-    """Why a broker cannot be taken away now; None where it can."""
-    if not shortfalls:
+def unsafe(broker: int, shortfalls: Sequence[Shortfall], *, all_hold: bool) -> Hold | None:
+    """Why a broker cannot be taken away now; None where it can.
+
+    What is lasting holds up nothing unless `all_hold`.
+    """
+    holding = [one for one in shortfalls if all_hold or not one.lasting]
+    if not holding:
         return None
+    helps = "no waiting helps: add replicas, or set brokers.topicsWithoutSpareReplica to Report"
+    remedy = f"; {helps}" if all(one.lasting for one in holding) else ""
+    message = f"broker {broker} cannot be spared now: without it {_named(holding)}{remedy}"
+    return Hold(Reason.RESTART_WAITING, message)
+
+
+def cost(shortfalls: Sequence[Shortfall]) -> str:
+    """What a restart does to partitions, to be appended to a message; empty where nothing."""
+    if not shortfalls:
+        return ""
+    count, own = plural(len(shortfalls), "partition"), "its" if len(shortfalls) == 1 else "their"
+    return (
+        f"; until it is back, {count} without a spare replica {be(len(shortfalls))} below {own} min.insync.replicas: "
+        f"{_named(shortfalls)}"
+    )
+
+
+def _named(shortfalls: Sequence[Shortfall]) -> str:
     named = ", ".join(_shortfall(one) for one in shortfalls[:_NAMED])
-    more = f" and {plural(len(shortfalls) - _NAMED, 'other partition')}" if len(shortfalls) > _NAMED else ""
-    return Hold(Reason.RESTART_WAITING, f"broker {broker} cannot be spared now: without it {named}{more}")
+    return named + (f" and {plural(len(shortfalls) - _NAMED, 'other partition')}" if len(shortfalls) > _NAMED else "")
 
 
 def _shortfall(one: Shortfall) -> str:

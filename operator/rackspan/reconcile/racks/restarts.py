@@ -16,7 +16,13 @@ from msgspec import structs
 from rackspan import metrics
 from rackspan.api.labels import RESTART, RESTARTS_FOR
 from rackspan.api.meta import ObjectKey
-from rackspan.api.racktopology import KIND, RestartingBroker, RestartPolicy, RestartsStatus
+from rackspan.api.racktopology import (
+    KIND,
+    RestartingBroker,
+    RestartPolicy,
+    RestartsStatus,
+    TopicsWithoutSpareReplica,
+)
 from rackspan.api.reasons import Reason
 from rackspan.core.availability import lagging, shortfalls_without
 from rackspan.core.rack_path import format_rack
@@ -31,6 +37,7 @@ from rackspan.reconcile.racks.restart_decision import (
     Hold,
     RestartCandidate,
     choose,
+    cost,
     progress_of,
     still_not_mended,
     unfit,
@@ -43,6 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from rackspan.api.racktopology import RackTopology, RackTopologyStatus
+    from rackspan.core.availability import Shortfall
     from rackspan.reconcile.cluster.state import ObservedCluster
     from rackspan.reconcile.ports import KafkaAdmin
     from rackspan.reconcile.racks.ports import BrokerPods, PodFacts
@@ -55,6 +63,8 @@ _BUSY_SECONDS: Final = 5.0
 _DEBOUNCE_SECONDS: Final = 0.5
 _TRIES: Final = 3
 """Brokers that are tried in one pass: each costs a Metadata request over all topics."""
+_PATIENCE_SECONDS: Final = 5.0
+"""How long a pass waits for one topology's Kafka. Its step goes on beside the passes that follow."""
 
 
 class Surroundings(Protocol):
@@ -73,8 +83,8 @@ class Surroundings(Protocol):
 class RestartsReconciler:
     """Level-triggered: each pass starts from what Kafka and the API server say now, and from the recorded restart.
 
-    One topology's failure does not affect the others. `published_rack` gives what the published racks of a topology say
-    in a namespace of a node, and `now` the time.
+    One topology's failure does not affect the others, nor does a Kafka that is slow to answer. `published_rack` gives
+    what the published racks of a topology say in a namespace of a node, and `now` the time.
     """
 
     def __init__(
@@ -93,6 +103,8 @@ class RestartsReconciler:
         """By topology: the broker whose restart was tried last."""
         self._ready: dict[ObjectKey, tuple[str, datetime]] = {}
         """By topology: the uid of the new pod of the broker that restarts, and since when it was seen ready."""
+        self._steps: dict[ObjectKey, asyncio.Task[None]] = {}
+        """By topology: the step that is under way."""
         self._wake = asyncio.Event()
 
     def wake(self) -> None:
@@ -105,22 +117,48 @@ class RestartsReconciler:
 
     async def run(self) -> None:
         """Loop until cancelled."""
-        await run_guarded("restarts", self.reconcile, self._wake, _DEBOUNCE_SECONDS, self._dependencies.liveness)
+        try:
+            await run_guarded("restarts", self.reconcile, self._wake, _DEBOUNCE_SECONDS, self._dependencies.liveness)
+        finally:
+            await self.close()
+
+    async def close(self) -> None:
+        """Cancel the steps that are under way."""
+        steps = list(self._steps.values())
+        for step in steps:
+            step.cancel()
+        await asyncio.gather(*steps, return_exceptions=True)
 
     async def reconcile(self) -> float:
         """One pass over all topologies; the seconds until the next one."""
-        cache, busy = self._dependencies.cache, False
-        for gone in self._facts.keys() - cache.topologies.keys():
-            del self._facts[gone]
-        for topology in sorted(cache.topologies.values(), key=lambda one: one.meta.age):
-            before = self._known(topology)
-            wanted = not topology.meta.is_deleting and (_is_wanted(topology) or before.restarts.current is not None)
-            after = await self._step_safely(topology, before) if wanted else RestartFacts(topology.meta.uid)
-            busy |= wanted
-            self._facts[topology.key] = after
-            if after != before:
-                self._surroundings.status_changed(topology.key)
+        topologies = self._dependencies.cache.topologies
+        for known in (self._facts, self._tried, self._ready):
+            for gone in known.keys() - topologies.keys():
+                del known[gone]
+        self._steps = {key: step for key, step in self._steps.items() if not step.done()}
+        busy = False
+        for topology in sorted(topologies.values(), key=lambda one: one.meta.age):
+            if self._is_due(topology):
+                busy = True
+                if topology.key not in self._steps:
+                    self._steps[topology.key] = asyncio.create_task(self._look(topology))
+            else:
+                self._keep(topology, RestartFacts(topology.meta.uid))
+        if self._steps:
+            await asyncio.wait(self._steps.values(), timeout=_PATIENCE_SECONDS)
         return _BUSY_SECONDS if busy else _IDLE_SECONDS
+
+    def _is_due(self, topology: RackTopology) -> bool:
+        restarts = self._known(topology).restarts.current is not None
+        return not topology.meta.is_deleting and (_is_wanted(topology) or restarts)
+
+    async def _look(self, topology: RackTopology) -> None:
+        self._keep(topology, await self._step_safely(topology, self._known(topology)))
+
+    def _keep(self, topology: RackTopology, facts: RestartFacts) -> None:
+        before, self._facts[topology.key] = self._known(topology), facts
+        if facts != before:
+            self._surroundings.status_changed(topology.key)
 
     def _known(self, topology: RackTopology) -> RestartFacts:
         """What is known, at first from the status that an earlier operator left."""
@@ -155,15 +193,14 @@ class RestartsReconciler:
         restarts = structs.replace(facts.restarts, not_mended=still_not_mended(facts.restarts.not_mended, brokers))
         if restarts.current is not None:
             return await self._follow(topology, restarts, restarts.current, brokers, admin)
-        other = self._restarting_elsewhere(topology, state)
         found = choose(
             brokers, restarts.not_mended, topology.meta.annotations.get(RESTART), on_drift=_on_drift(topology)
         )
         if found is None or isinstance(found, Hold):
             return RestartFacts(facts.topology_uid, restarts, found)
+        other = self._restarting_elsewhere(topology)
         if other is not None:
-            why = f"RackTopology {other} of the same Kafka cluster restarts a broker"
-            return RestartFacts(facts.topology_uid, restarts, Hold(Reason.RESTART_WAITING, why))
+            return RestartFacts(facts.topology_uid, restarts, other)
         return await self._begin_one(topology, restarts, found, admin)
 
     def _refused(self, topology: RackTopology) -> Hold | None:
@@ -177,12 +214,14 @@ class RestartsReconciler:
             return Hold(Reason.RESTART_NOT_ALLOWED, f"{why}{RESTARTS_FOR}={own}")
         return None
 
-    def _restarting_elsewhere(self, topology: RackTopology, state: ClusterState) -> ObjectKey | None:
-        """Another topology of the same Kafka cluster that restarts a broker now."""
-        for key, other in self._dependencies.cache.topologies.items():
-            same = key != topology.key and other.status.cluster_id == state.cluster_id
+    def _restarting_elsewhere(self, topology: RackTopology) -> Hold | None:
+        """That another topology restarts a broker now, where both say that they share the Kafka cluster."""
+        cache = self._dependencies.cache
+        for key, other in cache.topologies.items():
+            same = key != topology.key and cache.share_cluster(topology.key, key)
             if same and self._known(other).restarts.current is not None:
-                return key
+                why = f"RackTopology {key} of the same Kafka cluster restarts a broker"
+                return Hold(Reason.RESTART_WAITING, why)
         return None
 
     def _candidates(self, topology: RackTopology, state: ClusterState) -> Sequence[RestartCandidate]:
@@ -275,9 +314,14 @@ class RestartsReconciler:
         """Evict the pod where Kafka, its PodDisruptionBudget and the pod itself allow it."""
         uid, key = topology.meta.uid, ObjectKey(topology.broker_namespace, begin.pod)
         pod = await self._pods.get(key)
-        hold = unfit(begin.broker, pod) or await _spared(begin.broker.id, admin)
+        all_hold = _all_hold(topology)
+        hold = unfit(begin.broker, pod)
+        hold = hold or unsafe(begin.broker.id, await _shortfalls(begin.broker.id, admin), all_hold=all_hold)
         if hold is None and pod is not None:
             hold = _refusal(await self._pods.evict(key, pod.uid, rehearse=True), begin)
+        hold = hold or self._restarting_elsewhere(
+            topology
+        )  # again: what is recorded next is told to the others at once
         if hold is not None or pod is None:
             return RestartFacts(uid, restarts, hold)
         request = topology.meta.annotations.get(RESTART) if begin.requested else None
@@ -285,12 +329,14 @@ class RestartsReconciler:
         if not await self._record(topology, structs.replace(restarts, current=current)):
             return RestartFacts(uid, restarts, Hold(Reason.RESTART_WAITING, "the status could not be written yet"))
         # Kafka is asked again, just before: recording took its time.
-        hold = await _spared(begin.broker.id, admin)
+        shortfalls = await _shortfalls(begin.broker.id, admin)
+        hold = unsafe(begin.broker.id, shortfalls, all_hold=all_hold)
         hold = hold or _refusal(await self._pods.evict(key, pod.uid, rehearse=False), begin)
         if hold is not None:
             return RestartFacts(uid, restarts, hold)
         why = f"asked for by {RESTART}" if begin.requested else f"so that it reports {begin.broker.rack}"
-        self._event(topology, Reason.RESTARTING, f"pod {begin.pod} of broker {begin.broker.id} was evicted, {why}")
+        what = f"pod {begin.pod} of broker {begin.broker.id} was evicted, {why}{cost(shortfalls)}"
+        self._event(topology, Reason.RESTARTING, what)
         metrics.BROKER_RESTARTS.labels(str(topology.key), "started").inc()
         _log.info("topology %s: evicted pod %s of broker %d", topology.key, begin.pod, begin.broker.id)
         return RestartFacts(uid, structs.replace(restarts, current=current))
@@ -321,12 +367,12 @@ class RestartsReconciler:
         return pods
 
 
-async def _spared(broker: int, admin: KafkaAdmin) -> Hold | None:
-    """Why Kafka cannot spare a broker now; None where it can. Raises FailureError where Kafka cannot be asked."""
+async def _shortfalls(broker: int, admin: KafkaAdmin) -> Sequence[Shortfall]:
+    """What Kafka misses without a broker. Raises FailureError where it cannot be asked."""
     partitions = await admin.hosted(broker)
     configs = await admin.configs(sorted({one.topic for one in partitions}))
     known = {name: found.min_insync for name, found in configs.items() if found.min_insync is not None}
-    return unsafe(broker, shortfalls_without(broker, partitions, known))
+    return shortfalls_without(broker, partitions, known)
 
 
 def _refusal(eviction: Eviction, begin: Begin) -> Hold | None:
@@ -343,6 +389,12 @@ def _refusal(eviction: Eviction, begin: Begin) -> Hold | None:
 def _on_drift(topology: RackTopology) -> bool:
     brokers = topology.spec.brokers
     return brokers is not None and brokers.restart is RestartPolicy.ON_DRIFT
+
+
+def _all_hold(topology: RackTopology) -> bool:
+    """Whether topics without a spare replica hold up restarts."""
+    brokers = topology.spec.brokers
+    return brokers is not None and brokers.topics_without_spare_replica is TopicsWithoutSpareReplica.HOLD
 
 
 def _is_wanted(topology: RackTopology) -> bool:

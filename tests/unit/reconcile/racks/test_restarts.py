@@ -7,6 +7,7 @@ from tests.unit.reconcile.examples import CLUSTER, NOON
 
 from rackspan.api.labels import BROKER_PODS_FOR, RESTARTS_FOR
 from rackspan.api.racktopology import NotMended, RestartsStatus
+from rackspan.reconcile.racks import restarts
 from rackspan.reconcile.racks.publication import NamespaceSet
 from rackspan.reconcile.racks.restart_decision import Hold, RestartCandidate, choose
 
@@ -111,16 +112,52 @@ async def test_a_broker_that_a_partition_needs_is_not_taken_away():
     assert (one.drifted, one.wrong) == (set(), [])
 
 
-async def test_a_single_replica_is_never_taken_away():
-    one = world(3, min_insync=1, partitions=[("alone", (1,))])
+NO_SPARE = [(1, [("alone", (1,))]), (2, [("pair", (1, 2))]), (3, [("all", (0, 1, 2))])]
+
+
+@pytest.mark.parametrize(("min_insync", "partitions"), NO_SPARE)
+async def test_topics_that_have_no_spare_replica_hold_up_no_restart_and_are_told(min_insync, partitions):
+    one = world(3, min_insync=min_insync, partitions=partitions)
     one.relabel(1, "moved")
     await one.run(120)
-    assert one.evicted == []
-    assert "alone-0 has 0 in sync of min.insync.replicas 1" in message(one)
+    assert (one.evicted, one.drifted) == ([(1, "moved")], set())
+    ((name, _),) = partitions
+    assert one.told[0].message == (
+        "pod kafka-1 of broker 1 was evicted, so that it reports moved; until it is back, 1 partition without a spare "
+        f"replica is below its min.insync.replicas: {name}-0 has {min_insync - 1} in sync of min.insync.replicas "
+        f"{min_insync}"
+    )
+
+
+@pytest.mark.parametrize(("min_insync", "partitions"), NO_SPARE)
+async def test_topics_that_have_no_spare_replica_hold_up_restarts_where_the_topology_says_so(min_insync, partitions):
+    one = world(3, min_insync=min_insync, partitions=partitions)
+    one.change(topicsWithoutSpareReplica="Hold")
+    one.relabel(1, "moved")
+    await one.run(120)
+    assert (one.evicted, told(one)) == ([], ("False", "RestartWaiting"))
+    assert f"-0 has {min_insync - 1} in sync of min.insync.replicas {min_insync}" in message(one)
+    assert message(one).endswith("; no waiting helps: add replicas, or set brokers.topicsWithoutSpareReplica to Report")
+    one.change()
+    await one.run(120)
+    assert (one.evicted, one.drifted) == ([(1, "moved")], set())
+
+
+async def test_a_replica_that_is_not_in_sync_is_waited_for_also_where_there_is_no_spare_one():
+    one = world(3, min_insync=3)
+    one.crash(2, returns=False)
+    await one.run(15)
+    one.relabel(1, "moved")
+    await one.run(120)
+    assert (one.evicted, told(one)) == ([], ("False", "RestartWaiting"))
+    one.brokers[2].returns = True
+    await one.run(200)
+    assert (one.evicted, one.drifted, one.wrong) == ([(1, "moved")], set(), [])
 
 
 async def test_a_broker_that_cannot_be_spared_holds_up_no_other():
     one = world(5, min_insync=1, partitions=[("alone", (0,)), ("orders", (1, 2, 3))])
+    one.change(topicsWithoutSpareReplica="Hold")
     for id_ in (0, 1, 2):
         one.relabel(id_, "moved")
     await one.run(400)
@@ -221,7 +258,7 @@ async def test_a_person_has_one_broker_restarted_once(request_):
 
 async def test_what_a_person_asks_for_is_as_safe_as_all_else():
     one = world(min_insync=3)
-    one.change(restart="Never", annotations={RESTART: "2"})
+    one.change(restart="Never", topicsWithoutSpareReplica="Hold", annotations={RESTART: "2"})
     await one.run(300)
     assert (one.evicted, told(one)) == ([], ("False", "RestartWaiting"))
     assert one.topology.meta.annotations[RESTART] == "2", "it waits, until somebody takes it off"
@@ -242,21 +279,51 @@ async def test_while_kafka_is_away_nothing_is_restarted():
     assert (one.evicted, told(one)) == ([], ("False", "RestartWaiting"))
 
 
-async def test_two_topologies_of_one_cluster_take_turns():
-    one = world(4)
+async def beside(namespace, *, shared_with=(), trusts=()):
+    """A broker is to be restarted, while a topology of that namespace and the same cluster restarts one."""
+    first, one = world(4), world(4)
+    first.relabel(1, "moved")
+    await first.step()
+    meta = structs.replace(first.topology.meta, namespace=namespace, name="other", uid="rt-2")
+    spec = structs.replace(first.topology.spec, shared_with=tuple(shared_with))
+    status = structs.replace(first.topology.status, cluster_id=CLUSTER)
+    other = structs.replace(first.topology, meta=meta, spec=spec, status=status)
+    one.cache.topologies[other.key] = other
+    one.cache.set_cluster_id(one.key, CLUSTER)
+    mine = structs.replace(one.topology.spec, shared_with=tuple(trusts))
+    one.cache.topologies[one.key] = structs.replace(one.topology, spec=mine)
+    one.relabel(3, "moved")
+    return one
+
+
+@pytest.mark.parametrize("where", [{"namespace": "kafka"}, {"namespace": "bank", "shared_with": ["kafka"]}])
+async def test_two_topologies_that_share_a_cluster_take_turns(where):
+    one = await beside(**where, trusts=["bank"])
+    await one.step()
+    assert one.evicted == []
+    assert message(one) == f"RackTopology {where['namespace']}/other of the same Kafka cluster restarts a broker"
+
+
+@pytest.mark.parametrize("consent", [{}, {"shared_with": ["kafka"]}, {"trusts": ["stranger"]}])
+async def test_a_stranger_who_claims_the_same_cluster_holds_up_no_restart_and_is_not_named(consent):
+    one = await beside("stranger", **consent)
+    await one.step()
+    assert one.evicted == [(3, "moved")]
+    assert "stranger" not in message(one)
+
+
+async def test_a_topology_whose_kafka_does_not_answer_holds_up_no_restart_of_another(monkeypatch):
+    monkeypatch.setattr(restarts, "_PATIENCE_SECONDS", 0.01)
+    one = world(4, allowed=NamespaceSet(("*",)))
+    meta = structs.replace(one.topology.meta, namespace="bank", uid="rt-2", creation_timestamp=NOON)
+    older = structs.replace(one.topology, meta=meta)
+    one.cache.topologies[older.key] = older
+    one.silent.add(older.key)
     for id_ in (1, 3):
         one.relabel(id_, "moved")
-    await one.step()
-    meta = structs.replace(one.topology.meta, name="other", uid="rt-2")
-    status = structs.replace(one.topology.status, cluster_id=CLUSTER)
-    second = world(4)
-    second.relabel(3, "moved")
-    second.change(annotations={RESTART: "3"})
-    other = structs.replace(one.topology, meta=meta, status=status)
-    second.cache.topologies[other.key] = other
-    await second.step()
-    assert second.evicted == []
-    assert message(second) == "RackTopology kafka/other of the same Kafka cluster restarts a broker"
+    await one.run(300)
+    assert (sorted(one.evicted), one.drifted) == ([(1, "moved"), (3, "moved")], set())
+    await one.loop.close()
 
 
 def test_what_still_can_be_restarted_hides_no_broker_that_cannot():
