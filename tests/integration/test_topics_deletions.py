@@ -1,6 +1,11 @@
 """Data is kept in every doubt: many deletions at once, the end of a namespace, and what ends with the definitions."""
 
+import re
+import shlex
+import subprocess
+
 import pytest
+from dev.paths import REPOSITORY
 from tests.support.objects import Objects, condition, message
 from tests.support.waiting import until
 
@@ -37,9 +42,15 @@ def waiting(objects, count):
 
     def says(found):
         held = condition(found, "DeletionsHeld")
-        return held is not None and f"{CONFIRM}={count}. " in held["message"]
+        return held is not None and held["message"].startswith(f"{count} deletions wait for a person")
 
     return objects.until("RackTopology", "kafka", says, f"to say that {count} deletions wait")
+
+
+def confirm(objects, found):
+    """Confirm all that the topology, as it was found, says to wait."""
+    word = ",".join(one["confirmation"] for one in found["status"]["deletions"]["held"])
+    objects.patch("RackTopology", "kafka", {"metadata": {"annotations": {CONFIRM: word}}})
 
 
 def in_kafka(objects, topics, names):
@@ -54,7 +65,9 @@ def test_many_deletions_at_once_wait_for_a_person(estate, topics, operator):
     operator.start()
     held = waiting(estate, 12)
     assert condition(held, "Ready")["status"] == "True"
-    assert held["status"]["deletions"] == {"waiting": 12, "recent": []}
+    (told,) = held["status"]["deletions"]["held"]
+    assert (told["namespace"], told["count"]) == (estate.namespace, 12)
+    assert f"{CONFIRM}={told['confirmation']}. " in message(held, "DeletionsHeld")
     label = {"topology": f"{estate.namespace}/kafka"}
     until(lambda: operator.metric("rackspan_deletions_held", **label) == 12, what="the metric")
     topic = estate.until_stalled("orders-3", "DeletionHeld")
@@ -67,17 +80,42 @@ def test_many_deletions_at_once_wait_for_a_person(estate, topics, operator):
     operator.stop()
     operator.start()
     until(lambda: operator.metric("rackspan_topics_reconciled_total", **label) >= 11, what="a look at all")
-    waiting(estate, 11)
+    fewer = waiting(estate, 11)
     assert in_kafka(estate, topics, names) == 12
 
-    estate.patch("RackTopology", "kafka", {"metadata": {"annotations": {CONFIRM: "12"}}})
+    confirm(estate, held)
     estate.until("RackTopology", "kafka", lambda found: not found["metadata"].get("annotations"), "to be read")
     assert in_kafka(estate, topics, names) == 12
-    estate.patch("RackTopology", "kafka", {"metadata": {"annotations": {CONFIRM: "11"}}})
+    confirm(estate, fewer)
     until(lambda: not estate.topics(), what="all objects to be gone")
     until(lambda: in_kafka(estate, topics, names) == 1, what="all but one topic to be gone")
     estate.until_condition("RackTopology", "kafka", "DeletionsHeld", None)
     assert not estate.topology()["metadata"].get("annotations"), "the word counts once"
+
+
+def test_a_burst_of_one_namespace_holds_up_no_other_and_the_documented_digest_confirms_it(
+    estate, namespace_factory, topics, kubectl, operator
+):
+    loud, calm = estate.elsewhere(namespace_factory()), estate.elsewhere(namespace_factory())
+    names, (single,) = doomed(loud, 12), doomed(calm, 1)
+    operator.stop()  # so that all are there at its next look
+    for name in names:
+        loud.delete("KafkaTopic", name)
+    calm.delete("KafkaTopic", single)
+    operator.start()
+    calm.until_gone("KafkaTopic", single)
+    found = estate.until_condition("RackTopology", "kafka", "DeletionsHeld", "True")
+    assert calm.namespace not in message(found, "DeletionsHeld")
+
+    documented = (REPOSITORY / "docs/operations.md").read_text()
+    (recipe,) = re.findall(r"```shell\n(kubectl get rst -n shop .*?)```", documented, re.DOTALL)
+    asked, _, digest = recipe.partition(" | ")
+    listed = kubectl(*shlex.split(asked.replace("-n shop", f"-n {loud.namespace}"))[1:])
+    found = subprocess.run(["bash", "-c", digest], input=listed, capture_output=True, text=True, check=True)
+    word = f"{loud.namespace}:{found.stdout.strip()}"
+    estate.patch("RackTopology", "kafka", {"metadata": {"annotations": {CONFIRM: word}}})
+    until(lambda: in_kafka(loud, topics, names) == 0, what="the topics to be gone")
+    assert in_kafka(calm, topics, [single]) == 0
 
 
 def test_a_namespace_with_its_topology_ends_and_the_topics_stay(
@@ -97,9 +135,9 @@ def test_the_end_of_a_namespace_waits_for_a_word_where_the_topology_lives_on(
     names = doomed(team, 2)
     kubectl("delete", "namespace", team.namespace, "--wait=false")
     held = waiting(estate, 2)
-    assert f"{team.namespace}/orders-0, {team.namespace}/orders-1" in message(held, "DeletionsHeld")
+    assert f"2 of namespace {team.namespace} (orders-0, orders-1)" in message(held, "DeletionsHeld")
     assert in_kafka(team, topics, names) == 2
-    estate.patch("RackTopology", "kafka", {"metadata": {"annotations": {CONFIRM: "2"}}})
+    confirm(estate, held)
     kubectl("wait", "--for=delete", f"namespace/{team.namespace}", "--timeout=110s")
     until(lambda: in_kafka(team, topics, names) == 0, what="the topics to be gone")
 

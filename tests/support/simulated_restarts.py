@@ -144,7 +144,8 @@ class RestartWorld:
             since = self._since_down(broker)
             if since is not None and broker.returns and since >= START_SECONDS:
                 broker.reported = self.published[broker.id] if broker.takes_rack else broker.reported
-                if since >= START_SECONDS + CATCH_UP_SECONDS:
+                hosts = any(broker.id in replicas for _, replicas in self.partitions)
+                if since >= START_SECONDS + CATCH_UP_SECONDS * hosts:
                     broker.down_at, broker.ours = None, False
 
     async def run(self, seconds):
@@ -259,6 +260,7 @@ class RestartWorld:
             return Eviction.REFUSED
         if rehearse:
             return Eviction.ACCEPTED
+        self._check(broker)
         if "refuse" in self.failing:
             self.failing.discard("refuse")
             raise AWAY
@@ -273,18 +275,18 @@ class RestartWorld:
         return Eviction.ACCEPTED
 
     def _evict(self, broker):
-        self._check(broker)
+        if others := [one.id for one in self.brokers.values() if one.ours]:
+            self.wrong.append(f"{broker.id} was evicted at {self.now} while {others} were not back")
         self.evicted.append((broker.id, self.zones[broker.id]))
         self.crash(broker.id, returns=broker.returns)
         broker.ours = True
 
     def _check(self, broker):
-        """What must hold whenever a pod is evicted. A partition whose replicas are all in sync may be only told."""
-        if others := [one.id for one in self.brokers.values() if one.ours]:
-            self.wrong.append(f"{broker.id} was evicted at {self.now} while {others} were not back")
+        """What must hold whenever an eviction is asked for. A partition with all its replicas in sync may be told."""
+        reports = self.topology.spec.brokers.topics_without_spare_replica == "Report"
         for name, replicas in self.partitions:
             isr = self.isr(replicas)
-            lasting = isr == set(replicas) and self.topology.spec.brokers.topics_without_spare_replica == "Report"
+            lasting = isr == set(replicas) and reports
             if broker.id in replicas and len(isr - {broker.id}) < max(1, self.min_insync) and not lasting:
                 self.wrong.append(f"{broker.id} was evicted at {self.now}, and {name} fell below min.insync.replicas")
 

@@ -25,6 +25,10 @@ MAX_DRIFT_SAMPLES: Final = 10
 """Topics that are named as not compliant because of drift."""
 MAX_BROKER_SAMPLES: Final = 100
 """Broker ids that fit into a status's lists of drift and of missing racks."""
+MAX_HELD: Final = 100
+"""Namespaces whose waiting deletions fit into a status."""
+MAX_RECENT: Final = 1_000
+"""Namespaces whose latest deletions fit into a status."""
 NAMESPACE_VARIABLE: Final = "$(namespace)"
 """Stands for a KafkaTopic's namespace in `topicPrefixes`."""
 INTERNAL_PREFIX: Final = "__"
@@ -522,16 +526,26 @@ class ScansStatus(ApiStruct, frozen=True):
 
 
 class RecentDeletions(ApiStruct, frozen=True):
-    """How many topics went whose objects somebody asked to delete in one second."""
+    """How many topics of a namespace went within a minute; `at` is when somebody asked for the last of them."""
 
+    namespace: str
     at: Time
     count: int
 
 
+class HeldDeletions(ApiStruct, frozen=True):
+    """How many deletions of a namespace wait, and what confirms just these."""
+
+    namespace: str
+    count: int
+    confirmation: str
+
+
 class DeletionsStatus(ApiStruct, frozen=True):
-    """Deletions that wait for a person, and those of the last minute that did not have to."""
+    """Deletions that wait for a person, in all and by namespace, and those of the last minute that did not have to."""
 
     waiting: int = 0
+    held: tuple[HeldDeletions, ...] = ()
     recent: tuple[RecentDeletions, ...] = ()
 
 

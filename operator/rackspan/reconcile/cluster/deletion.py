@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from rackspan.api.labels import CONFIRM_DELETIONS
 from rackspan.api.reasons import Reason
+from rackspan.core.text import plural
 from rackspan.reconcile.failures import Failure, Remedy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from rackspan.api.kafkatopic import KafkaTopic
     from rackspan.api.meta import ObjectKey
-    from rackspan.api.racktopology import RackTopology
+    from rackspan.api.racktopology import HeldDeletions, RackTopology
     from rackspan.reconcile.ports import Terminating
 
 _NAMED = 3
-"""KafkaTopics that a message names."""
+"""KafkaTopics of a namespace that a message names."""
+_NAMESPACES = 10
+"""Namespaces with waiting deletions that a message names."""
 
 
 def blocking_topics(
@@ -52,19 +56,29 @@ def in_use_failure(keys: Sequence[ObjectKey]) -> Failure:
     )
 
 
-def how_to_confirm(topology: RackTopology, waiting: Iterable[ObjectKey]) -> str:
+def how_to_confirm(topology: RackTopology, waiting: Collection[ObjectKey], held: Sequence[HeldDeletions]) -> str:
     """The message of the condition DeletionsHeld."""
-    keys = sorted(waiting)
+    names: defaultdict[str, list[str]] = defaultdict(list)
+    for key in sorted(waiting):
+        names[key.namespace].append(key.name)
+    told = held[:_NAMESPACES]
+    listed = "; ".join(
+        f"{one.count} of namespace {one.namespace} ({_named(names[one.namespace])}) as {one.confirmation}"
+        for one in told
+    )
+    count, others = len(waiting) - sum(one.count for one in told), len(names) - len(told)
+    more = f"; {count:,} more in {plural(others, 'other namespace')}: see status.deletions.held" if others else ""
     return (
-        f"{len(keys)} {'deletion waits' if len(keys) == 1 else 'deletions wait'} for a person ({_named(keys)}): "
-        f"more than {topology.spec.max_deletions_per_minute} were asked for within a minute, "
-        "or their namespace is being deleted. "
-        f"To delete these topics and all that is in them: kubectl annotate --namespace {topology.meta.namespace} "
-        f"racktopology {topology.meta.name} {CONFIRM_DELETIONS}={len(keys)}. "
+        f"{plural(len(waiting), 'deletion')} {'waits' if len(waiting) == 1 else 'wait'} for a person: "
+        f"more than {topology.spec.max_deletions_per_minute} of a namespace were asked for within a minute, "
+        f"or the namespace is being deleted. {listed}{more}. "
+        "To delete the topics of a namespace and all that is in them: "
+        f"kubectl annotate --namespace {topology.meta.namespace} racktopology {topology.meta.name} "
+        f"{CONFIRM_DELETIONS}={told[0].confirmation if told else ''}. "
         "To keep a topic, set its object's deletionPolicy to Retain"
     )
 
 
-def _named(keys: Sequence[ObjectKey]) -> str:
-    rest = len(keys) - _NAMED
-    return ", ".join(map(str, keys[:_NAMED])) + (f" and {rest} more" if rest > 0 else "")
+def _named(names: Sequence[ObjectKey] | Sequence[str]) -> str:
+    rest = len(names) - _NAMED
+    return ", ".join(map(str, names[:_NAMED])) + (f" and {rest} more" if rest > 0 else "")

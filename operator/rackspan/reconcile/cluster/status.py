@@ -190,9 +190,9 @@ def topology_status(topology: RackTopology, inputs: StatusInputs, now: datetime)
         conditions.set(READY, _FALSE, problem.reason, problem.message)
     conditions.set_stalled_or_reconciling(problem)
     status = _with_drains(topology, status, inputs, conditions)
-    conditions.set_or_remove(
-        DELETIONS_HELD, Reason.DELETION_HELD, how_to_confirm(topology, inputs.waiting) if inputs.waiting else None
-    )
+    held = inputs.deletions.held if inputs.deletions else ()
+    told = how_to_confirm(topology, inputs.waiting, held) if inputs.waiting else None
+    conditions.set_or_remove(DELETIONS_HELD, Reason.DELETION_HELD, told)
     if (planned := inputs.planned) is not None:
         conditions.set(REASSIGNED, planned.status, planned.reason, planned.message)
     return replace(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum, auto
@@ -13,7 +14,7 @@ from rackspan.api.reasons import Reason
 from rackspan.reconcile.runtime.finalizers import has_finalizer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
 
     from rackspan.api.kafkatopic import KafkaTopic
@@ -23,10 +24,11 @@ if TYPE_CHECKING:
     from rackspan.reconcile.ports import Terminating, TopicDescription
 
 RATE_WINDOW = timedelta(minutes=1)
-"""Over which `spec.maxDeletionsPerMinute` is counted."""
+"""Over which `spec.maxDeletionsPerMinute` is counted, in each namespace."""
 NAMESPACE_TIMEOUT = timedelta(minutes=10)
 """How long objects hold up the deletion of their namespace. Then they are released, and their topics kept in Kafka."""
-_NAMED = 3
+_DIGEST = 32
+"""Characters of a confirmation's digest: 128 bits, so that nobody finds other names that fit."""
 
 
 class Step(Enum):
@@ -166,9 +168,19 @@ def bursts(requested: Mapping[datetime, int], limit: int) -> frozenset[datetime]
     return frozenset(found)
 
 
-def confirmed_number(topology: RackTopology) -> str | None:
-    """The number of deletions that a person confirmed by annotation, as written; None without the annotation."""
-    return topology.meta.annotations.get(CONFIRM_DELETIONS)
+def confirmation(namespace: str, topics: Iterable[KafkaTopic]) -> str:
+    """What confirms the deletion of just these topics of a namespace: a digest of the objects' names and topic ids."""
+    lines = sorted(f"{topic.meta.name} {topic.status.topic_id}\n" for topic in topics)
+    return f"{namespace}:{hashlib.sha256(''.join(lines).encode()).hexdigest()[:_DIGEST]}"
+
+
+def given_confirmations(topology: RackTopology) -> Mapping[str, str] | None:
+    """The confirmations that a person wrote into the annotation, by namespace; None without the annotation."""
+    text = topology.meta.annotations.get(CONFIRM_DELETIONS)
+    if text is None:
+        return None
+    words = (word.strip() for word in text.split(","))
+    return {word.partition(":")[0]: word for word in words if ":" in word}
 
 
 def decide_deletion(topic: KafkaTopic, seen: TopicDescription | None, state: ClusterState) -> DeletionDecision:

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import TYPE_CHECKING
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, NamedTuple
 
 from rackspan.api.conditions import STALLED, find_condition
-from rackspan.api.racktopology import DeletionsStatus, RecentDeletions
+from rackspan.api.racktopology import MAX_HELD, MAX_RECENT, DeletionsStatus, HeldDeletions, RecentDeletions
 from rackspan.api.reasons import Reason
-from rackspan.reconcile.topics.deletion import RATE_WINDOW, bursts
+from rackspan.reconcile.topics.deletion import RATE_WINDOW, bursts, confirmation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from datetime import datetime
 
     from rackspan.api.kafkatopic import KafkaTopic
     from rackspan.api.meta import ObjectKey
 
 
+class _Request(NamedTuple):
+    """That a deletion was asked for in a namespace; the API server keeps the time in whole seconds."""
+
+    namespace: str
+    at: datetime
+
+
 class DeletionGate:
-    """Lets a few deletions pass per minute; more need the confirmation of a person.
+    """Lets a few deletions of each namespace pass per minute; more need the confirmation of a person.
 
     Everything can be rebuilt from objects: requests from deletion timestamps, waiting ones from their status, recent
     deletions from the RackTopology's status. So a restart neither resets the rate nor releases what waits.
@@ -30,16 +37,16 @@ class DeletionGate:
         """Objects that need confirmation, as of the last review."""
         self._held: set[str] = set()
         self._confirmed: set[str] = set()
-        self._recent: dict[str, datetime] = {}
-        """By uid, when the deletions were requested that were carried out without confirmation."""
-        self._restored: Counter[datetime] = Counter()
+        self._recent: dict[str, _Request] = {}
+        """By uid, the deletions that were carried out without confirmation."""
+        self._restored: Counter[_Request] = Counter()
         """The same from before the operator's restart, as counts: their uids are not known any more."""
         self._is_restored = False
 
     def restore(self, status: DeletionsStatus | None) -> None:
         """Take over the recent deletions in the RackTopology's status; only the first call counts."""
         if not self._is_restored and status is not None:
-            self._restored.update({recent.at: recent.count for recent in status.recent})
+            self._restored.update({_Request(recent.namespace, recent.at): recent.count for recent in status.recent})
         self._is_restored = True
 
     def review(
@@ -48,18 +55,18 @@ class DeletionGate:
         """Update `waiting` from all objects whose topics would be deleted with them.
 
         `deleting` have a deletion timestamp. All objects in terminating namespaces wait, with a timestamp or without
-        one yet. `limit` is the number of deletions per minute that pass without confirmation.
+        one yet. `limit` is the number of deletions of a namespace per minute that pass without confirmation.
         """
         terminating = list(in_terminating_namespaces)
         known = {topic.meta.uid for topic in (*deleting, *terminating)}
         self._held &= known
         self._confirmed &= known
         unconfirmed = [topic for topic in deleting if topic.meta.uid not in self._confirmed]
-        requested = {**self._recent, **{topic.meta.uid: _requested_at(topic) for topic in unconfirmed}}
-        burst = bursts(Counter(requested.values()) + self._restored, limit)
+        requested = {**self._recent, **{topic.meta.uid: _request(topic) for topic in unconfirmed}}
+        crowded = _crowded(Counter(requested.values()) + self._restored, limit)
         for topic in unconfirmed:
             # Held ones stay held when the burst shrinks: sparing one topic of eleven must not delete the ten others.
-            if topic.meta.uid not in self._recent and (_requested_at(topic) in burst or _was_held(topic)):
+            if topic.meta.uid not in self._recent and (_request(topic) in crowded or _was_held(topic)):
                 self._held.add(topic.meta.uid)
         self.waiting = {
             topic.key: topic
@@ -67,11 +74,18 @@ class DeletionGate:
             if topic.meta.uid not in self._confirmed
         }
 
-    def confirm(self) -> None:
-        """A person confirmed all deletions that wait now."""
-        self._confirmed |= {topic.meta.uid for topic in self.waiting.values()}
+    def held(self) -> Sequence[HeldDeletions]:
+        """The deletions that wait now, by namespace."""
+        found: defaultdict[str, list[KafkaTopic]] = defaultdict(list)
+        for topic in self.waiting.values():
+            found[topic.meta.namespace].append(topic)
+        return [HeldDeletions(name, len(topics), confirmation(name, topics)) for name, topics in sorted(found.items())]
+
+    def confirm(self, namespace: str) -> None:
+        """A person confirmed all deletions of a namespace that wait now."""
+        self._confirmed |= {topic.meta.uid for topic in self.waiting.values() if topic.meta.namespace == namespace}
         self._held -= self._confirmed
-        self.waiting = {}
+        self.waiting = {key: topic for key, topic in self.waiting.items() if key.namespace != namespace}
 
     def is_confirmed(self, topic: KafkaTopic) -> bool:
         """Whether a person confirmed this deletion."""
@@ -79,31 +93,42 @@ class DeletionGate:
 
     def record_deletions(self, topics: Iterable[KafkaTopic]) -> None:
         """Count topics that are about to be deleted; confirmed ones do not count against the limit."""
-        self._recent |= {topic.meta.uid: _requested_at(topic) for topic in topics if not self.is_confirmed(topic)}
-        times = {*self._recent.values(), *self._restored}
-        if times:
-            oldest = max(times) - RATE_WINDOW
-            self._recent = {uid: at for uid, at in self._recent.items() if at > oldest}
-            self._restored = Counter({at: count for at, count in self._restored.items() if at > oldest})
+        self._recent |= {topic.meta.uid: _request(topic) for topic in topics if not self.is_confirmed(topic)}
+        requests = {*self._recent.values(), *self._restored}
+        if requests:
+            oldest = max(request.at for request in requests) - RATE_WINDOW
+            self._recent = {uid: request for uid, request in self._recent.items() if request.at > oldest}
+            self._restored = Counter({request: n for request, n in self._restored.items() if request.at > oldest})
 
     @property
     def status(self) -> DeletionsStatus | None:
         """`status.deletions` of the RackTopology; None where nothing waits and nothing was deleted lately."""
-        recent = Counter(self._recent.values()) + self._restored
+        recent: dict[str, RecentDeletions] = {}
+        for request, count in sorted((Counter(self._recent.values()) + self._restored).items()):
+            before = recent.get(request.namespace)
+            total = count + (before.count if before else 0)
+            recent[request.namespace] = RecentDeletions(request.namespace, request.at, total)
         if not recent and not self.waiting:
             return None
-        return DeletionsStatus(
-            len(self.waiting), tuple(RecentDeletions(at, count) for at, count in sorted(recent.items()))
-        )
+        latest = sorted(recent.values(), key=lambda one: (one.at, one.namespace))[-MAX_RECENT:]
+        return DeletionsStatus(len(self.waiting), tuple(self.held()[:MAX_HELD]), tuple(latest))
 
 
-def _requested_at(topic: KafkaTopic) -> datetime:
-    """The object's deletion timestamp, which the API server keeps in whole seconds. Raises ValueError without one."""
+def _crowded(requests: Mapping[_Request, int], limit: int) -> Collection[_Request]:
+    """Those of the requests that are among more than `limit` of their namespace within a minute."""
+    by_namespace: defaultdict[str, dict[datetime, int]] = defaultdict(dict)
+    for request, count in requests.items():
+        by_namespace[request.namespace][request.at] = count
+    return {_Request(name, at) for name, counts in by_namespace.items() for at in bursts(counts, limit)}
+
+
+def _request(topic: KafkaTopic) -> _Request:
+    """The object's namespace and deletion timestamp. Raises ValueError without one."""
     requested = topic.meta.deletion_timestamp
     if requested is None:
         msg = f"{topic.key} is not being deleted"
         raise ValueError(msg)
-    return requested
+    return _Request(topic.meta.namespace, requested)
 
 
 def _was_held(topic: KafkaTopic) -> bool:

@@ -18,6 +18,7 @@ from rackspan.api import racktopology
 from rackspan.api.kafkatopic import KIND
 from rackspan.api.labels import CONFIRM_DELETIONS
 from rackspan.api.reasons import Reason
+from rackspan.core.text import shown
 from rackspan.metrics import BATCH_TOPICS, count_error
 from rackspan.reconcile.cluster.group_commit import Group
 from rackspan.reconcile.failures import UNEXPECTED, Failure, FailureError, Remedy
@@ -29,8 +30,8 @@ from rackspan.reconcile.topics.deletion import (
     DeletionDecision,
     Step,
     agreed,
-    confirmed_number,
     decide_deletion,
+    given_confirmations,
     held_or_retained,
     released_after_timeout,
     retained_by_spec,
@@ -56,6 +57,7 @@ _LAG_SECONDS = 0.5
 librdkafka deletes by name, and any broker may answer a look. One that lags may still show the object's topic where
 somebody has made another one of its name, or not show it yet. It counts from when a batch begins, not anew in its turn.
 """
+_MAX_SHOWN = 63
 _NOT_LOOKED_AT = Failure(Reason.WAITING, "it has not been looked at yet", Remedy.RETRY)
 
 
@@ -197,12 +199,15 @@ class TopicFinalizer:
         )
 
     async def _read_confirmation(self, topology: RackTopology) -> None:
-        """Confirm the deletions that wait, if the annotation names their number, and remove it: it counts once."""
-        confirmed, count = confirmed_number(topology), len(self._gate.waiting)
-        if confirmed is None or not count:
+        """Confirm the deletions of namespaces whose confirmation the annotation has, and remove it: it counts once.
+
+        One of a namespace where nothing waits is kept until something does, whatever waits in other namespaces.
+        """
+        given = given_confirmations(topology)
+        waiting = {one.namespace for one in self._gate.held()}
+        if given is None or not waiting or (given and waiting.isdisjoint(given)):
             return
         about = ObjectRef(racktopology.KIND, topology.key, topology.meta.uid)
-        fits = confirmed == str(count)
         try:
             written = await self._kube.remove_annotation(about, CONFIRM_DELETIONS, topology.meta.resource_version)
         except FailureError as error:
@@ -211,11 +216,16 @@ class TopicFinalizer:
         if written is None:
             return  # changed meanwhile: its watch event follows
         self._cache.put_topology_answer(written)
-        if not fits:
-            message = f"{CONFIRM_DELETIONS} does not name the {count} deletions that wait: none was carried out"
+        fits = {one.namespace for one in self._gate.held() if one.confirmation == given.get(one.namespace)}
+        for namespace in fits:
+            self._gate.confirm(namespace)
+        if not given or given.keys() - fits:
+            which = "" if not given else f" in namespace {shown(min(given.keys() - fits), _MAX_SHOWN)}"
+            message = (
+                f"{CONFIRM_DELETIONS} does not name just the deletions that wait{which}: none was carried out there; "
+                "the condition DeletionsHeld says how to confirm them"
+            )
             self._kube.record_event(KubernetesEvent(about, Reason.DELETION_HELD, message, warning=True))
-        elif len(self._gate.waiting) == count:
-            self._gate.confirm()
 
     # --- what Kafka says ---------------------------------------------------------------------------------------------
 

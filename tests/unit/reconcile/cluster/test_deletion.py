@@ -4,6 +4,7 @@ from tests.unit.reconcile.examples import NOON, known, topic, topology
 
 from rackspan.api.labels import FINALIZER
 from rackspan.api.meta import ObjectKey
+from rackspan.api.racktopology import HeldDeletions
 from rackspan.reconcile.cluster.deletion import blocking_topics, how_to_confirm, in_use_failure
 from rackspan.reconcile.ports import Terminating
 
@@ -31,8 +32,26 @@ def test_with_its_namespace_a_topology_waits_for_nothing_that_does_not_go_with_i
     assert blocking_topics(topology(), [goes], Terminating(definitions=("racktopologies.rackspan.dev",))) == ()
 
 
+def held(namespace, count):
+    return HeldDeletions(namespace, count, f"{namespace}:{count:032}")
+
+
 def test_it_is_told_how_to_confirm():
-    waiting = [ObjectKey("shop", f"orders-{number}") for number in range(5)]
-    told = how_to_confirm(topology(), waiting)
-    assert told.startswith("5 deletions wait for a person (shop/orders-0, shop/orders-1, shop/orders-2 and 2 more)")
-    assert "kubectl annotate --namespace kafka racktopology prod rackspan.dev/confirm-deletions=5. " in told
+    waiting = [*(ObjectKey("shop", f"orders-{number}") for number in range(5)), ObjectKey("bank", "ledger")]
+    told = how_to_confirm(topology(), waiting, (held("bank", 1), held("shop", 5)))
+    assert told == (
+        "6 deletions wait for a person: more than 10 of a namespace were asked for within a minute, or the namespace "
+        "is being deleted. 1 of namespace bank (ledger), confirmed by bank:00000000000000000000000000000001; 5 of "
+        "namespace shop (orders-0, orders-1, orders-2 and 2 more), confirmed by shop:00000000000000000000000000000005. "
+        "To delete the topics of a namespace and all that is in them: kubectl annotate --namespace kafka racktopology "
+        "prod rackspan.dev/confirm-deletions=bank:00000000000000000000000000000001. To keep a topic, set its object's "
+        "deletionPolicy to Retain"
+    )
+
+
+def test_more_namespaces_than_a_message_holds_are_in_the_status():
+    names = [f"team-{number:04}" for number in range(2_000)]
+    waiting = [ObjectKey(name, "x" * 253) for name in names]
+    told = how_to_confirm(topology(), waiting, tuple(held(name, 1) for name in names[:100]))
+    assert len(told) < 5_000
+    assert "; 1,990 more in 1,990 other namespaces: see status.deletions.held. " in told

@@ -1,6 +1,7 @@
 """Carrying out deletions: what goes is what was compared, in few calls, and one object holds back no other."""
 
 import asyncio
+import hashlib
 from datetime import UTC, datetime
 from types import SimpleNamespace
 
@@ -28,8 +29,18 @@ def leaving(name="orders", **spec):
     return topic(name, deletionPolicy="Delete", finalizers=[FINALIZER], **spec)
 
 
-def burst(count):
-    return [leaving(f"orders-{number}") for number in range(count)]
+def burst(count, name="orders", **spec):
+    return [leaving(f"{name}-{number}", **spec) for number in range(count)]
+
+
+def confirming(*confirmations):
+    return topology(annotations={CONFIRM_DELETIONS: ",".join(confirmations)})
+
+
+def confirmation(*topics):
+    """What confirms the deletion of just these topics, by hand."""
+    lines = sorted(f"{one.meta.name} {one.status.topic_id}\n" for one in topics)
+    return f"{topics[0].meta.namespace}:{hashlib.sha256(''.join(lines).encode()).hexdigest()[:32]}"
 
 
 class MemoryKube:
@@ -200,20 +211,121 @@ async def test_ten_may_go_and_eleven_wait_for_a_person():
         assert len(again) == count - gone
 
 
+async def test_a_burst_in_one_namespace_holds_up_no_deletion_of_another():
+    topics, single = burst(11, namespace="loud"), leaving("calm", namespace="calm")
+    kafka = all_of([*topics, single])
+    again = await process(MemoryKube(), kafka, *topics, single, prod=topology())
+    assert {key.namespace for key in again} == {"loud"}
+    assert held_by(again) == {Reason.DELETION_HELD}
+    assert "calm" not in kafka.replicas
+
+
+async def test_what_went_in_one_namespace_counts_for_no_other():
+    topics, more = burst(10, namespace="loud"), burst(10, "more", namespace="calm")
+    kafka = all_of([*topics, *more])
+    assert await process(MemoryKube(), kafka, *topics, *more, prod=topology()) == {}
+    assert kafka.replicas == {}
+
+
 async def test_what_a_person_confirms_goes_and_the_word_counts_once():
     topics, more = burst(11), leaving("more")
     kube, kafka = MemoryKube(), all_of([*topics, more])
     house = House(kube, kafka, *topics, prod=topology())
     assert held_by(await house.process()) == {Reason.DELETION_HELD}
-    assert house.finalizer.review()[0].waiting == 11
-    house.annotate(topology(annotations={CONFIRM_DELETIONS: "12"}))
-    assert len(await house.process()) == 11, "another number"
-    assert kube.removed == [CONFIRM_DELETIONS]
-    assert kube.announced == [Reason.DELETION_HELD]
-    house.annotate(topology(annotations={CONFIRM_DELETIONS: "11"}))
+    status, _ = house.finalizer.review()
+    assert (status.waiting, [one.confirmation for one in status.held]) == (11, [confirmation(*topics)])
+    house.annotate(confirming(confirmation(*topics)))
     assert await house.process() == {}
     assert list(kafka.replicas) == ["more"]
-    assert kube.removed == [CONFIRM_DELETIONS] * 2
+    assert kube.removed == [CONFIRM_DELETIONS]
+
+
+WRONG = [
+    lambda topics: confirmation(*topics[1:]),
+    lambda topics: confirmation(*topics, leaving("more")),
+    lambda topics: confirmation(leaving("orders-0", status=known("id-of-another")), *topics[1:]),
+    lambda topics: confirmation(leaving("other"), *topics[1:]),
+    lambda topics: confirmation(*topics).partition(":")[2],
+    lambda topics: confirmation(*topics)[:-1],
+    lambda topics: "shop:",
+    lambda topics: "11",
+    lambda topics: "",
+    lambda topics: "\x1b[2J" * 1000,
+]
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+async def test_what_is_not_just_what_waits_confirms_nothing(wrong):
+    topics = burst(11)
+    kube, kafka = MemoryKube(), all_of(topics)
+    house = House(kube, kafka, *topics, prod=topology())
+    await house.process()
+    house.annotate(confirming(wrong(topics)))
+    assert held_by(await house.process()) == {Reason.DELETION_HELD}
+    assert len(kafka.replicas) == 11
+    assert (kube.removed, kube.announced) == ([CONFIRM_DELETIONS], [Reason.DELETION_HELD])
+
+
+async def test_what_an_annotation_says_in_vain_is_not_repeated_at_length():
+    topics = burst(11)
+    kube = MemoryKube()
+    told = []
+    kube.record_event = told.append
+    house = House(kube, all_of(topics), *topics, prod=topology())
+    await house.process()
+    house.annotate(confirming("shop:", "\x1b[2J" * 10_000 + ":"))
+    await house.process()
+    (event,) = told
+    assert len(event.message) < 400
+    assert event.message.isprintable()
+
+
+async def test_a_confirmation_is_not_filled_with_other_topics_meanwhile():
+    topics = burst(11)
+    kafka = all_of([*topics, leaving("ledger")])
+    house = House(MemoryKube(), kafka, *topics, prod=topology())
+    await house.process()
+    word = confirmation(*topics)
+    house.cache.drop_topic(topics[0].key)
+    house.cache.keep_topic(leaving("ledger"))
+    house.annotate(confirming(word))
+    assert held_by(await house.process(*topics[1:], leaving("ledger"))) == {Reason.DELETION_HELD}
+    assert "ledger" in kafka.replicas
+
+
+async def test_another_namespace_makes_no_confirmation_stale_and_gets_none():
+    topics, others = burst(11), burst(12, namespace="loud", name="noise")
+    kafka = all_of([*topics, *others])
+    house = House(MemoryKube(), kafka, *topics, *others, prod=topology())
+    await house.process()
+    word = confirmation(*topics)
+    house.cache.keep_topic(leaving("late", namespace="loud"))
+    house.annotate(confirming(word))
+    again = await house.process()
+    assert {key.namespace for key in again} == {"loud"}
+    assert sorted(kafka.replicas) == sorted(one.topic_name for one in others)
+
+
+async def test_several_namespaces_are_confirmed_at_once():
+    topics, others = burst(11), burst(12, namespace="loud", name="noise")
+    kafka = all_of([*topics, *others])
+    house = House(MemoryKube(), kafka, *topics, *others, prod=topology())
+    await house.process()
+    house.annotate(confirming(confirmation(*topics), " " + confirmation(*others)))
+    assert await house.process() == {}
+    assert kafka.replicas == {}
+
+
+async def test_a_confirmation_given_before_is_kept_until_its_namespace_waits_whatever_else_waits():
+    topics, others = burst(11), burst(12, namespace="loud", name="noise")
+    kube, kafka = MemoryKube(), all_of([*topics, *others])
+    house = House(kube, kafka, *others, prod=confirming(confirmation(*topics)))
+    assert held_by(await house.process()) == {Reason.DELETION_HELD}
+    assert (kube.removed, kube.announced) == ([], [])
+    for one in topics:
+        house.cache.keep_topic(one)
+    assert await house.process(*topics) == {}
+    assert kube.removed == [CONFIRM_DELETIONS]
 
 
 async def test_to_spare_one_of_eleven_does_not_delete_the_ten_others():
@@ -231,9 +343,11 @@ async def test_a_restart_forgets_neither_who_waits_nor_who_went():
     waited = leaving(status=known("id-of-orders", conditions=told))
     kafka = all_of([waited])
     assert held_by(await process(MemoryKube(), kafka, waited, prod=topology())) == {Reason.DELETION_HELD}
-    went = {"deletions": {"waiting": 0, "recent": [{"at": "2026-01-31T11:59:30Z", "count": 10}]}}
+    went = {"deletions": {"recent": [{"namespace": "shop", "at": "2026-01-31T11:59:30Z", "count": 10}]}}
     assert held_by(await process(MemoryKube(), kafka, leaving(), prod=topology(status=went))) == {Reason.DELETION_HELD}
     assert "orders" in kafka.replicas
+    other = leaving("calm", namespace="calm")
+    assert await process(MemoryKube(), all_of([other]), other, prod=topology(status=went)) == {}
 
 
 async def test_what_goes_is_recorded_before_it_is_gone(kafka):
@@ -281,7 +395,7 @@ async def test_the_end_of_a_namespace_waits_even_for_one_topic_and_counts_those_
     house = House(kube, kafka, leaving(), living, prod=topology())
     assert held_by(await house.process(leaving())) == {Reason.DELETION_HELD}
     assert house.finalizer.review()[0].waiting == 2
-    house.annotate(topology(annotations={CONFIRM_DELETIONS: "2"}))
+    house.annotate(confirming(confirmation(leaving(), living)))
     assert await house.process(leaving()) == {}
     assert list(kafka.replicas) == ["later"]
     house.cache.keep_topic(leaving("later"))
