@@ -1,4 +1,4 @@
-"""Posts Kubernetes Events from a bounded queue, one after the other, so that nothing waits for them."""
+"""Posts Kubernetes Events from a bounded queue, one of each namespace in turn, so that nothing waits for them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import datetime as dt
 import logging
 import time
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from rackspan.api.labels import GROUP, VERSION
@@ -27,25 +28,40 @@ _MESSAGE_LIMIT = 1_000
 
 
 class EventQueue:
-    """Events that wait to be posted. One that finds the queue full is dropped and counted: Events only help people."""
+    """Events that wait to be posted. Where there are too many, the namespace with the most loses one, which is counted.
+
+    Events only help people.
+    """
 
     def __init__(self, rest: Rest, beats: Liveness | None = None) -> None:
         self._beats = beats or Liveness()
         self._rest = rest
-        self._queue: asyncio.Queue[KubernetesEvent] = asyncio.Queue(_MOST_WAITING)
+        self._waiting: dict[str, deque[KubernetesEvent]] = {}
+        """By namespace, in the order of their turns; none is empty."""
+        self._count = 0
+        self._some = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
         self._correlator = Correlator()
 
     def put(self, announcement: KubernetesEvent) -> None:
-        """Queue an Event without waiting; where the queue is full, count it in `rackspan_events_dropped_total`."""
-        try:
-            self._queue.put_nowait(announcement)
-        except asyncio.QueueFull:
+        """Queue an Event without waiting; what is dropped for it is counted in `rackspan_events_dropped_total`."""
+        self._waiting.setdefault(announcement.about.key.namespace, deque()).append(announcement)
+        self._count += 1
+        if self._count > _MOST_WAITING:
+            self._take(max(self._waiting, key=lambda namespace: len(self._waiting[namespace])), -1)
             EVENTS_DROPPED.inc()
+        self._some.set()
+        self._idle.clear()
 
     async def run(self) -> None:
         """Post until cancelled. An Event that cannot be posted is counted and logged."""
         while True:
-            announcement = await self._queue.get()
+            await self._some.wait()
+            namespace = next(iter(self._waiting))
+            announcement = self._take(namespace, 0)
+            if namespace in self._waiting:
+                self._waiting[namespace] = self._waiting.pop(namespace)  # behind all others
             try:
                 with self._beats.track("events"):
                     await self._post(announcement)
@@ -56,16 +72,28 @@ class EventQueue:
                 EVENTS_DROPPED.inc()
                 _log.exception("an Event could not be posted")
             finally:
-                self._queue.task_done()
+                if not self._waiting:
+                    self._idle.set()
 
     async def drain(self, seconds: float) -> None:
         """Wait until `run` has posted what is queued; what it has not after `seconds` is counted as dropped."""
         try:
             async with asyncio.timeout(seconds):
-                await self._queue.join()
+                await self._idle.wait()
         except TimeoutError:
-            EVENTS_DROPPED.inc(self._queue.qsize())
-            _log.warning("%d Events were not posted before the end", self._queue.qsize())
+            EVENTS_DROPPED.inc(self._count)
+            _log.warning("%d Events were not posted before the end", self._count)
+
+    def _take(self, namespace: str, at: int) -> KubernetesEvent:
+        waiting = self._waiting[namespace]
+        taken = waiting[at]
+        del waiting[at]
+        if not waiting:
+            del self._waiting[namespace]
+        self._count -= 1
+        if not self._count:
+            self._some.clear()
+        return taken
 
     async def _post(self, announcement: KubernetesEvent) -> None:
         key, now = announcement.about.key, time.monotonic()

@@ -8,6 +8,7 @@ from prometheus_client import REGISTRY
 from tests.unit.kube.recording import Answer, RecordingApi
 
 from rackspan.api.meta import ObjectKey
+from rackspan.kube import events
 from rackspan.kube.event_correlator import COMBINED, MAX_MESSAGES_PER_REASON, MAX_REMEMBERED, SERIES_SECONDS, Correlator
 from rackspan.kube.events import EventQueue
 from rackspan.kube.rest import Rest
@@ -89,6 +90,50 @@ async def test_the_end_does_not_wait_for_an_api_server_that_does_not_answer(api)
     await queue.drain(0)
     assert api.asked == []
     assert dropped() == before + 3
+
+
+def of(namespace, message="Compliant"):
+    return said(message, ObjectRef("KafkaTopic", ObjectKey(namespace, "orders"), f"uid-of-{namespace}"))
+
+
+async def test_namespaces_take_turns_at_posting(api):
+    queue = EventQueue(Rest(api))
+    for number in range(100):
+        queue.put(of("loud", str(number)))
+    queue.put(of("calm"))
+    posting = asyncio.create_task(queue.run())
+    await queue.drain(60)
+    posting.cancel()
+    where = [path.split("/")[4] for _, path in api.asked]
+    assert where.index("calm") <= 1
+    assert (where.count("loud"), where.count("calm")) == (100, 1)
+
+
+async def test_a_namespace_that_fills_the_queue_loses_its_own_events_only(api, monkeypatch):
+    monkeypatch.setattr(events, "_MOST_WAITING", 10)
+    queue, before = EventQueue(Rest(api)), dropped()
+    for number in range(50):
+        queue.put(of("loud", str(number)))
+    for number in range(4):
+        queue.put(of("calm", str(number)))
+    assert dropped() == before + 44
+    posting = asyncio.create_task(queue.run())
+    await queue.drain(60)
+    posting.cancel()
+    where = [path.split("/")[4] for _, path in api.asked]
+    assert (where.count("loud"), where.count("calm")) == (6, 4)
+    assert [body["message"] for body in api.sent if "calm" in str(body)] == ["0", "1", "2", "3"]
+
+
+async def test_a_full_queue_of_many_namespaces_stays_in_order(api, monkeypatch):
+    monkeypatch.setattr(events, "_MOST_WAITING", 3)
+    queue = EventQueue(Rest(api))
+    for name in "abcd":
+        queue.put(of(name))
+    posting = asyncio.create_task(queue.run())
+    await queue.drain(60)
+    posting.cancel()
+    assert [path.split("/")[4] for _, path in api.asked] == ["b", "c", "d"]
 
 
 @pytest.mark.parametrize(
