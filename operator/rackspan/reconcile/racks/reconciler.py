@@ -171,7 +171,7 @@ class RacksReconciler:
         elif known.topology == topology.key:
             written = await files.replace(known, body)
         else:
-            raise FailureError(_taken(key, f"publishes the racks of RackTopology {known.topology}"))
+            raise FailureError(_taken(key, "publishes the racks of another namespace's RackTopology"))
         if written is None:
             self._list_due = 0.0
             if known is None:

@@ -7,7 +7,7 @@ from tests.support.manifests import TOPOLOGY, changed
 from tests.unit.reconcile.examples import NOON
 
 from rackspan.api.conditions import RACKS_PUBLISHED, find_condition
-from rackspan.api.labels import PUBLISH_RACKS, RACK_FILE_OF, TOPOLOGY_UID
+from rackspan.api.labels import BROKER_PODS_FOR, PUBLISH_RACKS, RACK_FILE_OF, TOPOLOGY_UID
 from rackspan.api.meta import ObjectKey
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
@@ -103,10 +103,10 @@ class World:
         labels = dict(zip((REGION, ZONE), racks, strict=False))
         self.cache.put_node({"metadata": {"name": name, "labels": labels}})
 
-    def topology(self, namespace="kafka", uid="rt-1", created="2026-01-01T00:00:00Z"):
+    def topology(self, namespace="kafka", uid="rt-1", created="2026-01-01T00:00:00Z", **spec):
         metadata = {"name": "prod", "namespace": namespace, "uid": uid, "creationTimestamp": created, "generation": 1}
         self.kube.topologies[ObjectKey(namespace, "prod")] = uid
-        return self.cache.put_topology(changed(TOPOLOGY, {"metadata": metadata}))
+        return self.cache.put_topology(changed(TOPOLOGY, {"metadata": metadata, "spec": spec}))
 
     def topology_deleted(self, namespace="kafka"):
         self.cache.drop_topology(ObjectKey(namespace, "prod"))
@@ -214,6 +214,21 @@ async def test_a_config_map_of_somebody_else_is_not_touched_and_told(relisting):
     found = world.condition()
     assert (found.status, found.reason) == ("False", "ConfigMapTaken")
     assert found.message == "ConfigMap kafka/prod-racks is there already and is somebody else's: rename one"
+
+
+async def test_a_topology_that_finds_its_file_taken_is_not_told_whose_it_is(relisting):
+    world = World()
+    world.namespace("kafka", **{BROKER_PODS_FOR: "other"})
+    brokers = {"namespace": "kafka", "podSelector": {"matchLabels": {"app": "kafka"}}}
+    levels = [{"name": "zone", "nodeLabel": ZONE}]
+    world.topology("other", uid="rt-2", created="2026-02-01T00:00:00Z", brokers=brokers, levels=levels)
+    await world.writes()
+    found = world.condition("other")
+    assert (found.status, found.reason) == ("False", "ConfigMapTaken")
+    assert found.message == (
+        "ConfigMap kafka/prod-racks is there already and publishes the racks of another namespace's RackTopology: "
+        "rename one"
+    )
 
 
 async def test_of_two_topologies_with_one_file_the_older_keeps_it(relisting):
