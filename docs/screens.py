@@ -18,8 +18,8 @@ from rackspan.cli import app
 
 HERE = Path(__file__).parent
 PAGES = (HERE / "cli.md", HERE / "import.md")
-_SCREEN = re.compile(r"^```text\n\$ rackspan (?P<command>.*)\n(?:.*\n)*?```$", re.MULTILINE)
-_FILE = re.compile(r"^.*`(?P<name>[\w.-]+)`:\n\n```yaml\n(?P<text>(?:.*\n)*?)```$", re.MULTILINE)
+_SCREEN = re.compile(r"^```text\n\$ rackspan (?P<command>[^\n]*)\n.*?^```$", re.MULTILINE | re.DOTALL)
+_FILE = re.compile(r"^[^\n]*`(?P<name>[\w.-]+)`:\n\n```yaml\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def page(path: Path) -> str:

@@ -55,15 +55,20 @@ def _switch(name: str, meaning: str) -> ClientProperty:
     return ClientProperty(name, meaning, "true or false", ("true", "false").__contains__)
 
 
-def _text(name: str, pattern: str, values: str, meaning: str) -> ClientProperty:
+def _text(name: str, pattern: re.Pattern[str], values: str, meaning: str) -> ClientProperty:
     def admits(value: str) -> bool:
-        return re.fullmatch(pattern, value) is not None
+        return pattern.fullmatch(value) is not None
 
     return ClientProperty(name, meaning, values, admits)
 
 
 _LISTED: Final = (
-    _text("client.id", r".{1,255}", "up to 255 characters", "What Kafka calls the client in its logs and quotas."),
+    _text(
+        "client.id",
+        re.compile(r".{1,255}"),
+        "up to 255 characters",
+        "What Kafka calls the client in its logs and quotas.",
+    ),
     # Sockets.
     _number("socket.timeout.ms", 100, 300_000, "How long an answer may take."),
     _number(
@@ -104,20 +109,25 @@ _LISTED: Final = (
     # TLS, beyond spec.kafka.tls.
     _text(
         "ssl.cipher.suites",
-        r"[-A-Za-z0-9_:+!@=., ]+",
+        re.compile(r"[-A-Za-z0-9_:+!@=., ]+"),
         "a list of ciphers",
         "The ciphers to offer, as OpenSSL writes them.",
     ),
-    _text("ssl.curves.list", r"[-A-Za-z0-9_:]+", "a list of curves", "The curves to offer, as OpenSSL writes them."),
+    _text(
+        "ssl.curves.list",
+        re.compile(r"[-A-Za-z0-9_:]+"),
+        "a list of curves",
+        "The curves to offer, as OpenSSL writes them.",
+    ),
     _text(
         "ssl.sigalgs.list",
-        r"[-A-Za-z0-9_:+]+",
+        re.compile(r"[-A-Za-z0-9_:+]+"),
         "a list of algorithms",
         "The signature algorithms to accept, as OpenSSL writes them.",
     ),
     _text(
         "debug",
-        r"[a-z]+(,[a-z]+)*",
+        re.compile(r"[a-z](?:[a-z]|,(?=[a-z]))*"),
         "a list of words such as broker,security",
         "What librdkafka tells in the operator's log at level debug. No password is ever in it.",
     ),

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
 _SEPARATOR = re.compile(r"^---(?=\s|$)", re.MULTILINE)
-_NOTHING = re.compile(r"(\s*([#%].*)?(\n|$))*")
+_IGNORED = ("", "#", "%")
+"""What the lines begin with that say nothing: comments and directives."""
 _BOM = "\ufeff"
 _LIST = "List"
 _MAX_SHOWN = 80
@@ -167,12 +168,12 @@ def read_documents(text: bytes, name: str) -> Documents:
 def _chunks(text: str) -> Iterator[tuple[int, str]]:
     """The text cut before every separator, each piece with the number of its first line."""
     starts = [0, *(found.start() for found in _SEPARATOR.finditer(text)), len(text)]
-    line = 1
+    number = 1
     for start, stop in pairwise(starts):
         chunk = text[start:stop]
-        if _NOTHING.fullmatch(chunk) is None:
-            yield line, chunk
-        line += chunk.count("\n")
+        if any(line.strip()[:1] not in _IGNORED for line in chunk.split("\n")):
+            yield number, chunk
+        number += chunk.count("\n")
 
 
 def _objects(node: Node) -> Iterator[Part]:

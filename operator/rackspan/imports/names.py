@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from rackspan.imports.topics import Definition
 
 MOST = 253
-_OBJECT = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _NOT_ALLOWED = re.compile(r"[^a-z0-9.-]+")
 _MOST_LABEL = 63
@@ -29,7 +28,7 @@ _HASHES = (8, 16, 32, 64)
 
 def is_object_name(name: str) -> bool:
     """Whether an object may have this name: a DNS subdomain of RFC 1123."""
-    return len(name) <= MOST and _OBJECT.fullmatch(name) is not None
+    return len(name) <= MOST and all(map(_LABEL.fullmatch, name.split(".")))
 
 
 def is_namespace(name: str) -> bool:

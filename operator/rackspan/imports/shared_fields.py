@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from rackspan.core.text import shown
 from rackspan.imports.documents import FieldError, described, whole
+from rackspan.imports.names import is_object_name
 from rackspan.imports.references import is_topic_name
 from rackspan.imports.topics import not_kept
 from rackspan.imports.yaml_nodes import Fields, Kind, Node, Scalar
@@ -24,10 +25,7 @@ WIDEST_ROW: Final = 16
 """Of an assignment. All of these are by crds/kafkatopics.yaml."""
 _MAX_SHOWN = 100
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
-_KEY = re.compile(
-    r"([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
-)
-_LONGEST_PREFIX = 253
+_KEY = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _TOOLS = ("argocd.argoproj.io/", "meta.helm.sh/", "kustomize.toolkit.fluxcd.io/", "helm.toolkit.fluxcd.io/")
 _TOOLS_LABELS = ("app.kubernetes.io/managed-by", "helm.sh/chart")
 
@@ -108,7 +106,8 @@ def kept_metadata(
 def _not_kept(key: str, value: str, *, as_labels: bool) -> str | None:
     if key.startswith(_TOOLS) or key in _TOOLS_LABELS:
         return "it tells a tool that the object is its own, and this one is another"
-    if _KEY.fullmatch(key) is None or len(key.partition("/")[0]) > _LONGEST_PREFIX:
+    prefix, slash, name = key.rpartition("/")
+    if _KEY.fullmatch(name) is None or (slash and not is_object_name(prefix)):
         return "is no key of a label or an annotation"
     if as_labels and _LABEL_VALUE.fullmatch(value) is None:
         return f"{shown(value, _MAX_SHOWN)} is no value of a label"

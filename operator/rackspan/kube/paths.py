@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 ApiPath = NewType("ApiPath", str)
 """A path, and perhaps a query, that this module made: `Rest` takes no other text."""
 
-_LABEL: Final = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
-_NAMESPACE: Final = re.compile(_LABEL)
-_NAME: Final = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
+_LABEL: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?")
 _LONGEST_NAMESPACE: Final = 63
 _LONGEST_NAME: Final = 253
 _SHOWN: Final = 80
@@ -92,15 +90,15 @@ def with_query(path: ApiPath, query: Mapping[str, str | int]) -> ApiPath:
 
 
 def _namespace(text: str) -> str:
-    return _checked(text, _NAMESPACE, _LONGEST_NAMESPACE, "the name of a namespace")
+    return _checked(text, [text], _LONGEST_NAMESPACE, "the name of a namespace")
 
 
 def _name(text: str) -> str:
-    return _checked(text, _NAME, _LONGEST_NAME, "the name of an object")
+    return _checked(text, text.split("."), _LONGEST_NAME, "the name of an object")
 
 
-def _checked(text: str, pattern: re.Pattern[str], longest: int, what: str) -> str:
-    if len(text) <= longest and pattern.fullmatch(text):
+def _checked(text: str, labels: list[str], longest: int, what: str) -> str:
+    if len(text) <= longest and all(map(_LABEL.fullmatch, labels)):
         return quote(text, safe="")
     shown = ascii(text[:_SHOWN]) + ("…" if len(text) > _SHOWN else "")
     raise FailureError(Failure(Reason.INVALID_SPEC, f"{shown} is not {what} in Kubernetes", Remedy.SPEC))

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from tests.support.command import RACKS, cluster, partition, topic
 
+from rackspan.cli.shared import selection
+
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "cli.md").read_text()
 FINE = cluster(topic("orders", [0, 3], [1, 4]), topic("payments", [2, 5]))
 LEVELS = ("--levels", "region,zone,rack")
@@ -203,6 +205,12 @@ def test_the_documentation_has_every_sentence_about_a_file(sentence):
         ),
         (
             FINE,
+            ["check", "--topic", "x{9999999999}"],
+            '--topic "x{9999999999}": is no regular expression: the repetition number is too large',
+            "",
+        ),
+        (
+            FINE,
             ["plan", "--drain-rack", "/eu//r1"],
             '--drain-rack: rack id "/eu//r1": step 2 is empty (after "/eu")',
             "",
@@ -385,6 +393,15 @@ def test_what_cannot_be_is_refused_with_a_sentence_and_what_to_do(
 def test_wrong_usage_is_told_on_one_line(rackspan, snapshot, arguments, sentence, hint):
     ran = rackspan(*arguments)
     assert (ran.error, ran.hint, ran.code, ran.out) == (sentence, hint, 2, "")
+
+
+@pytest.mark.parametrize("command", ["check", "plan", "what-if"])
+def test_a_topic_pattern_that_would_never_end_is_stopped(rackspan, snapshot, monkeypatch, command):
+    monkeypatch.setattr(selection, "_MATCHING_SECONDS", 0.05)
+    prod = snapshot(cluster(topic("a" * 249, [0, 3])))
+    ran = rackspan(command, "--snapshot", prod, "--topic", "(a+)+b")
+    assert (ran.code, ran.error) == (2, '--topic "(a+)+b": takes more than 0.05 s to match 1 topic')
+    assert ran.hint == "write it without repetition within repetition, such as (a+)+"
 
 
 def test_many_problems_of_a_plan_are_told_shortly(rackspan, snapshot):

@@ -29,11 +29,28 @@ def test_lists_of_objects_are_taken_apart():
 
 
 @pytest.mark.parametrize(
-    "text", ["", "\n\n", "# nothing\n", "---\n---\n", "---\n# only this\n...\n", "~\n", "%YAML 1.2\n---\n"]
+    "text",
+    [
+        "",
+        "\n\n",
+        "# nothing\n",
+        "---\n---\n",
+        "---\n# only this\n...\n",
+        "~\n",
+        "%YAML 1.2\n---\n",
+        "\n" * 40,
+        " \t\n" * 40,
+    ],
 )
 def test_nothing_is_no_document(text):
     assert read(text).found == ()
     assert read(text).refused == ()
+
+
+@pytest.mark.parametrize("line", ["\n", "  \n", "# \n", " \n\n#\n"])
+def test_lines_without_content_before_a_document_cost_little(line):
+    found = read(line * 10_000 + "a: 1\n")
+    assert [source.line for source, _ in found.found] == [line.count("\n") * 10_000 + 1]
 
 
 LAUGHS = "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(

@@ -1,10 +1,12 @@
 """Which racks, brokers and topics of a snapshot the options select."""
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+import signal
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import numpy as np
 
@@ -14,10 +16,12 @@ from rackspan.core.compliance import BROKER_LEVEL
 from rackspan.core.placement import InfeasibleError, MissingRackError
 from rackspan.core.rack_path import RackPathError, domain_name, parse_rack
 from rackspan.core.snapshot import Partitions, Snapshot, tree_of
-from rackspan.core.text import every
+from rackspan.core.text import every, plural
 from rackspan.core.topology import IntArray, RackTree, TopologyError
 
 _NEAR = 3
+_MATCHING_SECONDS = 5.0
+"""CPU time for matching all topics. 100,000 names take less than 0.1 s."""
 _MOST_ID, _ID_DIGITS = 2**31 - 1, 10
 
 
@@ -127,13 +131,35 @@ def topics_matching(snapshot: Snapshot, pattern: str | None) -> IntArray:
     if pattern is None:
         return np.arange(len(names))
     try:
-        matches = re.compile(pattern).fullmatch
-    except re.error as error:
+        with _cpu_limit(_MATCHING_SECONDS):
+            matches = re.compile(pattern).fullmatch
+            found = np.flatnonzero([matches(name) is not None for name in names])
+    except (re.error, OverflowError, RecursionError) as error:
         raise CommandError(f'--topic "{pattern}": is no regular expression: {error}') from error
-    found = np.flatnonzero([matches(name) is not None for name in names])
+    except TimeoutError as error:
+        raise CommandError(
+            f'--topic "{pattern}": takes more than {_MATCHING_SECONDS:g} s to match {plural(len(names), "topic")}',
+            "write it without repetition within repetition, such as (a+)+",
+        ) from error
     if not len(found):
         raise CommandError(f'--topic "{pattern}": matches no topic', nearest(pattern, names))
     return found
+
+
+@contextmanager
+def _cpu_limit(seconds: float) -> Iterator[None]:
+    """Raise TimeoutError in what takes more CPU time. A regular expression looks for signals while it matches."""
+
+    def stop(*_: object) -> NoReturn:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
 
 
 def matching_partitions(snapshot: Snapshot, pattern: str | None) -> Partitions:
