@@ -100,9 +100,9 @@ def test_what_a_spec_says_is_read_back_from_its_manifest(spec, annotations, comm
     one = definition(spec, annotations=annotations)
     text = yaml_document(manifest(object_name(one.topic), one), [comment])
     assert all(letter.isprintable() or letter == "\n" for letter in text)
-    topics, refused = read_topics(read_documents(text.encode(), "t.yaml"))
-    assert refused == []
-    ((_, topic),) = topics
+    read = read_topics(read_documents(text.encode(), "t.yaml"))
+    assert read.refused == ()
+    ((_, topic),) = read.topics
     assert topic.topic_name == spec.topic_name
     assert {key: value for key, value in topic.spec.__rich_repr__() if key != "topic_name"} == {
         key: value for key, value in spec.__rich_repr__() if key != "topic_name"
@@ -124,9 +124,9 @@ def test_importing_a_cluster_and_planning_for_it_changes_nothing(seed, assignmen
     definitions = imported.definitions
     if as_table:  # through the text of the manifests, as a user would
         text = "".join(map(yaml_document, map(manifest, named(definitions), definitions)))
-        topics, refused = read_topics(read_documents(text.encode(), "t.yaml"))
-        assert refused == []
-        specs = {topic.topic_name: topic.spec for _, topic in topics}
+        read = read_topics(read_documents(text.encode(), "t.yaml"))
+        assert read.refused == ()
+        specs = {topic.topic_name: topic.spec for _, topic in read.topics}
     else:
         specs = {one.topic: one.spec for one in definitions}
     assert len(specs) == len(definitions) == len(every) - len(imported.skipped)
@@ -161,5 +161,5 @@ def test_every_topic_gets_a_name_of_its_own_whatever_the_order(topics, chance):
 )
 def test_whatever_a_file_holds_is_read_or_told(text):
     found = read_documents(text, "t.yaml")
-    assert all(one.source.line >= 1 for one in found.refused)
+    assert all(one.source.line >= 1 for one in found.unread)
     read_topics(found)

@@ -1,7 +1,14 @@
 """Numbers and foreign texts as people read them, on the command line, in conditions and on pages alike."""
 
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
+
 _KIBI = 1024
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+
+
+def decoded(text: bytes) -> str:
+    """The text of a file: UTF-8, or UTF-16 where its byte order mark says so. Raises UnicodeDecodeError."""
+    return text.decode("utf-16" if text.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "utf-8-sig")
 
 
 def plural(number: int, noun: str, many: str | None = None) -> str:

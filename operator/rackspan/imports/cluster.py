@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rackspan.api.references import TopologyRef
     from rackspan.core.snapshot import Snapshot
 
-INTERNAL = "Kafka's own topics have no object"
+INTERNAL = "the topics of Kafka and of Strimzi's Topic Operator have no object"
 
 
 def cluster_topics(

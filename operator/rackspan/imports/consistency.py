@@ -11,22 +11,44 @@ from rackspan.imports.topics import Definition, Imported, Refused, Skipped
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rackspan.imports.topics import SourceCluster
+
+
+def told_apart(imported: Imported) -> Imported:
+    """
+    Complete the clusters that do not say where they are, where only one of the name does.
+
+    Manifests for `kubectl apply --namespace` have no namespace of their own.
+    """
+    known: dict[str, set[SourceCluster]] = {}
+    for one in imported.definitions:
+        if one.cluster is not None and one.cluster.where:
+            known.setdefault(one.cluster.name, set()).add(one.cluster)
+    only = {name: clusters.copy().pop() for name, clusters in known.items() if len(clusters) == 1}
+    complete = (
+        one
+        if one.cluster is None or one.cluster.where
+        else replace(one, cluster=only.get(one.cluster.name, one.cluster))
+        for one in imported.definitions
+    )
+    return replace(imported, definitions=tuple(complete))
+
 
 def of_cluster(imported: Imported, cluster: str | None) -> Imported:
-    """Those of one cluster, by what the source calls it; all without one."""
+    """Those of the clusters that are called so; all without a name."""
     if cluster is None:
         return imported
     others = Imported.of(
         one
-        if one.cluster == cluster
-        else Skipped(one.source, f"topic {one.topic}", f"it is of cluster {shown(one.cluster or 'without a name')}")
+        if one.cluster is not None and one.cluster.known_as(cluster)
+        else Skipped(one.source, f"topic {one.topic}", f"it is of cluster {_named(one.cluster)}")
         for one in imported.definitions
     )
     return replace(imported, definitions=()) + others
 
 
 def consistent(imported: Imported) -> Imported:
-    """Refuse topics that are defined twice, and clusters that are called the same and are two."""
+    """Refuse topics that are defined twice, and clusters that come to one RackTopology and are two."""
     return replace(imported, definitions=()) + Imported.of(_checked(imported))
 
 
@@ -39,24 +61,32 @@ def decided(imported: Imported) -> Imported:
 
 def _checked(imported: Imported) -> Iterator[Definition | Refused]:
     seen: dict[tuple[object, str], Definition] = {}
-    variants: dict[object, Definition] = {}
+    clusters: dict[object, Definition] = {}
     for one in imported.definitions:
         reference = one.spec.topology_ref
-        first = seen.setdefault((reference, one.topic), one)
-        other = variants.setdefault(one.cluster, one)
-        if other.variant != one.variant:
+        target = (reference.namespace or one.namespace, reference.name)
+        keys = [(key, one.topic) for key in (target, one.cluster) if key is not None]
+        first = next((seen[key] for key in keys if key in seen), None)
+        other = one if one.cluster is None else clusters.setdefault(target, one)
+        if other.cluster != one.cluster:
             yield Refused(
                 one.source,
-                f"topic {one.topic}: is of a cluster {shown(one.cluster or '')} in {shown(one.variant)}, and others of "
-                f"one in {shown(other.variant)}: import their files one cluster at a time",
+                f"topic {one.topic}: clusters {_named(other.cluster)} and {_named(one.cluster)} would both be "
+                f"RackTopology {reference.name}: pass --cluster {_named(one.cluster)} to import one of them, or "
+                f"--topology-ref {_named(one.cluster)}=NAME",
             )
-        elif first is not one:
+        elif first is not None:
             yield Refused(
                 one.source,
                 f"topic {one.topic} of RackTopology {reference.name} is defined before, at {first.source}",
             )
         else:
+            seen |= dict.fromkeys(keys, one)
             yield one
+
+
+def _named(cluster: SourceCluster | None) -> str:
+    return "without a name" if cluster is None else shown(str(cluster))
 
 
 def _undecided(one: Definition) -> str:

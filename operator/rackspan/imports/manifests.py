@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -12,15 +13,16 @@ from rackspan.api.errors import SpecError
 from rackspan.api.kafkatopic import KIND, KafkaTopic, KafkaTopicSpec
 from rackspan.api.labels import API_VERSION
 from rackspan.core.text import shown
-from rackspan.imports.documents import whole
-from rackspan.imports.topics import Refused
-from rackspan.imports.yaml_nodes import Fields, Kind, Node, Scalar
+from rackspan.imports.documents import FieldError
+from rackspan.imports.shared_fields import holds_topics, other_kind
+from rackspan.imports.topics import Refused, Skipped, Source
+from rackspan.imports.yaml_nodes import Fields, Node, Scalar
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from rackspan.imports.documents import Documents
-    from rackspan.imports.topics import Definition, Source
+    from rackspan.imports.documents import Documents, Part
+    from rackspan.imports.topics import Definition
 
 _WIDTH = 160
 _LONGEST_COMMENT = 300
@@ -69,7 +71,7 @@ def _without(mapping: Mapping[str, Any], key: str) -> dict[str, Any]:
     return {name: value for name, value in mapping.items() if name != key}
 
 
-class _Manifests(_Dumper):  # type: ignore[misc]  # its parent is chosen at run time
+class _ManifestDumper(_Dumper):  # type: ignore[misc]  # its parent is chosen at run time
     """Writes rows of an assignment on a line each, and quotes whatever some reader might take for no text."""
 
 
@@ -82,8 +84,8 @@ def _text(dumper: Any, text: str) -> Any:
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
-_Manifests.add_representer(tuple, _row)
-_Manifests.add_representer(str, _text)
+_ManifestDumper.add_representer(tuple, _row)
+_ManifestDumper.add_representer(str, _text)
 
 
 def yaml_document(document: Mapping[str, Any], comments: Sequence[str] = ()) -> str:
@@ -91,7 +93,7 @@ def yaml_document(document: Mapping[str, Any], comments: Sequence[str] = ()) -> 
     lines = "".join(f"# {shown(line, _LONGEST_COMMENT)}\n" for line in comments)
     shaped = _with_rows(document)
     for letters in (True, False):
-        text: str = yaml.dump(shaped, Dumper=_Manifests, sort_keys=False, allow_unicode=letters, width=_WIDTH)
+        text: str = yaml.dump(shaped, Dumper=_ManifestDumper, sort_keys=False, allow_unicode=letters, width=_WIDTH)
         if text.replace("\n", "").isprintable():
             break
     return f"---\n{lines}{text}"
@@ -105,22 +107,41 @@ def _with_rows(document: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**document, "spec": {**document["spec"], "placement": {**placement, "assignment": rows}}}
 
 
-def read_topics(documents: Documents) -> tuple[list[tuple[Source, KafkaTopic]], list[Refused]]:
-    """The KafkaTopics among documents, and what is wrong with others; objects of other kinds are passed over."""
-    topics, refused = [], list(documents.refused)
+@dataclass(frozen=True, slots=True)
+class Manifests:
+    """The KafkaTopics among documents, what is wrong with others, and what may be meant as one and is left out."""
+
+    topics: tuple[tuple[Source, KafkaTopic], ...]
+    refused: tuple[Refused, ...]
+    skipped: tuple[Skipped, ...]
+
+
+def read_topics(documents: Documents) -> Manifests:
+    """Read the KafkaTopics among documents; objects of other kinds are passed over."""
+    outcomes: list[tuple[Source, KafkaTopic] | Refused | Skipped] = [
+        Refused(one.source, one.reason) for one in documents.unread
+    ]
     for source, part in documents.found:
-        kind, version = part.fields.of.get("kind"), part.fields.of.get("apiVersion")
-        if not (_says(kind, KIND) and _says(version, API_VERSION)):
-            continue
-        try:
-            topics.append((source, KafkaTopic.from_object(_plain(part.fields))))
-        except SpecError as error:
-            refused.append(Refused(source, str(error)))
-    return topics, refused
+        if part.says("kind", KIND) and part.says("apiVersion", API_VERSION):
+            outcomes.append(_read_topic(source, part))
+        elif holds_topics(part):
+            outcomes.append(other_kind(source, part, API_VERSION))
+    return Manifests(
+        tuple(one for one in outcomes if isinstance(one, tuple)),
+        tuple(one for one in outcomes if isinstance(one, Refused)),
+        tuple(one for one in outcomes if isinstance(one, Skipped)),
+    )
 
 
-def _says(node: Node | None, text: str) -> bool:
-    return isinstance(node, Scalar) and node.text == text
+def _read_topic(source: Source, part: Part) -> tuple[Source, KafkaTopic] | Refused:
+    try:
+        part.part("metadata").refuse_placeholders("annotations")
+        part.part("spec").refuse_placeholders()
+        return source, KafkaTopic.from_object(_plain(part.fields))
+    except FieldError as error:
+        return Refused(Source(source.name, error.line), str(error))
+    except SpecError as error:
+        return Refused(source, str(error))
 
 
 def _plain(node: Node) -> Any:
@@ -128,20 +149,6 @@ def _plain(node: Node) -> Any:
         case Fields():
             return {key: _plain(value) for key, value in node.of.items()}
         case Scalar():
-            return _value(node)
+            return node.value
         case _:
             return [_plain(item) for item in node.items]
-
-
-def _value(node: Scalar) -> Any:
-    match node.kind:
-        case Kind.NULL:
-            return None
-        case Kind.BOOLEAN:
-            return node.text.lower() in ("true", "yes", "on")
-        case Kind.INTEGER if (value := whole(node)) is not None:
-            return value
-        case Kind.NUMBER:
-            return float(node.text.replace(".inf", "inf").replace(".nan", "nan"))
-        case _:
-            return node.text

@@ -12,6 +12,11 @@ from rackspan.imports.names import object_name
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from rackspan.imports.topics import SourceCluster
+
+_INTERNAL = frozenset(
+    ("__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata", "__remote_log_metadata")
+)
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
@@ -22,10 +27,12 @@ class Topologies:
     by_cluster: Mapping[str, TopologyRef] = field(default_factory=dict)
     default: TopologyRef | None = None
 
-    def of(self, cluster: str | None) -> TopologyRef | None:
+    def of(self, cluster: SourceCluster | None) -> TopologyRef | None:
         """The cluster's RackTopology: the one that was said, else one of the same name; None where there is no name."""
-        known = self.by_cluster.get(cluster or "") or self.default
-        return known or (TopologyRef(object_name(cluster)) if cluster else None)
+        if cluster is None:
+            return self.default
+        said = self.by_cluster.get(str(cluster)) or self.by_cluster.get(cluster.name) or self.default
+        return said or TopologyRef(object_name(cluster.name))
 
 
 def is_topic_name(name: str) -> bool:
@@ -34,5 +41,5 @@ def is_topic_name(name: str) -> bool:
 
 
 def is_internal(topic: str) -> bool:
-    """Whether a topic is one of Kafka's own, or of what runs beside it: they begin with two underscores."""
-    return topic.startswith("__")
+    """Whether a topic is one of Kafka's own, or the store of Strimzi's Topic Operator."""
+    return topic in _INTERNAL or topic.startswith("__strimzi")

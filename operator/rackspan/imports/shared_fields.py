@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from rackspan.core.text import shown
-from rackspan.imports.documents import FieldError, described, whole
+from rackspan.core.text import plural, shown
+from rackspan.imports.documents import FieldError, Part, described
 from rackspan.imports.names import is_object_name
 from rackspan.imports.references import is_topic_name
-from rackspan.imports.topics import not_kept
-from rackspan.imports.yaml_nodes import Fields, Kind, Node, Scalar
+from rackspan.imports.topics import Skipped, not_kept
+from rackspan.imports.yaml_nodes import Fields, Node, Scalar, Sequence
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
-    from rackspan.imports.documents import Part
-    from rackspan.imports.topics import Remark
+    from rackspan.imports.topics import Remark, Source
 
+FloatText: TypeAlias = "Callable[[float], str]"
 MOST_PARTITIONS: Final = 100_000
 MOST_REPLICAS: Final = 32_767
 MOST_ROWS: Final = 5_000
@@ -28,6 +28,32 @@ _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 _KEY = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _TOOLS = ("argocd.argoproj.io/", "meta.helm.sh/", "kustomize.toolkit.fluxcd.io/", "helm.toolkit.fluxcd.io/")
 _TOOLS_LABELS = ("app.kubernetes.io/managed-by", "helm.sh/chart")
+
+
+def holds_topics(part: Part) -> int:
+    """How many KafkaTopics of any group an object is, or holds as a Template of OpenShift."""
+    if part.says("kind", "KafkaTopic"):
+        return 1
+    objects = part.fields.of.get("objects")
+    if not part.says("kind", "Template") or not isinstance(objects, Sequence):
+        return 0
+    return sum(holds_topics(Part(one)) for one in objects.items if isinstance(one, Fields))
+
+
+def other_kind(source: Source, part: Part, version: str) -> Skipped:
+    """Leave out an object that is no KafkaTopic of `version`, with the reason."""
+    metadata = part.fields.of.get("metadata")
+    names = (part.fields.of.get("kind"), metadata.of.get("name") if isinstance(metadata, Fields) else None)
+    subject = " ".join(shown(one.text, _MAX_SHOWN) for one in names if isinstance(one, Scalar))
+    if part.says("kind", "KafkaTopic"):
+        reason = (
+            f"it is a KafkaTopic of {shown(part.spelling('apiVersion'), _MAX_SHOWN) or 'no group'}, not of {version}"
+        )
+    elif count := holds_topics(part):
+        reason = f"it holds {plural(count, 'KafkaTopic')}, and is a template: render it first, with oc process"
+    else:
+        reason = f"it is no KafkaTopic of {version}"
+    return Skipped(source, subject or "a document", reason)
 
 
 def topic_name(part: Part, key: str) -> str | None:
@@ -46,11 +72,15 @@ def required_text(part: Part, key: str) -> str:
     return text
 
 
-def config_texts(part: Part) -> tuple[dict[str, str], tuple[Remark, ...]]:
-    """Topic configs as Kafka takes them, lists with commas; raises FieldError for a mapping."""
+def config_texts(part: Part, of_float: FloatText) -> tuple[dict[str, str], tuple[Remark, ...]]:
+    """
+    Topic configs as the source's own tool gives them to Kafka, lists with commas. Raises FieldError for a mapping.
+
+    `of_float` is how that tool writes a number that is not whole.
+    """
     configs, remarks = {}, []
     for key, node in part.fields.of.items():
-        text = _config_text(part, key, node)
+        text = _config_text(part, key, node, of_float)
         if text is None:
             field = f"config {shown(key, _MAX_SHOWN)}"
             remarks.append(not_kept(field, "is null, which leaves it to the brokers: it is not managed"))
@@ -59,34 +89,30 @@ def config_texts(part: Part) -> tuple[dict[str, str], tuple[Remark, ...]]:
     return configs, tuple(remarks)
 
 
-def _config_text(part: Part, key: str, node: Node) -> str | None:
+def _config_text(part: Part, key: str, node: Node, of_float: FloatText) -> str | None:
     match node:
         case Scalar():
-            return _scalar_text(node)
+            return _scalar_text(node, of_float)
         case Fields():
             raise part.error(key, f"must be a value or a list, not {described(node)}")
     texts = []
     for item in node.items:
         if not isinstance(item, Scalar):
             raise FieldError(item.line, part.at(key), f"must be a list of values, not of {described(item)}")
-        texts.append(_scalar_text(item) or "")
+        texts.append(_scalar_text(item, of_float) or "")
     return ",".join(texts)
 
 
-def _scalar_text(node: Scalar) -> str | None:
-    """The value as Kafka parses it: `yes` is true, 007 is 7 and 1e3 is 1000."""
-    match node.kind:
-        case Kind.NULL:
+def _scalar_text(node: Scalar, of_float: FloatText) -> str | None:
+    match node.value:
+        case bool(value):
+            return str(value).lower()
+        case float(value):
+            return of_float(value)
+        case None:
             return None
-        case Kind.BOOLEAN:
-            return "true" if node.text.lower() in ("true", "yes", "on") else "false"
-        case Kind.INTEGER:
-            value = whole(node)
-            return node.text if value is None else str(value)
-        case Kind.NUMBER if "e" in node.text.lower() and len(node.text) <= _MAX_SHOWN:
-            number = float(node.text)
-            return str(int(number)) if number.is_integer() and abs(number) < 2**63 else node.text
-    return node.text
+        case value:
+            return str(value)
 
 
 def kept_metadata(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rackspan.api.kafkatopic import KIND, KafkaTopicSpec
+from rackspan.api.kafkatopic import KafkaTopicSpec
 from rackspan.api.labels import PAUSED
 from rackspan.core.text import shown
 from rackspan.imports.cluster import INTERNAL
@@ -22,10 +22,11 @@ from rackspan.imports.shared_fields import (
     MOST_REPLICAS,
     config_texts,
     kept_metadata,
+    other_kind,
     required_text,
     topic_name,
 )
-from rackspan.imports.topics import Definition, Refused, Skipped, kept_otherwise, not_kept
+from rackspan.imports.topics import Definition, Refused, Skipped, SourceCluster, kept_otherwise, not_kept
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from rackspan.imports.references import Topologies
     from rackspan.imports.topics import Remark, Source
 
+WORD: Final = "KafkaTopic"
+"""What the text of a KafkaTopic holds, its kind."""
 _GROUP: Final = "kafka.strimzi.io/"
 _OWN: Final = "strimzi.io/"
 _CLUSTER: Final = "strimzi.io/cluster"
@@ -58,10 +61,11 @@ def strimzi_topic(source: Source, part: Part, topologies: Topologies) -> Definit
 
 
 def _topic(source: Source, part: Part, topologies: Topologies) -> Definition | Skipped | Refused:
-    kind, metadata, spec = part.spelling("kind"), part.part("metadata"), part.part("spec")
-    if kind != KIND or not part.spelling("apiVersion").startswith(_GROUP):
-        subject = " ".join(filter(None, (shown(kind, _MAX_SHOWN), shown(metadata.spelling("name"), _MAX_SHOWN))))
-        return Skipped(source, subject or "a document", "it is no KafkaTopic of Strimzi")
+    if not part.says("kind", WORD) or not part.spelling("apiVersion").startswith(_GROUP):
+        return other_kind(source, part, _GROUP.removesuffix("/"))
+    metadata, spec = part.part("metadata"), part.part("spec")
+    metadata.refuse_placeholders("annotations", "managedFields")
+    spec.refuse_placeholders()
     name = required_text(metadata, "name")
     if not is_object_name(name):
         raise metadata.error("name", f'"{shown(name, _MAX_SHOWN)}" is no name of an object')
@@ -72,13 +76,14 @@ def _topic(source: Source, part: Part, topologies: Topologies) -> Definition | S
     if is_internal(topic):
         return Skipped(source, f"topic {topic}", INTERNAL)
     labels, annotations = metadata.texts("labels"), metadata.texts("annotations")
-    cluster = labels.pop(_CLUSTER, None)
+    called = labels.pop(_CLUSTER, None)
+    cluster = None if called is None else SourceCluster(called, namespace or "")
     topology = topologies.of(cluster)
     if topology is None:
         return Refused(source, f"topic {topic}: has no label {_CLUSTER}: pass --topology-ref NAME")
     partitions = spec.number("partitions", 1, MOST_PARTITIONS)
     replicas = spec.number("replicas", 1, MOST_REPLICAS)
-    texts, nulls = config_texts(spec.part("config"))
+    texts, nulls = config_texts(spec.part("config"), repr)
     config, refused = accepted_configs(texts, replicas or MOST_REPLICAS)
     kept_labels, lost_labels = kept_metadata(_others(labels), "metadata.labels", as_labels=True)
     others, lost_annotations = kept_metadata(_others(annotations), "metadata.annotations", as_labels=False)

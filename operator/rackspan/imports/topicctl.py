@@ -26,7 +26,7 @@ from rackspan.imports.shared_fields import (
     required_text,
     topic_name,
 )
-from rackspan.imports.topics import STRATEGY, Definition, Refused, Skipped, kept_otherwise, not_kept
+from rackspan.imports.topics import STRATEGY, Definition, Refused, Skipped, SourceCluster, kept_otherwise, not_kept
 from rackspan.imports.yaml_nodes import Scalar, Sequence
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ _MS_PER_MINUTE: Final = 60_000
 _BYTES_PER_MB: Final = 1_000_000
 _MOST: Final = 2**31 - 1
 _MAX_SHOWN: Final = 100
+WORD: Final = "replicationFactor"
+"""What the text of a topic config holds."""
 _FIELDS: Final = {
     "": ("meta", "spec"),
     "meta": ("name", "cluster", "environment", "region", "description", "labels", "consumers"),
@@ -74,14 +76,16 @@ def _topic(source: Source, part: Part, topologies: Topologies) -> Definition | S
     other = _no_topic(meta, spec)
     if other is not None:
         return Skipped(source, *other)
+    meta.refuse_placeholders("description")
+    spec.refuse_placeholders()
     required_text(meta, "name")
     topic = topic_name(meta, "name") or ""
     if is_internal(topic):
         return Skipped(source, f"topic {topic}", INTERNAL)
-    cluster = required_text(meta, "cluster")
+    cluster = SourceCluster(required_text(meta, "cluster"), _where(meta))
     partitions = _needed(spec, "partitions", MOST_PARTITIONS)
     factor = _needed(spec, "replicationFactor", MOST_REPLICAS)
-    texts, nulls = config_texts(spec.part("settings"))
+    texts, nulls = config_texts(spec.part("settings"), setting_text)
     minutes = spec.number("retentionMinutes", 0, 2**53)
     if minutes and _RETENTION in texts:
         raise spec.part("settings").error(_RETENTION, "spec.retentionMinutes says it already")
@@ -103,7 +107,6 @@ def _topic(source: Source, part: Part, topologies: Topologies) -> Definition | S
         labels=labels,
         annotations={DESCRIPTION: description} if description else {},
         remarks=(*_meta_remarks(meta), *nulls, *refused, *lost_labels, *strategy, *moves, *_unknown(part)),
-        variant=_where(meta),
     )
 
 
@@ -119,6 +122,11 @@ def _no_topic(meta: Part, spec: Part) -> tuple[str, str] | None:
     return None
 
 
+def setting_text(number: float) -> str:
+    """What topicctl gives to Kafka for a number that is not whole: two decimals."""
+    return f"{number:.2f}"
+
+
 def _needed(part: Part, key: str, most: int) -> int:
     value = part.number(key, 1, most)
     if value is None:
@@ -128,7 +136,7 @@ def _needed(part: Part, key: str, most: int) -> int:
 
 def _where(meta: Part) -> str:
     """Environment and region, which tell apart clusters of one name."""
-    return ", ".join(filter(None, (meta.spelling("environment"), meta.spelling("region"))))
+    return "/".join(filter(None, (meta.spelling("environment"), meta.spelling("region"))))
 
 
 def _meta_remarks(meta: Part) -> Iterator[Remark]:

@@ -78,6 +78,25 @@ def would_change(field_: str, message: str) -> Remark:
     return Remark(RemarkKind.WOULD_CHANGE, field_, message)
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class SourceCluster:
+    """
+    A Kafka cluster as a source names it.
+
+    `where` tells apart clusters of one name: the namespace of Strimzi's objects, topicctl's environment and region.
+    """
+
+    name: str
+    where: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.where}/{self.name}" if self.where else self.name
+
+    def known_as(self, text: str) -> bool:
+        """Whether a user means this one by a name, with or without where it is."""
+        return text in (self.name, str(self))
+
+
 @dataclass(frozen=True, slots=True)
 class Definition:
     """
@@ -85,20 +104,19 @@ class Definition:
 
     `topic` is its name in Kafka, and always `spec.topic_name`; `cluster` is what the source calls its Kafka cluster.
     `name` is what the object shall be called where the source says so. `open_fields` are those of the spec that the
-    source leaves to the brokers. `variant` tells apart clusters that are called the same.
+    source leaves to the brokers.
     """
 
     source: Source
     topic: str
     spec: KafkaTopicSpec
-    cluster: str | None = None
+    cluster: SourceCluster | None = None
     name: str | None = None
     namespace: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     remarks: tuple[Remark, ...] = ()
     open_fields: tuple[str, ...] = ()
-    variant: str = ""
 
     def with_remarks(self, *more: Remark) -> Definition:
         """The same with more to say."""
@@ -112,6 +130,9 @@ class Skipped:
     source: Source
     subject: str
     reason: str
+
+    def __str__(self) -> str:
+        return f"{self.source}: {self.subject}: skipped: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,16 @@
 """
 YAML as nodes that know their line and their text.
 
-Types are those of YAML 1.2's core, and text keeps its spelling: `0.50` is what somebody wrote, and no float. Built from
-the parser's events, not by its composer, which overflows the stack of the process when text is nested deeply.
+A scalar has the value that Kubernetes and topicctl read, who both turn YAML 1.1 into JSON by go-yaml v2: `010` is 8,
+`1_000` is 1000, `2.0` is 2 and `y` is true. Built from the parser's events, not by its composer, which overflows the
+stack of the process when text is nested deeply.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import yaml
@@ -21,34 +22,44 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _DEEPEST = 100
 _MOST_NODES = 10_000_000
 _MERGE = "<<"
-_TEXT_TAGS = frozenset({"tag:yaml.org,2002:str", "!"})
-_PLAIN = (
-    (re.compile(_MERGE), "merge"),
-    (re.compile(r"|~|null|Null|NULL"), "null"),
-    (re.compile(r"true|True|TRUE|false|False|FALSE|yes|Yes|YES|no|No|NO|on|On|ON|off|Off|OFF"), "boolean"),
-    (re.compile(r"[-+]?[0-9]+|0x[0-9a-fA-F]+"), "integer"),
-    (re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"), "number"),
-)
+_TAG = "tag:yaml.org,2002:"
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "int": (int,),
+    "float": (int, float),
+    "bool": (bool,),
+    "null": (type(None),),
+    "timestamp": (str,),
+}
+"""What a scalar with a tag may be."""
+_WORDS: Mapping[str, bool | None] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **{spelled: True for word in ("y", "yes", "true", "on") for spelled in (word, word.capitalize(), word.upper())},
+    **{spelled: False for word in ("n", "no", "false", "off") for spelled in (word, word.capitalize(), word.upper())},
+}
+_INTEGER = re.compile(r"([-+]?)(0[xX][0-9a-fA-F]+|0[oO][0-7]+|0[bB][01]+|0[0-7]*|[1-9][0-9]*)")
+_BASES = {"x": 16, "o": 8, "b": 2}
+_MOST_DIGITS = 100
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_NO_JSON = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+_WRITTEN_OUT = 1e21
+"""JSON of Go writes integral floats below this without a point or an exponent: they are integers there."""
 
-
-class Kind(StrEnum):
-    """What a scalar is, in words for a sentence."""
-
-    NULL = "null"
-    BOOLEAN = "boolean"
-    INTEGER = "integer"
-    NUMBER = "number"
-    TEXT = "text"
-    MERGE = "merge"
+Value: TypeAlias = str | int | float | bool | None
 
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """One value as it was written, without its quotes."""
+    """One value, and its text as it was written, without its quotes."""
 
     line: int
     text: str
-    kind: Kind
+    value: Value
+
+
+class _Merge(Scalar):
+    """The key `<<`."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +129,11 @@ class _Open:
         elif self.key is None:
             if not isinstance(node, Scalar):
                 raise YamlError(at, "a key is a list or a mapping, not a text")
-            self.merging = node.kind is Kind.MERGE
-            if self.merged if self.merging else node.text in self.fields:
+            self.merging = isinstance(node, _Merge)
+            key = _key(node)
+            if self.merged if self.merging else key in self.fields:
                 raise YamlError(at, f'the key "{node.text}" is given twice')
-            self.key = node.text
+            self.key = key
         elif self.merging:
             self.merged += _mappings(node, at)
             self.key = None
@@ -155,7 +167,7 @@ class _Builder:
         """Give the documents' roots."""
         for event in yaml.parse(text, Loader=_Loader):
             root = self._root(event)
-            if root is not None and not (isinstance(root, Scalar) and root.kind is Kind.NULL):
+            if root is not None and not (isinstance(root, Scalar) and root.value is None):
                 yield root
 
     def _root(self, event: Any) -> Node | None:
@@ -166,9 +178,9 @@ class _Builder:
             case yaml.AliasEvent():
                 return self._placed(*self._alias(str(event.anchor), line), line)
             case yaml.ScalarEvent():
-                return self._anchored(Scalar(line, event.value, _kind(event, line)), event.anchor, 1, line)
+                return self._anchored(_scalar(event, line), event.anchor, 1, line)
             case yaml.MappingStartEvent() | yaml.SequenceStartEvent():
-                if event.tag is not None and not event.tag.startswith("tag:yaml.org,2002:"):
+                if event.tag is not None and not event.tag.startswith(_TAG):
                     raise YamlError(line, f'the tag "{event.tag}" is not known')
                 if len(self._open) >= _DEEPEST:
                     raise YamlError(line, f"is nested more than {_DEEPEST} deep")
@@ -200,9 +212,45 @@ class _Builder:
         return None
 
 
-def _kind(event: Any, line: int) -> Kind:
-    if event.tag in _TEXT_TAGS or (event.tag is None and not event.implicit[0]):
-        return Kind.TEXT
-    if event.tag is not None and not event.tag.startswith("tag:yaml.org,2002:"):
-        raise YamlError(line, f'the tag "{event.tag}" is not known')
-    return next((Kind(kind) for shape, kind in _PLAIN if shape.fullmatch(event.value)), Kind.TEXT)
+def _key(node: Scalar) -> str:
+    """A key as it is in JSON."""
+    if isinstance(node.value, bool):
+        return str(node.value).lower()
+    return str(node.value) if isinstance(node.value, int) else node.text
+
+
+def _scalar(event: Any, line: int) -> Scalar:
+    text: str = event.value
+    tag = event.tag
+    if tag is None and text == _MERGE and event.implicit[0]:
+        return _Merge(line, text, text)
+    if tag in (f"{_TAG}str", "!") or (tag is None and not event.implicit[0]):
+        return Scalar(line, text, text)
+    value = _resolved(text)
+    if tag is not None:
+        types = _TYPES.get(tag.removeprefix(_TAG)) if tag.startswith(_TAG) else None
+        if types is None:
+            raise YamlError(line, f'the tag "{tag}" is not known')
+        if type(value) not in types:
+            raise YamlError(line, f'"{text}" is no {tag.removeprefix(_TAG)}, as its tag says')
+    if _NO_JSON.fullmatch(text):
+        raise YamlError(line, f'"{text}" is no number that JSON has')
+    if isinstance(value, float) and value.is_integer() and abs(value) < _WRITTEN_OUT:
+        value = int(value)
+    return Scalar(line, text, value)
+
+
+def _resolved(text: str) -> Value:
+    """The value of a plain scalar, by the rules of go-yaml v2."""
+    if text in _WORDS:
+        return _WORDS[text]
+    plain = text.replace("_", "") if text[0] in "+-.0123456789" else ""
+    if len(plain) <= _MOST_DIGITS and (found := _INTEGER.fullmatch(plain)):
+        sign, digits = found.groups()
+        base = _BASES.get(digits[1:2].lower(), 8 if digits.startswith("0") else 10)
+        number = int(digits, base) * (-1 if sign == "-" else 1)
+        if -(2**63) <= number < 2 ** (63 if sign else 64):
+            return number
+    if _FLOAT.fullmatch(plain) and math.isfinite(value := float(plain)):
+        return value
+    return text

@@ -121,7 +121,7 @@ def test_a_topic_of_strimzi_keeps_what_a_kafkatopic_can_say(rackspan, files):
             "replicationFactor": 2,
             "config": {
                 "cleanup.policy": "compact,delete",
-                "min.cleanable.dirty.ratio": "0.50",
+                "min.cleanable.dirty.ratio": "0.5",
                 "preallocate": "false",
                 "retention.ms": 7200000,
             },
@@ -137,7 +137,7 @@ def test_a_topic_of_strimzi_keeps_what_a_kafkatopic_can_say(rackspan, files):
         "kept otherwise: metadata.annotations strimzi.io/pause-reconciliation: rackspan.dev/paused",
     ):
         assert here + told in ran.err
-    assert "note: strimzi.yaml:35: Kafka east: skipped: it is no KafkaTopic of Strimzi" in ran.err
+    assert "note: strimzi.yaml:35: Kafka east: skipped: it is no KafkaTopic of kafka.strimzi.io" in ran.err
     assert "last-applied" not in ran.out
 
 
@@ -157,7 +157,7 @@ def test_clusters_namespaces_and_topologies_can_be_chosen(rackspan, files):
     assert {one["metadata"]["namespace"] for one in manifests(both).values()} == {"ns"}
     west = rackspan("import", "strimzi", ".", "--cluster", "west")
     assert {one["spec"]["topologyRef"]["name"] for one in manifests(west).values()} == {"west"}
-    assert "topic plain: skipped: it is of cluster east" in west.err
+    assert "topic plain: skipped: it is of cluster shop/east" in west.err
 
 
 def test_what_the_brokers_default_decides_comes_from_the_cluster(rackspan, files, snapshot):
@@ -183,7 +183,7 @@ def test_what_kafka_has_otherwise_is_imported_as_it_is_and_said(rackspan, files,
         "differs: partitions: the definition says 2, Kafka has 3, which is imported",
         "differs: replicationFactor: the definition says 2, Kafka has 3, which is imported",
         "differs: config retention.ms: the definition says 7200000, Kafka has 1, which is imported",
-        "differs: config min.cleanable.dirty.ratio: the definition says 0.50, in Kafka it is not set; it is left out",
+        "differs: config min.cleanable.dirty.ratio: the definition says 0.5, in Kafka it is not set; it is left out",
     ):
         assert f"topic Clicks_v1: {told}" in ran.err
     assert "topic plain: would change: topic: Kafka has no such topic: applying the manifest creates it" in ran.err
@@ -218,6 +218,147 @@ def test_a_bad_document_is_told_with_its_line_and_loses_no_other(rackspan, files
     assert set(manifests(kept)) == {"plain"}
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("name: clicks", "name: ${TOPIC}"), '4: metadata.name: "${TOPIC}"'),
+        (("namespace: shop", "namespace: $(NAMESPACE)"), '5: metadata.namespace: "$(NAMESPACE)"'),
+        (("cluster: east\n    team", "cluster: ${KAFKA_CLUSTER}\n    team"), '7: metadata.labels: "${KAFKA_CLUSTER}"'),
+        (("team: web", "team: '{{ .Values.team }}'"), '8: metadata.labels: "{{ .Values.team }}"'),
+        (("Clicks_v1", "$TOPIC"), '17: spec.topicName: "$TOPIC"'),
+        (("partitions: 2", "partitions: ${PARTITIONS:-3}"), '18: spec.partitions: "${PARTITIONS:-3}"'),
+        (("7200000", "<%= hours %>"), '21: spec.config: "<%= hours %>"'),
+        (("[compact, delete]", "[compact, '{% policy %}']"), '24: spec.config: "{% policy %}"'),
+        (("flush.ms: null", '"#{key}#": 1'), '25: spec.config: "#{key}#"'),
+    ],
+)  # fmt: skip
+def test_a_placeholder_is_refused_with_its_line(rackspan, files, change, said):
+    files(strimzi=STRIMZI.replace(*change, 1))
+    ran = rackspan("import", "strimzi", "strimzi.yaml")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.errors[0] == f"strimzi.yaml:{said} has a placeholder: this is a template: render it first"
+
+
+@pytest.mark.parametrize(
+    ("change", "line", "tag"),
+    [
+        (("partitions: 2", "partitions: {{ .Values.n }}"), 18, "{{ .Values.n }}"),
+        (("spec:\n  topicName", "{{- if .Values.on }}\nspec:\n  topicName"), 16, "{{- if .Values.on }}"),
+        (("  config:", "  {% include config %}\n  config:"), 20, "{% include config %}"),
+    ],
+)
+def test_a_template_that_is_no_yaml_is_told_as_one(rackspan, files, change, line, tag):
+    files(strimzi=STRIMZI.replace(*change, 1))
+    ran = rackspan("import", "strimzi", "strimzi.yaml")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.errors[0] == f'strimzi.yaml:{line}: "{tag}": this is a template: render it first'
+
+
+def test_texts_for_people_may_look_like_placeholders(rackspan, files):
+    files(
+        strimzi=STRIMZI.replace("web@example.com", "https://grafana.example.com/${team}"),
+        topicctl=TOPICCTL.replace("What people click.", "Costs ${COST}."),
+    )
+    for source in ("strimzi", "topicctl"):
+        assert rackspan("import", source, f"{source}.yaml").code == 0
+
+
+OTHERS = {
+    "a list": ("- a\n- b\n", "a document: skipped: an object is a mapping, not a list"),
+    "a text": ("# Topics\nof the shop\n", 'a document: skipped: an object is a mapping, not "of the shop"'),
+    "no YAML": ("kind: Kafka\nspec: [\n", "a document: skipped: is not YAML"),
+    "a key twice": ("kind: Kafka\nspec: 1\nspec: 2\n", 'a document: skipped: the key "spec" is given twice'),
+    "a Helm template": ("{{- with .Values }}\nkind: Kafka\n", 'a document: skipped: "{{- with .Values }}": this is a'),
+    "no number of JSON": ("kind: Kafka\nspec: .inf\n", 'a document: skipped: ".inf" is no number that JSON has'),
+    "another group": (
+        "apiVersion: rackspan.dev/v1alpha1\nkind: KafkaTopic\nmetadata: {name: a}\n",
+        "KafkaTopic a: skipped: it is a KafkaTopic of rackspan.dev/v1alpha1, not of kafka.strimzi.io",
+    ),
+    "a template of OpenShift": (
+        ("apiVersion: template.openshift.io/v1\nkind: Template\nmetadata: {name: topics}\n"
+        "objects: [{kind: KafkaTopic, metadata: {name: '${NAME}'}}, {kind: KafkaTopic}, {kind: Kafka}]\n"),
+        "Template topics: skipped: it holds 2 KafkaTopics, and is a template: render it first, with oc process",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "said"), OTHERS.values(), ids=OTHERS)
+def test_a_document_that_is_no_topic_is_skipped_and_told(rackspan, files, text, said):
+    files(strimzi=f"{text}---\n{STRIMZI}")
+    ran = rackspan("import", "strimzi", "strimzi.yaml")
+    assert ran.code == 0, ran.err
+    assert set(manifests(ran)) == {"clicks", "plain"}
+    assert f": {said}" in ran.err
+    strict = rackspan("import", "strimzi", "strimzi.yaml", "--strict")
+    assert (strict.code, strict.out) == (2, "")
+
+
+def test_topicctl_skips_what_is_no_topic_and_refuses_what_may_be_one(rackspan, files):
+    files(topicctl=f"- a\n---\nkind: Service\nkind: Service\n---\n{TOPICCTL}")
+    ran = rackspan("import", "topicctl", "topicctl.yaml")
+    assert set(manifests(ran)) == {"clicks", "pinned"}
+    assert "topicctl.yaml:1: a document: skipped: an object is a mapping, not a list" in ran.err
+    assert 'topicctl.yaml:4: a document: skipped: the key "kind" is given twice' in ran.err
+    files(topicctl=TOPICCTL.replace("partitions: 2", "partitions: {{ n }}", 1))
+    ran = rackspan("import", "topicctl", "topicctl.yaml")
+    assert (ran.code, ran.errors[0]) == (2, 'topicctl.yaml:11: "{{ n }}": this is a template: render it first')
+
+
+@pytest.mark.parametrize(
+    ("name", "imported"),
+    [
+        ("__debezium-heartbeat.shop", True),
+        ("__my_own", True),
+        ("_schemas", True),
+        ("__consumer_offsets", False),
+        ("__transaction_state", False),
+        ("__share_group_state", False),
+        ("__strimzi_store_topic", False),
+        ("__strimzi-topic-operator-kstreams-topic-store-changelog", False),
+    ],
+)
+def test_only_topics_of_kafka_and_of_strimzi_themselves_are_left_out(rackspan, files, snapshot, name, imported):
+    files(strimzi=STRIMZI.replace("Clicks_v1", name), topicctl=TOPICCTL.replace("name: clicks", f"name: {name}"))
+    prod = snapshot(cluster(topic(name, [0, 3]), topic("a", [0, 3])))
+    for arguments in (
+        ("strimzi", "strimzi.yaml"),
+        ("topicctl", "topicctl.yaml"),
+        ("cluster", "--snapshot", prod, "--topology-ref", "main"),
+    ):
+        ran = rackspan("import", *arguments)
+        assert ran.code == 0, ran.err
+        assert (name in ran.out) == imported
+
+
+JSON_TOPIC = r"""{"apiVersion": "kafka.strimzi.io\/v1", "kind": "KafkaTopic",
+  "metadata": {"name": "clicks", "annotations": {"owner": "\ud83d\ude00 \u00e4\t\"\\", "mail": "a\/b\u007f"}},
+  "spec": {"partitions": 2, "replicas": 2.0, "config": {"retention.ms": 1e6}}}"""
+
+
+@pytest.mark.parametrize(
+    "bytes_of",
+    [
+        lambda text: text.encode(),
+        lambda text: text.encode("utf-8-sig"),
+        lambda text: text.encode("utf-16"),
+        lambda text: ("\ufeff" + text).encode("utf-16-be"),
+        lambda text: ("# of the shop\n---\n\ufeff" + text + "\n---\n").encode(),
+    ],
+    ids=["UTF-8", "with a BOM", "UTF-16", "UTF-16, big end first", "a BOM within"],
+)
+@pytest.mark.parametrize("between", ["", "\n", "\n---\n", "\n\n"])
+def test_json_is_read_as_json_however_it_is_encoded_and_joined(rackspan, files, tmp_path, bytes_of, between):
+    text = JSON_TOPIC + between + JSON_TOPIC.replace('"clicks"', '"other"')
+    (tmp_path / "topics.json").write_bytes(bytes_of(text))
+    ran = rackspan("import", "strimzi", "topics.json", "--topology-ref", "main")
+    assert ran.code == 0, ran.err
+    assert set(manifests(ran)) == {"clicks", "other"}
+    clicks = manifests(ran)["clicks"]
+    assert clicks["metadata"]["annotations"] == {"owner": '😀 ä\t"\\', "mail": "a/b\x7f"}
+    assert clicks["spec"]["replicationFactor"] == 2
+    assert clicks["spec"]["config"] == {"retention.ms": 1000000}
+
+
 def test_a_topic_that_is_defined_twice_is_refused(rackspan, files):
     files(again=STRIMZI)
     ran = rackspan("import", "strimzi", "strimzi.yaml", "again.yaml")
@@ -226,7 +367,7 @@ def test_a_topic_that_is_defined_twice_is_refused(rackspan, files):
 
 
 def test_lists_json_and_standard_input_are_read(rackspan, files):
-    items = list(yaml.safe_load_all(STRIMZI.replace("0.50", "'0.50'")))
+    items = list(yaml.safe_load_all(STRIMZI))
     text = yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": items})
     assert manifests(rackspan("import", "strimzi", "-", stdin=text)) == manifests(
         rackspan("import", "strimzi", "strimzi.yaml")
@@ -261,7 +402,7 @@ def test_a_topic_of_topicctl_keeps_what_a_kafkatopic_can_say(rackspan, files):
         "not kept: spec.placement.picker: lowest-index",
         "not kept: spec.migration.throttleMB: brokers have one throttle: spec.reassignment.throttle 20000000 of the",
         "not kept: spec.migration.partitionBatchSize: ",
-        "kept otherwise: meta.environment, meta.region: prod, eu",
+        "kept otherwise: meta.environment, meta.region: prod/eu",
     ):
         assert here + told in ran.err
     assert "note: east.yaml:1: cluster east: skipped: it is a cluster, and no topic: a RackTopology" in ran.err
@@ -315,13 +456,67 @@ def test_a_static_assignment_has_to_fit(rackspan, files, rows, said):
     assert any(f"spec.placement.staticAssignments: {said}" in one for one in ran.errors), ran.err
 
 
+CLUSTERS_OF_ONE_NAME = (
+    "error: stage.yaml:1: topic other-clicks: clusters prod/eu/east and stage/eu/east would both be RackTopology east: "
+    "pass --cluster stage/eu/east to import one of them, or --topology-ref stage/eu/east=NAME"
+)
+
+
 def test_two_clusters_of_one_name_are_not_mixed(rackspan, files):
     files(stage=TOPICCTL.replace("prod", "stage").replace("name: ", "name: other-"))
-    ran = rackspan("import", "topicctl", "topicctl.yaml", "stage.yaml")
+    both = ("import", "topicctl", "topicctl.yaml", "stage.yaml")
+    ran = rackspan(*both)
     assert (ran.code, ran.out) == (2, "")
-    assert (
-        "stage.yaml:1: topic other-clicks: is of a cluster east in stage, eu, and others of one in prod, eu" in ran.err
-    )
+    assert CLUSTERS_OF_ONE_NAME in ran.err
+    one = rackspan(*both, "--cluster", "stage/eu/east")
+    assert set(manifests(one)) == {"other-clicks", "other-pinned"}
+    named = rackspan(*both, "--topology-ref", "stage/eu/east=stage")
+    assert {name: found["spec"]["topologyRef"]["name"] for name, found in manifests(named).items()} == {
+        "clicks": "east",
+        "pinned": "east",
+        "other-clicks": "stage",
+        "other-pinned": "stage",
+    }
+
+
+def test_clusters_whose_names_come_to_one_object_name_are_not_mixed(rackspan, files):
+    files(topicctl=TOPICCTL.replace("east", "east_1") + "---\n" + TOPICCTL.replace("east", "east-1"))
+    ran = rackspan("import", "topicctl", "topicctl.yaml")
+    assert (ran.code, ran.out) == (2, "")
+    assert "clusters prod/eu/east_1 and prod/eu/east-1 would both be RackTopology east-1" in ran.err
+    named = rackspan("import", "topicctl", "topicctl.yaml", "--topology-ref", "east_1=first")
+    assert {one["spec"]["topologyRef"]["name"] for one in manifests(named).values()} == {"first", "east-1"}
+
+
+STAGING = STRIMZI.replace("namespace: shop", "namespace: staging").replace(
+    "name: plain", "name: plain\n  namespace: staging"
+)
+
+
+def test_clusters_of_strimzi_in_two_namespaces_are_two(rackspan, files, snapshot):
+    files(strimzi=STRIMZI.replace("name: plain", "name: plain\n  namespace: shop"), staging=STAGING)
+    both = ("import", "strimzi", "strimzi.yaml", "staging.yaml")
+    ran = rackspan(*both)
+    assert ran.code == 0, ran.err
+    found = [(one["metadata"]["namespace"], one["metadata"]["name"]) for one in yaml.safe_load_all(ran.out)]
+    assert found == [("shop", "clicks"), ("shop", "plain"), ("staging", "clicks"), ("staging", "plain")]
+    prod = snapshot(cluster(topic("Clicks_v1", [0, 1, 3], [4, 2, 0])))
+    compared = rackspan(*both, "--snapshot", prod, *LEVELS)
+    assert (compared.code, compared.out) == (2, "")
+    assert compared.error == "the files are of several clusters: shop/east, staging/east"
+    one = rackspan(*both, "--snapshot", prod, *LEVELS, "--cluster", "shop/east")
+    assert {found["metadata"]["namespace"] for found in manifests(one).values()} == {"shop"}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [("--namespace", "kafka"), ("--topology-ref", "kafka/main"), ("--topology-ref", "east=kafka/main")],
+)
+def test_two_clusters_never_come_to_one_racktopology(rackspan, files, options):
+    files(staging=STAGING)
+    ran = rackspan("import", "strimzi", "strimzi.yaml", "staging.yaml", *options)
+    assert (ran.code, ran.out) == (2, "")
+    assert "clusters shop/east and staging/east would both be RackTopology" in ran.err
 
 
 def test_a_silent_broker_is_not_planned_around(rackspan, files, snapshot):

@@ -21,8 +21,9 @@ from rackspan.cli.shared.selection import TopologyOptions, first_of, topics_matc
 from rackspan.core.snapshot import Snapshot
 from rackspan.core.text import plural
 from rackspan.core.topology import RackTree
+from rackspan.imports import strimzi, topicctl
 from rackspan.imports.cluster import INTERNAL, cluster_topics
-from rackspan.imports.consistency import consistent, decided, of_cluster
+from rackspan.imports.consistency import consistent, decided, of_cluster, told_apart
 from rackspan.imports.documents import Part
 from rackspan.imports.names import is_namespace, is_object_name
 from rackspan.imports.present import Assignment, as_present, plan_of_topics
@@ -182,8 +183,12 @@ def from_cluster(
 _Converter = Callable[[Source, Part, Topologies], Definition | Skipped | Refused]
 
 
-def _command_of(convert: _Converter) -> Callable[..., None]:
-    """The command that imports files of one kind: they differ in how a document is read, and in nothing else."""
+def _command_of(convert: _Converter, word: str) -> Callable[..., None]:
+    """
+    The command that imports files of one kind: they differ in how a document is read, and in nothing else.
+
+    A document that cannot be read is refused where it holds the `word` of topics, and else skipped.
+    """
 
     def from_files(
         files: SourceFiles,
@@ -205,15 +210,15 @@ def _command_of(convert: _Converter) -> Callable[..., None]:
         target = _Target(output, output_dir, overwrite=overwrite, strict=strict)
         source = _comparison(snapshot, bootstrap_server, command_config)
         chosen = _Choice(_topologies(topology_ref or ()), cluster, namespace)
-        imported = chosen.read(files, convert)
+        imported = chosen.read(files, convert, word)
         compared = None if source is None else (source, TopologyOptions(levels, missing_rack_policy))
         target.write(_compared(imported, compared, assignment), keep_going=keep_going)
 
     return from_files
 
 
-app.command("strimzi", help=STRIMZI, epilog=STRIMZI_EPILOG)(_command_of(strimzi_topic))
-app.command("topicctl", help=TOPICCTL, epilog=TOPICCTL_EPILOG)(_command_of(topicctl_topic))
+app.command("strimzi", help=STRIMZI, epilog=STRIMZI_EPILOG)(_command_of(strimzi_topic, strimzi.WORD))
+app.command("topicctl", help=TOPICCTL, epilog=TOPICCTL_EPILOG)(_command_of(topicctl_topic, topicctl.WORD))
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,11 +236,13 @@ class _Choice:
         self,
         files: Sequence[str],
         convert: _Converter,
+        word: str,
     ) -> Imported:
         """Read files, and define their topics."""
         documents = read_files(files)
         results = Imported.of(convert(source, part, self.topologies) for source, part in documents.found)
-        here = Imported(refused=documents.refused) + of_cluster(results, self.cluster)
+        unread = Imported.of(one.outcome(word) for one in documents.unread)
+        here = unread + of_cluster(told_apart(results), self.cluster)
         if not any((here.definitions, here.skipped, here.refused)):
             raise CommandError("the files hold no topics")
         if self.namespace is None:
@@ -315,7 +322,7 @@ def _compared(
     """Compare with a cluster, if there is one. Raises CommandError."""
     if compared is None:
         return _reported(decided(imported), None, assignment)
-    clusters = {one.cluster for one in imported.definitions}
+    clusters = {one.cluster for one in imported.definitions if one.cluster is not None}
     if len(clusters) > 1:
         raise CommandError(
             f"the files are of several clusters: {first_of({str(one) for one in clusters}, 3)}",

@@ -57,7 +57,7 @@ class ImportReport:
     def sentences(self) -> Iterator[str]:
         """All there is to say: a sentence for each thing left out or changed."""
         for left_out in self.imported.skipped:
-            yield f"{left_out.source}: {left_out.subject}: skipped: {left_out.reason}"
+            yield str(left_out)
         for one in self.imported.definitions:
             for remark in one.remarks:
                 yield f"{one.source}: topic {one.topic}: {remark}"

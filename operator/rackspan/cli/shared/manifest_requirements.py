@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import typer
 
+from rackspan.api.kafkatopic import KafkaTopic
 from rackspan.api.policies import DurabilitySpec
 from rackspan.api.requirements import requirements_of
 from rackspan.cli.shared.command_errors import CommandError, ExitCode, note, print_error
@@ -14,6 +15,7 @@ from rackspan.core.requirements import TopicRequirements
 from rackspan.core.snapshot import Snapshot
 from rackspan.core.text import shown
 from rackspan.imports.manifests import read_topics
+from rackspan.imports.topics import Source
 
 
 def requirements_of_files(
@@ -24,19 +26,7 @@ def requirements_of_files(
 
     Raises CommandError, or typer.Exit once all that is wrong is told.
     """
-    topics, refused = read_topics(read_files(files))
-    for problem in refused:
-        print_error(str(problem))
-    if refused:
-        raise typer.Exit(ExitCode.BAD_INPUT)
-    if not topics:
-        raise CommandError("the manifests hold no KafkaTopic", "pass files of rackspan.dev KafkaTopics")
-    topologies = {str(topic.topology) for _, topic in topics}
-    if len(topologies) > 1:
-        raise CommandError(
-            f"the KafkaTopics are of several RackTopologies: {first_of(topologies, 3)}",
-            "pass the files of one at a time",
-        )
+    topics = _topics_of(files)
     names = frozenset(found.partitions.names)
     required: dict[str, TopicRequirements] = {}
     for source, topic in topics:
@@ -51,3 +41,23 @@ def requirements_of_files(
             except RackPathError as error:
                 raise CommandError(f"{source}: {error}") from error
     return required
+
+
+def _topics_of(files: Sequence[str]) -> Sequence[tuple[Source, KafkaTopic]]:
+    """The KafkaTopics in files, all of one RackTopology."""
+    manifests = read_topics(read_files(files))
+    for left_out in manifests.skipped:
+        note(str(left_out))
+    for problem in manifests.refused:
+        print_error(str(problem))
+    if manifests.refused:
+        raise typer.Exit(ExitCode.BAD_INPUT)
+    if not manifests.topics:
+        raise CommandError("the manifests hold no KafkaTopic", "pass files of rackspan.dev KafkaTopics")
+    topologies = {str(topic.topology) for _, topic in manifests.topics}
+    if len(topologies) > 1:
+        raise CommandError(
+            f"the KafkaTopics are of several RackTopologies: {first_of(topologies, 3)}",
+            "pass the files of one at a time",
+        )
+    return manifests.topics
