@@ -1,12 +1,15 @@
 """
 Sizes of partitions from the output of Kafka's own `kafka-log-dirs.sh --describe`.
 
-The tool prints two lines for people, then one line of JSON. A partition's size is that of its largest replica: the
-others lag, or have not deleted what it has. Copies that a reassignment between directories is making do not count.
+The tool prints two lines for people, then one line of JSON. A file may hold several such outputs, such as one of each
+broker, and JSON that another tool has indented. A partition's size is that of its largest replica: the others lag, or
+have not deleted what it has. Copies that a reassignment between directories is making do not count.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from json import JSONDecoder
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +17,7 @@ from msgspec import DecodeError, Struct
 from msgspec.json import Decoder
 
 from rackspan.core.snapshot import NONE, Snapshot
+from rackspan.core.text import decoded
 from rackspan.snapshots.reader import read_bytes, shown_name
 from rackspan.snapshots.schema import Bytes
 from rackspan.snapshots.snapshot_errors import SnapshotError, describe_decode_error
@@ -38,20 +42,23 @@ class _Output(Struct):
 
 
 _output = Decoder(_Output).decode
+_extent = JSONDecoder(object_pairs_hook=lambda _pairs: None).raw_decode
+_NEXT, _OBJECT = re.compile(r"\s*\{"), re.compile(r"^[ \t]*\{", re.MULTILINE)
 
 
 def read_log_dirs(file: Path | str) -> Mapping[tuple[str, int], int]:
     """Sizes in bytes, by topic and partition number; `-` is standard input. Raises SnapshotError."""
-    name, text = shown_name(file), read_bytes(file)
-    lines = [line for line in text.splitlines() if line.lstrip().startswith(b"{")]
-    if not lines:
-        raise SnapshotError(f"{name}: holds no line of JSON; write it with kafka-log-dirs.sh --describe")
+    name, data = shown_name(file), read_bytes(file)
     try:
-        output = _output(lines[-1])
-    except (DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise SnapshotError(f"{name}: {describe_decode_error(error, '$', len(text))}") from None
+        outputs = list(_outputs(decoded(data)))
+    except UnicodeDecodeError:
+        raise SnapshotError(f"{name}: is not UTF-8") from None
+    except (DecodeError, RecursionError) as error:
+        raise SnapshotError(f"{name}: {describe_decode_error(error, '$', len(data))}") from None
+    if not outputs:
+        raise SnapshotError(f"{name}: holds no line of JSON; write it with kafka-log-dirs.sh --describe")
     sizes: dict[tuple[str, int], int] = {}
-    for broker in output.brokers:
+    for broker in (broker for output in outputs for broker in output.brokers):
         for directory in broker.log_dirs:
             for partition in directory.partitions:
                 topic, _, number = partition.partition.rpartition("-")
@@ -60,6 +67,19 @@ def read_log_dirs(file: Path | str) -> Mapping[tuple[str, int], int]:
                 key = (topic, int(number))
                 sizes[key] = max(sizes.get(key, 0), partition.size)
     return sizes
+
+
+def _outputs(text: str) -> Iterator[_Output]:
+    """The JSON objects among lines for people. Raises DecodeError."""
+    joined = text.replace("\ufeff", "")  # a byte order mark stands where files were joined
+    at = 0
+    while (start := _NEXT.match(joined, at) or _OBJECT.search(joined, at)) is not None:
+        begin = start.end() - 1
+        try:
+            _, at = _extent(joined, begin)
+        except ValueError:
+            at = len(joined)  # the decoder says what is wrong
+        yield _output(joined[begin:at])
 
 
 def with_sizes(snapshot: Snapshot, sizes: Mapping[tuple[str, int], int]) -> Snapshot:

@@ -66,6 +66,41 @@ def test_sizes_of_log_directories_are_those_of_the_largest_replica(rackspan, pro
     assert refused.error == "none.txt: holds no line of JSON; write it with kafka-log-dirs.sh --describe"
 
 
+def log_dirs(broker, **sizes):
+    partitions = [{"partition": name.replace("_", "-"), "size": size} for name, size in sizes.items()]
+    return {"version": 1, "brokers": [{"broker": broker, "logDirs": [{"logDir": "/data", "partitions": partitions}]}]}
+
+
+OUTPUTS = (log_dirs(0, orders_0=500, orders_1=1000), log_dirs(3, orders_0=700, orders_1=1), log_dirs(4, orders_1=2))
+
+
+@pytest.mark.parametrize("indent", [None, 0, 2])
+@pytest.mark.parametrize(
+    "between", ["\n", "\nReceived log directory information from brokers 0,3\n\n", "\n\ufeff", " "]
+)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_sizes_are_read_from_all_outputs_of_a_file(rackspan, prod, tmp_path, indent, between, encoding):
+    text = "Querying brokers\r\n" + between.join(json.dumps(output, indent=indent) for output in OUTPUTS)
+    (tmp_path / "dirs.txt").write_bytes(text.encode(encoding))
+    topics = rackspan("snapshot", "--snapshot", prod, "--log-dirs", "dirs.txt").json["topics"]
+    assert [partition["sizeBytes"] for partition in topics[0]["partitions"]] == [700, 1000]
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b'x\n{"brokers": []}\n{"brokers":\n', "ends too early: the file was cut off after 30 bytes"),
+        (b'{"brokers": nil}', "is not JSON: invalid character at byte 16"),
+        (b'{"brokers": []}\n{"broker": 1}', '$: the field "brokers" is missing'),
+        (b'{"brokers": ["\xff"]}', "is not UTF-8"),
+        (b'{"brokers":' + b"[" * 200_000, "$: is nested too deeply to be a snapshot"),
+    ],
+)
+def test_sizes_that_cannot_be_read_are_told(rackspan, prod, tmp_path, data, said):
+    (tmp_path / "dirs.txt").write_bytes(data)
+    assert rackspan("snapshot", "--snapshot", prod, "--log-dirs", "dirs.txt").error == f"dirs.txt: {said}"
+
+
 # -- check -----------------------------------------------------------------------------------------------------------
 
 
