@@ -5,7 +5,7 @@ nor the values of an enum. Objects that need this are rare, so it need not be fa
 """
 
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cache
@@ -47,6 +47,25 @@ def decode_or_explain(declared: Any, data: object, path: str) -> Any:
         return msgspec.convert(_time(data) if declared == Time else data, declared)
     except ValueError:
         raise SpecError(path, f"must be {_what(declared)}, not {reprlib.repr(data)}.") from None
+
+
+def unknown_fields(declared: Any, data: object, path: str) -> Iterator[str]:
+    """Give the paths of the keys that the type `declared` does not know; what is of another type is passed over."""
+    declared = _without_none(declared)
+    origin, args = get_origin(declared), get_args(declared)
+    if origin is tuple and isinstance(data, list | tuple):
+        for index, item in enumerate(data):
+            yield from unknown_fields(args[0], item, f"{path}[{index}]")
+    elif origin is Mapping and isinstance(data, Mapping):
+        for key, item in data.items():
+            yield from unknown_fields(args[1], item, f"{path}[{key}]")
+    elif _is_struct(declared) and isinstance(data, Mapping):
+        known = {field.encode_name: field.type for field in fields_of(declared)}
+        for key, item in data.items():
+            if key not in known:
+                yield f"{path}.{key}"
+            else:
+                yield from unknown_fields(known[key], item, f"{path}.{key}")
 
 
 def _struct(declared: type[msgspec.Struct], data: Mapping[str, object], path: str) -> msgspec.Struct:

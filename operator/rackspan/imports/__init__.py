@@ -7,5 +7,6 @@ KafkaTopics from what others wrote: a cluster, Strimzi's KafkaTopics, topicctl's
     cluster, strimzi, topicctl    one source each, into definitions; shared_fields is what the files have in common
     consistency                   what definitions say together
     present                       definitions as Kafka has them now, and the proof that they change nothing
+    topic_rules                   what the CustomResourceDefinition asks of a KafkaTopic
     manifests                     definitions into objects and YAML, and objects back into specs
 """

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 MIN_INSYNC: Final = "min.insync.replicas"
 _MOST_CONFIGS, _LONGEST_VALUE = 100, 4096
-_THROTTLED: Final = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
-_NO_CONFIGS: Final = ("partitions", "num.partitions", "replication.factor", "default.replication.factor")
+THROTTLED: Final = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
+NO_CONFIGS: Final = ("partitions", "num.partitions", "replication.factor", "default.replication.factor")
 _SPELLED_BY_INT = re.compile(r"0|-?[1-9][0-9]{0,14}")
 _MIN_INSYNC = re.compile(r"0*[1-9][0-9]{0,4}")
 _MAX_SHOWN = 100
@@ -40,9 +40,9 @@ def accepted_configs(
 
 
 def _refusal(key: str, value: str, replication_factor: int) -> str | None:
-    if key in _THROTTLED:
+    if key in THROTTLED:
         return "throttled replicas belong to whoever moves replicas, not to the topic's definition"
-    if key in _NO_CONFIGS:
+    if key in NO_CONFIGS:
         return "is no config of a topic: spec.partitions and spec.replicationFactor say it"
     if len(value) > _LONGEST_VALUE:
         return f"its value has {len(value):,} characters, a KafkaTopic holds {_LONGEST_VALUE:,}; it is not managed"

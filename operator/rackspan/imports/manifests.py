@@ -15,13 +15,14 @@ from rackspan.api.labels import API_VERSION
 from rackspan.core.text import shown
 from rackspan.imports.documents import FieldError
 from rackspan.imports.shared_fields import holds_topics, other_kind
+from rackspan.imports.topic_rules import broken_rules
 from rackspan.imports.topics import Refused, Skipped, Source
 from rackspan.imports.yaml_nodes import Fields, Node, Scalar
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from rackspan.imports.documents import Documents, Part
+    from rackspan.imports.documents import Documents
     from rackspan.imports.topics import Definition
 
 _WIDTH = 160
@@ -109,39 +110,42 @@ def _with_rows(document: Mapping[str, Any]) -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Manifests:
-    """The KafkaTopics among documents, what is wrong with others, and what may be meant as one and is left out."""
+    """
+    The KafkaTopics among documents, what cannot be read, and what may be meant as a KafkaTopic and is left out.
+
+    `broken` are the rules that KafkaTopics break which can be read.
+    """
 
     topics: tuple[tuple[Source, KafkaTopic], ...]
     refused: tuple[Refused, ...]
+    broken: tuple[Refused, ...]
     skipped: tuple[Skipped, ...]
 
 
 def read_topics(documents: Documents) -> Manifests:
     """Read the KafkaTopics among documents; objects of other kinds are passed over."""
-    outcomes: list[tuple[Source, KafkaTopic] | Refused | Skipped] = [
-        Refused(one.source, one.reason) for one in documents.unread
-    ]
+    topics, refused = [], [Refused(one.source, one.reason) for one in documents.unread]
+    broken, skipped = [], []
     for source, part in documents.found:
-        if part.says("kind", KIND) and part.says("apiVersion", API_VERSION):
-            outcomes.append(_read_topic(source, part))
-        elif holds_topics(part):
-            outcomes.append(other_kind(source, part, API_VERSION))
-    return Manifests(
-        tuple(one for one in outcomes if isinstance(one, tuple)),
-        tuple(one for one in outcomes if isinstance(one, Refused)),
-        tuple(one for one in outcomes if isinstance(one, Skipped)),
-    )
-
-
-def _read_topic(source: Source, part: Part) -> tuple[Source, KafkaTopic] | Refused:
-    try:
-        part.part("metadata").refuse_placeholders("annotations")
-        part.part("spec").refuse_placeholders()
-        return source, KafkaTopic.from_object(_plain(part.fields))
-    except FieldError as error:
-        return Refused(Source(source.name, error.line), str(error))
-    except SpecError as error:
-        return Refused(source, str(error))
+        if not (part.says("kind", KIND) and part.says("apiVersion", API_VERSION)):
+            if holds_topics(part):
+                skipped.append(other_kind(source, part, API_VERSION))
+            continue
+        try:
+            part.part("metadata").refuse_placeholders("annotations")
+            part.part("spec").refuse_placeholders()
+            document = _plain(part.fields)
+            topic = KafkaTopic.from_object(document)
+        except FieldError as error:
+            refused.append(Refused(Source(source.name, error.line), str(error)))
+        except SpecError as error:
+            refused.append(Refused(source, str(error)))
+        else:
+            topics.append((source, topic))
+            broken += [
+                Refused(source, f"KafkaTopic {topic.meta.name}: {rule}") for rule in broken_rules(document, topic)
+            ]
+    return Manifests(tuple(topics), tuple(refused), tuple(broken), tuple(skipped))
 
 
 def _plain(node: Node) -> Any:

@@ -14,9 +14,7 @@ if TYPE_CHECKING:
 
     from rackspan.imports.topics import SourceCluster
 
-_INTERNAL = frozenset(
-    ("__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata", "__remote_log_metadata")
-)
+KAFKAS_OWN = frozenset(("__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"))
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
@@ -42,4 +40,4 @@ def is_topic_name(name: str) -> bool:
 
 def is_internal(topic: str) -> bool:
     """Whether a topic is one of Kafka's own, or the store of Strimzi's Topic Operator."""
-    return topic in _INTERNAL or topic.startswith("__strimzi")
+    return topic in KAFKAS_OWN or topic.startswith("__strimzi")

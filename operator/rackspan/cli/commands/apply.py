@@ -176,7 +176,7 @@ def _request(
     if filename:
         if required:
             raise CommandError("--replication-factor is not for --filename", "the KafkaTopics say it")
-        required = requirements_of_files(filename, found, chosen)
+        required = requirements_of_files(filename, found, selected.tree(found), chosen)
         chosen = frozenset(required)
     return Request(selected.tree(found), found.partitions, chosen, required)
 

@@ -108,7 +108,7 @@ def plan(
     if filename:
         if required:
             raise CommandError("--replication-factor and --partitions are not for --filename", "the KafkaTopics say it")
-        required = requirements_of_files(filename, found, chosen)
+        required = requirements_of_files(filename, found, selected.tree(found), chosen)
         chosen = frozenset(required)
     request = Request(selected.tree(found), found.partitions, chosen, required)
     with step("planning"):
