@@ -1,16 +1,19 @@
 """A thousand damaged manifests: the API server never fails, and the operator can read all that it lets through."""
 
 import random
+from collections import Counter
 
 import pytest
 from tests.support.manifests import VALID
 from tests.support.mutations import mutated
 
 from rackspan.api.compliancereport import ComplianceReport
+from rackspan.api.errors import SpecError
 from rackspan.api.kafkatopic import KafkaTopic
 from rackspan.api.racktopology import RackTopology
 from rackspan.api.reassignment import Reassignment
 from rackspan.core.rack_path import parse_rack
+from rackspan.imports.topic_rules import broken_rules
 
 pytestmark = pytest.mark.stack
 
@@ -56,3 +59,23 @@ def _rack_paths(read):
             yield from read.spec.placement.leaders
             yield from read.spec.placement.brokers.include
             yield from read.spec.placement.brokers.exclude
+
+
+def test_a_file_is_refused_where_the_api_server_refuses_it_and_nowhere_else(api_server):
+    chance = random.Random(29)
+    topics = [manifest for manifest in VALID.values() if manifest["kind"] == "KafkaTopic"]
+    outcomes = Counter()
+    for _ in range(ROUNDS):
+        manifest = mutated(chance.choice(topics), chance)
+        answer = api_server.create("default", manifest, dry_run=True)
+        told = _told(manifest)
+        outcomes[answer.accepted] += 1
+        assert answer.accepted == (not told), (manifest, answer.message, told)
+    assert min(outcomes.values()) >= ROUNDS // 10
+
+
+def _told(manifest):
+    try:
+        return list(broken_rules(manifest, KafkaTopic.from_object(manifest)))
+    except SpecError as error:
+        return [str(error)]

@@ -148,6 +148,10 @@ def _durability(spec: KafkaTopicSpec) -> Iterator[str]:
 def _placement(spec: KafkaTopicSpec, given: Mapping[str, Any]) -> Iterator[str]:
     placement = spec.placement
     has = {key for key, value in given.items() if value is not None}
+    include = (given.get("brokers") or {}).get("include")
+    for path, entries in (("leaders", given.get("leaders")), ("brokers.include", include)):
+        if entries == []:
+            yield f"spec.placement.{path}: is empty: leave it out, or name one"
     others = has & {"placer", "spread", "brokers", "leaders", "seed", "startIndex", "shift"}
     if "assignment" in has:
         if others:

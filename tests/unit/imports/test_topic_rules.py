@@ -50,6 +50,7 @@ def test_a_valid_topic_breaks_no_rule(manifest):
         ({"spec": {"placement": {"spread": [{"level": "", "maxSkew": 1}]}}}, "spec.placement.spread[0].level: must"),
         ({"spec": {"placement": {"spread": [{"level": "a", "maxSkew": 0}]}}}, "spec.placement.spread[0].maxSkew: must"),
         ({"spec": {"placement": {"seed": -1}}}, "spec.placement.seed: must be from 0 to"),
+        ({"spec": {"placement": {"leaders": []}}}, "spec.placement.leaders: is empty: leave it out, or name one"),
         ({"spec": {"placement": {"leaders": ["/eu", "/eu"]}}}, "spec.placement.leaders: has an entry twice"),
         ({"spec": {"durability": {"tolerate": {"zone": 0}}}}, "spec.durability.tolerate zone: must be from 1"),
         ({"metadata": {"name": "Orders"}}, 'metadata.name: "Orders" is no name of an object'),
