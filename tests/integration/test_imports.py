@@ -90,6 +90,9 @@ def test_imported_topics_stay_as_they_are(topology, topics, kafka, kubectl, cont
     cluster = ("--topology", f"{topology.namespace}/kafka", "--kubeconfig", control_plane.kubeconfig)
     whole = cli("plan", *cluster, "-o", "json")
     assert (whole.code, whole.json["moves"], whole.json["partitions"], whole.json["topics"]) == (0, 0, [], [])
+    again = cli("import", source, *files, *only[:2], *cluster)
+    assert (again.code, again.out) == (0, "")
+    assert all(f"topic {topic}: skipped: it has a KafkaTopic, {topology.namespace}/" in again.err for topic in before)
     for topic, (identity, rows, config) in before.items():
         assert (topics.id(topic), topics.replicas(topic, len(rows)), topics.config(topic)) == (identity, rows, config)
 

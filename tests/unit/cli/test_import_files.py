@@ -1,10 +1,16 @@
 """`rackspan import strimzi` and `topicctl`: their files become KafkaTopics, and what these cannot say is said."""
 
 import json
+from typing import ClassVar
 
 import pytest
 import yaml
 from tests.support.command import cluster, topic
+
+from rackspan.api.meta import ObjectKey
+from rackspan.cli.commands import import_topics
+from rackspan.core.snapshot import tree_of
+from rackspan.snapshots import parse_snapshot
 
 LEVELS = ("--levels", "region,zone,rack")
 
@@ -523,6 +529,58 @@ def test_a_silent_broker_is_not_planned_around(rackspan, files, snapshot):
     prod = snapshot(cluster(topic("pinned", [0, 9], [4, 2])))
     ran = rackspan("import", "topicctl", "topicctl.yaml", "--snapshot", prod)
     assert ran.error == "broker 9 holds replicas and is not among the brokers"
+
+
+# -- topics that have a KafkaTopic -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def live(snapshot, monkeypatch):
+    """The RackTopology kafka/main: a cluster in which two topics have a KafkaTopic."""
+    document = cluster(topic("Clicks_v1", [0, 3], [4, 2]), topic("clicks", [0, 3], [4, 2]), topic("plain", [0, 3]))
+    found = parse_snapshot(json.dumps(document).encode())
+
+    class Live:
+        tree = tree_of(found.brokers)
+        objects: ClassVar = {"Clicks_v1": ObjectKey("shop", "clicks"), "clicks": ObjectKey("shop", "other")}
+
+        def snapshot(self):
+            return found
+
+    def at(name, _kubeconfig):
+        assert name == "kafka/main"
+        return Live()
+
+    monkeypatch.setattr(import_topics.LiveTopology, "at", at)
+
+
+MAIN = ("--topology", "kafka/main")
+
+
+def test_a_topic_that_has_a_kafkatopic_is_skipped(rackspan, files, live):
+    ran = rackspan("import", "cluster", *MAIN)
+    assert ran.code == 0, ran.err
+    (plain,) = manifests(ran).values()
+    assert plain["metadata"] == {"name": "plain"}
+    assert plain["spec"]["topologyRef"] == {"name": "main", "namespace": "kafka"}
+    told = "topic Clicks_v1: skipped: it has a KafkaTopic, shop/clicks, which may say more"
+    assert f"note: kafka/main: {told}" in ran.err
+    assert "imported 1 of 3 topics, 2 skipped; applying them changes nothing" in ran.err
+    strict = rackspan("import", "cluster", *MAIN, "--strict")
+    assert (strict.code, strict.out) == (2, "")
+    theirs = rackspan("import", "strimzi", "strimzi.yaml", *MAIN)
+    assert list(manifests(theirs)) == ["plain"]
+    assert f"note: strimzi.yaml:1: {told}" in theirs.err
+    assert manifests(theirs)["plain"]["spec"]["topologyRef"] == {"name": "main", "namespace": "kafka"}
+    none = rackspan("import", "topicctl", "topicctl.yaml", *MAIN, "--topology-ref", "other")
+    assert {name: one["spec"]["topologyRef"] for name, one in manifests(none).items()} == {"pinned": {"name": "other"}}
+
+
+def test_options_that_a_racktopology_says_are_refused(rackspan, files, live):
+    for option in ("--levels", "--snapshot", "--bootstrap-server"):
+        for command in (("cluster",), ("strimzi", "strimzi.yaml")):
+            ran = rackspan("import", *command, *MAIN, option, "kafka:9092")
+            assert (ran.code, ran.error) == (2, f"{option} is not for --topology")
 
 
 # -- whatever is given -----------------------------------------------------------------------------------------------

@@ -1,14 +1,15 @@
 """`rackspan import`: KafkaTopics of topics that exist, which change nothing when they are applied."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 
 import typer
 
+from rackspan.api.meta import ObjectKey
 from rackspan.api.references import TopologyRef
 from rackspan.cli.rendering.documents import Format, print_document
 from rackspan.cli.rendering.import_report import ImportReport
@@ -16,6 +17,7 @@ from rackspan.cli.rendering.progress import step
 from rackspan.cli.shared import options
 from rackspan.cli.shared.cluster_source import ClusterSource
 from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_with, note, print_error
+from rackspan.cli.shared.live_topology import LiveTopology, refuse_options_of_topology
 from rackspan.cli.shared.manifest_files import read_files, write_new_files
 from rackspan.cli.shared.selection import TopologyOptions, first_of, topics_matching
 from rackspan.core.snapshot import Snapshot
@@ -35,6 +37,7 @@ from rackspan.imports.topics import Definition, Imported, Refused, Skipped, Sour
 CLUSTER_EPILOG = options.epilog(
     "$ rackspan import cluster --bootstrap-server kafka:9092 --topology-ref main --namespace kafka > topics.yaml",
     "$ rackspan plan -f topics.yaml --bootstrap-server kafka:9092",
+    "$ rackspan import cluster --topology kafka/main --namespace kafka > new-topics.yaml",
     "$ rackspan import cluster --snapshot prod.json --topology-ref main --output-dir topics/",
     "$ rackspan import cluster --snapshot prod.json --topology-ref main -o json | jq .topics[].remarks",
 )
@@ -143,13 +146,20 @@ def import_topics() -> None:
 
 @app.command("cluster", epilog=CLUSTER_EPILOG)
 def from_cluster(
+    context: typer.Context,
     topology_ref: Annotated[
         str,
-        typer.Option(metavar="[NAMESPACE/]NAME", rich_help_panel=_MANIFESTS, help="The RackTopology of the cluster."),
+        typer.Option(
+            metavar="[NAMESPACE/]NAME",
+            rich_help_panel=_MANIFESTS,
+            help="The RackTopology of the cluster. Default: that of --topology.",
+        ),
     ] = "",
     snapshot: options.SnapshotFile = None,
     bootstrap_server: options.BootstrapServer = None,
     command_config: options.CommandConfig = None,
+    topology: options.TopologyName = None,
+    kubeconfig: options.Kubeconfig = None,
     topic: options.Topic = None,
     namespace: Namespace = None,
     assignment: AssignmentOption = Assignment.UNFAIR,
@@ -163,21 +173,23 @@ def from_cluster(
     """Write a KafkaTopic for every topic of a cluster, as it is there now: replicas, and the configs set on it.
 
     Replicas stay where they are: topics that are not spread fairly keep theirs by an explicit assignment, and that is
-    said. Kafka's own topics are left out.
+    said. Kafka's own topics are left out, and with --topology those that have a KafkaTopic.
     """
     target = _Target(output, output_dir, overwrite=overwrite, strict=strict)
     _check_namespace(namespace)
-    if not topology_ref:
+    said = topology_ref or topology or ""
+    if not said:
         raise CommandError("the RackTopology is missing", "pass --topology-ref NAME")
-    reference = _reference(topology_ref, topology_ref)
-    source = ClusterSource(snapshot, bootstrap_server, command_config)
-    found = source.read_topics("to import")
-    chosen = topics_matching(found, topic).tolist()
-    imported = cluster_topics(found, chosen, reference, namespace, source.name)
-    tree = TopologyOptions(levels, missing_rack_policy).tree(found)
-    if assignment is Assignment.UNFAIR:
-        refuse_silent_brokers(source, found)
-    target.write(_reported(imported, (found, tree), assignment))
+    reference = _reference(said, said)
+    if topology is None:
+        source = ClusterSource(snapshot, bootstrap_server, command_config)
+        present = _Present.of_source(source, source.read_topics("to import"), levels, missing_rack_policy)
+    else:
+        refuse_options_of_topology(context)
+        present = _Present.of_topology(topology, kubeconfig)
+    chosen = topics_matching(present.found, topic).tolist()
+    imported = cluster_topics(present.found, chosen, reference, namespace, present.name)
+    target.write(_reported(imported, present, assignment))
 
 
 _Converter = Callable[[Source, Part, Topologies], Definition | Skipped | Refused]
@@ -191,12 +203,15 @@ def _command_of(convert: _Converter, word: str) -> Callable[..., None]:
     """
 
     def from_files(
+        context: typer.Context,
         files: SourceFiles,
         topology_ref: TopologyRefs = None,
         cluster: Cluster = None,
         snapshot: options.SnapshotFile = None,
         bootstrap_server: options.BootstrapServer = None,
         command_config: options.CommandConfig = None,
+        topology: options.TopologyName = None,
+        kubeconfig: options.Kubeconfig = None,
         namespace: Namespace = None,
         assignment: AssignmentOption = Assignment.UNFAIR,
         levels: options.Levels = "",
@@ -208,11 +223,20 @@ def _command_of(convert: _Converter, word: str) -> Callable[..., None]:
         keep_going: KeepGoing = False,
     ) -> None:
         target = _Target(output, output_dir, overwrite=overwrite, strict=strict)
+        if topology is not None:
+            refuse_options_of_topology(context)
         source = _comparison(snapshot, bootstrap_server, command_config)
-        chosen = _Choice(_topologies(topology_ref or ()), cluster, namespace)
+        chosen = _Choice(_topologies(topology_ref or ([topology] if topology else [])), cluster, namespace)
         imported = chosen.read(files, convert, word)
-        compared = None if source is None else (source, TopologyOptions(levels, missing_rack_policy))
-        target.write(_compared(imported, compared, assignment), keep_going=keep_going)
+        if source is None and topology is None:
+            target.write(_reported(decided(imported), None, assignment), keep_going=keep_going)
+            return
+        refuse_several_clusters(imported)
+        if source is None:
+            present = _Present.of_topology(topology or "", kubeconfig)
+        else:
+            present = _Present.of_source(source, source.read(), levels, missing_rack_policy)
+        target.write(_reported(imported, present, assignment), keep_going=keep_going)
 
     return from_files
 
@@ -298,12 +322,49 @@ class _Target:
             sys.stdout.writelines(report.documents)
 
 
-def refuse_silent_brokers(source: ClusterSource, found: Snapshot) -> None:
-    """Refuse a broker that is away: a topic on it would be taken for one that is not where it belongs."""
-    if found.unknown_brokers:
-        raise CommandError(
-            f"broker {found.unknown_brokers[0]} holds replicas and {source.why_absent}",
-            "wait until it is back, or pass --assignment always or never",
+@dataclass(frozen=True, slots=True)
+class _Present:
+    """
+    A cluster as it is now.
+
+    `name` begins sentences about it, `why_absent` ends one about a broker that is not listed. `objects` are its
+    KafkaTopics, by the topics' names.
+    """
+
+    name: str
+    found: Snapshot
+    tree: RackTree
+    why_absent: str
+    objects: Mapping[str, ObjectKey]
+
+    @classmethod
+    def of_source(
+        cls, source: ClusterSource, found: Snapshot, levels: str, missing_racks: options.MissingRackPolicy
+    ) -> Self:
+        """A cluster of which nothing but Kafka is known. Raises CommandError."""
+        return cls(source.name, found, TopologyOptions(levels, missing_racks).tree(found), source.why_absent, {})
+
+    @classmethod
+    def of_topology(cls, name: str, kubeconfig: Path | None) -> Self:
+        """The cluster of a RackTopology, `NAMESPACE/NAME`. Raises CommandError."""
+        live = LiveTopology.at(name, kubeconfig)
+        return cls(name, live.snapshot(), live.tree, "did not answer", live.objects)
+
+    def refuse_silent_brokers(self) -> None:
+        """Refuse a broker that is away: a topic on it would be taken for one that is not where it belongs."""
+        if self.found.unknown_brokers:
+            raise CommandError(
+                f"broker {self.found.unknown_brokers[0]} holds replicas and {self.why_absent}",
+                "wait until it is back, or pass --assignment always or never",
+            )
+
+    def without_objects(self, imported: Imported) -> Imported:
+        """Leave out topics that have a KafkaTopic: another manifest would drop what only that one says."""
+        return replace(imported, definitions=()) + Imported.of(
+            one
+            if (key := self.objects.get(one.topic)) is None
+            else Skipped(one.source, f"topic {one.topic}", f"it has a KafkaTopic, {key}, which may say more")
+            for one in imported.definitions
         )
 
 
@@ -316,35 +377,27 @@ def _comparison(snapshot: str | None, servers: str | None, command_config: Path 
     return ClusterSource(snapshot, servers, command_config)
 
 
-def _compared(
-    imported: Imported, compared: tuple[ClusterSource, TopologyOptions] | None, assignment: Assignment
-) -> ImportReport:
-    """Compare with a cluster, if there is one. Raises CommandError."""
-    if compared is None:
-        return _reported(decided(imported), None, assignment)
-    clusters = {one.cluster for one in imported.definitions if one.cluster is not None}
+def refuse_several_clusters(imported: Imported) -> None:
+    """Refuse to compare topics of several clusters with one. Raises CommandError."""
+    clusters = {str(one.cluster) for one in imported.definitions if one.cluster is not None}
     if len(clusters) > 1:
         raise CommandError(
-            f"the files are of several clusters: {first_of({str(one) for one in clusters}, 3)}",
+            f"the files are of several clusters: {first_of(clusters, 3)}",
             "pass --cluster NAME for the one to compare with",
         )
-    source, selected = compared
-    found = source.read()
-    tree = selected.tree(found)
-    if assignment is Assignment.UNFAIR:
-        refuse_silent_brokers(source, found)
-    return _reported(imported, (found, tree), assignment)
 
 
-def _reported(imported: Imported, cluster: tuple[Snapshot, RackTree] | None, assignment: Assignment) -> ImportReport:
+def _reported(imported: Imported, present: _Present | None, assignment: Assignment) -> ImportReport:
     """Compare with the cluster, if there is one, and prove by a plan what applying the manifests does."""
-    if cluster is None:
+    if present is None:
         return ImportReport.of(imported, None)
-    found, tree = cluster
+    if assignment is Assignment.UNFAIR:
+        present.refuse_silent_brokers()
     with step("planning"):
-        present = decided(as_present(imported, found, tree, assignment))
-        made = plan_of_topics({one.topic: one.spec for one in present.definitions}, found, tree)
-    return ImportReport.of(present, made)
+        new = present.without_objects(imported)
+        kept = decided(as_present(new, present.found, present.tree, assignment))
+        made = plan_of_topics({one.topic: one.spec for one in kept.definitions}, present.found, present.tree)
+    return ImportReport.of(kept, made)
 
 
 def _matters(reason: str) -> bool:

@@ -139,6 +139,11 @@ class LiveTopology:
 
         return cluster_requirements(self.inputs.scan.topology, self.inputs.scan.topics)
 
+    @property
+    def objects(self) -> Mapping[str, ObjectKey]:
+        """Its KafkaTopics, by the names of their topics."""
+        return {topic.topic_name: topic.key for topic in self.inputs.scan.topics}
+
     def snapshot(self) -> Snapshot:
         """All topics and partitions in Kafka now. Raises CommandError."""
         from rackspan.kafka.client_config import client_properties  # noqa: PLC0415
