@@ -63,6 +63,32 @@ def test_minutes_out_of_compliance_are_counted_from_scan_to_scan_whatever_the_cl
     assert sum(day.scans for day in told[-1].trend) == 5
 
 
+def test_minutes_of_a_topic_that_was_deleted_between_two_scans_are_kept(scans):
+    scans(cluster(topic("orders", UNFAIR), topic("payments", FAIR)), "a")
+    second = scans(cluster(topic("payments", FAIR)), "b", 20)
+    assert second.summary.topics == 1
+    assert [day.violation_minutes for day in second.trend] == [20.0]
+    assert [(row["topic"], row["violation_minutes"]) for row in scans.rows("topics", "b")] == [("orders", 20.0)]
+    third = scans(cluster(topic("orders", UNFAIR), topic("payments", FAIR)), "c", 50)
+    assert [(row.name, row.violation_minutes) for row in third.topics] == [("orders", 20.0)], "30 more were fine"
+    assert sum(row["violation_minutes"] for row in scans.rows("scans")) == 20.0
+
+
+def test_a_broker_that_goes_and_comes_back_between_snapshots_flaps(scans):
+    document = cluster(topic("orders", FAIR))
+    without = {**document, "brokers": [one for one in document["brokers"] if one["id"] != 5]}
+    told = [
+        scans(one, f"scan-{at}", at * 10) for at, one in enumerate((document, without, without, document, document))
+    ]
+    assert [{row.id: row.flaps for row in one.brokers}.get(5) for one in told] == [0, None, None, 2, 2]
+    assert {row.id for row in told[-1].brokers if row.flaps} == {5}
+
+
+def test_the_seconds_of_a_scan_have_all_of_its_steps(scans):
+    steps = scans(cluster(topic("orders", UNFAIR)), "a").seconds
+    assert {"writing the history", "looking at the trend"} < set(steps)
+
+
 def test_a_scan_that_was_done_is_given_again_and_nothing_is_written(scans, tmp_path):
     first = scans(cluster(topic("orders", UNFAIR)), "once")
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "history").rglob("*")}

@@ -220,7 +220,9 @@ def test_the_table_of_a_check_begins_with_the_worst_and_says_what_it_left_out(ra
 def test_a_broker_that_is_gone_may_be_named_when_it_is_drained(rackspan, snapshot):
     ran = rackspan("check", "--snapshot", snapshot(cluster(topic("a", [0, 9]))), "--drain-broker", 9, "-o", "json")
     assert ran.code == 1
-    assert [(one["domain"], one["reason"]) for one in ran.json["findings"]] == [("9", "BrokerUnknown")]
+    assert [(one["domain"], one["broker"], one["reason"]) for one in ran.json["findings"]] == [
+        (None, 9, "BrokerUnknown")
+    ]
 
 
 def test_a_snapshot_taken_with_a_broker_down_is_checked_and_the_broker_not_planned_away(rackspan, snapshot):

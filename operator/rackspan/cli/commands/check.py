@@ -19,7 +19,6 @@ from rackspan.cli.shared.cluster_source import ClusterSource
 from rackspan.cli.shared.command_errors import ExitCode, ending_with
 from rackspan.cli.shared.live_topology import LiveTopology, refuse_options_of_topology
 from rackspan.cli.shared.selection import TopologyOptions, matching_partitions
-from rackspan.core.compliance import BROKER_LEVEL
 from rackspan.core.durability import WriteGuarantee, write_guarantees
 from rackspan.core.outage import min_insync_replicas
 from rackspan.core.requirements import ClusterRequirements
@@ -147,7 +146,7 @@ def _documents(checked: _Checked) -> Iterator[dict[str, Any]]:
             "topic": facts.topic,
             "partition": facts.partition,
             "level": facts.level,
-            "domain": str(facts.broker) if facts.level == BROKER_LEVEL else facts.domain,
+            "domain": facts.domain,
             "reason": facts.reason or str(facts.rule),
             "excess": facts.excess,
             "broker": facts.broker,

@@ -17,11 +17,15 @@ def with_minutes(topics: pa.Table, violated: frozenset[str], minutes: float) -> 
     """
     Add the column `violation_minutes` to topics.
 
-    A topic that was out of compliance at the previous scan gets the `minutes` since then, every other one 0.
+    A topic that was out of compliance at the previous scan gets the `minutes` since then, every other one 0. One that
+    is not there any more gets a row of zeros with its minutes: when it was deleted is not known, as it is not known of
+    others when they were mended.
     """
-    names = topics["topic"].to_pylist()
-    spent = pa.array([minutes if name in violated else 0.0 for name in names], pa.float64())
-    return topics.append_column("violation_minutes", spent)
+    zeros = {field.name: 0 for field in topics.schema if pa.types.is_integer(field.type)}
+    gone = [{**zeros, "topic": name} for name in sorted(violated.difference(topics["topic"].to_pylist()))]
+    every = pa.concat_tables([topics, pa.Table.from_pylist(gone, schema=topics.schema)])
+    spent = [minutes if name in violated else 0.0 for name in every["topic"].to_pylist()]
+    return every.append_column("violation_minutes", pa.array(spent, pa.float64()))
 
 
 def with_unread(topics: pa.Table, before: pa.Table) -> pa.Table:
@@ -46,8 +50,12 @@ def holdings(scan_id: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
 
 
 def brokers(scan_id: str, locations: BrokerLocations, before: Mapping[int, bool]) -> pa.Table:
-    """Rows of `brokers`; `changed` where a broker is online now and was not in `before`, or the other way round."""
-    rows = (
+    """
+    Rows of `brokers`; `changed` where a broker is online now and was not in `before`, or the other way round.
+
+    A snapshot lists only brokers that are there: one that was in `before` and is not listed is offline.
+    """
+    rows = [
         {
             "broker": broker.id,
             "rack": rack_name(broker),
@@ -56,7 +64,9 @@ def brokers(scan_id: str, locations: BrokerLocations, before: Mapping[int, bool]
             "changed": before.get(broker.id, broker.online) != broker.online,
         }
         for broker in locations.brokers
-    )
+    ]
+    gone = sorted(set(before).difference(row["broker"] for row in rows))
+    rows += [{"broker": broker, "online": False, "changed": before[broker]} for broker in gone]
     return _table("brokers", scan_id, rows)
 
 

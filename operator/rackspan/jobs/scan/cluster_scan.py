@@ -125,8 +125,8 @@ class _Scan:
         with self._step("writing the history"):
             writer.write(seen.findings, self._records(seen))
         with self._step("looking at the trend"):
-            document = self._document(seen, writer.trend())
-        committed = writer.commit(document)
+            trend = writer.trend()
+        committed = writer.commit(self._document(seen, trend))
         writer.tidy(self._previous.observed_at, self._run.retention_days, self._tell)
         return committed
 

@@ -8,6 +8,7 @@ import asyncio
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -116,7 +117,7 @@ def _scanned(
             done += 1
 
         try:
-            return scan_cluster(spark, cluster, run, told)
+            return scan_cluster(spark, cluster, replace(run, observed_at=datetime.now(UTC)), told)
         except ClusterError as error:
             return failed(cluster.name, run, error.reason, str(error))
         except HistoryError as error:
