@@ -63,7 +63,7 @@ def how_to_confirm(topology: RackTopology, waiting: Collection[ObjectKey], held:
         names[key.namespace].append(key.name)
     told = held[:_NAMESPACES]
     listed = "; ".join(
-        f"{one.count} of namespace {one.namespace} ({_named(names[one.namespace])}) as {one.confirmation}"
+        f"{one.count} of namespace {one.namespace} ({_named(names[one.namespace])}), confirmed by {one.confirmation}"
         for one in told
     )
     count, others = len(waiting) - sum(one.count for one in told), len(names) - len(told)

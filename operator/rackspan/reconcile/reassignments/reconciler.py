@@ -14,8 +14,6 @@ from rackspan.reconcile.runtime.guarded_loop import run_guarded
 from rackspan.reconcile.runtime.waiting import wait_debounced
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from rackspan.api.meta import ObjectKey
     from rackspan.api.reassignment import Reassignment
     from rackspan.reconcile.reassignments.objects import ReassignmentDependencies
@@ -39,6 +37,20 @@ class _Served:
     """When it began to wait, or when its turn began, by the loop's time."""
     rests: bool = False
     task: asyncio.Task[None] | None = None
+    leaving: asyncio.Task[None] | None = None
+    """Until it is done, its client of before is being closed."""
+
+    @property
+    def has_left(self) -> bool:
+        """Whether no client of it is left."""
+        return self.task is None and (self.leaving is None or self.leaving.done())
+
+    def displace(self) -> None:
+        """Take its place away. A client may take seconds to close, and nobody waits for that."""
+        if self.task is not None:
+            self.task.cancel()
+            self.leaving = asyncio.create_task(_left(self.task, self.worker))
+            self.task = None
 
     def look(self, now: float) -> None:
         """Notice that it rests, or does not any more, or that its turn is over."""
@@ -70,47 +82,44 @@ class ReassignmentsReconciler:
         """Loop until cancelled."""
         try:
             while True:
-                await self._give_places()
+                self._give_places()
                 self._measure()
                 crowded = any(one.task is None for one in self._served.values())
                 await wait_debounced(self._wake, _CROWDED_SECONDS if crowded else _IDLE_SECONDS, _DEBOUNCE_SECONDS)
         finally:
-            await self._end(list(self._served))
+            for one in self._served.values():
+                one.displace()
+            leaving = [one.leaving for one in self._served.values() if one.leaving is not None]
+            await asyncio.gather(*leaving, return_exceptions=True)
             for key in self._measured:
                 forget(str(key))
 
-    async def _give_places(self) -> None:
+    def _give_places(self) -> None:
         now = asyncio.get_running_loop().time()
         needed = {one.topology for one in self._dependencies.cache.reassignments.values() if needs_work(one)}
-        await self._end([key for key, one in self._served.items() if key not in needed and not one.worker.has_lost_run])
         for key in needed - self._served.keys():
             self._served[key] = _Served(TopologyWorker(key, self._dependencies), now)
         contenders = []
-        for key, one in self._served.items():
+        for key, one in list(self._served.items()):
             one.look(now)
-            if one.task is not None or not one.rests:
+            if key not in needed and not one.worker.has_lost_run:
+                one.displace()
+                if one.has_left:
+                    del self._served[key]
+            elif one.task is not None or (one.has_left and not one.rests):
                 contenders.append(Contender(key, one.since, one.rests))
         placed = set(in_turn(contenders, _PLACES))
-        await asyncio.gather(*(self._displace(one) for key, one in self._served.items() if key not in placed))
-        for key in placed:
-            self._place(key, self._served[key])
+        for key, one in self._served.items():
+            if key in placed:
+                self._place(key, one)
+            else:
+                one.displace()
 
     def _place(self, key: ObjectKey, one: _Served) -> None:
         if one.task is None:
             name, liveness = f"reassignments of {key}", self._dependencies.liveness
             loop = run_guarded(name, one.worker.reconcile, one.worker.wake, _DEBOUNCE_SECONDS, liveness)
             one.task = asyncio.create_task(loop, name=name)
-
-    async def _displace(self, one: _Served) -> None:
-        if one.task is not None:
-            one.task.cancel()
-            await asyncio.gather(one.task, return_exceptions=True)
-            one.task = None
-            await one.worker.step_aside()
-
-    async def _end(self, keys: Collection[ObjectKey]) -> None:
-        ended = [self._served.pop(key) for key in keys]
-        await asyncio.gather(*map(self._displace, ended))
 
     def _measure(self) -> None:
         """Set the metrics of all topologies that have Reassignments, and remove those of the others."""
@@ -122,3 +131,8 @@ class ReassignmentsReconciler:
         for key, objects in there.items():
             measure(str(key), objects)
         self._measured = set(there)
+
+
+async def _left(task: asyncio.Task[None], worker: TopologyWorker) -> None:
+    await asyncio.gather(task, return_exceptions=True)
+    await worker.step_aside()

@@ -104,12 +104,12 @@ class Crowd(World):
         self.objects.now = "2026-01-31T12:01:00Z"
         await self.begin()
 
-    async def connect(self, kafka, credentials):
+    async def connect(self, topology, kafka, credentials):
         if kafka != self.topology.spec.kafka:
             if self.hangs:
                 await asyncio.Event().wait()
             raise AWAY
-        return await super().connect(kafka, credentials)
+        return await super().connect(topology, kafka, credentials)
 
 
 @pytest.mark.parametrize("spec", [{"paused": True}, {"parts": 2}, {}], ids=["paused", "waiting", "unreachable"])
@@ -154,4 +154,18 @@ async def test_what_rests_keeps_its_place_until_another_topology_needs_it(loop, 
     await until(world, found, lambda: alone.task is None)
     world.objects.edit(NAME, paused=False)
     await until(world, found, lambda: world.read().ended)
+    world.all_is_planned()
+
+
+async def test_a_client_that_takes_long_to_close_keeps_nobody_from_a_turn(loop, monkeypatch):
+    monkeypatch.setattr(reconciler, "_PLACES", 1)
+    monkeypatch.setattr(reconciler, "_TURN_SECONDS", 0.0)
+    world, found = loop
+    world.hangs = True
+    await world.add(1)
+    await until(world, found, lambda: len(found._served) == 2)
+    stuck = asyncio.Event()
+    monkeypatch.setattr(found._served[world.others[0].key].worker._connection, "close", stuck.wait)
+    await until(world, found, lambda: world.read().ended)
+    stuck.set()
     world.all_is_planned()
