@@ -3,8 +3,10 @@
 import gc
 import sys
 
-from rackspan import rack_id
+from rackspan import child_process, rack_id
 
+_OPERATOR = "operator"
+"""Kubernetes watches over its process, and its Kafka clients have processes of their own."""
 _NEW_OBJECTS, _YOUNG, _OLDER = 50_000, 10, 10
 """Python looks for garbage that refers to itself whenever so many objects are new, by default 700.
 
@@ -17,6 +19,8 @@ def main() -> None:
     """Run the command with the process's arguments, and exit."""
     if sys.argv[1:2] == [rack_id.NAME]:
         sys.exit(rack_id.main(sys.argv[2:]))
+    if sys.argv[1:2] != [_OPERATOR]:
+        child_process.continue_in_child()
     gc.set_threshold(_NEW_OBJECTS, _YOUNG, _OLDER)
     from rackspan.cli import app  # noqa: PLC0415 - takes ten times as long as all of rack-id
 

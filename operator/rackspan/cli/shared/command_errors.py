@@ -16,6 +16,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from rackspan.child_process import CRASHED
 from rackspan.core.text import escaped, shown
 
 _UsageError: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
@@ -33,6 +34,7 @@ class ExitCode(IntEnum):
     KAFKA = 3
     UNFINISHED = 4
     DEFECT = 70  # EX_SOFTWARE of sysexits.h
+    CRASHED = CRASHED
     OUTPUT = 74  # EX_IOERR
 
 

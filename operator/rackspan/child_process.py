@@ -1,0 +1,94 @@
+"""
+A command in a child process, of which the parent tells in one sentence that it crashed.
+
+Kafka's native client ends its process on some answers, such as one without a cluster id. The parent has imported none
+of that: it waits, passes signals on, and ends as the child has ended.
+"""
+
+import contextlib
+import ctypes
+import os
+import resource
+import shlex
+import signal
+import sys
+from typing import Final, NoReturn
+
+from rackspan.core.text import shown
+
+CRASHED: Final = 71
+"""The exit code, EX_OSERR of sysexits.h."""
+_CRASHES = frozenset({signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE, signal.SIGSYS})
+_OF_THE_TERMINAL = frozenset({signal.SIGINT, signal.SIGQUIT})
+_PASSED_ON = _OF_THE_TERMINAL | {signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2}
+_SI_KERNEL = 0x80
+"""Why a signal came, as `siginfo_t` has it: by a key, which is for all processes in the terminal's foreground."""
+_PR_SET_PDEATHSIG = 1
+_SHOW_CURSOR = "\x1b[?25h"
+
+
+def continue_in_child() -> None:
+    """Return in a child process; the parent never returns. Where the system is not Linux there is no child."""
+    if sys.platform != "linux":
+        return
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, it would tell nobody how a child ended
+    watched = _PASSED_ON | {signal.SIGCHLD}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, watched)
+    parent = os.getpid()
+    child = os.fork()
+    if child:
+        _wait(child, watched)
+    _end_with(parent)
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _end_with(parent: int) -> None:
+    """Kill this process when its parent is killed."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _wait(child: int, watched: frozenset[signal.Signals]) -> NoReturn:
+    while True:
+        seen = signal.sigwaitinfo(watched)
+        if seen.si_signo == signal.SIGCHLD:
+            ended, status = os.waitpid(child, os.WNOHANG)
+            if ended:
+                _end_as(os.waitstatus_to_exitcode(status))
+        elif seen.si_signo not in _OF_THE_TERMINAL or seen.si_code != _SI_KERNEL:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, seen.si_signo)
+
+
+def _end_as(code: int) -> NoReturn:
+    """End with a child's exit code, or by the signal that ended it: `code` is minus its number."""
+    if code >= 0:
+        sys.exit(code)
+    ended_by = signal.Signals(-code)
+    if ended_by in _CRASHES:
+        _tell(
+            f"crashed ({ended_by.name}), most likely in Kafka's client on an answer that it cannot read",
+            "see that the address is that of Kafka brokers which you trust",
+        )
+        sys.exit(CRASHED)
+    if ended_by is signal.SIGKILL:
+        _tell("was killed (SIGKILL), which the system does where memory is short", "")
+    elif ended_by is not signal.SIGSTOP:
+        signal.signal(ended_by, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {ended_by})
+    os.kill(os.getpid(), ended_by)
+    sys.exit(128 - code)  # process 1 of a container is not ended by its own signals
+
+
+def _tell(what: str, hint: str) -> None:
+    if sys.argv[1:2] == ["apply"]:
+        hint = "throttles may be left in Kafka: run the same command again, or with --cancel"
+    command = shlex.join(["rackspan", *sys.argv[1:]])
+    with contextlib.suppress(OSError, AttributeError):  # standard error may be closed
+        if sys.stderr.isatty():
+            sys.stderr.write(f"\r{_SHOW_CURSOR}")
+        print(f"error: {shown(command)} {what}", file=sys.stderr)
+        if hint:
+            print(f"hint: {hint}", file=sys.stderr)
