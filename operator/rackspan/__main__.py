@@ -21,6 +21,7 @@ def main() -> None:
         sys.exit(rack_id.main(sys.argv[2:]))
     if sys.argv[1:2] != [_OPERATOR]:
         child_process.continue_in_child()
+        child_process.outlive_standard_error()
     gc.set_threshold(_NEW_OBJECTS, _YOUNG, _OLDER)
     from rackspan.cli import app  # noqa: PLC0415 - takes ten times as long as all of rack-id
 

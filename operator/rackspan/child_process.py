@@ -7,12 +7,13 @@ of that: it waits, passes signals on, and ends as the child has ended.
 
 import contextlib
 import ctypes
+import io
 import os
 import resource
 import shlex
 import signal
 import sys
-from typing import Final, NoReturn
+from typing import BinaryIO, Final, NoReturn
 
 from rackspan.core.text import shown
 
@@ -41,6 +42,29 @@ def continue_in_child() -> None:
         _wait(child, watched)
     _end_with(parent)
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+class _StandardError(io.TextIOWrapper):
+    """Standard error that may be lost, with its terminal or its reader: what nobody can read stops nothing."""
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError):
+            super().write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError):
+            super().flush()
+
+
+def outlive_standard_error() -> None:
+    """Let errors of standard error pass unheard; where it is closed, no file that is opened later takes its place."""
+    if sys.stderr is None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        stream: BinaryIO = os.fdopen(2, "wb")
+    else:
+        stream = sys.stderr.buffer
+    sys.stderr = _StandardError(stream, errors="backslashreplace", line_buffering=True)
 
 
 def _end_with(parent: int) -> None:

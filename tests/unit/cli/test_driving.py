@@ -1,13 +1,16 @@
 """What signals do to a plan that is carried out: the copies under way end first, unless somebody insists."""
 
+import errno
 import os
 import signal
 from dataclasses import dataclass, field
 
 import pytest
 
-from rackspan.cli.shared.driving import Ended, drive, take_back
+from rackspan.api.reasons import Reason
+from rackspan.cli.shared.driving import Ended, drive, heard, take_back
 from rackspan.core.reassignment.decision import Progress
+from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.reassignments.executor import Pass
 
 
@@ -21,6 +24,8 @@ class Scripted:
 
     script: list
     calls: list = field(default_factory=list)
+    away: list = field(default_factory=list)
+    """Signals that come while Kafka does not answer to `pause`."""
 
     async def advance(self):
         return self._next("advance")
@@ -33,6 +38,9 @@ class Scripted:
 
     async def pause(self):
         self.calls.append("pause")
+        if self.away:
+            os.kill(os.getpid(), self.away.pop())
+            raise FailureError(Failure(Reason.KAFKA_UNREACHABLE, "away", Remedy.RETRY))
         return seen(0)
 
     def _next(self, name):
@@ -44,17 +52,28 @@ class Scripted:
 
 
 class Silent:
-    def __init__(self):
-        self.told = []
+    """Shows nothing, and loses standard output at the pass of that number."""
+
+    def __init__(self, loses_at=None):
+        self.told, self.lost = [], None
+        self._left = loses_at
 
     def show(self, one):
-        pass
+        if self._left is not None:
+            self._left -= 1
+            if not self._left:
+                self.lost = BrokenPipeError(errno.EPIPE, "Broken pipe")
 
     def tell(self, event, message):
         self.told.append((event, message))
 
 
-INT, TERM = signal.SIGINT, signal.SIGTERM
+INT, TERM, HUP = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
+
+
+async def driven(executor, shown, how=drive):
+    with heard(shown) as signals:
+        return await how(executor, shown, 60, signals)
 
 
 @pytest.mark.parametrize(
@@ -65,17 +84,57 @@ INT, TERM = signal.SIGINT, signal.SIGTERM
         ([(0, INT)], ["advance", "pause"], Ended.INTERRUPTED),
         ([(2, INT), (2, INT)], ["advance", "wind down", "pause"], Ended.INTERRUPTED),
         ([(2, TERM)], ["advance", "pause"], Ended.INTERRUPTED),
+        ([(2, HUP)], ["advance", "pause"], Ended.INTERRUPTED),
+        ([(2, HUP, HUP, TERM)], ["advance", "pause"], Ended.INTERRUPTED),
         ([(2, INT), (2, TERM)], ["advance", "wind down", "pause"], Ended.INTERRUPTED),
+        ([(2, INT), (2, HUP)], ["advance", "wind down", "pause"], Ended.INTERRUPTED),
     ],
 )
 async def test_copies_under_way_end_first_unless_somebody_insists(script, calls, ended):
     executor, shown = Scripted(script), Silent()
-    assert (await drive(executor, shown, 60))[0] is ended
+    assert (await driven(executor, shown))[0] is ended
     assert executor.calls == calls
     assert [event for event, _ in shown.told] == ["ending"] * ("wind down" in calls)
 
 
+@pytest.mark.parametrize(
+    ("script", "calls", "ended"),
+    [
+        ([(2,), (2,), (1,), (0,)], ["advance", "advance", "wind down", "wind down", "pause"], Ended.UNSEEN),
+        ([(2,), (2,), (1, INT)], ["advance", "advance", "wind down", "pause"], Ended.UNSEEN),
+        ([(2,), (None,)], ["advance", "advance"], Ended.FINISHED),
+    ],
+)
+async def test_where_nobody_reads_any_more_copies_under_way_end_and_no_other_begins(script, calls, ended):
+    executor, shown = Scripted(script), Silent(loses_at=2)
+    assert (await driven(executor, shown))[0] is ended
+    assert executor.calls == calls
+
+
+async def test_cancelling_goes_on_where_nobody_reads_any_more():
+    executor = Scripted([(2,), (1,), (None,)])
+    assert (await driven(executor, Silent(loses_at=1), take_back))[0] is Ended.FINISHED
+
+
 async def test_taking_back_ends_at_once_and_tells_what_is_still_under_way():
     executor = Scripted([(2, INT)])
-    assert await take_back(executor, Silent(), 60) == (Ended.INTERRUPTED, seen(2))
+    assert await driven(executor, Silent(), take_back) == (Ended.INTERRUPTED, seen(2))
     assert executor.calls == ["take back", "pause"]
+
+
+@pytest.mark.parametrize("one", [INT, TERM, HUP])
+async def test_no_signal_ends_the_clearing_of_throttles(one):
+    """Kafka does not answer twice, and each time somebody loses patience."""
+    executor, shown = Scripted([(2, TERM)], away=[one, one]), Silent()
+    assert (await driven(executor, shown))[0] is Ended.INTERRUPTED
+    assert executor.calls == ["advance", "pause", "pause", "pause"]
+    assert any("only SIGKILL ends it" in message for _, message in shown.told) == (one == INT)
+
+
+async def test_a_hang_up_that_nohup_ignores_stops_nothing():
+    before = signal.signal(HUP, signal.SIG_IGN)
+    try:
+        executor = Scripted([(2, HUP), (None,)])
+        assert (await driven(executor, Silent()))[0] is Ended.FINISHED
+    finally:
+        signal.signal(HUP, before)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import stat
 
 import pytest
@@ -65,6 +66,70 @@ def test_a_write_that_does_not_end_leaves_the_last_one(journal, monkeypatch):
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(CommandError, match="No space left"):
         written(journal)
+    assert journal.read("prod") == RECORD
+
+
+@pytest.mark.parametrize("name", ["journal.json", "journal.json.lock", "journal.json.new"])
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_symbolic_link_leads_nowhere(journal, tmp_path, name, exists):
+    """In a folder where others may write, such as /tmp, somebody lays a link before the journal is there."""
+    victim = tmp_path / "victim"
+    if exists:
+        victim.write_text("mine")
+    (tmp_path / name).symlink_to(victim)
+    if name.endswith(".new"):
+        with journal.locked():
+            assert written(journal).read("prod") == RECORD
+    else:
+        with pytest.raises(CommandError, match=f"{name}: is a symbolic link"), journal.locked():
+            journal.read("prod")
+    assert victim.exists() == exists
+    assert not exists or victim.read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["journal.json", "journal.json.lock"])
+@pytest.mark.parametrize("kind", ["a pipe", "somebody else's"])
+def test_what_is_no_file_of_ones_own_is_refused(journal, tmp_path, monkeypatch, name, kind):
+    if kind == "a pipe":
+        os.mkfifo(tmp_path / name)
+    else:
+        (tmp_path / name).write_text("{}")
+        monkeypatch.setattr("os.geteuid", lambda: os.getuid() + 1)
+    opened = journal.locked().__enter__ if name.endswith(".lock") else lambda: journal.read("prod")
+    with pytest.raises(CommandError, match=f"{name}: is no file of yours"):
+        opened()
+
+
+def test_a_folder_where_everybody_may_replace_files_is_refused(journal, tmp_path):
+    tmp_path.chmod(0o777)
+    with pytest.raises(CommandError, match="everybody may replace files there"), journal.locked():
+        pass
+    tmp_path.chmod(0o1777)
+    with journal.locked():
+        assert written(journal).read("prod") == RECORD
+
+
+def test_its_own_folder_and_files_are_private(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    journal = JournalFile.of_cluster("prod", None)
+    with journal.locked():
+        written(journal)
+    folder = journal.path.parent
+    assert {path.name: stat.S_IMODE(path.stat().st_mode) for path in [folder, *folder.iterdir()]} == {
+        "reassignments": 0o700,
+        "prod.json": 0o600,
+        "prod.json.lock": 0o600,
+    }
+
+
+def test_where_it_cannot_be_written_the_last_one_stays(journal, monkeypatch):
+    written(journal)
+
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    asyncio.run(journal.where_possible().write(RECORD))
     assert journal.read("prod") == RECORD
 
 

@@ -77,6 +77,19 @@ def test_a_closed_standard_output_is_told():
     assert done.stderr.startswith("error: standard output is closed\n")
 
 
+@pytest.mark.parametrize("lost", ["2>/dev/full", "2>&-", "2>&1 | true; exit ${PIPESTATUS[0]}"])
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [(["check"], 2), (["check", "--snapshot", "-"], 1), (["apply", "--bootstrap-server", "127.0.0.1:1"], 3)],
+)
+def test_where_nobody_hears_of_errors_the_exit_code_is_still_true(lost, arguments, code):
+    command = f"{shlex.join([str(BIN / 'rackspan'), *arguments])} {lost}"
+    done = subprocess.run(
+        ["bash", "-c", command], check=False, input=json.dumps(DOCUMENT), capture_output=True, text=True
+    )
+    assert (done.returncode, "Traceback" in done.stderr) == (code, False)
+
+
 @pytest.mark.parametrize(
     ("words", "offered", "directive"),
     [

@@ -14,9 +14,9 @@ from rackspan.cli.rendering.progress import step
 from rackspan.cli.rendering.reassignment_progress import ReassignmentProgress, progress_shown
 from rackspan.cli.shared import options
 from rackspan.cli.shared.cluster_source import ClusterSource
-from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_with, note
+from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_with, note, printing_first
 from rackspan.cli.shared.connection import Connection
-from rackspan.cli.shared.driving import Ended, drive, paused, take_back
+from rackspan.cli.shared.driving import Ended, Signals, drive, heard, paused, take_back
 from rackspan.cli.shared.journal import JournalFile
 from rackspan.cli.shared.live_topology import LiveTopology, refuse_options_of_topology
 from rackspan.cli.shared.manifest_requirements import requirements_of_files
@@ -45,6 +45,7 @@ EPILOG = options.epilog(
     "$ rackspan apply --bootstrap-server kafka:9092 --cancel",
 )
 _INTERRUPTED = 130
+_LEFT = "throttles are still set, on a broker that is away or everywhere"
 _PANEL = "Limits"
 _LIMITS = Limits()
 
@@ -113,7 +114,8 @@ def apply(
     """Carry out the plan that `rackspan plan` makes of the same options, and what a killed `rackspan apply` has begun.
 
     One replica of a partition moves at a time, and an old one goes only once the new one is in sync. Throttles are
-    cleared however it ends. At Ctrl-C the copies under way end and no other begins; a second one leaves them to Kafka.
+    cleared however it ends. At Ctrl-C the copies under way end and no other begins; a second one leaves them to Kafka,
+    and so do SIGTERM and SIGHUP.
     Run the same command again to go on, or with --cancel to take back what is under way.
     """
     rate = None if throttle is None else throttle_of("--throttle", throttle)
@@ -216,7 +218,8 @@ def _new_record(
     if created:
         note(f"{plural(created, 'new partition')} of the plan are not created by this command")
     if form is Format.TABLE:
-        _print_plan(made, form)
+        with printing_first():
+            _print_plan(made, form)
     if not changes:
         if form is not Format.TABLE:
             _print_plan(made, form)
@@ -268,28 +271,34 @@ def _carry_out(
     patience: float,
     form: Format,
 ) -> None:
-    async def work(executor: "Executor", shown: ReassignmentProgress) -> tuple[Ended, "Pass | None"]:
+    async def work(executor: "Executor", shown: ReassignmentProgress, signals: Signals) -> tuple[Ended, "Pass | None"]:
         await kept.write(executor.record)
-        return await drive(executor, shown, patience)
+        return await drive(executor, shown, patience, signals)
 
-    ended, last = _worked(connection, kept, record, limits, rate, form, work)
+    ended, last, lost = _worked(connection, kept, record, limits, rate, form, work)
     again = f"rackspan apply --approve {record.plan_hash} and the same options go on"
     if ended is Ended.FINISHED and last is not None:
-        _conclude(kept, last)
+        _conclude(kept, last, lost)
         return
     under_way = 0 if last is None else last.copying
-    if last is None or last.throttles:
-        note("throttles could not be cleared, on a broker that is away or everywhere: run it again, or with --cancel")
     if under_way:
         note(f"{plural(under_way, 'copy', 'copies')} under way go on without a throttle; --cancel takes them back")
+    if not _cleared(last):
+        raise CommandError(_LEFT, f"{again}, or --cancel", ExitCode.UNFINISHED)
     if ended is Ended.STUCK:
         raise CommandError(f"nothing could be moved for {patience:g} s: {_waits(last)}", again, ExitCode.UNFINISHED)
+    if lost is not None:
+        raise CommandError(f"standard output: {lost.strerror}; paused", again, ExitCode.OUTPUT)
     note(f"paused: {again}")
     raise typer.Exit(_INTERRUPTED)
 
 
-def _conclude(kept: JournalFile, last: "Pass") -> None:
-    """Forget the journal where nothing is left over. Raises CommandError where the plan is not done whole."""
+def _conclude(kept: JournalFile, last: "Pass", lost: OSError | None) -> None:
+    """
+    Forget the journal where nothing is left over.
+
+    Raises CommandError where the plan is not done whole, and what was `lost` of standard output.
+    """
     if last.throttles:
         raise CommandError(
             f"{plural(last.throttles, 'throttle')} of brokers that are away are still set, without effect",
@@ -299,19 +308,22 @@ def _conclude(kept: JournalFile, last: "Pass") -> None:
     kept.discard()
     if last.waiting:
         raise CommandError(f"not all was moved: {_waits(last)}", "make a new plan", ExitCode.UNFINISHED)
+    if lost is not None:
+        raise lost
 
 
 def _cancel(connection: Connection, kept: JournalFile, record: "Record | None", patience: float, form: Format) -> None:
     if record is None:
         raise CommandError("nothing is under way here that could be cancelled", f"the journal would be {kept.path}")
 
-    async def work(executor: "Executor", shown: ReassignmentProgress) -> tuple[Ended, "Pass | None"]:
-        return await take_back(executor, shown, patience)
+    async def work(executor: "Executor", shown: ReassignmentProgress, signals: Signals) -> tuple[Ended, "Pass | None"]:
+        return await take_back(executor, shown, patience, signals)
 
-    ended, last = _worked(connection, kept, record, Limits(), None, form, work)
+    ended, last, lost = _worked(connection, kept, record, Limits(), None, form, work)
     if ended is not Ended.FINISHED or last is None:
-        raise CommandError(f"not all could be taken back: {_waits(last)}", "run it again", ExitCode.UNFINISHED)
-    _conclude(kept, replace(last, waiting=()))
+        left = "" if _cleared(last) else f"; {_LEFT}"
+        raise CommandError(f"not all could be taken back: {_waits(last)}{left}", "run it again", ExitCode.UNFINISHED)
+    _conclude(kept, replace(last, waiting=()), lost)
 
 
 def _worked(
@@ -321,27 +333,48 @@ def _worked(
     limits: Limits,
     rate: int | Adaptive | None,
     form: Format,
-    work: "Callable[[Executor, ReassignmentProgress], Awaitable[tuple[Ended, Pass | None]]]",
-) -> tuple[Ended, "Pass | None"]:
-    """Let an executor work. Raises CommandError where it has to stop, with throttles cleared if Kafka can be told."""
-    from rackspan.reconcile.failures import FailureError  # noqa: PLC0415
-    from rackspan.reconcile.reassignments.executor import Executor, StoppedError  # noqa: PLC0415
+    work: "Callable[[Executor, ReassignmentProgress, Signals], Awaitable[tuple[Ended, Pass | None]]]",
+) -> tuple[Ended, "Pass | None", OSError | None]:
+    """
+    Let an executor work; gives, besides what `work` does, why standard output was lost.
+
+    Raises CommandError where it has to stop, and has tried to clear all throttles by then.
+    """
+    from rackspan.reconcile.reassignments.executor import Executor  # noqa: PLC0415
 
     async def worked(admin: "KafkaReassignments") -> tuple[Ended, "Pass | None"]:
         executor = Executor(admin, kept, record, limits, rate)
-        try:
-            return await work(executor, shown)
-        except StoppedError as error:
-            await executor.clear_throttles()
-            raise CommandError(
-                f"stopped: {error}; throttles are cleared", "--cancel, then make a new plan", ExitCode.UNFINISHED
-            ) from error
-        except FailureError as error:
-            await paused(executor, shown)
-            raise CommandError(f"Kafka stays away: {error.failure.message}", "run it again", ExitCode.KAFKA) from error
+        with heard(shown) as signals:
+            try:
+                return await work(executor, shown, signals)
+            except BaseException as error:
+                last = await paused(Executor(admin, kept.where_possible(), executor.record, limits), shown)
+                told = "throttles are cleared" if _cleared(last) else _LEFT
+                if (known := _stopped(error, told)) is not None:
+                    raise known from error
+                note(told)
+                raise
 
     with progress_shown(record.plan_hash, form) as shown:
-        return connection.ask(worked)
+        return *connection.ask(worked), shown.lost
+
+
+def _stopped(error: BaseException, told: str) -> CommandError | None:
+    """What stopped an executor, and what became of throttles, in a sentence; None for a defect."""
+    from rackspan.reconcile.failures import FailureError  # noqa: PLC0415
+    from rackspan.reconcile.reassignments.executor import StoppedError  # noqa: PLC0415
+
+    if isinstance(error, StoppedError):
+        return CommandError(f"stopped: {error}; {told}", "--cancel, then make a new plan", ExitCode.UNFINISHED)
+    if isinstance(error, FailureError):
+        return CommandError(f"Kafka stays away: {error.failure.message}; {told}", "run it again", ExitCode.KAFKA)
+    if isinstance(error, CommandError):
+        return CommandError(f"{error}; {told}", error.hint, error.code)
+    return None
+
+
+def _cleared(last: "Pass | None") -> bool:
+    return last is not None and not last.throttles
 
 
 def _waits(last: "Pass | None") -> str:

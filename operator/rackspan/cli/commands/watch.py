@@ -66,6 +66,8 @@ def _follow(connection: Connection, kept: JournalFile, record: "Record", form: F
         while seen is not None and seen.plan_hash == record.plan_hash:
             # A new one each time, as what was asked for last is in the journal.
             shown.show(await Executor(admin, kept, seen, Limits()).look())
+            if shown.lost is not None:
+                raise shown.lost
             if once:
                 return
             await asyncio.sleep(_SECONDS)

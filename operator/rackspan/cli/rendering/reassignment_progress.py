@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rackspan.cli.rendering.documents import Format, printed_json
 from rackspan.cli.rendering.progress import Step, step
+from rackspan.cli.shared.command_errors import print_no_more
 from rackspan.core.text import plural, shown, size
 
 if TYPE_CHECKING:
@@ -21,7 +22,11 @@ _NAMED = 50
 
 
 class ReassignmentProgress:
-    """Prints passes. A line is printed when something has changed, and every ten seconds while bytes flow."""
+    """
+    Prints passes. A line is printed when something has changed, and every ten seconds while bytes flow.
+
+    `lost` is why standard output can no longer be written; what would be printed is left out from then on.
+    """
 
     def __init__(self, plan_hash: str, output: Format, bar: Step) -> None:
         self._plan = plan_hash
@@ -30,6 +35,7 @@ class ReassignmentProgress:
         self._samples: list[tuple[float, int]] = []
         self._last: tuple[object, ...] = ()
         self._printed = 0.0
+        self.lost: OSError | None = None
 
     def show(self, seen: "Pass") -> None:
         """Show one pass."""
@@ -47,7 +53,7 @@ class ReassignmentProgress:
         if self._output is Format.JSON:
             self._print_json("finished" if seen.finished else "progress", self._document(seen, moved, rate))
         elif not sys.stderr.isatty():
-            print(shown(self._sentence(seen, reasons, moved, rate), 2_000), flush=True)
+            self._print(shown(self._sentence(seen, reasons, moved, rate), 2_000))
 
     def tell(self, event: str, message: str) -> None:
         """Say what happened beside the plan's own progress."""
@@ -103,7 +109,14 @@ class ReassignmentProgress:
 
     def _print_json(self, event: str, document: Mapping[str, Any]) -> None:
         line = json.dumps({"event": event, "plan": self._plan, **document}, ensure_ascii=False)
-        print(printed_json(line), flush=True)
+        self._print(printed_json(line))
+
+    def _print(self, line: str) -> None:
+        try:
+            print(line, flush=True)
+        except OSError as error:
+            self.lost = error
+            print_no_more()
 
 
 @contextmanager

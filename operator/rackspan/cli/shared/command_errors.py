@@ -94,33 +94,47 @@ class OneLineErrors(TyperGroup):
 
 
 @contextmanager
-def ending_with(code: ExitCode) -> Iterator[None]:
+def ending_with(code: int) -> Iterator[None]:
     """
     Print a result within this context, and exit with `code`, also where a reader such as `head` has closed the pipe.
 
-    Raises typer.Exit, and CommandError where the result cannot be written.
+    An exit code of what is within counts instead. Raises typer.Exit, and CommandError where the result cannot be
+    written.
     """
+    ending = None if code == ExitCode.FINE else typer.Exit(code)
     try:
         try:
             yield
-        except typer.Exit:
-            sys.stdout.flush()
-            raise
+        except typer.Exit as exit_:
+            ending = exit_
         sys.stdout.flush()
     except BrokenPipeError:
-        _print_no_more()
-        raise typer.Exit(code) from None
+        print_no_more()
     except OSError as error:
         if error.filename is not None or error.errno not in _CANNOT_WRITE:
             raise
-        _print_no_more()
+        print_no_more()
         raise CommandError(f"the result cannot be written: {error.strerror}", code=ExitCode.OUTPUT) from error
-    if code is not ExitCode.FINE:
-        raise typer.Exit(code)
+    if ending is not None:
+        raise ending
 
 
-def _print_no_more() -> None:
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains once more at exit
+@contextmanager
+def printing_first() -> Iterator[None]:
+    """Print within this context what somebody shall see before anything is changed. Raises CommandError."""
+    try:
+        yield
+        sys.stdout.flush()
+    except OSError as error:
+        print_no_more()
+        raise CommandError(
+            f"standard output: {error.strerror}; nothing was changed", "let something read all of it", ExitCode.OUTPUT
+        ) from error
+
+
+def print_no_more() -> None:
+    """Drop what is printed from now on, and what was not written yet, of which Python would complain at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def print_error(message: str, hint: str = "") -> None:

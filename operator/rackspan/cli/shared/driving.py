@@ -1,4 +1,9 @@
-"""Passes one after the other until a plan is carried out, or somebody or something stops it."""
+"""
+Passes one after the other until a plan is carried out, or somebody or something stops it.
+
+However that ends, throttles are cleared: by signals but SIGKILL, by Kafka that stays away, by a journal that cannot be
+written, by a reader that goes away, by a defect.
+"""
 
 import asyncio
 import contextlib
@@ -26,35 +31,46 @@ class Ended(Enum):
 
     FINISHED = "finished"
     INTERRUPTED = "interrupted"
+    UNSEEN = "unseen"
+    """Nobody reads standard output any more, or it cannot be written."""
     STUCK = "stuck"
 
 
-async def drive(executor: "Executor", shown: ReassignmentProgress, patience: float) -> tuple[Ended, "Pass | None"]:
+async def drive(
+    executor: "Executor", shown: ReassignmentProgress, patience: float, signals: "Signals"
+) -> tuple[Ended, "Pass | None"]:
     """
     Carry the plan out until it is finished, a signal comes, or nothing has moved for `patience` seconds.
 
-    At the first SIGINT no further copy begins, and those under way end under their throttle. At the second one, and at
-    SIGTERM, they are left to Kafka. Then throttles are cleared. Raises StoppedError, and FailureError where Kafka stays
-    away.
+    At the first SIGINT, and where standard output is lost, no further copy begins, and those under way end under their
+    throttle. At the second SIGINT, and at SIGTERM and SIGHUP, they are left to Kafka. Then throttles are cleared.
+    Raises StoppedError, and FailureError where Kafka stays away.
     """
-    with _signals() as signals:
-        ended, last = await _until_ended(executor.advance, _is_finished, shown, patience, signals.stop)
-        if ended is Ended.INTERRUPTED and last is not None and last.copying and not signals.leave.is_set():
-            shown.tell(
-                "ending",
-                f"{plural(last.copying, 'copy', 'copies')} under way end first, and no other begins; "
-                "Ctrl-C again leaves them to Kafka, without a throttle",
-            )
-            await _until_ended(executor.wind_down, _copies_nothing, shown, patience, signals.leave)
+
+    def is_over(seen: "Pass") -> bool:
+        return seen.finished or shown.lost is not None
+
+    ended, last = await _until_ended(executor.advance, is_over, shown, patience, signals.stop)
+    if ended is Ended.FINISHED and last is not None and not last.finished:
+        ended = Ended.UNSEEN
+        signals.stop.set()
+    if signals.stop.is_set() and last is not None and last.copying and not signals.leave.is_set():
+        shown.tell(
+            "ending",
+            f"{plural(last.copying, 'copy', 'copies')} under way end first, and no other begins; "
+            "Ctrl-C again leaves them to Kafka, without a throttle",
+        )
+        await _until_ended(executor.wind_down, _copies_nothing, shown, patience, signals.leave)
     if ended is not Ended.FINISHED:
         last = await paused(executor, shown)
     return ended, last
 
 
-async def take_back(executor: "Executor", shown: ReassignmentProgress, patience: float) -> tuple[Ended, "Pass | None"]:
+async def take_back(
+    executor: "Executor", shown: ReassignmentProgress, patience: float, signals: "Signals"
+) -> tuple[Ended, "Pass | None"]:
     """Cancel what is under way; ends, and raises, as `drive` does. The pass tells what could not be taken back."""
-    with _signals() as signals:
-        ended, last = await _until_ended(executor.take_back, _is_finished, shown, patience, signals.stop)
+    ended, last = await _until_ended(executor.take_back, _is_finished, shown, patience, signals.stop)
     if ended is not Ended.FINISHED:
         cleared = await paused(executor, shown)
         last = last or cleared  # which tells what the plan would wait for
@@ -70,13 +86,16 @@ def _copies_nothing(seen: "Pass") -> bool:
 
 
 async def paused(executor: "Executor", shown: ReassignmentProgress) -> "Pass | None":
-    """Clear all throttles, trying again for a minute; None where Kafka does not answer."""
+    """Clear all throttles, trying again for a minute; None where Kafka does not answer, or another cluster does."""
     from rackspan.reconcile.failures import FailureError  # noqa: PLC0415
+    from rackspan.reconcile.reassignments.executor import StoppedError  # noqa: PLC0415
 
     deadline, seen = time.monotonic() + _CLEARING_SECONDS, None
     while time.monotonic() < deadline:
         try:
             seen = await executor.pause()
+        except StoppedError:
+            return None
         except FailureError as error:
             shown.tell("waiting", f"throttles cannot be cleared yet: {error.failure.message}")
         else:
@@ -122,32 +141,36 @@ async def _until_ended(
 
 
 @dataclass(frozen=True, slots=True)
-class _Signals:
-    """`stop` is set by the first SIGINT or SIGTERM, `leave` by SIGTERM and the second SIGINT."""
+class Signals:
+    """`stop` is set by the first signal, and where output is lost; `leave` by SIGTERM, SIGHUP and the second SIGINT."""
 
     stop: asyncio.Event
     leave: asyncio.Event
 
 
 @contextlib.contextmanager
-def _signals() -> Iterator[_Signals]:
-    """Wait for signals; the third SIGINT ends the process as usual."""
-    loop, signals = asyncio.get_running_loop(), _Signals(asyncio.Event(), asyncio.Event())
+def heard(shown: ReassignmentProgress) -> Iterator[Signals]:
+    """Hear signals while the block runs, instead of being ended by them; not SIGHUP where `nohup` ignores it."""
+    loop, signals = asyncio.get_running_loop(), Signals(asyncio.Event(), asyncio.Event())
 
     def interrupted() -> None:
-        if signals.stop.is_set():
-            terminated()
+        if signals.leave.is_set():
+            shown.tell("ending", "throttles are being cleared; only SIGKILL ends it before, and leaves them set")
+        elif signals.stop.is_set():
+            signals.leave.set()
         signals.stop.set()
 
     def terminated() -> None:
         signals.stop.set()
         signals.leave.set()
-        loop.remove_signal_handler(signal.SIGINT)
 
-    loop.add_signal_handler(signal.SIGINT, interrupted)
-    loop.add_signal_handler(signal.SIGTERM, terminated)
+    handlers = {signal.SIGINT: interrupted, signal.SIGTERM: terminated}
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        handlers[signal.SIGHUP] = terminated
+    for one, handler in handlers.items():
+        loop.add_signal_handler(one, handler)
     try:
         yield signals
     finally:
-        for one in (signal.SIGINT, signal.SIGTERM):
+        for one in handlers:
             loop.remove_signal_handler(one)

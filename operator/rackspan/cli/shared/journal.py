@@ -1,12 +1,18 @@
-"""The journal of `rackspan apply`: one file per cluster, safe on disk before each call that it is needed for."""
+"""
+The journal of `rackspan apply`: one file per cluster, safe on disk before each call that it is needed for.
+
+It says what is done to a cluster, so nobody else may write it, nor lead it elsewhere by a symbolic link.
+"""
 
 import asyncio
+import errno
 import fcntl
 import json
 import os
 import re
+import stat
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,7 +23,9 @@ from rackspan.reconcile.reassignments.ports import Record
 
 _MOST_BYTES = 256 << 20
 """More than a plan of a million partitions takes."""
-_PRIVATE = 0o600
+_PRIVATE, _PRIVATE_DIRECTORY = 0o600, 0o700
+_OWN = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+_ELSEWHERE = "name a file in a directory of your own with --journal FILE"
 _CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -44,8 +52,9 @@ class JournalFile:
         """Keep other commands off the journal. Raises CommandError where one is at work, or nothing can be written."""
         lock = self.path.with_name(f"{self.path.name}.lock")
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            file = os.open(lock, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, _PRIVATE)
+            self.path.parent.mkdir(_PRIVATE_DIRECTORY, parents=True, exist_ok=True)
+            _refuse_open_directory(self.path.parent)
+            file = _opened(lock, os.O_CREAT | os.O_RDWR)
         except OSError as error:
             raise CommandError(
                 f"{lock}: cannot be written: {error.strerror}", "say where with --journal FILE"
@@ -65,9 +74,11 @@ class JournalFile:
     def read(self, cluster_id: str) -> Record | None:
         """What was recorded, None where nothing was. Raises CommandError, also where it is another cluster's."""
         try:
-            if self.path.stat().st_size > _MOST_BYTES:
+            with os.fdopen(_opened(self.path, os.O_RDONLY), "rb") as file:
+                text = file.read(_MOST_BYTES + 1)
+            if len(text) > _MOST_BYTES:
                 raise CommandError(f"{self.path}: is too large to be a journal")
-            record = record_of(json.loads(self.path.read_text(encoding="utf-8")))
+            record = record_of(json.loads(text))
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -85,10 +96,19 @@ class JournalFile:
         """Return once it is safe on disk. Raises CommandError where it cannot be written."""
         await asyncio.to_thread(self._write, record)
 
+    def where_possible(self) -> "_WherePossible":
+        """The journal at an end, when what it says last may be more than there is."""
+        return _WherePossible(self)
+
     def discard(self) -> None:
-        """Forget it: nothing is left that needs it."""
-        self.path.unlink(missing_ok=True)
-        _sync(self.path.parent)
+        """Forget it: nothing is left that needs it. Raises CommandError where it cannot be deleted."""
+        try:
+            self.path.unlink(missing_ok=True)
+            _sync(self.path.parent)
+        except OSError as error:
+            raise CommandError(
+                f"all is done, but {self.path} cannot be deleted: {error.strerror}", "delete it", ExitCode.OUTPUT
+            ) from None
 
     def _write(self, record: Record) -> None:
         text = self._encoded(record)
@@ -98,8 +118,8 @@ class JournalFile:
                 raise CommandError(
                     f"{self.path}: the plan is too large for a journal", "carry it out in parts: --topic"
                 )
-            file = os.open(new, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, _PRIVATE)
-            with os.fdopen(file, "wb") as stream:
+            new.unlink(missing_ok=True)  # of one that was killed
+            with os.fdopen(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY | _OWN, _PRIVATE), "wb") as stream:
                 stream.write(text)
                 stream.flush()
                 os.fsync(stream.fileno())
@@ -116,6 +136,38 @@ class JournalFile:
         if not self._plan or self._plan[0][0] is not record.changes:
             self._plan[:] = [(record.changes, _json(plan_document(record)))]
         return f"{self._plan[0][1][:-1]},{_json(progress_document(record))[1:]}".encode()
+
+
+@dataclass(frozen=True, slots=True)
+class _WherePossible:
+    """Writes a journal where that is possible; implements `Journal`."""
+
+    _kept: JournalFile
+
+    async def write(self, record: Record) -> None:
+        with suppress(CommandError):
+            await self._kept.write(record)
+
+
+def _opened(path: Path, flags: int) -> int:
+    """Open a regular file of this user's that is no symbolic link. Raises OSError, and CommandError for others."""
+    try:
+        file = os.open(path, flags | _OWN, _PRIVATE)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise CommandError(f"{path}: is a symbolic link", _ELSEWHERE) from None
+        raise
+    seen = os.fstat(file)
+    if not stat.S_ISREG(seen.st_mode) or seen.st_uid != os.geteuid():
+        os.close(file)
+        raise CommandError(f"{path}: is no file of yours", _ELSEWHERE)
+    return file
+
+
+def _refuse_open_directory(directory: Path) -> None:
+    mode = directory.stat().st_mode
+    if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+        raise CommandError(f"{directory}: everybody may replace files there", _ELSEWHERE)
 
 
 def _json(document: Mapping[str, Any]) -> str:
