@@ -6,6 +6,7 @@ import json
 import secrets
 import signal
 import subprocess
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
@@ -36,7 +37,7 @@ class Apply:
         self.journal = home / "journal.json"
         self._cluster = ("--bootstrap-server", kafka.bootstrap())
         self._ours = (*self._cluster, *LEVELS, "--topic", topic)
-        self._applying = (*self._ours, "--journal", self.journal)
+        self.arguments = (*self._ours, "--journal", self.journal)
 
     def plan(self, *wishes):
         """The plan, once the broker that is asked knows the topic."""
@@ -44,7 +45,7 @@ class Apply:
         return ran.json
 
     def apply(self, *arguments):
-        return cli("apply", *self._applying, *arguments)
+        return cli("apply", *self.arguments, *arguments)
 
     def applied(self, *wishes):
         """Approve the plan and carry it out. Gives the plan and the events."""
@@ -56,7 +57,7 @@ class Apply:
     def start(self, *arguments):
         """A process of its own, which can be ended."""
         return subprocess.Popen(
-            command("apply", *self._applying, *arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            command("apply", *self.arguments, *arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
 
     def watch(self):
@@ -219,6 +220,77 @@ def test_ctrl_c_lets_copies_end_and_begins_no_other(moving, kafka, topics, topic
     assert "No partition reassignments found" in kafka.tool(REASSIGN, "--list")
     until(lambda: not throttles(kafka, topic), what="no throttle")
     ran = moving.apply(*wish, "--approve", plan["hash"])
+    assert ran.code == 0, ran.err
+    until_sizes(topics, topic, 3)
+    nothing_left_over(kafka, topic, moving.journal)
+
+
+def loses_its_reader(process, moving):
+    process.stdout.close()
+
+
+def loses_its_terminal(process, moving):
+    process.send_signal(signal.SIGHUP)
+
+
+def loses_its_journal(process, moving):
+    moving.journal.with_name("journal.json.new").mkdir()
+
+
+@pytest.mark.parametrize(
+    ("lost", "code", "told"),
+    [
+        (loses_its_reader, 74, "standard output: Broken pipe; paused"),
+        (loses_its_terminal, 130, "paused: "),
+        (loses_its_journal, 74, "cannot be written: Is a directory; throttles are cleared"),
+    ],
+    ids=["reader", "terminal", "journal"],
+)
+def test_whatever_it_loses_throttles_are_cleared_and_the_exit_code_says_what_is_so(
+    moving, kafka, topics, topic, lost, code, told
+):
+    filled(kafka, topic, 2, size=3_000_000)
+    wish = ("--replication-factor", f"{topic}=3", "--max-concurrent-moves", "1")
+    plan = moving.plan(*wish[:2])
+    process = moving.start(*wish, "--approve", plan["hash"], "--throttle", "200kB/s", "-o", "json")
+    until(lambda: moving.record()["started"], what="it is under way")
+    lost(process, moving)
+    err = process.stderr.read()
+    assert process.wait(240) == code, err
+    assert told in err
+    until(lambda: not throttles(kafka, topic), what="no throttle")
+    if lost is loses_its_journal:
+        moving.journal.with_name("journal.json.new").rmdir()
+    ran = moving.apply(*wish, "--approve", plan["hash"])
+    assert ran.code == 0, ran.err
+    until_sizes(topics, topic, 3)
+    nothing_left_over(kafka, topic, moving.journal)
+
+
+def test_a_result_that_cannot_be_written_from_the_start_moves_no_more_than_is_under_way(moving, kafka, topics, topic):
+    wish = ("--replication-factor", f"{topic}=3", "--max-concurrent-moves", "1")
+    plan = moving.plan(*wish[:2])
+    approved = (*wish, "--approve", plan["hash"], "--throttle", "50MB/s")
+    before = topics.replicas(topic, 2)
+    with Path("/dev/full").open("w") as full:
+        table = subprocess.run(
+            command("apply", *moving.arguments, *approved), stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+        assert table.returncode == 74
+        assert "No space left on device; nothing was changed" in table.stderr
+        assert (topics.replicas(topic, 2), moving.journal.exists()) == (before, False)
+        json_ = subprocess.run(
+            command("apply", *moving.arguments, *approved, "-o", "json"),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert json_.returncode == 74, json_.stderr
+    assert "standard output: No space left on device; paused" in json_.stderr
+    assert not throttles(kafka, topic)
+    assert sorted(map(len, topics.replicas(topic, 2))) in ([2, 2], [2, 3])
+    ran = moving.apply(*approved)
     assert ran.code == 0, ran.err
     until_sizes(topics, topic, 3)
     nothing_left_over(kafka, topic, moving.journal)
