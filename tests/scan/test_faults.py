@@ -7,15 +7,19 @@ import signal
 import socket
 import subprocess
 import time
+from datetime import UTC, datetime
 
 import pytest
 from dev.small_spark import quick
 from dev.waiting import eventually
 from pyspark.sql import SparkSession
 from tests.support.command import cli, cluster, topic
+from tests.support.hostile_kafka import HostileKafka, spoiling
 from tests.support.processes import command
 
 from rackspan.jobs.history.scan_history import History
+from rackspan.jobs.scan.cluster_scan import ScanRun, scan_cluster
+from rackspan.jobs.sources.scanned_cluster import ClusterError, live
 
 FAIR, UNFAIR = (0, 2, 3), (0, 1, 2)
 GOOD = cluster(topic("orders", UNFAIR, FAIR, config={"min.insync.replicas": "2"}))
@@ -122,6 +126,37 @@ def test_a_path_without_snapshots_is_refused(rackspan, tmp_path, missing):
     ran = rackspan("scan", "--snapshot", tmp_path / missing)
     assert ran.code == 2
     assert str(tmp_path / missing) in ran.errors[0]
+
+
+# --- answers that crash Kafka's client --------------------------------------------------------------------------------
+
+CONFIG_WITHOUT_NAME = ("DescribeConfigs", "results.configs.name", None)
+IN_A_WORKER = "a Python worker of Spark crashed, most likely in Kafka's client on an answer that it cannot read"
+
+
+@pytest.mark.parametrize("answer", [("Metadata", "cluster_id", None), CONFIG_WITHOUT_NAME], ids=["outline", "portion"])
+def test_an_answer_that_crashes_a_python_worker_is_one_sentence(spark, answer):
+    with HostileKafka() as kafka:
+        found = live("prod", kafka.address, {}, 2)
+        kafka.mutate = spoiling(*answer)
+        with pytest.raises(ClusterError, match=IN_A_WORKER) as failed:
+            scan_cluster(spark, found, ScanRun("one", datetime.now(UTC)), lambda _: None)
+    assert failed.value.reason == "WorkerCrashed"
+    assert "\n" not in str(failed.value)
+
+
+def test_a_crash_of_a_python_worker_names_the_cluster_and_has_an_exit_code(rackspan):
+    with HostileKafka(spoiling(*CONFIG_WITHOUT_NAME)) as kafka:
+        ran = rackspan("scan", "--bootstrap-server", kafka.address, "-o", "json")
+    assert (ran.code, ran.json["state"], ran.json["reason"]) == (71, "Failed", "WorkerCrashed")
+    assert ran.error.startswith(f"{kafka.address}: {IN_A_WORKER}")
+
+
+def test_a_crash_of_the_driver_is_one_sentence(process):
+    with HostileKafka(spoiling("Metadata", "cluster_id", None)) as kafka:
+        ran = process("scan", "--bootstrap-server", kafka.address)
+    assert (ran.code, ran.out) == (71, "")
+    assert ran.error.startswith(f"rackspan scan --bootstrap-server {kafka.address} crashed (SIGSEGV)")
 
 
 # --- sizes ------------------------------------------------------------------------------------------------------------

@@ -12,6 +12,8 @@ import msgspec
 from msgspec import Struct
 
 SCHEMA: Final = "rackspan.dev/scan/v1"
+WORKER_CRASHED: Final = "WorkerCrashed"
+"""Why a scan failed of which a process crashed that reads the cluster."""
 MAX_FINDINGS: Final = 2_000
 """Findings that are listed one by one, the worst first."""
 MAX_TOPICS: Final = 500

@@ -22,7 +22,7 @@ from rackspan.cli.shared.scan_files import page_of, write_file
 from rackspan.cli.shared.selection import level_names
 from rackspan.core.scanning.rules import ALARMING
 from rackspan.jobs.scan.scan_request import ScanRequest
-from rackspan.reports.document import ScanDocument, State, encode
+from rackspan.reports.document import WORKER_CRASHED, ScanDocument, State, encode
 
 EPILOG = options.epilog(
     "$ rackspan scan --snapshot prod.json --levels region,zone,rack",
@@ -226,7 +226,9 @@ def _exit_code(found: Sequence[ScanDocument]) -> ExitCode:
     for document in lost:
         print_error(f"{document.cluster}: {document.message}")
     if lost:
-        kafka = all(document.reason in _REASONS_OF_KAFKA for document in lost)
-        return ExitCode.KAFKA if kafka else ExitCode.BAD_INPUT
+        reasons = {document.reason for document in lost}
+        if WORKER_CRASHED in reasons:
+            return ExitCode.CRASHED
+        return ExitCode.KAFKA if reasons <= _REASONS_OF_KAFKA else ExitCode.BAD_INPUT
     alarming = any(document.summary.by_severity.get(severity, 0) for document in found for severity in ALARMING)
     return ExitCode.OUT_OF_COMPLIANCE if alarming else ExitCode.FINE
