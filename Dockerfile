@@ -7,7 +7,7 @@
 # copied below.
 
 # Any image of Debian with CPython 3.11 or newer, for example a mirror's. Only the scan needs Debian, for its Java.
-# A tag moves: name a digest for a build that can be repeated, --build-arg BASE_IMAGE=python:3.12-slim@sha256:...
+# A tag moves, and a digest does not: Renovate writes it here, python:3.12-slim@sha256:..., and keeps it new.
 ARG BASE_IMAGE=python:3.12-slim
 
 # --- build: dependencies from the lock, Rackspan from this checkout, both in one virtual environment --------------------

@@ -103,6 +103,10 @@ lock: $(READY) ## Write requirements/*.lock anew from pyproject.toml (LOCK_ARGS=
 	$(COMPILE) $(LOCK_ARGS) --extra spark --constraint requirements/operator.lock --output-file requirements/scan.lock pyproject.toml
 	$(COMPILE) $(LOCK_ARGS) --extra spark --group dev --constraint requirements/scan.lock --output-file requirements/dev.lock pyproject.toml
 
+.PHONY: audit
+audit: $(READY) ## Look up known vulnerabilities of the locked packages; says so where the database cannot be reached
+	@$(BIN)/python -m dev.audit
+
 .PHONY: clean
 clean: ## Delete what was made inside the clone; the cache of `make assets` stays
 	@if test -x $(BIN)/python; then $(MAKE) down; fi

@@ -15,7 +15,12 @@ from rackspan.reports.page.verdict import verdict
 from rackspan.reports.page.vocabulary import RULES, where
 
 _ROWS = 50
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~])")
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>|~]|(?<=www)\.)", re.IGNORECASE)
+_LIVE = re.compile(r"(@|#|[a-z]:(?=/)|(?:mailto|xmpp):|GH-(?=\d))", re.IGNORECASE)
+"""What GitHub and GitLab make links of, and tell people of, after Markdown is read, so that no backslash helps."""
+_NO_LINK = "&#8203;"
+"""A space of no width."""
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -23,10 +28,10 @@ def markdown(document: ScanDocument) -> str:
     """Write verdict, counts by rule, and the worst findings as Markdown. Texts of the cluster cannot become markup."""
     said = verdict(document)
     summary = document.summary
-    lines = [f"# {_plain(document.cluster)}, {moment(document.finished_at)}", ""]
-    lines += [" ".join((f"**{_plain(said.headline)}**", *map(_plain, said.details))), ""]
+    lines = [f"# {plain(document.cluster)}, {moment(document.finished_at)}", ""]
+    lines += [" ".join((f"**{plain(said.headline)}**", *map(plain, said.details))), ""]
     if summary.by_rule:
-        rows = [(RULES.get(rule, rule), f"{summary.by_rule[rule]:,}") for rule in _in_order(summary.by_rule)]
+        rows = [(plain(RULES.get(rule, rule)), f"{summary.by_rule[rule]:,}") for rule in _in_order(summary.by_rule)]
         lines += [*_table(("rule", "findings"), rows), ""]
     if document.findings:
         listed = document.findings[:_ROWS]
@@ -59,7 +64,7 @@ def _in_order(rules: Iterable[str]) -> list[str]:
 
 def _row(finding: FindingRow) -> tuple[str, ...]:
     texts = (finding.severity, RULES.get(finding.rule, finding.rule), where(finding), finding.message, finding.fix)
-    return (*map(_plain, texts), f"{finding.moves:,}")
+    return (*map(plain, texts), f"{finding.moves:,}")
 
 
 def _table(headings: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
@@ -69,8 +74,15 @@ def _table(headings: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterat
         yield f"| {' | '.join(row)} |"
 
 
-def _plain(text: str) -> str:
-    return _SPECIAL.sub(r"\\\1", shown(" ".join(text.split())))
+def plain(text: str) -> str:
+    """Give Markdown that shows a text as it is: no markup, no link, and nobody and no issue that it mentions."""
+    escaped = _SPECIAL.sub(r"\\\1", shown(" ".join(text.split())).replace("&", "&amp;"))
+    return _LIVE.sub(rf"\1{_NO_LINK}", escaped)
+
+
+def code(name: str) -> str:
+    """Give Markdown that shows a name as code, where it is one that Kafka would give."""
+    return f"`{name}`" if _NAME.fullmatch(name) else plain(name)
 
 
 def _cell(value: object) -> object:

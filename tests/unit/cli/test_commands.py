@@ -432,6 +432,14 @@ def test_the_plan_for_a_pull_request_begins_with_the_certificate_and_folds_the_d
     assert certificate < topics < details < text.index("</details>")
 
 
+def test_the_plan_for_a_pull_request_mentions_nobody(rackspan, snapshot):
+    file = snapshot(cluster(topic("orders", [0, 1], [1, 0])))
+    ran = rackspan("plan", "--snapshot", file, "--levels", "@org/team,www.evil,a|b", "-o", "markdown")
+    assert r"| @&#8203;org/team |" in ran.out
+    assert r"| www\.evil |" in ran.out
+    assert r"| a\|b |" in ran.out
+
+
 def test_the_plan_for_people_says_what_is_wrong_what_it_costs_and_what_changes(rackspan, prod):
     text = rackspan("plan", "--snapshot", prod, *LEVELS).out
     assert "2 of 5 partitions are out of compliance now, 0 afterwards" in text

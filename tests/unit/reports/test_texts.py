@@ -4,10 +4,11 @@ import csv
 import io
 
 import msgspec
+import pytest
 from dev import example_scan
 
 from rackspan.reports.document import FindingRow
-from rackspan.reports.texts import comma_separated, markdown
+from rackspan.reports.texts import code, comma_separated, markdown, plain
 
 
 def test_markdown_has_the_verdict_the_rules_and_the_worst_findings():
@@ -30,6 +31,34 @@ def test_texts_cannot_become_markdown():
     line = next(line for line in text.splitlines() if line.startswith("| high"))
     assert r"a \| b \<b\>\*bold\*\</b\> \[x\](y)" in line
     assert r"t\`" in line
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("@org/team", "@&#8203;org/team"),
+        ("see https://evil.example/x", "see https:&#8203;//evil.example/x"),
+        ("HTTP://evil.example", "HTTP:&#8203;//evil.example"),
+        ("mailto:a@evil.example", "mailto:&#8203;a@&#8203;evil.example"),
+        ("www.evil.example", r"www\.evil.example"),
+        ("WWW.evil.example", r"WWW\.evil.example"),
+        ("org/repo#1 GH-2", "org/repo#&#8203;1 GH-&#8203;2"),
+        ("&copy; &#64;org", "&amp;copy; &amp;#&#8203;64;org"),
+        ("orders-7 needs 2 of /eu/eu-1a", "orders-7 needs 2 of /eu/eu-1a"),
+    ],
+)
+def test_texts_link_nowhere_and_mention_nobody(text, written):
+    assert plain(text) == written
+    row = FindingRow("id", text, "high", text, text, topic=text)
+    example = example_scan.example()
+    summary = msgspec.structs.replace(example.summary, by_rule={text: 1})
+    shown = markdown(msgspec.structs.replace(example, cluster=text, findings=[row], summary=summary))
+    assert text not in shown or text == written
+
+
+def test_a_name_that_kafka_would_not_give_is_no_code():
+    assert (code("orders.v1-a_b"), code("www.evil.example")) == ("`orders.v1-a_b`", "`www.evil.example`")
+    assert code("a`@org") == r"a\`@&#8203;org"
 
 
 def test_csv_has_every_listed_finding_and_every_field():

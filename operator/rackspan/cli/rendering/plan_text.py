@@ -7,7 +7,8 @@ from rich.console import Console
 
 from rackspan.cli.rendering.tables import console, print_hidden, size, table
 from rackspan.core.planning import Change, Plan, State
-from rackspan.core.text import be, every, plural, shown
+from rackspan.core.text import be, every, plural
+from rackspan.reports.texts import code, plain
 
 _ROWS = 20
 _MARKDOWN_ROWS = 500
@@ -132,7 +133,7 @@ class _Topic:
 def _markdown(plan: Plan, most: int) -> Iterator[str]:
     yield f"## Kafka reassignment plan `{plan.hash}`\n"
     for problem in plan.problems:
-        yield f"> [!CAUTION]\n> {shown(str(problem))}\n"
+        yield f"> [!CAUTION]\n> {plain(str(problem))}\n"
     state = _compliance(plan)
     yield f"**{_cost(plan) if plan.changes else 'Nothing to do'}.** {state[0].upper()}{state[1:]}.\n"
     yield "| certificate | |\n|---|---:|"
@@ -144,7 +145,7 @@ def _markdown(plan: Plan, most: int) -> Iterator[str]:
     yield f"| out of compliance | {_change(f'{plan.before.non_compliant:,}', f'{plan.after.non_compliant:,}')} |\n"
     yield "| level | unfair partitions | replicas per domain | leaders per domain |\n|---|---:|---:|---:|"
     for line in _levels(plan.before, plan.after):
-        yield f"| {' | '.join(map(shown, line))} |"
+        yield f"| {' | '.join(map(plain, line))} |"
     if plan.changes:
         yield ""
         yield from _markdown_topics(plan)
@@ -159,7 +160,7 @@ def _markdown_topics(plan: Plan) -> Iterator[str]:
     yield "| topic | partitions changed | moves | reorders | new | bytes to copy |\n|---|---:|---:|---:|---:|---:|"
     for name, one in topics.items():
         bytes_ = size(one.size_bytes, "not known")
-        yield f"| `{name}` | {one.changed:,} | {one.moves:,} | {one.reorders:,} | {one.created:,} | {bytes_} |"
+        yield f"| {code(name)} | {one.changed:,} | {one.moves:,} | {one.reorders:,} | {one.created:,} | {bytes_} |"
 
 
 def _markdown_changes(plan: Plan, most: int) -> Iterator[str]:
@@ -167,7 +168,7 @@ def _markdown_changes(plan: Plan, most: int) -> Iterator[str]:
     yield "| topic | partition | now | planned |\n|---|---:|---|---|"
     for change in plan.changes[:most]:
         before = _replicas(change.before) or "new"
-        yield f"| `{change.topic}` | {change.partition} | {before} | {_replicas(change.replicas)} |"
+        yield f"| {code(change.topic)} | {change.partition} | {before} | {_replicas(change.replicas)} |"
     if len(plan.changes) > most:
         yield f"\n… and {len(plan.changes) - most:,} more: `rackspan plan --all -o markdown`, or `-o json`."
     yield "\n</details>"
