@@ -1,0 +1,30 @@
+"""Answers that chance has spoiled: whatever Kafka says, a command ends with a sentence and a documented exit code.
+
+RACKSPAN_FUZZ_SEEDS=1000 tries so many; a seed that fails is tried again by its number alone (`-k`).
+"""
+
+import os
+from itertools import cycle
+
+import pytest
+from tests.support.hostile_kafka import FuzzedKafka, HostileKafka
+from tests.support.processes import run_in_process
+
+SEEDS = int(os.environ.get("RACKSPAN_FUZZ_SEEDS", "7"))
+COMMANDS = (
+    ("check", "-o", "json"),
+    ("plan", "--rebalance"),
+    ("snapshot",),
+    ("what-if", "--all"),
+    ("locality",),
+    ("apply", "--dry-run"),
+)
+TOPICS = {"orders": [[0, 1, 2], [1, 2, 0]], "logs": [[2, 0]], "payments": [[1]]}
+
+
+@pytest.mark.parametrize(("seed", "command"), zip(range(SEEDS), cycle(COMMANDS), strict=False))
+def test_whatever_kafka_answers_a_command_ends_with_a_sentence_and_an_exit_code(tmp_path, seed, command):
+    with HostileKafka(topics=TOPICS) as kafka, FuzzedKafka(kafka.address, seed, share=0.25) as fuzzed:
+        ran = run_in_process(tmp_path, *command, "--bootstrap-server", fuzzed.address)
+    assert ran.code in (0, 1, 2, 3, 71), (ran.err, fuzzed.spoiled)
+    assert len(ran.errors) == (ran.code not in (0, 1)), (ran.err, fuzzed.spoiled)
