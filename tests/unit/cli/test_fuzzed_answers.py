@@ -22,7 +22,7 @@ COMMANDS = (
 TOPICS = {"orders": [[0, 1, 2], [1, 2, 0]], "logs": [[2, 0]], "payments": [[1]]}
 
 
-@pytest.mark.parametrize(("seed", "command"), zip(range(SEEDS), cycle(COMMANDS), strict=False))
+@pytest.mark.parametrize(("seed", "command"), list(zip(range(SEEDS), cycle(COMMANDS), strict=False)))
 def test_whatever_kafka_answers_a_command_ends_with_a_sentence_and_an_exit_code(tmp_path, seed, command):
     with HostileKafka(topics=TOPICS) as kafka, FuzzedKafka(kafka.address, seed, share=0.25) as fuzzed:
         ran = run_in_process(tmp_path, *command, "--bootstrap-server", fuzzed.address)
