@@ -172,6 +172,10 @@ class StoredObjects:
         identity = {"uid": body["metadata"]["name"], "creationTimestamp": "2026-01-31T12:00:00Z", "generation": 1}
         return self._stored({**body, "metadata": {**body["metadata"], **identity}})
 
+    async def plan(self, known):
+        self.calls["objects read"] += 1
+        return json.loads(self.bodies[known.key])["spec"]["plan"]
+
     async def write_status(self, known, status):
         self.calls["statuses written"] += 1
         return self._stored({**json.loads(self.bodies[known.key]), "status": status})

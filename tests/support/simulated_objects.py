@@ -62,6 +62,10 @@ class SimulatedObjects:
         self.kafka._called()
         return stored
 
+    async def plan(self, known):
+        body = self.there.get(known.key)
+        return body["spec"]["plan"] if body is not None and body["metadata"]["uid"] == known.meta.uid else None
+
     async def write_status(self, known, status):
         self.kafka._call()
         body = self.there.get(known.key)

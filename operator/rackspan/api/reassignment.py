@@ -47,7 +47,7 @@ class OwnTopologyRef(ApiStruct, frozen=True):
 
 
 class ReassignmentSpec(ApiStruct, frozen=True):
-    """The plan, and how it is carried out.
+    """Which plan it is, and how it is carried out. The plan itself, a long text, is read only where it is needed.
 
     Throttles and limits that are None are as an earlier part of the plan says, else as the RackTopology does; at most
     one of the two throttles is set. `throttle` is in bytes per second and broker.
@@ -55,7 +55,6 @@ class ReassignmentSpec(ApiStruct, frozen=True):
 
     topology_ref: OwnTopologyRef
     plan_hash: str
-    plan: str
     part: int = 1
     parts: int = 1
     approved_by: str = ""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class KubeReassignments:
-    """Reassignments made, deleted, and their statuses written at a resourceVersion: with a permit only."""
+    """Plans read; Reassignments made, deleted, and their statuses written at a resourceVersion: with a permit only."""
 
     def __init__(self, rest: Rest, permit: Permit) -> None:
         self._permit = permit
@@ -33,6 +33,12 @@ class KubeReassignments:
         except NotFoundError as error:
             what = f"Reassignment {key} cannot be made: {error}"
             raise FailureError(Failure(Reason.API_SERVER_REFUSED, what, Remedy.RETRY)) from error
+
+    async def plan(self, known: Reassignment) -> str | None:
+        """The text of `spec.plan` of this very object; None where it is gone."""
+        path = REASSIGNMENTS.collection_of_one(known.key)
+        found = (await self._rest.get("find_reassignment", path)).get("items") or ()
+        return next((one["spec"]["plan"] for one in found if one["metadata"]["uid"] == known.meta.uid), None)
 
     async def write_status(self, known: Reassignment, status: JsonObject) -> JsonObject | None:
         """Replace the status of an object that is as it is known; as written, None where it changed or is gone."""

@@ -70,7 +70,11 @@ class Reassignments(Protocol):
         """The plan that was begun last on a topology, also before a restart; None where nothing is kept of any."""
 
     async def held_by_min_insync(self, topology: ObjectKey) -> Sequence[Change]:
-        """All changes of what is under way, if nothing but min.insync.replicas holds up some of them; else none."""
+        """
+        All changes of what is under way, if nothing but min.insync.replicas holds up some of them; else none.
+
+        Raises FailureError.
+        """
 
 
 class ReplicaSizes(Protocol):

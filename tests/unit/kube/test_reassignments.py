@@ -43,6 +43,14 @@ async def test_a_status_is_written_to_the_object_as_it_was_seen():
     ]
 
 
+@pytest.mark.parametrize(("uid", "plan"), [("rra-1", "eJw="), ("another", None)])
+async def test_a_plan_is_read_of_the_object_that_is_meant_by_the_right_to_list(uid, plan):
+    api, found = objects(Answer(body={"items": [{"metadata": {"uid": uid}, "spec": {"plan": "eJw="}}]}))
+    assert await found.plan(KNOWN) == plan
+    assert api.asked == [("GET", f"{PATH}?fieldSelector=metadata.name%3D{KNOWN.meta.name}")]
+    assert await objects(Answer(body={"items": None}))[1].plan(KNOWN) is None
+
+
 @pytest.mark.parametrize("answer", [Answer(409), Answer(404), Answer(422, TEST_FAILED)])
 async def test_one_that_was_changed_or_is_gone_is_not_written(answer):
     assert await objects(answer)[1].write_status(KNOWN, {}) is None

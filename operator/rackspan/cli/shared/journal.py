@@ -78,7 +78,7 @@ class JournalFile:
                 text = file.read(_MOST_BYTES + 1)
             if len(text) > _MOST_BYTES:
                 raise CommandError(f"{self.path}: is too large to be a journal")
-            record = record_of(json.loads(text))
+            record = record_of(text)
         except FileNotFoundError:
             return None
         except OSError as error:

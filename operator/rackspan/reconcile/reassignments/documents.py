@@ -1,4 +1,7 @@
-"""Records as JSON: the journal's file on the command line, and compressed the texts in a Reassignment."""
+"""Records as JSON: the journal's file on the command line, and compressed the texts in a Reassignment.
+
+A text in a Reassignment is anybody's. It is read into typed rows, and only if it holds no more than `packed` writes.
+"""
 
 from __future__ import annotations
 
@@ -7,23 +10,72 @@ import binascii
 import json
 import zlib
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping  # noqa: TC003 - msgspec reads the types of fields
+from typing import Annotated, Any, Final, Literal, TypeAlias
+
+from msgspec import Meta, Struct
+from msgspec import json as typed_json
 
 from rackspan.core.planning import Change
 from rackspan.core.reassignment import Setting, SettingKind, TopicPartition
 from rackspan.reconcile.reassignments.ports import Record, SetThrottle
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+_VERSION: Final = 1
+_MOST_BYTES: Final = 8 << 20
+"""Of the JSON: 10,000 partitions of as many topics with the longest names, and 10,000 brokers, take 6 MiB."""
+_MOST_VALUES: Final = 300_000
+"""Of the JSON: 10,000 partitions of as many topics with eight replicas before and after take 230,000."""
+_LEVEL: Final = 6
+_FIRST_SHOWN: Final = 80
 
-_VERSION = 1
-_MOST_BYTES = 32 << 20
-"""Of a text that was compressed: more than a plan has that fits into an object, and less than does harm."""
-_LEVEL = 6
-_FIRST_SHOWN = 80
+UNREADABLE = (ValueError, RecursionError)
+"""What `record_of`, `progress_of` and `unpacked` raise for a document that is none."""
 
-UNREADABLE = (ValueError, KeyError, TypeError, IndexError, AttributeError)
-"""What `record_of` and `unpacked` raise for a document that is none."""
+_Id: TypeAlias = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+_Ids: TypeAlias = tuple[_Id, ...]
+
+
+class _Change(Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
+    partition: _Id
+    before: _Ids
+    replicas: _Ids
+    size_bytes: Annotated[int, Meta(ge=0, le=2**63 - 1)] | None
+
+
+class _Started(Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
+    topic: str
+    partition: _Id
+    replicas: _Ids
+
+
+class _Throttle(Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
+    kind: SettingKind
+    name: str
+    key: str
+    before: str | None
+    ours: tuple[str, ...]
+
+
+class _Progress(Struct, frozen=True):
+    started: list[_Started]
+    throttles: list[_Throttle]
+
+
+class _Document(_Progress, frozen=True, rename="camel"):
+    version: Literal[1]
+    cluster_id: str
+    plan: str
+    racks: Mapping[_Id, tuple[str, ...] | None]
+    reported_racks: Mapping[_Id, str | None]
+    changes: Mapping[str, list[_Change]]
+
+
+_document: Final = typed_json.Decoder(_Document)
+_progress: Final = typed_json.Decoder(_Progress)
+
+
+class TooLargeError(ValueError):
+    """The document does not fit into an object."""
 
 
 def document(record: Record) -> Mapping[str, Any]:
@@ -54,48 +106,50 @@ def progress_document(record: Record) -> Mapping[str, Any]:
     }
 
 
-def record_of(document: Any) -> Record:
-    """The record of a JSON document. Raises one of UNREADABLE."""
-    if document["version"] != _VERSION:
-        raise ValueError(f"version {document['version']} is not known")
+def record_of(text: bytes) -> Record:
+    """The record of a whole document. Raises one of UNREADABLE."""
+    found = _document.decode(text)
+    started, throttles = _facts(found)
     return Record(
-        _text(document["clusterId"]),
-        _text(document["plan"]),
+        found.cluster_id,
+        found.plan,
         tuple(
-            Change(_text(topic), _number(number), _ids(replicas), _ids(before), None if size is None else _number(size))
-            for topic, changes in document["changes"].items()
-            for number, before, replicas, size in changes
+            Change(topic, one.partition, one.replicas, one.before, one.size_bytes)
+            for topic, changes in found.changes.items()
+            for one in changes
         ),
-        {int(broker): None if rack is None else tuple(map(_text, rack)) for broker, rack in document["racks"].items()},
-        {int(broker): None if rack is None else _text(rack) for broker, rack in document["reportedRacks"].items()},
-        started_of(document),
-        throttles_of(document),
+        found.racks,
+        found.reported_racks,
+        started,
+        throttles,
     )
 
 
-def started_of(document: Any) -> Mapping[TopicPartition, tuple[int, ...]]:
-    """The replica lists asked for. Raises one of UNREADABLE."""
-    return {TopicPartition(_text(topic), _number(number)): _ids(ids) for topic, number, ids in document["started"]}
+def progress_of(text: bytes) -> tuple[Mapping[TopicPartition, tuple[int, ...]], Mapping[Setting, SetThrottle]]:
+    """The replica lists asked for, and the throttles that were set. Raises one of UNREADABLE."""
+    return _facts(_progress.decode(text))
 
 
-def throttles_of(document: Any) -> Mapping[Setting, SetThrottle]:
-    """The throttles that were set. Raises one of UNREADABLE."""
-    return {
-        Setting(SettingKind(kind), _text(name), _text(key)): SetThrottle(
-            None if before is None else _text(before), tuple(map(_text, ours))
-        )
-        for kind, name, key, before, ours in document["throttles"]
-    }
+def _facts(found: _Progress) -> tuple[Mapping[TopicPartition, tuple[int, ...]], Mapping[Setting, SetThrottle]]:
+    started = {TopicPartition(one.topic, one.partition): one.replicas for one in found.started}
+    throttles = {Setting(one.kind, one.name, one.key): SetThrottle(one.before, one.ours) for one in found.throttles}
+    return started, throttles
 
 
-def packed(document: Mapping[str, Any]) -> str:
-    """A document as base64 of its compressed JSON."""
+def packed(document: Mapping[str, Any], most_characters: int) -> str:
+    """A document as base64 of its compressed JSON. Raises TooLargeError where `unpacked` would refuse it."""
     text = json.dumps(document, separators=(",", ":")).encode()
-    return base64.b64encode(zlib.compress(text, _LEVEL)).decode()
+    if len(text) > _MOST_BYTES:
+        raise TooLargeError(_TOO_LONG)
+    _refuse_too_many(text)
+    found = base64.b64encode(zlib.compress(text, _LEVEL)).decode()
+    if len(found) > most_characters:
+        raise TooLargeError(f"has more than {most_characters} characters")
+    return found
 
 
-def unpacked(text: str) -> Any:
-    """The document of such a text, which may be anybody's. Raises ValueError where it is none, or is too large."""
+def unpacked(text: str) -> bytes:
+    """The JSON of such a text. Raises ValueError where it is none, or is too large."""
     try:
         compressed = base64.b64decode(text, validate=True)
         reader = zlib.decompressobj()
@@ -103,26 +157,17 @@ def unpacked(text: str) -> Any:
     except (binascii.Error, zlib.error) as error:
         raise ValueError(f"is no base64 of what zlib has compressed: {error}") from error
     if reader.unconsumed_tail:
-        raise ValueError(f"holds more than {_MOST_BYTES >> 20} MiB")
+        raise TooLargeError(_TOO_LONG)
     if not reader.eof:
         raise ValueError("ends too early")
-    try:
-        return json.loads(found)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"is no JSON: {str(error)[:_FIRST_SHOWN]}") from error
+    _refuse_too_many(found)
+    return found
 
 
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
-    return value
+_TOO_LONG: Final = f"holds more than {_MOST_BYTES >> 20} MiB"
 
 
-def _number(value: Any) -> int:
-    if type(value) is not int:
-        raise TypeError(f"{value!r} is no number")
-    return value
-
-
-def _ids(value: Any) -> tuple[int, ...]:
-    return tuple(map(_number, value))
+def _refuse_too_many(text: bytes) -> None:
+    """Each value of a JSON text is the text itself, or follows a comma, a bracket or a colon after a name."""
+    if sum(map(text.count, (b",", b"[", b"{"))) > _MOST_VALUES:
+        raise TooLargeError(f"holds more than {_MOST_VALUES} values")

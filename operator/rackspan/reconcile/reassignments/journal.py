@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from rackspan.api.reassignment import MAX_PLAN
 from rackspan.reconcile.failures import FailureError
-from rackspan.reconcile.reassignments.documents import packed, progress_document
+from rackspan.reconcile.reassignments.documents import TooLargeError, packed, progress_document
 
 if TYPE_CHECKING:
     from rackspan.api.meta import ObjectKey
@@ -41,9 +41,11 @@ class StatusJournal:
 
     async def write(self, record: Record) -> None:
         """Return once the API server has it. Raises JournalError."""
-        text = packed(progress_document(record))
-        if len(text) > MAX_PLAN:
-            raise RecordTooLargeError("what is under way at once is too much for one object: lower maxConcurrentMoves")
+        try:
+            text = packed(progress_document(record), MAX_PLAN)
+        except TooLargeError as error:
+            what = "what is under way at once is too much for one object: lower maxConcurrentMoves"
+            raise RecordTooLargeError(what) from error
         known = self._cache.reassignments.get(self._key)
         if known is None or known.meta.uid != self._uid:
             raise JournalError("the object is gone")

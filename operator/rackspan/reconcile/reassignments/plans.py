@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 from rackspan.api import reassignment as api
 from rackspan.api.labels import API_VERSION, FINALIZER, PLAN, SCAN_TOPOLOGY, WHOLE_PLAN
 from rackspan.api.racktopology import KIND as TOPOLOGY
+from rackspan.api.reasons import Reason
 from rackspan.core.reassignment import Racks
+from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.reassignments.documents import (
     UNREADABLE,
+    TooLargeError,
     document,
     packed,
+    progress_of,
     record_of,
-    started_of,
-    throttles_of,
     unpacked,
 )
 from rackspan.reconcile.reassignments.ports import Record
@@ -33,7 +35,6 @@ _MOST_PARTITIONS = 10_000
 """Of one Reassignment: 250 kB of text where racks, brokers and sizes are as diverse as can be."""
 _LONGEST_PREFIX = 200
 _LONGEST_LABEL = 63
-_MOST_ID = 2**31 - 1
 _SHOWN = 200
 
 
@@ -42,7 +43,10 @@ class UnreadablePlanError(ValueError):
 
 
 def reassignments_of(topology: RackTopology, plan: ApprovedPlan) -> Sequence[JsonObject]:
-    """The objects of a plan, of one name each whenever they are made; the partitions in the fewest domains first."""
+    """The objects of a plan, of one name each whenever they are made; the partitions in the fewest domains first.
+
+    Raises FailureError where the racks alone are too much for one object.
+    """
     racks = Racks(plan.racks)
     changes = sorted(
         (change for change in plan.changes if change.before),
@@ -62,16 +66,18 @@ def name_of(topology: str, plan_hash: str, part: int, parts: int) -> str:
     return name if parts == 1 else f"{name}-{part}"
 
 
-def record_from(reassignment: Reassignment) -> Record:
-    """What a Reassignment says, with what was recorded of it. Raises UnreadablePlanError."""
+def record_from(reassignment: Reassignment, plan: str) -> Record:
+    """What a Reassignment says, whose `spec.plan` this is, with what was recorded of it. Raises UnreadablePlanError."""
     spec = reassignment.spec
     try:
-        record = record_of(unpacked(spec.plan))
+        record = record_of(unpacked(plan))
         if reassignment.status.record is not None:
-            known = unpacked(reassignment.status.record)
-            record = replace(record, started=started_of(known), throttles=throttles_of(known))
+            started, throttles = progress_of(unpacked(reassignment.status.record))
+            record = replace(record, started=started, throttles=throttles)
     except UNREADABLE as error:
         raise UnreadablePlanError(f"the plan cannot be read: {str(error)[:_SHOWN]}") from error
+    if len(record.changes) > _MOST_PARTITIONS:
+        raise UnreadablePlanError(f"the plan has more than {_MOST_PARTITIONS:,} partitions")
     if record.plan_hash != spec.plan_hash:
         raise UnreadablePlanError(f"the plan is {record.plan_hash[:_SHOWN]}, and planHash is {spec.plan_hash}")
     wrong = next(filter(None, map(_wrong, record.changes)), None)
@@ -83,9 +89,13 @@ def record_from(reassignment: Reassignment) -> Record:
 def _texts(plan: ApprovedPlan, changes: Sequence[Change]) -> Iterator[str]:
     """The texts of changes, as few as fit into an object each."""
     record = Record(plan.cluster_id, plan.plan_hash, changes, plan.racks, plan.reported_racks)
-    text = packed(document(record))
-    if len(text) <= api.MAX_PLAN or len(changes) <= 1:
-        yield text
+    try:
+        yield packed(document(record), api.MAX_PLAN)
+    except TooLargeError as error:
+        if len(changes) <= 1:
+            what = f"the racks of {len(plan.racks):,} brokers fit into no Reassignment, which then {error}"
+            raise FailureError(Failure(Reason.TOO_LARGE, what, Remedy.SPEC)) from error
+    else:
         return
     middle = len(changes) // 2
     yield from _texts(plan, changes[:middle])
@@ -120,10 +130,7 @@ def _object(topology: RackTopology, plan: ApprovedPlan, text: str, part: int, pa
 
 def _wrong(change: Change) -> str | None:
     """Why a change cannot be carried out, whoever wrote it."""
-    at = f"{change.topic[:_SHOWN]!a}, partition {change.partition if change.partition <= _MOST_ID else '…'}"
-    if not 0 <= change.partition <= _MOST_ID:
-        return f"{at}: is no partition"
     for replicas in (change.before, change.replicas):
-        if not replicas or len(set(replicas)) != len(replicas) or not all(0 <= one <= _MOST_ID for one in replicas):
-            return f"{at}: its replicas are not different brokers"
+        if not replicas or len(set(replicas)) != len(replicas):
+            return f"{change.topic[:_SHOWN]!a}, partition {change.partition}: its replicas are not different brokers"
     return None

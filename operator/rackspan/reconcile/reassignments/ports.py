@@ -109,6 +109,9 @@ class ReassignmentObjects(Protocol):
     async def create(self, body: JsonObject) -> JsonObject | None:
         """The object as written; None where one of that name is there already."""
 
+    async def plan(self, known: Reassignment) -> str | None:
+        """The text of `spec.plan` of this very object; None where it is gone."""
+
     async def write_status(self, known: Reassignment, status: JsonObject) -> JsonObject | None:
         """Replace the status of an object that is as it is known; as written, None where it changed or is gone."""
 

@@ -68,8 +68,9 @@ class ApprovedPlans:
         """All changes of what is under way, if nothing but min.insync.replicas holds up some of them; else none."""
         for one in in_order(self._cache, topology):
             if one.status.state is State.RUNNING and _only_min_insync_holds(one):
+                plan = await self._objects.plan(one)
                 try:
-                    return (await asyncio.to_thread(record_from, one)).changes
+                    return () if plan is None else (await asyncio.to_thread(record_from, one, plan)).changes
                 except UnreadablePlanError:
                     return ()  # told by its own status
         return ()

@@ -340,8 +340,11 @@ class TopologyWorker:
         return self._run
 
     async def _executor(self, one: Reassignment) -> Executor:
-        """Raises UnreadablePlanError, and FailureError where Kafka cannot be reached."""
-        record = await asyncio.to_thread(record_from, one)
+        """Raises UnreadablePlanError, JournalError where it is gone, and FailureError where nobody answers."""
+        plan = await self._dependencies.objects.plan(one)
+        if plan is None:
+            raise JournalError("the object is gone")
+        record = await asyncio.to_thread(record_from, one, plan)
         if self._topology is None:
             raise UnreadablePlanError("its RackTopology is gone, and with it the way to Kafka")
         admin = await self._connection.admin(self._topology)

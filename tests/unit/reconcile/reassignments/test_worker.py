@@ -72,7 +72,7 @@ class Recorded(SimulatedKafka):
 
     def _record(self):
         (body,) = (one for one in self.objects.there.values() if one.get("status", {}).get("record"))
-        return record_from(Reassignment.from_object(body))
+        return record_from(Reassignment.from_object(body), body["spec"]["plan"])
 
     async def close(self):
         pass
@@ -464,6 +464,13 @@ async def test_a_record_that_fits_into_no_object_is_told_and_nothing_is_asked_of
     await world.until_ended()
     world.all_is_planned()
     world.nothing_left()
+
+
+async def test_no_plan_is_kept_of_objects_that_wait():
+    world = World()
+    await world.begin()
+    plan = world.objects.there[ObjectKey("kafka", NAME)]["spec"]["plan"]
+    assert plan not in repr(world.cache.reassignments)
 
 
 async def test_a_change_by_others_refuses_the_record_and_it_is_read_again():
