@@ -82,5 +82,18 @@ SCAN_CAUSE: Final = f"{GROUP}/scan-cause"
 EXECUTOR_POD: Final = f"{GROUP}/executor-pod"
 """Annotation on the pod of a scan that has executors: what Spark makes their pods from, as JSON."""
 
+READ_ANNOTATIONS: Final = (
+    PAUSED,
+    ADOPT_TOPIC_ID,
+    CONFIRM_DELETE,
+    CREATED_FOR,
+    APPROVE_PLAN,
+    CONFIRM_DELETIONS,
+    WHOLE_PLAN,
+    RESTART,
+    SCAN_NOW,
+)
+"""Annotations of Rackspan's own kinds that are read. The operator keeps no others."""
+
 PLAN: Final = f"{GROUP}/plan"
 """Label on Reassignments: the hash of the plan, by which the parts of one are found."""

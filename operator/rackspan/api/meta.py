@@ -7,13 +7,19 @@ from msgspec import field
 from msgspec.structs import replace
 
 from rackspan.api.codec import ApiStruct, decode
-from rackspan.api.labels import PAUSED
+from rackspan.api.errors import SpecError
+from rackspan.api.labels import PAUSED, READ_ANNOTATIONS
 from rackspan.api.times import Time
 
 _YES = frozenset({"true", "yes", "on", "1", "y", "t", ""})
 """What people write in YAML; `kubectl annotate rst orders rackspan.dev/paused=` leaves it empty."""
 _NO = frozenset({"false", "no", "off", "0", "n", "f"})
 _MAX_SHOWN = 40
+_LONGEST_ANNOTATION = 1024
+"""Characters; more than a hash, an id, a name or a moment has."""
+_MOST_FINALIZERS = 50
+_LONGEST_MANAGER = 128
+"""Characters, by the API server's own rule."""
 
 
 class ObjectKey(NamedTuple):
@@ -40,17 +46,25 @@ class Meta(ApiStruct, frozen=True):
     resource_version: str = ""
     creation_timestamp: Time | None = None
     deletion_timestamp: Time | None = None
-    labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
+    """Those that are read, each cut where it is longer than any that means something."""
     finalizers: tuple[str, ...] = ()
     manager: str = ""
     """Who wrote the spec last, as the API server recorded it: the name of a program, such as `kubectl-edit`."""
 
     @classmethod
     def from_object(cls, obj: Mapping[str, object]) -> Self:
-        """The metadata of a Kubernetes object. Raises SpecError."""
+        """The metadata of a Kubernetes object, whose writer bounds neither annotations nor finalizers.
+
+        Raises SpecError, also where there are more finalizers than are kept: they are only ever written back whole.
+        """
         metadata = obj.get("metadata", {})
-        return replace(decode(cls, metadata, "metadata"), manager=_manager(metadata))
+        found = decode(cls, metadata, "metadata")
+        if len(found.finalizers) > _MOST_FINALIZERS:
+            raise SpecError("metadata.finalizers", f"has more than {_MOST_FINALIZERS} entries")
+        given = found.annotations
+        annotations = {name: given[name][:_LONGEST_ANNOTATION] for name in READ_ANNOTATIONS if name in given}
+        return replace(found, manager=_manager(metadata)[:_LONGEST_MANAGER], annotations=annotations)
 
     @property
     def key(self) -> ObjectKey:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import asdict
 from typing import Any, Final
 
 import kopf
 
 from rackspan.api.labels import GROUP
+from rackspan.handlers.connection import connect
 from rackspan.handlers.memo import Memo
 from rackspan.handlers.stateless import NoDiffBase
 
@@ -26,11 +26,11 @@ async def configure(settings: kopf.OperatorSettings, memo: Memo, **_: Any) -> No
     settings.persistence.diffbase_storage = NoDiffBase()
     settings.posting.enabled = False  # rackspan.kube.events posts Events, on changes of conditions only
     settings.scanning.disabled = True  # `main` waits for the CRDs, so no right to watch them is needed
-    settings.queueing.idle_timeout = 1.0  # kopf has a task per changed object: thousands in a burst
+    settings.queueing.idle_timeout = 0.05  # kopf has a task per changed object, which holds the object
     # Short, so that watches are back within seconds after an outage; after the last one kopf starts over.
     settings.networking.error_backoffs = (0.5, 1, 1, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3)
     settings.watching.server_timeout = 600
-    settings.watching.chunk_size = 500
+    settings.watching.chunk_size = 500  # `connection` asks for fewer
     memo.manager.start()
 
 
@@ -54,7 +54,6 @@ async def _end_watches() -> None:
 
 
 @kopf.on.login()
-async def login(settings: kopf.OperatorSettings, memo: Memo, **_: Any) -> kopf.ConnectionInfo:
+async def login(settings: kopf.OperatorSettings, memo: Memo, **_: Any) -> kopf.AiohttpSession:
     """The same credentials as for other requests; called at the start and whenever the API server rejects them."""
-    found = asdict(await memo.access.login())
-    return kopf.ConnectionInfo(trust_env=settings.networking.trust_env, **found)
+    return connect(await memo.access.login(), trust_env=settings.networking.trust_env)

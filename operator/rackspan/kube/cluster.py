@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import contextlib
+import logging
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rackspan.api import compliancereport, kafkatopic, racktopology, reassignment
+from rackspan.api.errors import SpecError
 from rackspan.api.labels import FINALIZER, GROUP
 from rackspan.api.meta import Meta, ObjectKey
 from rackspan.api.reasons import Reason
+from rackspan.kube.objects import METADATA, METADATA_LIST, OWN_PAGE, WHOLE
 from rackspan.kube.paths import (
     DEFINITIONS,
     NAMESPACES,
@@ -31,13 +35,13 @@ from rackspan.reconcile.ports import AlwaysPermitted, Terminating
 from rackspan.reconcile.runtime.object_versions import key_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+    from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 
     from rackspan.kube.events import EventQueue
     from rackspan.kube.paths import ApiPath
     from rackspan.reconcile.ports import JsonObject, KubernetesEvent, Listener, ObjectRef, Permit
 
-_METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+_log = logging.getLogger("rackspan.kube")
 _OWN = {
     kafkatopic.KIND: TOPICS,
     racktopology.KIND: TOPOLOGIES,
@@ -45,7 +49,6 @@ _OWN = {
     reassignment.KIND: REASSIGNMENTS,
 }
 _CLUSTER_SCOPED = {"Node": NODES, "Namespace": NAMESPACES}
-_ONES_METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
 
 class KubeCluster:
@@ -114,7 +117,7 @@ class KubeCluster:
     async def _ends(self, path: ApiPath) -> datetime | None:
         """Since when the object is being deleted; None where it is not."""
         try:
-            found = await self._rest.get("get_metadata", path, accept=_ONES_METADATA)
+            found = await self._rest.get("get_metadata", path, accept=METADATA)
         except NotFoundError:
             return datetime.min.replace(tzinfo=UTC)
         since = found["metadata"].get("deletionTimestamp")
@@ -145,25 +148,31 @@ class KubeCluster:
 
     async def with_finalizer(self, kind: str) -> Collection[Meta]:
         """The objects of a kind that carry our finalizer; none where the kind is not served. Metadata only."""
-        try:
-            items = await self._metadata(self._lists(kind))
-        except NotFoundError:
-            return []
-        return [meta for meta in map(Meta.from_object, items) if FINALIZER in meta.finalizers]
+        found: dict[ObjectKey, Meta] = {}
+        for path in self._lists(kind):
+            try:
+                async for item in self._rest.each("list_metadata", path, OWN_PAGE, accept=METADATA_LIST):
+                    if FINALIZER in (item["metadata"].get("finalizers") or ()):
+                        with _told_where_unreadable(kind, item):
+                            found[key_of(item)] = Meta.from_object(item)
+            except NotFoundError:
+                return ()
+        return tuple(found.values())
 
     async def uids(self, kind: str) -> Mapping[ObjectKey, str]:
         """Which objects of one of Rackspan's kinds there are now; metadata only."""
-        items = self._each("list_metadata", kind, accept=_METADATA_ONLY)
+        items = self._each("list_metadata", kind, accept=METADATA_LIST)
         return {key_of(item): item["metadata"]["uid"] async for item in items}
 
     def objects(self, kind: str) -> AsyncIterator[JsonObject]:
         """Every object of one of Rackspan's kinds, whole, no more than a page of them in memory at once."""
-        return self._each("list_objects", kind, accept="application/json")
+        return self._each("list_objects", kind, accept=WHOLE)
 
     def reflectors(self, kind: str, listener: Listener) -> Sequence[Reflector]:
         """One for all namespaces, or for each that is watched; one for a kind that is in none."""
         if kind in _CLUSTER_SCOPED:
-            return (Reflector(self._rest, _CLUSTER_SCOPED[kind].collection(), "", listener),)
+            path = _CLUSTER_SCOPED[kind].collection()
+            return (Reflector(self._rest, path, "", listener, (METADATA_LIST, METADATA)),)
         if not self._namespaces:
             return (Reflector(self._rest, PODS.collection(), "", listener),)
         return tuple(Reflector(self._rest, PODS.in_namespace(name), name, listener) for name in self._namespaces)
@@ -171,26 +180,28 @@ class KubeCluster:
     async def _each(self, operation: str, kind: str, *, accept: str) -> AsyncIterator[JsonObject]:
         for path in self._lists(kind):
             try:
-                async for item in self._rest.each(operation, path, accept=accept):
-                    yield item
+                async for item in self._rest.each(operation, path, OWN_PAGE, accept=accept):
+                    yield dict(item)
             except NotFoundError as error:  # an API server that has just started may not serve custom resources yet
                 what = f"GET {path}: {error}"
                 raise FailureError(Failure(Reason.API_SERVER_UNREACHABLE, what, Remedy.RETRY)) from error
 
     async def find(self, kind: str, key: ObjectKey) -> JsonObject | None:
         """One object as it is now, by the right to list; None where it is gone."""
-        found = (await self._rest.get("find", _OWN[kind].collection_of_one(key))).get("items") or ()
-        return next(iter(found), None)
+        found = OWN_PAGE.decode(await self._rest.read("find", _OWN[kind].collection_of_one(key), WHOLE))
+        return next(map(dict, found), None)
 
     def _lists(self, kind: str) -> tuple[ApiPath, ...]:
         return _OWN[kind].collections(self._namespaces or ())
 
-    async def _metadata(self, paths: Collection[ApiPath]) -> list[JsonObject]:
-        """What these lists hold, metadata only. Raises NotFoundError where the kind is not served, and FailureError."""
-        return [
-            item for path in paths for item in await self._rest.list_all("list_metadata", path, accept=_METADATA_ONLY)
-        ]
-
     def record_event(self, announcement: KubernetesEvent) -> None:
         """Queue an Event; never waits and never fails."""
         self._events.put(announcement)
+
+
+@contextlib.contextmanager
+def _told_where_unreadable(kind: str, item: Mapping[str, Any]) -> Iterator[None]:
+    try:
+        yield
+    except SpecError as error:
+        _log.error("%s %s cannot be read, and keeps its finalizer: %s", kind, key_of(item), error)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rackspan.api.reasons import Reason
 from rackspan.kube.authentication import config
+from rackspan.kube.objects import HOST_PAGE, METADATA_LIST, POD_PAGE
 from rackspan.kube.paths import NODES, PODS
 from rackspan.kube.rest import NotFoundError, Rest, connect
 from rackspan.kube.scan_inputs import ScanInputs, read_scan_inputs_with
@@ -39,10 +40,11 @@ async def read_plan_inputs(key: ObjectKey, kubeconfig: Path | None = None) -> To
     try:
         scan = await read_scan_inputs_with(rest, key)
         cache = Cache()
-        for node in await rest.list_all("list_nodes", NODES.collection()):
+        async for node in rest.each("list_nodes", NODES.collection(), HOST_PAGE, accept=METADATA_LIST):
             cache.put_node(node)
         cache.namespaces.update(scan.namespaces)
-        for pod in await rest.list_all("list_pods", PODS.in_namespace(scan.topology.broker_namespace)):
+        path = PODS.in_namespace(scan.topology.broker_namespace)
+        async for pod in rest.each("list_pods", path, POD_PAGE):
             cache.put_pod(pod)
     except NotFoundError as error:
         raise FailureError(Failure(Reason.NOT_AUTHORIZED, f"the API server lacks {error}", Remedy.ACCESS)) from error

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rackspan.api.labels import RACK_FILE, RACK_FILE_OF, TOPOLOGY_UID
 from rackspan.api.meta import ObjectKey
 from rackspan.api.reasons import Reason
+from rackspan.kube.objects import METADATA_LIST, RACK_FILE_PAGE
 from rackspan.kube.paths import CONFIG_MAPS
 from rackspan.kube.rest import ConflictError, NotFoundError, Rest
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
     from rackspan.reconcile.ports import JsonObject, Permit
     from rackspan.reconcile.racks.publication import NamespaceSet
-
-_METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
 
 class KubeRackFiles:
@@ -37,7 +36,7 @@ class KubeRackFiles:
         found: dict[ObjectKey, RackFileMeta] = {}
         for path in CONFIG_MAPS.collections(self._namespaces):
             query = {"labelSelector": f"{RACK_FILE}=true"}
-            items = await self._rest.list_all("list_racks", path, query=query, accept=_METADATA_ONLY)
+            items = await self._rest.list_all("list_racks", path, RACK_FILE_PAGE, query=query, accept=METADATA_LIST)
             found.update((key_of(item), _meta(item)) for item in items)
         return found
 

@@ -1,8 +1,8 @@
 """Lists objects, then watches them: for kinds of which a cluster has very many, and of which few parts are needed.
 
 Named after client-go's `tools/cache.Reflector`. A list comes in pages, of which one is in memory at once, and of each
-object only what `_Object` names is decoded. A watch goes on from the version of the list, so that nothing is missed in
-between; where the API server has forgotten that version, all is listed again.
+object only what `objects.Pod` names is decoded. A watch goes on from the version of the list, so that nothing is missed
+in between; where the API server has forgotten that version, all is listed again.
 """
 
 from __future__ import annotations
@@ -10,17 +10,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from typing import TYPE_CHECKING, Final, TypedDict
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from rackspan.api.reasons import Reason
+from rackspan.kube.objects import EVENT, POD, POD_PAGE, WHOLE
 from rackspan.kube.paths import with_query
-from rackspan.kube.rest import PAGE, ExpiredError, NotFoundError
+from rackspan.kube.rest import ExpiredError, NotFoundError
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.runtime.object_versions import key_of
 
 if TYPE_CHECKING:
+    from rackspan.kube.objects import Event
     from rackspan.kube.paths import ApiPath
     from rackspan.kube.rest import Rest
     from rackspan.reconcile.ports import Listener
@@ -37,45 +39,6 @@ _MOST_PAUSE_SECONDS: Final = 5.0
 _GONE: Final = 410
 
 
-class _Metadata(TypedDict, total=False):
-    name: str
-    namespace: str
-    resourceVersion: str
-    labels: dict[str, str] | None
-    annotations: dict[str, str] | None
-
-
-class _Spec(TypedDict, total=False):
-    nodeName: str
-
-
-class _PodStatus(TypedDict, total=False):
-    phase: str
-
-
-class _Object(TypedDict, total=False):
-    """All that Rackspan reads of Pods, Nodes and Namespaces."""
-
-    metadata: _Metadata
-    spec: _Spec
-    status: _PodStatus
-
-
-class _ListMetadata(msgspec.Struct):
-    resourceVersion: str = ""  # noqa: N815
-    continue_: str = msgspec.field(default="", name="continue")
-
-
-class _Page(msgspec.Struct):
-    metadata: _ListMetadata = msgspec.field(default_factory=_ListMetadata)
-    items: list[_Object] | None = None
-
-
-class _Event(msgspec.Struct):
-    type: str
-    object: msgspec.Raw
-
-
 class _Status(msgspec.Struct):
     """What an ERROR event has for an object."""
 
@@ -83,23 +46,24 @@ class _Status(msgspec.Struct):
     message: str = ""
 
 
-_page = msgspec.json.Decoder(_Page)
-_event = msgspec.json.Decoder(_Event)
-_object = msgspec.json.Decoder(_Object)
 _status = msgspec.json.Decoder(_Status)
 
 
 class Reflector:
     """Tells a listener of all objects of one collection; implements `reconcile.ports.Reflector`.
 
-    `namespace` is that of the collection, empty for one over all namespaces.
+    `namespace` is that of the collection, empty for one over all namespaces. `accept` are the forms in which a list and
+    an object are asked for.
     """
 
-    def __init__(self, rest: Rest, path: ApiPath, namespace: str, listener: Listener) -> None:
+    def __init__(
+        self, rest: Rest, path: ApiPath, namespace: str, listener: Listener, accept: tuple[str, str] = (WHOLE, WHOLE)
+    ) -> None:
         self._rest = rest
         self._path = path
         self._namespace = namespace
         self._listener = listener
+        self._accept_list, self._accept_one = accept
         self._version = ""
         """Up to which all is known; empty where it has to be listed."""
 
@@ -120,19 +84,15 @@ class Reflector:
     async def _list(self) -> str:
         known = self._listener.known()
         gone = {key for key in known if not self._namespace or key.namespace == self._namespace}
-        token = ""
-        while True:
-            asked: dict[str, str | int] = {"limit": PAGE, **({"continue": token} if token else {})}
-            page = _page.decode(await self._rest.read("list_objects", with_query(self._path, asked)))
-            for body in page.items or ():
+        version = ""
+        async for page in self._rest.pages("list_objects", self._path, POD_PAGE, accept=self._accept_list):
+            for body in page:
                 gone.discard(key_of(body))
                 self._listener.seen(body)
-            token = page.metadata.continue_
-            if not token:
-                break
+            version = page.metadata.resourceVersion
         for key in gone:
             self._listener.gone(key)
-        return page.metadata.resourceVersion
+        return version
 
     async def watch(self) -> None:
         """Tell of every change since the list, for ever. Lists again where that is needed; never raises."""
@@ -164,17 +124,17 @@ class Reflector:
             "resourceVersion": self._version,
             "timeoutSeconds": _WATCH_SECONDS,
         }
-        lines = self._rest.lines(with_query(self._path, asked), _WATCH_SECONDS + _LATE_SECONDS)
+        lines = self._rest.lines(with_query(self._path, asked), _WATCH_SECONDS + _LATE_SECONDS, self._accept_one)
         async with contextlib.aclosing(lines):
             async for line in lines:
-                self._take(_event.decode(line))
+                self._take(EVENT.decode(line))
 
-    def _take(self, event: _Event) -> None:
+    def _take(self, event: Event) -> None:
         if event.type == "ERROR":
             error = _status.decode(event.object)
             failure = Failure(Reason.API_SERVER_UNREACHABLE, f"{error.code} {error.message}", Remedy.RETRY)
             raise ExpiredError(failure) if error.code == _GONE else FailureError(failure)
-        body = _object.decode(event.object)
+        body = POD.decode(event.object)
         if event.type == "DELETED":
             self._listener.gone(key_of(body))
         elif event.type != "BOOKMARK":

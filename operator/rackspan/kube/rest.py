@@ -11,13 +11,14 @@ import json
 import math
 import time
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import aiohttp
 from kubernetes.aio import client
 
 from rackspan.api.reasons import Reason
 from rackspan.kube.authentication import Authentication
+from rackspan.kube.objects import WHOLE
 from rackspan.kube.paths import ApiPath, with_query
 from rackspan.metrics import KUBE_SECONDS
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
@@ -26,6 +27,12 @@ from rackspan.reconcile.runtime.liveness import progress
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
     from pathlib import Path
+
+    from msgspec.json import Decoder
+
+    from rackspan.kube.objects import Page
+
+T = TypeVar("T")
 
 _TIMEOUT_SECONDS = 30
 _REQUESTS = 32
@@ -43,8 +50,10 @@ _TEST_FAILED = "the server rejected our request due to an error in our request"
 _DENIED = (401, 403)
 _WEBHOOK = "admission webhook"
 """What the API server says first where it hands on the refusal of somebody's webhook."""
-PAGE = 500
-"""Objects on one page of a list."""
+_PAGE_BYTES = 2 << 20
+"""Of one page of a list, unless a single object is larger."""
+_MOST_ON_PAGE = 500
+_FIRST_ON_PAGE = 50
 _LIST_ATTEMPTS = 3
 """Attempts at a list that expires before its last page is read."""
 _BUSY_ATTEMPTS = 4
@@ -91,6 +100,52 @@ class ExpiredError(FailureError):
     """The rest of a list is older than what the API server keeps (410): begin it again."""
 
 
+class TooLongError(Exception):
+    """An answer has more bytes than were asked for, and was not read to its end."""
+
+
+class PageSize:
+    """How many objects are asked for at once, so that a page has few bytes whatever the objects hold."""
+
+    def __init__(self) -> None:
+        self.objects = _FIRST_ON_PAGE
+
+    @property
+    def bytes(self) -> int | None:
+        """Above which a page is not read to its end; None for a page of one object."""
+        return _PAGE_BYTES if self.objects > 1 else None
+
+    def shrink(self) -> None:
+        """A page had too many bytes."""
+        self.objects = max(1, self.objects // 4)
+
+    def fit(self, size: int) -> None:
+        """A page had so many bytes: the next one may have twice as many objects where it had few."""
+        if size * 4 <= _PAGE_BYTES:
+            self.objects = min(self.objects * 2, _MOST_ON_PAGE)
+
+
+async def read_at_most(content: aiohttp.StreamReader, most: int | None) -> bytes:
+    """The rest of an answer. Raises TooLongError where it has more than `most` bytes."""
+    text = bytearray()
+    async for chunk in content.iter_any():
+        text += chunk
+        if most is not None and len(text) > most:
+            raise TooLongError
+    return bytes(text)
+
+
+async def lines_of(content: aiohttp.StreamReader) -> AsyncGenerator[bytes, None]:
+    """The lines of an answer as they come; a last one without an end is left out."""
+    parts: list[bytes] = []
+    async for chunk in content.iter_any():
+        first, *rest = chunk.split(b"\n")
+        parts.append(first)
+        for line in rest:
+            yield b"".join(parts)
+            parts = [line]
+
+
 class Rest:
     """Requests to the API server: JSON in and out.
 
@@ -107,25 +162,20 @@ class Rest:
         """Read one object or list."""
         return await self._call(operation, "GET", path, None, {"Accept": accept})
 
-    async def read(self, operation: str, path: ApiPath) -> bytes:
-        """The text of one object or list, for who wants only a part of it decoded."""
-        return await self._text(operation, "GET", path, None, {"Accept": "application/json"})
+    async def read(self, operation: str, path: ApiPath, accept: str, most: int | None = None) -> bytes:
+        """The text of one object or list. Raises TooLongError where it has more than `most` bytes."""
+        return await self._text(operation, "GET", path, None, {"Accept": accept}, most)
 
-    async def lines(self, path: ApiPath, seconds: float) -> AsyncGenerator[bytes, None]:
+    async def lines(self, path: ApiPath, seconds: float, accept: str = WHOLE) -> AsyncGenerator[bytes, None]:
         """The lines of an answer as they come, until it ends or `seconds` are over: a watch."""
         limit = aiohttp.ClientTimeout(total=seconds, sock_connect=_TIMEOUT_SECONDS)
         try:
-            response = await self._permitted("GET", path, None, {"Accept": "application/json"}, limit)
+            response = await self._permitted("GET", path, None, {"Accept": accept}, limit)
             try:
                 if response.status != _OK:
                     raise _error("GET", path, response.status, await response.read())
-                parts: list[bytes] = []
-                async for chunk in response.response.content.iter_any():
-                    first, *rest = chunk.split(b"\n")
-                    parts.append(first)
-                    for line in rest:
-                        yield b"".join(parts)
-                        parts = [line]
+                async for line in lines_of(response.response.content):
+                    yield line
             finally:
                 response.response.close()  # a watch that is left early is not read to its end
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
@@ -135,24 +185,31 @@ class Rest:
         self,
         operation: str,
         path: ApiPath,
+        page: Decoder[Page[T]],
         *,
         query: Mapping[str, str] = MappingProxyType({}),
-        accept: str = "application/json",
-    ) -> list[dict[str, Any]]:
-        """Read all objects of a collection, in pages of 500; begins again where the list expires meanwhile."""
+        accept: str = WHOLE,
+    ) -> list[T]:
+        """Read all objects of a collection; begins again where the list expires meanwhile."""
         for _ in range(_LIST_ATTEMPTS - 1):
             with contextlib.suppress(ExpiredError):
-                return [item async for page in self._pages(operation, path, query, accept) for item in page]
-        return [item async for page in self._pages(operation, path, query, accept) for item in page]
+                return [item async for some in self.pages(operation, path, page, query, accept) for item in some]
+        return [item async for some in self.pages(operation, path, page, query, accept) for item in some]
 
     async def each(
-        self, operation: str, path: ApiPath, *, accept: str = "application/json"
-    ) -> AsyncIterator[dict[str, Any]]:
+        self,
+        operation: str,
+        path: ApiPath,
+        page: Decoder[Page[T]],
+        *,
+        query: Mapping[str, str] = MappingProxyType({}),
+        accept: str = WHOLE,
+    ) -> AsyncIterator[T]:
         """The objects of a list, a page in memory at once; all of them again where the list expires meanwhile."""
         for tries_left in reversed(range(_LIST_ATTEMPTS)):
             try:
-                async for page in self._pages(operation, path, {}, accept):
-                    for item in page:
+                async for some in self.pages(operation, path, page, query, accept):
+                    for item in some:
                         yield item
             except ExpiredError:
                 if not tries_left:
@@ -160,17 +217,33 @@ class Rest:
             else:
                 return
 
-    async def _pages(
-        self, operation: str, path: ApiPath, query: Mapping[str, str], accept: str
-    ) -> AsyncIterator[list[dict[str, Any]]]:
-        token = ""
+    async def pages(
+        self,
+        operation: str,
+        path: ApiPath,
+        page: Decoder[Page[T]],
+        query: Mapping[str, str] = MappingProxyType({}),
+        accept: str = WHOLE,
+    ) -> AsyncIterator[Page[T]]:
+        """The pages of a list, each of so few objects that its text is small; `page` decodes it."""
+        token, size = "", PageSize()
         while True:
-            asked: dict[str, str | int] = {**query, "limit": PAGE, **({"continue": token} if token else {})}
-            page = await self.get(operation, with_query(path, asked), accept=accept)
-            yield page.get("items") or []  # an empty list of metadata only is null
-            token = page.get("metadata", {}).get("continue", "")
+            asked: dict[str, str | int] = {**query, "limit": size.objects, **({"continue": token} if token else {})}
+            try:
+                text = await self.read(operation, with_query(path, asked), accept, size.bytes)
+            except TooLongError:
+                size.shrink()
+                continue
+            size.fit(len(text))
+            try:
+                found = page.decode(text)
+            except ValueError as error:  # the API server did not write that
+                raise FailureError(_failure(f"GET {path}: what was answered is no list: {error}")) from error
+            yield found
+            token = found.metadata.continue_
             if not token:
                 return
+            del found, text  # before the next one is read
 
     async def post(self, operation: str, path: ApiPath, body: Mapping[str, Any]) -> dict[str, Any]:
         """Create one object."""
@@ -180,8 +253,7 @@ class Rest:
         """Create one object, or raise BusyError at once where that is refused for now: the caller waits longer."""
         response, text = await self._send(operation, "POST", path, body, {"Content-Type": "application/json"})
         if 200 <= response.status < 300:  # noqa: PLR2004
-            answer: dict[str, Any] = json.loads(text)
-            return answer
+            return _decoded(text)
         raise _error("POST", path, response.status, text)
 
     async def merge_patch(self, operation: str, path: ApiPath, patch: Mapping[str, Any]) -> dict[str, Any]:
@@ -241,8 +313,7 @@ class Rest:
         body: Mapping[str, Any] | Sequence[Any] | None,
         headers: dict[str, str],
     ) -> dict[str, Any]:
-        answer: dict[str, Any] = json.loads(await self._text(operation, method, path, body, headers))
-        return answer
+        return _decoded(await self._text(operation, method, path, body, headers))
 
     async def _text(
         self,
@@ -251,13 +322,14 @@ class Rest:
         path: ApiPath,
         body: Mapping[str, Any] | Sequence[Any] | None,
         headers: dict[str, str],
+        most: int | None = None,
     ) -> bytes:
-        response, text = await self._send(operation, method, path, body, headers)
+        response, text = await self._send(operation, method, path, body, headers, most)
         for _ in range(_BUSY_ATTEMPTS - 1):
             if response.status != _BUSY:
                 break
             await _pause(_retry_after_seconds(response.headers.get("Retry-After", "")))
-            response, text = await self._send(operation, method, path, body, headers)
+            response, text = await self._send(operation, method, path, body, headers, most)
         if 200 <= response.status < 300:  # noqa: PLR2004
             return text
         raise _error(method, path, response.status, text)
@@ -269,13 +341,17 @@ class Rest:
         path: ApiPath,
         body: Mapping[str, Any] | Sequence[Any] | None,
         headers: dict[str, str],
+        most: int | None = None,
     ) -> tuple[Any, bytes]:
         """One request: the response, and its body."""
         async with self._slots:
             started = time.perf_counter()
             try:
                 response = await self._permitted(method, path, body, headers, _TIMEOUT_SECONDS)
-                return response, await response.read()
+                try:
+                    return response, await read_at_most(response.response.content, most)
+                finally:
+                    response.response.release()  # closed, unless it was read to its end
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
                 raise _unreachable(method, path, error) from error
             finally:
@@ -313,9 +389,17 @@ class Rest:
         return await self._api.call_api(*request, _request_timeout=limit)
 
 
+def _decoded(text: bytes) -> dict[str, Any]:
+    answer: dict[str, Any] = json.loads(text)
+    return answer
+
+
 def _unreachable(method: str, path: str, error: Exception) -> FailureError:
-    what = f"{method} {path}: {type(error).__name__}: {error}"
-    return FailureError(Failure(Reason.API_SERVER_UNREACHABLE, what, Remedy.RETRY))
+    return FailureError(_failure(f"{method} {path}: {type(error).__name__}: {error}"))
+
+
+def _failure(what: str) -> Failure:
+    return Failure(Reason.API_SERVER_UNREACHABLE, what, Remedy.RETRY)
 
 
 async def _pause(seconds: float) -> None:

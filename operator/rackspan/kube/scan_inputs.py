@@ -11,6 +11,7 @@ from rackspan.api.racktopology import RackTopology
 from rackspan.api.reasons import Reason
 from rackspan.kube.cluster import KubeCluster
 from rackspan.kube.events import EventQueue
+from rackspan.kube.objects import HOST_PAGE, METADATA_LIST, OWN_PAGE
 from rackspan.kube.paths import NAMESPACES, NODES, PODS, TOPICS, TOPOLOGIES
 from rackspan.kube.rest import NotFoundError, Rest, connect
 from rackspan.reconcile.cluster.credentials import read_credentials
@@ -19,7 +20,7 @@ from rackspan.reconcile.topics.ownership import TopicClaim, refusal
 from rackspan.reports.group_rows import HostFacts
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
     from rackspan.api.meta import ObjectKey
@@ -65,18 +66,20 @@ async def read_scan_inputs_with(rest: Rest, key: ObjectKey) -> ScanInputs:
     except SpecError as error:
         raise _failure(f"RackTopology {key} cannot be read: {error}") from error
     warnings: list[str] = []
-    namespaces = _labels(await rest.list_all("list_namespaces", NAMESPACES.collection()))
-    topics = [topic async for topic in _topics(rest, topology, namespaces, warnings)]
+    listed = rest.each("list_namespaces", NAMESPACES.collection(), HOST_PAGE, accept=METADATA_LIST)
+    namespaces = {one["metadata"]["name"]: one["metadata"].get("labels") or {} async for one in listed}
+    topics = await _topics(rest, topology, namespaces, warnings)
     credentials = await read_credentials(
         topology.spec.kafka, key.namespace, KubeCluster(rest, EventQueue(rest), [key.namespace])
     )
-    return ScanInputs(topology, tuple(topics), namespaces, credentials, tuple(warnings), *await _hosts(rest))
+    return ScanInputs(topology, topics, namespaces, credentials, tuple(warnings), *await _hosts(rest))
 
 
 async def _topics(
     rest: Rest, topology: RackTopology, namespaces: Mapping[str, Mapping[str, str]], warnings: list[str]
-) -> AsyncIterator[KafkaTopic]:
-    for item in await rest.list_all("list_topics", TOPICS.collection()):
+) -> tuple[KafkaTopic, ...]:
+    found: dict[ObjectKey, KafkaTopic] = {}
+    async for item in rest.each("list_topics", TOPICS.collection(), OWN_PAGE):
         try:
             topic = KafkaTopic.from_object(item)
         except SpecError as error:
@@ -86,23 +89,25 @@ async def _topics(
         if topic.topology != topology.key:
             continue
         if refusal(TopicClaim(topic, topology, namespaces.get(topic.meta.namespace, {}))) is None:
-            yield topic
+            found[topic.key] = topic
+    return tuple(found.values())
 
 
 async def _hosts(rest: Rest) -> tuple[tuple[HostFacts, ...], Mapping[str, Mapping[str, str]], tuple[str, ...]]:
     """Where addresses are. Without the right to know, members of consumer groups have no rack; nothing else fails."""
+    hosts: list[HostFacts] = []
+    labels: dict[str, Mapping[str, str]] = {}
     try:
-        nodes = await rest.list_all("list_nodes", NODES.collection())
-        pods = await rest.list_all("list_pods", PODS.collection(), query={"fieldSelector": "status.phase=Running"})
+        async for node in rest.each("list_nodes", NODES.collection(), HOST_PAGE):
+            name = node["metadata"]["name"]
+            labels[name] = node["metadata"].get("labels") or {}
+            hosts.append(HostFacts(_node_addresses(node), name))
+        running = {"fieldSelector": "status.phase=Running"}
+        async for pod in rest.each("list_pods", PODS.collection(), HOST_PAGE, query=running):
+            hosts.append(HostFacts(_pod_addresses(pod), (pod.get("spec") or {}).get("nodeName")))  # noqa: PERF401
     except FailureError as error:
         return (), {}, (f"racks of consumers are not known: {error}",)
-    hosts = [HostFacts(_pod_addresses(pod), (pod.get("spec") or {}).get("nodeName")) for pod in pods]
-    hosts += [HostFacts(_node_addresses(node), node["metadata"]["name"]) for node in nodes]
-    return tuple(hosts), _labels(nodes), ()
-
-
-def _labels(objects: Iterable[Mapping[str, Any]]) -> Mapping[str, Mapping[str, str]]:
-    return {one["metadata"]["name"]: one["metadata"].get("labels") or {} for one in objects}
+    return tuple(hosts), labels, ()
 
 
 def _pod_addresses(pod: Mapping[str, Any]) -> tuple[str, ...]:

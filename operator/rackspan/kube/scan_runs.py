@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rackspan.api.meta import ObjectKey
 from rackspan.api.reasons import Reason
+from rackspan.kube.objects import ANY_PAGE
 from rackspan.kube.paths import JOBS, PODS, SPARK_APPLICATIONS
 from rackspan.kube.rest import ConflictError, NotFoundError, Rest
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
@@ -33,9 +34,8 @@ class KubeScanRuns:
     async def runs(self, kind: RunKind) -> Sequence[Run]:
         """All scans that there are of a kind. Where there is no Kubeflow operator, there are no SparkApplications."""
         try:
-            items = await self._rest.list_all(
-                "list_scans", _RESOURCES[kind].in_namespace(self._namespace), query={"labelSelector": SELECTOR}
-            )
+            path = _RESOURCES[kind].in_namespace(self._namespace)
+            items = await self._rest.list_all("list_scans", path, ANY_PAGE, query={"labelSelector": SELECTOR})
         except NotFoundError:
             return []
         return [run for item in items if (run := read_run(kind, item)) is not None]
@@ -43,7 +43,7 @@ class KubeScanRuns:
     async def unstarted(self, runs: Sequence[Run]) -> Mapping[str, str]:
         """Why the pods of these have not started, by the uid of what runs them; others are left out."""
         pods = await self._rest.list_all(
-            "list_scan_pods", PODS.in_namespace(self._namespace), query={"labelSelector": SELECTOR}
+            "list_scan_pods", PODS.in_namespace(self._namespace), ANY_PAGE, query={"labelSelector": SELECTOR}
         )
         found: dict[str, str] = {}
         for run in runs:

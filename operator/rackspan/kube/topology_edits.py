@@ -12,6 +12,7 @@ from rackspan.api.racktopology import RackTopology
 from rackspan.api.reasons import Reason
 from rackspan.api.reassignment import Reassignment
 from rackspan.kube.authentication import config
+from rackspan.kube.objects import OWN_PAGE
 from rackspan.kube.paths import REASSIGNMENTS, TOPOLOGIES, with_query
 from rackspan.kube.rest import ConflictError, NotFoundError, Rest, connect
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
@@ -84,7 +85,8 @@ class TopologyEdits:
     async def reassignments(self) -> tuple[Reassignment, ...]:
         """Those of the topology, in the order in which they were made; none where that kind is not installed."""
         try:
-            found = await self._rest.list_all("list_reassignments", REASSIGNMENTS.in_namespace(self._key.namespace))
+            path = REASSIGNMENTS.in_namespace(self._key.namespace)
+            found = await self._rest.list_all("list_reassignments", path, OWN_PAGE)
         except NotFoundError:
             return ()
         read = [one for item in found if (one := _reassignment(item)) is not None and one.topology == self._key]

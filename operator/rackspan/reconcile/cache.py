@@ -30,6 +30,8 @@ T = TypeVar("T", KafkaTopic, RackTopology, Reassignment)
 
 _DIGITS = 11
 """More than the highest broker id has: of a longer number, so many say that no broker can have it."""
+_MOST_LABELS = 64
+"""Of a pod, and of its annotations that are numbers: a pod with more is not taken for a broker."""
 _LONGEST_RACK = 1_000
 """Characters that are kept of a pod's rack, which its owner may change."""
 
@@ -203,7 +205,8 @@ class Cache:
         """Remember what a pod says of a broker; whether that changed. A finished pod runs no broker.
 
         Topologies come and change at any time, so what is kept does not depend on them: a pod whose name ends in no
-        number, and none of whose labels and annotations is one, is no broker to any of them, and is not kept.
+        number, and none of whose labels and annotations is one, is no broker to any of them, and is not kept. Nor is
+        one with more labels, or more annotations that are numbers, than brokers have.
         """
         key = key_of(body)
         facts = _broker_pod(key, body)
@@ -235,6 +238,8 @@ def _broker_pod(key: ObjectKey, body: Mapping[str, Any]) -> BrokerPod | None:
     labels = metadata.get("labels") or {}
     annotations = metadata.get("annotations") or {}
     numbers = {name: text for name, text in annotations.items() if is_number(text)}
+    if max(len(labels), len(numbers)) > _MOST_LABELS:
+        return None
     if not numbers and not is_number(key.name.rpartition("-")[2]) and not any(map(is_number, labels.values())):
         return None
     # A pod's owner writes annotations as long as a book.

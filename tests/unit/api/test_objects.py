@@ -76,7 +76,6 @@ def test_metadata():
     assert str(meta.key) == "shop/orders"
     assert (meta.uid, meta.generation, meta.resource_version) == ("f6c1", 4, "812")
     assert meta.creation_timestamp == datetime(2026, 1, 31, 12, tzinfo=UTC)
-    assert meta.labels == {"team": "shop"}
     assert meta.finalizers == ("rackspan.dev/finalizer",)
     assert not meta.is_deleting
 

@@ -1,9 +1,12 @@
 """An API server that writes down what it is asked, behind the client that `Rest` is given."""
 
 import json
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,8 +17,44 @@ class Answer:
     body: Any = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def response(self) -> "Answer":
+        """Its own inner response, and its content: `release` and `iter_any` are theirs."""
+        return self
+
+    content = response
+
+    @property
+    def _text(self) -> bytes:
+        if isinstance(self.body, bytes):
+            return self.body
+        whole = json.dumps(self.body, ensure_ascii=False)
+        return _SURROGATE.sub("\ufffd", whole).encode()  # as the API server writes what UTF-8 cannot hold
+
     async def read(self) -> bytes:
-        return self.body if isinstance(self.body, bytes) else json.dumps(self.body).encode()
+        return self._text
+
+    def iter_any(self) -> "_Pieces":
+        text = self._text
+        return _Pieces(iter([text[start : start + 100_000] for start in range(0, len(text), 100_000)]))
+
+    def release(self) -> None:
+        """There is no connection."""
+
+
+@dataclass
+class _Pieces:
+    """Not a generator, which would be held until the event loop closes it."""
+
+    left: Iterator[bytes]
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        for piece in self.left:
+            return piece
+        raise StopAsyncIteration
 
 
 @dataclass

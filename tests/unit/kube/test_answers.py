@@ -5,6 +5,7 @@ from tests.unit.kube.recording import Answer, RecordingApi
 
 from rackspan.api.reasons import Reason
 from rackspan.kube import rest as rest_module
+from rackspan.kube.objects import ANY_PAGE
 from rackspan.kube.paths import TOPICS
 from rackspan.kube.rest import ConflictError, NotFoundError, Rest
 from rackspan.reconcile.failures import FailureError, Remedy
@@ -14,10 +15,10 @@ def _says(message):
     return {"kind": "Status", "message": message}
 
 
-async def _failure(*answers, call="get"):
+async def _failure(*answers, call=lambda rest: rest.get("get", TOPICS.collection())):
     api = _answering(*answers)
     with pytest.raises(FailureError) as caught:
-        await getattr(Rest(api), call)("get", TOPICS.collection())
+        await call(Rest(api))
     return caught.value.failure
 
 
@@ -90,12 +91,14 @@ async def test_a_list_that_has_expired_is_read_anew():
         Answer(body={"items": [item("b")], "metadata": {"continue": "y"}}),
         Answer(body={"items": [item("c")]}),
     )
-    assert await Rest(api).list_all("list", TOPICS.collection()) == [item("b"), item("c")]
+    assert await Rest(api).list_all("list", TOPICS.collection(), ANY_PAGE) == [item("b"), item("c")]
     assert ["continue" in path for _, path in api.asked] == [False, True, False, True]
 
 
 async def test_a_list_that_always_expires_is_given_up():
-    failure = await _failure(Answer(410, _says("too old")), call="list_all")
+    failure = await _failure(
+        Answer(410, _says("too old")), call=lambda rest: rest.list_all("list", TOPICS.collection(), ANY_PAGE)
+    )
     assert (failure.reason, failure.remedy) == (Reason.API_SERVER_UNREACHABLE, Remedy.RETRY)
 
 
@@ -109,11 +112,14 @@ async def test_objects_come_one_by_one_and_anew_where_their_list_expires():
         Answer(body={"items": [item("a")], "metadata": {"continue": "y"}}),
         Answer(body={"items": [item("b")]}),
     )
-    objects = Rest(api).each("list", TOPICS.collection())
+    objects = Rest(api).each("list", TOPICS.collection(), ANY_PAGE)
     found = [(each["metadata"]["name"], len(api.asked)) async for each in objects]
     assert found == [("a", 1), ("a", 3), ("b", 4)]
 
 
 async def test_objects_whose_list_always_expires_are_given_up():
     with pytest.raises(FailureError):
-        _ = [each async for each in Rest(_answering(Answer(410, _says("too old")))).each("l", TOPICS.collection())]
+        _ = [
+            each
+            async for each in Rest(_answering(Answer(410, _says("too old")))).each("l", TOPICS.collection(), ANY_PAGE)
+        ]

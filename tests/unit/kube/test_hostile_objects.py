@@ -41,9 +41,9 @@ KEY = ObjectKey("shop", "prod")
 NAME = r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?"
 PATHS = [
     "/apis/rackspan.dev/v1alpha1/namespaces/shop/racktopologies/prod",
-    r"/apis/rackspan.dev/v1alpha1/kafkatopics\?limit=500",
-    r"/api/v1/(namespaces|nodes)\?limit=500",
-    r"/api/v1/pods\?fieldSelector=status.phase%3DRunning&limit=500",
+    r"/apis/rackspan.dev/v1alpha1/kafkatopics\?limit=50",
+    r"/api/v1/(namespaces|nodes)\?limit=50",
+    r"/api/v1/pods\?fieldSelector=status.phase%3DRunning&limit=50",
     f"/api/v1/namespaces/shop/secrets/{NAME}",
 ]
 LABEL = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?")

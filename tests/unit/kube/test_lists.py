@@ -51,6 +51,6 @@ async def test_nodes_are_in_no_namespace():
 
 async def test_a_kind_that_is_not_served_has_none_to_release_and_its_objects_are_not_known():
     kube = cluster(RecordingApi(lambda *_: Answer(404, {"message": "not found"})), "shop", "dev")
-    assert await kube.with_finalizer("KafkaTopic") == []
+    assert await kube.with_finalizer("KafkaTopic") == ()
     with pytest.raises(FailureError, match=f"GET {TOPICS}/namespaces/shop/kafkatopics: not found"):
         await kube.uids("KafkaTopic")

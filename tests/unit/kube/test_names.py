@@ -157,5 +157,5 @@ async def test_a_mark_to_go_on_from_is_quoted_whole(rest):
     await _cluster(Rest(api)).uids(kafkatopic.KIND)
     assert api.asked[1] == (
         "GET",
-        "/apis/rackspan.dev/v1alpha1/kafkatopics?limit=500&continue=a%2Fb%3Fc%3Dd%26e%23%252f",
+        "/apis/rackspan.dev/v1alpha1/kafkatopics?limit=100&continue=a%2Fb%3Fc%3Dd%26e%23%252f",
     )

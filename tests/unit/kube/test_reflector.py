@@ -87,7 +87,9 @@ class ApiServer:
             self.broken = False
             raise AWAY
 
-    async def read(self, _, path):
+    pages = Rest.pages
+
+    async def read(self, _, path, *__):
         self.step()
         self._may_break()
         asked = parse_qs(urlsplit(path).query)
@@ -102,7 +104,7 @@ class ApiServer:
         more = {"continue": f"{at}-{first + PAGE}"} if first + PAGE < len(self.lists[at]) else {}
         return json.dumps({"metadata": {"resourceVersion": str(at), **more}, "items": items or None}).encode()
 
-    async def lines(self, path, _):
+    async def lines(self, path, *_):
         asked = parse_qs(urlsplit(path).query)
         version = int(asked["resourceVersion"][0])
         self._may_break()
@@ -179,11 +181,13 @@ async def test_a_version_that_is_refused_twice_is_given_up(patience):
     asked = []
 
     class Restored:
-        async def read(self, _, path):
+        pages = Rest.pages
+
+        async def read(self, _, path, *__):
             asked.append(path)
             return b'{"metadata":{"resourceVersion":"7"},"items":[]}'
 
-        async def lines(self, path, _):
+        async def lines(self, path, *_):
             asked.append(path)
             if "resourceVersion=7" not in path:
                 raise AWAY
@@ -200,6 +204,8 @@ async def test_a_version_that_is_refused_twice_is_given_up(patience):
 
 async def test_an_outage_is_waited_for(patience):
     class Away:
+        pages = Rest.pages
+
         async def read(self, *_):
             raise AWAY
 
@@ -212,6 +218,8 @@ async def test_an_outage_is_waited_for(patience):
 @pytest.mark.parametrize("garbage", [b"<html>", b'{"type":"ADDED","object":{"metadata":{"name":5}}}', b'{"type":"X"}'])
 async def test_what_is_no_event_does_not_end_the_watch(patience, garbage):
     class Strange:
+        pages = Rest.pages
+
         async def read(self, *_):
             return b'{"metadata":{"resourceVersion":"7"},"items":[]}'
 

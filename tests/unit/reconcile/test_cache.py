@@ -1,5 +1,6 @@
 """What is kept of pods and nodes is all that any topology can come to need, and no more."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -44,6 +45,15 @@ def test_a_pod_that_says_no_number_is_not_kept():
     cache = Cache()
     assert not cache.put_pod(pod("web-7d9c-x2x9k", {"app": "web"}, {"note": "7 apples"}))
     assert cache.pods == {}
+
+
+@pytest.mark.parametrize("what", ["labels", "annotations"])
+def test_a_pod_with_more_labels_or_numbers_than_brokers_have_is_not_kept(what):
+    cache = Cache()
+    for count, kept in ((64, 1), (65, 0)):
+        many = {what: {str(number): "1" for number in range(count)}}
+        assert cache.put_pod(pod("kafka-0", **{"labels": {}, "annotations": {}, **many}))
+        assert len(cache.pods) == kept
 
 
 def test_a_pod_that_says_a_number_no_more_is_forgotten():

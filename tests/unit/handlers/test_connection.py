@@ -1,0 +1,142 @@
+"""What kopf is told of objects is what Rackspan reads of them, in answers of few bytes."""
+
+import json
+from types import SimpleNamespace
+
+import kopf
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from kopf._cogs.clients import auth, fetching, watching
+from kopf._cogs.structs import credentials
+
+from rackspan.handlers.connection import connect
+from rackspan.kube.authentication import Login
+
+PATH = "/apis/rackspan.dev/v1alpha1/kafkatopics"
+RESOURCE = kopf.Resource("rackspan.dev", "v1alpha1", "kafkatopics", namespaced=True)
+COUNT = 120
+
+
+def topic(number, size):
+    annotations = {"note": "😀" * (size // 4), "rackspan.dev/paused": "true"}
+    meta = {"name": f"t-{number}", "namespace": "shop", "uid": str(number), "resourceVersion": str(number)}
+    return {
+        "metadata": {**meta, "annotations": annotations, "labels": {"a": "b"}},
+        "spec": {"partitions": 1},
+        "status": {},
+    }
+
+
+def login(url, token="t"):
+    return Login(
+        url,
+        None,
+        insecure=False,
+        scheme="Bearer",
+        token=token,
+        certificate_path=None,
+        private_key_path=None,
+        proxy_url=None,
+    )
+
+
+@pytest.fixture
+async def served():
+    """Lists fat topics, then tells of one of them, and of an error."""
+    found = SimpleNamespace(asked=[], sent=[], size=100_000)
+
+    async def answer(request):
+        if "watch" in request.query:
+            response = web.StreamResponse()
+            await response.prepare(request)
+            for line in (
+                {"type": "MODIFIED", "object": topic(1, found.size)},
+                {"type": "BOOKMARK", "object": {"kind": "KafkaTopic", "metadata": {"resourceVersion": "900"}}},
+                {"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old"}},
+            ):
+                await response.write(json.dumps(line).encode() + b"\n")
+            return response
+        start, limit = int(request.query.get("continue", 0)), int(request.query["limit"])
+        items = [topic(number, found.size) for number in range(start, min(start + limit, COUNT))]
+        more = {"continue": str(start + limit)} if start + limit < COUNT else {}
+        text = json.dumps(
+            {
+                "kind": "KafkaTopicList",
+                "apiVersion": "rackspan.dev/v1alpha1",
+                "metadata": {"resourceVersion": "800", **more},
+                "items": items,
+            },
+            ensure_ascii=False,
+        )
+        found.asked.append(limit)
+        return web.Response(text=text, content_type="application/json")
+
+    app = web.Application()
+    app.router.add_get(PATH, answer)
+    async with TestServer(app) as server:
+        found.url = str(server.make_url("/")).rstrip("/")
+        vault = credentials.Vault()
+        await vault.populate({"login": connect(login(found.url), trust_env=False)})
+        token = auth.vault_var.set(vault)
+        yield found
+        auth.vault_var.reset(token)
+        await vault.close()
+
+
+def settings():
+    found = kopf.OperatorSettings()
+    found.watching.chunk_size = 500
+    return found
+
+
+class Log:
+    def debug(self, *_):
+        pass
+
+
+async def test_a_list_comes_in_pages_of_few_bytes_with_what_is_read(served):
+    pages = [
+        page
+        async for page, _ in fetching.fetch_objs(settings=settings(), resource=RESOURCE, namespace=None, logger=Log())
+    ]
+    bodies = [body for page in pages for body in page]
+    assert [body["metadata"]["uid"] for body in bodies] == [str(number) for number in range(COUNT)]
+    assert all(len(page) * served.size <= 2 << 20 for page in pages)
+    assert all(body["metadata"]["annotations"] == {"rackspan.dev/paused": "true"} for body in bodies)
+    assert all("labels" not in body["metadata"] and body["spec"] == {"partitions": 1} for body in bodies)
+    assert len(served.asked) < 20
+
+
+async def test_small_objects_come_many_at_once(served):
+    served.size = 100
+    pages = [
+        page
+        async for page, _ in fetching.fetch_objs(settings=settings(), resource=RESOURCE, namespace=None, logger=Log())
+    ]
+    assert [len(page) for page in pages] == [50, 70]
+
+
+async def test_events_hold_what_is_read_and_errors_are_passed_on(served):
+    stream = watching.watch_objs(
+        settings=settings(),
+        resource=RESOURCE,
+        namespace=None,
+        since="800",
+        operator_pause_waiter=SimpleNamespace(
+            done=lambda: False, add_done_callback=lambda _: None, remove_done_callback=lambda _: None
+        ),
+    )
+    modified, mark, error = [event async for event in stream]
+    assert modified["type"] == "MODIFIED"
+    assert modified["object"]["metadata"]["annotations"] == {"rackspan.dev/paused": "true"}
+    assert mark == {"type": "BOOKMARK", "object": {"kind": "KafkaTopic", "metadata": {"resourceVersion": "900"}}}
+    assert error == {"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old"}}
+
+
+async def test_credentials_that_were_refused_are_not_taken_again():
+    one, same, other = (connect(login("http://127.0.0.1", token), trust_env=False) for token in ("a", "a", "b"))
+    assert one == same
+    assert one != other
+    for each in (one, same, other):
+        await each.aiohttp_session.close()

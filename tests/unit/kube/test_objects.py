@@ -1,0 +1,151 @@
+"""What is read of an object is the same however it was decoded, and what nobody reads takes no memory."""
+
+import gc
+import json
+import tracemalloc
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.kube.recording import Answer, RecordingApi
+
+from rackspan.api.errors import SpecError
+from rackspan.api.kafkatopic import KafkaTopic
+from rackspan.api.labels import READ_ANNOTATIONS
+from rackspan.api.meta import Meta
+from rackspan.kube.cluster import KubeCluster
+from rackspan.kube.events import EventQueue
+from rackspan.kube.objects import OWN, reduced_event, reduced_page
+from rackspan.kube.rest import Rest
+from rackspan.reconcile.cache import Cache
+
+MIB = 1 << 20
+text = st.text(max_size=8)
+fields = st.fixed_dictionaries(
+    {"manager": text},
+    optional={
+        "operation": st.just("Apply"),
+        "time": st.sampled_from([None, "2026-01-31T12:00:00Z", "2026-02-01T12:00:00Z"]),
+        "fieldsV1": st.one_of(
+            st.none(),
+            st.dictionaries(
+                st.sampled_from(["f:spec", "f:status", "f:metadata"]), st.just({"f:partitions": {".": {}}})
+            ),
+        ),
+    },
+)
+metadata = st.fixed_dictionaries(
+    {"name": st.just("orders"), "namespace": st.just("shop"), "uid": text, "resourceVersion": text},
+    optional={
+        "generation": st.integers(0, 2**63 - 1),
+        "creationTimestamp": st.just("2026-01-31T12:00:00Z"),
+        "deletionTimestamp": st.just("2026-01-31T12:00:00Z"),
+        "labels": st.dictionaries(text, text),
+        "annotations": st.dictionaries(st.one_of(text, st.sampled_from(READ_ANNOTATIONS)), text),
+        "finalizers": st.lists(text, max_size=3),
+        "managedFields": st.lists(fields, max_size=3),
+        "ownerReferences": st.just([{"name": "a"}]),
+    },
+)
+SPEC = {"topologyRef": {"name": "prod"}, "partitions": 3, "replicationFactor": 2, "config": {"a": 1, "b": "c"}}
+STATUS = {"topicId": "t", "conditions": []}
+
+
+@given(metadata)
+def test_an_object_is_the_same_when_it_is_reduced_to_what_is_read(some):
+    whole = {
+        "apiVersion": "rackspan.dev/v1alpha1",
+        "kind": "KafkaTopic",
+        "metadata": some,
+        "spec": SPEC,
+        "status": STATUS,
+    }
+    read = KafkaTopic.from_object(whole)
+    assert KafkaTopic.from_object(OWN.decode(json.dumps(whole))) == read
+    event = json.loads(reduced_event(json.dumps({"type": "ADDED", "object": whole}).encode()))
+    assert (event["type"], KafkaTopic.from_object(event["object"])) == ("ADDED", read)
+    page = reduced_page(json.dumps({"metadata": {"continue": "x", "resourceVersion": "7"}, "items": [whole]}).encode())
+    assert page["metadata"] == {"continue": "x", "resourceVersion": "7"}
+    assert [KafkaTopic.from_object(item) for item in page["items"]] == [read]
+
+
+def test_an_error_of_a_watch_is_passed_on():
+    line = b'{"type":"ERROR","object":{"kind":"Status","code":410,"message":"too old"}}'
+    assert reduced_event(line) == line
+
+
+def fat(number, size=248_000, character="x"):
+    """A KafkaTopic with as many bytes of annotations as the API server takes, in those that are read as well."""
+    long = character * (size // 2 // len(character.encode()))
+    annotations = {"tenant.example/note": long, READ_ANNOTATIONS[number % len(READ_ANNOTATIONS)]: long}
+    meta = {"name": f"t-{number}", "namespace": "shop", "uid": str(number), "resourceVersion": "1"}
+    labels = {f"label-{at}": "x" * 60 for at in range(100)}
+    return {"metadata": {**meta, "annotations": annotations, "labels": labels}, "spec": SPEC}
+
+
+class Listing:
+    """An API server with fat objects, which counts what it is asked."""
+
+    def __init__(self, items):
+        self.items = items
+        self.asked = []
+
+    def __call__(self, _, path):
+        query = parse_qs(urlsplit(path).query)
+        start, limit = int(query.get("continue", ["0"])[0]), int(query["limit"][0])
+        end = start + limit
+        more = {"continue": str(end)} if end < len(self.items) else {}
+        body = b'{"metadata":%s,"items":[%s]}' % (json.dumps(more).encode(), b",".join(self.items[start:end]))
+        self.asked.append((limit, len(body)))
+        return Answer(body=body)
+
+
+@pytest.mark.parametrize("character", ["x", "😀"])
+async def test_fat_annotations_cost_little_memory_and_none_once_they_are_read(character):
+    listing = Listing(
+        [json.dumps(fat(number, character=character), ensure_ascii=False).encode() for number in range(300)]
+    )
+    rest = Rest(RecordingApi(listing))
+    cache = Cache()
+    tracemalloc.start()
+    try:
+        async for body in KubeCluster(rest, EventQueue(rest)).objects("KafkaTopic"):
+            cache.put_topic(body)
+        gc.collect()
+        held, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(cache.topics) == 300
+    assert held < 6 * MIB
+    assert peak < 24 * MIB + listing.asked[0][1]  # of which the answers of this test's API server
+
+
+async def test_pages_have_few_bytes_and_small_objects_come_many_at_once():
+    small = [json.dumps({**fat(number, 2), "metadata": {"name": f"t-{number}"}}).encode() for number in range(3_000)]
+    large = [json.dumps(fat(number)).encode() for number in range(3_000, 3_040)]
+    listing = Listing([*small, *large])
+    found = await KubeCluster(rest := Rest(RecordingApi(listing)), EventQueue(rest)).with_finalizer("KafkaTopic")
+    assert found == ()
+    read = [limit for limit, size in listing.asked if size <= 2 * MIB]
+    assert max(read) == 500
+    assert len(listing.asked) < 40
+
+
+async def test_an_object_that_is_larger_than_a_page_is_read_alone():
+    listing = Listing([json.dumps(fat(number, 5 * MIB)).encode() for number in range(3)])
+    rest = Rest(RecordingApi(listing))
+    found = [body async for body in KubeCluster(rest, EventQueue(rest)).objects("KafkaTopic")]
+    assert [body["metadata"]["name"] for body in found] == ["t-0", "t-1", "t-2"]
+
+
+def test_of_annotations_those_that_are_read_are_kept_and_no_more_of_each_than_means_something():
+    annotations = {name: name[-1] * 5_000 for name in READ_ANNOTATIONS} | {"other": "x"}
+    kept = Meta.from_object({"metadata": {"name": "a", "annotations": annotations}}).annotations
+    assert kept == {name: name[-1] * 1024 for name in READ_ANNOTATIONS}
+
+
+def test_an_object_with_very_many_finalizers_cannot_be_read():
+    Meta.from_object({"metadata": {"name": "a", "finalizers": [f"a/{at}" for at in range(50)]}})
+    with pytest.raises(SpecError, match=r"metadata\.finalizers has more than 50 entries"):
+        Meta.from_object({"metadata": {"name": "a", "finalizers": [f"a/{at}" for at in range(51)]}})
