@@ -574,6 +574,11 @@ class RackTopologyStatus(StatusStruct, frozen=True):
     deletions: DeletionsStatus | None = None
     conditions: tuple[Condition, ...] = ()
 
+    @property
+    def lists_all_brokers(self) -> bool:
+        """Whether `brokers` has every broker: of very many with very long racks, only the first fit into an object."""
+        return self.broker_count is None or self.broker_count <= len(self.brokers)
+
 
 class RackTopology(ApiStruct, frozen=True):
     """A RackTopology object."""

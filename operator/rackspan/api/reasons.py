@@ -78,7 +78,7 @@ class Reason(StrEnum):
     INVALID_ANNOTATION = "InvalidAnnotation"  # An annotation says nothing that is understood, or has no effect there.
     UNKNOWN_PLACER = "UnknownPlacer"  # No placer of that name is installed.
     PLACER_FAILED = "PlacerFailed"  # The placer has a defect, which the message quotes.
-    TOO_LARGE = "TooLarge"  # Too many replicas to compute with: neither placed nor judged.
+    TOO_LARGE = "TooLarge"  # Too many replicas to compute with, or brokers for one object.
     UNKNOWN_LEVEL = "UnknownLevel"  # The topology has no level of that name.
     UNKNOWN_BROKER = "UnknownBroker"  # The cluster has no broker of that id.
     INFEASIBLE = "Infeasible"  # The brokers that there are cannot hold it as asked.

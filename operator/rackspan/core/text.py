@@ -1,6 +1,7 @@
 """Numbers and foreign texts as people read them, on the command line, in conditions and on pages alike."""
 
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
+from collections.abc import Sequence
 
 _KIBI = 1024
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
@@ -24,6 +25,12 @@ def be(number: int) -> str:
 def every(number: int, noun: str) -> str:
     """`all 4 partitions are`, `the one partition is`: what sentences about everything begin with."""
     return f"the one {noun} is" if number == 1 else f"all {plural(number, noun)} are"
+
+
+def few(names: Sequence[str], most: int = 10) -> str:
+    """`a, b`, or `a, b and 7 more`: the first names, and how many there are besides."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def size(number: float | None, unknown: str = "unknown") -> str:

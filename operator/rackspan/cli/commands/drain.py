@@ -202,7 +202,7 @@ def _refuse_unknown(topology: RackTopology, more: Drains) -> None:
             f"the status of RackTopology {topology.key} names no brokers yet", "is the operator running?"
         )
     for broker in more.brokers:
-        if broker not in known:
+        if broker not in known and topology.status.lists_all_brokers:
             raise CommandError(f"the cluster has no broker {broker}", f"its brokers are {first_of(known, 10)}")
     for rack in more.racks:
         if not brokers_of(topology, Drains(racks=(rack,))):

@@ -26,6 +26,10 @@ def from_topology(seen: ScanInputs, slices: int) -> ScannedCluster:
     topology = seen.topology
     if not topology.status.brokers:
         raise ClusterError("TopologyNotReady", f"the status of RackTopology {topology.key} names no brokers yet")
+    if not topology.status.lists_all_brokers:
+        raise ClusterError(
+            "TopologyNotReady", f"the status of RackTopology {topology.key} has not room for all brokers"
+        )
     try:
         locations = locations_of_topology(topology)
         requirements = cluster_requirements(topology, seen.topics)

@@ -17,7 +17,7 @@ from rackspan.api.labels import BROKER_PODS_FOR
 from rackspan.api.racktopology import BrokerIdFrom, MissingRackPolicy, RackSource
 from rackspan.api.reasons import Reason
 from rackspan.core.rack_path import RackPath, RackPathError, format_rack, parse_rack
-from rackspan.core.text import plural
+from rackspan.core.text import few, plural
 from rackspan.core.topology import Broker, RackTree
 from rackspan.reconcile.cache import is_number
 from rackspan.reconcile.failures import Failure, Remedy
@@ -272,7 +272,7 @@ def _rack_from_node(
     if not claimants:
         return _missing("no pod of spec.brokers.podSelector has this broker id")
     if len(claimants) > 1:
-        return _missing(f"pods {', '.join(pod.name for pod in claimants)} all claim this broker id")
+        return _missing(f"pods {few([pod.name for pod in claimants])} all claim this broker id")
     node = claimants[0].node
     if node is None:
         return _missing(f"pod {claimants[0].name} is not bound to a node")

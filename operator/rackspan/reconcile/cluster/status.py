@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
@@ -40,7 +42,7 @@ from rackspan.api.racktopology import (
 )
 from rackspan.api.reasons import Reason
 from rackspan.core.rack_path import format_rack
-from rackspan.core.text import plural, rounded
+from rackspan.core.text import few, plural, rounded
 from rackspan.reconcile.cluster import drains
 from rackspan.reconcile.cluster.broker_events import broker_list
 from rackspan.reconcile.cluster.deletion import how_to_confirm
@@ -58,6 +60,13 @@ if TYPE_CHECKING:
     from rackspan.reconcile.cluster.racks import LocatedBroker, RackView
     from rackspan.reconcile.ports import RemainingReplicas
 
+_BROKERS_BYTES: Final = 1_000_000
+"""Of `status.brokers`: etcd takes objects of 1,572,864 bytes, by default."""
+_BROKER_BYTES: Final = 140
+"""Of one broker without its texts."""
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_./:, -]*")
+_ESCAPED: Final = 6
+"""Bytes of one character of any other text: such as \\u003c."""
 _NO_PAUSE = (
     "the annotation rackspan.dev/paused pauses nothing here: put it on KafkaTopics, or scale the operator to zero to "
     "stop everything"
@@ -165,7 +174,7 @@ def topology_status(topology: RackTopology, inputs: StatusInputs, now: datetime)
         status = replace(
             status,
             broker_count=len(racks.rows),
-            brokers=tuple(broker_status(row) for row in racks.rows),
+            brokers=_brokers(racks.rows),
             domains=domains,
             domain_summary=domain_summary(domains),
             drift=DriftStatus(*_drifted(racks), inputs.drifted_topics),
@@ -173,7 +182,7 @@ def topology_status(topology: RackTopology, inputs: StatusInputs, now: datetime)
             offline=BrokerCount.of(inputs.offline),
         )
     conditions = _Conditions(topology, status.conditions, now)
-    problem = _problem(topology, state, racks) or inputs.deletion_blocked
+    problem = _problem(topology, status, state, racks) or inputs.deletion_blocked
     conditions.set(CONNECTED, *_connected(state))
     if racks is not None:
         conditions.set(RACKS_IN_SYNC, *_racks_in_sync(racks, inputs.drifted_topics, was_in_sync=_was_in_sync(status)))
@@ -253,7 +262,9 @@ class _Conditions:
                 self.remove(kind)
 
 
-def _problem(topology: RackTopology, state: ClusterState | Failure, racks: RackView | None) -> Failure | None:
+def _problem(
+    topology: RackTopology, status: RackTopologyStatus, state: ClusterState | Failure, racks: RackView | None
+) -> Failure | None:
     if isinstance(state, Failure):
         return state
     if racks is None or not racks.rows:
@@ -262,7 +273,7 @@ def _problem(topology: RackTopology, state: ClusterState | Failure, racks: RackV
         row = racks.duplicates[0]
         return Failure(
             Reason.DUPLICATE_BROKER_ID,
-            f"pods {', '.join(row.pods)} all claim broker id {row.id}; its rack is not known before one is left",
+            f"pods {few(row.pods)} all claim broker id {row.id}; its rack is not known before one is left",
             Remedy.SPEC,
         )
     refused = next((row.problem for row in racks.missing if _is_not_shared(row)), None)
@@ -276,6 +287,13 @@ def _problem(topology: RackTopology, state: ClusterState | Failure, racks: RackV
             Reason.INVALID_RACK if _is_invalid(row) else Reason.MISSING_RACKS,
             f"{len(racks.missing)} of {len(racks.rows)} brokers have no rack ({ids}); broker {row.id}: {why}; "
             "mend that, or set missingRackPolicy: Ignore to place as if no broker had a rack",
+            Remedy.SPEC,
+        )
+    if not status.lists_all_brokers:
+        return Failure(
+            Reason.TOO_LARGE,
+            f"the racks of {len(racks.rows)} brokers do not fit into the status, which has the first "
+            f"{len(status.brokers)}: scans and Reassignments need all of them; shorten the names of racks",
             Remedy.SPEC,
         )
     return _empty_level(topology, racks)
@@ -380,12 +398,31 @@ def _ignored_pods(racks: RackView | None) -> str:
     return f"; pod {who} passed over, because no broker can have {'their numbers' if others else 'its number'}"
 
 
+def _brokers(rows: Sequence[LocatedBroker]) -> tuple[BrokerStatus, ...]:
+    """The brokers as shown, so that the object fits into etcd.
+
+    Where all of it is too much, hosts, pods and nodes are left out; where that is too much still, the last brokers.
+    """
+    found = tuple(map(broker_status, rows))
+    if sum(map(_bytes, found)) <= _BROKERS_BYTES:
+        return found
+    found = tuple(replace(one, host=None, pod=None, node=None) for one in found)
+    ends = accumulate(map(_bytes, found))
+    return tuple(one for one, end in zip(found, ends, strict=True) if end <= _BROKERS_BYTES)
+
+
+def _bytes(one: BrokerStatus) -> int:
+    """The most bytes that etcd holds of one broker."""
+    texts = filter(None, (one.host, one.pod, one.node, one.rack, one.reported_rack))
+    return _BROKER_BYTES + sum(len(text) if _PLAIN.fullmatch(text) else _ESCAPED * len(text) for text in texts)
+
+
 def broker_status(row: LocatedBroker) -> BrokerStatus:
     """One broker as shown in `status.brokers`."""
     return BrokerStatus(
         id=row.id,
         host=row.host,
-        pod=", ".join(row.pods) or None,
+        pod=few(row.pods) or None,
         node=row.node,
         rack=format_rack(row.rack) if row.rack else None,
         reported_rack=row.reported_rack,

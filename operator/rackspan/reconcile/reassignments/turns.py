@@ -111,7 +111,7 @@ def racks_changed(planned: PlannedBrokers, topology: RackTopology) -> str | None
 def brokers_gone(planned: PlannedBrokers, topology: RackTopology) -> str | None:
     """Brokers that replicas shall move to and that the topology does not know any more, in words; None where none."""
     known = {broker.id for broker in topology.status.brokers}
-    gone = sorted(planned.taken - known) if known else []
+    gone = sorted(planned.taken - known) if known and topology.status.lists_all_brokers else []
     if not gone:
         return None
     return f"{plural(len(gone), 'broker')} of the plan, such as {gone[0]}, {'is' if len(gone) == 1 else 'are'} gone"

@@ -1,15 +1,19 @@
 """What a RackTopology's status says follows from the state."""
 
+import json
+import re
 from dataclasses import replace
 from datetime import timedelta
 
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec import structs
 from tests.unit.reconcile.examples import CLUSTER, LEVELS, NOON, SIX, state, topic, topology
 
 from rackspan.api.conditions import find_condition
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.cache import BrokerPod
-from rackspan.reconcile.cluster.racks import rack_view
+from rackspan.reconcile.cluster.racks import LocatedBroker, RackView, rack_view
 from rackspan.reconcile.cluster.state import BrokerLoad
 from rackspan.reconcile.cluster.status import StatusInputs, topology_status
 from rackspan.reconcile.failures import Failure, Remedy
@@ -124,6 +128,83 @@ def test_two_pods_with_one_broker_id_are_told():
     assert told(status, "Ready") == ("False", "DuplicateBrokerId")
     assert "pods a-0, b-0 all claim broker id 0" in find_condition(status.conditions, "Ready").message
     assert status.brokers[0].pod == "a-0, b-0"
+
+
+ETCD = 1_572_864
+"""The bytes that etcd takes of a request, by default."""
+texts = st.one_of(
+    st.text("abc-0/", max_size=60), st.text(max_size=40), st.sampled_from(["<" * 300, "\u2028" * 200, "😀" * 90])
+)
+
+
+def row(number, **texts):
+    known = {"host": None, "pods": (), "node": None, "rack": None, "reported_rack": None, **texts}
+    return LocatedBroker(id=number, online=True, eligible=True, drift=True, **known)
+
+
+def stored(status):
+    """The bytes of a status as the API server writes it: Go escapes what could be HTML."""
+    text = json.dumps(status.to_dict(), ensure_ascii=False, separators=(",", ":"))
+    return len(re.sub("[<>&\u2028\u2029]", r"\\u0000", text).encode("utf-8", "replace"))
+
+
+def test_three_thousand_brokers_fit_with_all_that_is_told_of_them():
+    rows = tuple(
+        row(
+            number,
+            host=f"main-kafka-{number}.main-kafka-brokers.kafka.svc.cluster.local",
+            pods=(f"main-kafka-{number}",),
+            node=f"ip-10-0-{number}.eu-central-1.compute.internal",
+            rack=("eu-central-1", "eu-central-1a", f"rack-{number}"),
+            reported_rack=f"/eu-central-1/eu-central-1a/rack-{number}",
+        )
+        for number in range(3_000)
+    )
+    status = status_of(state(), RackView(LEVELS, rows, ignore_missing=False))
+    assert len(status.brokers) == status.broker_count == 3_000
+    assert all(broker.host and broker.pod and broker.node and broker.rack for broker in status.brokers)
+    assert told(status, "Ready") == ("True", "InSync")
+    assert stored(status) < 1_050_000
+
+
+def test_of_more_brokers_than_fit_hosts_pods_and_nodes_are_left_out_first():
+    rows = tuple(row(number, host="h" * 250, pods=("p" * 250,), rack=("a", "b", f"r{number}")) for number in range(5_000))
+    status = status_of(state(), RackView(LEVELS, rows, ignore_missing=False))
+    assert len(status.brokers) == 5_000
+    assert {(broker.host, broker.pod) for broker in status.brokers} == {(None, None)}
+    assert status.brokers[7].rack == "/a/b/r7"
+    assert told(status, "Ready") == ("True", "InSync")
+
+
+def test_brokers_that_do_not_fit_are_told():
+    rows = tuple(row(number, rack=("a" * 1_000, "b", f"r{number}")) for number in range(5_000))
+    status = status_of(state(), RackView(LEVELS, rows, ignore_missing=False))
+    assert status.broker_count == 5_000
+    assert 0 < len(status.brokers) < 5_000
+    assert not status.lists_all_brokers
+    assert (told(status, "Ready"), told(status, "Stalled")) == (("False", "TooLarge"), ("True", "TooLarge"))
+    assert stored(status) < 1_100_000
+
+
+@given(st.lists(st.tuples(texts, texts, texts, texts), min_size=1, max_size=20), st.integers(1, 100))
+def test_a_status_fits_into_etcd_whatever_brokers_are_called(some, times):
+    rows = tuple(
+        row(number, host=host, pods=(pod,) * times, node=node, reported_rack=reported)
+        for number, (host, pod, node, reported) in enumerate(some * times)
+    )
+    status = status_of(state(), RackView(LEVELS, rows, ignore_missing=True))
+    assert stored(status) < ETCD - 300_000
+    assert status.lists_all_brokers == (len(status.brokers) == len(rows))
+
+
+def test_very_many_pods_with_one_broker_id_are_counted():
+    pods = [BrokerPod("kafka", f"kafka-{number}", {"app": "kafka", "id": "1"}, {}, "n1") for number in range(2_000)]
+    selector = {"podSelector": {"matchLabels": {"app": "kafka"}}, "brokerId": {"from": "Label", "key": "id"}}
+    of_pods = topology(rackSource="Nodes", brokers=selector)
+    view = rack_view(of_pods, {}, pods, [])
+    status = status_of(state(), view)
+    assert status.brokers[0].pod.endswith(" and 1990 more")
+    assert stored(status) < 20_000
 
 
 def test_a_pod_whose_number_no_broker_can_have_is_told_and_stops_nothing():
