@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+import asyncio
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+_MOST_CONNECTIONS: Final = 64
+"""Open at once: a kubelet's probes and a few Prometheus take one each."""
+_IDLE_SECONDS: Final = 75.0
 
 
 class Probes(Protocol):
@@ -22,13 +28,18 @@ class Probes(Protocol):
 
 
 class HealthServer:
-    """The HTTP server. Probes answer 200 or 503, with their details as JSON. `port` is the one that is bound."""
+    """The HTTP server. Probes answer 200 or 503, with their details as JSON. `port` is the one that is bound.
+
+    Whoever reaches the port may open connections: a new one over the limit closes the oldest, so that none who asks has
+    to wait for those who do not.
+    """
 
     def __init__(self, probes: Probes, host: str, port: int) -> None:
         self._probes = probes
         self._host = host
         self._port = port
         self._runner: web.AppRunner | None = None
+        self._socket: asyncio.Server | None = None
         self.port = port
 
     async def start(self) -> None:
@@ -37,14 +48,23 @@ class HealthServer:
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/healthz", self._alive)
         app.router.add_get("/readyz", self._ready)
-        self._runner = web.AppRunner(app, access_log=None)
+        self._runner = web.AppRunner(app, access_log=None, keepalive_timeout=_IDLE_SECONDS)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, self._host, self._port)
-        await site.start()
-        self.port = self._runner.addresses[0][1]
+        server = cast("web.Server", self._runner.server)
+
+        def accept() -> asyncio.BaseProtocol:
+            for oldest in server.connections[: 1 - _MOST_CONNECTIONS]:
+                if oldest.transport is not None:
+                    oldest.transport.abort()
+            return server()
+
+        self._socket = await asyncio.get_running_loop().create_server(accept, self._host, self._port)
+        self.port = self._socket.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
         """Close the port."""
+        if self._socket is not None:
+            self._socket.close()
         if self._runner is not None:
             await self._runner.cleanup()
 

@@ -168,7 +168,9 @@ def test_three_thousand_brokers_fit_with_all_that_is_told_of_them():
 
 
 def test_of_more_brokers_than_fit_hosts_pods_and_nodes_are_left_out_first():
-    rows = tuple(row(number, host="h" * 250, pods=("p" * 250,), rack=("a", "b", f"r{number}")) for number in range(5_000))
+    rows = tuple(
+        row(number, host="h" * 250, pods=("p" * 250,), rack=("a", "b", f"r{number}")) for number in range(5_000)
+    )
     status = status_of(state(), RackView(LEVELS, rows, ignore_missing=False))
     assert len(status.brokers) == 5_000
     assert {(broker.host, broker.pod) for broker in status.brokers} == {(None, None)}
