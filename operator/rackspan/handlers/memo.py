@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
+    import kopf
+
     from rackspan.kube.authentication import Authentication
     from rackspan.reconcile.manager import Manager
 
@@ -16,3 +18,10 @@ class Memo:
 
     manager: Manager
     access: Authentication
+
+    def take(self, kind: str, event: kopf.RawEvent) -> None:
+        """Hand an event to the informer of a kind. Spec and status are taken out of it: kopf holds on to the rest."""
+        body = event["object"]
+        self.manager.informers[kind].take(event["type"], body)
+        for part in ("spec", "status"):
+            cast("dict[str, Any]", body).pop(part, None)

@@ -14,4 +14,4 @@ from rackspan.handlers.memo import Memo
 @kopf.on.event(GROUP, VERSION, PLURAL)
 async def topic_event(event: kopf.RawEvent, memo: Memo, **_: Any) -> None:
     """Listed, added, modified or deleted."""
-    memo.manager.informers[KIND].take(event["type"], event["object"])
+    memo.take(KIND, event)
