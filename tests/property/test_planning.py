@@ -438,3 +438,109 @@ def test_with_a_loosened_spread_nothing_copied_would_lie_better_elsewhere_in_its
             beside = {other for other, path in sites(tree).items() if path == sites(tree)[broker]} - set(new)
             assert all(lies[broker] <= lies[other] + 1 for other in beside)
     counted(len(result["a"]))
+
+
+@st.composite
+def anything(draw):
+    """Whatever the API admits: drains, offline and unknown brokers, pins, growth and what is impossible."""
+    tree = draw(trees(most=6, spoiled=True))
+    ids = [broker.id for broker in tree.brokers]
+    offline = draw(st.sets(st.sampled_from(ids), max_size=2)) if draw(st.booleans()) else set()
+    tree = RackTree(tree.levels, tuple(replace(b, online=b.id not in offline) for b in tree.brokers))
+    known = [*ids, 90, 91] if draw(st.booleans()) else ids
+    topics, wanted = {}, {}
+    for name in ("a", "b", "c")[: draw(st.integers(1, 3))]:
+        size = draw(st.integers(1, min(len(ids), 3)))
+        row = st.permutations(known).map(lambda order, size=size: tuple(order[:size]))
+        topics[name] = tuple(draw(st.lists(row, min_size=1, max_size=3)))
+        if draw(st.booleans()):
+            wanted[name] = draw(requirements(tree, topics[name], ids))
+    chosen = frozenset(draw(st.sets(st.sampled_from(list(topics))))) if draw(st.booleans()) else None
+    return topics, Request(tree, cluster(topics), chosen, wanted)
+
+
+@st.composite
+def requirements(draw, tree, lists, ids):
+    """What a topic should be: any of a replication factor, more partitions, brokers, a spread, leaders or a pin."""
+    if draw(st.integers(0, 3)) == 0:
+        row = st.permutations(ids).map(lambda order: tuple(order[: len(lists[0])]))
+        count = len(lists) + draw(st.integers(0, 2))
+        return TopicRequirements(assignment=tuple(draw(st.lists(row, min_size=count, max_size=count))))
+    some = st.sets(st.sampled_from([str(broker) for broker in ids]), max_size=2).map(lambda found: tuple(sorted(found)))
+    spread = st.tuples(st.builds(Spread, st.sampled_from(tree.levels), st.integers(2, 3)))
+    domains = st.sampled_from([broker.rack[:1] for broker in tree.brokers]).map(lambda path: (path,))
+    return TopicRequirements(
+        replication_factor=draw(st.none() | st.integers(1, 4)),
+        partitions=draw(st.none() | st.integers(len(lists), len(lists) + 2)),
+        include=draw(st.just(()) | some),
+        exclude=draw(st.just(()) | some),
+        spread=draw(st.just(()) | st.just(()) | st.just(()) | spread),
+        leaders=draw(st.just(()) | st.just(()) | domains),
+    )
+
+
+@given(anything())
+def test_no_plan_has_fewer_moves_than_its_bound_and_only_loosened_spreads_more(case):
+    topics, request = case
+    exact = not any(wish.spread for wish in request.requirements.values())
+    for make in (plan, rebalance, fill):
+        made = make(request)
+        result = after(topics, made)
+        assert made.moves == copied(topics, result)
+        assert made.lower_bound == made.moves if exact else made.lower_bound <= made.moves
+    for part in plan_topics(request).values():
+        assert part.lower_bound == part.moves if exact else part.lower_bound <= part.moves
+    assert all(part.lower_bound <= part.moves for part in fill_topics(request)[0].values())
+    counted()
+
+
+@given(anything())
+def test_rebalancing_of_anything_ends_as_even_as_can_be_with_the_fewest_moves(case):
+    topics, request = case
+    wishes = {name: replace(wish, spread=(), leaders=()) for name, wish in request.requirements.items()}
+    request = replace(request, requirements=wishes)
+    tree = request.tree
+    offline = {broker.id for broker in tree.brokers if not broker.online}
+    choices, fixed, needed = [], Counter(), 0
+    made = rebalance(request)
+    refused = {name for problem in made.problems for name in problem.topics}
+    for name, lists in topics.items():
+        wish = wishes.get(name, TopicRequirements())
+        if request.topics is not None and name not in request.topics:
+            fixed.update(broker for row in lists for broker in row)
+        elif wish.assignment:
+            fixed.update(broker for row in wish.assignment for broker in row)
+            needed += copied({"a": lists}, {"a": wish.assignment})
+        else:
+            here = sites(tree.selected(wish.include, wish.exclude)) if _names(tree, wish) else {}
+            for row in lists:
+                usable = _usable(here, row, wish.replication_factor or len(row), offline)
+                fixed.update(() if usable else row)
+                choices += [{option: len(option - set(row)) for option in usable}] if usable else []
+            size = wish.replication_factor or max(map(len, lists))
+            for _ in range((wish.partitions or 0) - len(lists)):
+                usable = _usable(here, (), size, offline) or _usable(
+                    {broker: path for broker, path in here.items() if broker not in offline}, (), size, offline
+                )
+                choices += [dict.fromkeys(usable, 0)] if usable else []
+                assert usable or name in refused
+    ids = [broker.id for broker in tree.brokers]
+    fewest = {}
+    for total, moves in oracle.added_up(choices, {broker: fixed[broker] for broker in ids}).items():
+        even = oracle.evenness(total)
+        fewest[even] = min(fewest.get(even, moves), moves)
+    best, moves = min(fewest.items())
+    assert oracle.evenness(load(tree, after(topics, made))) == best
+    assert made.moves == made.lower_bound == moves + needed
+    counted()
+
+
+def _names(tree, wish):
+    return all(tree.matches(pattern) for pattern in (*wish.include, *wish.exclude))
+
+
+def _usable(here, row, size, offline):
+    """Fair placements in which no broker that is offline gets anything new."""
+    if len(here) < size:
+        return []
+    return [chosen for chosen in oracle.placements(here, size) if not offline.intersection(chosen.difference(row))]

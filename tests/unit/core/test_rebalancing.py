@@ -1,5 +1,7 @@
 """What rebalancing promises, by example: the fewest moves for loads as even as can be, and a bound that proves it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tests.unit.core.clusters import cluster, grid
@@ -10,7 +12,7 @@ from rackspan.core.placement.engine.balance.moves_by_prices import fewest_by_pri
 from rackspan.core.placement.engine.balance.rebalance import moves_to_balance
 from rackspan.core.placement.engine.balance.replicas import Replicas, Rules
 from rackspan.core.placement.model import Spread
-from rackspan.core.planning import Request, rebalance
+from rackspan.core.planning import FalseBoundError, Request, plan, rebalance
 from rackspan.core.requirements import TopicRequirements
 from rackspan.core.snapshot import table
 
@@ -110,3 +112,46 @@ def test_nothing_moves_while_all_brokers_are_offline():
     tree = cluster("rack", {at: f"/{at % 2}" for at in range(4)}, offline=range(4))
     made = rebalance(Request(tree, topics(a=[(0, 1), (0, 1), (0, 1)])))
     assert (made.moves, made.lower_bound) == (0, 0)
+
+
+def four_brokers(**options):
+    return cluster("rack", {0: "/a", 1: "/b", 2: "/a", 3: "/b"}, **options)
+
+
+def test_what_stays_on_a_drained_broker_is_not_in_the_bound():
+    lying = topics(mine=[(0, 1), (1, 0)], theirs=[(0, 1)] * 3)
+    made = rebalance(Request(four_brokers(drained={0}), lying, topics=frozenset({"mine"})))
+    assert made.moves == made.lower_bound == 4
+
+
+def test_a_partition_that_cannot_get_all_of_its_replicas_is_not_rebalanced():
+    lying, more = topics(a=[(0, 1)]), {"a": TopicRequirements(replication_factor=4)}
+    made = rebalance(Request(four_brokers(offline={2, 3}), lying, requirements=more))
+    assert len(made.problems) == 1
+    assert (made.moves, made.lower_bound) == (0, 0)
+
+
+def test_partitions_to_be_created_are_balanced_with_the_rest():
+    tree, lying = cluster("rack", dict.fromkeys(range(4))), topics(t=[(0,), (1,), (2,)] * 3)
+    made = rebalance(Request(tree, lying, requirements={"t": TopicRequirements(partitions=12)}))
+    assert (made.moves, made.lower_bound) == (0, 0)
+    assert made.after.levels[-1].replicas == (3, 3)
+
+
+def test_partitions_to_be_created_keep_a_replica_in_the_domain_preferred_for_leaders():
+    lying, wish = topics(t=[(1,)] * 3), TopicRequirements(partitions=6, leaders=(("a",),))
+    made = rebalance(Request(four_brokers(), lying, requirements={"t": wish}))
+    assert {change.replicas[0] for change in made.changes if not change.before} == {0, 2}
+
+
+def test_new_partitions_of_an_explicit_assignment_count_on_their_brokers():
+    pinned = TopicRequirements(assignment=((2,),) * 4)
+    lying, tree = topics(a=[(2,)], b=[(0,)]), cluster("rack", dict.fromkeys(range(3)))
+    wishes = {"a": pinned, "b": TopicRequirements(partitions=9)}
+    assert plan(Request(tree, lying, requirements=wishes)).after.levels[-1].replicas == (4, 5)
+
+
+def test_a_plan_with_fewer_moves_than_its_bound_is_refused():
+    made = plan(Request(four_brokers(), topics(a=[(0, 1)])))
+    with pytest.raises(FalseBoundError, match="0 moves and the lower bound 1"):
+        replace(made, lower_bound=1)

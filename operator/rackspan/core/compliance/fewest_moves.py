@@ -95,10 +95,11 @@ def fewest_moves(tree: RackTree, size: int, placed: IntArray, skews: Mapping[int
     """
     Fewest moves with which each partition gets `size` replicas by a fair split, or one within `skews`.
 
-    `placed` are positions, shape (partitions, replicas), -1 for brokers that are not there. Gives shape (partitions,).
+    `placed` are positions, shape (partitions, replicas), -1 for brokers that are not there. Where brokers are offline
+    the number may be too small for loosened splits. Gives shape (partitions,).
     """
     held = np.where(np.append(tree.eligible, [False])[placed], placed, -1)
-    return size - most_kept_by(tree, size, held, skews)
+    return size - most_kept_by(tree, size, held, skews, tree.eligible & tree.online)
 
 
 def loosened(skews: Mapping[int, tuple[int, bool]]) -> bool:
@@ -106,11 +107,18 @@ def loosened(skews: Mapping[int, tuple[int, bool]]) -> bool:
     return any(skew > 1 for skew, _ in skews.values())
 
 
-def most_kept_by(tree: RackTree, size: int, held: IntArray, skews: Mapping[int, tuple[int, bool]]) -> IntArray:
+def most_kept_by(
+    tree: RackTree,
+    size: int,
+    held: IntArray,
+    skews: Mapping[int, tuple[int, bool]],
+    usable: BoolArray | None = None,
+) -> IntArray:
     """
     Most replicas of each partition that a placement of `size` keeps: by the fair split, or within `skews`.
 
-    `held` (partitions, replicas) are positions of eligible brokers, -1 for none.
+    `held` (partitions, replicas) are positions of eligible brokers, -1 for none; `usable` as in `most_kept`, for the
+    fair split alone.
     """
     kept = np.zeros(len(held), dtype=np.int64)
     wide = loosened(skews)
@@ -118,7 +126,7 @@ def most_kept_by(tree: RackTree, size: int, held: IntArray, skews: Mapping[int, 
         kept[rows] = (
             np.maximum(most_kept_within(tree, size, held[rows], skews), 0)
             if wide
-            else most_kept(tree, fair_windows(tree, size), held[rows]).count
+            else most_kept(tree, fair_windows(tree, size), held[rows], usable).count
         )
     return kept
 

@@ -42,7 +42,7 @@ What lies there already and is fair is left alone; what is not is repaired with 
 (`engine.repair.partitions`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
 
@@ -116,6 +116,23 @@ def created(tree: RackTree, spec: PlacementSpec, loads: Loads) -> _Ids:
             break
     _, placed, lead = min(found, key=itemgetter(0))
     return _led(tree.ids.astype(np.int32).take(placed), lead)
+
+
+def freedom(tree: RackTree, spec: PlacementSpec, placed: IntArray) -> Iterator[tuple[Windows, IntArray]]:
+    """
+    Give the windows that new partitions were placed by, and which of them by these, as row numbers.
+
+    `placed` (partitions, replicas) are positions, the leader first.
+    """
+    windows, leaders = _windows(tree, spec.replication_factor), reachable_leaders(tree, spec.leaders)
+    if not leaders:
+        yield windows, np.arange(len(placed))
+        return
+    for depth, domain in _preferred_domains(tree, leaders):
+        yield (
+            requiring(tree, windows, depth, domain),
+            np.flatnonzero(tree.nodes[depth].of_broker[placed[:, 0]] == domain),
+        )
 
 
 def _created(

@@ -1,6 +1,6 @@
 """What a plan changes, partition by partition: in columns, as there may be millions."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self, overload
 
@@ -35,6 +35,15 @@ class Change:
     def is_reorder(self) -> bool:
         """Whether the same brokers hold it in another order, so that only its preferred leader changes."""
         return self.replicas != self.before and set(self.replicas) == set(self.before)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Created:
+    """Partitions of one topic to be created, from number `first` on; `replicas` (n, replicas) as in `Changes`."""
+
+    topic: str
+    first: int
+    replicas: npt.NDArray[np.integer]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -89,24 +98,20 @@ class Changes(Sequence[Change]):
     def __repr__(self) -> str:
         return repr(tuple(self))
 
-    def with_created(self, created: Iterable[Change]) -> Self:
+    def with_created(self, created: Sequence[Created]) -> Self:
         """Give these and partitions to be created, of topics among `names`."""
-        more = tuple(created)
-        if not more:
+        if not created:
             return self
         rank = {name: at for at, name in enumerate(self.names)}
-        width = max(self.replicas.shape[1], *(len(change.replicas) for change in more))
-        replicas = np.full((len(self) + len(more), width), NONE, dtype=np.int64)
-        replicas[: len(self), : self.replicas.shape[1]] = self.replicas
-        for at, change in enumerate(more, start=len(self)):
-            replicas[at, : len(change.replicas)] = change.replicas
+        counts = [len(one.replicas) for one in created]
+        width = max(self.replicas.shape[1], *(one.replicas.shape[1] for one in created))
         joined = type(self)(
             self.names,
-            np.concatenate([self.topic, [rank[change.topic] for change in more]]),
-            np.concatenate([self.number, [change.partition for change in more]]),
-            replicas,
-            np.concatenate([self.before, np.full((len(more), self.before.shape[1]), NONE)]),
-            np.concatenate([self.size_bytes, np.full(len(more), NONE)]),
+            np.concatenate([self.topic, np.repeat([rank[one.topic] for one in created], counts)]),
+            np.concatenate([self.number, *(one.first + np.arange(len(one.replicas)) for one in created)]),
+            np.concatenate([padded(rows, width) for rows in (self.replicas, *(one.replicas for one in created))]),
+            np.concatenate([self.before, np.full((sum(counts), self.before.shape[1]), NONE)]),
+            np.concatenate([self.size_bytes, np.full(sum(counts), NONE)]),
         )
         return joined[np.lexsort((joined.number, joined.topic))]
 
@@ -132,10 +137,7 @@ class Changes(Sequence[Change]):
         same = (_in_row(self.replicas, self.before) | (self.replicas == NONE)).all(axis=1)
         same &= (_in_row(self.before, self.replicas) | (self.before == NONE)).all(axis=1)
         width = max(self.replicas.shape[1], self.before.shape[1])
-        new, old = (
-            np.pad(rows, ((0, 0), (0, width - rows.shape[1])), constant_values=NONE)
-            for rows in (self.replicas, self.before)
-        )
+        new, old = padded(self.replicas, width), padded(self.before, width)
         return int(np.count_nonzero(same & (new != old).any(axis=1)))
 
     @property
@@ -160,6 +162,11 @@ class Changes(Sequence[Change]):
             before=self.before[some],
             size_bytes=self.size_bytes[some],
         )
+
+
+def padded(rows: npt.NDArray[np.integer], width: int) -> npt.NDArray[np.integer]:
+    """Give the same rows, as wide as that or wider."""
+    return np.pad(rows, ((0, 0), (0, max(width - rows.shape[1], 0))), constant_values=NONE)
 
 
 def _sizes(rows: npt.NDArray[np.integer]) -> IntArray:

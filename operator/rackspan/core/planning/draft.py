@@ -13,7 +13,7 @@ from rackspan.core.snapshot import NONE, BoolArray, BrokerIds
 from rackspan.core.topology import IntArray
 
 if TYPE_CHECKING:
-    from rackspan.core.planning.changes import Change
+    from rackspan.core.planning.changes import Created
 
 _NONE = TopicRequirements()
 
@@ -34,7 +34,7 @@ class Draft:
         self.chosen = self._of_topics(lambda name: request.topics is None or name in request.topics)
         assigned = self._of_topics(lambda name: bool(self.requirements(name).assignment))
         self.groups, self.problems = grouped(request, self.table, self.chosen & ~assigned)
-        self.created: list[Change] = []
+        self.created: list[Created] = []
         self.before = self.tree.positions(self.table.replicas)
         self.replicas: BrokerIds = self.table.replicas
         self.bound: IntArray = np.zeros(len(self.table), dtype=np.int64)

@@ -26,7 +26,7 @@ def states(draft: Draft) -> tuple[State, State]:
     both = []
     for replicas, created, on_brokers in (
         (draft.table.replicas, 0, draft.loads_before),
-        (draft.replicas, len(draft.created), draft.loads),
+        (draft.replicas, sum(len(one.replicas) for one in draft.created), draft.loads),
     ):
         more_broken, more_unfair = _judged(draft, replicas, some)
         both.append(

@@ -1,11 +1,13 @@
 """What concerns one topic alone: an explicit assignment, and partitions that are to be created."""
 
+from dataclasses import dataclass, replace
+
 import numpy as np
 
 from rackspan.core.placement.feasibility import checked_tree
-from rackspan.core.placement.model import InfeasibleError
+from rackspan.core.placement.model import InfeasibleError, PlacementSpec
 from rackspan.core.placement.multilevel import created
-from rackspan.core.planning.changes import Change
+from rackspan.core.planning.changes import Created
 from rackspan.core.planning.draft import Draft
 from rackspan.core.planning.request import Problem
 from rackspan.core.requirements import TopicRequirements
@@ -24,15 +26,17 @@ def assign(draft: Draft) -> None:
         if problem is not None:
             draft.problems.append(problem)
             continue
-        placed = np.full((len(rows), max(map(len, wanted))), NONE, dtype=np.int64)
-        for at, replicas in enumerate(wanted[: len(rows)]):
-            placed[at, : len(replicas)] = draft.tree.positions(replicas)
-        draft.loads.remove(draft.before[rows], draft.table.size_bytes[rows])
-        draft.loads.add(placed, draft.table.size_bytes[rows])
-        draft.decide(rows, placed)
+        ids = np.full((len(wanted), max(map(len, wanted))), NONE, dtype=np.int64)
+        for at, replicas in enumerate(wanted):
+            ids[at, : len(replicas)] = replicas
+        placed, sizes = draft.tree.positions(ids), draft.table.size_bytes[rows]
+        draft.loads.remove(draft.before[rows], sizes)
+        draft.loads.add(placed, np.append(sizes, np.full(len(wanted) - len(rows), NONE)))
+        draft.decide(rows, placed[: len(rows)])
         now = draft.table.replicas[rows].tolist()
         draft.bound[rows] = [len(set(new).difference(old)) for new, old in zip(wanted, now, strict=False)]
-        draft.created += (Change(topic, number, wanted[number]) for number in range(len(rows), len(wanted)))
+        if len(wanted) > len(rows):
+            draft.created.append(Created(topic, len(rows), ids[len(rows) :]))
 
 
 def _misfit(tree: RackTree, topic: str, wanted: tuple[tuple[int, ...], ...], partitions: int) -> Problem | None:
@@ -59,12 +63,24 @@ def create(draft: Draft) -> None:
         if required.partitions is None or required.assignment or not len(rows) or not draft.chosen[rows].all():
             continue
         try:
-            draft.created += _created(draft, topic, required, required.partitions)
+            draft.created += _placed(draft, topic, required, required.partitions)
         except InfeasibleError as error:
             draft.problems.append(Problem((topic,), error.reason, error.smallest_change))
 
 
-def _created(draft: Draft, topic: str, required: TopicRequirements, partitions: int) -> list[Change]:
+@dataclass(frozen=True, slots=True, eq=False)
+class Placed(Created):
+    """
+    Those that were placed, and may lie elsewhere.
+
+    `tree` says which brokers are eligible for them; `spec` has their replication factor, spread and preferred leaders.
+    """
+
+    tree: RackTree
+    spec: PlacementSpec
+
+
+def _placed(draft: Draft, topic: str, required: TopicRequirements, partitions: int) -> list[Placed]:
     rows = [[broker for broker in row if broker != NONE] for row in draft.replicas[draft.rows_of[topic]].tolist()]
     size = required.replication_factor or max(map(len, rows))
     spec = required.placement_spec(topic, partitions, size, tuple(map(tuple, rows)))
@@ -73,4 +89,5 @@ def _created(draft: Draft, topic: str, required: TopicRequirements, partitions: 
         return []
     added = created(tree, spec, draft.loads)
     draft.loads.add(draft.tree.positions(added), np.full(len(added), NONE))
-    return [Change(topic, number, tuple(replicas)) for number, replicas in enumerate(added.tolist(), start=len(rows))]
+    alike = replace(spec, partitions=0, current=(), include=(), exclude=(), seed=0)
+    return [Placed(topic, len(rows), added, tree, alike)]

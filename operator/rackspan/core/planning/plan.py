@@ -20,6 +20,16 @@ if TYPE_CHECKING:
 _HASH_DIGITS = 16
 
 
+class FalseBoundError(AssertionError):
+    """A plan with fewer moves than its lower bound: one of the two is wrong, which is a defect of the planner."""
+
+
+def refuse_false_bound(moves: int, lower_bound: int) -> None:
+    """Raise FalseBoundError where a plan has fewer moves than its bound."""
+    if moves < lower_bound:
+        raise FalseBoundError(f"a plan has {moves} moves and the lower bound {lower_bound}")
+
+
 @dataclass(frozen=True, slots=True)
 class Extent:
     """The least and the most replicas and leaders of any domain of a level; domains without eligible brokers aside."""
@@ -67,6 +77,7 @@ class TopicPlan:
         copied, sizes = self.changes.copied, self.changes.size_bytes
         moved = (copied > 0) & (sizes != NONE)
         put(self, "moves", int(copied.sum()))
+        refuse_false_bound(self.moves, self.lower_bound)
         put(self, "reorders", self.changes.reorders)
         put(self, "bytes", int((copied * sizes)[moved].sum()) if moved.any() or not self.moves else None)
 

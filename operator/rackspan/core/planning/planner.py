@@ -27,17 +27,17 @@ from collections.abc import Mapping
 import numpy as np
 
 from rackspan.core.compliance import allowed_skews, judge
-from rackspan.core.compliance.fewest_moves import fewest_moves, loosened
-from rackspan.core.placement.engine.balance.rebalance import moves_to_balance, rebalance_loads
+from rackspan.core.compliance.fewest_moves import fewest_moves
 from rackspan.core.placement.engine.repair.partitions import repair_partitions
 from rackspan.core.placement.engine.tasks import Task
 from rackspan.core.placement.feasibility import refuse_missing_racks
 from rackspan.core.planning.changes import Changes
-from rackspan.core.planning.draft import Draft, trimmed
+from rackspan.core.planning.draft import Draft
+from rackspan.core.planning.evening import even_out_all
 from rackspan.core.planning.groups import Group
 from rackspan.core.planning.measuring import states
 from rackspan.core.planning.per_topic import assign, create
-from rackspan.core.planning.plan import Fingerprints, Plan, TopicPlan
+from rackspan.core.planning.plan import Fingerprints, Plan, TopicPlan, refuse_false_bound
 from rackspan.core.planning.request import Problem, Request
 from rackspan.core.snapshot import NONE, BoolArray
 from rackspan.core.topology import IntArray, RackTree
@@ -53,16 +53,13 @@ def plan(request: Request) -> Plan:
     some brokers have a rack id and some have not.
     """
     draft = _repaired(request)
-    create(draft)
     return _concluded(draft, int(draft.bound.sum()))
 
 
 def rebalance(request: Request) -> Plan:
     """Make the same plan, and go on until replicas and leaders lie as evenly as fair splits allow. Raises the same."""
     draft = _repaired(request)
-    bound = max(int(draft.bound.sum()), _spread(draft))
-    create(draft)
-    return _concluded(draft, bound)
+    return _concluded(draft, even_out_all(draft))
 
 
 def fill(request: Request) -> Plan:
@@ -88,15 +85,15 @@ def plan_topics(request: Request) -> Mapping[str, TopicPlan]:
 
     A problem that several topics share is in the plan of each. Raises the same as `plan`.
     """
-    draft = _repaired(request)
-    create(draft)
-    return _parts(draft)
+    return _parts(_repaired(request))
 
 
 def fill_topics(request: Request) -> tuple[Mapping[str, TopicPlan], int]:
     """Make the plan of `fill` in such parts, with the whole's lower bound: parts know only that of their repair."""
     draft, bound = _filled(request)
-    return _parts(draft), bound
+    parts = _parts(draft)
+    refuse_false_bound(sum(part.moves for part in parts.values()), bound)
+    return parts, bound
 
 
 def _parts(draft: Draft) -> Mapping[str, TopicPlan]:
@@ -117,7 +114,7 @@ def _parts(draft: Draft) -> Mapping[str, TopicPlan]:
 
 
 def _repaired(request: Request) -> Draft:
-    """Bring all topics to what is wished, but for partitions that are to be created."""
+    """Bring all topics to what is required."""
     refuse_missing_racks(request.tree)
     draft = Draft(request)
     assign(draft)
@@ -130,6 +127,7 @@ def _repaired(request: Request) -> Draft:
         draft.bound[rows] = fewest_moves(task.tree, task.size, draft.before[rows], task.skews)
     done = np.flatnonzero((placed >= 0).any(axis=1))
     draft.decide(done, placed[done])
+    create(draft)
     return draft
 
 
@@ -139,13 +137,12 @@ def _filled(request: Request) -> tuple[Draft, int]:
     bound, before = int(draft.bound.sum()), draft.loads_before.replicas
     lack = lacking(draft.tree, before)
     if lack.any():
-        replicas, loads = draft.replicas, draft.loads.copy()
-        fewest = _spread(draft)
+        replicas, loads, created = draft.replicas, draft.loads.copy(), list(draft.created)
+        fewest = even_out_all(draft)
         if (lack & (draft.loads.replicas >= np.maximum(2 * before, 1))).any():
-            bound = max(bound, fewest)
+            bound = fewest
         else:
-            draft.replicas, draft.loads = replicas, loads
-    create(draft)
+            draft.replicas, draft.loads, draft.created = replicas, loads, created
     return draft, bound
 
 
@@ -172,23 +169,6 @@ def _unplaceable(draft: Draft, task: Task, rows: IntArray) -> list[Problem]:
         )
         for topic in np.unique(table.topic[rows]).tolist()
     ]
-
-
-def _spread(draft: Draft) -> int:
-    """Even out all partitions that are as they should be; gives the fewest moves for loads as even as the result's."""
-    tasks, now = [], draft.placed()
-    for group in draft.groups:
-        size, skews = group.spec.replication_factor, allowed_skews(group.tree, group.spec.spread)
-        fair = ~judge(group.tree, trimmed(draft.replicas, group.rows, size)).broken
-        tasks.append(Task(group.tree, size, skews, group.preferred, group.rows[fair]))
-    if not tasks:
-        return 0
-    spread, fewest = rebalance_loads(draft.tree, tasks, now, draft.before, draft.table.size_bytes, draft.loads, _SEED)
-    rows = np.concatenate([task.rows for task in tasks])
-    draft.decide(rows, spread[rows])
-    even = not any(loosened(task.skews) for task in tasks)
-    by_loads = moves_to_balance(draft.loads_before.replicas, draft.loads.replicas, draft.tree.eligible, even=even)
-    return by_loads if fewest is None else max(by_loads, int(np.delete(draft.bound, rows).sum()) + fewest)
 
 
 def _concluded(draft: Draft, bound: int) -> Plan:

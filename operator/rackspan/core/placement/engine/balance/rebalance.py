@@ -6,6 +6,8 @@ the moves as few as can be for such loads (`engine.balance.cycle_cancelling`), w
 would take too long the prices of the bound tell brokers with a surplus from others (`engine.balance.moves_by_prices`),
 and it is not always reached.
 
+Partitions to be created take part: to place them elsewhere copies nothing.
+
 Where fair splits are loosened the bound comes from the loads alone: each broker has to end between its `floor` and its
 `ceiling`, and one move brings one replica to one broker and takes it from one other.
 """
@@ -15,7 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from rackspan.core.compliance.fair_split import fair_windows
+from rackspan.core.compliance.fair_split import Windows
 from rackspan.core.compliance.fewest_moves import loosened
 from rackspan.core.placement.engine.allocation.quotas import quotas
 from rackspan.core.placement.engine.balance.cycle_cancelling import MOST_BROKERS, MOST_CELLS, MOST_PAIRS, Exchanges
@@ -30,6 +32,7 @@ from rackspan.core.topology import IntArray, RackTree
 def rebalance_loads(
     tree: RackTree,
     tasks: Sequence[Task],
+    windows: Sequence[Windows],
     placed: IntArray,
     before: IntArray,
     size_bytes: IntArray,
@@ -39,8 +42,9 @@ def rebalance_loads(
     """
     Even out compliant rows that tasks name, the smallest partitions first.
 
-    `placed` (rows, replicas) are positions, the leader first, of which `before` (rows, replicas) lie where they are
-    now. Gives the rows anew, and the fewest moves of them with which loads are as even, None where that is not known;
+    `windows` are those that the rows of each task keep to. `placed` (rows, replicas) are positions, the leader first,
+    of which `before` (rows, replicas) lie where they are now. Gives the rows anew, and the fewest moves of them with
+    which loads are as even, None where that is not known: all replicas of a row that lies nowhere before are moves.
     `loads` is kept up to date.
     """
     rule = np.zeros(len(placed), dtype=np.int64)
@@ -48,7 +52,7 @@ def rebalance_loads(
         rule[task.rows] = number
     rows = np.concatenate([task.rows for task in tasks])
     loads.remove(placed[rows], size_bytes[rows])
-    rules = [Rules(task.tree, fair_windows(task.tree, task.size)) for task in tasks]
+    rules = [Rules(task.tree, own) for task, own in zip(tasks, windows, strict=True)]
     goal = loads.replicas.copy()
     for task, rule_of in zip(tasks, rules, strict=True):
         goal += quotas(task.tree, rule_of.windows, len(task.rows), goal, seed)
@@ -96,15 +100,15 @@ def moves_to_balance(before: IntArray, after: IntArray, able: npt.NDArray[np.boo
     """
     A number of moves that no way from `before` to loads as even as `after` goes below, shape (brokers,) each.
 
-    Brokers that are not `able` to hold replicas have to be emptied. `even` says that `after` is as even as can be;
+    Brokers that are not `able` to be given replicas end as in `after`. `even` says that `after` is as even as can be;
     otherwise loads may change places among brokers in any way.
     """
+    floor, ceiling = after.copy(), after.copy()
     if even:
         values = np.unique(after[able])
-        floor = np.where(able, after - np.isin(after - 1, values), 0)
-        ceiling = np.where(able, after + np.isin(after + 1, values), 0)
+        floor -= able & np.isin(after - 1, values)
+        ceiling += able & np.isin(after + 1, values)
     else:
-        floor, ceiling = np.zeros_like(after), np.zeros_like(after)
         alike = np.flatnonzero(able)[np.argsort(before[able], kind="stable")]
         floor[alike] = ceiling[alike] = np.sort(after[able])
     lacking = np.maximum(floor - before, 0).sum()
