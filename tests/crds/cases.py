@@ -144,8 +144,8 @@ TOPIC_CASES = [
     ),
     _topic(
         "spec",
-        "min.insync.replicas is above replicationFactor, so no write with acks=all could succeed.",
-        sentence="min.insync.replicas is 4, above the replicationFactor of 3, so no write with acks=all could succeed.",
+        "min.insync.replicas is above replicationFactor, and Kafka takes the smaller of the two.",
+        sentence="min.insync.replicas is 4, above the replicationFactor of 3, and Kafka takes the smaller of the two.",
         accepted=[{"config": {_MIN_ISR: 3}}, {"config": {_MIN_ISR: "3"}}, {"config": {"retention.ms": 4}}],
         rejected=[{"config": {_MIN_ISR: 4}}, {"config": {_MIN_ISR: "4"}}],
     ),

@@ -49,7 +49,9 @@ def expected(rows, needed, there, lost):
     held = [[broker for broker in row.replicas if broker in lost] for row in rows]
     return Outage(
         offline=sum(count == 0 for count in left),
-        not_writable=sum(count < needed[row.topic] for count, row in zip(left, rows, strict=True)),
+        not_writable=sum(
+            count < max(min(needed[row.topic], len(row.replicas)), 1) for count, row in zip(left, rows, strict=True)
+        ),
         last_replica=sum(count == 1 for count in left),
         replicas=sum(map(len, held)),
         size_bytes=sum(len(on) * (row.size or 0) for on, row in zip(held, rows, strict=True)) if known else None,

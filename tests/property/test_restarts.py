@@ -66,7 +66,7 @@ def test_no_restart_costs_a_partition_and_in_the_end_all_are_mended_that_can_be(
     one = RestartWorld(there, [("t", row) for row in rows], min_insync, without_spare=without_spare)
     one.change()
     holds = without_spare == "Hold"
-    needed = {id_ for row in rows for id_ in row if holds and len(row) - 1 < max(1, min_insync)}
+    needed = {id_ for row in rows for id_ in row if holds and len(row) - 1 < max(1, min(min_insync, len(row)))}
     asyncio.run(lived(one, todo, stubborn | needed))
     assert one.wrong == []
     assert one.drifted <= stubborn | needed
@@ -89,7 +89,10 @@ def test_what_a_broker_leaves_behind_is_counted_as_by_hand(broker, seen, min_ins
         one
         for one in seen
         if broker in one.replicas
-        and (one.topic not in min_insync or sum(id_ != broker for id_ in one.in_sync) < max(1, min_insync[one.topic]))
+        and (
+            one.topic not in min_insync
+            or sum(id_ != broker for id_ in one.in_sync) < max(1, min(min_insync[one.topic], len(one.replicas)))
+        )
     ]
     found = shortfalls_without(broker, seen, min_insync)
     assert [(one.topic, one.partition) for one in found] == [(one.topic, one.partition) for one in wanted]

@@ -222,7 +222,9 @@ class SimulatedKafka:
             now, after = self.domains.spread(one.isr), self.domains.spread(one.isr - lost)
             shall = self.domains.spread(self.planned.get(at, one.replicas))
             assert all(a >= min(n, s) for n, a, s in zip(now, after, shall, strict=True)), "fewer domains in sync"
-            assert len(one.isr - lost) >= min(len(one.isr), self.min_insync_replicas), "below min.insync.replicas"
+            most = max(len(self.lists.get(at, one.replicas)), len(self.planned.get(at, one.replicas)))
+            needed = min(self.min_insync_replicas, most)
+            assert len(one.isr - lost) >= min(len(one.isr), needed), "below min.insync.replicas"
         if new and self.rate is not None:
             self._check_throttled(at, one, new)
         if not new and self.rate is not None:

@@ -3,6 +3,8 @@
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+from rackspan.core.durability import effective_min_insync
+
 
 @dataclass(frozen=True, slots=True)
 class InSync:
@@ -41,10 +43,11 @@ def shortfalls_without(
     for one in partitions:
         if broker not in one.replicas:
             continue
-        left, needed = len(one.in_sync - {broker}), min_insync.get(one.topic)
-        if needed is None or left < max(1, needed):
+        left, given = len(one.in_sync - {broker}), min_insync.get(one.topic)
+        needed = None if given is None else int(effective_min_insync(given, len(one.replicas)))
+        if needed is None or left < needed:
             lasting = one.in_sync >= set(one.replicas) and (needed is not None or not left)
-            found.append(Shortfall(one.topic, one.partition, left, needed and max(1, needed), lasting))
+            found.append(Shortfall(one.topic, one.partition, left, needed, lasting))
     return tuple(found)
 
 

@@ -2,9 +2,10 @@
 What-if: what the loss of a domain, of a broker or of several at once does to partitions.
 
 A partition's replicas in sync outside of what is lost are what is left of it. With fewer than one it is offline; with
-fewer than its topic's `min.insync.replicas` it does not take `acks=all` writes; with exactly one it is on its last
-replica. The numbers say how the cluster would be, not how much worse than before: what is offline already is offline
-in every case, and losing nothing is a case as well. Partitions that are offline also count as not writable.
+fewer than its topic's `min.insync.replicas`, or than all of its replicas where these are fewer, it does not take
+`acks=all` writes; with exactly one it is on its last replica. The numbers say how the cluster would be, not how much
+worse than before: what is offline already is offline in every case, and losing nothing is a case as well. Partitions
+that are offline also count as not writable.
 
 All partitions are looked at together. Of a level's domains a partition only has to do with those that hold replicas of
 it, so the counts start from how things are without a loss, and each pair of a partition and a domain corrects them.
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rackspan.core.durability import effective_min_insync
 from rackspan.core.rack_path import domain_name
 from rackspan.core.snapshot import NONE, BoolArray, Partitions
 from rackspan.core.topology import IntArray, Level, RackTree
@@ -71,7 +73,7 @@ def outage_of(tree: RackTree, partitions: Partitions, min_insync: IntArray, lost
     known = partitions.size_bytes != NONE
     return Outage(
         offline=int(np.count_nonzero(left == 0)),
-        not_writable=int(np.count_nonzero(left < np.maximum(min_insync[partitions.topic], 1))),
+        not_writable=int(np.count_nonzero(left < _needed(partitions, min_insync))),
         last_replica=int(np.count_nonzero(left == 1)),
         replicas=len(rows),
         size_bytes=int(sum(partitions.size_bytes[rows][known[rows]].tolist())) if known.any() else None,
@@ -83,7 +85,7 @@ def outages(tree: RackTree, partitions: Partitions, min_insync: IntArray) -> Ite
     at = tree.positions(partitions.replicas)
     there = at != NONE
     in_sync = partitions.in_sync & there
-    least = np.maximum(min_insync[partitions.topic], 1)
+    least = _needed(partitions, min_insync)
     for level in tree.nodes[1:]:
         domain = np.where(there, level.of_broker[at], NONE)
         offline, not_writable, last = _states(level, domain, in_sync, least)
@@ -94,6 +96,11 @@ def outages(tree: RackTree, partitions: Partitions, min_insync: IntArray) -> Ite
             counts = (int(offline[number]), int(not_writable[number]), int(last[number]))
             name = str(tree.ids[number]) if level is tree.nodes[-1] else domain_name(path)
             yield DomainOutage(level.name, name, brokers[number], Outage(*counts, replicas[number], size_bytes[number]))
+
+
+def _needed(partitions: Partitions, min_insync: IntArray) -> IntArray:
+    """Replicas in sync with which each partition takes `acks=all` writes, shape (partitions,)."""
+    return effective_min_insync(min_insync[partitions.topic], partitions.replication_factor)
 
 
 def _states(level: Level, domain: IntArray, in_sync: BoolArray, least: IntArray) -> IntArray:

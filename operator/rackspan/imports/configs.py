@@ -52,7 +52,7 @@ def _refusal(key: str, value: str, replication_factor: int) -> str | None:
         return f'"{shown(value, _MAX_SHOWN)}" is no number of replicas; it is not managed'
     if int(value) > replication_factor:
         return (
-            f"{int(value)} is above the replication factor of {replication_factor}, so that no write with acks=all "
-            "succeeds, and a KafkaTopic refuses it; it is not managed, and stays as it is in Kafka"
+            f"{int(value)} is above the replication factor of {replication_factor}, which Kafka takes instead, and "
+            "a KafkaTopic refuses it; it is not managed, and stays as it is in Kafka"
         )
     return None

@@ -1,9 +1,10 @@
 import tracemalloc
 
+import numpy as np
 import pytest
 from tests.unit.core.clusters import grid
 
-from rackspan.core.durability import Durability, DurabilityError, insync_bounds, min_insync
+from rackspan.core.durability import Durability, DurabilityError, effective_min_insync, insync_bounds, min_insync
 from rackspan.core.placement import ClusterView, PlacementSpec
 from rackspan.core.placement.multilevel import MultiLevel
 from rackspan.core.topology import TopologyError
@@ -59,7 +60,7 @@ def test_nothing_wished_nothing_derived():
         (THREE, 1, {"tolerate": {"zone": 1}}, None, "leave partition 0 no replica", "raise replicationFactor to 2"),
         (THREE, 3, {"min_domains": {"zone": 2}}, 1, "1 is too small for minDomains zone: 2", "raise it to 2"),
         (THREE, 3, {"tolerate": {"zone": 1}}, 3, "3 is too large for tolerate zone: 1", "lower it to 2"),
-        (THREE, 3, {}, 4, "4 is too large for replicationFactor 3", "lower it to 3"),
+        (THREE, 3, {"tolerate": {"zone": 1}}, 9, "3 is too large for tolerate zone: 1", "lower it to 2"),
     ],
 )  # fmt: skip
 def test_a_contradiction_names_both_sides_and_the_smallest_change(tree, size, wishes, given, reason, change):
@@ -67,6 +68,12 @@ def test_a_contradiction_names_both_sides_and_the_smallest_change(tree, size, wi
         min_insync(tree, placed(tree, size), Durability(**wishes), given)
     assert reason in caught.value.reason
     assert change in caught.value.smallest_change
+
+
+def test_kafka_takes_the_number_of_replicas_where_min_insync_replicas_is_more():
+    assert [int(effective_min_insync(given, 3)) for given in (0, 1, 3, 4)] == [1, 1, 3, 3]
+    assert effective_min_insync(np.array([2, 2, 1]), np.array([1, 3, 3])).tolist() == [1, 2, 1]
+    assert min_insync(THREE, placed(THREE, 3), Durability(min_domains={"zone": 3}), 4).value == 4
 
 
 def test_the_smallest_change_does_what_it_says():

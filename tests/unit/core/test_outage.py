@@ -28,6 +28,11 @@ def test_each_domain_of_each_level_is_lost_on_its_own():
     assert len(rows) == 2 + 3 + 4
 
 
+def test_min_insync_above_the_number_of_replicas_stops_no_writes_by_itself():
+    assert outage_of(TREE, PARTITIONS, np.array([9, 2]), ()) == outage_of(TREE, PARTITIONS, LEAST, ())
+    assert list(outages(TREE, PARTITIONS, np.array([9, 2]))) == list(outages(TREE, PARTITIONS, LEAST))
+
+
 def test_without_a_loss_it_is_as_it_is():
     assert outage_of(TREE, PARTITIONS, LEAST, ()) == Outage(0, 1, 2, 0, 0)
 

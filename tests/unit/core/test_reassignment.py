@@ -1,5 +1,7 @@
 """The next calls of a reassignment, case by case; the laws are in tests/property."""
 
+from dataclasses import replace
+
 from rackspan.core.planning import Change
 from rackspan.core.reassignment import (
     Disk,
@@ -12,6 +14,7 @@ from rackspan.core.reassignment import (
     ThrottledReplicas,
     TopicPartition,
     WaitReason,
+    cancel,
     decide,
     wanted_throttles,
 )
@@ -65,6 +68,27 @@ def test_fewer_replicas_than_min_insync_are_not_left():
     assert asked.waiting == held.waiting
     behind = decided(change([0, 1, 2, 3], [0, 1]), state(0, 1, 2, in_sync=[0, 2]), min_insync={"orders": 2})
     assert behind.waiting[0].details == " (broker 1)"
+
+
+def test_what_a_partition_never_met_and_never_will_protects_nothing():
+    moved = decided(change([0], [1]), state(0, 1), {AT: (0, 1)}, min_insync={"orders": 2})
+    assert moved.alter == {AT: (1,)}
+    back = cancel(
+        [change([0], [1])], Observed({AT: state(0, 1)}, frozenset(range(9)), {"orders": 2}), {AT: (0, 1)}, ZONES
+    )
+    assert back.alter == {AT: (0,)}
+    grown = decided(change([0], [1, 2]), state(0, 1, 2), {AT: (0, 1, 2)}, min_insync={"orders": 3})
+    assert grown.alter == {AT: (1, 2)}
+
+
+def test_a_cancellation_tells_what_holds_it_up():
+    for now, reason in (
+        (state(0, 1, 2, 3, in_sync=[0, 3]), WaitReason.NOT_IN_SYNC),
+        (replace(state(0, 1, 2, 3, in_sync=[0, 3]), leader=None), WaitReason.BROKER_OFFLINE),
+    ):
+        seen = Observed({AT: now}, frozenset(range(9)), {"orders": 2})
+        back = cancel([change([0, 1, 2], [0, 1, 3])], seen, {AT: (0, 1, 2, 3)}, ZONES)
+        assert waiting(back) == [(reason, (1, 2))]
 
 
 def test_a_reorder_copies_nothing_and_ends_with_an_election():

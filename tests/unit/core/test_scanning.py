@@ -117,8 +117,13 @@ def test_min_insync_is_held_against_the_durability(least, expected):
     assert told(locations(), partitions(([1, 3, 5],)), wish, least) == expected
 
 
-def test_more_in_sync_than_there_are_replicas_can_never_be_written():
-    assert told(locations(), partitions(([1, 3, 5],)), least=4) == [(Rule.MIN_INSYNC_TOO_LARGE, None, None, 1, 0)]
+def test_more_in_sync_than_there_are_replicas_counts_as_all_of_them():
+    assert told(locations(), partitions(([1],), ([3],)), least=2) == []
+    rows = partitions(([1, 3, 5], [1, 3]), ([2], [2]))
+    found = examine(locations(), rows, np.array([9]), ClusterRequirements()).findings
+    assert [SEVERITIES[at] for at in found.severity.tolist()] == ["critical"]
+    wish = TopicRequirements(replication_factor=3, durability=Durability(tolerate={"zone": 1}))
+    assert told(locations(), partitions(([1, 3, 5],)), wish, 9) == [(Rule.MIN_INSYNC_TOO_LARGE, None, None, 7, 0)]
 
 
 def test_a_broken_partition_does_not_speak_for_min_insync():

@@ -17,7 +17,7 @@ def guarantee(rows, least, tree=THREE):
 ACKS_1 = " acks=1: it is on one broker, and losing that may lose it."
 IN = "acks=all: an acknowledged write is in at least 1 domain of region,"
 KEPT = "losing any one zone or broker keeps it, losing one region may lose it; "
-REFUSED = "so that brokers may refuse all writes."
+COUNTS = " min.insync.replicas 3 counts as 2, the number of replicas; brokers before Kafka 3.7 refuse all writes."
 GOES_ON = "losing any one zone or broker leaves the topic writable, losing one region may stop writes."
 
 
@@ -31,7 +31,7 @@ GOES_ON = "losing any one zone or broker leaves the topic writable, losing one r
             3,
             f"{IN} 3 of zone, 3 of broker; {KEPT}losing one region, zone or broker may stop writes.",
         ),
-        ([[0, 2]], 3, f"acks=all: min.insync.replicas 3 is more than the 2 replicas of a partition, {REFUSED}"),
+        ([[0, 2]], 3, f"{IN} 2 of zone, 2 of broker; {KEPT}losing one region, zone or broker may stop writes.{COUNTS}"),
     ],
 )
 def test_the_sentence_says_what_keeps_and_what_loses(rows, least, sentence):

@@ -4,6 +4,7 @@ from rackspan.core.durability.min_insync_bounds import (
     Durability,
     DurabilityError,
     MinInsync,
+    effective_min_insync,
     insync_bounds,
     min_insync,
 )
@@ -15,6 +16,7 @@ __all__ = [
     "LevelGuarantee",
     "MinInsync",
     "WriteGuarantee",
+    "effective_min_insync",
     "insync_bounds",
     "min_insync",
     "write_guarantees",

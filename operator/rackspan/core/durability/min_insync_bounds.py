@@ -64,6 +64,16 @@ class Durability:
         return hash((frozenset(self.min_domains.items()), frozenset(self.tolerate.items())))
 
 
+def effective_min_insync(given: npt.ArrayLike, replicas: npt.ArrayLike) -> IntArray:
+    """
+    Give what Kafka holds `min.insync.replicas` to for partitions of so many replicas: the smaller of the two.
+
+    That is so since Kafka 3.7 (KAFKA-15583); 1 is the least. Both may be numbers or arrays.
+    """
+    effective: IntArray = np.maximum(np.minimum(given, replicas), 1)
+    return effective
+
+
 @dataclass(frozen=True, slots=True)
 class MinInsync:
     """
@@ -109,7 +119,9 @@ def min_insync(
             _smallest_change(tree, durability, size, "lower one of the two"),
         )
     if given is not None:
-        return MinInsync(_checked(given, least, most), least.value, most.value, _warnings(given, size))
+        effective = int(effective_min_insync(given, size))
+        _check(effective, least, most)
+        return MinInsync(given, least.value, most.value, _warnings(effective, size))
     if not durability:
         return MinInsync(None, least.value, most.value)
     value = least.value if durability.min_domains else most.value
@@ -176,7 +188,7 @@ def _most(tree: RackTree, replicas: npt.NDArray[np.integer], durability: Durabil
     return bound
 
 
-def _checked(given: int, least: _Bound, most: _Bound) -> int:
+def _check(given: int, least: _Bound, most: _Bound) -> None:
     if given < least.value:
         raise DurabilityError(
             f"min.insync.replicas {given} is too small for {least.source}", f"raise it to {least.value}"
@@ -185,7 +197,6 @@ def _checked(given: int, least: _Bound, most: _Bound) -> int:
         raise DurabilityError(
             f"min.insync.replicas {given} is too large for {most.source}", f"lower it to {most.value}"
         )
-    return given
 
 
 def _warnings(value: int, size: int) -> tuple[str, ...]:

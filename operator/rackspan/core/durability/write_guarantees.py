@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rackspan.core.durability.largest_domains import largest_first
+from rackspan.core.durability.min_insync_bounds import effective_min_insync
 from rackspan.core.text import plural
 from rackspan.core.topology import IntArray, Level, RackTree
 
@@ -47,7 +48,11 @@ class LevelGuarantee:
 
 @dataclass(frozen=True, slots=True)
 class WriteGuarantee:
-    """A topic's levels, top first, its `min.insync.replicas`, and the replicas of its partition that has the fewest."""
+    """
+    A topic's levels, top first, its `min.insync.replicas`, and the replicas of its partition that has the fewest.
+
+    Kafka takes the smaller of these two.
+    """
 
     min_insync: int
     replicas: int
@@ -56,10 +61,11 @@ class WriteGuarantee:
     @property
     def sentence(self) -> str:
         """All of it in plain words."""
+        counts = ""
         if self.min_insync > self.replicas:
-            return (
-                f"acks=all: min.insync.replicas {self.min_insync} is more than the {plural(self.replicas, 'replica')} "
-                f"of a partition, so that brokers may refuse all writes. {_ACKS_1}"
+            counts = (
+                f" min.insync.replicas {self.min_insync} counts as {self.replicas}, the number of replicas; "
+                "brokers before Kafka 3.7 refuse all writes."
             )
         first, *others = self.levels
         where = [f"{plural(first.domains, 'domain')} of {first.level}"]
@@ -68,7 +74,8 @@ class WriteGuarantee:
         written = _either(
             [(one.level, one.stays_writable) for one in self.levels], "leaves the topic writable", "may stop writes"
         )
-        return f"acks=all: an acknowledged write is in at least {', '.join(where)}; {kept}; {written}. {_ACKS_1}"
+        promise = f"acks=all: an acknowledged write is in at least {', '.join(where)}; {kept}; {written}."
+        return f"{promise}{counts} {_ACKS_1}"
 
 
 def write_guarantees(
@@ -88,8 +95,7 @@ def write_guarantees(
     placed = np.where(np.isin(replicas, missing), _NONE, replicas) if missing else replicas
     positions = np.ascontiguousarray(tree.positions(placed).T)
     unplaced = size - np.count_nonzero(positions != _NONE, axis=0)
-    least = min_insync[topic]
-    reach = np.minimum(least, size)
+    reach = effective_min_insync(min_insync[topic], size)
     found: list[list[tuple[int, int]]] = []
     for level in tree.nodes[1:]:
         if level is tree.nodes[-1]:
@@ -99,7 +105,7 @@ def write_guarantees(
             domains = np.where(fullest >= reach, 1, reach)
             some = np.flatnonzero((fullest < reach) & (fullest > 1))
             domains[some] = _domains(tree, level, placed[some], unplaced[some], reach[some])
-        worst = (np.minimum.reduceat(values[of_topic], starts) for values in (domains, size - fullest - least))
+        worst = (np.minimum.reduceat(values[of_topic], starts) for values in (domains, size - fullest - reach))
         found.append(list(zip(*(values.tolist() for values in worst), strict=True)))
     names = [level.name for level in tree.nodes[1:]]
     fewest = np.minimum.reduceat(size[of_topic], starts).tolist()

@@ -6,7 +6,7 @@ from rackspan.core.partitions import TopicPartition
 from rackspan.core.planning.changes import Change
 from rackspan.core.reassignment.decision import Decision
 from rackspan.core.reassignment.model import Observed, Racks, Waiting, WaitReason, of_change
-from rackspan.core.reassignment.steps import Surroundings, removable
+from rackspan.core.reassignment.steps import Surroundings, removable, why_needed
 
 
 def cancel(
@@ -35,13 +35,15 @@ def cancel(
             else:
                 waiting.append(Waiting(at, WaitReason.REASSIGNED_BY_OTHERS))
         elif len(state.replicas) > max(len(change.before), len(change.replicas)):
-            around = Surroundings(racks, observed.online, observed.min_insync.get(at.topic, 1))
+            around = Surroundings.of(change, observed, racks)
             new = [broker for broker in state.replicas if broker not in change.before][-1:]
-            extra = removable(state, frozenset(state.replicas).difference(new), around)
+            kept = frozenset(state.replicas).difference(new)
+            extra = removable(state, kept, around)
             if extra and at in started:
                 alter[at] = tuple(broker for broker in state.replicas if broker not in extra)
             elif at in started:
-                waiting.append(Waiting(at, WaitReason.NOT_IN_SYNC, tuple(sorted(set(state.replicas) - state.in_sync))))
+                reason = why_needed(state, kept, set(new), around) or WaitReason.NOT_IN_SYNC
+                waiting.append(Waiting(at, reason, tuple(sorted(set(state.replicas) - state.in_sync))))
             else:
                 settled.add(at)
         else:

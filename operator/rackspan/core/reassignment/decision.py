@@ -72,8 +72,7 @@ def decide(
     for change in changes:
         at = of_change(change)
         state = observed.partitions.get(at)
-        around = Surroundings(racks, observed.online, observed.min_insync.get(at.topic, 1))
-        match next_step(change, state, started.get(at), around):
+        match next_step(change, state, started.get(at), Surroundings.of(change, observed, racks)):
             case Settled():
                 made.settled.add(at)
             case Copying(adding):

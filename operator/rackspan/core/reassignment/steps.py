@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from rackspan.core.durability import effective_min_insync
 from rackspan.core.partitions import PartitionState
 from rackspan.core.planning.changes import Change
-from rackspan.core.reassignment.model import Racks, WaitReason
+from rackspan.core.reassignment.model import Observed, Racks, WaitReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +65,22 @@ Step: TypeAlias = Settled | Copying | Add | Arrange | Elect | Hold
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a partition's step depends on beside itself."""
+    """
+    What a partition's step depends on beside itself.
+
+    `min_insync` is what its topic asks for, as far as the partition has had or shall have so many replicas.
+    """
 
     racks: Racks
     online: frozenset[int]
     min_insync: int
+
+    @classmethod
+    def of(cls, change: Change, observed: Observed, racks: Racks) -> "Surroundings":
+        """Take them from what Kafka says."""
+        most = max(len(change.before), len(change.replicas))
+        least = effective_min_insync(observed.min_insync.get(change.topic, 1), most)
+        return cls(racks, observed.online, int(least))
 
 
 def next_step(
@@ -111,7 +123,7 @@ def removable(state: PartitionState, wanted: frozenset[int], around: Surrounding
     gone: set[int] = set()
     unneeded = [broker for broker in state.replicas if broker not in wanted]
     while len(state.replicas) - len(gone) > len(wanted):
-        able = [one for one in unneeded if one not in gone and not _needed(state, wanted, gone | {one}, around)]
+        able = [one for one in unneeded if one not in gone and not why_needed(state, wanted, gone | {one}, around)]
         if not able:
             break
         # Out of sync first, then where most domains stay, then the end of the list, as its head leads.
@@ -128,7 +140,9 @@ def removable(state: PartitionState, wanted: frozenset[int], around: Surrounding
     return frozenset(gone)
 
 
-def _needed(state: PartitionState, wanted: frozenset[int], gone: set[int], around: Surroundings) -> WaitReason | None:
+def why_needed(
+    state: PartitionState, wanted: frozenset[int], gone: set[int], around: Surroundings
+) -> WaitReason | None:
     """Why not all of `gone` may go, None where they may."""
     left = state.in_sync - gone
     if left == state.in_sync:
@@ -168,13 +182,13 @@ def _asked_again(
         if all(broker in around.online for broker in added):
             return Add(tuple(added), dict.fromkeys(added, started))
         return Hold(WaitReason.BROKER_OFFLINE, tuple(broker for broker in added if broker not in around.online))
-    wrong = _needed(state, planned, set(state.replicas).difference(started), around)
+    wrong = why_needed(state, planned, set(state.replicas).difference(started), around)
     return _held(wrong, state, planned, around) if wrong else Arrange(started)
 
 
 def _why_nothing_goes(state: PartitionState, planned: frozenset[int], around: Surroundings) -> Hold:
     """All planned replicas are there, and one that shall go may not."""
-    reasons = [_needed(state, planned, {one}, around) for one in state.replicas if one not in planned]
+    reasons = [why_needed(state, planned, {one}, around) for one in state.replicas if one not in planned]
     reason = next(filter(None, reasons), WaitReason.NOT_IN_SYNC)
     return _held(reason, state, planned, around)
 

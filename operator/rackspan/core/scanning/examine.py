@@ -8,7 +8,7 @@ from operator import attrgetter
 import numpy as np
 
 from rackspan.core.compliance import Compliance, Reason, judge
-from rackspan.core.durability import insync_bounds
+from rackspan.core.durability import effective_min_insync, insync_bounds
 from rackspan.core.requirements import ClusterRequirements, TopicRequirements
 from rackspan.core.scanning.brokers import BrokerLocations
 from rackspan.core.scanning.findings import ASSIGNMENT_DIFFERS, REASONS, Findings
@@ -44,7 +44,7 @@ def examine(
     """
     Look at partitions by every rule that is about them or their topics.
 
-    `min_insync`, shape (topics,), is the effective `min.insync.replicas`. A topic whose partitions come in several
+    `min_insync`, shape (topics,), is `min.insync.replicas`, whoever sets it. A topic whose partitions come in several
     portions gets its findings as a topic once for each; `Findings.ids` tells that they are the same. Raises
     TopologyError for a requirement about a level that the topology does not have.
     """
@@ -92,7 +92,7 @@ def _health(partitions: Partitions, min_insync: IntArray) -> Iterator[Findings]:
     offline = partitions.leader == NONE
     yield _about_partitions(partitions, Rule.OFFLINE, np.flatnonzero(offline), excess=in_sync - size)
     behind = np.flatnonzero(~offline & (in_sync < size))
-    stopped = in_sync[behind] < min_insync[partitions.topic[behind]]
+    stopped = (in_sync < effective_min_insync(min_insync[partitions.topic], size))[behind]
     ranks = np.where(stopped, Severity.CRITICAL.rank, SEVERITY_OF[Rule.UNDER_REPLICATED].rank)
     yield _rows_about(
         Rule.UNDER_REPLICATED,
@@ -188,17 +188,18 @@ def _insync(
     broken: BoolArray,
     required: TopicRequirements,
 ) -> Iterator[Findings]:
-    """`min.insync.replicas` against the durability asked, where replicas lie as asked; never more than replicas."""
+    """`min.insync.replicas` against the durability asked, where replicas lie as asked."""
+    if not required.durability or not len(partitions):
+        return
     given, size = min_insync[partitions.topic], partitions.replication_factor
-    most = size
-    if required.durability and len(partitions):
-        in_place = ~broken & ((required.replication_factor or size) == size)
-        tree = required.eligible(locations.tree)
-        least, allowed = insync_bounds(tree, partitions.replicas, required.durability)
-        small = in_place & (given < least)
-        yield from _about_topics(partitions, Rule.MIN_INSYNC_TOO_SMALL, small, excess=given - least)
-        most = np.where(in_place, np.minimum(size, allowed), size)
-    yield from _about_topics(partitions, Rule.MIN_INSYNC_TOO_LARGE, given > most, excess=given - most)
+    effective = effective_min_insync(given, size)
+    in_place = ~broken & ((required.replication_factor or size) == size)
+    least, most = insync_bounds(required.eligible(locations.tree), partitions.replicas, required.durability)
+    for rule, wrong, excess in (
+        (Rule.MIN_INSYNC_TOO_SMALL, effective < least, effective - least),
+        (Rule.MIN_INSYNC_TOO_LARGE, effective > most, given - most),
+    ):
+        yield from _about_topics(partitions, rule, in_place & wrong, excess=excess)
 
 
 def _unmanaged(partitions: Partitions, requirements: ClusterRequirements) -> Findings:
