@@ -14,6 +14,7 @@ from msgspec import structs
 from rackspan.api.conditions import READY, find_condition
 from rackspan.api.plans import topology_hash
 from rackspan.api.reasons import Reason
+from rackspan.api.requirements import requirements_of
 from rackspan.core.planning import fill, fill_topics, plan, plan_topics
 from rackspan.reconcile.cluster.racks import last_seen, rack_view_from
 from rackspan.reconcile.cluster.state import BrokerLoad, ClusterState
@@ -115,6 +116,7 @@ async def observe_topology(
 def plan_of(observed: ObservedTopology) -> TopologyPlan:
     """Plan all topics together. Raises MissingRackError where some brokers have a rack and some have not."""
     request, names = request_of(observed.topics, observed.unmanaged, observed.state)
+    request = replace(request, min_insync=_min_insync(observed))
     fills = observed.state.spec.fills_brokers
     made, whole = (fill_topics(request)[0], fill(request)) if fills else (plan_topics(request), plan(request))
     parts = {names[name]: part for name, part in made.items()}
@@ -127,6 +129,16 @@ def plan_of(observed: ObservedTopology) -> TopologyPlan:
         topics,
         tuple(sorted((topics.keys() | set(map(unmanaged_key, observed.unmanaged))) - parts.keys())),
     )
+
+
+def _min_insync(observed: ObservedTopology) -> Mapping[str, int]:
+    """What topics have as `min.insync.replicas`, but for those where durability lowers it before they shrink."""
+    defaults = observed.state.spec.defaults.durability
+    return {
+        topic.topic_name: topic.status.min_in_sync_replicas
+        for topic, _ in observed.topics
+        if topic.status.min_in_sync_replicas is not None and not requirements_of(topic.spec, defaults).durability
+    }
 
 
 def with_observed_brokers(topology: RackTopology, observed: ObservedTopology) -> RackTopology:

@@ -362,7 +362,8 @@ def test_a_plan_has_its_certificate_and_only_what_changes(rackspan, prod):
     assert ran.code == 0
     plan = ran.json
     assert list(plan) == [
-        *("hash", "feasible", "moves", "lowerBound", "gap", "reorders", "bytes", "before", "after", "partitions")
+        *("hash", "feasible", "moves", "lowerBound", "gap", "reorders", "removals", "bytes"),
+        *("before", "after", "partitions"),
     ]
     assert (plan["feasible"], plan["moves"], plan["lowerBound"], plan["gap"]) == (True, 2, 2, 0)
     assert plan["bytes"] == 20
@@ -438,6 +439,37 @@ def test_the_plan_for_a_pull_request_mentions_nobody(rackspan, snapshot):
     assert r"| @&#8203;org/team |" in ran.out
     assert r"| www\.evil |" in ran.out
     assert r"| a\|b |" in ran.out
+
+
+def test_a_plan_with_fewer_replicas_than_min_insync_replicas_says_so_and_counts_them(rackspan, prod, tmp_path):
+    wishes = ("--snapshot", prod, *LEVELS, "--topic", "orders")
+    less = ("--replication-factor", "orders=1")
+    sentence = (
+        "topic orders: 1 replica is below min.insync.replicas 2, so that a write acknowledged with acks=all is then on "
+        "1 broker at most"
+    )
+    text = rackspan("plan", *wishes, *less).out
+    assert "0 moves, the fewest there can be (lower bound 0); 2 replicas removed" in text
+    assert sentence in " ".join(text.split())
+    plan = rackspan("plan", *wishes, *less, "-o", "json").json
+    assert (plan["moves"], plan["removals"]) == (0, 2)
+    assert plan["belowMinInsync"] == [{"topic": "orders", "replicas": 1, "minInsyncReplicas": 2}]
+    markdown = rackspan("plan", *wishes, *less, "-o", "markdown").out
+    assert "> [!WARNING]\n> topic orders: 1 replica is below" in markdown
+    assert "| replicas removed | 2 |" in markdown
+    document = {
+        "apiVersion": "rackspan.dev/v1alpha1",
+        "kind": "KafkaTopic",
+        "metadata": {"name": "orders"},
+        "spec": {"topologyRef": {"name": "prod"}, "partitions": 2, "replicationFactor": 1},
+    }
+    for config, found in (({}, ["orders"]), ({"min.insync.replicas": 1}, [])):
+        (tmp_path / "orders.yaml").write_text(
+            yaml.safe_dump({**document, "spec": {**document["spec"], "config": config}})
+        )
+        plan = rackspan("plan", *wishes, "-f", "orders.yaml", "-o", "json").json
+        assert [one["topic"] for one in plan.get("belowMinInsync", [])] == found
+    assert "belowMinInsync" not in rackspan("plan", *wishes, "--replication-factor", "orders=2", "-o", "json").json
 
 
 def test_the_plan_for_people_says_what_is_wrong_what_it_costs_and_what_changes(rackspan, prod):

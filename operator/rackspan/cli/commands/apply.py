@@ -21,7 +21,7 @@ from rackspan.cli.shared.journal import JournalFile
 from rackspan.cli.shared.live_topology import LiveTopology, refuse_options_of_topology
 from rackspan.cli.shared.manifest_requirements import requirements_of_files
 from rackspan.cli.shared.measuring import measured
-from rackspan.cli.shared.plan_request import chosen_topics, refuse_silent_brokers, requirements_of
+from rackspan.cli.shared.plan_request import chosen_topics, min_insync_of, refuse_silent_brokers, requirements_of
 from rackspan.cli.shared.quantities import bytes_of
 from rackspan.cli.shared.selection import TopologyOptions
 from rackspan.cli.shared.throttles import throttle_of
@@ -175,12 +175,13 @@ def _request(
     refuse_silent_brokers(source, found, selected)
     chosen = chosen_topics(found, topic)
     required = requirements_of(found, chosen, factors, None)
+    min_insync = min_insync_of(found)
     if filename:
         if required:
             raise CommandError("--replication-factor is not for --filename", "the KafkaTopics say it")
-        required = requirements_of_files(filename, found, selected.tree(found), chosen)
+        required, min_insync = requirements_of_files(filename, found, selected.tree(found), chosen)
         chosen = frozenset(required)
-    return Request(selected.tree(found), found.partitions, chosen, required)
+    return Request(selected.tree(found), found.partitions, chosen, required, min_insync=min_insync)
 
 
 def _feasible(made: Plan) -> Plan:

@@ -21,7 +21,7 @@ from rackspan.cli.shared.live_topology import (
     unchanged,
 )
 from rackspan.cli.shared.manifest_requirements import requirements_of_files
-from rackspan.cli.shared.plan_request import chosen_topics, refuse_silent_brokers, requirements_of
+from rackspan.cli.shared.plan_request import chosen_topics, min_insync_of, refuse_silent_brokers, requirements_of
 from rackspan.cli.shared.selection import TopologyOptions
 from rackspan.core.planning import Plan, Problem, Request, rebalance
 from rackspan.core.planning import plan as make_plan
@@ -105,12 +105,13 @@ def plan(
     refuse_silent_brokers(source, found, selected)
     chosen = chosen_topics(found, topic)
     required = requirements_of(found, chosen, replication_factor, partitions)
+    min_insync = min_insync_of(found)
     if filename:
         if required:
             raise CommandError("--replication-factor and --partitions are not for --filename", "the KafkaTopics say it")
-        required = requirements_of_files(filename, found, selected.tree(found), chosen)
+        required, min_insync = requirements_of_files(filename, found, selected.tree(found), chosen)
         chosen = frozenset(required)
-    request = Request(selected.tree(found), found.partitions, chosen, required)
+    request = Request(selected.tree(found), found.partitions, chosen, required, min_insync=min_insync)
     with step("planning"):
         made = rebalance(request) if rebalance_too else make_plan(request)
     with ending_with(ExitCode.FINE if made.feasible else ExitCode.BAD_INPUT):

@@ -11,7 +11,11 @@ if TYPE_CHECKING:
 
 
 def document(plan: Plan) -> dict[str, Any]:
-    """Give the JSON of a plan; `problems` only where there are some, and only the partitions that change."""
+    """
+    Give the JSON of a plan with the partitions that change.
+
+    `problems` and `belowMinInsync` are only there where there are some.
+    """
     certificate = {
         "hash": plan.hash,
         "feasible": plan.feasible,
@@ -19,6 +23,7 @@ def document(plan: Plan) -> dict[str, Any]:
         "lowerBound": plan.lower_bound,
         "gap": plan.gap,
         "reorders": plan.reorders,
+        "removals": plan.removals,
         "bytes": plan.bytes,
         "before": _state(plan.before),
         "after": _state(plan.after),
@@ -31,7 +36,12 @@ def document(plan: Plan) -> dict[str, Any]:
         {"topic": one.topic, "partition": one.partition, "replicas": one.replicas, "from": one.before}
         for one in plan.changes
     ]
-    return {**certificate, **({"problems": problems} if problems else {}), "partitions": changes}
+    below = [
+        {"topic": one.topic, "replicas": one.replicas, "minInsyncReplicas": one.min_insync}
+        for one in plan.below_min_insync
+    ]
+    optional = {"problems": problems, "belowMinInsync": below}
+    return {**certificate, **{name: rows for name, rows in optional.items() if rows}, "partitions": changes}
 
 
 def topology_document(key: "ObjectKey", made: "TopologyPlan", others: Mapping[str, str]) -> dict[str, Any]:

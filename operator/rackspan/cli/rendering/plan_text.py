@@ -26,6 +26,9 @@ def print_table(plan: Plan, *, show_all: bool) -> None:
         return
     screen.print(_compliance(plan), style="bold")
     screen.print(f"{_cost(plan)}  (plan {plan.hash})")
+    for one in plan.below_min_insync[:_ROWS]:
+        screen.print(str(one), style="yellow")
+    print_hidden(screen, len(plan.below_min_insync) - _ROWS, "more topic")
     _print_states(screen, plan)
     rows = table("topic", "#partition", "now", "planned", "#copied", "#bytes")
     most = len(plan.changes) if show_all else _ROWS
@@ -66,9 +69,10 @@ def _cost(plan: Plan) -> str:
         words.append("an unknown number of bytes to copy" if plan.bytes is None else f"{size(plan.bytes)} to copy")
     if plan.reorders:
         words.append(f"{plural(plan.reorders, 'reorder')} without copying")
-    created = sum(not change.before for change in plan.changes)
-    if created:
-        words.append(f"{plural(created, 'new partition')}")
+    if plan.removals:
+        words.append(f"{plural(plan.removals, 'replica')} removed")
+    if plan.changes.created:
+        words.append(plural(plan.changes.created, "new partition"))
     return "; ".join(words)
 
 
@@ -134,6 +138,8 @@ def _markdown(plan: Plan, most: int) -> Iterator[str]:
     yield f"## Kafka reassignment plan `{plan.hash}`\n"
     for problem in plan.problems:
         yield f"> [!CAUTION]\n> {plain(str(problem))}\n"
+    for one in plan.below_min_insync[:_ROWS]:
+        yield f"> [!WARNING]\n> {plain(str(one))}\n"
     state = _compliance(plan)
     yield f"**{_cost(plan) if plan.changes else 'Nothing to do'}.** {state[0].upper()}{state[1:]}.\n"
     yield "| certificate | |\n|---|---:|"
@@ -141,6 +147,7 @@ def _markdown(plan: Plan, most: int) -> Iterator[str]:
     yield f"| lower bound | {plan.lower_bound:,} |"
     yield f"| gap | {plan.gap:,} |"
     yield f"| reorders (no copying) | {plan.reorders:,} |"
+    yield f"| replicas removed | {plan.removals:,} |"
     yield f"| bytes to copy | {size(plan.bytes, 'not known')} |"
     yield f"| out of compliance | {_change(f'{plan.before.non_compliant:,}', f'{plan.after.non_compliant:,}')} |\n"
     yield "| level | unfair partitions | replicas per domain | leaders per domain |\n|---|---:|---:|---:|"

@@ -11,6 +11,7 @@ from rackspan.api.racktopology import TopicDefaults
 from rackspan.api.requirements import requirements_of
 from rackspan.cli.shared.command_errors import CommandError, ExitCode, note, print_error
 from rackspan.cli.shared.manifest_files import read_files
+from rackspan.cli.shared.plan_request import min_insync_of
 from rackspan.cli.shared.selection import first_of
 from rackspan.core.durability import DurabilityError, min_insync
 from rackspan.core.placement import ClusterView, InfeasibleError, Placer
@@ -30,11 +31,12 @@ _Rows = Sequence[Sequence[int]]
 
 def requirements_of_files(
     files: Sequence[str], found: Snapshot, tree: RackTree, chosen: frozenset[str] | None
-) -> Mapping[str, TopicRequirements]:
+) -> tuple[Mapping[str, TopicRequirements], Mapping[str, int]]:
     """
     Requirements of the cluster's topics that have a KafkaTopic in the files, by topic; `chosen` may leave some out.
 
-    Raises CommandError, or typer.Exit once all that is wrong is told.
+    And the `min.insync.replicas` that they have then; none where the durability will decide. Raises CommandError, or
+    typer.Exit once all that is wrong is told.
     """
     topics = {
         topic.topic_name: (source, topic)
@@ -61,7 +63,13 @@ def requirements_of_files(
     for name, (_, topic) in topics.items():
         if name not in names:
             note(f"KafkaTopic {topic.meta.name}: the cluster has no topic {name}: it would be created")
-    return {name: required[name] for name in required if name in names}
+    config = {name: topic.spec.config_values.get(MIN_INSYNC, "") for name, (_, topic) in topics.items()}
+    given = {name: int(value) for name, value in config.items() if value.isascii() and value.isdigit()}
+    derived = {name for name, one in required.items() if one.durability and name not in given}
+    return (
+        {name: required[name] for name in required if name in names},
+        {name: value for name, value in {**min_insync_of(found), **given}.items() if name not in derived},
+    )
 
 
 def _topics_of(files: Sequence[str]) -> Sequence[tuple[Source, KafkaTopic]]:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from rackspan.cli.shared.cluster_source import ClusterSource
 from rackspan.cli.shared.command_errors import CommandError
 from rackspan.cli.shared.selection import TopologyOptions, nearest, topics_matching
+from rackspan.core.outage import min_insync_replicas
 from rackspan.core.requirements import TopicRequirements
 from rackspan.core.snapshot import Snapshot
 
@@ -40,6 +41,11 @@ def requirements_of(
         name: TopicRequirements(replication_factor=wanted_factors.get(name), partitions=wanted_counts.get(name))
         for name in sorted({*wanted_factors, *wanted_counts})
     }
+
+
+def min_insync_of(found: Snapshot) -> Mapping[str, int]:
+    """Give the `min.insync.replicas` that each topic has, whoever sets it."""
+    return dict(zip(found.partitions.names, min_insync_replicas(found.configs).tolist(), strict=True))
 
 
 def _numbers(

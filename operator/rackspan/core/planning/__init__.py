@@ -1,11 +1,12 @@
 """Planning: from what lies in a cluster and what its topics should be to the fewest changes, with a certificate."""
 
 from rackspan.core.planning.changes import Change, Changes
-from rackspan.core.planning.plan import Extent, FalseBoundError, Plan, State, TopicPlan
+from rackspan.core.planning.plan import BelowMinInsync, Extent, FalseBoundError, Plan, State, TopicPlan
 from rackspan.core.planning.planner import fill, fill_topics, lacking, plan, plan_topics, rebalance
 from rackspan.core.planning.request import Elsewhere, Problem, Request
 
 __all__ = [
+    "BelowMinInsync",
     "Change",
     "Changes",
     "Elsewhere",

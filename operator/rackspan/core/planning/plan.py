@@ -12,6 +12,7 @@ from rackspan.core.planning.request import Problem
 from rackspan.core.rack_path import domain_name
 from rackspan.core.requirements import TopicRequirements
 from rackspan.core.snapshot import NONE, Partitions
+from rackspan.core.text import be, plural
 from rackspan.core.topology import RackTree
 
 if TYPE_CHECKING:
@@ -102,12 +103,42 @@ class TopicPlan:
         return not self.changes
 
 
+@dataclass(frozen=True, slots=True)
+class BelowMinInsync:
+    """A topic whose partitions shrink to fewer replicas than its `min.insync.replicas`: to `replicas` at the fewest."""
+
+    topic: str
+    replicas: int
+    min_insync: int
+
+    def __str__(self) -> str:
+        return (
+            f"topic {self.topic}: {plural(self.replicas, 'replica')} {be(self.replicas)} below min.insync.replicas "
+            f"{self.min_insync}, so that a write acknowledged with acks=all is then on "
+            f"{plural(self.replicas, 'broker')} at most"
+        )
+
+
+def below_min_insync(changes: Changes, min_insync: Mapping[str, int]) -> tuple[BelowMinInsync, ...]:
+    """Name the topics that shrink below what their `min.insync.replicas` asks, by name."""
+    sizes, before = ((rows != NONE).sum(axis=1) for rows in (changes.replicas, changes.before))
+    asked = np.array([min_insync.get(name, 0) for name in changes.names], dtype=np.int64)[changes.topic]
+    fewest: dict[int, int] = {}
+    rows = np.flatnonzero((sizes < before) & (sizes < asked))
+    for topic, size in zip(changes.topic[rows].tolist(), sizes[rows].tolist(), strict=True):
+        fewest[topic] = min(size, fewest.get(topic, size))
+    return tuple(
+        BelowMinInsync(changes.names[topic], size, min_insync[changes.names[topic]]) for topic, size in fewest.items()
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan(TopicPlan):
-    """A plan for a whole cluster, with how it stands before and after."""
+    """A plan for a whole cluster, with how it stands before and after, and the topics that it leaves few replicas."""
 
     before: State
     after: State
+    below_min_insync: tuple[BelowMinInsync, ...] = ()
 
 
 class Fingerprints:

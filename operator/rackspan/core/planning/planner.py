@@ -37,7 +37,7 @@ from rackspan.core.planning.evening import even_out_all
 from rackspan.core.planning.groups import Group
 from rackspan.core.planning.measuring import states
 from rackspan.core.planning.per_topic import assign, create
-from rackspan.core.planning.plan import Fingerprints, Plan, TopicPlan, refuse_false_bound
+from rackspan.core.planning.plan import Fingerprints, Plan, TopicPlan, below_min_insync, refuse_false_bound
 from rackspan.core.planning.request import Problem, Request
 from rackspan.core.snapshot import NONE, BoolArray
 from rackspan.core.topology import IntArray, RackTree
@@ -181,6 +181,7 @@ def _concluded(draft: Draft, bound: int) -> Plan:
         problems=tuple(draft.problems),
         before=before,
         after=after,
+        below_min_insync=below_min_insync(changes, draft.request.min_insync),
     )
 
 

@@ -26,6 +26,7 @@ class Request:
     Brokers of `tree` that are not eligible are drained; those that `partitions` names and `tree` does not have are gone
     for good. `partitions` and `elsewhere` are all that lie on the brokers, `topics` the names of the topics that may be
     changed (None: all in `partitions`). Those without `requirements` stay what they are, but for an unfair spread.
+    `min_insync` has each topic's `min.insync.replicas` once the plan is carried out, as far as it is known.
     """
 
     tree: RackTree
@@ -33,6 +34,7 @@ class Request:
     topics: frozenset[str] | None = None
     requirements: Mapping[str, TopicRequirements] = field(default_factory=dict)
     elsewhere: Elsewhere = Elsewhere()
+    min_insync: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
