@@ -23,7 +23,7 @@ _SEVERITY = {
     "Offline": "critical", "UnderReplicated": "high", "NotCompliant": "high", "MinInsyncTooSmall": "high",
     "ReplicaOnDrainedBroker": "medium", "ReplicationFactorDiffers": "medium", "RackDrift": "medium",
     "MissingRack": "medium", "MinInsyncTooLarge": "medium", "LeaderNotPreferred": "low", "UnmanagedTopic": "low",
-    "NotJudged": "info",
+    "NotJudged": "info", "Unsatisfiable": "high", "ReplicationFactorVaries": "medium", "PinnedUnfair": "low",
 }  # fmt: skip
 _ORDER = ("critical", "high", "medium", "low", "info")
 
@@ -248,6 +248,14 @@ class _Findings:
         if at == 9:
             message, fix = "3 replicas, but the KafkaTopic asks for 4", "Copy one more replica of each partition."
             self.add("ReplicationFactorDiffers", message, fix, 3.1, topic=topic, moves=12)
+        if at == 10:
+            self.add("ReplicationFactorVaries", "its partitions differ by 1 replica", "Choose one.", 3.1, topic=topic)
+            self.add(
+                "PinnedUnfair", "the assignment does not spread it fairly", "Remove it.", 3.1, topic=topic, moves=1
+            )
+        if at == 11:
+            fix = "Add 1 broker, or lower its replication factor by 1."
+            self.add("Unsatisfiable", "1 more replica than brokers that may hold it", fix, 3.1, topic=topic, excess=1)
         if at == 12:
             message = "its placement is Manual and names brokers that the tree does not know"
             self.add("NotJudged", message, "Correct its assignment.", 8.0, topic=topic)

@@ -114,7 +114,8 @@ class Finding(ApiStruct, frozen=True):
 class ComplianceStatus(ApiStruct, frozen=True):
     """How many of the partitions judged are not compliant, and the fewest replicas to copy to mend all of them.
 
-    `drifted` of them are not compliant only because brokers run in other racks than they report.
+    `drifted` of them are not compliant only because brokers run in other racks than they report. `pinned` others lie as
+    the explicit assignment says, which does not spread them fairly.
     """
 
     partitions: int
@@ -122,6 +123,7 @@ class ComplianceStatus(ApiStruct, frozen=True):
     moves: int | None = None
     samples: tuple[Finding, ...] = ()
     drifted: int | None = None
+    pinned: int | None = None
 
 
 class DomainPlacement(ApiStruct, frozen=True):

@@ -22,7 +22,8 @@ from rackspan.api.compliancereport import (
 )
 from rackspan.api.conditions import COMPLIANT, READY, ConditionStatus, set_condition
 from rackspan.api.reasons import Reason
-from rackspan.core.scanning.rules import Severity
+from rackspan.core.scanning.messages import mending
+from rackspan.core.scanning.rules import Rule, Severity
 from rackspan.core.text import be, every, plural
 from rackspan.reports.document import State
 
@@ -75,7 +76,7 @@ def compliance_status(
             COMPLIANT,
             ConditionStatus.FALSE,
             Reason.NOT_COMPLIANT,
-            f"{share}; {plural(summary.moves or 0, 'move')} would mend it",
+            f"{share}; {mending(summary.moves or 0, broken, summary.by_rule.get(Rule.UNSATISFIABLE, 0))}",
         )
     elif summary.unread_topics:
         unread = (

@@ -108,15 +108,20 @@ def test_a_cluster_out_of_compliance_is_exit_code_1(rackspan, prod):
     ran = rackspan("check", "--snapshot", prod, *LEVELS, "-o", "json")
     assert ran.code == 1
     assert list(ran.json) == ["summary", "findings", "topics"]
-    assert {key: ran.json[key] for key in ("summary", "findings")} == {
+    checked = ran.json
+    varies = checked["findings"].pop()
+    assert (varies["rule"], varies["message"]) == ("ReplicationFactorVaries", "its partitions differ by 1 replica")
+    assert {key: checked[key] for key in ("summary", "findings")} == {
         "summary": {
             "partitions": 5,
             "nonCompliant": 2,
             "moves": 2,
+            "pinned": 0,
+            "pinnedMoves": 0,
             "unfair": {"region": 1, "zone": 1, "rack": 0},
-            "findings": 2,
-            "byRule": {"NotCompliant": 2},
-            "bySeverity": {"high": 2},
+            "findings": 3,
+            "byRule": {"NotCompliant": 2, "ReplicationFactorVaries": 1},
+            "bySeverity": {"high": 2, "medium": 1},
         },
         "findings": [
             {

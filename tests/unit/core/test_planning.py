@@ -290,3 +290,13 @@ def test_changes_in_columns_say_what_changes_one_by_one_say():
     assert made.changes.created == sum(not change.before for change in one_by_one) == 2
     removed = [max(len(change.before) - len(change.replicas), 0) for change in one_by_one]
     assert made.removals == sum(removed) > 0
+
+
+def test_what_lies_as_its_assignment_says_and_is_unfair_is_counted_apart():
+    pinned = TopicRequirements(assignment=((0, 3), (1, 2), (0, 3)))
+    made = plan(Request(tree_of(SIX), topics(a=[(0, 3), (2, 1)]), requirements={"a": pinned}))
+    assert (made.before.non_compliant, made.before.pinned, made.before.pinned_moves) == (1, 1, 1)
+    assert (made.after.non_compliant, made.after.pinned, made.after.pinned_moves) == (0, 2, 2)
+    assert set(made.after.unfair.values()) == {0}
+    away = plan(Request(tree_of(SIX, drained={0}), topics(a=[(0, 3)]), requirements={"a": pinned}))
+    assert (away.after.non_compliant, away.after.pinned) == (2, 0)

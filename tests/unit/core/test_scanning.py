@@ -11,8 +11,8 @@ from rackspan.core.placement.model import Spread
 from rackspan.core.requirements import ClusterRequirements, TopicRequirements
 from rackspan.core.scanning import BrokerLocations, examine, examine_brokers, portion_of
 from rackspan.core.scanning.domain_totals import added
-from rackspan.core.scanning.findings import REASONS, RULES, SEVERITIES, Facts
-from rackspan.core.scanning.messages import fix, message
+from rackspan.core.scanning.findings import RULES, SEVERITIES, Facts
+from rackspan.core.scanning.messages import fix, mending, message
 from rackspan.core.scanning.rules import SEVERITY_OF, Rule
 from rackspan.core.snapshot import table
 from rackspan.core.topology import BrokerLocation
@@ -121,7 +121,11 @@ def test_more_in_sync_than_there_are_replicas_counts_as_all_of_them():
     assert told(locations(), partitions(([1],), ([3],)), least=2) == []
     rows = partitions(([1, 3, 5], [1, 3]), ([2], [2]))
     found = examine(locations(), rows, np.array([9]), ClusterRequirements()).findings
-    assert [SEVERITIES[at] for at in found.severity.tolist()] == ["critical"]
+    severities = [SEVERITIES[at] for at in found.severity.tolist()]
+    assert dict(zip([RULES[at] for at in found.rule.tolist()], severities, strict=True)) == {
+        Rule.UNDER_REPLICATED: "critical",
+        Rule.REPLICATION_FACTOR_VARIES: "medium",
+    }
     wish = TopicRequirements(replication_factor=3, durability=Durability(tolerate={"zone": 1}))
     assert told(locations(), partitions(([1, 3, 5],)), wish, 9) == [(Rule.MIN_INSYNC_TOO_LARGE, None, None, 7, 0)]
 
@@ -137,17 +141,59 @@ def test_a_spread_loosens_what_is_compliant():
     assert told(locations(), rows, TopicRequirements(spread=(Spread("zone", 2),))) == []
 
 
+def test_what_no_move_would_mend_is_told_as_that():
+    gone = locations(b5={"draining": True}, b6={"draining": True})
+    rows = partitions(([1, 2, 3, 4, 9],), ([1, 2, 3, 9],))
+    found = examine(gone, rows, np.array([1]), ClusterRequirements())
+    assert found.moves_of.tolist() == [0, 1]
+    facts = list(found.findings.facts(rows.names, gone.tree))
+    (never,) = (one for one in facts if one.rule is Rule.UNSATISFIABLE)
+    assert (never.partition, message(never)) == (0, "1 more replica than brokers that may hold it")
+    assert fix(never) == "add 1 broker, or lower its replication factor by 1"
+    (other,) = (one for one in facts if one.rule is Rule.NOT_COMPLIANT and one.partition == 0)
+    assert fix(other) == "no move mends it while too few brokers may hold it"
+
+
+def test_a_spread_that_small_domains_make_impossible_is_mended_by_no_move():
+    wish = TopicRequirements(spread=(Spread("zone", 1),))
+    small = locations(b5={"draining": True}, b3={"draining": True})
+    found = examine(small, partitions(([1, 2, 4, 6],)), np.array([1]), ClusterRequirements({"orders": wish}))
+    assert [RULES[at] for at in found.findings.rule.tolist()] == []
+    wish = TopicRequirements(spread=(Spread("zone", 1),), exclude=("2", "3", "4"))
+    found = examine(locations(), partitions(([1, 3, 5, 6],)), np.array([1]), ClusterRequirements({"orders": wish}))
+    assert Rule.UNSATISFIABLE in [RULES[at] for at in found.findings.rule.tolist()]
+
+
+def test_partitions_of_one_topic_with_different_replication_factors_are_told_once():
+    rows = partitions(([1, 3, 5],), ([2],), ([1, 3],))
+    assert told(locations(), rows) == [(Rule.REPLICATION_FACTOR_VARIES, None, None, 2, 0)]
+
+
+@pytest.mark.parametrize(
+    ("moves", "broken", "never", "sentence"),
+    [
+        (2, 2, 0, "2 moves would mend them"),
+        (1, 2, 1, "1 move would mend 1 of them, and no move the other 1: too few brokers may hold them"),
+        (0, 1, 1, "no move would mend it: too few brokers may hold it"),
+    ],
+)
+def test_what_would_mend_partitions_is_said_in_one_sentence(moves, broken, never, sentence):
+    assert mending(moves, broken, never) == sentence
+
+
 def test_an_assignment_overrides_the_spread():
     rows = partitions(([1, 2, 3],), ([1, 3, 5],))
     wish = TopicRequirements(assignment=((1, 2, 3), (1, 3, 6)))
     found = examine(locations(), rows, np.array([1]), ClusterRequirements({"orders": wish}))
-    assert [(REASONS[at]) for at in found.findings.reason.tolist()] == ["AssignmentDiffers"]
+    told = [(facts.rule, facts.reason, facts.moves) for facts in found.findings.facts(rows.names, locations().tree)]
+    assert told == [(Rule.NOT_COMPLIANT, "AssignmentDiffers", 1), (Rule.PINNED_UNFAIR, None, 1)]
     assert found.moves_of.tolist() == [0, 1]
+    assert found.broken.tolist() == [False, True]
 
 
 def test_an_assignment_to_a_drained_broker_holds_up_the_drain():
-    rows = partitions(([1, 2, 3],), ([3, 5, 6],))
-    wish = TopicRequirements(assignment=((1, 2, 3), (3, 5, 6)))
+    rows = partitions(([1, 2, 3],), ([2, 3, 5],))
+    wish = TopicRequirements(assignment=((1, 2, 3), (2, 3, 5)))
     drained = locations(b1={"draining": True})
     assert told(drained, rows, wish) == [(Rule.REPLICA_ON_DRAINED_BROKER, 0, 1, 0, 0)]
     found = examine(drained, rows, np.array([1]), ClusterRequirements({"orders": wish}))
@@ -168,7 +214,9 @@ def test_a_rack_that_is_not_known_keeps_partitions_from_being_judged_and_only_th
     rows = partitions(([1, 2, 3],), ([1, 2, 5],))
     found = [(Rule.NOT_COMPLIANT, 0, None, 1, 1), (Rule.NOT_JUDGED, None, None, 0, 0)]
     assert told(locations(b5={"rack": None}), rows) == found
-    assert told(locations(b5={"rack": None}), rows, TopicRequirements(assignment=((1, 2, 3), (1, 2, 5)))) == []
+    assert told(locations(b5={"rack": None}), rows, TopicRequirements(assignment=((1, 2, 3), (1, 2, 5)))) == [
+        (Rule.PINNED_UNFAIR, 0, None, 0, 1)
+    ]
 
 
 def test_brokers_that_drift_and_those_without_a_rack():

@@ -25,7 +25,7 @@ from rackspan.core.requirements import ClusterRequirements
 from rackspan.core.scanning import BrokerLocations, Findings, Rule, Severity, examine, examine_brokers, locations_in
 from rackspan.core.scanning.examine import Examined
 from rackspan.core.scanning.findings import RULES, SEVERITIES, Facts
-from rackspan.core.scanning.messages import fix, message, place, shown_id
+from rackspan.core.scanning.messages import fix, mending, message, place, shown_id
 from rackspan.core.scanning.rules import ALARMING
 from rackspan.core.snapshot import NONE, Partitions, Snapshot
 from rackspan.core.text import be, plural
@@ -132,6 +132,8 @@ def _summary(checked: _Checked) -> dict[str, Any]:
         "partitions": len(checked.partitions),
         "nonCompliant": int(np.count_nonzero(examined.broken)),
         "moves": int(examined.moves_of.sum()),
+        "pinned": by_rule[Rule.PINNED_UNFAIR],
+        "pinnedMoves": int(checked.findings.moves[checked.findings.rule == RULES.index(Rule.PINNED_UNFAIR)].sum()),
         "unfair": dict(examined.unfair),
         "findings": len(checked.findings),
         "byRule": {str(rule): by_rule[rule] for rule in RULES if rule in by_rule},
@@ -162,7 +164,7 @@ def _documents(checked: _Checked) -> Iterator[dict[str, Any]]:
 def _print(checked: _Checked, most: int) -> None:
     screen = console()
     if checked.examined.broken.any():
-        _print_totals(screen, checked.examined)
+        _print_totals(screen, checked)
         _print_partitions(screen, checked, most)
     else:
         number = len(checked.partitions)
@@ -202,11 +204,13 @@ def _print_others(screen: Console, checked: _Checked, most: int) -> None:
     print_findings(screen, others[:most], len(others), "--all prints them")
 
 
-def _print_totals(screen: Console, examined: Examined) -> None:
+def _print_totals(screen: Console, checked: _Checked) -> None:
+    examined = checked.examined
     bad, moves = int(np.count_nonzero(examined.broken)), int(examined.moves_of.sum())
+    never = int(np.count_nonzero(checked.findings.rule == RULES.index(Rule.UNSATISFIABLE)))
     screen.print(
         f"{bad:,} of {plural(len(examined.broken), 'partition')} {be(bad)} out of compliance; "
-        f"{plural(moves, 'move')} would mend {'it' if bad == 1 else 'them'}",
+        f"{mending(moves, bad, never)}",
         style="bold red",
     )
     if examined.unfair:

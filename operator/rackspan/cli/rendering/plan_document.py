@@ -68,6 +68,8 @@ def _state(state: State) -> dict[str, Any]:
     return {
         "partitions": state.partitions,
         "nonCompliant": state.non_compliant,
+        "pinned": state.pinned,
+        "pinnedMoves": state.pinned_moves,
         "unfair": dict(state.unfair),
         "levels": [
             {

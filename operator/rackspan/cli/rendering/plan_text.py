@@ -53,6 +53,18 @@ def print_markdown(plan: Plan, *, show_all: bool) -> None:
 
 
 def _compliance(plan: Plan) -> str:
+    return "; ".join([_out_of_compliance(plan), *_pinned(plan.after)])
+
+
+def _pinned(state: State) -> Iterator[str]:
+    if state.pinned:
+        yield (
+            f"{plural(state.pinned, 'partition')} {be(state.pinned)} pinned and unfair: "
+            f"{plural(state.pinned_moves, 'move')} would mend that without the assignment"
+        )
+
+
+def _out_of_compliance(plan: Plan) -> str:
     before, after = plan.before, plan.after
     if not before.non_compliant and not after.non_compliant:
         return f"{every(after.partitions, 'partition')} compliant"
@@ -149,7 +161,8 @@ def _markdown(plan: Plan, most: int) -> Iterator[str]:
     yield f"| reorders (no copying) | {plan.reorders:,} |"
     yield f"| replicas removed | {plan.removals:,} |"
     yield f"| bytes to copy | {size(plan.bytes, 'not known')} |"
-    yield f"| out of compliance | {_change(f'{plan.before.non_compliant:,}', f'{plan.after.non_compliant:,}')} |\n"
+    yield f"| out of compliance | {_change(f'{plan.before.non_compliant:,}', f'{plan.after.non_compliant:,}')} |"
+    yield f"| pinned and unfair | {_change(f'{plan.before.pinned:,}', f'{plan.after.pinned:,}')} |\n"
     yield "| level | unfair partitions | replicas per domain | leaders per domain |\n|---|---:|---:|---:|"
     for line in _levels(plan.before, plan.after):
         yield f"| {' | '.join(map(plain, line))} |"

@@ -10,6 +10,7 @@ from rackspan.core.compliance.judging import (
     allowed_skews,
     judge,
 )
+from rackspan.core.compliance.pinned import Pinned, assigned, judge_pinned
 
 __all__ = [
     "BROKER_LEVEL",
@@ -17,7 +18,10 @@ __all__ = [
     "Compliance",
     "Finding",
     "FindingColumns",
+    "Pinned",
     "Reason",
     "allowed_skews",
+    "assigned",
     "judge",
+    "judge_pinned",
 ]

@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from rackspan.core.compliance.domain_counts import Holding, blocks, holdings
 from rackspan.core.compliance.fair_split import fair_windows
-from rackspan.core.compliance.fewest_moves import most_kept_by
+from rackspan.core.compliance.fewest_moves import most_kept_by, most_kept_within
 from rackspan.core.placement.model import Placement, Spread, Unsatisfiable
 from rackspan.core.rack_path import domain_name
 from rackspan.core.topology import Broker, IntArray, Level, RackTree
@@ -86,7 +86,8 @@ class Compliance:
     """
     The verdict on the partitions of a topic.
 
-    `broken` and `moves_of`, shape (partitions,): out of compliance or not, and the fewest moves that would mend it.
+    `broken` and `moves_of`, shape (partitions,): out of compliance or not, and the fewest moves that would mend it;
+    where it is `unsatisfiable`, shape (partitions,), no move would, and none is counted: too few brokers are eligible.
     `unfair` counts per level the partitions with an unfair split there. `unknown`, shape (partitions,): neither one nor
     the other can be said, because the rack of a broker is not known.
     """
@@ -95,6 +96,7 @@ class Compliance:
     moves_of: IntArray
     unfair: dict[str, int]
     unknown: BoolArray
+    unsatisfiable: BoolArray
     _levels: tuple[Level, ...] = field(repr=False, default=())
     _found: "tuple[IntArray, ...]" = field(repr=False, default=())
 
@@ -157,6 +159,7 @@ class Compliance:
 class _Verdicts:
     broken: BoolArray
     moves_of: IntArray
+    unsatisfiable: BoolArray
     unfair: dict[str, int]
     found: list[IntArray]  # findings of some kinds and partitions: those of `FindingColumns`, shape (5, findings)
 
@@ -190,13 +193,21 @@ def judge(
         _judge_size(readings.least, at, readings.least.positions(known), known, skews, verdicts)
         _judge_size(readings.most, at, readings.most.positions(known), known, skews, doubts)
         unknown |= doubts.broken & ~verdicts.broken
+        verdicts.unsatisfiable[at] &= doubts.unsatisfiable[at]
     return Compliance(
-        verdicts.broken, verdicts.moves_of, verdicts.unfair, unknown, tree.nodes[1:-1], tuple(verdicts.found)
+        verdicts.broken,
+        verdicts.moves_of,
+        verdicts.unfair,
+        unknown,
+        verdicts.unsatisfiable,
+        tree.nodes[1:-1],
+        tuple(verdicts.found),
     )
 
 
 def _no_verdicts(tree: RackTree, count: int) -> _Verdicts:
-    return _Verdicts(np.zeros(count, dtype=bool), np.zeros(count, dtype=np.int64), dict.fromkeys(tree.levels, 0), [])
+    broken, unsatisfiable = np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
+    return _Verdicts(broken, np.zeros(count, dtype=np.int64), unsatisfiable, dict.fromkeys(tree.levels, 0), [])
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,14 +375,25 @@ def _look_closer(
             row, domain, excess = _excess(above, level, (pairs[at], pairs[at + 1]), skew, strict=strict)
             verdicts.unfair[name] += int(np.count_nonzero(np.diff(row, prepend=-1)))
             found.append(_columns(row, Reason.TOO_MANY_REPLICAS, at, domain, excess))
-        wanted = min(size, tree.capacity)
         bad = np.unique(np.concatenate([part[0] for part in found]))
-        moves[bad] = wanted - most_kept_by(tree, wanted, held[bad], skews)
+        if _satisfiable(tree, size, skews):
+            moves[bad] = size - most_kept_by(tree, size, held[bad], skews)
+        else:
+            verdicts.unsatisfiable[partitions[bad]] = True
     for part in found:
         part[0] = partitions[part[0]]
         verdicts.broken[part[0]] = True
     verdicts.moves_of[partitions] = moves
     verdicts.found += [part for part in found if part.size]
+
+
+def _satisfiable(tree: RackTree, size: int, skews: dict[int, tuple[int, bool]]) -> bool:
+    """Whether any placement of `size` replicas is compliant."""
+    if size > tree.capacity:
+        return False
+    nothing = np.full((1, size), _NONE)
+    strict = any(strict for _, strict in skews.values())
+    return not strict or bool(most_kept_within(tree, size, nothing, skews)[0] >= 0)
 
 
 def _faults(reason: Reason, fault: BoolArray, ids: npt.NDArray[np.integer], level: int) -> IntArray:

@@ -104,12 +104,11 @@ class Changes(Sequence[Change]):
             return self
         rank = {name: at for at, name in enumerate(self.names)}
         counts = [len(one.replicas) for one in created]
-        width = max(self.replicas.shape[1], *(one.replicas.shape[1] for one in created))
         joined = type(self)(
             self.names,
             np.concatenate([self.topic, np.repeat([rank[one.topic] for one in created], counts)]),
             np.concatenate([self.number, *(one.first + np.arange(len(one.replicas)) for one in created)]),
-            np.concatenate([padded(rows, width) for rows in (self.replicas, *(one.replicas for one in created))]),
+            stacked([self.replicas, *(one.replicas for one in created)]),
             np.concatenate([self.before, np.full((sum(counts), self.before.shape[1]), NONE)]),
             np.concatenate([self.size_bytes, np.full(sum(counts), NONE)]),
         )
@@ -167,6 +166,14 @@ class Changes(Sequence[Change]):
 def padded(rows: npt.NDArray[np.integer], width: int) -> npt.NDArray[np.integer]:
     """Give the same rows, as wide as that or wider."""
     return np.pad(rows, ((0, 0), (0, max(width - rows.shape[1], 0))), constant_values=NONE)
+
+
+def stacked(parts: Sequence[npt.NDArray[np.integer]]) -> IntArray:
+    """Give the rows of all parts, of one width."""
+    if len(parts) == 1:
+        return np.asarray(parts[0], dtype=np.int64)
+    width = max(part.shape[1] for part in parts)
+    return np.concatenate([padded(part, width) for part in parts], dtype=np.int64)
 
 
 def _sizes(rows: npt.NDArray[np.integer]) -> IntArray:

@@ -23,7 +23,8 @@ class Draft:
     Rows of the table, their replicas as decided so far, and the loads before that and from it.
 
     `before` (partitions, replicas) are the positions now; `replicas` are broker ids, at first those of now; `bound`
-    (partitions,) are the moves that no plan can do without; `created` are partitions that are not in the table yet.
+    (partitions,) are the moves that no plan can do without; `created` are partitions that are not in the table yet;
+    `pinned` (partitions,) have an explicit assignment.
     """
 
     def __init__(self, request: Request) -> None:
@@ -32,8 +33,8 @@ class Draft:
         self.table = request.partitions.ordered()
         self.rows_of = _rows_by_topic(self.table.names, self.table.topic)
         self.chosen = self._of_topics(lambda name: request.topics is None or name in request.topics)
-        assigned = self._of_topics(lambda name: bool(self.requirements(name).assignment))
-        self.groups, self.problems = grouped(request, self.table, self.chosen & ~assigned)
+        self.pinned = self.chosen & self._of_topics(lambda name: bool(self.requirements(name).assignment))
+        self.groups, self.problems = grouped(request, self.table, self.chosen & ~self.pinned)
         self.created: list[Created] = []
         self.before = self.tree.positions(self.table.replicas)
         self.replicas: BrokerIds = self.table.replicas

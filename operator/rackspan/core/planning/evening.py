@@ -20,7 +20,7 @@ from rackspan.core.placement.engine.balance.rebalance import moves_to_balance, r
 from rackspan.core.placement.engine.balance.replicas import once
 from rackspan.core.placement.engine.tasks import Task
 from rackspan.core.placement.multilevel import freedom, lasting_leaders
-from rackspan.core.planning.changes import padded
+from rackspan.core.planning.changes import stacked
 from rackspan.core.planning.draft import Draft, trimmed
 from rackspan.core.planning.per_topic import Placed
 from rackspan.core.snapshot import NONE
@@ -51,8 +51,8 @@ def even_out_all(draft: Draft) -> int:
     count, new = len(draft.table), [one for one in draft.created if isinstance(one, Placed)]
     starts = [count, *(count + np.cumsum([len(one.replicas) for one in new])).tolist()]
     places = [slice(start, stop) for start, stop in pairwise(starts)]
-    placed = _stacked([draft.placed(), *(draft.tree.positions(one.replicas) for one in new)])
-    before = _stacked([draft.before, np.full((starts[-1] - count, 1), NONE)])
+    placed = stacked([draft.placed(), *(draft.tree.positions(one.replicas) for one in new)])
+    before = stacked([draft.before, np.full((starts[-1] - count, 1), NONE)])
     sizes = np.append(draft.table.size_bytes, np.full(starts[-1] - count, NONE))
     shares = [*_of_groups(draft), *_of_created(new, places, placed)]
     if not shares:
@@ -102,12 +102,6 @@ def _of_created(new: Sequence[Placed], places: Sequence[slice], placed: IntArray
         for windows, some in freedom(tree, spec, placed[rows]):
             task = Task(tree.without_offline(), spec.replication_factor, skews, preferred, rows[some])
             yield _Share(task, windows, rows[some])
-
-
-def _stacked(parts: Sequence[IntArray]) -> IntArray:
-    if len(parts) == 1:
-        return parts[0]
-    return np.concatenate([padded(part, max(other.shape[1] for other in parts)) for part in parts])
 
 
 def _counted(tree: RackTree, placed: IntArray) -> IntArray:

@@ -1,13 +1,15 @@
 """How a cluster stands: partitions out of compliance, and how evenly replicas and leaders lie, per level and broker."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
-from rackspan.core.compliance import judge
+from rackspan.core.compliance import Pinned, assigned, judge, judge_pinned
 from rackspan.core.placement.engine.loads import Loads
 from rackspan.core.placement.model import Spread
+from rackspan.core.planning.changes import Created, stacked
 from rackspan.core.planning.draft import Draft
 from rackspan.core.planning.plan import Extent, State
 from rackspan.core.snapshot import BoolArray, BrokerIds
@@ -22,22 +24,40 @@ def states(draft: Draft) -> tuple[State, State]:
     """
     some = np.zeros(len(draft.table), dtype=bool)
     some[draft.changed] = True
-    broken, unfair = _judged(draft, draft.table.replicas, draft.chosen & ~some)
+    broken, unfair = _judged(draft, draft.table.replicas, draft.chosen & ~some & ~draft.pinned)
     both = []
     for replicas, created, on_brokers in (
-        (draft.table.replicas, 0, draft.loads_before),
-        (draft.replicas, sum(len(one.replicas) for one in draft.created), draft.loads),
+        (draft.table.replicas, [], draft.loads_before),
+        (draft.replicas, draft.created, draft.loads),
     ):
-        more_broken, more_unfair = _judged(draft, replicas, some)
+        more_broken, more_unfair = _judged(draft, replicas, some & ~draft.pinned)
+        pinned = _pinned(draft, replicas, created)
         both.append(
             State(
-                int(np.count_nonzero(draft.chosen)) + created,
-                broken + more_broken,
+                int(np.count_nonzero(draft.chosen)) + sum(len(one.replicas) for one in created),
+                broken + more_broken + int(np.count_nonzero(pinned.broken)),
                 {level: unfair[level] + more_unfair[level] for level in draft.tree.levels},
                 tuple(_extents(draft.tree, on_brokers)),
+                int(np.count_nonzero(pinned.unfair)),
+                int(pinned.moves_without.sum()),
             )
         )
     return both[0], both[1]
+
+
+def _pinned(draft: Draft, replicas: BrokerIds, created: Sequence[Created]) -> Pinned:
+    """The partitions with an explicit assignment, and those that one creates."""
+    rows = np.flatnonzero(draft.pinned)
+    lying: list[npt.NDArray[np.integer]] = [replicas[rows]]
+    wanted: list[npt.NDArray[np.integer]] = [replicas[:0]]
+    for topic in np.unique(draft.table.topic[rows]).tolist():
+        name = draft.table.names[topic]
+        wanted.append(assigned(draft.requirements(name).assignment, np.arange(len(draft.rows_of[name]))))
+    for one in created:
+        if draft.requirements(one.topic).assignment:
+            lying.append(one.replicas)
+            wanted.append(one.replicas)
+    return judge_pinned(draft.tree, stacked(lying), stacked(wanted))
 
 
 def _judged(draft: Draft, replicas: BrokerIds, chosen: BoolArray) -> tuple[int, Counter[str]]:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from rackspan.core.compliance import assigned
 from rackspan.core.placement.feasibility import checked_tree
 from rackspan.core.placement.model import InfeasibleError, PlacementSpec
 from rackspan.core.placement.multilevel import created
@@ -26,9 +27,7 @@ def assign(draft: Draft) -> None:
         if problem is not None:
             draft.problems.append(problem)
             continue
-        ids = np.full((len(wanted), max(map(len, wanted))), NONE, dtype=np.int64)
-        for at, replicas in enumerate(wanted):
-            ids[at, : len(replicas)] = replicas
+        ids = assigned(wanted, np.arange(len(wanted)))
         placed, sizes = draft.tree.positions(ids), draft.table.size_bytes[rows]
         draft.loads.remove(draft.before[rows], sizes)
         draft.loads.add(placed, np.append(sizes, np.full(len(wanted) - len(rows), NONE)))

@@ -46,13 +46,16 @@ class State:
     Counts over the partitions of topics that may be changed, and extents over all that lies on the brokers.
 
     `unfair` counts per level the partitions whose replicas are not spread fairly there. The last of `levels` are the
-    brokers.
+    brokers. `pinned` partitions lie as an explicit assignment says, and not fairly: they count apart, and without it
+    `pinned_moves` would mend them.
     """
 
     partitions: int
     non_compliant: int
     unfair: Mapping[str, int]
     levels: tuple[Extent, ...]
+    pinned: int = 0
+    pinned_moves: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from operator import attrgetter
 
 import numpy as np
 
-from rackspan.core.compliance import Compliance, Reason, judge
+from rackspan.core.compliance import Compliance, Reason, assigned, judge, judge_pinned
 from rackspan.core.durability import effective_min_insync, insync_bounds
 from rackspan.core.requirements import ClusterRequirements, TopicRequirements
 from rackspan.core.scanning.brokers import BrokerLocations
@@ -114,10 +114,15 @@ def _lagging(partitions: Partitions) -> IntArray:
 
 
 def _replication_factor(partitions: Partitions, required: TopicRequirements) -> Findings:
-    if required.replication_factor is None:
-        return Findings.joined([])
-    excess = partitions.replication_factor - required.replication_factor
-    return Findings.joined(list(_about_topics(partitions, Rule.REPLICATION_FACTOR_DIFFERS, excess != 0, excess=excess)))
+    """Another number of replicas than is asked for; where none is, several numbers in one topic."""
+    size = partitions.replication_factor
+    if required.replication_factor is not None:
+        rule, excess = Rule.REPLICATION_FACTOR_DIFFERS, size - required.replication_factor
+    else:
+        fewest = np.full(len(partitions.names), np.iinfo(np.int64).max)
+        np.minimum.at(fewest, partitions.topic, size)
+        rule, excess = Rule.REPLICATION_FACTOR_VARIES, size - fewest[partitions.topic]
+    return Findings.joined(list(_about_topics(partitions, rule, excess != 0, excess=excess)))
 
 
 def _compliance(
@@ -127,10 +132,10 @@ def _compliance(
         return _against_assignment(locations, partitions, required.assignment)
     tree = required.eligible(locations.tree)
     verdict = judge(tree, partitions.replicas, required.spread)
-    return verdict, _spread(locations, partitions, verdict)
+    return verdict, _spread(locations, partitions, verdict, tree.capacity)
 
 
-def _spread(locations: BrokerLocations, partitions: Partitions, verdict: Compliance) -> Findings:
+def _spread(locations: BrokerLocations, partitions: Partitions, verdict: Compliance, room: int) -> Findings:
     found = verdict.columns
     about_broker = found.level == len(locations.tree.levels)
     drained = (found.reason == _NOT_ELIGIBLE) & np.isin(found.domain, list(locations.drained))
@@ -141,16 +146,21 @@ def _spread(locations: BrokerLocations, partitions: Partitions, verdict: Complia
         "reason": found.reason,
         "excess": found.excess,
     }
+    never = np.flatnonzero(verdict.unsatisfiable)
+    beyond = np.maximum(partitions.replication_factor - room, 0)
     return Findings.joined(
         [
-            _rows_about(
-                rule,
-                partitions,
-                found.partition[chosen],
-                moves=verdict.moves_of[found.partition[chosen]],
-                **{name: column[chosen] for name, column in columns.items()},
-            )
-            for rule, chosen in ((Rule.NOT_COMPLIANT, ~drained), (Rule.REPLICA_ON_DRAINED_BROKER, drained))
+            _rows_about(Rule.UNSATISFIABLE, partitions, never, excess=beyond[never]),
+            *(
+                _rows_about(
+                    rule,
+                    partitions,
+                    found.partition[chosen],
+                    moves=verdict.moves_of[found.partition[chosen]],
+                    **{name: column[chosen] for name, column in columns.items()},
+                )
+                for rule, chosen in ((Rule.NOT_COMPLIANT, ~drained), (Rule.REPLICA_ON_DRAINED_BROKER, drained))
+            ),
         ]
     )
 
@@ -158,27 +168,24 @@ def _spread(locations: BrokerLocations, partitions: Partitions, verdict: Complia
 def _against_assignment(
     locations: BrokerLocations, partitions: Partitions, assignment: Sequence[Sequence[int]]
 ) -> tuple[Compliance, Findings]:
-    """Hold replicas against an explicit assignment, and that one against the brokers that shall hold nothing."""
-    different, moves = np.zeros(len(partitions), dtype=bool), np.zeros(len(partitions), dtype=np.int64)
-    kept = []
-    for at, (number, row) in enumerate(zip(partitions.number.tolist(), partitions.replicas.tolist(), strict=True)):
-        if number < len(assignment):
-            held = [broker for broker in row if broker != NONE]
-            different[at] = held != list(assignment[number])
-            moves[at] = len(set(assignment[number]) - set(held))
-            kept += [(at, broker) for broker in assignment[number] if broker in locations.drained]
-    wrong = np.flatnonzero(different)
-    reason = np.full(len(wrong), _DIFFERS, dtype=np.int64)
-    rows, brokers = np.array(kept, dtype=np.int64).reshape(-1, 2).T
-    found = [
-        _rows_about(Rule.NOT_COMPLIANT, partitions, wrong, moves=moves[wrong], reason=reason),
-        _rows_about(
-            Rule.REPLICA_ON_DRAINED_BROKER, partitions, rows, broker=brokers, reason=np.full_like(rows, _DIFFERS)
-        ),
+    """Hold replicas against an explicit assignment, and that one against the brokers and a fair spread."""
+    found = judge_pinned(locations.tree, partitions.replicas, assigned(assignment, partitions.number))
+    wrong, unfair = np.flatnonzero(found.different), np.flatnonzero(found.unfair)
+    kept = [
+        (at, broker)
+        for at in np.flatnonzero(found.ineligible).tolist()
+        for broker in assignment[int(partitions.number[at])]
+        if broker in locations.drained
     ]
-    broken = different.copy()
-    broken[rows] = True
-    return Compliance(broken, moves, {}, np.zeros(len(partitions), dtype=bool)), Findings.joined(found)
+    rows, brokers = np.array(kept, dtype=np.int64).reshape(-1, 2).T
+    differs = np.full(len(partitions), _DIFFERS, dtype=np.int64)
+    findings = [
+        _rows_about(Rule.NOT_COMPLIANT, partitions, wrong, moves=found.moves_of[wrong], reason=differs[wrong]),
+        _rows_about(Rule.REPLICA_ON_DRAINED_BROKER, partitions, rows, broker=brokers, reason=differs[rows]),
+        _rows_about(Rule.PINNED_UNFAIR, partitions, unfair, moves=found.moves_without[unfair]),
+    ]
+    nothing = np.zeros(len(partitions), dtype=bool)
+    return Compliance(found.broken, found.moves_of, {}, nothing, nothing), Findings.joined(findings)
 
 
 def _insync(

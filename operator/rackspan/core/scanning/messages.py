@@ -17,11 +17,14 @@ _COMPLIANCE: Mapping[str, str] = {
 _MESSAGES: Mapping[Rule, str] = {
     Rule.OFFLINE: "no leader: nobody can read or write it",
     Rule.UNDER_REPLICATED: "{lacking} not in sync",
+    Rule.UNSATISFIABLE: "no placement on the brokers that may hold it keeps to its spread",
     Rule.NOT_JUDGED: "the rack of a broker is not known, and whether it is spread as asked depends on that",
     Rule.REPLICA_ON_DRAINED_BROKER: "broker {broker} is drained and still holds a replica",
     Rule.MIN_INSYNC_TOO_SMALL: "min.insync.replicas is {lack} too small for the durability asked",
     Rule.MIN_INSYNC_TOO_LARGE: "min.insync.replicas is {excess} too large: losses that should be survived stop writes",
     Rule.REPLICATION_FACTOR_DIFFERS: "the replication factor is {amount} than declared",
+    Rule.REPLICATION_FACTOR_VARIES: "its partitions differ by {replicas}",
+    Rule.PINNED_UNFAIR: "the explicit assignment does not spread it fairly",
     Rule.RACK_DRIFT: "broker {broker} stands elsewhere than its broker.rack says",
     Rule.MISSING_RACK: "broker {broker} has no rack while others have one",
     Rule.LEADER_NOT_PREFERRED: "led by broker {broker}, which is not its first replica",
@@ -31,11 +34,14 @@ _FIXES: Mapping[Rule, str] = {
     Rule.OFFLINE: "bring back a broker of its in-sync replicas",
     Rule.UNDER_REPLICATED: "bring back, or relieve, the brokers that lag",
     Rule.NOT_COMPLIANT: "rackspan plan: {moves} to copy, none does with fewer",
+    Rule.UNSATISFIABLE: "add brokers to the domains that have the fewest, or loosen its spread",
     Rule.NOT_JUDGED: "give every broker a rack: label its node, or set missingRackPolicy: Ignore",
     Rule.REPLICA_ON_DRAINED_BROKER: "rackspan plan: {moves} to copy, none does with fewer",
     Rule.MIN_INSYNC_TOO_SMALL: "raise min.insync.replicas by {lack}",
     Rule.MIN_INSYNC_TOO_LARGE: "lower min.insync.replicas by {excess}",
     Rule.REPLICATION_FACTOR_DIFFERS: "rackspan plan --replication-factor, or declare what is there",
+    Rule.REPLICATION_FACTOR_VARIES: "rackspan plan --replication-factor: one number of replicas for all",
+    Rule.PINNED_UNFAIR: "remove the assignment, if it need not be so: {moves} to copy then",
     Rule.RACK_DRIFT: "restart the broker, so that it takes the rack of its node",
     Rule.MISSING_RACK: "label its node, or set broker.rack",
     Rule.LEADER_NOT_PREFERRED: "elect preferred leaders: kafka-leader-election --election-type preferred",
@@ -61,6 +67,8 @@ def message(facts: Facts) -> str:
         return f"broker {facts.broker} lags"
     if facts.rule is Rule.REPLICA_ON_DRAINED_BROKER and facts.reason == ASSIGNMENT_DIFFERS:
         return f"broker {facts.broker} is drained, and the explicit assignment keeps a replica there"
+    if facts.rule is Rule.UNSATISFIABLE and facts.excess:
+        return f"{plural(facts.excess, 'more replica')} than brokers that may hold it"
     text = _COMPLIANCE[facts.reason or ""] if facts.rule is Rule.NOT_COMPLIANT else _MESSAGES[facts.rule]
     return _filled(text, facts)
 
@@ -71,9 +79,26 @@ def fix(facts: Facts) -> str:
         return f"bring back, or relieve, broker {facts.broker}"
     if facts.rule is Rule.REPLICA_ON_DRAINED_BROKER and facts.reason == ASSIGNMENT_DIFFERS:
         return f"take broker {facts.broker} off the topic's explicit assignment"
-    if facts.rule is Rule.NOT_COMPLIANT and not facts.moves:
+    if facts.rule is Rule.NOT_COMPLIANT and facts.reason == ASSIGNMENT_DIFFERS and not facts.moves:
         return "rackspan plan: another order of the same replicas, nothing to copy"
+    if facts.rule in (Rule.NOT_COMPLIANT, Rule.REPLICA_ON_DRAINED_BROKER) and not facts.moves:
+        return "no move mends it while too few brokers may hold it"
+    if facts.rule is Rule.UNSATISFIABLE and facts.excess:
+        return f"add {plural(facts.excess, 'broker')}, or lower its replication factor by {facts.excess}"
     return _filled(_FIXES[facts.rule], facts)
+
+
+def mending(moves: int, broken: int, unsatisfiable: int) -> str:
+    """Say what would mend `broken` partitions, of which no move would mend those that are `unsatisfiable`."""
+    it, mended = "it" if broken == 1 else "them", broken - unsatisfiable
+    if not unsatisfiable:
+        return f"{plural(moves, 'move')} would mend {it}"
+    if not mended:
+        return f"no move would mend {it}: too few brokers may hold {it}"
+    return (
+        f"{plural(moves, 'move')} would mend {mended:,} of them, and no move the other {unsatisfiable:,}: "
+        "too few brokers may hold them"
+    )
 
 
 def _filled(text: str, facts: Facts) -> str:
@@ -85,5 +110,6 @@ def _filled(text: str, facts: Facts) -> str:
         lack=-facts.excess,
         lacking=plural(-facts.excess, "replica is", "replicas are"),
         moves=plural(facts.moves, "replica"),
+        replicas=plural(facts.excess, "replica"),
         amount=f"{abs(facts.excess)} {'higher' if facts.excess > 0 else 'lower'}",
     )

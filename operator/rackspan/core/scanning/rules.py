@@ -29,11 +29,14 @@ class Rule(StrEnum):
     OFFLINE = "Offline"
     UNDER_REPLICATED = "UnderReplicated"
     NOT_COMPLIANT = "NotCompliant"
+    UNSATISFIABLE = "Unsatisfiable"
     NOT_JUDGED = "NotJudged"
     REPLICA_ON_DRAINED_BROKER = "ReplicaOnDrainedBroker"
     MIN_INSYNC_TOO_SMALL = "MinInsyncTooSmall"
     MIN_INSYNC_TOO_LARGE = "MinInsyncTooLarge"
     REPLICATION_FACTOR_DIFFERS = "ReplicationFactorDiffers"
+    REPLICATION_FACTOR_VARIES = "ReplicationFactorVaries"
+    PINNED_UNFAIR = "PinnedUnfair"
     RACK_DRIFT = "RackDrift"
     MISSING_RACK = "MissingRack"
     LEADER_NOT_PREFERRED = "LeaderNotPreferred"
@@ -46,11 +49,14 @@ SEVERITY_OF = {
     Rule.OFFLINE: Severity.CRITICAL,
     Rule.UNDER_REPLICATED: Severity.MEDIUM,  # critical where acks=all writes stop
     Rule.NOT_COMPLIANT: Severity.HIGH,
+    Rule.UNSATISFIABLE: Severity.HIGH,
     Rule.NOT_JUDGED: Severity.HIGH,
     Rule.REPLICA_ON_DRAINED_BROKER: Severity.MEDIUM,
     Rule.MIN_INSYNC_TOO_SMALL: Severity.HIGH,
     Rule.MIN_INSYNC_TOO_LARGE: Severity.HIGH,
     Rule.REPLICATION_FACTOR_DIFFERS: Severity.MEDIUM,
+    Rule.REPLICATION_FACTOR_VARIES: Severity.MEDIUM,
+    Rule.PINNED_UNFAIR: Severity.LOW,
     Rule.RACK_DRIFT: Severity.MEDIUM,
     Rule.MISSING_RACK: Severity.HIGH,
     Rule.LEADER_NOT_PREFERRED: Severity.LOW,
@@ -63,6 +69,7 @@ TOPIC_RULES = frozenset(
         Rule.MIN_INSYNC_TOO_SMALL,
         Rule.MIN_INSYNC_TOO_LARGE,
         Rule.REPLICATION_FACTOR_DIFFERS,
+        Rule.REPLICATION_FACTOR_VARIES,
         Rule.UNMANAGED_TOPIC,
     }
 )

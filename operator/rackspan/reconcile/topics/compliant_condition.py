@@ -11,10 +11,11 @@ from msgspec import structs
 from rackspan.api.kafkatopic import MAX_SAMPLES, ComplianceStatus, Finding
 from rackspan.api.reasons import Reason
 from rackspan.core import compliance as core
+from rackspan.core.placement import Placement
 from rackspan.core.text import be, every, plural
 from rackspan.reconcile.failures import Failure
 from rackspan.reconcile.topics.conditions import FALSE, TRUE, UNKNOWN, ConditionValue
-from rackspan.reconcile.topics.placement import against_assignment, judged
+from rackspan.reconcile.topics.placement import judged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -90,7 +91,7 @@ def _spread_condition(found: core.Compliance, state: ClusterState, drifted: int)
         first = found.sample(1)[0]
         message = (
             f"{found.non_compliant} of {plural(found.partitions, 'partition')} {be(found.non_compliant)} not spread as "
-            f"asked; {plural(found.moves, 'replica')} would have to move; "
+            f"asked; {_mending(found)}; "
             f"partition {first.partition}: {_finding_text(first)}"
         )
         if drifted:
@@ -99,6 +100,11 @@ def _spread_condition(found: core.Compliance, state: ClusterState, drifted: int)
     if unknown:
         return ConditionValue(UNKNOWN, Reason.MISSING_RACKS, unknown)
     return ConditionValue(TRUE, Reason.COMPLIANT, f"{every(found.partitions, 'partition')} spread as asked")
+
+
+def _mending(found: core.Compliance) -> str:
+    never, moves = int(np.count_nonzero(found.unsatisfiable)), f"{plural(found.moves, 'replica')} would have to move"
+    return f"{moves}, and too few brokers may hold {never} of them" if never else moves
 
 
 def _finding_text(finding: core.Finding) -> str:
@@ -114,31 +120,38 @@ def _finding_text(finding: core.Finding) -> str:
 
 
 def _explicit_result(spec: KafkaTopicSpec, seen: TopicDescription, state: ClusterState) -> ComplianceResult:
-    found = against_assignment(spec.placement.assignment, seen.replicas)
+    lists = Placement(seen.replicas).padded
+    found = core.judge_pinned(state.racks.tree, lists, core.assigned(spec.placement.assignment, np.arange(len(lists))))
+    different, pinned = np.flatnonzero(found.different).tolist(), int(np.count_nonzero(found.unfair))
+    moves = int(found.moves_of.sum())
     samples = tuple(
         Finding(
             partition=index,
             reason=f"replicas are {_broker_list(seen.replicas[index])}, "
             f"the assignment says {_broker_list(spec.placement.assignment[index])}",
         )
-        for index in found.different[:MAX_SAMPLES]
+        for index in different[:MAX_SAMPLES]
     )
-    compliance = ComplianceStatus(len(seen.replicas), len(found.different), found.moves, samples)
+    compliance = ComplianceStatus(len(seen.replicas), len(different), moves, samples, pinned=pinned or None)
     drained = {row.id for row in state.racks.rows if row.draining}
     blocking = [(index, row) for index, row in enumerate(spec.placement.assignment) if not drained.isdisjoint(row)]
     if blocking:
-        return _blocking_drain(compliance, blocking, drained, {*found.different})
-    if not found.different:
-        return ComplianceResult(
-            compliance, ConditionValue(TRUE, Reason.COMPLIANT, "replicas are where the assignment puts them")
-        )
+        return _blocking_drain(compliance, blocking, drained, {*different})
+    if not different:
+        message = "replicas are where the assignment puts them"
+        if pinned:
+            message += (
+                f"; {pinned} of {plural(len(lists), 'partition')} {be(pinned)} not spread fairly by it, and "
+                f"{plural(int(found.moves_without.sum()), 'replica')} would have to move without it"
+            )
+        return ComplianceResult(compliance, ConditionValue(TRUE, Reason.COMPLIANT, message))
     return ComplianceResult(
         compliance,
         ConditionValue(
             FALSE,
             Reason.ASSIGNMENT_DIFFERS,
-            f"{len(found.different)} of {plural(len(seen.replicas), 'partition')} "
-            f"differ{'s' * (len(found.different) == 1)} from the assignment; {plural(found.moves, 'replica')} "
+            f"{len(different)} of {plural(len(seen.replicas), 'partition')} "
+            f"differ{'s' * (len(different) == 1)} from the assignment; {plural(moves, 'replica')} "
             f"would have to move; partition {samples[0].partition}: {samples[0].reason}",
         ),
     )

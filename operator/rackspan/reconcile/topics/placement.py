@@ -170,25 +170,6 @@ def leads_elsewhere(spec: KafkaTopicSpec, state: ClusterState) -> bool:
         return False  # reported when the topic is placed
 
 
-@dataclass(frozen=True, slots=True)
-class Explicit:
-    """How far replicas are from an explicit assignment."""
-
-    partitions: int
-    different: tuple[int, ...]
-    moves: int
-
-
-def against_assignment(wanted: Assignment, replicas: Sequence[Sequence[int]]) -> Explicit:
-    """Compare with an explicit assignment. A partition whose list is only reordered differs but needs no move."""
-    pairs = [(index, want, have) for index, (want, have) in enumerate(zip(wanted, replicas, strict=False))]
-    return Explicit(
-        partitions=len(pairs),
-        different=tuple(index for index, want, have in pairs if tuple(want) != tuple(have)),
-        moves=sum(len(set(want) - set(have)) for _, want, have in pairs),
-    )
-
-
 def judged(spec: KafkaTopicSpec, replicas: Assignment, state: ClusterState) -> Judged:
     """The compliance of `replicas`; partitions that depend on a missing rack are unknown.
 

@@ -5,7 +5,7 @@ from tests.unit.reconcile.examples import EVEN, SIX, state, topic
 
 from rackspan.core.placement import Placement
 from rackspan.reconcile.failures import FailureError
-from rackspan.reconcile.topics.placement import against_assignment, judged, managed_config, place
+from rackspan.reconcile.topics.placement import judged, managed_config, place
 
 FAIR = ((0, 1, 2), (1, 2, 3), (5, 4, 3))  # of EVEN
 
@@ -165,8 +165,3 @@ def test_min_insync_waits_until_all_partitions_can_be_judged():
     wanted = topic(durability={"minDomains": {"zone": 2}}).spec
     assert managed_config(wanted, FAIR, where).values == {"min.insync.replicas": "2"}
     assert managed_config(wanted, (*FAIR, (0, 1, 6)), where).values == {}
-
-
-def test_an_assignment_is_compared_partition_by_partition():
-    found = against_assignment(((0, 1), (1, 2), (2, 3)), ((0, 1), (2, 1), (4, 5)))
-    assert (found.partitions, found.different, found.moves) == (3, (1, 2), 2)

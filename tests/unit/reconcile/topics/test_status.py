@@ -231,6 +231,17 @@ def test_a_difference_to_an_assignment_is_told():
     assert "partition 0: replicas are [1, 0], the assignment says [0, 1]" in sentence(status)
 
 
+def test_an_assignment_that_does_not_spread_fairly_is_compliant_and_counted_apart():
+    wanted = topic(partitions=2, replicationFactor=2, placement={"assignment": [[0, 3], [1, 2]]})
+    status = concluded(outcome(wanted, ((0, 3), (1, 2))))
+    assert told(status, "Compliant") == ("True", "Compliant")
+    assert (status.compliance.non_compliant, status.compliance.pinned) == (0, 1)
+    assert sentence(status, "Compliant") == (
+        "replicas are where the assignment puts them; 1 of 2 partitions is not spread fairly by it, and 1 replica would "
+        "have to move without it"
+    )
+
+
 def test_an_assignment_to_a_broker_that_is_to_be_drained_says_that_it_holds_that_up():
     wanted = topic(partitions=2, replicationFactor=2, placement={"assignment": [[0, 1], [1, 2]]})
     status = concluded(outcome(wanted, ((0, 1), (1, 2))), state(EVEN, drainBrokers=[0]))
