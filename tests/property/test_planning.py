@@ -544,3 +544,30 @@ def _usable(here, row, size, offline):
     if len(here) < size:
         return []
     return [chosen for chosen in oracle.placements(here, size) if not offline.intersection(chosen.difference(row))]
+
+
+@given(st.data())
+def test_the_plan_and_its_hash_do_not_depend_on_the_order_of_the_lists_in_requirements(data):
+    tree, topics = data.draw(clusters())
+    ids = st.sampled_from([str(broker.id) for broker in tree.brokers])
+    lists = {
+        "spread": [Spread(level, data.draw(st.integers(1, 3))) for level in tree.levels],
+        "exclude": data.draw(st.lists(ids, max_size=2)),
+        "leaders": data.draw(st.lists(st.sampled_from([broker.rack for broker in tree.brokers]), max_size=3)),
+    }
+    growth = {"replication_factor": data.draw(st.integers(1, 3)), "partitions": len(topics["a"]) + 2}
+    made = [
+        rebalance(
+            Request(
+                tree,
+                cluster(topics),
+                requirements={
+                    "a": TopicRequirements(**growth, **{name: tuple(mixed) for name, mixed in drawn.items()}),
+                    "b": TopicRequirements(**{name: tuple(one) for name, one in lists.items()}),
+                },
+            )
+        )
+        for drawn in (lists, {name: data.draw(st.permutations(one)) for name, one in lists.items()})
+    ]
+    assert made[0] == made[1]
+    counted()

@@ -23,9 +23,9 @@ class TopicRequirements:
     What one topic should be. None and empty: nothing is asked, and what is there stays as it is.
 
     `include` and `exclude` are broker ids as text, or rack patterns; `leaders` are domains that should hold the
-    preferred leaders. An `assignment` gives the replicas of every partition, the preferred leader first, and overrides
-    all of the placement. Without a `seed` the topic's name gives one. `start_index` and `shift` are those of the
-    placers `Simple` and `Striped`.
+    preferred leaders. These and `spread` are kept in an order of their own, however they are given. An `assignment`
+    gives the replicas of every partition, the preferred leader first, and overrides all of the placement. Without a
+    `seed` the topic's name gives one. `start_index` and `shift` are those of the placers `Simple` and `Striped`.
     """
 
     replication_factor: int | None = None
@@ -39,6 +39,13 @@ class TopicRequirements:
     seed: int | None = None
     start_index: int | None = None
     shift: int | None = None
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        put(self, "spread", tuple(sorted(self.spread, key=lambda one: one.level)))
+        put(self, "include", tuple(sorted(set(self.include))))
+        put(self, "exclude", tuple(sorted(set(self.exclude))))
+        put(self, "leaders", tuple(sorted(set(self.leaders))))
 
     def placement_spec(
         self,

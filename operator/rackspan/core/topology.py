@@ -102,6 +102,7 @@ class RackTree:
 
     `levels` are the names, top first. Raises TopologyError for a broker id used twice and for a rack with more steps
     than there are levels. `nodes` runs from the root (index 0) over the named levels to the brokers (last index).
+    `missing_racks` are the ids of brokers without a rack where others have one; empty when all have one or none has.
     """
 
     levels: tuple[str, ...]
@@ -111,6 +112,8 @@ class RackTree:
     eligible: npt.NDArray[np.bool_] = field(init=False, repr=False, compare=False)
     online: npt.NDArray[np.bool_] = field(init=False, repr=False, compare=False)
     _lookup: IntArray = field(init=False, repr=False, compare=False)
+    missing_racks: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    _either: npt.NDArray[np.object_] | None = field(init=False, repr=False, compare=False, default=None)
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -135,7 +138,9 @@ class RackTree:
         put(self, "online", _frozen(np.array([broker.online for broker in leaves], dtype=bool)))
         put(self, "nodes", _levels(self.levels, [_padded(broker.rack, depth) for broker in leaves], self.eligible))
         put(self, "_lookup", _lookup(self.ids))
-        put(self, "_hash", hash((self.levels, by_id)))
+        missing = tuple(broker.id for broker in by_id if broker.rack is None)
+        put(self, "missing_racks", missing if len(missing) < len(by_id) else ())
+        put(self, "_hash", _hash(self))
 
     def __hash__(self) -> int:
         return self._hash
@@ -149,15 +154,22 @@ class RackTree:
         return self.nodes[0]
 
     @property
+    def either(self) -> npt.NDArray[np.object_]:
+        """The brokers, not eligible and eligible, shape (2, brokers): trees that differ in that alone share them."""
+        if self._either is None:
+            found = np.empty((2, len(self)), dtype=object)
+            for able in (False, True):
+                found[int(able)] = [
+                    one if one.eligible == able else replace(one, eligible=able) for one in self.brokers
+                ]
+            object.__setattr__(self, "_either", found)
+            return found
+        return self._either
+
+    @property
     def capacity(self) -> int:
         """How many brokers are eligible."""
         return int(np.count_nonzero(self.eligible))
-
-    @property
-    def missing_racks(self) -> tuple[int, ...]:
-        """Ids of the brokers without a rack where others have one; empty when all have one or none has."""
-        missing = tuple(broker.id for broker in self.brokers if broker.rack is None)
-        return missing if len(missing) < len(self.brokers) else ()
 
     def level(self, name: str) -> Level:
         """Look a named level up. Raises TopologyError, listing the names there are."""
@@ -190,8 +202,8 @@ class RackTree:
         `/eu/*/r1`; a path names everything below it. Raises RackPathError for a malformed path.
         """
         if pattern.isascii() and pattern.isdigit():
-            wanted = int(pattern) if len(pattern) <= _MAX_DIGITS else None
-            return tuple(broker.id for broker in self.brokers if broker.id == wanted)
+            known = len(pattern) <= _MAX_DIGITS and int(self.positions(int(pattern))) >= 0
+            return (int(pattern),) if known else ()
         steps, lowest = parse_rack(pattern), self.nodes[-2]
         # A bracket is a bracket, no class of characters. Domains are many, their names are few.
         fits = [cache(partial(_fits, step.replace("[", "[[]"))) for step in steps]
@@ -234,17 +246,19 @@ def _fits(glob: str, name: str) -> bool:
 
 def _offering(tree: RackTree, eligible: npt.NDArray[np.bool_]) -> RackTree:
     """Give the tree in which these brokers are eligible, shape (brokers,); all but that and capacities is shared."""
-    brokers = tuple(
-        broker if broker.eligible == able else replace(broker, eligible=able)
-        for broker, able in zip(tree.brokers, eligible[np.argsort(tree.ids)].tolist(), strict=True)
-    )
     offering, put = copy(tree), object.__setattr__
-    put(offering, "brokers", brokers)
+    by_id = eligible[np.argsort(tree.ids)].astype(np.int64)
+    put(offering, "brokers", tuple(tree.either[by_id, np.arange(len(tree))].tolist()))
     put(offering, "eligible", _frozen(eligible))
     nodes = (replace(level, capacity=_capacity(eligible, level.first_broker)) for level in tree.nodes)
     put(offering, "nodes", tuple(nodes))
-    put(offering, "_hash", hash((tree.levels, brokers)))
+    put(offering, "_hash", _hash(offering))
     return offering
+
+
+def _hash(tree: RackTree) -> int:
+    """The same for trees that are equal, and soon computed: racks need not be looked at."""
+    return hash((tree.levels, tree.ids.tobytes(), tree.eligible.tobytes(), tree.online.tobytes()))
 
 
 def _padded(rack: RackPath | None, depth: int) -> RackPath:

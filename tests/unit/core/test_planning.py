@@ -1,5 +1,6 @@
 """What plans promise, by example."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -12,9 +13,10 @@ from rackspan.core.placement import ClusterView, MissingRackError, PlacementSpec
 from rackspan.core.placement.engine.balance.replicas import Replicas
 from rackspan.core.placement.multilevel import MultiLevel
 from rackspan.core.planning import Problem, Request, plan, rebalance
+from rackspan.core.planning.draft import Draft
 from rackspan.core.requirements import TopicRequirements
 from rackspan.core.snapshot import table, tree_of
-from rackspan.core.topology import BrokerLocation
+from rackspan.core.topology import BrokerLocation, RackTree
 
 SIX = [BrokerLocation(broker, f"/dc{broker % 3 + 1}/r{broker // 3 + 1}") for broker in range(6)]
 
@@ -300,3 +302,17 @@ def test_what_lies_as_its_assignment_says_and_is_unfair_is_counted_apart():
     assert set(made.after.unfair.values()) == {0}
     away = plan(Request(tree_of(SIX, drained={0}), topics(a=[(0, 3)]), requirements={"a": pinned}))
     assert (away.after.non_compliant, away.after.pinned) == (2, 0)
+
+
+def test_topics_that_each_name_brokers_of_their_own_hold_no_tree_each():
+    tree = cluster("rack", {at: f"/{at % 3}" for at in range(60)})
+    names = [f"t{at:04}" for at in range(800)]
+    wishes = {
+        name: TopicRequirements(include=tuple(map(str, np.random.default_rng(at).permutation(60)[:20].tolist())))
+        for at, name in enumerate(names)
+    }
+    draft = Draft(Request(tree, topics(**{name: [(0,)] for name in names}), requirements=wishes))
+    assert len(draft.groups) > 600
+    kept = [one for one in gc.get_objects() if isinstance(one, RackTree) and one.either is tree.either]
+    assert len(kept) < 600  # what a cache keeps
+    assert {id(broker) for one in kept for broker in one.brokers} <= {id(broker) for broker in tree.either.ravel()}

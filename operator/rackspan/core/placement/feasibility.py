@@ -50,6 +50,8 @@ def refuse_missing_racks(tree: RackTree) -> None:
 
 def refuse_impossible_spread(tree: RackTree, spec: PlacementSpec) -> None:
     """Raise InfeasibleError for a spread to be refused that small domains make impossible, or over an unknown level."""
+    if not spec.spread:
+        return
     try:
         found = shortfalls(tree, spec.replication_factor, spec.spread)
     except TopologyError as error:

@@ -1,10 +1,13 @@
 """A plan in the making: the partitions of a cluster, and what has been decided about them so far."""
 
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rackspan.core.compliance import Compliance
 from rackspan.core.placement.engine.loads import Loads
 from rackspan.core.planning.groups import grouped
 from rackspan.core.planning.request import Request
@@ -18,13 +21,31 @@ if TYPE_CHECKING:
 _NONE = TopicRequirements()
 
 
+@dataclass(slots=True)
+class Counted:
+    """How many partitions are out of compliance, and how many are unfair per level."""
+
+    broken: int = 0
+    unfair: Counter[str] = field(default_factory=Counter)
+
+    def copy(self) -> "Counted":
+        """Give the same counts, to be changed apart from these."""
+        return Counted(self.broken, self.unfair.copy())
+
+    def add(self, found: Compliance, times: int = 1) -> None:
+        """Add a verdict, or take it off."""
+        self.broken += times * found.non_compliant
+        for level, count in found.unfair.items():
+            self.unfair[level] += times * count
+
+
 class Draft:
     """
     Rows of the table, their replicas as decided so far, and the loads before that and from it.
 
     `before` (partitions, replicas) are the positions now; `replicas` are broker ids, at first those of now; `bound`
     (partitions,) are the moves that no plan can do without; `created` are partitions that are not in the table yet;
-    `pinned` (partitions,) have an explicit assignment.
+    `pinned` (partitions,) have an explicit assignment; `verdict` is that on the groups as they lie.
     """
 
     def __init__(self, request: Request) -> None:
@@ -36,6 +57,7 @@ class Draft:
         self.pinned = self.chosen & self._of_topics(lambda name: bool(self.requirements(name).assignment))
         self.groups, self.problems = grouped(request, self.table, self.chosen & ~self.pinned)
         self.created: list[Created] = []
+        self.verdict = Counted()
         self.before = self.tree.positions(self.table.replicas)
         self.replicas: BrokerIds = self.table.replicas
         self.bound: IntArray = np.zeros(len(self.table), dtype=np.int64)

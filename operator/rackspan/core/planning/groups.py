@@ -4,14 +4,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from rackspan.core.placement.feasibility import checked_tree, refuse_impossible_spread
 from rackspan.core.placement.model import InfeasibleError, PlacementSpec
 from rackspan.core.placement.multilevel import lasting_leaders
 from rackspan.core.planning.request import Problem, Request
 from rackspan.core.requirements import TopicRequirements
-from rackspan.core.snapshot import Partitions
+from rackspan.core.snapshot import BoolArray, Partitions
 from rackspan.core.topology import IntArray, RackTree
 
 _NONE = TopicRequirements()
@@ -22,17 +21,25 @@ class Group:
     """
     Partitions under the same rules, as row numbers.
 
-    `tree` says which brokers are eligible for them; `spec` has their replication factor, spread and preferred leaders;
-    `preferred` (brokers,) are the brokers that should lead, whether they are online now or not.
+    `spec` has their brokers, replication factor, spread and preferred leaders.
     """
 
-    tree: RackTree
+    cluster: RackTree
     spec: PlacementSpec
-    preferred: npt.NDArray[np.bool_]
     rows: IntArray
 
+    @property
+    def tree(self) -> RackTree:
+        """Which brokers are eligible for them: made anew each time, as there may be a group for each topic."""
+        return self.cluster.selected(self.spec.include, self.spec.exclude)
 
-def grouped(request: Request, table: Partitions, chosen: npt.NDArray[np.bool_]) -> tuple[list[Group], list[Problem]]:
+    @property
+    def preferred(self) -> BoolArray:
+        """The brokers that should lead, whether they are online now or not, shape (brokers,)."""
+        return lasting_leaders(self.tree, self.spec.leaders)
+
+
+def grouped(request: Request, table: Partitions, chosen: BoolArray) -> tuple[list[Group], list[Problem]]:
     """Group the `chosen` rows of a table; what cannot be done is left out of the groups and named."""
     groups, problems = [], []
     for required, size, rows in _alike(request.requirements, table, np.flatnonzero(chosen)):
@@ -40,12 +47,12 @@ def grouped(request: Request, table: Partitions, chosen: npt.NDArray[np.bool_]) 
         try:
             tree = checked_tree(spec, request.tree)
             refuse_impossible_spread(tree, spec)
-            preferred = lasting_leaders(tree, spec.leaders)
+            lasting_leaders(tree, spec.leaders)
         except InfeasibleError as error:
             topics = tuple(table.names[topic] for topic in np.unique(table.topic[rows]).tolist())
             problems.append(Problem(topics, error.reason, error.smallest_change))
         else:
-            groups.append(Group(tree, spec, preferred, rows))
+            groups.append(Group(request.tree, spec, rows))
     return groups, problems
 
 

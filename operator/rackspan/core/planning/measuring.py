@@ -1,6 +1,5 @@
 """How a cluster stands: partitions out of compliance, and how evenly replicas and leaders lie, per level and broker."""
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -8,12 +7,11 @@ import numpy.typing as npt
 
 from rackspan.core.compliance import Pinned, assigned, judge, judge_pinned
 from rackspan.core.placement.engine.loads import Loads
-from rackspan.core.placement.model import Spread
 from rackspan.core.planning.changes import Created, stacked
-from rackspan.core.planning.draft import Draft
+from rackspan.core.planning.draft import Counted, Draft
 from rackspan.core.planning.plan import Extent, State
-from rackspan.core.snapshot import BoolArray, BrokerIds
-from rackspan.core.topology import IntArray, RackTree
+from rackspan.core.snapshot import BrokerIds
+from rackspan.core.topology import RackTree
 
 
 def states(draft: Draft) -> tuple[State, State]:
@@ -22,27 +20,35 @@ def states(draft: Draft) -> tuple[State, State]:
 
     Partitions that are still to be created count in the second one, and are compliant.
     """
-    some = np.zeros(len(draft.table), dtype=bool)
-    some[draft.changed] = True
-    broken, unfair = _judged(draft, draft.table.replicas, draft.chosen & ~some & ~draft.pinned)
-    both = []
-    for replicas, created, on_brokers in (
-        (draft.table.replicas, [], draft.loads_before),
-        (draft.replicas, draft.created, draft.loads),
-    ):
-        more_broken, more_unfair = _judged(draft, replicas, some & ~draft.pinned)
-        pinned = _pinned(draft, replicas, created)
-        both.append(
-            State(
-                int(np.count_nonzero(draft.chosen)) + sum(len(one.replicas) for one in created),
-                broken + more_broken + int(np.count_nonzero(pinned.broken)),
-                {level: unfair[level] + more_unfair[level] for level in draft.tree.levels},
-                tuple(_extents(draft.tree, on_brokers)),
-                int(np.count_nonzero(pinned.unfair)),
-                int(pinned.moves_without.sum()),
-            )
-        )
-    return both[0], both[1]
+    now, then = draft.verdict.copy(), draft.verdict.copy()
+    grouped = np.zeros(len(draft.table), dtype=bool)
+    moving = np.zeros(len(draft.table), dtype=bool)
+    moving[draft.changed] = True
+    for group in draft.groups:
+        grouped[group.rows] = True
+        rows = group.rows[moving[group.rows]]
+        if len(rows):
+            for replicas, times in ((draft.table.replicas, -1), (draft.replicas, 1)):
+                then.add(judge(group.tree, replicas[rows], group.spec.spread), times)
+    rest = draft.table.replicas[draft.chosen & ~draft.pinned & ~grouped]
+    for counted in (now, then):
+        counted.add(judge(draft.tree, rest))
+    return (
+        _state(draft, now, draft.table.replicas, [], draft.loads_before),
+        _state(draft, then, draft.replicas, draft.created, draft.loads),
+    )
+
+
+def _state(draft: Draft, counted: Counted, replicas: BrokerIds, created: Sequence[Created], loads: Loads) -> State:
+    pinned = _pinned(draft, replicas, created)
+    return State(
+        int(np.count_nonzero(draft.chosen)) + sum(len(one.replicas) for one in created),
+        counted.broken + int(np.count_nonzero(pinned.broken)),
+        {level: counted.unfair[level] for level in draft.tree.levels},
+        tuple(_extents(draft.tree, loads)),
+        int(np.count_nonzero(pinned.unfair)),
+        int(pinned.moves_without.sum()),
+    )
 
 
 def _pinned(draft: Draft, replicas: BrokerIds, created: Sequence[Created]) -> Pinned:
@@ -58,25 +64,6 @@ def _pinned(draft: Draft, replicas: BrokerIds, created: Sequence[Created]) -> Pi
             lying.append(one.replicas)
             wanted.append(one.replicas)
     return judge_pinned(draft.tree, stacked(lying), stacked(wanted))
-
-
-def _judged(draft: Draft, replicas: BrokerIds, chosen: BoolArray) -> tuple[int, Counter[str]]:
-    """Partitions out of compliance, and unfair ones per level, among the `chosen` rows."""
-    broken, unfair = 0, Counter[str]()
-    for tree, spread, rows in _rules(draft):
-        verdict = judge(tree, replicas[rows[chosen[rows]]], spread)
-        broken += verdict.non_compliant
-        unfair.update(verdict.unfair)
-    return broken, unfair
-
-
-def _rules(draft: Draft) -> Iterator[tuple[RackTree, tuple[Spread, ...], IntArray]]:
-    """All rows by what they are judged by."""
-    rest = np.ones(len(draft.table), dtype=bool)
-    for group in draft.groups:
-        rest[group.rows] = False
-        yield group.tree, group.spec.spread, group.rows
-    yield draft.tree, (), np.flatnonzero(rest)
 
 
 def _extents(tree: RackTree, loads: Loads) -> Iterator[Extent]:

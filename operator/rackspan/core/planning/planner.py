@@ -22,7 +22,7 @@ more even and every split stays fair. Its bound is that of all plans that end as
 were emptied: those that hold less than half of an even share, and would hold twice as much.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -34,7 +34,6 @@ from rackspan.core.placement.feasibility import refuse_missing_racks
 from rackspan.core.planning.changes import Changes
 from rackspan.core.planning.draft import Draft
 from rackspan.core.planning.evening import even_out_all
-from rackspan.core.planning.groups import Group
 from rackspan.core.planning.measuring import states
 from rackspan.core.planning.per_topic import assign, create
 from rackspan.core.planning.plan import Fingerprints, Plan, TopicPlan, below_min_insync, refuse_false_bound
@@ -118,7 +117,7 @@ def _repaired(request: Request) -> Draft:
     refuse_missing_racks(request.tree)
     draft = Draft(request)
     assign(draft)
-    tasks = [_task(draft, group) for group in draft.groups]
+    tasks = list(_tasks(draft))
     placed = repair_partitions(draft.tree, tasks, draft.before, draft.table.size_bytes, draft.loads, _SEED)
     for task in tasks:
         found = placed[task.rows, :1].ravel() >= 0
@@ -146,16 +145,18 @@ def _filled(request: Request) -> tuple[Draft, int]:
     return draft, bound
 
 
-def _task(draft: Draft, group: Group) -> Task:
-    """The partitions of a group that are not what they should be."""
-    rows, size = group.rows, group.spec.replication_factor
-    wrong = (draft.table.replicas[rows] != NONE).sum(axis=1) != size
-    same = np.flatnonzero(~wrong)
-    wrong[same] = judge(group.tree, draft.table.replicas[rows[same], :size], group.spec.spread).broken
-    if group.spec.leaders:
-        preferred = np.append(group.preferred, [False])[draft.before[rows]]
-        wrong |= preferred.any(axis=1) & ~preferred[:, 0]
-    return Task(group.tree, size, allowed_skews(group.tree, group.spec.spread), group.preferred, rows[wrong])
+def _tasks(draft: Draft) -> Iterator[Task]:
+    """The partitions of each group that are not what they should be."""
+    for group in draft.groups:
+        rows, size, tree = group.rows, group.spec.replication_factor, group.tree
+        verdict = judge(tree, draft.table.replicas[rows], group.spec.spread)
+        draft.verdict.add(verdict)
+        wrong = verdict.broken | ((draft.table.replicas[rows] != NONE).sum(axis=1) != size)
+        if group.spec.leaders:
+            preferred = np.append(group.preferred, [False])[draft.before[rows]]
+            wrong |= preferred.any(axis=1) & ~preferred[:, 0]
+        if wrong.any():
+            yield Task(tree, size, allowed_skews(tree, group.spec.spread), group.preferred, rows[wrong])
 
 
 def _unplaceable(draft: Draft, task: Task, rows: IntArray) -> list[Problem]:

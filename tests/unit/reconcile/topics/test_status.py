@@ -237,8 +237,8 @@ def test_an_assignment_that_does_not_spread_fairly_is_compliant_and_counted_apar
     assert told(status, "Compliant") == ("True", "Compliant")
     assert (status.compliance.non_compliant, status.compliance.pinned) == (0, 1)
     assert sentence(status, "Compliant") == (
-        "replicas are where the assignment puts them; 1 of 2 partitions is not spread fairly by it, and 1 replica would "
-        "have to move without it"
+        "replicas are where the assignment puts them; 1 of 2 partitions is not spread fairly by it, and 1 replica "
+        "would have to move without it"
     )
 
 
