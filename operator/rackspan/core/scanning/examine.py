@@ -45,7 +45,8 @@ def examine(
     Look at partitions by every rule that is about them or their topics.
 
     `min_insync`, shape (topics,), is `min.insync.replicas`, whoever sets it. A topic whose partitions come in several
-    portions gets its findings as a topic once for each; `Findings.ids` tells that they are the same. Raises
+    portions gets its findings as a topic once for each; `Findings.ids` tells that they are the same. Whether numbers
+    of replicas vary in a topic is told of the partitions that are looked at together. Raises
     TopologyError for a requirement about a level that the topology does not have.
     """
     count = len(partitions)
