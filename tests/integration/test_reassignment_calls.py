@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import Producer
 from tests.support.topics import Topics
 
+from rackspan.core.durability import effective_min_insync
 from rackspan.core.reassignment import Setting, SettingKind, TopicPartition
 from rackspan.core.reassignment.throttles import FOLLOWERS, LEADERS, RATES
 from rackspan.kafka.reassignments import KafkaReassignments
@@ -134,3 +135,17 @@ async def test_a_wrong_password_is_told_and_not_shown(secure_kafka):
         assert "not-the-password" not in str(error.value)
     finally:
         await admin.close()
+
+
+@pytest.mark.parametrize(("replicas", "least"), [([0], 2), ([0, 1], 3)])
+def test_brokers_take_the_number_of_replicas_where_min_insync_replicas_is_more(kafka, topics, replicas, least):
+    """What `effective_min_insync` computes, asked of a real broker."""
+    name = f"few-{secrets.token_hex(4)}"
+    topics.create(name, [replicas], config={"min.insync.replicas": str(least)})
+    told = []
+    producer = Producer({**kafka.client_config(), "acks": "all", "message.timeout.ms": 60_000})
+    producer.produce(name, b"one", on_delivery=lambda error, _: told.append(error))
+    producer.flush(90)
+    assert told == [None]
+    assert int(effective_min_insync(least, len(replicas))) == len(replicas)
+    topics.admin.delete_topics([name])[name].result(30)
