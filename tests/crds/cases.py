@@ -79,9 +79,9 @@ _NO_NAMES = (
     "é",
 )
 _NO_NAMESPACES = ("../kube-system", "..", "Kafka", "a.b", "a/b", "-a", "a_b", "a\n", "a%2fb", "a?b")
-_HASH = "approvedPlan is the hash of a plan, such as 0123456789abcdef."
-_HASHES = ("0123456789abcdef", "ffffffffffffffff")
-_NO_HASHES = ("0123456789ABCDEF", "0123456789abcdeg", "0123456789abcde\n", "0123456789abcd/.")
+_HASH = "approvedPlan is the hash of a plan in full, such as 0123456789abcdef0123456789abcdef"
+_HASHES = ("0123456789abcdef" * 2, "f" * 32)
+_NO_HASHES = tuple("0123456789abcdef" + end for end in ("0123456789ABCDEF", "0123456789abcdeg", "0123456789abcde\n"))
 _SECRET_KEYS = ("tls-ca.crt", "USER_1", "7")
 _NO_SECRET_KEYS = ("a/b", "a b", "a\n", "a%b", "a\0", "é")
 
@@ -334,7 +334,7 @@ TOPIC_CASES = [
     ),
     _topic(
         "spec.reassignment.approvedPlan",
-        _HASH,
+        f"{_HASH}.",
         accepted=[{"reassignment": {"approvedPlan": one}} for one in _HASHES],
         rejected=[{"reassignment": {"approvedPlan": one}} for one in _NO_HASHES],
     ),
@@ -794,9 +794,12 @@ TOPOLOGY_CASES = [
     ),
     _topology(
         "spec.reassignment.approvedPlan",
-        _HASH,
-        accepted=[{"reassignment": {"approvedPlan": one}} for one in _HASHES],
-        rejected=[{"reassignment": {"approvedPlan": one}} for one in _NO_HASHES],
+        f"{_HASH}, or several hashes with commas between them.",
+        accepted=[{"reassignment": {"approvedPlan": one}} for one in (*_HASHES, ",".join(_HASHES * 50))],
+        rejected=[
+            {"reassignment": {"approvedPlan": one}}
+            for one in (*_NO_HASHES, f"{_HASHES[0]},", f"{_HASHES[0]},{'f' * 16}")
+        ],
     ),
     _topology(
         "spec.reassignment.windows[].schedule",

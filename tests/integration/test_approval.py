@@ -11,7 +11,7 @@ from tests.support.waiting import until
 from rackspan.api.labels import APPROVE_PLAN
 from rackspan.cli.shared.command_errors import ExitCode
 
-STALE = "0123456789abcdef"
+STALE = "0123456789abcdef" * 2
 SIZE = 10_000_000
 """Of a partition. Kafka lets a megabyte pass every eleven seconds, however low a throttle is: minutes, here."""
 

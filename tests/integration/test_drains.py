@@ -125,7 +125,7 @@ def test_a_broker_is_drained_by_one_command_of_kubectls_and_comes_back_by_anothe
         return ran.stdout.splitlines()
 
     shown = plugin("drain", "1", "--approve", "--wait", "--timeout=4m", "--bootstrap-server", own_kafka.bootstrap())
-    plan = re.fullmatch(r"2 moves, .* to copy  \(plan ([0-9a-f]{16})\)", shown[0])[1]
+    plan = re.fullmatch(r"2 moves, .* to copy  \(plan ([0-9a-f]{32})\)", shown[0])[1]
     told = [f"RackTopology {objects.namespace}/kafka: drained now: 1", f"plan {plan} is approved"]
     assert shown[1:3] == told
     assert shown[-1] == "1: no replica is left, by the operator's word and by Kafka's own"

@@ -22,7 +22,7 @@ PAGE = (REPOSITORY / "docs" / "tutorial.md").read_text()
 TOOL = ".venv/bin/python -m dev kafka --name demo -- "
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _PLACEHOLDERS = (
-    (re.compile(r"\b[0-9a-f]{16}\b"), "HASH"),
+    (re.compile(r"\b[0-9a-f]{32}\b"), "HASH"),
     (re.compile(r"\b(?:\d+d)?(?:\d+h)?(?:\d+m)?\d+s\b|\b\d+m\b"), "AGE"),
     (re.compile(r"[ ]{2,}"), "  "),  # the width of a column depends on what is in it
 )

@@ -1,4 +1,7 @@
-"""Laws of approval: nothing begins that nobody asked for, and everything that may begin does."""
+"""Laws of approval: nothing begins that nobody asked for, and no namespace holds up the parts of another."""
+
+from collections import Counter
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,6 +10,7 @@ from tests.property.cases import counted
 from rackspan.core.reassignment import Approver, Hold, PlanPart, Terms, judge_approval
 
 HASHES = st.sampled_from("abc")
+NAMESPACES = st.sampled_from(["own", "shop", "bank", "mail"])
 RARELY = st.sampled_from([False, False, False, True])
 MOSTLY = RARELY.map(lambda rare: not rare)
 PARTS = st.builds(
@@ -17,16 +21,19 @@ PARTS = st.builds(
     st.booleans(),
     st.frozensets(HASHES, max_size=2),
     RARELY,
+    NAMESPACES,
+    st.frozensets(HASHES, max_size=2),
+    MOSTLY,
 )
 LIMIT = st.none() | st.integers(1, 60)
-TERMS = st.builds(Terms, LIMIT, LIMIT, RARELY, MOSTLY, MOSTLY, MOSTLY)
-PLANS = st.dictionaries(st.sampled_from(["t/1", "t/2", "t/3", "t/4"]), PARTS, min_size=1)
+TERMS = st.builds(Terms, LIMIT, LIMIT, RARELY, MOSTLY, MOSTLY, st.just("own"))
+PLANS = st.dictionaries(st.integers(0, 7), PARTS, min_size=1)
 SAID = st.frozensets(HASHES, max_size=2)
 
 
-@given(PLANS, HASHES, SAID, TERMS)
-def test_nothing_begins_whose_hash_differs_above_a_limit_or_outside_of_a_window(parts, whole, said, terms):
-    verdict = judge_approval(parts, whole, said, terms)
+@given(PLANS, SAID, TERMS)
+def test_nothing_begins_whose_hash_differs_above_a_limit_or_outside_of_a_window(parts, said, terms):
+    verdict = judge_approval(parts, said, terms)
     by_itself = []
     for topic, who in verdict.approved.items():
         part = parts[topic]
@@ -35,12 +42,12 @@ def test_nothing_begins_whose_hash_differs_above_a_limit_or_outside_of_a_window(
         assert not terms.busy
         assert not part.paused
         if who is Approver.PLAN:
-            assert whole in said
+            assert part.names & said
         elif who is Approver.TOPIC:
             assert part.hash in part.approved
         else:
             assert part.automatic
-            assert terms.settled
+            assert part.settled
             by_itself.append(part)
     moving = [part for part in by_itself if part.moves]
     if terms.max_moves is not None:
@@ -51,42 +58,72 @@ def test_nothing_begins_whose_hash_differs_above_a_limit_or_outside_of_a_window(
     counted()
 
 
-@given(PLANS, HASHES, SAID, TERMS)
-def test_every_part_begins_or_says_what_it_waits_for(parts, whole, said, terms):
-    verdict = judge_approval(parts, whole, said, terms)
+@given(PLANS, SAID, TERMS)
+def test_every_part_begins_or_says_what_it_waits_for(parts, said, terms):
+    verdict = judge_approval(parts, said, terms)
     assert verdict.approved.keys() | verdict.holds.keys() == parts.keys()
     assert not verdict.approved.keys() & verdict.holds.keys()
     for topic, hold in verdict.holds.items():
-        asked = whole in said or parts[topic].hash in parts[topic].approved
+        part = parts[topic]
+        asked = bool(part.names & said) or part.hash in part.approved
         assert (
             hold
             is {
-                Hold.PAUSED: Hold.PAUSED if parts[topic].paused else None,
+                Hold.PAUSED: Hold.PAUSED if part.paused else None,
                 Hold.BUSY: Hold.BUSY if terms.busy else None,
-                Hold.STALE: Hold.STALE if parts[topic].approved and not asked and not parts[topic].automatic else None,
-                Hold.APPROVAL: Hold.APPROVAL if not asked and not parts[topic].automatic else None,
-                Hold.LIMIT: Hold.LIMIT if not asked and (terms.max_moves or terms.max_bytes) else None,
+                Hold.STALE: Hold.STALE if part.approved and not asked and not part.automatic else None,
+                Hold.APPROVAL: Hold.APPROVAL if not asked and not part.automatic else None,
+                Hold.LIMIT: Hold.LIMIT if not asked and part.namespace in verdict.above else None,
                 Hold.WINDOW: None if terms.open else Hold.WINDOW,
-                Hold.SETTLING: None if terms.steady and (terms.settled or asked) else Hold.SETTLING,
+                Hold.SETTLING: None if terms.steady and (part.settled or asked) else Hold.SETTLING,
             }[hold]
         )
     counted()
 
 
-@given(PLANS, HASHES, st.booleans())
-def test_a_person_s_yes_to_the_whole_is_one_to_each_part_whatever_the_policies_and_limits(parts, whole, automatic):
-    verdict = judge_approval(parts, whole, {whole}, Terms(max_moves=1, max_bytes=1, settled=automatic))
+@given(PLANS, st.booleans())
+def test_a_person_s_yes_to_the_whole_is_one_to_each_part_whatever_the_policies_and_limits(parts, settled):
+    parts = {topic: replace(part, names=part.names | {"w"}, settled=settled) for topic, part in parts.items()}
+    verdict = judge_approval(parts, {"w"}, Terms(max_moves=1, max_bytes=1))
     assert verdict.approved.keys() == {topic for topic, part in parts.items() if not part.paused}
     assert set(verdict.approved.values()) <= {Approver.PLAN}
     assert not verdict.stale
     counted()
 
 
-@given(PLANS, HASHES, SAID, TERMS)
-def test_what_others_approve_for_themselves_does_not_hold_up_a_part_that_a_person_approved(parts, whole, said, terms):
+@given(PLANS, SAID, TERMS)
+def test_what_others_approve_for_themselves_does_not_hold_up_a_part_that_a_person_approved(parts, said, terms):
     first = next(iter(parts))
-    alone = judge_approval({first: parts[first]}, whole, said, terms)
-    together = judge_approval(parts, whole, said, terms)
+    alone = judge_approval({first: parts[first]}, said, terms)
+    together = judge_approval(parts, said, terms)
     if alone.approved.get(first) in (Approver.PLAN, Approver.TOPIC):
         assert together.approved.get(first) == alone.approved[first]
+    counted()
+
+
+@given(PLANS, SAID, TERMS)
+def test_no_namespace_changes_what_becomes_of_the_parts_of_the_topology_s_own(parts, said, terms):
+    own = {topic: part for topic, part in parts.items() if part.namespace == "own"}
+    alone, together = judge_approval(own, said, terms), judge_approval(parts, said, terms)
+    assert alone.approved == {topic: who for topic, who in together.approved.items() if topic in own}
+    assert alone.holds == {topic: hold for topic, hold in together.holds.items() if topic in own}
+    counted()
+
+
+@given(PLANS, SAID, st.integers(1, 60), PLANS)
+def test_a_namespace_within_an_equal_share_of_the_limit_is_held_up_by_no_other(parts, said, most, others):
+    terms = Terms(max_moves=most, first="own")
+    parts = {topic: replace(part, namespace=part.namespace.replace("own", "shop")) for topic, part in parts.items()}
+    needs = Counter()
+    for part in parts.values():
+        needs[part.namespace] += part.moves
+    share = most // len(needs)
+    for name in [name for name, need in needs.items() if need <= share]:
+        restless = {
+            topic: part if part.namespace == name else replace(others.get(topic, part), namespace=part.namespace)
+            for topic, part in parts.items()
+        }
+        found = judge_approval(restless, said, terms)
+        alone = judge_approval({key: part for key, part in parts.items() if part.namespace == name}, said, terms)
+        assert alone.approved == {key: who for key, who in found.approved.items() if parts[key].namespace == name}
     counted()

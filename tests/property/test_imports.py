@@ -84,7 +84,7 @@ SPECS = st.builds(
         TopicReassignmentSpec,
         approval=st.none() | st.sampled_from(Approval),
         reorders=st.none() | st.sampled_from(Approval),
-        approved_plan=st.none() | st.from_regex("[0-9a-f]{16}", fullmatch=True),
+        approved_plan=st.none() | st.from_regex("[0-9a-f]{32}", fullmatch=True),
     ),
     deletion_policy=st.sampled_from(DeletionPolicy),
     on_topic_loss=st.sampled_from(OnTopicLoss),

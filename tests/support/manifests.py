@@ -97,7 +97,7 @@ FULL_TOPOLOGY: JsonObject = {
             "reassignment": {"approval": "Automatic", "reorders": "Manual"},
         },
         "reassignment": {
-            "approvedPlan": "0123456789abcdef",
+            "approvedPlan": "0123456789abcdef" * 2,
             "topicApproval": "Allowed",
             "maxMoves": 200,
             "maxBytes": 2_000_000_000_000,
@@ -148,7 +148,7 @@ FULL_TOPIC: JsonObject = {
             "seed": 7,
         },
         "durability": {"minDomains": {"zone": 2}, "tolerate": {"zone": 1}},
-        "reassignment": {"approval": "Manual", "reorders": "Automatic", "approvedPlan": "0123456789abcdef"},
+        "reassignment": {"approval": "Manual", "reorders": "Automatic", "approvedPlan": "0123456789abcdef" * 2},
         "deletionPolicy": "Delete",
         "onTopicLoss": "Recreate",
     },

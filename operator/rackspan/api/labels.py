@@ -34,7 +34,8 @@ CONFIRM_DELETIONS: Final = f"{GROUP}/confirm-deletions"
 """Annotation on RackTopologies: how many deletions wait, by which a person says yes to them. Taken off once read."""
 
 WHOLE_PLAN: Final = f"{GROUP}/whole-plan"
-"""Annotation on Reassignments: the hash of the RackTopology's plan when they began, of which only parts may have begun.
+"""Annotation on Reassignments: the hashes of the RackTopology's plan when they began, of all of it and of namespaces'
+parts, separated by commas. Only some of these parts may have begun.
 
 An operator that is started again knows by it what it has begun."""
 

@@ -10,6 +10,12 @@ MAX_PLAN_SAMPLES: Final = 5
 """Samples of a plan that fit into a status. `rackspan plan --topology` prints all of it."""
 
 
+MAX_PLAN_NAMESPACES: Final = 50
+"""Namespaces whose parts of a plan are told one by one in a status."""
+MAX_APPROVED: Final = 100
+"""Hashes that one approval may name."""
+
+
 class PartitionChange(ApiStruct, frozen=True):
     """The replicas of one partition now and by the plan, the preferred leader first."""
 
@@ -38,10 +44,19 @@ class PlannedTopic(ApiStruct, frozen=True):
     moves: int
 
 
+class PlannedNamespace(ApiStruct, frozen=True):
+    """The parts of one namespace's KafkaTopics, with a hash of their own; None for topics without a KafkaTopic."""
+
+    hash: str
+    topics: int
+    moves: int
+    namespace: str | None = None
+
+
 class TopologyPlanStatus(ApiStruct, frozen=True):
     """The plans of all topics of a topology in sums; the samples are those that copy the most.
 
-    `unmanaged` of the topics have no KafkaTopic.
+    `unmanaged` of the topics have no KafkaTopic. `namespaces` is empty where there is only one.
     """
 
     hash: str
@@ -52,6 +67,7 @@ class TopologyPlanStatus(ApiStruct, frozen=True):
     partitions: int
     bytes: int | None = None
     unmanaged: int | None = None
+    namespaces: tuple[PlannedNamespace, ...] = ()
     samples: tuple[PlannedTopic, ...] = ()
 
 

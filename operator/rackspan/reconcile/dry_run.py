@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from rackspan.api.conditions import READY, find_condition
-from rackspan.api.plans import topology_hash
 from rackspan.api.reasons import Reason
 from rackspan.api.requirements import requirements_of
 from rackspan.core.planning import fill, fill_topics, plan, plan_topics
@@ -22,7 +21,7 @@ from rackspan.reconcile.cluster.status import broker_status
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import TopicDescription
 from rackspan.reconcile.topics.decision import ownership_problem
-from rackspan.reconcile.topics.plan import request_of
+from rackspan.reconcile.topics.plan import plan_hashes, request_of
 from rackspan.reconcile.topics.unmanaged import unmanaged_key, unmanaged_topics
 
 if TYPE_CHECKING:
@@ -54,12 +53,14 @@ class ObservedTopology:
 class TopologyPlan:
     """The plan of all topics of a topology, whose hash is the one in the RackTopology's status, and its parts.
 
+    `namespaces` are the hashes of the parts of each namespace, of topics without a KafkaTopic under an empty name.
     `unplanned` are topics that cannot be planned, such as one on a broker whose rack is not known.
     """
 
     whole: Plan
     request: Request
     parts: Mapping[ObjectKey, TopicPlan]
+    namespaces: Mapping[str, str]
     topics: Mapping[ObjectKey, KafkaTopic]
     unplanned: tuple[ObjectKey, ...]
 
@@ -120,12 +121,13 @@ def plan_of(observed: ObservedTopology) -> TopologyPlan:
     fills = observed.state.spec.fills_brokers
     made, whole = (fill_topics(request)[0], fill(request)) if fills else (plan_topics(request), plan(request))
     parts = {names[name]: part for name, part in made.items()}
-    hashes = {str(key): part.hash for key, part in parts.items() if not part.empty}
+    whole_hash, namespaces = plan_hashes({key: part for key, part in parts.items() if not part.empty})
     topics = {topic.key: topic for topic, _ in observed.topics}
     return TopologyPlan(
-        replace(whole, hash=topology_hash(hashes)) if hashes else whole,
+        replace(whole, hash=whole_hash) if whole_hash else whole,
         request,
         parts,
+        namespaces,
         topics,
         tuple(sorted((topics.keys() | set(map(unmanaged_key, observed.unmanaged))) - parts.keys())),
     )

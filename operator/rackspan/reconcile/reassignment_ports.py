@@ -22,7 +22,7 @@ class ApprovedPlan:
 
     `changes` are of partitions that exist, with sizes where they are known. `racks` are those that the plan was made
     for, `reported_racks` what Kafka told as `broker.rack` then. `approved_by` says in words who or what approved it,
-    `whole_hash` is that of the plan which this is all of, or some parts.
+    `names` are the hashes of the plan, and of its namespaces' parts, which this is all of, or some.
     """
 
     cluster_id: str
@@ -31,7 +31,7 @@ class ApprovedPlan:
     racks: Mapping[int, RackPath | None]
     reported_racks: Mapping[int, str | None]
     approved_by: str = ""
-    whole_hash: str = ""
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +45,10 @@ class ActiveReassignment:
 
 @dataclass(frozen=True, slots=True)
 class BegunPlan:
-    """A plan that was begun: its first Reassignment, and the hash of the whole plan that there was then."""
+    """A plan that was begun: its first Reassignment, and the hashes of the plan and of namespaces' parts then."""
 
     name: str
-    whole_hash: str
+    names: frozenset[str]
     succeeded: bool
 
 

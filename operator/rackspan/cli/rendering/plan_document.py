@@ -61,7 +61,8 @@ def topology_document(key: "ObjectKey", made: "TopologyPlan", others: Mapping[st
                     "difference": others.get(str(topic)),
                 }
             )
-    return {"topology": str(key), "topics": topics}
+    namespaces = [{"namespace": name or None, "hash": text} for name, text in sorted(made.namespaces.items())]
+    return {"topology": str(key), "namespaces": namespaces, "topics": topics}
 
 
 def _state(state: State) -> dict[str, Any]:

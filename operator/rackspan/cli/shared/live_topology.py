@@ -189,8 +189,8 @@ def plan_differences(made: "TopologyPlan") -> Mapping[str, str]:
             told[str(key)] = "the operator has told of no plan yet"
         else:
             told[str(key)] = (
-                f"the operator's plan is {known.hash}: it was made when something else lay on the brokers, and is kept "
-                "while the brokers and all topics that need a change are the same"
+                f"the operator's plan is {known.hash}: it was made when something else lay on the brokers or was "
+                "planned, and is kept while the brokers and the topics of its namespace that need a change are the same"
             )
     return told
 

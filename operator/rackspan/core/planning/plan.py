@@ -18,7 +18,7 @@ from rackspan.core.topology import RackTree
 if TYPE_CHECKING:
     from hashlib import _Hash
 
-_HASH_DIGITS = 16
+_HASH_DIGITS = 32  # 128 bits: nobody finds two plans of one hash
 
 
 class FalseBoundError(AssertionError):

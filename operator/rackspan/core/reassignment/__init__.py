@@ -1,7 +1,7 @@
 """Reassignment: from a plan and from what Kafka says is under way to the next calls, pass by pass."""
 
 from rackspan.core.partitions import Disk, PartitionState, Setting, SettingKind, TopicPartition
-from rackspan.core.reassignment.approval import Approver, Hold, PlanPart, Terms, Verdict, judge_approval
+from rackspan.core.reassignment.approval import Approver, Hold, Need, PlanPart, Terms, Verdict, judge_approval
 from rackspan.core.reassignment.cancellation import cancel
 from rackspan.core.reassignment.decision import Decision, Progress, Tally, decide
 from rackspan.core.reassignment.model import (
@@ -35,6 +35,7 @@ __all__ = [
     "Disk",
     "Hold",
     "Limits",
+    "Need",
     "Observed",
     "Pace",
     "PaceReason",

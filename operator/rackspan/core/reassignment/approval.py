@@ -1,15 +1,26 @@
 """
 Approval: which parts of a plan may begin now, and what the others wait for.
 
-A part may begin if a person has named its hash, or that of the whole plan, or if its topic's policy lets it begin by
-itself and all that would begin so is below the limits. Whoever approved it, it begins only while nothing else is under
-way and a window is open. A hash is that of a plan that was made from what is there now, so a person never approves
-anything that was not looked at.
+A part may begin if a person has approved a hash that names it: its own, that of its namespace's parts or that of the
+whole plan. Or its topic's policy lets it begin by itself, if it has been the same for a while and its namespace is
+within its share of the limits. Whoever approved it, it begins only while nothing else is under way and a window is
+open. A hash is that of a plan that was made from what is there now, so a person never approves anything that was not
+looked at.
+
+Each part is judged by what is known of itself and its namespace: parts that wait hold up no part of another namespace.
+
+LIMITS
+All that begins by itself at one time is within the limits. The first namespace, which is the topology's own, may use
+all of them. The others share what is left equally; what a namespace does not need is shared by those that need more. A
+namespace gets all that it needs, or nothing: what needs more than its share waits for a person.
 """
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Hashable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
 
 
 class Hold(StrEnum):
@@ -22,22 +33,22 @@ class Hold(StrEnum):
     STALE = "Stale"
     """Approval: somebody has approved another plan than this one."""
     LIMIT = "Limit"
-    """Approval: it is above a limit of what begins by itself."""
+    """Approval: its namespace is above its share of the limits of what begins by itself."""
     APPROVAL = "Approval"
     """Approval."""
     WINDOW = "Window"
     """A window to open."""
     SETTLING = "Settling"
-    """The racks, or the plan where it begins by itself, to have been the same for a while."""
+    """The racks, or the part where it begins by itself, to have been the same for a while."""
 
 
 class Approver(StrEnum):
     """Who or what has approved a part."""
 
     PLAN = "Plan"
-    """A person, the whole plan."""
+    """A person, on the topology."""
     TOPIC = "Topic"
-    """A person, this part."""
+    """A person, on the topic's object."""
     POLICY = "Policy"
     """The topic's policy."""
 
@@ -47,8 +58,10 @@ class PlanPart:
     """
     One topic's part of a plan that changes something.
 
-    `moves` are replicas to be copied, `bytes` None where their size is not known. `automatic` says whether the topic's
-    policy lets it begin by itself, `approved` are hashes that people have approved for this topic.
+    `hash` is its own, `names` are all hashes that name it on the topology: its own, and those of sets of parts that it
+    belongs to. `moves` are replicas to be copied, `bytes` None where their size is not known. `automatic` says whether
+    the topic's policy lets it begin by itself, `settled` whether it has been the same for long enough. `approved` are
+    hashes that people have approved on the topic's own object.
     """
 
     hash: str
@@ -57,6 +70,9 @@ class PlanPart:
     automatic: bool = False
     approved: frozenset[str] = frozenset()
     paused: bool = False
+    namespace: str = ""
+    names: frozenset[str] = frozenset()
+    settled: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,80 +80,117 @@ class Terms:
     """
     What holds for all parts.
 
-    `max_moves` and `max_bytes` limit what begins by itself, None for no limit. `busy`: something is under way. `open`:
-    it is the time for it. `settled`: the plan has been the same for long enough to begin by itself.
+    `max_moves` and `max_bytes` limit what begins by itself, None for no limit; the namespace `first` comes before the
+    others. `busy`: something is under way. `open`: it is the time for it.
     """
 
     max_moves: int | None = None
     max_bytes: int | None = None
     busy: bool = False
     open: bool = True
-    settled: bool = True
     steady: bool = True
     """Whether all brokers' racks have lasted."""
+    first: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Need:
+    """What the parts of a namespace copy by themselves. The size of `unknown` of them is not known."""
+
+    moves: int = 0
+    bytes: int = 0
+    unknown: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict(Generic[K]):
     """
     Which parts begin now and by whose approval, and what each of the others waits for, both by topic.
 
-    `stale`: somebody has approved all of another plan than this one, and parts of this one wait for approval.
+    `stale` are hashes that somebody has approved on the topology and that name no part, while parts wait for approval.
+    `above` says what the namespaces need that are above their shares of the limits.
     """
 
-    approved: Mapping[str, Approver] = field(default_factory=dict)
-    holds: Mapping[str, Hold] = field(default_factory=dict)
-    stale: bool = False
+    approved: Mapping[K, Approver] = field(default_factory=dict)
+    holds: Mapping[K, Hold] = field(default_factory=dict)
+    stale: frozenset[str] = frozenset()
+    above: Mapping[str, Need] = field(default_factory=dict)
 
 
-def judge_approval(parts: Mapping[str, PlanPart], whole: str, approved_plans: Collection[str], terms: Terms) -> Verdict:
-    """Say what may begin of a plan with the hash `whole`; people have approved `approved_plans` for all of it."""
-    asked = {topic: _asked(part, whole, approved_plans) for topic, part in parts.items()}
-    too_much = _above_limit([parts[topic] for topic, who in asked.items() if who is Approver.POLICY], terms)
+def judge_approval(parts: Mapping[K, PlanPart], approved_plans: Collection[str], terms: Terms) -> Verdict[K]:
+    """Say which parts of a plan may begin; people have approved `approved_plans` on the topology."""
+    asked = {topic: _asked(part, approved_plans) for topic, part in parts.items()}
+    above = _above_share([parts[topic] for topic, who in asked.items() if who is Approver.POLICY], terms)
     approved, holds = {}, {}
     for topic, who in asked.items():
-        hold = _hold(parts[topic], who, terms, too_much=too_much)
+        hold = _hold(parts[topic], who, terms, above)
         if hold is not None:
             holds[topic] = hold
         elif who is not None:
             approved[topic] = who
-    stale = bool(approved_plans) and whole not in approved_plans and Hold.APPROVAL in holds.values()
-    return Verdict(approved, holds, stale)
+    named = frozenset[str]().union(*(part.names for part in parts.values()))
+    stale = frozenset(approved_plans) - named if Hold.APPROVAL in holds.values() else frozenset[str]()
+    return Verdict(approved, holds, stale, above)
 
 
-def _asked(part: PlanPart, whole: str, approved_plans: Collection[str]) -> Approver | None:
+def _asked(part: PlanPart, approved_plans: Collection[str]) -> Approver | None:
     if part.paused:
         return None
-    if whole in approved_plans:
+    if not part.names.isdisjoint(approved_plans):
         return Approver.PLAN
     if part.hash in part.approved:
         return Approver.TOPIC
     return Approver.POLICY if part.automatic else None
 
 
-def _above_limit(parts: Iterable[PlanPart], terms: Terms) -> bool:
-    """Whether what would begin by itself is more than is allowed, or may be."""
-    moving = [part for part in parts if part.moves]
-    if terms.max_moves is not None and sum(part.moves for part in moving) > terms.max_moves:
-        return True
-    if terms.max_bytes is None:
+def _above_share(parts: Iterable[PlanPart], terms: Terms) -> Mapping[str, Need]:
+    """What those namespaces need that are not within their shares of the limits."""
+    needs: dict[str, Need] = {}
+    for part in parts:
+        if part.moves:
+            sofar = needs.get(part.namespace, Need())
+            known = part.bytes or 0
+            needs[part.namespace] = Need(
+                sofar.moves + part.moves, sofar.bytes + known, sofar.unknown + (part.bytes is None)
+            )
+    left = terms
+    if terms.first in needs and _fits(needs[terms.first], left):
+        left = _without(left, needs.pop(terms.first))
+    sharing = {name for name, need in needs.items() if name != terms.first and _fits(need, left)}
+    while within := [name for name in sharing if _fits(needs[name], left, len(sharing))]:
+        for name in within:
+            left = _without(left, needs.pop(name))
+        sharing.difference_update(within)
+    return needs
+
+
+def _fits(need: Need, left: Terms, sharing: int = 1) -> bool:
+    """Whether a namespace needs no more than its share of what is left."""
+    if left.max_moves is not None and need.moves * sharing > left.max_moves:
         return False
-    sizes = [part.bytes for part in moving]
-    known = [size for size in sizes if size is not None]
-    return len(known) < len(sizes) or sum(known) > terms.max_bytes
+    return left.max_bytes is None or (not need.unknown and need.bytes * sharing <= left.max_bytes)
 
 
-def _hold(part: PlanPart, who: Approver | None, terms: Terms, *, too_much: bool) -> Hold | None:
+def _without(left: Terms, need: Need) -> Terms:
+    moves, size = left.max_moves, left.max_bytes
+    return replace(
+        left,
+        max_moves=None if moves is None else moves - need.moves,
+        max_bytes=None if size is None else size - need.bytes,
+    )
+
+
+def _hold(part: PlanPart, who: Approver | None, terms: Terms, above: Collection[str]) -> Hold | None:
     if part.paused:
         return Hold.PAUSED
     if terms.busy:
         return Hold.BUSY
     if who is None:
         return Hold.STALE if part.approved else Hold.APPROVAL
-    if who is Approver.POLICY and part.moves and too_much:
+    if who is Approver.POLICY and part.moves and part.namespace in above:
         return Hold.LIMIT
     if not terms.open:
         return Hold.WINDOW
-    if not terms.steady or (who is Approver.POLICY and not terms.settled):
+    if not terms.steady or (who is Approver.POLICY and not part.settled):
         return Hold.SETTLING
     return None

@@ -62,7 +62,8 @@ class ApprovedPlans:
             return None
         parts = [one for one in mine if one.spec.plan_hash == mine[-1].spec.plan_hash]
         whole = parts[0].meta.annotations.get(WHOLE_PLAN, parts[0].spec.plan_hash)
-        return BegunPlan(parts[0].meta.name, whole, all(one.status.state is State.SUCCEEDED for one in parts))
+        names = frozenset(whole.split(","))
+        return BegunPlan(parts[0].meta.name, names, all(one.status.state is State.SUCCEEDED for one in parts))
 
     async def held_by_min_insync(self, topology: ObjectKey) -> Sequence[Change]:
         """All changes of what is under way, if nothing but min.insync.replicas holds up some of them; else none."""

@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 _ROOM_SECONDS = 10.0
 """Between two looks at what min.insync.replicas holds up: the way to lower it is two calls to Kafka."""
 
+_COUNT_SECONDS = 60.0
+"""Between two counts of what lies on the brokers that KafkaTopics ask for."""
+
 
 class Approvals:
     """The approval of one topology's plan."""
@@ -64,19 +67,26 @@ class Approvals:
         self._unmanaged = UnmanagedTopics(key, dependencies.cache, plans)
         self._sizes = PlanSizes(dependencies.sizes)
         self._approved = ApprovedHashes(dependencies.cache, dependencies.kube)
+        self._epoch = -1
+        self._unseen: set[ObjectKey] = set()
+        """Topics that have not been looked at since the cluster changed."""
+        self._moved: set[ObjectKey] = set()
+        """Topics that have not been looked at since what was under way has ended."""
         self._complete: int | None = None
-        """The epoch whose topics have all been looked at."""
-        self._same_since: tuple[str, float] = ("", float("-inf"))
-        self._begun: tuple[str, str] | None = None
-        """The whole plan that was begun last, and the name of its Reassignment."""
+        """The epoch whose topics have all been looked at, and whose plan was made over all of them together."""
+        self._same_since: dict[str, float] = {}
+        """Since when parts have been the same, by their hashes."""
+        self._begun: dict[str, str] = {}
+        """The names of Reassignments that present parts were begun as, by the hashes of these parts."""
         self._recalled = False
         """Whether what was begun last is known, be it from before a restart."""
         self._moving: set[ObjectKey] = set()
         """Topics with a part in what is under way."""
         self._was_busy = False
         self._told: dict[ObjectKey, tuple[PlanHold, int | None]] = {}
-        self._carried_out = ""
-        """The whole plan that was begun before this one: its approval in a spec stays there."""
+        self._carried_out: set[str] = set()
+        """Hashes that named what was begun before: their approvals in specs stay there."""
+        self._counted_at = float("-inf")
         self._room_due = float("-inf")
 
     # --- what a plan waits for ---------------------------------------------------------------------------------------
@@ -104,6 +114,9 @@ class Approvals:
         if topology is None or not isinstance(state, ClusterState) or not whole.parts:
             return None
         active = self._dependencies.reassignments.active(self._key)
+        now_seconds = asyncio.get_running_loop().time()
+        parts = whole.parts.items()
+        self._same_since = {part.hash: self._same_since.get(part.hash, now_seconds) for _, part in parts}
         present = Present(
             topology,
             state,
@@ -111,16 +124,29 @@ class Approvals:
             self._approved,
             self._sizes,
             busy=active.name if active else None,
-            begun=self._begun[1] if self._begun and self._begun[0] == whole.hash else None,
-            settled=self._is_settled(whole.hash),
+            begun={key: self._begun[part.hash] for key, part in parts if part.hash in self._begun},
+            settled={key for key, part in parts if now_seconds - self._same_since[part.hash] >= holds.SETTLE_SECONDS},
         )
         return review_plan(whole, present, now)
 
-    def _is_settled(self, plan: str) -> bool:
-        now = asyncio.get_running_loop().time()
-        if self._same_since[0] != plan:
-            self._same_since = plan, now
-        return now - self._same_since[1] >= holds.SETTLE_SECONDS
+    # --- which topics have been looked at ----------------------------------------------------------------------------
+
+    def looked_at(self, keys: Iterable[ObjectKey], epoch: int) -> None:
+        """These topics were looked at in this state of the cluster, or are gone."""
+        self._note_epoch()
+        if epoch == self._epoch:
+            self._unseen.difference_update(keys)
+            self._moved.difference_update(keys)
+
+    def _note_epoch(self) -> None:
+        if self._epoch != self._observer.epoch:
+            self._epoch = self._observer.epoch
+            self._unseen = set(self._dependencies.cache.topics_of(self._key))
+
+    @property
+    def _is_complete(self) -> bool:
+        """Whether all topics have been looked at since the cluster changed, and since something has ended."""
+        return self._complete == self._observer.epoch and not self._moved
 
     # --- one pass ----------------------------------------------------------------------------------------------------
 
@@ -129,72 +155,82 @@ class Approvals:
 
         Raises FailureError where Kafka or the API server does not answer.
         """
-        await self._look_at_unmanaged()
-        if self._queue.idle and self._unmanaged.is_current(self._observer.epoch):
-            self._complete = self._observer.epoch
+        self._note_epoch()
+        await self._plan_together()
         self._recall()
         await self._note_end()
         self._note_new_plan()
         await self._approved.take_off_spent()
+        whole = self._plans.whole
         if self._is_complete and (topology := self._dependencies.cache.topologies.get(self._key)) is not None:
-            await self._sizes.look(topology, self._plans.whole)
+            await self._sizes.look(topology, whole)
+            self._approved.cover(topology, whole)
         review, admin = self._review(datetime.now(UTC)), self._observer.admin
         if review is not None and admin is not None and self._is_complete:
             if review.verdict.approved:
                 await self._begin(review, admin)
                 review = self._review(datetime.now(UTC))
             else:
-                await self._refuse(review)
                 await self._let_shrink(review, admin)
+            if review is not None:
+                await self._refuse(review)
         if review is not None:
             self._requeue_changed(review)
 
-    async def _look_at_unmanaged(self) -> None:
-        """Have topics in the plan that no KafkaTopic's pass puts there, and make it anew where no pass does."""
-        state, admin = self._observer.state, self._observer.admin
-        if isinstance(state, ClusterState) and admin is not None:
-            await self._unmanaged.look(state, admin, self._observer.epoch)
-            if self._plans.outdated:
-                await self._plans.of((), state.for_plans)
+    async def _plan_together(self) -> None:
+        """Have topics in the plan that no KafkaTopic's pass puts there, and make it anew where no pass does.
+
+        Once all topics have been looked at since the cluster changed, the plan is made over all of them together.
+        """
+        state, admin, epoch = self._observer.state, self._observer.admin, self._observer.epoch
+        if not isinstance(state, ClusterState) or admin is None:
+            return
+        await self._unmanaged.look(state, admin, epoch)
+        if self._complete != epoch and epoch == self._epoch and not self._unseen:
+            self._plans.make_anew()
+            self._complete = epoch
+        if self._plans.outdated:
+            await self._plans.of((), state.for_plans)
 
     def _recall(self) -> None:
-        """Know what was begun before this process: a plan that ended for nothing does not begin by itself again."""
-        if self._recalled or (last := self._dependencies.reassignments.begun_last(self._key)) is None:
+        """Know what was begun before this process: what ended for nothing does not begin by itself again."""
+        if self._recalled or not self._is_complete:
             return
-        self._recalled = True
+        if (last := self._dependencies.reassignments.begun_last(self._key)) is None:
+            return
+        self._recalled, whole = True, self._plans.whole
         if last.succeeded:
-            self._carried_out = last.whole_hash
+            self._carried_out |= last.names
         else:
-            self._begun = (last.whole_hash, last.name)
+            again = (part for key, part in whole.parts.items() if not last.names.isdisjoint(whole.names(key)))
+            self._begun = {part.hash: last.name for part in again}
 
     async def _note_end(self) -> None:
-        """Have everything looked at again, and counted again, once what was under way has ended."""
+        """Have what was moved looked at again, and brokers' replicas counted again, once it has ended."""
         busy = self._dependencies.reassignments.active(self._key) is not None
         if self._was_busy and not busy:
             await self._count_again()
             cache = self._dependencies.cache
-            planned = [key for key in cache.topics_of(self._key) if cache.topics[key].status.plan is not None]
-            self._look_again(self._moving.union(planned))
+            mine = set(cache.topics_of(self._key))
+            planned = {key for key in mine if cache.topics[key].status.plan is not None}
+            self._moved = mine & (self._moving | planned)
+            self._look_again(self._moving | planned)
             self._moving.clear()
-            self._complete = None
         self._was_busy = busy
 
     def _note_new_plan(self) -> None:
-        """What was begun is no matter any more once another plan is there: it may come again, and begin again."""
-        if self._begun and not self._was_busy and self._is_complete and self._plans.whole.hash != self._begun[0]:
-            self._carried_out, self._begun = self._begun[0], None
-
-    @property
-    def _is_complete(self) -> bool:
-        """Whether all topics have been looked at since the cluster changed."""
-        return self._complete is not None and self._complete == self._observer.epoch
+        """What was begun is no matter any more once its part is gone: it may come again, and begin again."""
+        if self._begun and not self._was_busy and self._is_complete:
+            present = {part.hash for part in self._plans.whole.parts.values()}
+            self._begun = {text: name for text, name in self._begun.items() if text in present}
 
     async def _begin(self, review: Review, admin: KafkaAdmin) -> None:
-        parts = review.approved
-        if changed := await self._changed(review, admin):
-            self._look_again(changed)
-            self._complete = None
+        changed = await self._changed(review, admin)
+        self._look_again(changed)
+        parts = {key: part for key, part in review.approved.items() if key not in changed}
+        if not parts:
             return
+        names = {name for key in parts for name in review.whole.names(key)}
         plan_hash = topology_hash({str(key): part.hash for key, part in parts.items()})
         rows = review.state.racks.rows
         plan = ApprovedPlan(
@@ -204,16 +240,18 @@ class Approvals:
             racks={row.id: row.rack for row in rows},
             reported_racks={row.id: row.reported_rack for row in rows},
             approved_by=review.approved_by,
-            whole_hash=review.whole.hash,
+            names=(review.whole.hash, *(names & set(review.whole.namespaces.values()))),
         )
         topics = self._dependencies.cache.topics
         shrinking = [(topics[key], part.changes) for key, part in parts.items() if key in topics and part.removals]
         for event in await make_room(shrinking, review.state, admin):
             self._dependencies.kube.record_event(event)
         name = await self._dependencies.reassignments.begin(review.topology, plan)
-        self._begun, self._was_busy, self._recalled = (review.whole.hash, name), True, True
+        self._was_busy, self._recalled = True, True
+        self._begun |= {part.hash: name for part in parts.values()}
+        self._carried_out = (self._carried_out & self._approved.declared(review.topology)) | names
         self._moving.update(parts)
-        self._approved.spend(review.topology, review.whole.hash, parts)
+        self._approved.spend(review.topology, review.whole, parts)
         self._look_again(parts)
         message = f"plan {plan_hash} copies {review.cost(parts)} and is begun as {name}, {plan.approved_by}"
         about = ObjectRef(TOPOLOGY, self._key, review.topology.meta.uid)
@@ -262,18 +300,23 @@ class Approvals:
     async def _refuse(self, review: Review) -> None:
         """Refuse approvals of another plan, and make the plan anew from what lies on the brokers now.
 
-        Whoever approved it may have made the plan on the command line, from newer counts than those here.
+        Whoever approved it may have made the plan on the command line, from newer counts than those here. What a
+        KafkaTopic approves has the parts of its namespace made anew, and brokers' replicas counted once a minute.
         """
         if self._approved.refuse(review.topology, review.whole, self._carried_out):
             await self._count_again()
-            self._complete = None
+            self._plans.make_anew()
+        if namespaces := self._approved.refuse_parts(review.topology, review.whole):
+            if asyncio.get_running_loop().time() - self._counted_at >= _COUNT_SECONDS:
+                await self._count_again()
+            self._plans.make_anew(namespaces)
 
     async def _count_again(self) -> None:
-        """Have the plan made anew from what lies on the brokers now."""
+        """Count what lies on the brokers now: the next plans are made from it."""
         state, admin = self._observer.state, self._observer.admin
         if isinstance(state, ClusterState) and admin is not None:
             state.load.recount(await admin.replica_counts())
-            self._plans.make_anew()
+            self._counted_at = asyncio.get_running_loop().time()
 
     def _look_again(self, keys: Collection[ObjectKey]) -> None:
         self._queue.add(sorted(key for key in keys if not is_unmanaged(key)))

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from rackspan.api.kafkatopic import KIND as TOPIC
 from rackspan.api.labels import APPROVE_PLAN
+from rackspan.api.plans import MAX_APPROVED
 from rackspan.api.policies import TopicApproval
 from rackspan.api.racktopology import KIND as TOPOLOGY
 from rackspan.reconcile.ports import ObjectRef
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from rackspan.api.kafkatopic import KafkaTopic
     from rackspan.api.meta import Meta, ObjectKey
@@ -22,56 +25,114 @@ if TYPE_CHECKING:
     from rackspan.reconcile.topics.plan import WholePlan
 
 _REMEMBERED = 100
-"""Refused approvals that are remembered, so that the plan is made anew once for each."""
+"""Refused approvals on RackTopologies that are remembered, so that the plan is made anew once for each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Approved:
+    """The hashes that a RackTopology approves: in its annotation, and in its spec."""
+
+    annotated: frozenset[str]
+    declared: frozenset[str]
+
+    @property
+    def all(self) -> frozenset[str]:
+        """Both."""
+        return self.annotated | self.declared
 
 
 class ApprovedHashes:
     """What the objects of one topology approve.
 
+    A hash covers the parts that it names. Those that it has named stay covered while it is approved and they are the
+    same, whatever becomes of others: so nobody else makes an approval stale.
+
     An annotation counts once: it is taken off when what it approves has begun. An approval in a spec stays there, so
-    it does not count where the same plan was begun before (`again`).
+    it does not count where the same part was begun before (`begun`).
     """
 
     def __init__(self, cache: Cache, kube: KubeApi) -> None:
         self._cache = cache
         self._kube = kube
-        self._refused: dict[tuple[ObjectKey, str], None] = {}
-        """Approvals of plans that are not there, by object."""
+        self._covered: dict[str, frozenset[str]] = {}
+        """Hashes of parts by the hashes on the RackTopology that named them."""
+        self._refused: dict[str, None] = {}
+        """Approvals on the RackTopology of plans that are not there."""
+        self._refused_parts: dict[ObjectKey, frozenset[str]] = {}
+        """The same on KafkaTopics."""
         self._spent: dict[ObjectRef, str] = {}
         """Annotations to take off, by object."""
 
-    def of_whole(self, topology: RackTopology, plan_hash: str, *, again: bool) -> frozenset[str]:
-        """The hashes approved on the RackTopology: `plan_hash`, which is there, and others once they are refused."""
-        return self._known(topology.key, self._said_of_whole(topology, again=again), plan_hash)
+    def names(self, whole: WholePlan) -> Mapping[ObjectKey, frozenset[str]]:
+        """All hashes that name each part: now, or when they were approved."""
+        return {
+            key: whole.names(key) | {text for text, parts in self._covered.items() if part.hash in parts}
+            for key, part in whole.parts.items()
+        }
+
+    def of_topology(
+        self, topology: RackTopology, names: Mapping[ObjectKey, frozenset[str]], begun: Collection[ObjectKey]
+    ) -> Approved:
+        """The hashes approved on the RackTopology: those that name a part, and others once they are refused."""
+        said = self._said_of_topology(topology)
+        named = _together(names.values())
+        fresh = _together(some for key, some in names.items() if key not in begun)
+        refused = self._refused.keys() - named
+        return Approved(said.annotated & (named | refused), said.declared & (fresh | refused))
+
+    def declared(self, topology: RackTopology) -> frozenset[str]:
+        """The hashes that the RackTopology's spec approves, whether they are there or not."""
+        return self._said_of_topology(topology).declared
 
     def of_part(self, topic: KafkaTopic, plan_hash: str, *, again: bool) -> frozenset[str]:
         """The hashes approved on a KafkaTopic, likewise."""
-        return self._known(topic.key, self._said_of_part(topic, again=again), plan_hash)
+        refused = self._refused_parts.get(topic.key, ())
+        return frozenset(
+            text for text in self._said_of_part(topic, again=again) if text == plan_hash or text in refused
+        )
 
-    def refuse(self, topology: RackTopology, whole: WholePlan, carried_out: str) -> bool:
-        """Remember approvals of plans that are not there; whether there are new ones.
+    def cover(self, topology: RackTopology, whole: WholePlan) -> None:
+        """Remember which parts the approved hashes name."""
+        covered = {}
+        for text in self._said_of_topology(topology).all:
+            named = {part.hash for key, part in whole.parts.items() if text in whole.names(key)}
+            covered[text] = self._covered.get(text, frozenset()) | named
+        self._covered = {text: parts for text, parts in covered.items() if parts}
 
-        `carried_out` is the hash of the plan that was begun before this one.
+    def refuse(self, topology: RackTopology, whole: WholePlan, carried_out: Collection[str]) -> bool:
+        """Remember approvals on the RackTopology of plans that are not there; whether there are new ones.
+
+        `carried_out` are the hashes that named what was begun before.
         """
-        said = {(topology.key, text) for text in self._said_of_whole(topology, again=False)}
-        present = {(topology.key, whole.hash), (topology.key, carried_out)}
-        for key, part in whole.parts.items():
-            topic = self._cache.topics.get(key)
-            if topic is not None and may_approve(key, topology):
-                said.update((key, text) for text in self._said_of_part(topic, again=False))
-                present.add((key, part.hash))
-        unseen = said - present - self._refused.keys()
+        present = _together(self.names(whole).values())
+        unseen = self._said_of_topology(topology).all - present - self._refused.keys() - set(carried_out)
         self._refused |= dict.fromkeys(unseen)
         while len(self._refused) > _REMEMBERED:
             self._refused.pop(next(iter(self._refused)))
         return bool(unseen)
 
-    def spend(self, topology: RackTopology, plan_hash: str, begun: Mapping[ObjectKey, TopicPlan]) -> None:
+    def refuse_parts(self, topology: RackTopology, whole: WholePlan) -> Collection[str]:
+        """The same of KafkaTopics that have a part; the namespaces that have new ones."""
+        refused = {}
+        for key, part in whole.parts.items():
+            topic = self._cache.topics.get(key)
+            if topic is not None and may_approve(key, topology):
+                refused[key] = self._said_of_part(topic, again=False) - {part.hash}
+        before, self._refused_parts = self._refused_parts, {key: texts for key, texts in refused.items() if texts}
+        return {key.namespace for key, texts in refused.items() if texts - before.get(key, frozenset())}
+
+    def spend(self, topology: RackTopology, whole: WholePlan, begun: Mapping[ObjectKey, TopicPlan]) -> None:
         """Have the annotations taken off that approved what has begun."""
-        self._spend(TOPOLOGY, topology.meta, plan_hash)
+        names = _together(some for key, some in self.names(whole).items() if key in begun)
+        text = topology.meta.annotations.get(APPROVE_PLAN)
+        if text is not None and not names.isdisjoint(_hashes(text)):
+            self._spend(TOPOLOGY, topology.meta)
         for key, part in begun.items():
-            if (topic := self._cache.topics.get(key)) is not None:
-                self._spend(TOPIC, topic.meta, part.hash)
+            topic = self._cache.topics.get(key)
+            if topic is not None and topic.meta.annotations.get(APPROVE_PLAN) == part.hash:
+                self._spend(TOPIC, topic.meta)
+        gone = {part.hash for part in begun.values()}
+        self._covered = {text: parts - gone for text, parts in self._covered.items()}
 
     async def take_off_spent(self) -> None:
         """Take annotations off objects that have not changed since. Raises FailureError."""
@@ -87,25 +148,31 @@ class ApprovedHashes:
                     self._cache.put_answer(written)
             self._spent.pop(ref, None)
 
-    def _spend(self, kind: str, meta: Meta, plan_hash: str) -> None:
-        if meta.annotations.get(APPROVE_PLAN) == plan_hash:
-            self._spent[ObjectRef(kind, meta.key, meta.uid)] = plan_hash
+    def _spend(self, kind: str, meta: Meta) -> None:
+        self._spent[ObjectRef(kind, meta.key, meta.uid)] = meta.annotations[APPROVE_PLAN]
 
-    def _said_of_whole(self, topology: RackTopology, *, again: bool) -> frozenset[str]:
-        return self._said(TOPOLOGY, topology.meta, None if again else topology.spec.reassignment.approved_plan)
+    def _said_of_topology(self, topology: RackTopology) -> Approved:
+        annotation, declared = self._annotation(TOPOLOGY, topology.meta), topology.spec.reassignment.approved_plan
+        return Approved(_hashes(annotation), _hashes(declared))
 
     def _said_of_part(self, topic: KafkaTopic, *, again: bool) -> frozenset[str]:
         asked = topic.spec.reassignment
-        return self._said(TOPIC, topic.meta, None if again or asked is None else asked.approved_plan)
+        declared = None if again or asked is None else asked.approved_plan
+        return frozenset(text for text in (self._annotation(TOPIC, topic.meta), declared) if text)
 
-    def _said(self, kind: str, meta: Meta, approved_plan: str | None) -> frozenset[str]:
+    def _annotation(self, kind: str, meta: Meta) -> str | None:
+        """The annotation unless it is spent."""
         annotation = meta.annotations.get(APPROVE_PLAN)
-        if annotation is not None and self._spent.get(ObjectRef(kind, meta.key, meta.uid)) == annotation:
-            annotation = None
-        return frozenset(text for text in (annotation, approved_plan) if text)
+        return None if self._spent.get(ObjectRef(kind, meta.key, meta.uid)) == annotation else annotation
 
-    def _known(self, key: ObjectKey, said: frozenset[str], plan_hash: str) -> frozenset[str]:
-        return frozenset(text for text in said if text == plan_hash or (key, text) in self._refused)
+
+def _together(names: Iterable[frozenset[str]]) -> frozenset[str]:
+    return frozenset(chain.from_iterable(names))
+
+
+def _hashes(text: str | None) -> frozenset[str]:
+    """The hashes of an approval, which are separated by commas."""
+    return frozenset(one.strip() for one in (text or "").split(",")[:MAX_APPROVED] if one.strip())
 
 
 def may_approve(key: ObjectKey, topology: RackTopology) -> bool:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from rackspan.api.labels import APPROVE_PLAN
 from rackspan.api.reasons import Reason
-from rackspan.core.reassignment import Hold
+from rackspan.core.reassignment import Hold, Need
 from rackspan.core.text import be, plural
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
 
     from rackspan.api.meta import ObjectKey
@@ -52,10 +53,15 @@ class Surroundings:
     busy: str | None = None
     opens: datetime | None = None
     wrong_window: str | None = None
-    begun: str | None = None
-    """The Reassignment that this very plan was begun as, and that has ended."""
-    without_size: int = 0
-    """Topics of which it is not known how many bytes are to be copied."""
+    begun: Mapping[ObjectKey, str] = field(default_factory=dict)
+    """The Reassignments that these very parts were begun as, and that have ended."""
+    above: Mapping[str, Need] = field(default_factory=dict)
+    """What namespaces need that are above their shares of the limits."""
+
+
+def sharing(key: ObjectKey, topology: ObjectKey) -> str:
+    """The namespace by whose share a part is limited: topics without a KafkaTopic are of the topology's own."""
+    return key.namespace or topology.namespace
 
 
 def topic_hold(
@@ -67,12 +73,13 @@ def topic_hold(
     elif hold is Hold.APPROVAL and not may_approve:
         message = f"it waits for approval on RackTopology {around.topology}"
     else:
-        message = sentence(hold, _approve_topic(key, plan_hash), around)
+        message = sentence(hold, key, _approve_topic(key, plan_hash), around)
     return PlanHold(REASON_OF[hold], message)
 
 
-def sentence(hold: Hold | None, how: str, around: Surroundings) -> str:
-    """What a plan waits for; `how` says how to approve it."""
+def sentence(hold: Hold | None, key: ObjectKey | None, how: str, around: Surroundings) -> str:
+    """What a plan waits for, by the hold of the part of `key`; `how` says how to approve it."""
+    begun = around.begun.get(key) if key is not None else None
     match hold:
         case None:
             return "it is approved, and begins now"
@@ -81,15 +88,15 @@ def sentence(hold: Hold | None, how: str, around: Surroundings) -> str:
         case Hold.BUSY:
             return f"Reassignment {around.busy} is under way; what is left is planned for once it has ended"
         case Hold.LIMIT:
-            return f"it is too large to begin by itself ({_limits(around)}); {how}"
+            return f"it is too large to begin by itself ({_limits(key, around)}); {how}"
         case Hold.WINDOW if around.wrong_window is not None:
             return f"it waits for a window, and none ever opens: {around.wrong_window}"
         case Hold.WINDOW:
             return f"it waits for a window, which opens {_at(around.opens)}"
         case Hold.SETTLING:
             return "it begins once racks and plan have stayed the same for a while"
-        case _ if around.begun is not None:
-            return f"Reassignment {around.begun} was to carry it out, and ended before; to begin it again, {how}"
+        case _ if begun is not None:
+            return f"Reassignment {begun} was to carry it out, and ended before; to begin it again, {how}"
         case _:
             return f"it waits for approval; {how}"
 
@@ -110,11 +117,17 @@ def _approve(kind: str, key: ObjectKey, plan_hash: str) -> str:
     )
 
 
-def _limits(around: Surroundings) -> str:
-    named = {"maxMoves": around.reassignment.max_moves, "maxBytes": around.reassignment.max_bytes}
-    told = [f"{name} is {limit:,}" for name, limit in named.items() if limit is not None]
-    if named["maxBytes"] is not None and around.without_size:
-        told.append(f"how large {plural(around.without_size, 'topic')} {be(around.without_size)} is not known")
+def _limits(key: ObjectKey | None, around: Surroundings) -> str:
+    """The limits, and what the namespace of a part needs: nothing that other namespaces change."""
+    terms, name = around.reassignment, sharing(key, around.topology) if key is not None else around.topology.namespace
+    need = around.above.get(name, Need())
+    told = [f"plans of namespace {name} copy {plural(need.moves, 'replica')}"]
+    if terms.max_moves is not None:
+        told.append(f"maxMoves is {terms.max_moves:,} for all namespaces together")
+    if terms.max_bytes is not None:
+        told.append(f"maxBytes is {terms.max_bytes:,}")
+        if need.unknown:
+            told.append(f"how large {plural(need.unknown, 'topic')} {be(need.unknown)} is not known")
     return ", ".join(told)
 
 

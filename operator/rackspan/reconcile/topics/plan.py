@@ -1,15 +1,16 @@
 """The one plan of a topology's topics: made over all that need one, in parts by topic.
 
-It is even and bounded as a whole, so it is made anew over all of them when one of them changes; topics that are as
-they should be have no part in it, and making one more of those changes nothing. One planning at a time: what arrives
-meanwhile is in the next.
+It is made over all of them together when brokers, racks or the RackTopology change. When one topic changes, the parts
+of its namespace are made anew, on top of what the others' parts will move: no namespace changes the parts of another.
+Topics that are as they should be have no part in it, and making one more of those changes nothing. One planning at a
+time: what arrives meanwhile is in the next.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -58,8 +59,23 @@ class WholePlan:
     inputs: Mapping[ObjectKey, PlanInputs]
     hash: str
     """The hash of all parts together; empty without any."""
+    namespaces: Mapping[str, str]
+    """The hashes of the parts of each namespace together; of topics without a KafkaTopic under an empty name."""
     lower_bound: int
     """How many replicas any plan would have to copy."""
+
+    def names(self, key: ObjectKey) -> frozenset[str]:
+        """All hashes that name a part: its own, that of its namespace's parts and that of the whole."""
+        return frozenset((self.parts[key].hash, self.namespaces[key.namespace], self.hash))
+
+
+def plan_hashes(parts: Mapping[ObjectKey, TopicPlan]) -> tuple[str, Mapping[str, str]]:
+    """The hash of all parts, which change something, and those of each namespace's."""
+    hashes: defaultdict[str, dict[str, str]] = defaultdict(dict)
+    for key, part in parts.items():
+        hashes[key.namespace][str(key)] = part.hash
+    everything = {key: text for some in hashes.values() for key, text in some.items()}
+    return topology_hash(everything) if parts else "", {name: topology_hash(some) for name, some in hashes.items()}
 
 
 class Plans:
@@ -73,11 +89,15 @@ class Plans:
         """Hashes of the parts that `of` gave last."""
         self._unplanned: set[ObjectKey] = set()
         """Topics whose inputs changed since the last planning."""
-        self._outdated = False
-        """Whether the whole has to be made anew although no topic's inputs changed."""
+        self._outdated: set[str] = set()
+        """Namespaces whose parts have to be made anew."""
+        self._together = False
+        """Whether all parts have to be made anew together."""
         self._whole: WholePlan | None = None
-        self._fills: int | None = None
-        """The lower bound of the whole where it fills brokers, else None."""
+        self._fills = False
+        """Whether the parts fill brokers."""
+        self._bound: int | None = None
+        """The lower bound of the whole where it fills brokers and was made together, else None."""
         self._filling: bool | None = None
         """Whether plans were to fill brokers when last asked for."""
         self._lock = asyncio.Lock()
@@ -105,10 +125,10 @@ class Plans:
         for topic, _ in seen:
             self._note(topic.key, wanted.get(topic.key))
         async with self._lock:
-            self._outdated |= self._filling not in (None, state.spec.fills_brokers)
+            self._together |= self._filling not in (None, state.spec.fills_brokers)
             self._filling = state.spec.fills_brokers
             mine = {key for key in self._unplanned if key in self._known and self._known[key].tree == state.racks.tree}
-            if mine or self._outdated:
+            if mine or self.outdated:
                 await self._plan(mine, state)
         given = {key: self._parts[key] for key in wanted if key in self._parts}
         self._given |= {key: part.hash for key, part in given.items()}
@@ -122,25 +142,25 @@ class Plans:
         """The plan as it was made last, of the topics that need a change."""
         if self._whole is None:
             parts = {key: self._parts[key] for key in sorted(self._needing())}
-            hashes = {str(key): part.hash for key, part in parts.items()}
             inputs = {key: self._known[key] for key in parts}
-            least = sum(part.lower_bound for part in parts.values()) if self._fills is None else self._fills
-            self._whole = WholePlan(parts, inputs, topology_hash(hashes) if hashes else "", least)
+            least = sum(part.lower_bound for part in parts.values()) if self._bound is None else self._bound
+            self._whole = WholePlan(parts, inputs, *plan_hashes(parts), least)
         return self._whole
 
-    def make_anew(self) -> None:
-        """Have the whole made anew by the next `of`: what else lies on the brokers was counted again."""
-        self._outdated = True
+    def make_anew(self, namespaces: Collection[str] | None = None) -> None:
+        """Have the parts of these namespaces, or all of them together, made anew by the next `of`."""
+        self._together |= namespaces is None
+        self._outdated.update(namespaces or ())
 
     def forget(self, key: ObjectKey) -> None:
-        """Drop a KafkaTopic that is gone. Where it had a part in the plan, the others are made anew without it."""
+        """Drop a KafkaTopic that is gone. Where it had a part, those of its namespace are made anew without it."""
         self._note(key, None)
         self._given.pop(key, None)
 
     @property
     def outdated(self) -> bool:
-        """Whether the whole is to be made anew by the next `of`."""
-        return self._outdated
+        """Whether parts are to be made anew by the next `of` although no topic's inputs changed."""
+        return self._together or bool(self._outdated)
 
     def _note(self, key: ObjectKey, inputs: PlanInputs | None) -> None:
         if inputs is not None and not is_unmanaged(key) and unmanaged_key(inputs.topic) in self._known:
@@ -149,12 +169,13 @@ class Plans:
             return
         part, self._whole = self._parts.pop(key, None), None
         if part is not None and not part.empty:
-            self._outdated = True
+            self._outdated.add(key.namespace)
         if inputs is None:
             self._known.pop(key, None)
             self._unplanned.discard(key)
-            if self._outdated:
-                self._changed([key for key in self._needing() if not is_unmanaged(key)][:1])  # makes the whole anew
+            if key.namespace in self._outdated:
+                others = (one for one in self._needing() if one.namespace == key.namespace and not is_unmanaged(one))
+                self._changed([*others][:1])  # has them made anew
         else:
             self._known[key] = inputs
             self._unplanned.add(key)
@@ -163,44 +184,61 @@ class Plans:
         return [key for key, part in self._parts.items() if not part.empty]
 
     async def _plan(self, new: Collection[ObjectKey], state: ClusterState) -> None:
-        """Plan for `new` topics; where some need a change, or some that did have changed, for all that need one."""
+        """Plan for `new` topics; where some need a change, or some that did have changed, for their namespaces."""
         loop = asyncio.get_running_loop()
         await asyncio.sleep(max(0.0, self._rested - loop.time()))
         began = loop.time()
         self._unplanned -= set(new)
-        self._outdated, outdated = False, self._outdated
+        together, outdated = self._together, self._outdated
+        self._together, self._outdated = False, set()
         inputs = {key: one for key, one in self._known.items() if one.tree == state.racks.tree}
-        found = await in_planner_thread(partial(_filled, inputs, state)) if _lacks_replicas(state) else None
-        if found is None:
-            needing = [key for key in self._needing() if key in inputs]
-            made = await _fewest_moves(inputs, new, needing, state, anew=outdated or self._fills is not None)
+        made, bound = None, None
+        if _lacks_replicas(state):
+            together |= not self._fills
+            spaces = outdated | {key.namespace for key in new}
+            filling = {key: one for key, one in inputs.items() if together or key.namespace in spaces}
+            found = await in_planner_thread(partial(_filled, filling, state, self._waiting(inputs, filling)))
+            made, bound = found if found is not None else (None, None)
+        if made is None:
+            made = await self._fewest_moves(inputs, new, outdated, state, together=together or self._fills)
+            self._fills = False
         else:
-            made = found[0]
-        self._fills = None if found is None else found[1]
+            self._fills = True
+        self._bound = bound if together else None
         for key, part in made.items():
             if self._known.get(key) == inputs[key]:  # still as planned for
                 self._parts[key] = part
         self._whole = None
         self._rested = loop.time() + (loop.time() - began)  # at most half of the time is spent on plans
 
+    async def _fewest_moves(
+        self,
+        inputs: Mapping[ObjectKey, PlanInputs],
+        new: Collection[ObjectKey],
+        outdated: Collection[str],
+        state: ClusterState,
+        *,
+        together: bool,
+    ) -> dict[ObjectKey, TopicPlan]:
+        """Plans of `new` topics, and of others that need one in namespaces of which some have changed."""
+        made: dict[ObjectKey, TopicPlan] = {}
+        if new:
+            made = await in_planner_thread(partial(_plan_isolated, {key: inputs[key] for key in new}, state, ()))
+        needing = {key: inputs[key] for key, part in made.items() if not part.empty}
+        spaces = {*outdated, *(key.namespace for key in needing)}
+        others = {
+            key: inputs[key] for key in self._needing() if key in inputs and (together or key.namespace in spaces)
+        }
+        waiting = self._waiting(inputs, others)
+        if others or (needing and waiting):
+            made |= await in_planner_thread(partial(_plan_isolated, others | needing, state, waiting))
+        return made
 
-async def _fewest_moves(
-    inputs: Mapping[ObjectKey, PlanInputs],
-    new: Collection[ObjectKey],
-    others: Collection[ObjectKey],
-    state: ClusterState,
-    *,
-    anew: bool,
-) -> dict[ObjectKey, TopicPlan]:
-    """Plans of `new` topics; where some of them need a change, or all is made `anew`, with `others` that need one."""
-    made: dict[ObjectKey, TopicPlan] = {}
-    if new:
-        made = await in_planner_thread(partial(_plan_isolated, {key: inputs[key] for key in new}, state, ()))
-    needing = [key for key, part in made.items() if not part.empty]
-    if others and (needing or anew):
-        together = {key: inputs[key] for key in [*others, *needing]}
-        made |= await in_planner_thread(partial(_plan_isolated, together, state, ()))
-    return made
+    def _waiting(
+        self, inputs: Mapping[ObjectKey, PlanInputs], apart_from: Collection[ObjectKey]
+    ) -> Sequence[TopicPlan]:
+        """The other parts that are for the present brokers."""
+        return [self._parts[key] for key in self._needing() if key in inputs and key not in apart_from]
 
 
 def _lacks_replicas(state: ClusterState) -> bool:
@@ -211,11 +249,11 @@ def _lacks_replicas(state: ClusterState) -> bool:
 
 
 def _filled(
-    inputs: Mapping[ObjectKey, PlanInputs], state: ClusterState
+    inputs: Mapping[ObjectKey, PlanInputs], state: ClusterState, waiting: Sequence[TopicPlan]
 ) -> tuple[dict[ObjectKey, TopicPlan], int] | None:
     """Parts of the plan that fills brokers, and its lower bound; None where it cannot be made."""
     try:
-        made, bound = fill_topics(_request(inputs, state, ()))
+        made, bound = fill_topics(_request(inputs, state, waiting))
     except MissingRackError:
         return None
     except Exception:

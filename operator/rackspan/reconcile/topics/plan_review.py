@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rackspan.api.conditions import ConditionStatus
-from rackspan.api.labels import APPROVE_PLAN
-from rackspan.api.plans import MAX_PLAN_SAMPLES, PlannedTopic, TopologyPlanStatus
+from rackspan.api.plans import (
+    MAX_PLAN_NAMESPACES,
+    MAX_PLAN_SAMPLES,
+    PlannedNamespace,
+    PlannedTopic,
+    TopologyPlanStatus,
+)
 from rackspan.api.policies import Approval
 from rackspan.api.reasons import Reason
 from rackspan.core.reassignment import Approver, Hold, PlanPart, Terms, Verdict, judge_approval
@@ -29,7 +35,7 @@ if TYPE_CHECKING:
     from rackspan.api.racktopology import RackTopology
     from rackspan.core.planning import TopicPlan
     from rackspan.reconcile.cluster.state import ClusterState
-    from rackspan.reconcile.topics.approved_hashes import ApprovedHashes
+    from rackspan.reconcile.topics.approved_hashes import Approved, ApprovedHashes
     from rackspan.reconcile.topics.holds import PlanHold, Surroundings
     from rackspan.reconcile.topics.plan import WholePlan
     from rackspan.reconcile.topics.sizes import PlanSizes
@@ -47,10 +53,10 @@ class Present:
     sizes: PlanSizes
     busy: str | None
     """The Reassignment under way."""
-    begun: str | None
-    """The Reassignment that this very plan was begun as, and that has ended."""
-    settled: bool
-    """Whether the plan has been the same for long enough to begin by itself."""
+    begun: Mapping[ObjectKey, str]
+    """The Reassignments that these very parts were begun as, and that have ended."""
+    settled: Collection[ObjectKey]
+    """The parts that have been the same for long enough to begin by themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +70,13 @@ class Review:
     """The bytes that each part copies, None where they are not known."""
     asked: bool
     """Whether brokers have been asked for them since this process has known the plan."""
-    verdict: Verdict
+    verdict: Verdict[ObjectKey]
     around: Surroundings
 
     @property
     def approved(self) -> Mapping[ObjectKey, TopicPlan]:
         """The parts that begin."""
-        return {key: part for key, part in self.whole.parts.items() if str(key) in self.verdict.approved}
+        return {key: part for key, part in self.whole.parts.items() if key in self.verdict.approved}
 
     @property
     def approved_by(self) -> str:
@@ -93,7 +99,7 @@ class Review:
         key, part = topic.key, self.whole.parts[topic.key]
         copied, before = self.sizes[key], topic.status.plan
         known = before.bytes if before is not None and before.hash == part.hash else None
-        may, held = may_approve(key, self.topology), self.verdict.holds.get(str(key))
+        may, held = may_approve(key, self.topology), self.verdict.holds.get(key)
         hold = holds.topic_hold(held, key, part.hash, self.around, may_approve=may)
         return hold, known if copied is None else steady(copied, known)
 
@@ -102,10 +108,20 @@ def review_plan(whole: WholePlan, present: Present, now: datetime) -> Review:
     """Judge who has approved which parts of a plan, and what the others wait for."""
     topology, terms = present.topology, present.topology.spec.reassignment
     windows, wrong = _windows(topology)
-    again = present.begun is not None
-    sizes = {key: present.sizes.of(part) for key, part in whole.parts.items()}
-    asked = present.sizes.is_known(whole)
-    measured = terms.max_bytes is None or asked
+    names = present.approved.names(whole)
+    said = present.approved.of_topology(topology, names, present.begun)
+    verdict = judge_approval(
+        {key: _part(key, part, names[key], said, present) for key, part in whole.parts.items()},
+        said.all,
+        Terms(
+            terms.max_moves,
+            terms.max_bytes,
+            busy=present.busy is not None,
+            open=windows is not None and windows.is_open(now),
+            steady=present.state.settled is None,
+            first=topology.meta.namespace,
+        ),
+    )
     around = holds.Surroundings(
         topology.key,
         terms,
@@ -113,42 +129,37 @@ def review_plan(whole: WholePlan, present: Present, now: datetime) -> Review:
         opens=windows.opens(now) if windows else None,
         wrong_window=wrong,
         begun=present.begun,
-        without_size=sum(size is None for size in sizes.values()),
+        above=verdict.above,
     )
-    verdict = judge_approval(
-        {str(key): _part(key, part, sizes[key], present, again=again) for key, part in whole.parts.items()},
-        whole.hash,
-        present.approved.of_whole(topology, whole.hash, again=again),
-        Terms(
-            terms.max_moves,
-            terms.max_bytes if measured else None,
-            busy=present.busy is not None,
-            open=windows is not None and windows.is_open(now),
-            settled=present.settled and measured,
-            steady=present.state.settled is None,
-        ),
-    )
+    sizes = {key: present.sizes.of(part) for key, part in whole.parts.items()}
+    asked = all(map(present.sizes.is_known, whole.parts.values()))
     return Review(topology, present.state, whole, sizes, asked, verdict, around)
 
 
-def _part(key: ObjectKey, part: TopicPlan, copied: int | None, present: Present, *, again: bool) -> PlanPart:
+def _part(key: ObjectKey, part: TopicPlan, names: frozenset[str], said: Approved, present: Present) -> PlanPart:
     topology, reorders_only = present.topology, not part.moves and not part.removals
-    defaults = topology.spec.defaults.reassignment
+    defaults, again = topology.spec.defaults.reassignment, key in present.begun
+    known = present.sizes.is_known(part) or topology.spec.reassignment.max_bytes is None
+    judged = PlanPart(
+        part.hash,
+        part.moves,
+        present.sizes.of(part) if known else 0,  # it does not begin before it is known
+        automatic=defaults.of(reorders_only=reorders_only) is Approval.AUTOMATIC and not again,
+        namespace=holds.sharing(key, topology.key),
+        names=names & said.annotated if again else names,
+        settled=known and key in present.settled,
+    )
     if is_unmanaged(key):
-        automatic = defaults.of(reorders_only=reorders_only) is Approval.AUTOMATIC
-        return PlanPart(part.hash, part.moves, copied, automatic=automatic and not again)
+        return judged
     topic = present.topics.get(key)
     if topic is None or topic.meta.is_deleting:
-        return PlanPart(part.hash, part.moves, paused=True)
+        return replace(judged, paused=True)
     asked, may = topic.spec.reassignment, may_approve(key, topology)
     held = asked is not None and Approval.AUTOMATIC not in (asked.approval, asked.reorders)
     policy = defaults.overridden_by(asked) if may or held else defaults
-    automatic = policy.of(reorders_only=reorders_only) is Approval.AUTOMATIC
-    return PlanPart(
-        part.hash,
-        part.moves,
-        copied,
-        automatic=automatic and not again,
+    return replace(
+        judged,
+        automatic=policy.of(reorders_only=reorders_only) is Approval.AUTOMATIC and not again,
         approved=present.approved.of_part(topic, part.hash, again=again) if may else frozenset(),
         paused=topic.meta.is_paused,
     )
@@ -184,15 +195,19 @@ def summary(review: Review) -> PlanSummary:
         partitions=sum(len(part.changes) for _, part in planned),
         bytes=steady(sum(known), last) if len(known) == len(sizes) else None,
         unmanaged=len(unmanaged) or None,
+        namespaces=_namespaces(whole),
         samples=tuple(PlannedTopic(shown(key), part.hash, part.moves) for key, part in planned[:MAX_PLAN_SAMPLES]),
     )
-    first = min(verdict.holds.values(), key=list(Hold).index, default=None)
-    how = holds.approve_topology(review.topology.key, whole.hash)
-    waits = holds.sentence(first, how, review.around)
+    order = list(Hold)
+    first, key = min(
+        ((hold, key) for key, hold in verdict.holds.items()), key=lambda one: order.index(one[0]), default=(None, None)
+    )
+    how = holds.approve_topology(review.topology.key, _waiting(review))
+    waits = holds.sentence(first, key, how, review.around)
     reason = holds.REASON_OF[first]
     if verdict.stale:
-        stale = review.topology.meta.annotations.get(APPROVE_PLAN) or review.topology.spec.reassignment.approved_plan
         reason = Reason.STALE_APPROVAL
+        stale = ", ".join(sorted(verdict.stale))
         waits = f"{stale} was approved, which is another plan than this one, that is there now; {how}"
     cost = f"copies {plural(plan.moves, 'replica')}{_in_brackets(sizes if plan.bytes is None else [plan.bytes])}"
     least = "no plan copies fewer" if plan.moves == plan.lower_bound else f"{plan.lower_bound:,} are the least"
@@ -201,6 +216,27 @@ def summary(review: Review) -> PlanSummary:
     partly = f" ({waiting:,} of them)" if first is not None and waiting < len(planned) else ""
     message = f"plan {whole.hash} {cost} for {plural(len(planned), 'topic')}{without}{partly}, and {least}; {waits}"
     return PlanSummary(plan, ConditionStatus.FALSE, reason, message, unmanaged)
+
+
+def _namespaces(whole: WholePlan) -> tuple[PlannedNamespace, ...]:
+    """The parts of each namespace, of those that copy the most, where there are several."""
+    if len(whole.namespaces) == 1:
+        return ()
+    topics, moves = Counter[str](), Counter[str]()
+    for key, part in whole.parts.items():
+        topics[key.namespace] += 1
+        moves[key.namespace] += part.moves
+    most = sorted(whole.namespaces, key=lambda name: (-moves[name], name))[:MAX_PLAN_NAMESPACES]
+    return tuple(PlannedNamespace(whole.namespaces[name], topics[name], moves[name], name or None) for name in most)
+
+
+def _waiting(review: Review) -> str:
+    """The hashes that approve all that waits: of each namespace, so that no other one makes the approval stale."""
+    whole = review.whole
+    waiting = {key.namespace for key in whole.parts if key in review.verdict.holds} or whole.namespaces.keys()
+    if len(waiting) > MAX_PLAN_NAMESPACES:
+        return whole.hash
+    return ",".join(whole.namespaces[name] for name in sorted(waiting))
 
 
 def _in_brackets(sizes: Collection[int | None]) -> str:

@@ -109,6 +109,7 @@ class TopicsReconciler:
         self._queue.remove(key)
         self._written.pop(key, None)
         self._plans.forget(key)
+        self.approvals.looked_at([key], self._observer.epoch)
         self._absences.clear(key)
 
     async def take(self) -> Sequence[ObjectKey]:
@@ -121,6 +122,7 @@ class TopicsReconciler:
         """Reconcile one batch. Never raises: what fails is logged or written to the status, and requeued."""
         if not keys:
             return  # another worker took them
+        epoch = self._observer.epoch
         try:
             with RECONCILE_SECONDS.time():
                 await self._reconcile(keys)
@@ -136,6 +138,7 @@ class TopicsReconciler:
             if self._name:
                 RECONCILED.labels(self._name).inc(len(keys))
         finally:
+            self.approvals.looked_at(keys, epoch)
             self._queue.done(keys)
 
     def _measure_queue(self) -> None:

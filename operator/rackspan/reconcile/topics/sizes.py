@@ -1,7 +1,8 @@
 """How many bytes the parts of a plan copy. Known apart from the plan, which no size changes.
 
-Brokers are asked while a plan copies anything: when it is another one, and then every five minutes. What is told of it
-is rounded to two digits, and told anew once it is a tenth off, since sizes change all the time.
+Brokers are asked while a plan copies anything: when it copies other partitions than before, and then every five
+minutes. What is told of it is rounded to two digits, and told anew once it is a tenth off, since sizes change all the
+time.
 """
 
 from __future__ import annotations
@@ -39,14 +40,15 @@ class PlanSizes:
 
     def __init__(self, sizes: ReplicaSizes) -> None:
         self._sizes = sizes
-        self._plan = ""
         self._asked_at = float("-inf")
+        self._asked: frozenset[TopicPartition] = frozenset()
         self._known: Mapping[TopicPartition, int] = {}
-        self._bytes: Mapping[str, int] = {}
+        self._bytes: Mapping[str, int | None] = {}
+        """By the hashes of parts, of those about whose partitions brokers have been asked."""
 
-    def is_known(self, whole: WholePlan) -> bool:
-        """Whether brokers have been asked about this plan, whatever they said."""
-        return self._plan == whole.hash
+    def is_known(self, part: TopicPlan) -> bool:
+        """Whether brokers have been asked about this part, whatever they said."""
+        return not part.moves or part.hash in self._bytes
 
     def of(self, part: TopicPlan) -> int | None:
         """The bytes that a part copies; None while the size of any partition that it copies is not known."""
@@ -57,22 +59,23 @@ class PlanSizes:
         return [replace(one, size_bytes=self._known.get(_partition(one))) for one in changes]
 
     async def look(self, topology: RackTopology, whole: WholePlan) -> None:
-        """Ask brokers if it is time. Without an answer what was known of the same plan stays. Never raises."""
-        parts = [part for part in whole.parts.values() if part.moves]
+        """Ask brokers if it is time. Without an answer what was known stays. Never raises."""
+        parts = {part.hash: part for part in whole.parts.values() if part.moves}
         now = asyncio.get_running_loop().time()
-        if not parts:
-            self._plan, self._known, self._bytes = whole.hash, {}, {}
-            return
-        if now - self._asked_at < (LOOK_SECONDS if self.is_known(whole) else _LEAST_SECONDS):
-            return
-        self._asked_at = now
-        try:
-            found = await self._sizes.of(topology, await in_planner_thread(partial(_copied, parts)))
-        except FailureError as error:
-            _log.warning("topology %s: sizes of replicas are not known: %s", topology.key, error)
-            found = self._known
-        self._bytes = await in_planner_thread(partial(_bytes, parts, found))
-        self._plan, self._known = whole.hash, found
+        new = [part for text, part in parts.items() if text not in self._bytes]
+        due = now - self._asked_at >= LOOK_SECONDS
+        if not due and new and now - self._asked_at >= _LEAST_SECONDS:
+            due = not (await in_planner_thread(partial(_copied, new))).keys() <= self._asked
+        if parts and due:
+            self._asked_at = now
+            copied = await in_planner_thread(partial(_copied, parts.values()))
+            try:
+                self._known = await self._sizes.of(topology, copied)
+            except FailureError as error:
+                _log.warning("topology %s: sizes of replicas are not known: %s", topology.key, error)
+            self._asked, new = frozenset(copied), list(parts.values())
+        known = {text: size for text, size in self._bytes.items() if text in parts}
+        self._bytes = known | (await in_planner_thread(partial(_bytes, new, self._known, self._asked)) if new else {})
 
 
 def steady(number: int, before: int | None) -> int:
@@ -85,14 +88,17 @@ def _copied(parts: Iterable[TopicPlan]) -> Mapping[TopicPartition, tuple[int, ..
     return {_partition(change): change.before for part in parts for change in part.changes if change.copied}
 
 
-def _bytes(parts: Iterable[TopicPlan], known: Mapping[TopicPartition, int]) -> Mapping[str, int]:
-    """The bytes of each part by its hash, without those of which a size is not known."""
-    found = {}
+def _bytes(
+    parts: Iterable[TopicPlan], known: Mapping[TopicPartition, int], asked: frozenset[TopicPartition]
+) -> dict[str, int | None]:
+    """The bytes of each part by its hash, None where a size is not known; of parts that were asked about."""
+    found: dict[str, int | None] = {}
     for part in parts:
-        copied = [(change.copied, known.get(_partition(change))) for change in part.changes if change.copied]
-        sizes = [replicas * size for replicas, size in copied if size is not None]
-        if len(sizes) == len(copied):
-            found[part.hash] = sum(sizes)
+        copied = [(change.copied, _partition(change)) for change in part.changes if change.copied]
+        if all(at in asked for _, at in copied):
+            sizes = [(replicas, known.get(at)) for replicas, at in copied]
+            unknown = any(size is None for _, size in sizes)
+            found[part.hash] = None if unknown else sum(replicas * (size or 0) for replicas, size in sizes)
     return found
 
 

@@ -888,12 +888,12 @@ async def test_what_was_begun_last_is_known_from_the_objects_also_after_a_restar
     world = World()
     key = world.topology.key
     assert world.plans.begun_last(key) is None
-    await world.begin(world.plan(whole_hash="fedcba9876543210"))
+    await world.begin(world.plan(names=("fedcba9876543210",)))
     await world.passes(2)
     world.start()
-    assert world.plans.begun_last(key) == BegunPlan(NAME, "fedcba9876543210", succeeded=False)
+    assert world.plans.begun_last(key) == BegunPlan(NAME, frozenset({"fedcba9876543210"}), succeeded=False)
     await world.until_ended()
     world.sync()
-    assert world.plans.begun_last(key) == BegunPlan(NAME, "fedcba9876543210", succeeded=True)
+    assert world.plans.begun_last(key) == BegunPlan(NAME, frozenset({"fedcba9876543210"}), succeeded=True)
     await world.begin(world.plan("f" * 16, {}))
-    assert world.plans.begun_last(key) == BegunPlan(f"prod-{'f' * 16}", "f" * 16, succeeded=False)
+    assert world.plans.begun_last(key) == BegunPlan(f"prod-{'f' * 16}", frozenset({"f" * 16}), succeeded=False)

@@ -21,6 +21,7 @@ from rackspan.reconcile.runtime.finalizers import FinalizerWriter
 from rackspan.reconcile.runtime.status_writer import StatusWriter
 from rackspan.reconcile.topics import approvals, holds
 from rackspan.reconcile.topics.reconciler import TopicsReconciler
+from rackspan.reconcile.topics.sizes import PlanSizes
 
 CROWDED = ((0, 3, 1), (1, 4, 2))
 """Of EVEN: two replicas in one zone."""
@@ -272,14 +273,14 @@ async def test_after_a_restart_a_plan_that_ended_for_nothing_does_not_begin_by_i
     await before.topic("one")
     (plan,) = before.begun.plans
     world = World(**automatic)
-    world.begun.last = BegunPlan("prod-1", plan.whole_hash, succeeded)
+    world.begun.last = BegunPlan("prod-1", frozenset(plan.names), succeeded)
     await world.topic("one")
-    assert world.plan.hash == plan.whole_hash
+    assert world.plan.hash in plan.names
     assert len(world.begun.plans) == succeeded
     if not succeeded:
         assert "Reassignment prod-1 was to carry it out, and ended before" in world.told()[1]
         await world.topic("two")  # another plan than that
-        assert [one.whole_hash for one in world.begun.plans] == [world.plan.hash]
+        assert [world.plan.hash in one.names for one in world.begun.plans] == [True]
 
 
 async def test_an_automatic_plan_has_to_be_the_same_for_a_while():
@@ -308,7 +309,10 @@ async def test_a_plan_above_a_limit_waits_for_a_person(at_once):
     await world.topic("one")
     assert not world.begun.plans
     assert world.told()[0] == "PlanAboveLimit"
-    assert "too large to begin by itself (maxMoves is 1); to approve it: kubectl annotate" in world.told()[1]
+    assert (
+        "(plans of namespace shop copy 2 replicas, maxMoves is 1 for all namespaces together); to app"
+        in world.told()[1]
+    )
     assert world.kube.condition("one", "Stalled")["reason"] == "PlanAboveLimit"
     world.topology(world.plan.hash, defaults=automatic)
     await world.work()
@@ -441,3 +445,235 @@ async def test_who_is_refused_a_lower_min_insync_holds_up_no_plan():
     world.kafka._seen = lambda name: seen(*SIX_REPLICAS, name=name, topic_id="id-of-one")
     await lower_to_three(world, "4")
     assert world.kafka.own["one"] == {"min.insync.replicas": "4"}
+
+
+# --- several namespaces -----------------------------------------------------------------------------------------------
+
+OWN = {"namespace": "kafka"}
+AUTOMATIC = {"defaults": {"reassignment": {"approval": "Automatic"}}}
+NEVER = {"windows": [{"schedule": "0 0 29 2 *", "duration": "1m"}]}
+
+
+def begun(world):
+    return [{change.topic for change in plan.changes} for plan in world.begun.plans]
+
+
+async def test_a_tenant_that_changes_its_topic_all_the_time_holds_up_nobody_else(monkeypatch):
+    monkeypatch.setattr(holds, "SETTLE_SECONDS", 0.3)
+    world = World(**AUTOMATIC)
+    own = await world.topic("own", **OWN)
+    await world.topic("restless")
+    before = world.plan.parts[own.key]
+    for number in range(300):
+        await world.topic("restless", replicationFactor=2 + number % 2)
+        if world.begun.plans:
+            break
+    assert begun(world) == [{"own"}]
+    assert world.plan.parts[own.key] is before
+    assert world.ready("restless")["reason"] in ("PlanSettling", "Reassigning")
+
+
+async def test_a_part_is_not_changed_by_topics_of_other_namespaces_that_come_change_and_go():
+    world = World()
+    mine = [await world.topic(f"own-{number}", **OWN) for number in range(3)]
+    await world.topic("one")
+    before = {topic.key: world.plan.parts[topic.key] for topic in mine}
+    one = await world.topic("one", rows=CROWDED * 3)
+    world.cache.drop_topic(one.key)
+    world.loop.drop(one.key)
+    await world.topic("two", rows=CROWDED * 5, namespace="bank")
+    assert {topic.key: world.plan.parts[topic.key] for topic in mine} == before
+
+
+async def test_topics_of_all_namespaces_are_planned_together_when_the_cluster_changes():
+    world = World()
+    for number in range(6):
+        await world.topic(f"t{number}", rows=(CROWDED[0],), namespace=f"n{number}")
+    world.observer.epoch += 1
+    world.loop.add(world.cache.topics)
+    await world.work()
+    topics = [
+        (one, seen(*world.kafka.replicas[one.topic_name], name=one.topic_name)) for one in world.cache.topics.values()
+    ]
+    assert world.plan.hash == plan_of(ObservedTopology(world.observer.state, tuple(topics))).whole.hash
+    given = Counter(
+        broker for part in world.plan.parts.values() for change in part.changes for broker in set(change.replicas)
+    )
+    assert max(given[2], given[5]) == 3, "they do not all choose the same broker"
+
+
+async def test_a_tenant_s_plan_above_the_limit_leaves_room_for_the_owner_s(at_once):
+    world = World(reassignment={"maxMoves": 20, "topicApproval": "Allowed"}, **AUTOMATIC)
+    await world.topic("large", rows=(CROWDED[0],) * 30)
+    assert world.ready("large")["reason"] == "PlanAboveLimit"
+    await world.topic("own", **OWN)
+    assert begun(world) == [{"own"}]
+    world.begun.under_way = None
+    await world.work()
+    assert "(plans of namespace shop copy 30 replicas, maxMoves is 20 for all" in world.ready("large")["message"]
+
+
+async def test_namespaces_share_a_limit_and_the_topology_s_own_comes_first(at_once):
+    world = World(reassignment={"maxMoves": 10, "topicApproval": "Allowed"}, **AUTOMATIC)
+    world.begun.under_way = ActiveReassignment("other", "0", "Running")
+    for name, moves in (("kafka", 4), ("shop", 3), ("bank", 4), ("mail", 1)):
+        await world.topic(name, rows=(CROWDED[0],) * moves, namespace=name)
+    world.begun.under_way = None
+    await world.work()
+    assert begun(world) == [{"kafka", "mail"}], "6 are left for three: 2 each, and 5 for two, which are 2"
+
+
+async def test_a_size_that_is_not_known_holds_up_its_own_namespace_only(at_once):
+    class Sizes:
+        async def of(self, topology, partitions):
+            return {at: 1 for at in partitions if at.topic == "own"}
+
+    world = World(reassignment={"maxBytes": 10**6, "topicApproval": "Allowed"}, **AUTOMATIC)
+    world.loop.approvals._sizes = PlanSizes(Sizes())
+    await world.topic("unknown")
+    world.loop.approvals._sizes._asked_at = float("-inf")
+    await world.topic("own", **OWN)
+    assert begun(world) == [{"own"}]
+    world.begun.under_way = None
+    await world.work()
+    assert world.ready("unknown")["reason"] == "PlanAboveLimit"
+    assert "how large 1 topic is is not known" in world.ready("unknown")["message"]
+
+
+async def test_brokers_are_not_asked_again_for_sizes_when_a_plan_copies_the_same_partitions_elsewhere(at_once):
+    class Sizes:
+        asked = 0
+
+        async def of(self, topology, partitions):
+            self.asked += 1
+            return dict.fromkeys(partitions, 1)
+
+    world, told = World(reassignment={"maxBytes": 10**6}), Sizes()
+    world.loop.approvals._sizes = PlanSizes(told)
+    one = await world.topic("one")
+    for number in range(4):
+        await world.topic("one", replicationFactor=3 + number % 2)
+        assert world.loop.approvals._sizes.is_known(world.plan.parts[one.key])
+    assert told.asked == 1
+
+
+@pytest.mark.parametrize("how", ["annotation", "spec"])
+async def test_an_approval_of_the_whole_is_not_made_stale_by_a_part_of_somebody_else(how):
+    world = World(reassignment=NEVER)
+    await world.topic("own", **OWN)
+    await world.topic("restless")
+    approved = world.plan.hash
+    annotation = approved if how == "annotation" else None
+    declared = {} if annotation else {"approvedPlan": approved}
+    world.topology(annotation, reassignment={**NEVER, **declared})
+    await world.work()
+    assert world.told()[0] == "OutsideWindow"
+    await world.topic("restless", rows=CROWDED * 2)
+    assert approved != world.plan.hash
+    world.topology(annotation, reassignment=declared)
+    await world.work()
+    assert begun(world) == [{"own"}]
+    world.begun.under_way = None
+    await world.work()
+    assert begun(world) == [{"own"}], "it approves no other part, and its own part once"
+    assert world.ready("restless")["reason"] == "PlanPending"
+
+
+async def test_what_waits_is_approved_by_the_hashes_of_its_namespaces_whatever_others_do():
+    world = World()
+    await world.topic("own", **OWN)
+    await world.topic("other", namespace="bank")
+    await world.topic("restless")
+    told, plan = world.told()[1], world.loop.approvals.summary().plan
+    by_name = {one.namespace: one for one in plan.namespaces}
+    assert {name: (one.topics, one.moves) for name, one in by_name.items()} == dict.fromkeys(
+        ("kafka", "bank", "shop"), (1, 2)
+    )
+    said = ",".join(by_name[name].hash for name in ("bank", "kafka", "shop"))
+    assert told.endswith(f"{APPROVE_PLAN}={said}")
+    await world.topic("restless", rows=CROWDED * 2)
+    world.topology(said)
+    await world.work()
+    assert begun(world) == [{"own", "other"}]
+    assert ("RackTopology", "prod", APPROVE_PLAN) in world.kube.taken
+
+
+async def test_a_topic_that_kafka_holds_otherwise_by_now_does_not_hold_up_the_others():
+    world = World()
+    await world.topic("own", **OWN)
+    await world.topic("restless")
+    world.kafka.replicas["restless"] = ((0, 4, 2), CROWDED[1])
+    world.topology(world.plan.hash)
+    await world.work()
+    assert begun(world) == [{"own"}]
+
+
+async def test_topics_that_come_all_the_time_do_not_keep_a_plan_from_being_begun():
+    world = World()
+    one = await world.topic("one")
+    world.topology(world.plan.hash)
+    world.observer.epoch += 1
+    world.loop.add([one.key])
+    await world.loop.process(await world.loop.take())
+    world.loop.add([examples.topic("new").key])
+    assert not world.loop._queue.idle
+    await world.loop.approvals.reconcile()
+    assert begun(world) == [{one.topic_name}]
+
+
+async def test_nothing_begins_before_all_topics_have_been_looked_at_since_the_cluster_changed():
+    world = World()
+    await world.topic("one")
+    world.topology(world.plan.hash)
+    world.observer.epoch += 1
+    await world.loop.approvals.reconcile()
+    assert not world.begun.plans
+    world.loop.add(world.cache.topics)
+    await world.work()
+    assert begun(world) == [{"one"}]
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+async def test_what_ended_for_nothing_is_not_begun_again_because_others_changed(at_once, restarted):
+    world = World(**AUTOMATIC)
+    await world.topic("own", **OWN)
+    (plan,) = world.begun.plans
+    if restarted:
+        world = World(**AUTOMATIC)
+        world.begun.last = BegunPlan("prod-1", frozenset(plan.names), succeeded=False)
+        await world.topic("own", **OWN)
+    world.begun.under_way = None
+    await world.topic("other", annotation=None)
+    assert begun(world)[-1] == {"other"}
+    assert sum("own" in topics for topics in begun(world)) == (not restarted)
+
+
+@pytest.mark.parametrize("digits", [8, 16, 31])
+async def test_a_shortened_hash_approves_nothing(digits):
+    world = World()
+    one = await world.topic("one")
+    assert len(world.plan.hash) == len(world.plan.parts[one.key].hash) == 32
+    world.topology(world.plan.hash[:digits])
+    await world.topic("one", annotation=world.plan.parts[one.key].hash[:digits])
+    assert not world.begun.plans
+    assert world.told()[0] == "StaleApproval"
+
+
+async def test_a_part_of_a_tenant_s_is_approved_on_the_topology_by_its_own_hash():
+    world = World(reassignment={"topicApproval": "Never"})
+    one = await world.topic("one")
+    await world.topic("two")
+    world.topology(world.plan.parts[one.key].hash)
+    await world.work()
+    assert begun(world) == [{"one"}]
+
+
+async def test_tenants_that_approve_what_is_not_there_change_no_part_of_others():
+    world = World()
+    own = await world.topic("own", **OWN)
+    before = world.plan.parts[own.key]
+    for number in range(5):
+        world.kafka.replicas["crowd"] = ((2,),) * 40 * number
+        await world.topic("one", annotation=f"{number:032x}")
+    assert world.plan.parts[own.key] is before
+    assert world.ready("one")["reason"] == "StaleApproval"

@@ -113,7 +113,7 @@ async def test_a_plan_begins_by_itself_up_to_max_bytes(most, begins):
     assert len(made.begun.plans) == begins
     if not begins:
         assert made.told()[0] == "PlanAboveLimit"
-        assert "(maxBytes is 246,911); to approve it" in made.told()[1]
+        assert "(plans of namespace shop copy 2 replicas, maxBytes is 246,911); to approve it" in made.told()[1]
 
 
 async def test_what_no_broker_tells_holds_a_plan_back_and_says_so():
@@ -121,7 +121,7 @@ async def test_what_no_broker_tells_holds_a_plan_back_and_says_so():
     assert not made.begun.plans
     assert plan(made).bytes is None
     assert "copies 4 replicas (2.0 KiB and more) for 2 topics" in made.told()[1]
-    assert "(maxBytes is 1,000,000,000,000,000,000, how large 1 topic is is not known)" in made.told()[1]
+    assert "maxBytes is 1,000,000,000,000,000,000, how large 1 topic is is not known)" in made.told()[1]
 
 
 async def test_before_brokers_were_asked_a_plan_is_above_no_limit_and_does_not_begin():

@@ -55,6 +55,8 @@ async def test_they_have_a_part_in_the_one_plan_which_the_command_line_makes_too
     made = await world(**REPAIR)
     await made.topic("one")
     assert {key.name for key in made.plan.parts} == {"bare", "one"}
+    made.loop._plans.make_anew()
+    await made.work()
     assert made.plan.hash == outside(made).whole.hash
     plan = made.loop.approvals.summary().plan
     assert (plan.topics, plan.unmanaged, {sample.topic for sample in plan.samples}) == (2, 1, {"bare", "shop/one"})
