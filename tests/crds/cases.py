@@ -653,6 +653,19 @@ TOPOLOGY_CASES = [
         ],
     ),
     _topology(
+        "spec.allowedNamespaces.quota",
+        "A topic has at least one partition, and a partition at least one replica, so quota needs topics <= partitions "
+        "<= replicas (500, 2000 and 6000 where they are not set).",
+        accepted=[
+            {"allowedNamespaces": {"from": "All", "quota": quota}}
+            for quota in ({}, {"topics": 2_000}, {"topics": 0, "partitions": 0, "replicas": 0}, {"replicas": 2**31 - 1})
+        ],
+        rejected=[
+            {"allowedNamespaces": {"from": "All", "quota": quota}}
+            for quota in ({"topics": 2_001}, {"partitions": 499}, {"partitions": 6_001}, {"replicas": 1_999})
+        ],
+    ),
+    _topology(
         "spec.sharedWith[]",
         "An entry of sharedWith is a namespace's name, which consists of lower-case letters, digits and inner hyphens.",
         accepted=[{"sharedWith": ["bank", "team-2"]}],

@@ -58,7 +58,8 @@ def _open_topology(endings, api_client, crds, kubectl, kafka):
     """A RackTopology that the run's tests share: open to all namespaces, and nobody changes it."""
     there = broker_namespace(api_client, kubectl, f"shared-{secrets.token_hex(4)}")
     objects = Objects(api_client, endings.after(LAST_WITH_SERVERS).enter_context(there))
-    objects.create_topology(kafka.bootstrap(), allowedNamespaces={"from": "All"}, adoption="Allowed")
+    quota = {"topics": 5_000, "partitions": 50_000, "replicas": 150_000}
+    objects.create_topology(kafka.bootstrap(), allowedNamespaces={"from": "All", "quota": quota}, adoption="Allowed")
     return objects
 
 

@@ -1,6 +1,7 @@
 """Plans on real brokers: shown, refused by a stale hash, carried out by the right one or by a policy."""
 
 import json
+from itertools import cycle
 
 import pytest
 from tests.integration.test_apply import REASSIGN, filled
@@ -144,3 +145,23 @@ def test_plans_are_carried_out_by_approval_and_by_policy_and_a_drained_broker_en
     approve(topology, filling)
     until(lambda: topics.load()[0].get(drained), 180, "the broker that was emptied to be filled")
     topology.until_condition("RackTopology", "kafka", "Reassigned", "True", "InSync")
+
+
+@pytest.mark.timeout(300)
+def test_a_tenant_that_changes_its_topic_all_the_time_holds_up_no_plan_of_others(topology, topics, namespace_factory):
+    tenant, sizes = topology.elsewhere(namespace_factory()), cycle((3, 4))
+    automatic = {"reassignment": {"approval": "Automatic"}}
+    topology.change_topology(allowedNamespaces={"from": "All"}, defaults=automatic, reassignment={"maxMoves": 20})
+    topology.until_topology()
+    tenant.create_topic("restless", partitions=15, replicationFactor=2)
+    topology.create_topic("orders", partitions=2, replicationFactor=2)
+    tenant.until_ready("restless")
+    topology.until_ready("orders")
+    topology.change_topic("orders", replicationFactor=3)
+
+    def moved():
+        tenant.change_topic("restless", replicationFactor=next(sizes))
+        return [len(row) for row in topics.replicas(topology.kafka_name("orders"))] == [3, 3]
+
+    until(moved, 150, "the owner's topic to get its replicas")
+    assert len(topics.replicas(tenant.kafka_name("restless"))[0]) == 2

@@ -313,6 +313,26 @@ def test_names_are_bounded_and_internal_topics_are_refused(topology, topics, nam
     topology.until_ready("orders")
 
 
+def test_a_namespace_gets_so_much_in_kafka_and_what_is_above_waits(topology, topics, namespace_factory, promise):
+    stranger = topology.elsewhere(namespace_factory())
+    topology.change_topology(allowedNamespaces={"from": "All", "quota": {"topics": 2, "partitions": 10}})
+    topology.until_topology()
+    stranger.create_topic("large", partitions=100_000)
+    stranger.create_topic("orders", partitions=6)
+    stranger.until_ready("orders")
+    promise.kept_by(stranger.until_stalled("large", "QuotaExceeded"))
+    stranger.change_topic("orders", partitions=11)
+    stranger.until_stalled("orders", "QuotaExceeded")
+    assert not topics.exists(stranger.kafka_name("large"))
+    assert len(topics.replicas(stranger.kafka_name("orders"))) == 6
+    topology.create_topic("own", partitions=12)
+    topology.until_ready("own")
+    topology.change_topology(allowedNamespaces={"from": "All", "quota": {"topics": 2, "partitions": 11}})
+    stranger.until_ready("orders")
+    assert len(topics.replicas(stranger.kafka_name("orders"), 11)) == 11
+    assert not topics.exists(stranger.kafka_name("large"))
+
+
 def test_only_the_topology_s_namespace_adopts_unless_the_topology_consents(
     topology, topics, namespace_factory, promise
 ):

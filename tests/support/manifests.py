@@ -87,6 +87,7 @@ FULL_TOPOLOGY: JsonObject = {
             "from": "Selector",
             "selector": {"matchLabels": {"team": "shop"}},
             "topicPrefixes": ["$(namespace).", "shared-"],
+            "quota": {"topics": 100, "partitions": 1000, "replicas": 3000},
         },
         "adoption": "Allowed",
         "internalTopics": ["__consumer_offsets"],

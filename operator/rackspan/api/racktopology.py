@@ -233,16 +233,25 @@ class BrokerPodsSpec(ApiStruct, frozen=True):
     topics_without_spare_replica: TopicsWithoutSpareReplica = TopicsWithoutSpareReplica.REPORT
 
 
+class TopicQuota(ApiStruct, frozen=True):
+    """How much the KafkaTopics of one namespace may have in Kafka together."""
+
+    topics: int = 500
+    partitions: int = 2_000
+    replicas: int = 6_000
+
+
 class AllowedNamespaces(ApiStruct, frozen=True):
-    """Which namespaces' KafkaTopics may use a topology, and how those of other namespaces may call their topics.
+    """Which namespaces' KafkaTopics may use a topology, and what those of other namespaces than its own may have.
 
     A topic's name begins with one of `topic_prefixes`, in which `$(namespace)` stands for its object's namespace. None
-    is for any name.
+    is for any name. `quota` is for each namespace.
     """
 
     from_: NamespacesFrom = NamespacesFrom.SAME
     selector: LabelSelector | None = None
     topic_prefixes: tuple[str, ...] | None = None
+    quota: TopicQuota = TopicQuota()
 
     def admits(self, namespace: str, labels: Mapping[str, str], *, own: str) -> bool:
         """Whether topics of a namespace with these labels may use a topology of the namespace `own`."""

@@ -105,6 +105,7 @@ class Reason(StrEnum):
     NAMESPACE_NOT_ALLOWED = "NamespaceNotAllowed"  # The RackTopology's allowedNamespaces leave this namespace out.
 
     TOPIC_NAME_NOT_ALLOWED = "TopicNameNotAllowed"  # The RackTopology gives this namespace other names for its topics.
+    QUOTA_EXCEEDED = "QuotaExceeded"  # The namespace would have more in Kafka than the RackTopology gives to it.
     INTERNAL_TOPIC = "InternalTopic"  # It is Kafka's or a tool's own: not listed in internalTopics, or not declared.
     ADOPTION_NOT_ALLOWED = "AdoptionNotAllowed"  # The topic was there already, and this namespace may not take it over.
 

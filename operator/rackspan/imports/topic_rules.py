@@ -30,7 +30,7 @@ _LONGEST_NAME, _LONGEST_PATH = 63, 512
 _MOST_LEVELS, _MOST_PATTERNS, _MOST_LEADERS = 8, 200, 100
 _MIN_INSYNC: Final = re.compile(r"0*[1-9][0-9]{0,4}")
 _COMPARED: Final = re.compile(r"[0-9]{1,5}")
-_HASH: Final = re.compile(r"[0-9a-f]{16}")
+_HASH: Final = re.compile(r"[0-9a-f]{32}")
 _WITHOUT_START: Final = ("MultiLevel", "Rings")
 _MAX_SHOWN: Final = 80
 

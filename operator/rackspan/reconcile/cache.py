@@ -64,12 +64,17 @@ class Cache:
         """The report of the last scan, by RackTopology."""
         self.reassignments: dict[ObjectKey, Reassignment] = {}
         self._topics_of: defaultdict[ObjectKey, set[ObjectKey]] = defaultdict(set)
+        self._topics_from: defaultdict[tuple[ObjectKey, str], set[ObjectKey]] = defaultdict(set)
         self._claims: defaultdict[str, set[ObjectKey]] = defaultdict(set)
         self._clusters: dict[ObjectKey, str] = {}
 
     def topics_of(self, topology: ObjectKey) -> Collection[ObjectKey]:
         """The keys of the KafkaTopics that name this topology."""
         return tuple(self._topics_of.get(topology, ()))
+
+    def topics_from(self, topology: ObjectKey, namespace: str) -> Collection[KafkaTopic]:
+        """The KafkaTopics of one namespace that name this topology."""
+        return [self.topics[key] for key in self._topics_from.get((topology, namespace), ())]
 
     def topics_named(self, topology: ObjectKey, name: str) -> Collection[KafkaTopic]:
         """The KafkaTopics of this topology for the topic of that name in Kafka."""
@@ -133,6 +138,7 @@ class Cache:
         self.drop_topic(topic.key)
         self.topics[topic.key] = topic
         self._topics_of[topic.topology].add(topic.key)
+        self._topics_from[topic.topology, topic.key.namespace].add(topic.key)
         self._claims[topic.topic_name].add(topic.key)
         return topic
 
@@ -141,6 +147,7 @@ class Cache:
         topic = self.topics.pop(key, None)
         if topic is not None:
             _discard(self._topics_of, topic.topology, key)
+            _discard(self._topics_from, (topic.topology, key.namespace), key)
             _discard(self._claims, topic.topic_name, key)
         return topic
 

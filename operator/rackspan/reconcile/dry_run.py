@@ -22,6 +22,7 @@ from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import TopicDescription
 from rackspan.reconcile.topics.decision import ownership_problem
 from rackspan.reconcile.topics.plan import plan_hashes, request_of
+from rackspan.reconcile.topics.quotas import Claim, above_quotas
 from rackspan.reconcile.topics.unmanaged import unmanaged_key, unmanaged_topics
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ class ObservedTopology:
     state: ClusterState
     topics: tuple[tuple[KafkaTopic, TopicDescription], ...]
     unmanaged: Mapping[str, Replicas] = field(default_factory=dict)
+    above_quota: Collection[ObjectKey] = ()
+    """KafkaTopics that get no more than Kafka holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +114,12 @@ async def observe_topology(
     unmanaged: Mapping[str, Replicas] = {}
     if topology.spec.repairs_unmanaged:
         unmanaged = unmanaged_topics(topology, topics, (), await admin.assignments())
-    return ObservedTopology(state, tuple(found), unmanaged)
+    return ObservedTopology(state, tuple(found), unmanaged, above_quotas(topology, map(Claim.of, topics)))
 
 
 def plan_of(observed: ObservedTopology) -> TopologyPlan:
     """Plan all topics together. Raises MissingRackError where some brokers have a rack and some have not."""
-    request, names = request_of(observed.topics, observed.unmanaged, observed.state)
+    request, names = request_of(observed.topics, observed.unmanaged, observed.state, observed.above_quota)
     request = replace(request, min_insync=_min_insync(observed))
     fills = observed.state.spec.fills_brokers
     made, whole = (fill_topics(request)[0], fill(request)) if fills else (plan_topics(request), plan(request))

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from rackspan.reconcile.topics.holds import PlanHold
     from rackspan.reconcile.topics.plan import PlanInputs, Plans
     from rackspan.reconcile.topics.plan_review import Review
+    from rackspan.reconcile.topics.quotas import Quotas
 
 _ROOM_SECONDS = 10.0
 """Between two looks at what min.insync.replicas holds up: the way to lower it is two calls to Kafka."""
@@ -57,12 +58,14 @@ class Approvals:
         observer: ObservedCluster,
         dependencies: Dependencies,
         plans: Plans,
+        quotas: Quotas,
         queue: WorkQueue[ObjectKey],
     ) -> None:
         self._key = key
         self._observer = observer
         self._dependencies = dependencies
         self._plans = plans
+        self._quotas = quotas
         self._queue = queue
         self._unmanaged = UnmanagedTopics(key, dependencies.cache, plans)
         self._sizes = PlanSizes(dependencies.sizes)
@@ -279,12 +282,19 @@ class Approvals:
         """The approved topics of which Kafka, their objects or the brokers say something else than the plan."""
         planned = {key: review.whole.inputs[key] for key in review.approved}
         seen = await admin.topics([inputs.topic for inputs in planned.values()])
+        above_quota = self._quotas.of(planned)
         return [
-            key for key, inputs in planned.items() if self._inputs_now(key, seen.get(inputs.topic), review) != inputs
+            key
+            for key, inputs in planned.items()
+            if self._inputs_now(key, seen.get(inputs.topic), review, above_quota) != inputs
         ]
 
     def _inputs_now(
-        self, key: ObjectKey, found: TopicDescription | Failure | None, review: Review
+        self,
+        key: ObjectKey,
+        found: TopicDescription | Failure | None,
+        review: Review,
+        above_quota: Collection[ObjectKey],
     ) -> PlanInputs | None:
         """What a topic's part would be made from now; None where Kafka has not the topic that the part is for."""
         topic, state = self._dependencies.cache.topics.get(key), review.state.for_plans
@@ -295,7 +305,7 @@ class Approvals:
             return inputs_of_unmanaged(key.name, found.replicas, state) if still else None
         if topic is None or found.topic_id != topic.status.topic_id:
             return None
-        return inputs_of(topic, found, state)
+        return inputs_of(topic, found, state, above_quota)
 
     async def _refuse(self, review: Review) -> None:
         """Refuse approvals of another plan, and make the plan anew from what lies on the brokers now.

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from dataclasses import dataclass, field, replace
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from rackspan.api.reasons import Reason
@@ -62,6 +63,8 @@ class Outcome:
     """What the plan waits for, where that is known."""
     copied_bytes: int | None = None
     """The bytes that the plan copies, where they are known."""
+    above_quota: Failure | None = None
+    """Why the topic may not get more than Kafka holds of it; None where it may."""
     failures: list[Failure] = field(default_factory=list)
     settled: bool = True
     """False where Kafka has accepted the change but does not show it yet."""
@@ -124,13 +127,17 @@ async def reconcile_topics(
     admin: KafkaAdmin,
     prepare: Callable[[Sequence[Outcome]], Awaitable[Collection[ObjectKey]]] | None = None,
     third_party: ThirdPartyPlacers | None = None,
+    above_quota: Mapping[ObjectKey, Failure] = MappingProxyType({}),
 ) -> list[Outcome]:
     """Create and change topics in Kafka as their objects' specs ask. Returns the outcomes in the order of `topics`.
 
     `prepare` is called once it is decided what to do, and before it is done; the objects that it returns are left out.
-    Raises FailureError only where Kafka answered for none of the topics.
+    Those in `above_quota` get no more than Kafka holds. Raises FailureError only where Kafka answered for none of the
+    topics.
     """
-    outcomes = {topic.key: Outcome(with_known_claim(topic, state)) for topic in topics}
+    outcomes = {
+        topic.key: Outcome(with_known_claim(topic, state), above_quota=above_quota.get(topic.key)) for topic in topics
+    }
     await _fetch_topics(outcomes.values(), admin)
     await _fetch_configs(outcomes.values(), admin)
     fit = [outcome for outcome in outcomes.values() if not outcome.failures and not outcome.is_stale]
@@ -225,7 +232,7 @@ def _decide_in_order(outcomes: Sequence[Outcome], state: ClusterState) -> Sequen
 def _decide_one(outcome: Outcome, state: ClusterState) -> Decision:
     own = outcome.config.own if outcome.config else {}
     try:
-        return decide(outcome.topic, outcome.seen, own, state)
+        return decide(outcome.topic, outcome.seen, own, state, outcome.above_quota)
     except Exception:
         _log.exception("KafkaTopic %s: unexpected error", outcome.topic.key)
         return Decision(problem=UNEXPECTED)

@@ -58,10 +58,17 @@ class Decision:
         return "; ".join(steps)
 
 
-def decide(topic: KafkaTopic, seen: TopicDescription | None, own: Mapping[str, str], state: ClusterState) -> Decision:
+def decide(
+    topic: KafkaTopic,
+    seen: TopicDescription | None,
+    own: Mapping[str, str],
+    state: ClusterState,
+    above_quota: Failure | None = None,
+) -> Decision:
     """The changes that fulfil the spec without moving a replica; `own` are the configs set on the topic itself.
 
-    `seen` is None where Kafka has no topic of that name. Failures are part of the decision; none is raised.
+    `seen` is None where Kafka has no topic of that name, `above_quota` says why the topic may not get more than Kafka
+    holds, None where it may. Failures are part of the decision; none is raised.
     """
     other = ownership_problem(topic, seen, state)
     if other is not None:
@@ -70,8 +77,9 @@ def decide(topic: KafkaTopic, seen: TopicDescription | None, own: Mapping[str, s
     if large is not None:
         return Decision(problem=large)
     if seen is None:
-        return _creation(topic, state)
-    grow, grow_problem = _growth(topic, seen, state)
+        return _creation(topic, state) if above_quota is None else Decision(problem=above_quota)
+    waits = above_quota is not None and _asks_for_more(topic, seen)
+    grow, grow_problem = (None, above_quota) if waits else _growth(topic, seen, state)
     try:
         managed, config_problem = managed_config(topic.spec, seen.replicas, state), None
     except FailureError as error:
@@ -114,6 +122,11 @@ def ownership_problem(topic: KafkaTopic, seen: TopicDescription | None, state: C
         f"this object is about {known_id}; {helps}",
         Remedy.SPEC,
     )
+
+
+def _asks_for_more(topic: KafkaTopic, seen: TopicDescription) -> bool:
+    size = topic.spec.replication_factor
+    return topic.spec.partitions > len(seen.replicas) or any(len(row) < size for row in seen.replicas)
 
 
 def _creation(topic: KafkaTopic, state: ClusterState) -> Decision:

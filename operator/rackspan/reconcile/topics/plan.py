@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -115,13 +115,17 @@ class Plans:
         await self.of((), state)
 
     async def of(
-        self, seen: Sequence[tuple[KafkaTopic, TopicDescription]], state: ClusterState
+        self,
+        seen: Sequence[tuple[KafkaTopic, TopicDescription]],
+        state: ClusterState,
+        above_quota: Collection[ObjectKey] = (),
     ) -> Mapping[ObjectKey, TopicPlan]:
         """Parts of the plan for topics as `seen` in Kafka, by object; empty ones for compliant topics.
 
+        Those that are `above_quota` get no more replicas.
         Topics that cannot be planned are left out. Runs in the planner's thread; one call at a time.
         """
-        wanted = await in_planner_thread(partial(_all_inputs, seen, state))
+        wanted = await in_planner_thread(partial(_all_inputs, seen, state, above_quota))
         for topic, _ in seen:
             self._note(topic.key, wanted.get(topic.key))
         async with self._lock:
@@ -263,10 +267,17 @@ def _filled(
 
 
 def request_of(
-    seen: Sequence[tuple[KafkaTopic, TopicDescription]], unmanaged: Mapping[str, Replicas], state: ClusterState
+    seen: Sequence[tuple[KafkaTopic, TopicDescription]],
+    unmanaged: Mapping[str, Replicas],
+    state: ClusterState,
+    above_quota: Collection[ObjectKey],
 ) -> tuple[Request, Mapping[str, ObjectKey]]:
     """The planner's request for these topics without any other plans, and keys by name of those that can be planned."""
-    wanted = {topic.key: inputs for topic, found in seen if (inputs := inputs_of(topic, found, state)) is not None}
+    wanted = {
+        topic.key: inputs
+        for topic, found in seen
+        if (inputs := inputs_of(topic, found, state, above_quota)) is not None
+    }
     for name, replicas in unmanaged.items():
         if (inputs := inputs_of_unmanaged(name, replicas, state)) is not None:
             wanted[unmanaged_key(name)] = inputs
@@ -274,26 +285,39 @@ def request_of(
 
 
 def _all_inputs(
-    seen: Sequence[tuple[KafkaTopic, TopicDescription]], state: ClusterState
+    seen: Sequence[tuple[KafkaTopic, TopicDescription]], state: ClusterState, above_quota: Collection[ObjectKey]
 ) -> Mapping[ObjectKey, PlanInputs]:
-    return {topic.key: inputs for topic, found in seen if (inputs := _inputs_isolated(topic, found, state)) is not None}
+    found = {topic.key: _inputs_isolated(topic, described, state, above_quota) for topic, described in seen}
+    return {key: inputs for key, inputs in found.items() if inputs is not None}
 
 
-def _inputs_isolated(topic: KafkaTopic, seen: TopicDescription, state: ClusterState) -> PlanInputs | None:
+def _inputs_isolated(
+    topic: KafkaTopic, seen: TopicDescription, state: ClusterState, above_quota: Collection[ObjectKey]
+) -> PlanInputs | None:
     try:
-        return inputs_of(topic, seen, state)
+        return inputs_of(topic, seen, state, above_quota)
     except Exception:
         _log.exception("KafkaTopic %s: no plan, for an unexpected error", topic.key)
         return None
 
 
-def inputs_of(topic: KafkaTopic, seen: TopicDescription, state: ClusterState) -> PlanInputs | None:
-    """What the topic's part is made from; None where it cannot be planned: a level or a rack is missing."""
+def inputs_of(
+    topic: KafkaTopic, seen: TopicDescription, state: ClusterState, above_quota: Collection[ObjectKey]
+) -> PlanInputs | None:
+    """What the topic's part is made from; None where it cannot be planned: a level or a rack is missing.
+
+    A topic that is `above_quota` keeps its replication factor.
+    """
     try:
-        required = requirements(topic.spec, state)
+        required = requirements(topic.spec, state).of_existing(len(seen.replicas))
     except FailureError:
         return None
-    return _inputs(topic.topic_name, required.of_existing(len(seen.replicas)), seen.replicas, state)
+    size = topic.spec.replication_factor
+    if topic.key in above_quota and any(len(row) < size for row in seen.replicas):
+        if required.assignment:
+            return None
+        required = replace(required, replication_factor=None)
+    return _inputs(topic.topic_name, required, seen.replicas, state)
 
 
 def inputs_of_unmanaged(name: str, replicas: Replicas, state: ClusterState) -> PlanInputs | None:

@@ -30,6 +30,7 @@ from rackspan.reconcile.topics.isolated import isolated
 from rackspan.reconcile.topics.limits import too_large
 from rackspan.reconcile.topics.placement import third_party_placer
 from rackspan.reconcile.topics.plan import Plans
+from rackspan.reconcile.topics.quotas import Quotas
 from rackspan.reconcile.topics.status import failed_status
 from rackspan.reconcile.topics.status_updates import status_updates
 
@@ -88,8 +89,11 @@ class TopicsReconciler:
         self._written: dict[ObjectKey, int] = {}
         """Fingerprints of the statuses that were written and need no requeue."""
         self._plans = Plans(self._queue.add)
-        self.approvals = Approvals(topology or ObjectKey("", ""), observer, dependencies, self._plans, self._queue)
         self._admission = Admission(dependencies.cache)
+        self._quotas = Quotas(topology or ObjectKey("", ""), dependencies.cache, self._admission.refusals)
+        self.approvals = Approvals(
+            topology or ObjectKey("", ""), observer, dependencies, self._plans, self._quotas, self._queue
+        )
         self.finalizer = TopicFinalizer(
             topology or ObjectKey("", ""), dependencies, self._admission.refusals, write_topology_status
         )
@@ -110,6 +114,7 @@ class TopicsReconciler:
         self._written.pop(key, None)
         self._plans.forget(key)
         self.approvals.looked_at([key], self._observer.epoch)
+        self.add(self._quotas.forget(key))
         self._absences.clear(key)
 
     async def take(self) -> Sequence[ObjectKey]:
@@ -167,8 +172,8 @@ class TopicsReconciler:
             await self._report_unavailable(admitted, state)
         elif not self._is_up_to_date(state):
             self._wait_for_observation(admitted)
-        elif admitted:
-            await self._reconcile_admitted(admitted, state, admin, self._observer.epoch)
+        elif rested := self._rested(admitted):
+            await self._reconcile_admitted(rested, state, admin, self._observer.epoch)
 
     async def _for_each(
         self, topics: Iterable[KafkaTopic], act: Callable[[KafkaTopic], Awaitable[R]]
@@ -231,6 +236,14 @@ class TopicsReconciler:
 
     # --- with one ----------------------------------------------------------------------------------------------------
 
+    def _rested(self, topics: Sequence[KafkaTopic]) -> Sequence[KafkaTopic]:
+        """Those whose namespaces may be looked at now; the others are queued for the time when they may."""
+        rest = {name: self._quotas.rest(name) for name in {topic.meta.namespace for topic in topics}}
+        for topic in topics:
+            if rest[topic.meta.namespace] > 0:
+                self._queue.add_after(topic.key, rest[topic.meta.namespace])
+        return [topic for topic in topics if rest[topic.meta.namespace] <= 0]
+
     async def _reconcile_admitted(
         self, topics: Sequence[KafkaTopic], state: ClusterState, admin: KafkaAdmin, epoch: int
     ) -> None:
@@ -250,16 +263,20 @@ class TopicsReconciler:
     async def _reconcile_batch(
         self, topics: Sequence[KafkaTopic], state: ClusterState, admin: KafkaAdmin, epoch: int
     ) -> None:
-        outcomes = await reconcile_topics(
-            topics, state, admin, partial(self._prepare, state), self._dependencies.third_party
-        )
-        await self._plan(outcomes, state)
-        updates = await status_updates(outcomes, state, epoch, self._written)
-        by_key = {outcome.topic.key: outcome for outcome in outcomes}
-        await self._for_each(
-            [outcome.topic for outcome in outcomes],
-            lambda topic: self._finish(by_key[topic.key], updates[topic.key]),
-        )
+        above_quota = self._quotas.take(topics)
+        try:
+            outcomes = await reconcile_topics(
+                topics, state, admin, partial(self._prepare, state), self._dependencies.third_party, above_quota
+            )
+            await self._plan(outcomes, state)
+            updates = await status_updates(outcomes, state, epoch, self._written)
+            by_key = {outcome.topic.key: outcome for outcome in outcomes}
+            await self._for_each(
+                [outcome.topic for outcome in outcomes],
+                lambda topic: self._finish(by_key[topic.key], updates[topic.key]),
+            )
+        finally:
+            self.add(self._quotas.release([topic.key for topic in topics]))
 
     async def _plan(self, outcomes: Sequence[Outcome], state: ClusterState) -> None:
         seen = [
@@ -267,7 +284,8 @@ class TopicsReconciler:
             for outcome in outcomes
             if outcome.seen is not None and not outcome.is_foreign and not too_large(outcome.topic, outcome.seen, state)
         ]
-        plans = await self._plans.of(seen, state.for_plans)
+        above_quota = {outcome.topic.key for outcome in outcomes if outcome.above_quota is not None}
+        plans = await self._plans.of(seen, state.for_plans, above_quota)
         for outcome in outcomes:
             outcome.plan = plans.get(outcome.topic.key)
         planned = [outcome for outcome in outcomes if outcome.plan is not None and not outcome.plan.empty]
