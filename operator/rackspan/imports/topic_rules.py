@@ -55,7 +55,7 @@ def broken_rules(document: Mapping[str, Any], topic: KafkaTopic) -> Iterator[str
     yield from _durability(spec)
     approved = spec.reassignment.approved_plan if spec.reassignment else None
     if approved is not None and _HASH.fullmatch(approved) is None:
-        yield "spec.reassignment.approvedPlan: is the hash of a plan, such as 0123456789abcdef"
+        yield "spec.reassignment.approvedPlan: is the hash of a plan in full, such as 0123456789abcdef0123456789abcdef"
 
 
 def _names(spec: KafkaTopicSpec) -> Iterator[str]:
