@@ -19,6 +19,7 @@ BENCHMARKS = {
     "relabels": "benchmarks.relabels",
     "scans": "benchmarks.scans.run",
     "selectors": "benchmarks.replica_selectors",
+    "tenants": "benchmarks.tenants",
     "topics": "benchmarks.topics",
     "workers": "benchmarks.workers",
 }

@@ -163,6 +163,10 @@ class Process:
                 self.peak = max(self.peak, self.rss)
 
     @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
     def cpu(self) -> float:
         return sum(map(_cpu, self._family()))
 

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.simulated_restarts import RESTART, RestartWorld, SimulatedBroker
 
-from rackspan.core.availability import InSync, shortfalls_without
+from rackspan.core.availability import shortfalls_without
+from rackspan.core.partitions import InSync
 
 SIZE = 5
 brokers = st.integers(0, SIZE - 1)

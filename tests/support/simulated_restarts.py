@@ -12,7 +12,7 @@ from tests.unit.reconcile.examples import CLUSTER, NOON, topology
 
 from rackspan.api.labels import RESTART
 from rackspan.api.meta import ObjectKey
-from rackspan.core.availability import InSync
+from rackspan.core.partitions import InSync
 from rackspan.reconcile.cache import BrokerPod, Cache
 from rackspan.reconcile.cluster.racks import rack_view
 from rackspan.reconcile.cluster.state import BrokerLoad, ClusterState

@@ -4,16 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from rackspan.core.durability import effective_min_insync
-
-
-@dataclass(frozen=True, slots=True)
-class InSync:
-    """A partition's replicas and those of them that are in sync (its ISR), as broker ids."""
-
-    topic: str
-    partition: int
-    replicas: tuple[int, ...]
-    in_sync: frozenset[int]
+from rackspan.core.partitions import InSync
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,16 @@ class PartitionState:
 
 
 @dataclass(frozen=True, slots=True)
+class InSync:
+    """A partition's replicas and those of them that are in sync (its ISR), as broker ids."""
+
+    topic: str
+    partition: int
+    replicas: tuple[int, ...]
+    in_sync: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
 class Disk:
     """A broker's log directories: bytes in all, and bytes that are free where least is (KIP-827)."""
 

@@ -19,7 +19,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka import admin as _admin
 
 from rackspan.api.reasons import Reason
-from rackspan.core.availability import InSync
+from rackspan.core.partitions import InSync
 from rackspan.kafka.errors import (
     connection_failure,
     failure_of,

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from rackspan.api.meta import Meta, ObjectKey
     from rackspan.api.racktopology import KafkaSpec
-    from rackspan.core.availability import InSync
+    from rackspan.core.partitions import InSync
     from rackspan.reconcile.failures import Failure
 
 JsonObject: TypeAlias = dict[str, Any]

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from rackspan.core.availability import InSync
-from rackspan.core.partitions import Disk, PartitionState, Setting, TopicPartition
+from rackspan.core.partitions import Disk, InSync, PartitionState, Setting, TopicPartition
 from rackspan.reconcile.failures import Failure
 from rackspan.reconcile.ports import (
     ClusterDescription,

@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 
     from rackspan.api.meta import ObjectKey
     from rackspan.api.racktopology import KafkaSpec
-    from rackspan.core.availability import InSync
-    from rackspan.core.partitions import Disk, PartitionState, Setting, TopicPartition
+    from rackspan.core.partitions import Disk, InSync, PartitionState, Setting, TopicPartition
     from rackspan.kafka.worker.places import Boundary
     from rackspan.reconcile.ports import (
         ClusterDescription,

@@ -18,7 +18,7 @@ from rackspan.reconcile.runtime.liveness import waiting_for_others
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
-    from rackspan.core.availability import InSync
+    from rackspan.core.partitions import InSync
     from rackspan.reconcile.failures import Failure
     from rackspan.reconcile.ports import (
         ClusterDescription,

@@ -103,3 +103,14 @@ print(resource.getrlimit(resource.RLIMIT_CORE)[1], signal.value)
 """
     )
     assert (code, out) == (0, "0 9"), error
+
+
+def test_the_process_loads_nothing_that_takes_much_of_the_limit():
+    code, out, error = run(
+        """
+import sys
+import rackspan.kafka.worker.process, rackspan.kafka.reassignments
+print({"numpy", "kubernetes", "kopf", "prometheus_client"} & sys.modules.keys())
+"""
+    )
+    assert (code, out) == (0, "set()"), error
