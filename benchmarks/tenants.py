@@ -232,7 +232,7 @@ async def measure(stack: Stack, alone: float, minutes: float):
                 "--attack",
                 str(stack.kubeconfig),
             ]
-            process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True) if attacked else None
+            process = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE) if attacked else None
             until = time.monotonic() + 60 * lasts
             async with asyncio.TaskGroup() as group:
                 for objects in (owner, quiet):
