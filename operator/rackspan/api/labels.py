@@ -28,14 +28,14 @@ Until the status tells of the topic, one that shows up under its name was made f
 APPROVE_PLAN: Final = f"{GROUP}/approve-plan"
 """Annotation on RackTopologies and KafkaTopics: the hash of the plan, or of the topic's part, that a person approves.
 
-Taken off once it is carried out."""
+Taken off before the plan begins."""
 
 CONFIRM_DELETIONS: Final = f"{GROUP}/confirm-deletions"
 """Annotation on RackTopologies: how many deletions wait, by which a person says yes to them. Taken off once read."""
 
 WHOLE_PLAN: Final = f"{GROUP}/whole-plan"
-"""Annotation on Reassignments: the hashes of the RackTopology's plan when they began, of all of it and of namespaces'
-parts, separated by commas. Only some of these parts may have begun.
+"""Annotation on Reassignments: the hashes of the RackTopology's plan when they began, of all of it, of namespaces'
+parts and of topics' parts, separated by commas. Only some of these parts may have begun.
 
 An operator that is started again knows by it what it has begun."""
 

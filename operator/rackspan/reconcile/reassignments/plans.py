@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 _MOST_PARTITIONS = 10_000
 """Of one Reassignment: 250 kB of text where racks, brokers and sizes are as diverse as can be."""
-_MOST_NAMES = 1_000
-"""Of one plan: an annotation of 33 kB."""
+_MOST_NAMES = 4_000
+"""Of one plan: an annotation of 132 kB."""
 _LONGEST_PREFIX = 200
 _LONGEST_LABEL = 63
 _SHOWN = 200

@@ -163,7 +163,6 @@ class Approvals:
         self._recall()
         await self._note_end()
         self._note_new_plan()
-        await self._approved.take_off_spent()
         whole = self._plans.whole
         if self._is_complete and (topology := self._dependencies.cache.topologies.get(self._key)) is not None:
             await self._sizes.look(topology, whole)
@@ -230,10 +229,14 @@ class Approvals:
     async def _begin(self, review: Review, admin: KafkaAdmin) -> None:
         changed = await self._changed(review, admin)
         self._look_again(changed)
-        parts = {key: part for key, part in review.approved.items() if key not in changed}
+        same = {key: part for key, part in review.approved.items() if key not in changed}
+        # An approval is spent before anything is done for it: who is started again must not find it once more.
+        parts = await self._approved.take_off(review.topology, review.whole, same)
         if not parts:
             return
-        names = {name for key in parts for name in review.whole.names(key)}
+        whole = review.whole
+        spaces = (whole.namespaces[key.namespace] for key in parts)
+        names = dict.fromkeys((whole.hash, *spaces, *(part.hash for part in parts.values())))
         plan_hash = topology_hash({str(key): part.hash for key, part in parts.items()})
         rows = review.state.racks.rows
         plan = ApprovedPlan(
@@ -243,7 +246,7 @@ class Approvals:
             racks={row.id: row.rack for row in rows},
             reported_racks={row.id: row.reported_rack for row in rows},
             approved_by=review.approved_by,
-            names=(review.whole.hash, *(names & set(review.whole.namespaces.values()))),
+            names=tuple(names),
         )
         topics = self._dependencies.cache.topics
         shrinking = [(topics[key], part.changes) for key, part in parts.items() if key in topics and part.removals]
@@ -252,9 +255,9 @@ class Approvals:
         name = await self._dependencies.reassignments.begin(review.topology, plan)
         self._was_busy, self._recalled = True, True
         self._begun |= {part.hash: name for part in parts.values()}
-        self._carried_out = (self._carried_out & self._approved.declared(review.topology)) | names
+        self._carried_out = (self._carried_out & self._approved.declared(review.topology)) | names.keys()
         self._moving.update(parts)
-        self._approved.spend(review.topology, review.whole, parts)
+        self._approved.note_begun(review.topology, review.whole, parts)
         self._look_again(parts)
         message = f"plan {plan_hash} copies {review.cost(parts)} and is begun as {name}, {plan.approved_by}"
         about = ObjectRef(TOPOLOGY, self._key, review.topology.meta.uid)

@@ -47,8 +47,9 @@ class ApprovedHashes:
     A hash covers the parts that it names. Those that it has named stay covered while it is approved and they are the
     same, whatever becomes of others: so nobody else makes an approval stale.
 
-    An annotation counts once: it is taken off when what it approves has begun. An approval in a spec stays there, so
-    it does not count where the same part was begun before (`begun`).
+    An annotation counts once: it is taken off before what it approves begins. From then on it is known here only, so
+    that an operator that is started again does not begin the same plan once more. An approval in a spec stays there,
+    so it does not count where the same part was begun before (`begun`).
     """
 
     def __init__(self, cache: Cache, kube: KubeApi) -> None:
@@ -60,8 +61,8 @@ class ApprovedHashes:
         """Approvals on the RackTopology of plans that are not there."""
         self._refused_parts: dict[ObjectKey, frozenset[str]] = {}
         """The same on KafkaTopics."""
-        self._spent: dict[ObjectRef, str] = {}
-        """Annotations to take off, by object."""
+        self._in_hand: dict[ObjectRef, str] = {}
+        """Annotations that were taken off, and whose plans have not begun, by object."""
 
     def names(self, whole: WholePlan) -> Mapping[ObjectKey, frozenset[str]]:
         """All hashes that name each part: now, or when they were approved."""
@@ -98,6 +99,8 @@ class ApprovedHashes:
             named = {part.hash for key, part in whole.parts.items() if text in whole.names(key)}
             covered[text] = self._covered.get(text, frozenset()) | named
         self._covered = {text: parts for text, parts in covered.items() if parts}
+        present = self._covered.keys() | {part.hash for part in whole.parts.values()}
+        self._in_hand = {ref: text for ref, text in self._in_hand.items() if not present.isdisjoint(_hashes(text))}
 
     def refuse(self, topology: RackTopology, whole: WholePlan, carried_out: Collection[str]) -> bool:
         """Remember approvals on the RackTopology of plans that are not there; whether there are new ones.
@@ -121,35 +124,51 @@ class ApprovedHashes:
         before, self._refused_parts = self._refused_parts, {key: texts for key, texts in refused.items() if texts}
         return {key.namespace for key, texts in refused.items() if texts - before.get(key, frozenset())}
 
-    def spend(self, topology: RackTopology, whole: WholePlan, begun: Mapping[ObjectKey, TopicPlan]) -> None:
-        """Have the annotations taken off that approved what has begun."""
-        names = _together(some for key, some in self.names(whole).items() if key in begun)
-        text = topology.meta.annotations.get(APPROVE_PLAN)
-        if text is not None and not names.isdisjoint(_hashes(text)):
-            self._spend(TOPOLOGY, topology.meta)
-        for key, part in begun.items():
+    async def take_off(
+        self, topology: RackTopology, whole: WholePlan, parts: Mapping[ObjectKey, TopicPlan]
+    ) -> Mapping[ObjectKey, TopicPlan]:
+        """Take off the annotations that approve some parts; those parts that may begin. Raises FailureError.
+
+        A part whose KafkaTopic has changed since does not begin now, and none does where the RackTopology has changed.
+        """
+        able = {}
+        for key, part in parts.items():
             topic = self._cache.topics.get(key)
-            if topic is not None and topic.meta.annotations.get(APPROVE_PLAN) == part.hash:
-                self._spend(TOPIC, topic.meta)
-        gone = {part.hash for part in begun.values()}
-        self._covered = {text: parts - gone for text, parts in self._covered.items()}
+            approves = topic is not None and topic.meta.annotations.get(APPROVE_PLAN) == part.hash
+            if topic is None or not approves or await self._take(TOPIC, topic.meta):
+                able[key] = part
+        said = _hashes(topology.meta.annotations.get(APPROVE_PLAN))
+        if said.isdisjoint(self._names_of(whole, able)) or await self._take(TOPOLOGY, topology.meta):
+            return able
+        return {}
 
-    async def take_off_spent(self) -> None:
-        """Take annotations off objects that have not changed since. Raises FailureError."""
-        for ref, value in list(self._spent.items()):
-            found = (self._cache.topologies if ref.kind == TOPOLOGY else self._cache.topics).get(ref.key)
-            if found is not None and found.meta.uid == ref.uid and found.meta.annotations.get(APPROVE_PLAN) == value:
-                written = await self._kube.remove_annotation(ref, APPROVE_PLAN, found.meta.resource_version)
-                if written is None:
-                    continue  # it changed meanwhile: look again
-                if ref.kind == TOPOLOGY:
-                    self._cache.put_topology_answer(written)
-                else:
-                    self._cache.put_answer(written)
-            self._spent.pop(ref, None)
+    def note_begun(self, topology: RackTopology, whole: WholePlan, begun: Mapping[ObjectKey, TopicPlan]) -> None:
+        """Forget the annotations that approved what has begun."""
+        texts = {part.hash for part in begun.values()}
+        names = self._names_of(whole, begun)
+        topics = [self._cache.topics[key].meta for key in begun if key in self._cache.topics]
+        for kind, metas, named in ((TOPIC, topics, texts), (TOPOLOGY, [topology.meta], names)):
+            for meta in metas:
+                ref = ObjectRef(kind, meta.key, meta.uid)
+                if not named.isdisjoint(_hashes(self._in_hand.get(ref))):
+                    del self._in_hand[ref]
+        self._covered = {text: parts - texts for text, parts in self._covered.items()}
 
-    def _spend(self, kind: str, meta: Meta) -> None:
-        self._spent[ObjectRef(kind, meta.key, meta.uid)] = meta.annotations[APPROVE_PLAN]
+    async def _take(self, kind: str, meta: Meta) -> bool:
+        """Take the annotation off an object; whether it has not changed since it was read."""
+        ref = ObjectRef(kind, meta.key, meta.uid)
+        written = await self._kube.remove_annotation(ref, APPROVE_PLAN, meta.resource_version)
+        if written is None:
+            return False
+        self._in_hand[ref] = meta.annotations[APPROVE_PLAN]
+        if kind == TOPOLOGY:
+            self._cache.put_topology_answer(written)
+        else:
+            self._cache.put_answer(written)
+        return True
+
+    def _names_of(self, whole: WholePlan, parts: Collection[ObjectKey]) -> frozenset[str]:
+        return _together(some for key, some in self.names(whole).items() if key in parts)
 
     def _said_of_topology(self, topology: RackTopology) -> Approved:
         annotation, declared = self._annotation(TOPOLOGY, topology.meta), topology.spec.reassignment.approved_plan
@@ -161,9 +180,8 @@ class ApprovedHashes:
         return frozenset(text for text in (self._annotation(TOPIC, topic.meta), declared) if text)
 
     def _annotation(self, kind: str, meta: Meta) -> str | None:
-        """The annotation unless it is spent."""
-        annotation = meta.annotations.get(APPROVE_PLAN)
-        return None if self._spent.get(ObjectRef(kind, meta.key, meta.uid)) == annotation else annotation
+        """The annotation, or the one that was taken off for what has not begun."""
+        return meta.annotations.get(APPROVE_PLAN) or self._in_hand.get(ObjectRef(kind, meta.key, meta.uid))
 
 
 def _together(names: Iterable[frozenset[str]]) -> frozenset[str]:

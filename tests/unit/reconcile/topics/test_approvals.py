@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 
 import pytest
+from msgspec import structs
 from tests.unit.reconcile import examples
 from tests.unit.reconcile.examples import EVEN, PLACERS, seen, state, topology
 from tests.unit.reconcile.kube_memory import MemoryCluster
@@ -14,7 +15,7 @@ from rackspan.api.reasons import Reason
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.dependencies import Dependencies
 from rackspan.reconcile.dry_run import ObservedTopology, plan_of
-from rackspan.reconcile.failures import Failure, Remedy
+from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import ReplicaCounts
 from rackspan.reconcile.reassignment_ports import ActiveReassignment, BegunPlan
 from rackspan.reconcile.runtime.finalizers import FinalizerWriter
@@ -37,7 +38,15 @@ class Begun:
     held: tuple = ()
     """Changes under way of which some wait for a lower min.insync.replicas."""
 
+    refused: Failure | None = None
+    begins: object = None
+    """Called when a plan begins."""
+
     async def begin(self, topology, plan):
+        if self.begins is not None:
+            self.begins()
+        if self.refused is not None:
+            raise FailureError(self.refused)
         self.plans.append(plan)
         self.under_way = ActiveReassignment("prod-1", plan.plan_hash, "Running")
         return "prod-1"
@@ -99,7 +108,12 @@ class World:
         self.answers = []
 
     def _answered(self, body):
+        """The cache has what the API server has: an object without the annotation."""
         self.answers.append(body)
+        kind, name, _ = self.kube.taken[-1]
+        objects = self.cache.topologies if kind == "RackTopology" else self.cache.topics
+        (one,) = (one for one in objects.values() if one.meta.name == name)
+        objects[one.key] = structs.replace(one, meta=structs.replace(one.meta, annotations={}))
 
     def topology(self, annotation=None, **spec):
         annotations = {APPROVE_PLAN: annotation} if annotation else {}
@@ -183,6 +197,80 @@ async def test_a_plan_begins_that_is_approved_as_a_whole_and_its_annotation_is_s
     assert world.kube.condition("one", "Reconciling")["status"] == "True"
     assert world.kube.condition("one", "Stalled") is None
     assert [event.reason for event in world.kube.announced].count("PlanApproved") == 1
+
+
+async def approve(world, where):
+    """Approve the plan of the one topic of a world."""
+    (part,) = world.plan.parts.values()
+    if where == "RackTopology":
+        world.topology(world.plan.hash)
+        await world.work()
+    else:
+        await world.topic("one", annotation=part.hash)
+
+
+@pytest.mark.parametrize("where", ["RackTopology", "KafkaTopic"])
+async def test_an_annotation_is_taken_off_before_its_plan_begins(where):
+    world = World()
+    await world.topic("one")
+    taken = []
+    world.begun.begins = lambda: taken.extend(kind for kind, _, _ in world.kube.taken)
+    await approve(world, where)
+    assert taken == [where]
+    assert len(world.begun.plans) == 1
+    world.begun.under_way = None  # somebody cancelled it
+    await world.work()
+    assert len(world.begun.plans) == 1
+
+
+@pytest.mark.parametrize("where", ["RackTopology", "KafkaTopic"])
+async def test_an_annotation_that_cannot_be_taken_off_begins_nothing(where):
+    world = World()
+    await world.topic("one")
+    world.kube.refusing = {"prod", "one"}
+    await approve(world, where)
+    assert not world.begun.plans
+    world.kube.refusing = set()
+    await world.work()
+    assert len(world.begun.plans) == 1
+
+
+async def test_a_topic_that_changes_all_the_time_keeps_no_other_from_beginning():
+    world = World()
+    one, two = await world.topic("one"), await world.topic("two")
+    world.kube.refusing = {"one"}
+    for name, key in (("one", one.key), ("two", two.key)):
+        await world.topic(name, annotation=world.plan.parts[key].hash)
+    assert [{change.topic for change in plan.changes} for plan in world.begun.plans] == [{"two"}]
+
+
+@pytest.mark.parametrize("where", ["RackTopology", "KafkaTopic"])
+async def test_an_approval_lasts_until_its_plan_has_begun(where):
+    world = World()
+    await world.topic("one")
+    world.begun.refused = Failure(Reason.API_SERVER_REFUSED, "no", Remedy.RETRY)
+    with pytest.raises(FailureError):
+        await approve(world, where)
+    world.begun.refused = None
+    await world.work()
+    assert len(world.begun.plans) == 1
+    assert len(world.kube.taken) == 1
+    world.begun.under_way = None
+    await world.work()
+    assert len(world.begun.plans) == 1
+
+
+async def test_an_approval_in_a_spec_is_spent_after_a_restart_though_others_changed():
+    world = World()
+    one = await world.topic("one")
+    approved = {"approvedPlan": world.plan.parts[one.key].hash}
+    await world.topic("one", reassignment=approved)
+    (plan,) = world.begun.plans
+    again = World()
+    await again.topic("two")
+    again.begun.last = BegunPlan("prod-1", frozenset(plan.names), succeeded=False)
+    await again.topic("one", reassignment=approved)
+    assert not again.begun.plans
 
 
 async def test_a_topic_s_part_begins_alone_where_only_it_is_approved():
