@@ -1,13 +1,15 @@
 """Carrying out plans, whatever happens meanwhile: brokers die, the executor is killed, others reassign."""
 
 import asyncio
+from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.simulated_kafka import CLUSTER_ID, CrashError, MemoryJournal, SimulatedKafka, SimulatedPartition
 
 from rackspan.core.planning import Change
-from rackspan.core.reassignment import Adaptive, Limits, Setting, SettingKind, TopicPartition
+from rackspan.core.reassignment import Adaptive, Limits, Setting, SettingKind, TopicPartition, WaitReason
 from rackspan.core.reassignment.throttles import FOLLOWERS, RATES
 from rackspan.reconcile.reassignments.executor import Executor
 from rackspan.reconcile.reassignments.ports import Record
@@ -186,6 +188,35 @@ def test_what_is_cancelled_leaves_nothing_under_way_and_no_throttle(situation):
         assert (one.adding, one.removing) == (frozenset(), frozenset())
         assert set(one.replicas) <= {*kafka.lists[at], *planned[at]}
         assert len(one.replicas) <= max(len(kafka.lists[at]), len(planned[at]))
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_topic_that_is_deleted_and_created_again_is_left_alone_with_its_throttles(is_known):
+    again, other = [TopicPartition("again", number) for number in range(3)], TopicPartition("other", 0)
+    lists = dict.fromkeys([*again, other], (0, 1))
+    planned = dict.fromkeys(lists, (1, 3))
+    kafka = SimulatedKafka(dict.fromkeys(range(4), ("x", "a")), lists, planned, limits=Limits(1, 1), rate=5_000)
+    for one in kafka.state.values():
+        one.topic_id = "first"
+    world = World(kafka)
+    topic_ids = {"again": "first", "other": "first"} if is_known else {}
+    world.journal.record = replace(world.journal.record, topic_ids=topic_ids)
+    world.start()
+    world.call("advance")
+    throttled = {one: value for one, value in kafka.configs.items() if one.name == "again"}
+    assert throttled
+    kafka.state |= {at: SimulatedPartition((0, 1), {0, 1}, 0, topic_id="second") for at in again}
+    world.start()
+    done = world.run("advance")
+    assert kafka.state[other].replicas == (1, 3)
+    if not is_known:  # a record of an older version
+        assert done.complete
+        return
+    assert {(one.partition, one.reason) for one in done.waiting} == {(at, WaitReason.RECREATED) for at in again}
+    assert {kafka.state[at].replicas for at in again} == {(0, 1)}
+    assert kafka.configs == throttled
+    assert world.call("take_back").finished
+    assert kafka.configs == throttled
 
 
 class Counted(SimulatedKafka):

@@ -29,10 +29,13 @@ class SimulatedPartition:
     adding: frozenset[int] = frozenset()
     removing: frozenset[int] = frozenset()
     of_others: bool = False
+    topic_id: str | None = None
 
     @property
     def state(self):
-        return PartitionState(self.replicas, frozenset(self.isr), self.leader, self.adding, self.removing)
+        return PartitionState(
+            self.replicas, frozenset(self.isr), self.leader, self.adding, self.removing, topic_id=self.topic_id
+        )
 
 
 @dataclass

@@ -21,7 +21,8 @@ class PartitionState:
     A partition in Kafka: its replicas with the preferred leader first, its ISR, and its leader if it has one.
 
     While a reassignment is under way, `adding` and `removing` (KIP-455) are those of its `replicas` that are to come
-    and to go. `offline` are those of its replicas whose disk, or whose broker, is away.
+    and to go. `offline` are those of its replicas whose disk, or whose broker, is away. `topic_id` is None where the
+    broker does not tell it.
     """
 
     replicas: tuple[int, ...]
@@ -30,6 +31,7 @@ class PartitionState:
     adding: frozenset[int] = frozenset()
     removing: frozenset[int] = frozenset()
     offline: frozenset[int] = frozenset()
+    topic_id: str | None = None
 
     @property
     def under_way(self) -> bool:

@@ -8,9 +8,11 @@ kafka-python's blocks, so it is called in the threads of the other one.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import logging
 import threading
+import uuid
 from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -51,6 +53,7 @@ _BOOTSTRAP_MS = 10_000
 _MOST_BACKOFF_MS = 1_000
 """A broker that is back is asked again so soon."""
 _MIN_INSYNC = "min.insync.replicas"
+_NO_ID = uuid.UUID(int=0)
 _PREFERRED = 0  # of ElectLeaders' two types
 _OWN = {
     SettingKind.TOPIC: client.ConfigSource.DYNAMIC_TOPIC_CONFIG.value,
@@ -399,9 +402,17 @@ def _states(topic: Mapping[str, Any]) -> Mapping[TopicPartition, PartitionState]
             frozenset(one["isr_nodes"]),
             one["leader_id"] if one["leader_id"] >= 0 else None,
             offline=frozenset(one["offline_replicas"]),
+            topic_id=_topic_id(topic),
         )
         for one in topic["partitions"]
     }
+
+
+def _topic_id(topic: Mapping[str, Any]) -> str | None:
+    """A topic's id as Kafka's own tools print it; None where the broker is older than topic ids."""
+    found = topic.get("topic_id")
+    known = uuid.UUID(str(found)) if found is not None else _NO_ID
+    return None if known == _NO_ID else base64.urlsafe_b64encode(known.bytes).decode().rstrip("=")
 
 
 def _failure(error: BaseException) -> Failure:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -22,7 +22,8 @@ class ApprovedPlan:
 
     `changes` are of partitions that exist, with sizes where they are known. `racks` are those that the plan was made
     for, `reported_racks` what Kafka told as `broker.rack` then. `approved_by` says in words who or what approved it,
-    `names` are the hashes of the plan, and of its namespaces' parts, which this is all of, or some.
+    `names` are the hashes of the plan, and of its namespaces' and topics' parts, which this is all of, or some.
+    `topic_ids` are those of its topics.
     """
 
     cluster_id: str
@@ -32,6 +33,7 @@ class ApprovedPlan:
     reported_racks: Mapping[int, str | None]
     approved_by: str = ""
     names: tuple[str, ...] = ()
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

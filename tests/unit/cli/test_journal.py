@@ -24,6 +24,7 @@ RECORD = Record(
         Setting(SettingKind.BROKER, "0", "leader.replication.throttled.rate"): SetThrottle(None, ("1", "2")),
         Setting(SettingKind.TOPIC, "orders", "follower.replication.throttled.replicas"): SetThrottle("*", ("*",)),
     },
+    {"orders": "p0VyNZMmTOuKQ4q8kWZzXA"},
 )
 
 

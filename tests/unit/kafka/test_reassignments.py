@@ -1,5 +1,6 @@
 """What the calls that move replicas make of kafka-python's answers, and of a broker that is gone."""
 
+import uuid
 from types import SimpleNamespace
 
 import pytest
@@ -43,6 +44,12 @@ class Client:
         topics = {
             "orders": {"name": "orders", "error_code": 0, "partitions": [partition, lost]},
             "gone": {"name": "gone", "error_code": 3, "partitions": []},
+            "identified": {
+                "name": "identified",
+                "error_code": 0,
+                "topic_id": uuid.UUID("a7457235-9326-4ceb-8a43-8abc9166735c"),
+                "partitions": [partition],
+            },
         }
         return self._answer([topics[name] for name in names])
 
@@ -110,6 +117,11 @@ async def test_partitions_are_those_of_metadata_with_what_is_under_way(admin):
         AT: PartitionState((0, 1, 2), frozenset({0, 1}), 0, frozenset({2}), frozenset()),
         TopicPartition("orders", 1): PartitionState((2,), frozenset({2}), None, offline=frozenset({2})),
     }
+
+
+async def test_a_topic_has_the_id_that_kafkas_own_tools_print(admin):
+    (one,) = (await admin.partitions(["identified"])).values()
+    assert one.topic_id == "p0VyNZMmTOuKQ4q8kWZzXA"
 
 
 async def test_fenced_brokers_are_not_alive_and_the_fullest_directory_counts(admin):

@@ -215,6 +215,8 @@ def _new_record(
     from rackspan.reconcile.reassignments.ports import Record  # noqa: PLC0415
 
     changes = measured(connection, [change for change in made.changes if change.before])
+    topics = sorted({change.topic for change in changes})
+    seen = connection.ask(lambda admin: admin.partitions(topics)) if topics else {}
     created = len(made.changes) - len(changes)
     if created:
         note(f"{plural(created, 'new partition')} of the plan are not created by this command")
@@ -233,6 +235,7 @@ def _new_record(
         changes,
         {broker.id: broker.rack for broker in tree.brokers},
         {broker.id: broker.rack for broker in cluster.brokers},
+        topic_ids={at.topic: one.topic_id for at, one in seen.items() if one.topic_id is not None},
     )
 
 

@@ -21,7 +21,8 @@ class Observed:
 
     A partition that is absent does not exist any more. `online` are the brokers that are registered and not fenced;
     `min_insync` is per topic, 1 where it is not known; `sizes` are bytes of one replica. A broker without an entry in
-    `disks` is taken to have room.
+    `disks` is taken to have room. `recreated` are topics that were deleted and created again under the same name: none
+    of their partitions is in `partitions`.
     """
 
     partitions: Mapping[TopicPartition, PartitionState]
@@ -29,6 +30,7 @@ class Observed:
     min_insync: Mapping[str, int] = field(default_factory=dict)
     disks: Mapping[int, Disk] = field(default_factory=dict)
     sizes: Mapping[TopicPartition, int] = field(default_factory=dict)
+    recreated: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +68,13 @@ class WaitReason(StrEnum):
     """Somebody else has given it replicas that are no part of the plan: a new plan is needed."""
     GONE = "Gone"
     """It has been deleted."""
+    RECREATED = "Recreated"
+    """Its topic was deleted and created again under the same name: another topic, which is left alone."""
 
     @property
     def final(self) -> bool:
         """Whether no waiting will help."""
-        return self in (WaitReason.CHANGED_BY_OTHERS, WaitReason.GONE)
+        return self in (WaitReason.CHANGED_BY_OTHERS, WaitReason.GONE, WaitReason.RECREATED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,18 +69,20 @@ class Surroundings:
     What a partition's step depends on beside itself.
 
     `min_insync` is what its topic asks for, as far as the partition has had or shall have so many replicas.
+    `recreated` says whether its topic is another one by now.
     """
 
     racks: Racks
     online: frozenset[int]
     min_insync: int
+    recreated: bool = False
 
     @classmethod
     def of(cls, change: Change, observed: Observed, racks: Racks) -> "Surroundings":
         """Take them from what Kafka says."""
         most = max(len(change.before), len(change.replicas))
         least = effective_min_insync(observed.min_insync.get(change.topic, 1), most)
-        return cls(racks, observed.online, int(least))
+        return cls(racks, observed.online, int(least), change.topic in observed.recreated)
 
 
 def next_step(
@@ -92,7 +94,7 @@ def next_step(
     What was asked for and is not there is asked for again: the call was lost, or what was seen is older than it.
     """
     if state is None:
-        return Hold(WaitReason.GONE)
+        return Hold(WaitReason.RECREATED if around.recreated else WaitReason.GONE)
     if state.under_way:
         ours = started is not None and state.heading_for == frozenset(started)
         return Copying(state.adding - state.in_sync) if ours else Hold(WaitReason.REASSIGNED_BY_OTHERS)

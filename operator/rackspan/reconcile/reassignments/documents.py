@@ -68,6 +68,7 @@ class _Document(_Progress, frozen=True, rename="camel"):
     racks: Mapping[_Id, tuple[str, ...] | None]
     reported_racks: Mapping[_Id, str | None]
     changes: Mapping[str, list[_Change]]
+    topic_ids: Mapping[str, str] = {}
 
 
 _document: Final = typed_json.Decoder(_Document)
@@ -95,6 +96,7 @@ def plan_document(record: Record) -> Mapping[str, Any]:
         "racks": {str(broker): rack for broker, rack in record.racks.items()},
         "reportedRacks": {str(broker): rack for broker, rack in record.reported_racks.items()},
         "changes": topics,
+        "topicIds": {topic: record.topic_ids[topic] for topic in topics if topic in record.topic_ids},
     }
 
 
@@ -122,6 +124,7 @@ def record_of(text: bytes) -> Record:
         found.reported_racks,
         started,
         throttles,
+        found.topic_ids,
     )
 
 

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         Disk,
         Limits,
         PaceReason,
+        PartitionState,
         Progress,
         Setting,
         TopicPartition,
@@ -201,6 +202,8 @@ class Executor:
         cluster = await self._admin.cluster()
         if cluster.cluster_id == self.record.cluster_id:
             online = {broker.id for broker in cluster.brokers}
+            if topics := self._throttled_topics:
+                await self._disown(self._recreated(await self._admin.partitions(topics)))
             self.record, _ = await self._throttles.clear(self.record, list(self.record.throttles), online)
 
     async def look(self) -> Pass:
@@ -230,14 +233,40 @@ class Executor:
         elif held := {one.partition.topic for one in self._worklist.waiting if one.reason is WaitReason.MIN_INSYNC}:
             # Somebody lowers it for them, and nobody shall wait, nor writes be less safe, for longer than it takes.
             self._min_insync = {**self._min_insync, **await self._admin.min_insync(held)}
-        partitions = await self._admin.partitions(topics)
+        seen = await self._admin.partitions(topics | self._throttled_topics)
+        recreated = self._recreated(seen)
+        await self._disown(recreated)
+        partitions = {at: state for at, state in seen.items() if at.topic in topics - recreated}
         if self._passes == 0:
             moved = [at for at, change in looked_at.items() if change.copied]
             states = [(at, partitions[at]) for at in moved if at in partitions]
             sizes = await self._admin.sizes({at: [one.leader] for at, one in states if one.leader is not None})
             self._sizes |= {at: size for (at, _), size in sizes.items()}
         self._passes += 1
-        return Observed(partitions, online, self._min_insync, self._disks, self._sizes), looked_at
+        return Observed(partitions, online, self._min_insync, self._disks, self._sizes, recreated), looked_at
+
+    def _recreated(self, partitions: Mapping[TopicPartition, PartitionState]) -> frozenset[str]:
+        """Topics that have other ids than those that the plan was made for."""
+        ids = self.record.topic_ids
+        return frozenset(
+            at.topic
+            for at, state in partitions.items()
+            if state.topic_id is not None and ids.get(at.topic, state.topic_id) != state.topic_id
+        )
+
+    @property
+    def _throttled_topics(self) -> set[str]:
+        return {one.name for one in self.record.throttles if one.kind is SettingKind.TOPIC}
+
+    async def _disown(self, recreated: Collection[str]) -> None:
+        """Forget throttles of topics that are other ones by now: what is set there, somebody else has set."""
+        kept = {
+            one: value
+            for one, value in self.record.throttles.items()
+            if one.kind is not SettingKind.TOPIC or one.name not in recreated
+        }
+        if len(kept) < len(self.record.throttles):
+            await self._save(replace(self.record, throttles=kept))
 
     def _is_whole(self, looked_at: Collection[TopicPartition]) -> bool:
         return len(looked_at) == len(self._worklist.left)
@@ -278,7 +307,7 @@ class Executor:
         failed: dict[Setting, Failure] = {}
         replicas = self._throttled_replicas
         replicas.learn(looked_at.values(), observed)
-        throttled = {one.name for one in self.record.throttles if one.kind is SettingKind.TOPIC}
+        throttled = self._throttled_topics
         while True:
             decision = await self._decided(looked_at, observed, limits)
             rate = self._pacer.rate

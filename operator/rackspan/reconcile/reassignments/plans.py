@@ -90,7 +90,7 @@ def record_from(reassignment: Reassignment, plan: str) -> Record:
 
 def _texts(plan: ApprovedPlan, changes: Sequence[Change]) -> Iterator[str]:
     """The texts of changes, as few as fit into an object each."""
-    record = Record(plan.cluster_id, plan.plan_hash, changes, plan.racks, plan.reported_racks)
+    record = Record(plan.cluster_id, plan.plan_hash, changes, plan.racks, plan.reported_racks, topic_ids=plan.topic_ids)
     try:
         yield packed(document(record), api.MAX_PLAN)
     except TooLargeError as error:

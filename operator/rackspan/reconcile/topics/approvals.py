@@ -227,7 +227,7 @@ class Approvals:
             self._begun = {text: name for text, name in self._begun.items() if text in present}
 
     async def _begin(self, review: Review, admin: KafkaAdmin) -> None:
-        changed = await self._changed(review, admin)
+        topic_ids, changed = await self._compared(review, admin)
         self._look_again(changed)
         same = {key: part for key, part in review.approved.items() if key not in changed}
         # An approval is spent before anything is done for it: who is started again must not find it once more.
@@ -247,6 +247,7 @@ class Approvals:
             reported_racks={row.id: row.reported_rack for row in rows},
             approved_by=review.approved_by,
             names=tuple(names),
+            topic_ids=topic_ids,
         )
         topics = self._dependencies.cache.topics
         shrinking = [(topics[key], part.changes) for key, part in parts.items() if key in topics and part.removals]
@@ -281,12 +282,13 @@ class Approvals:
         for event in await make_last_room(shrinking, review.state, admin):
             self._dependencies.kube.record_event(event)
 
-    async def _changed(self, review: Review, admin: KafkaAdmin) -> Collection[ObjectKey]:
-        """The approved topics of which Kafka, their objects or the brokers say something else than the plan."""
+    async def _compared(self, review: Review, admin: KafkaAdmin) -> tuple[Mapping[str, str], Collection[ObjectKey]]:
+        """The ids of the approved topics; those of which Kafka, objects or brokers say something else than the plan."""
         planned = {key: review.whole.inputs[key] for key in review.approved}
         seen = await admin.topics([inputs.topic for inputs in planned.values()])
         above_quota = self._quotas.of(planned)
-        return [
+        topic_ids = {name: found.topic_id for name, found in seen.items() if isinstance(found, TopicDescription)}
+        return topic_ids, [
             key
             for key, inputs in planned.items()
             if self._inputs_now(key, seen.get(inputs.topic), review, above_quota) != inputs

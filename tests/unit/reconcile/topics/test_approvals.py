@@ -190,6 +190,7 @@ async def test_a_plan_begins_that_is_approved_as_a_whole_and_its_annotation_is_s
     (plan,) = world.begun.plans
     assert (plan.plan_hash, plan.cluster_id) == (approved.hash, "kafka-1")
     assert {change.topic for change in plan.changes} == {"one", "two"}
+    assert plan.topic_ids == {"one": "id-of-one", "two": "id-of-two"}
     assert plan.approved_by == "approved on RackTopology kafka/prod"
     assert ("RackTopology", "prod", APPROVE_PLAN) in world.kube.taken
     assert world.ready("one")["reason"] == "Reassigning"
