@@ -8,9 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.simulated_kafka import CLUSTER_ID, CrashError, MemoryJournal, SimulatedKafka, SimulatedPartition
 
+from rackspan.api.reasons import Reason
 from rackspan.core.planning import Change
 from rackspan.core.reassignment import Adaptive, Limits, Setting, SettingKind, TopicPartition, WaitReason
 from rackspan.core.reassignment.throttles import FOLLOWERS, RATES
+from rackspan.reconcile.failures import Failure, Remedy
 from rackspan.reconcile.reassignments.executor import Executor
 from rackspan.reconcile.reassignments.ports import Record
 
@@ -217,6 +219,36 @@ def test_a_topic_that_is_deleted_and_created_again_is_left_alone_with_its_thrott
     assert kafka.configs == throttled
     assert world.call("take_back").finished
     assert kafka.configs == throttled
+
+
+class Refusing(SimulatedKafka):
+    """Refuses replica lists with a broker, or of a partition."""
+
+    refuses = frozenset()
+
+    async def alter(self, targets):
+        text = Failure(Reason.KAFKA_REFUSED, "Kafka says InvalidReplicaAssignment: cordoned", Remedy.RETRY)
+        refused = {at: text for at, new in targets.items() if self.refuses & {at, *(new or ())}}
+        return refused | await super().alter({at: new for at, new in targets.items() if at not in refused})
+
+
+@pytest.mark.parametrize("refuses", ["broker", "partition"])
+def test_what_kafka_refuses_is_not_under_way_and_ends_with_its_answer(refuses):
+    one, two = TopicPartition("one", 0), TopicPartition("two", 0)
+    # A broker that takes nothing, and a list that needs no copy.
+    planned = {one: (3, 1) if refuses == "broker" else (1, 0), two: (1, 2)}
+    kafka = Refusing(dict.fromkeys(range(4), ("x", "a")), dict.fromkeys(planned, (0, 1)), planned, limits=Limits(5, 5))
+    kafka.refuses = frozenset({3} if refuses == "broker" else {one})
+    world = World(kafka)
+    first = world.call("advance")
+    assert first.copying == 1
+    assert first.failures == ["one 0: Kafka says InvalidReplicaAssignment: cordoned"]
+    done = world.run("advance")
+    (left,) = done.waiting
+    assert (left.partition, left.reason) == (one, WaitReason.REFUSED)
+    assert "Kafka says InvalidReplicaAssignment: cordoned" in left.details
+    assert kafka.state[one].replicas == (0, 1)
+    assert kafka.state[two].replicas == (1, 2)
 
 
 class Counted(SimulatedKafka):

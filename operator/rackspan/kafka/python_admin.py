@@ -7,7 +7,9 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from kafka.admin import KafkaAdminClient
-from kafka.errors import KafkaError
+from kafka.errors import KafkaError, for_code
+from kafka.protocol.admin import AlterPartitionReassignmentsRequest
+from kafka.structs import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,6 +22,19 @@ class PythonAdmin(KafkaAdminClient):  # type: ignore[misc, unused-ignore]
     The library's own calls ask one broker after the other, end at the first that is away, and drop what a broker says
     about a single resource.
     """
+
+    def alter_partition_reassignments(self, reassignments: Mapping[Any, list[int] | None]) -> Mapping[Any, Any]:
+        """The error of each partition, with the broker's message; None where the reassignment was accepted."""
+        topics = self._process_alter_partition_reassignments_input(reassignments)
+        request = AlterPartitionReassignmentsRequest(timeout_ms=self._validate_timeout(None), topics=topics)
+        answer = self._manager.run(self._send_request_to_controller, request, lambda one: [for_code(one.error_code)])
+        return {
+            TopicPartition(topic.name, one.partition_index): (
+                for_code(one.error_code)(one.error_message or "") if one.error_code else None
+            )
+            for topic in answer.responses
+            for one in topic.partitions
+        }
 
     def ask(self, request: Any, seconds: float) -> Any:
         """The answer of whichever broker there is. Raises what the library raises."""

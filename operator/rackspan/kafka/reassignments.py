@@ -198,7 +198,7 @@ class KafkaReassignments(ConfluentAdmin):
             }
             answers = self._ask(lambda python: python.alter_partition_reassignments(wanted))
             return {
-                TopicPartition(one.topic, one.partition): None if error is None else _failure(error())
+                TopicPartition(one.topic, one.partition): None if error is None else _failure(error)
                 for one, error in answers.items()
             }
 

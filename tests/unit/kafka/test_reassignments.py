@@ -58,7 +58,9 @@ class Client:
         return self._answer({PythonTopicPartition("orders", 0): lists, PythonTopicPartition("others", 0): lists})
 
     def alter_partition_reassignments(self, wanted):
-        return self._answer({at: NoReassignmentInProgressError if new is None else None for at, new in wanted.items()})
+        return self._answer(
+            {at: NoReassignmentInProgressError("why") if new is None else None for at, new in wanted.items()}
+        )
 
     away = frozenset({2})
     asked: list = []  # noqa: RUF012
@@ -135,6 +137,7 @@ async def test_each_partition_has_its_own_outcome(admin):
     outcomes = await admin.alter({AT: None, TopicPartition("orders", 1): (1, 2)})
     assert outcomes[TopicPartition("orders", 1)] is None
     assert outcomes[AT].reason is Reason.KAFKA_REFUSED
+    assert outcomes[AT].message.endswith("why")
 
 
 async def test_a_broker_that_is_gone_costs_one_more_try_by_a_new_client(admin, monkeypatch):

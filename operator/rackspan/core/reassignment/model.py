@@ -22,7 +22,7 @@ class Observed:
     A partition that is absent does not exist any more. `online` are the brokers that are registered and not fenced;
     `min_insync` is per topic, 1 where it is not known; `sizes` are bytes of one replica. A broker without an entry in
     `disks` is taken to have room. `recreated` are topics that were deleted and created again under the same name: none
-    of their partitions is in `partitions`.
+    of their partitions is in `partitions`. `refused` are brokers to which Kafka refuses to move replicas.
     """
 
     partitions: Mapping[TopicPartition, PartitionState]
@@ -31,6 +31,7 @@ class Observed:
     disks: Mapping[int, Disk] = field(default_factory=dict)
     sizes: Mapping[TopicPartition, int] = field(default_factory=dict)
     recreated: frozenset[str] = frozenset()
+    refused: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +71,13 @@ class WaitReason(StrEnum):
     """It has been deleted."""
     RECREATED = "Recreated"
     """Its topic was deleted and created again under the same name: another topic, which is left alone."""
+    REFUSED = "Refused"
+    """Kafka has refused it several times, or every broker that is still to take it: a new plan is needed."""
 
     @property
     def final(self) -> bool:
         """Whether no waiting will help."""
-        return self in (WaitReason.CHANGED_BY_OTHERS, WaitReason.GONE, WaitReason.RECREATED)
+        return self in (WaitReason.CHANGED_BY_OTHERS, WaitReason.GONE, WaitReason.RECREATED, WaitReason.REFUSED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,19 +86,22 @@ class Waiting:
     A partition that nothing is done about now, why, and the brokers that it waits for, if any.
 
     `min_insync` is the most that its topic's min.insync.replicas may be, where it is above that and has to be lowered.
+    `answer` is what Kafka said, where that is the reason.
     """
 
     partition: TopicPartition
     reason: WaitReason
     brokers: tuple[int, ...] = ()
     min_insync: int | None = None
+    answer: str = ""
 
     @property
     def details(self) -> str:
         """What it waits for besides the reason, in brackets; empty where there is no more to say."""
         brokers = [f"broker {', '.join(map(str, self.brokers))}"] if self.brokers else []
         lower = f"lower min.insync.replicas to {self.min_insync}, in spec.config of its KafkaTopic if it has one"
-        words = "; ".join([*brokers, lower] if self.min_insync else brokers)
+        answer = [self.answer] if self.answer else []
+        words = "; ".join([*brokers, *answer, lower] if self.min_insync else [*brokers, *answer])
         return f" ({words})" if words else ""
 
 

@@ -69,20 +69,21 @@ class Surroundings:
     What a partition's step depends on beside itself.
 
     `min_insync` is what its topic asks for, as far as the partition has had or shall have so many replicas.
-    `recreated` says whether its topic is another one by now.
+    `recreated` says whether its topic is another one by now, `refused` are brokers to which Kafka moves nothing.
     """
 
     racks: Racks
     online: frozenset[int]
     min_insync: int
     recreated: bool = False
+    refused: frozenset[int] = frozenset()
 
     @classmethod
     def of(cls, change: Change, observed: Observed, racks: Racks) -> "Surroundings":
         """Take them from what Kafka says."""
         most = max(len(change.before), len(change.replicas))
         least = effective_min_insync(observed.min_insync.get(change.topic, 1), most)
-        return cls(racks, observed.online, int(least), change.topic in observed.recreated)
+        return cls(racks, observed.online, int(least), change.topic in observed.recreated, observed.refused)
 
 
 def next_step(
@@ -161,7 +162,9 @@ def _addition(change: Change, state: PartitionState, planned: frozenset[int], ar
     missing = [broker for broker in change.replicas if broker not in state.replicas]
     if not missing:
         return None
-    able = [broker for broker in missing if broker in around.online]
+    able = [broker for broker in missing if broker in around.online - around.refused]
+    if not able and around.refused.issuperset(missing):
+        return Hold(WaitReason.REFUSED, tuple(missing))
     if not able:
         return Hold(WaitReason.BROKER_OFFLINE, tuple(missing))
     kept = state.in_sync & planned or state.in_sync

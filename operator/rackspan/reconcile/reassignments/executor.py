@@ -13,6 +13,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from rackspan.api.reasons import Reason
 from rackspan.core.reassignment import (
     Observed,
     Racks,
@@ -123,6 +124,10 @@ class Executor:
         """Lists asked for, of which the reassignment was seen under way."""
         self._missed: Counter[TopicPartition] = Counter()
         self._taken_over: set[TopicPartition] = set()
+        self._refusals: Counter[int | TopicPartition] = Counter()
+        """How often Kafka has refused to move replicas to a broker, or to change a list otherwise."""
+        self._answers: dict[int | TopicPartition, str] = {}
+        """What Kafka said then."""
         self._begun: dict[TopicPartition, Replicas] = dict(record.started)
         """Of `_started`, those that are not settled."""
         self._led: Collection[TopicPartition] = ()
@@ -177,6 +182,7 @@ class Executor:
             **(await self._admin.elect(decision.elect) if decision.elect else {}),
         }
         self._led = decision.elect
+        decision = self._without_refused(observed, decision, refused)
         return await self._concluded(observed, looked_at, decision, [*_told(refused), *_told(failed)])
 
     async def take_back(self) -> Pass:
@@ -243,7 +249,11 @@ class Executor:
             sizes = await self._admin.sizes({at: [one.leader] for at, one in states if one.leader is not None})
             self._sizes |= {at: size for (at, _), size in sizes.items()}
         self._passes += 1
-        return Observed(partitions, online, self._min_insync, self._disks, self._sizes, recreated), looked_at
+        brokers = frozenset(one for one in self._answers if isinstance(one, int) and self._is_refused(one))
+        return Observed(partitions, online, self._min_insync, self._disks, self._sizes, recreated, brokers), looked_at
+
+    def _is_refused(self, what: int | TopicPartition) -> bool:
+        return self._refusals[what] >= _PASSES_UNTIL_SURE
 
     def _recreated(self, partitions: Mapping[TopicPartition, PartitionState]) -> frozenset[str]:
         """Topics that have other ids than those that the plan was made for."""
@@ -350,6 +360,29 @@ class Executor:
                 waiting.append(Waiting(at, WaitReason.LIMIT))
         return replace(decision, alter=alter, waiting=tuple(waiting))
 
+    def _without_refused(
+        self, observed: Observed, decision: Decision, outcomes: Mapping[TopicPartition, Failure | None]
+    ) -> Decision:
+        """Do not count what Kafka has refused as under way, and do not ask for ever."""
+        failed: set[TopicPartition] = set()
+        answers: dict[int | TopicPartition, str] = {}
+        for at, replicas in decision.alter.items():
+            failure = outcomes.get(at)
+            added = () if replicas is None else set(replicas).difference(observed.partitions[at].replicas)
+            about = next(iter(added), at)
+            if failure is None:
+                self._refusals.pop(about, None)
+                continue
+            failed.add(at)
+            if failure.reason is Reason.KAFKA_REFUSED and replicas is not None:
+                answers[about] = failure.message
+                self._started.pop(at, None)
+                self._begun.pop(at, None)
+        self._refusals.update(answers.keys())
+        self._answers |= answers
+        self._worklist.leave(one for one in answers if not isinstance(one, int) and self._is_refused(one))
+        return replace(decision, copying={at: new for at, new in decision.copying.items() if at not in failed})
+
     async def _remember(self, decision: Decision) -> None:
         new = {at: replicas for at, replicas in decision.alter.items() if replicas is not None}
         if any(self._started.get(at) != replicas for at, replicas in new.items()):
@@ -384,8 +417,10 @@ class Executor:
         self._worklist.learn(looked_at, decision)
         left = (at for at in looked_at if at not in decision.settled)
         self._tally.see({at: observed.partitions[at] for at in left if at in observed.partitions})
+        refused = (one for one in self._answers if not isinstance(one, int) and self._is_refused(one))
         waiting = [
-            *self._worklist.waiting,
+            *(self._with_answer(one) for one in self._worklist.waiting),
+            *(Waiting(at, WaitReason.REFUSED, answer=self._answers[at]) for at in sorted(refused)),
             *(Waiting(at, WaitReason.CHANGED_BY_OTHERS) for at in sorted(self._taken_over)),
         ]
         idle = whole and decision.idle and not failures and all(one.reason.final for one in waiting)
@@ -400,6 +435,13 @@ class Executor:
             len(self.record.throttles),
             self._pacer.rate,
             self._pacer.reason,
+        )
+
+    def _with_answer(self, one: Waiting) -> Waiting:
+        if one.reason is not WaitReason.REFUSED:
+            return one
+        return replace(
+            one, answer=next((self._answers[broker] for broker in one.brokers if broker in self._answers), "")
         )
 
     async def _copied_so_far(self, observed: Observed, decision: Decision) -> int:
