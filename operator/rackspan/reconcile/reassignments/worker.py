@@ -15,6 +15,7 @@ from rackspan.api.reassignment import State
 from rackspan.core.reassignment import Limits
 from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.reassignments import turns
+from rackspan.reconcile.reassignments.audit import AuditedAdmin
 from rackspan.reconcile.reassignments.connection import Connection
 from rackspan.reconcile.reassignments.executor import Executor, StoppedError
 from rackspan.reconcile.reassignments.gauges import measure
@@ -204,7 +205,9 @@ class TopologyWorker:
         try:
             async with asyncio.timeout(_CLEARING_SECONDS):
                 if self._run is None and self._topology is not None:
-                    run.executor = run.executor.over(await self._connection.admin(self._topology))
+                    admin = await self._connection.admin(self._topology)
+                    audited = AuditedAdmin(admin, run.key, run.uid, run.executor.record.plan_hash, "")
+                    run.executor = run.executor.over(audited)
                 with contextlib.suppress(JournalError):  # the record is gone with the object
                     await run.executor.clear_throttles()
         except (FailureError, TimeoutError) as error:
@@ -349,4 +352,5 @@ class TopologyWorker:
             raise UnreadablePlanError("its RackTopology is gone, and with it the way to Kafka")
         admin = await self._connection.admin(self._topology)
         journal = StatusJournal(one, self._cache, self._dependencies.objects)
-        return Executor(admin, journal, record, Limits())
+        audited = AuditedAdmin(admin, one.key, one.meta.uid, record.plan_hash, one.spec.approved_by)
+        return Executor(audited, journal, record, Limits())

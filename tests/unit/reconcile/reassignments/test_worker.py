@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import copy
+import logging
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -15,6 +16,7 @@ from rackspan.api.conditions import READY, RECONCILING, STALLED, is_true
 from rackspan.api.labels import FINALIZER, PAUSED
 from rackspan.api.meta import ObjectKey
 from rackspan.api.policies import AdaptiveThrottle, MaintenanceWindow
+from rackspan.api.reasons import Reason
 from rackspan.api.reassignment import Reassignment, ReassignmentStatus, ThrottleStatus
 from rackspan.core.planning import Change
 from rackspan.core.reassignment import Limits, PaceReason, Setting, SettingKind, TopicPartition, lists_only
@@ -23,6 +25,7 @@ from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.reassignment_ports import ApprovedPlan, BegunPlan
 from rackspan.reconcile.reassignments import journal, plans, runs, worker
+from rackspan.reconcile.reassignments.audit import AuditedAdmin
 from rackspan.reconcile.reassignments.leaving import clear_throttles
 from rackspan.reconcile.reassignments.objects import ReassignmentDependencies
 from rackspan.reconcile.reassignments.plans import record_from
@@ -31,6 +34,7 @@ from rackspan.reconcile.reassignments.status import PACES
 from rackspan.reconcile.reassignments.worker import TopologyWorker
 from rackspan.reconcile.runtime.finalizers import FinalizerWriter
 from rackspan.reconcile.runtime.namespace_quota import NamespaceQuota
+from rackspan.reconcile.topics.audit import LOGGER
 
 HASH = "0123456789abcdef"
 NAME = f"prod-{HASH}"
@@ -190,6 +194,51 @@ async def test_a_plan_is_carried_out_to_its_end():
     assert done.meta.finalizers == ()
     about = [event.reason for event in world.objects.events if event.about.kind == "Reassignment"]
     assert about == ["ReassignmentStarted", "ReassignmentCompleted"]
+
+
+def audited(caplog):
+    return [record.audit for record in caplog.records if record.name == LOGGER]
+
+
+async def test_what_a_plan_changes_in_kafka_is_in_the_audit_log_with_who_approved_it(caplog):
+    caplog.set_level(logging.INFO, LOGGER)
+    world = World()
+    await world.begin(world.plan(approved_by="approved on RackTopology kafka/prod"))
+    await world.passes(2)
+    world.objects.edit(NAME, cancelled=True)
+    await world.passes(2)
+    await world.until_ended()
+    lines = audited(caplog)
+    assert {(line["plan"], line["approvedBy"], line["answer"]) for line in lines} == {
+        (HASH, "approved on RackTopology kafka/prod", "ok")
+    }
+    assert {line["object"]["uid"] for line in lines} == {world.read().meta.uid}
+    asked = [(line["topic"], line["partition"]) for line in lines if line["operation"] == "AlterReplicas"]
+    assert asked
+    assert all(line["replicas"] for line in lines if line["operation"] == "AlterReplicas")
+    assert [(line["topic"], line["partition"]) for line in lines if line["operation"] == "CancelReassignment"] == asked
+    rates = [line for line in lines if line["operation"] == "AlterThrottle" and "broker" in line]
+    assert {str(RATE)} < {value for line in rates for value in line["config"].values()}
+
+
+async def test_an_election_and_a_call_that_fails_are_in_the_audit_log(caplog):
+    caplog.set_level(logging.INFO, LOGGER)
+    failure, (one, *_) = Failure(Reason.KAFKA_UNREACHABLE, "gone\n", Remedy.RETRY), PLANNED
+    world = World()
+    admin = AuditedAdmin(world.kafka, ObjectKey("kafka", NAME), "u", HASH, "by")
+    await admin.elect([one])
+
+    async def fail(targets):
+        raise FailureError(failure)
+
+    world.kafka.alter = fail
+    with pytest.raises(FailureError):
+        await admin.alter({one: (1, 2)})
+    assert [(line["operation"], line["answer"]) for line in audited(caplog)] == [
+        ("ElectLeader", "ok"),
+        ("AlterReplicas", "KafkaUnreachable"),
+    ]
+    assert all("\n" not in record.getMessage() for record in caplog.records if record.name == LOGGER)
 
 
 async def test_while_it_is_carried_out_it_shows_how_far_it_is():
