@@ -12,6 +12,7 @@ They answer on loopback, without TLS or SASL, on as many ports as there are brok
 """
 
 import contextlib
+import multiprocessing
 import random
 import socket
 import socketserver
@@ -349,6 +350,50 @@ class FuzzedKafka:
             if field.name == "port" and owner.host and owner.port > 0:
                 owner.port = self._port(owner.host, owner.port)
                 owner.host = _LOOPBACK
+
+
+class FuzzedKafkas:
+    """A `FuzzedKafka` for each seed, all in a process of their own: what they take is not the memory of who asks."""
+
+    def __init__(self, upstream, *, share):
+        self._lock = threading.Lock()
+        context = multiprocessing.get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(theirs, upstream, share), daemon=True)
+
+    def __enter__(self):
+        self._process.start()
+        return self
+
+    def __exit__(self, *_):
+        self._process.kill()
+        self._process.join()
+
+    def open(self, seed):
+        """The address of the one with this seed."""
+        return self._ask("open", seed)
+
+    def close(self, seed):
+        """How many answers it gave, and how many of them it spoiled."""
+        return self._ask("close", seed)
+
+    def _ask(self, *what):
+        with self._lock:
+            self._pipe.send(what)
+            return self._pipe.recv()
+
+
+def _serve(pipe, upstream, share):
+    open_ones = {}
+    while True:
+        what, seed = pipe.recv()
+        if what == "open":
+            one = open_ones[seed] = FuzzedKafka(upstream, seed, share=share)
+            pipe.send(one.__enter__().address)
+        else:
+            one = open_ones.pop(seed)
+            one.__exit__()
+            pipe.send((sum(one.answered.values()), len(one.spoiled)))
 
 
 def _spoiled(asked, answer, chance):
