@@ -109,7 +109,11 @@ def test_a_spec_is_required(api_server, manifest):
         (TOPIC, ("spec", "onTopicLoss"), "Stall"),
         (TOPOLOGY, ("spec", "rackSource"), "Nodes"),
         (TOPOLOGY, ("spec", "missingRackPolicy"), "Fail"),
-        (TOPOLOGY, ("spec", "allowedNamespaces"), {"from": "Same"}),
+        (
+            TOPOLOGY,
+            ("spec", "allowedNamespaces"),
+            {"from": "Same", "quota": {"topics": 500, "partitions": 2000, "replicas": 6000}},
+        ),
         (TOPOLOGY, ("spec", "defaults"), {"placer": "MultiLevel"}),
         (TOPOLOGY, ("spec", "brokers", "brokerId"), {"from": "NameSuffix", "offset": 0}),
     ],
