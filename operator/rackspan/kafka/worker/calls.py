@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 OUT_OF_MEMORY = 70
 """A worker's exit code where it needs more memory than it may use."""
+LOG_LINE = 0
+"""The id of an `Answer` that nobody asked for: its value is a line of the client's own log."""
 _LENGTH = struct.Struct(">I")
 
 

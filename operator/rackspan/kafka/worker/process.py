@@ -1,12 +1,13 @@
 """The worker process: Kafka clients, and one connection to the operator by which they are called.
 
-`python -m rackspan.kafka.worker.process FD MEMORY NICENESS ANSWER` takes the descriptor of the connection, the bytes of
-memory that the process may use, its niceness, and the bytes of its longest answer.
+`python -m rackspan.kafka.worker.process FD MEMORY NICENESS ANSWER DEBUG` takes the descriptor of the connection, the
+bytes of memory that the process may use, its niceness, the bytes of its longest answer, and 1 to send the clients' logs.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
 import sys
@@ -21,7 +22,16 @@ from rackspan.core.text import shown
 from rackspan.kafka.admin import ConfluentAdmin
 from rackspan.kafka.answering import answering
 from rackspan.kafka.errors import failure_of
-from rackspan.kafka.worker.calls import CALLS, OUT_OF_MEMORY, Answer, ClientKind, Request, read_frame, write_frame
+from rackspan.kafka.worker.calls import (
+    CALLS,
+    LOG_LINE,
+    OUT_OF_MEMORY,
+    Answer,
+    ClientKind,
+    Request,
+    read_frame,
+    write_frame,
+)
 from rackspan.kafka.worker.confinement import confine
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.runtime.leader_election import uptime
@@ -96,6 +106,20 @@ class _Server:
         return await answering(KafkaReassignments(properties, self._permit))
 
 
+class _LogLines(logging.Handler):
+    """Sends lines of the clients' logs, which librdkafka writes in threads of its own."""
+
+    def __init__(self, writer: asyncio.StreamWriter) -> None:
+        super().__init__()
+        self._writer = writer
+        self._loop = asyncio.get_running_loop()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Queue one line."""
+        line = msgspec.Raw(msgspec.msgpack.encode(shown(record.getMessage())))
+        self._loop.call_soon_threadsafe(write_frame, self._writer, Answer(LOG_LINE, None, line))
+
+
 @cache
 def _arguments(call: str) -> msgspec.msgpack.Decoder[Any]:
     return msgspec.msgpack.Decoder(CALLS[call].arguments)
@@ -111,8 +135,12 @@ def _too_long(call: str, length: int, most: int) -> Failure:
     return Failure(Reason.KAFKA_CLIENT_FAILED, f"{what}: give its Kafka clients more memory", Remedy.RETRY)
 
 
-async def _serve(connection: socket.socket, longest_answer: int) -> None:
+async def _serve(connection: socket.socket, longest_answer: int, *, debug: bool) -> None:
     reader, writer = await asyncio.open_connection(sock=connection)
+    if debug:
+        logger = logging.getLogger("rackspan.kafka")
+        logger.setLevel(logging.DEBUG)
+        logger.addHandler(_LogLines(writer))
     server = _Server(writer, longest_answer)
     tasks: set[asyncio.Task[None]] = set()
     while True:
@@ -127,9 +155,9 @@ async def _serve(connection: socket.socket, longest_answer: int) -> None:
 
 def main(arguments: Sequence[str]) -> None:
     """Serve one connection until it ends."""
-    descriptor, memory, niceness, longest_answer = map(int, arguments)
+    descriptor, memory, niceness, longest_answer, debug = map(int, arguments)
     confine(memory, niceness)
-    asyncio.run(_serve(socket.socket(fileno=descriptor), longest_answer))
+    asyncio.run(_serve(socket.socket(fileno=descriptor), longest_answer, debug=bool(debug)))
 
 
 if __name__ == "__main__":

@@ -21,7 +21,16 @@ import msgspec
 from rackspan.api.reasons import Reason
 from rackspan.core.text import shown
 from rackspan.kafka.client_config import client_properties
-from rackspan.kafka.worker.calls import CALLS, OUT_OF_MEMORY, Answer, ClientKind, Request, read_frame, write_frame
+from rackspan.kafka.worker.calls import (
+    CALLS,
+    LOG_LINE,
+    OUT_OF_MEMORY,
+    Answer,
+    ClientKind,
+    Request,
+    read_frame,
+    write_frame,
+)
 from rackspan.kafka.worker.places import Places, WorkerLimits
 from rackspan.metrics import KAFKA_CLIENT_FAILURES, KAFKA_CLIENT_PROCESSES, KAFKA_SECONDS
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
@@ -146,7 +155,9 @@ class Worker:
         self._longest_answer = min(memory // _ANSWER_SHARE, _LONGEST_ANSWER)
         self._words = os.memfd_create("kafka-client")
         ours, theirs = socket.socketpair()
-        arguments = (theirs.fileno(), memory, 0 if boundary.trusted else _UNTRUSTED_NICENESS, self._longest_answer)
+        self._debug = _log.isEnabledFor(logging.DEBUG)
+        niceness = 0 if boundary.trusted else _UNTRUSTED_NICENESS
+        arguments = (theirs.fileno(), memory, niceness, self._longest_answer, int(self._debug))
         with theirs:
             self._process = subprocess.Popen(  # noqa: S603 - this interpreter and a module of this package
                 [sys.executable, "-m", _MODULE, *map(str, arguments)],
@@ -231,6 +242,8 @@ class Worker:
             future, _ = self._pending.pop(answer.id)
             if not future.done():
                 future.set_result(answer)
+        elif answer.id == LOG_LINE and self._debug:
+            _log.debug("%s: %s", self.boundary, shown(msgspec.msgpack.decode(answer.value, type=str)))
         elif answer.id in self._abandoned:
             self._abandoned.remove(answer.id)
         else:

@@ -261,3 +261,14 @@ async def test_namespaces_take_turns_where_there_are_more_than_places(monkeypatc
             with pytest.raises(FailureError) as error:
                 await first.cluster()
             assert error.value.failure.reason is Reason.KAFKA_CLIENT_WAITING
+
+
+async def test_the_clients_log_is_in_the_operators_where_that_is_at_debug(caplog):
+    with HostileKafka() as kafka, caplog.at_level("DEBUG", logger="rackspan.kafka"):
+        async with started() as workers:
+            connector = WorkerConnector(workers, ClientKind.TOPICS, AlwaysPermitted())
+            spec = KafkaSpec(kafka.address, properties={"debug": "broker"})
+            await connector.connect(TENANT, spec, Credentials())
+            async with asyncio.timeout(30):
+                while not any("rdkafka" in line for line in caplog.messages):  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
