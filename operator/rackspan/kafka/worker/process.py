@@ -1,7 +1,7 @@
 """The worker process: Kafka clients, and one connection to the operator by which they are called.
 
 `python -m rackspan.kafka.worker.process FD MEMORY NICENESS ANSWER DEBUG` takes the descriptor of the connection, the
-bytes of memory that the process may use, its niceness, the bytes of its longest answer, and 1 to send the clients' logs.
+bytes of memory that the process may use, its niceness, the bytes of its longest answer, and 1 to send its log lines.
 """
 
 from __future__ import annotations
