@@ -69,7 +69,7 @@ _Outcomes = dict[str, Failure | None]
 _PartitionOutcomes = dict[TopicPartition, Failure | None]
 
 CALLS: Mapping[str, Call] = {
-    "connect": Call("connect", tuple[ClientKind, dict[str, str | int | bool]], None),
+    "connect": Call("describe_cluster", tuple[ClientKind, dict[str, str | int | bool]], None),
     "close": Call("close", tuple[()], None),
     # KafkaAdmin
     "cluster": Call("describe_cluster", tuple[()], ClusterDescription),

@@ -196,7 +196,8 @@ class Worker:
         finally:
             if self._pending.pop(number, None) is not None:
                 self._abandoned.add(number)
-            KAFKA_SECONDS.labels(operation).observe(time.perf_counter() - started)
+            if name != "close":
+                KAFKA_SECONDS.labels(operation).observe(time.perf_counter() - started)
         if answer.failure is not None:
             raise FailureError(_printable(answer.failure))
         try:
@@ -230,6 +231,9 @@ class Worker:
             pass
         except _UNREADABLE:
             self._fault = "sent what is no answer"
+        except asyncio.CancelledError:  # the operator ends
+            self.end(_GIVEN_UP)
+            raise
         finally:
             code = await asyncio.to_thread(self._reap)
             (await asyncio.shield(self._connection))[1].close()
