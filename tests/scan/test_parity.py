@@ -82,11 +82,6 @@ def random_wishes(chance, snapshot):
     return ClusterRequirements(of_topic, TopicRequirements(durability=Durability({"zone": 2})), managed=True)
 
 
-def without_varying(told):
-    """A topic's replication factors are compared within a portion; only here do portions cut small topics."""
-    return {one for one in told if one[1] != Rule.REPLICATION_FACTOR_VARIES}
-
-
 @pytest.mark.parametrize("seed", SEEDS)
 def test_spark_finds_what_the_core_finds_however_the_partitions_are_cut(spark, seed):
     chance = random.Random(seed)
@@ -106,7 +101,7 @@ def test_spark_finds_what_the_core_finds_however_the_partitions_are_cut(spark, s
     assert len(expected) > 10
     for slices in SLICES:
         judged = judged_by_spark(spark, criteria, partitions, least, slices)
-        assert without_varying(told_by_spark(judged)) == without_varying(expected), slices
+        assert told_by_spark(judged) == expected, slices
         tallied = transforms.topics(judged, transforms.findings(judged)).toArrow().to_pylist()
         assert sum(row["non_compliant"] for row in tallied) == np.count_nonzero(examined.broken)
         assert sum(row["moves"] for row in tallied) == examined.moves_of.sum()

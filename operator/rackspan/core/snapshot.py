@@ -48,6 +48,14 @@ class Partitions:
         sizes: IntArray = (self.replicas != NONE).sum(axis=1)
         return sizes
 
+    @property
+    def fewest_replicas(self) -> IntArray:
+        """Replicas of the smallest partition of each topic, shape (len(names),); 0 for a topic without partitions."""
+        largest = np.iinfo(np.int64).max
+        fewest = np.full(len(self.names), largest)
+        np.minimum.at(fewest, self.topic, self.replication_factor)
+        return np.where(fewest == largest, 0, fewest)
+
     def ordered(self) -> "Partitions":
         """Give the same by topic name and partition number."""
         by_name = sorted(range(len(self.names)), key=self.names.__getitem__)

@@ -244,7 +244,7 @@ def test_portions_add_up_to_the_whole():
     rows = partitions(([1, 2, 3], [1]), ([1, 3, 5],), ([2, 4, 6], None, 4), ([3, 5],))
     whole = portion_of(locations(), rows, np.array([2]), ClusterRequirements())
     parts = [
-        portion_of(locations(), rows.rows(np.array(at)), np.array([2]), ClusterRequirements())
+        portion_of(locations(), rows.rows(np.array(at)), np.array([2]), ClusterRequirements(), rows.fewest_replicas)
         for at in ([0, 3], [1, 2])
     ]
     assert added(h for part in parts for h in part.holdings) == list(whole.holdings)

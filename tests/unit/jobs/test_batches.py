@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rackspan.core.requirements import ClusterRequirements
-from rackspan.core.scanning import BrokerLocations, portion_of
+from rackspan.core.scanning import BrokerLocations
 from rackspan.core.snapshot import table
 from rackspan.core.topology import BrokerLocation
-from rackspan.jobs.spark.arrow_batches import judged_batches, partition_batches, partitions_of
+from rackspan.jobs.spark.arrow_batches import partition_batches, partitions_of
 from rackspan.jobs.spark.batch_judging import Criteria, judge_batches
 from rackspan.jobs.spark.schemas import FINDING, HOLDING, JUDGED, PARTITIONS, TABLES, TOPIC, UNFAIR, spark_schema
 
@@ -44,22 +44,24 @@ def as_table(partitions, least):
 @settings(max_examples=settings.default.max_examples // 3)
 def test_partitions_come_back_from_arrow_as_they_were(cluster):
     partitions, least = cluster
-    found, told = partitions_of(as_table(partitions, least))
+    found, told, fewest = partitions_of(as_table(partitions, least))
     assert found.names == partitions.names
     assert told.tolist() == least.tolist()
+    assert fewest.tolist() == partitions.fewest_replicas.tolist()
     for column in COLUMNS:
         assert getattr(found, column).tolist() == getattr(partitions, column).tolist(), column
 
 
 def test_no_partitions_at_all_make_no_batch_and_can_be_read_back():
     nothing = as_table(table((), []), np.array([], dtype=np.int64))
-    found, least = partitions_of(nothing)
-    assert (len(found), found.names, least.tolist()) == (0, (), [])
+    found, least, fewest = partitions_of(nothing)
+    assert (len(found), found.names, least.tolist(), fewest.tolist()) == (0, (), [], [])
 
 
-def _judged(partitions, least):
-    portion = portion_of(TRUTH, partitions, least, ClusterRequirements())
-    return pa.Table.from_batches(judged_batches("prod", TRUTH, partitions.names, portion), schema=JUDGED)
+def _judged(rows):
+    """Rows of PARTITIONS as one portion."""
+    judge = judge_batches(Criteria("prod", TRUTH, ClusterRequirements()))
+    return pa.Table.from_batches(judge(iter(rows.combine_chunks().to_batches())), schema=JUDGED)
 
 
 def _told(judged):
@@ -81,8 +83,9 @@ def test_judged_portions_add_up_to_the_judged_whole(cluster, data):
     chosen = np.array(
         data.draw(st.lists(st.booleans(), min_size=len(partitions), max_size=len(partitions))), dtype=bool
     )
-    whole = _told(_judged(partitions, least))
-    parts = [_told(_judged(partitions.rows(some), least)) for some in (chosen, ~chosen)]
+    every = as_table(partitions, least)
+    whole = _told(_judged(every))
+    parts = [_told(_judged(every.filter(pa.array(some)))) for some in (chosen, ~chosen)]
     sums = {}
     for _, part in parts:
         for key, number in part.items():
@@ -95,17 +98,17 @@ def test_judged_portions_add_up_to_the_judged_whole(cluster, data):
 
 def test_judged_rows_are_of_four_kinds_with_the_declared_columns():
     partitions = table(["orders"], [(0, 0, [0, 3, 1], [0], 0, 100)])
-    judged = _judged(partitions, np.array([2]))
+    judged = _judged(as_table(partitions, np.array([2])))
     assert set(judged["kind"].to_pylist()) == {FINDING, TOPIC, HOLDING, UNFAIR}
     assert judged.schema.equals(JUDGED)
 
 
 def test_the_worker_s_function_judges_what_it_is_given_in_batches():
     partitions = table(["orders"], [(0, number, [0, 3, 1], [0, 3, 1], 0, 100) for number in range(4)])
-    batches = [partition_batches(partitions.rows(np.array([at])), np.array([1])) for at in range(4)]
+    rows = as_table(partitions, np.array([1]))
     judge = judge_batches(Criteria("prod", TRUTH, ClusterRequirements()))
-    found = pa.Table.from_batches(judge(batch for some in batches for batch in some), schema=JUDGED)
-    assert _told(found) == _told(_judged(partitions, np.array([1])))
+    found = pa.Table.from_batches(judge(iter(rows.to_batches(max_chunksize=1))), schema=JUDGED)
+    assert _told(found) == _told(_judged(rows))
     assert list(judge(iter(()))) == []
 
 

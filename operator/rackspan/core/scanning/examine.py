@@ -39,24 +39,29 @@ class Examined:
 
 
 def examine(
-    locations: BrokerLocations, partitions: Partitions, min_insync: IntArray, requirements: ClusterRequirements
+    locations: BrokerLocations,
+    partitions: Partitions,
+    min_insync: IntArray,
+    requirements: ClusterRequirements,
+    fewest_replicas: IntArray | None = None,
 ) -> Examined:
     """
     Look at partitions by every rule that is about them or their topics.
 
     `min_insync`, shape (topics,), is `min.insync.replicas`, whoever sets it. A topic whose partitions come in several
-    portions gets its findings as a topic once for each; `Findings.ids` tells that they are the same. Whether numbers
-    of replicas vary in a topic is told of the partitions that are looked at together. Raises
-    TopologyError for a requirement about a level that the topology does not have.
+    portions gets its findings as a topic once for each; `Findings.ids` tells that they are the same. Then
+    `fewest_replicas`, shape (topics,), is that of all partitions (`Partitions.fewest_replicas`). Raises TopologyError
+    for a requirement about a level that the topology does not have.
     """
     count = len(partitions)
     broken, moves_of = np.zeros(count, dtype=bool), np.zeros(count, dtype=np.int64)
     unfair = Counter(dict.fromkeys(locations.tree.levels, 0))
     judged = np.ones(count, dtype=bool)
+    fewest = partitions.fewest_replicas if fewest_replicas is None else fewest_replicas
     parts = [*_health(partitions, min_insync)]
     for required, rows in _alike(partitions, requirements):
         some = partitions.rows(rows)
-        parts.append(_replication_factor(some, required))
+        parts.append(_replication_factor(some, fewest, required))
         verdict, found = _compliance(locations, some, required)
         broken[rows], moves_of[rows], judged[rows] = verdict.broken, verdict.moves_of, ~verdict.unknown
         unfair.update(verdict.unfair)
@@ -114,14 +119,12 @@ def _lagging(partitions: Partitions) -> IntArray:
     return np.where(np.count_nonzero(lags, axis=1) == 1, first, NONE)
 
 
-def _replication_factor(partitions: Partitions, required: TopicRequirements) -> Findings:
+def _replication_factor(partitions: Partitions, fewest: IntArray, required: TopicRequirements) -> Findings:
     """Another number of replicas than is asked for; where none is, several numbers in one topic."""
     size = partitions.replication_factor
     if required.replication_factor is not None:
         rule, excess = Rule.REPLICATION_FACTOR_DIFFERS, size - required.replication_factor
     else:
-        fewest = np.full(len(partitions.names), np.iinfo(np.int64).max)
-        np.minimum.at(fewest, partitions.topic, size)
         rule, excess = Rule.REPLICATION_FACTOR_VARIES, size - fewest[partitions.topic]
     return Findings.joined(list(_about_topics(partitions, rule, excess != 0, excess=excess)))
 

@@ -46,10 +46,14 @@ class Portion:
 
 
 def portion_of(
-    locations: BrokerLocations, partitions: Partitions, min_insync: IntArray, requirements: ClusterRequirements
+    locations: BrokerLocations,
+    partitions: Partitions,
+    min_insync: IntArray,
+    requirements: ClusterRequirements,
+    fewest_replicas: IntArray | None = None,
 ) -> Portion:
-    """Look at some partitions. `min_insync` is per topic. Raises TopologyError as `examine` does."""
-    examined = examine(locations, partitions, min_insync, requirements)
+    """Look at some partitions. Arguments and errors are those of `examine`."""
+    examined = examine(locations, partitions, min_insync, requirements, fewest_replicas)
     return Portion(
         examined.findings,
         _topics(partitions, min_insync, examined),

@@ -16,7 +16,8 @@ _LARGEST_BATCH = 1 << 16
 
 
 def partition_batches(partitions: Partitions, min_insync: IntArray) -> Iterator[pa.RecordBatch]:
-    """Give partitions as batches of PARTITIONS. `min_insync` is `min.insync.replicas` by topic, shape (topics,)."""
+    """Give partitions of whole topics as batches of PARTITIONS. `min_insync` (topics,) is `min.insync.replicas`."""
+    fewest = partitions.fewest_replicas.astype(np.int32)
     names = pa.array(partitions.names, pa.string())
     for start in range(0, len(partitions), _LARGEST_BATCH):
         some = partitions.rows(np.arange(start, min(start + _LARGEST_BATCH, len(partitions))))
@@ -30,6 +31,7 @@ def partition_batches(partitions: Partitions, min_insync: IntArray) -> Iterator[
             pa.array(some.leader.astype(np.int32)),
             pa.array(some.size_bytes),
             pa.array(min_insync[some.topic].astype(np.int32)),
+            pa.array(fewest[some.topic]),
             pa.nulls(len(some), pa.string()),
         ]
         yield pa.RecordBatch.from_arrays(columns, schema=PARTITIONS)
@@ -48,14 +50,15 @@ def unread_topics(table: pa.Table) -> Iterator[pa.RecordBatch]:
     yield _batch(UNREAD, len(table), columns)
 
 
-def partitions_of(table: pa.Table) -> tuple[Partitions, IntArray]:
-    """Give rows of PARTITIONS as the core's columns, and `min.insync.replicas` by topic, shape (topics,)."""
+def partitions_of(table: pa.Table) -> tuple[Partitions, IntArray, IntArray]:
+    """Give rows of PARTITIONS as columns; then `min_insync` and `fewest_replicas` by topic, shape (topics,) each."""
     topics = table.column("topic").combine_chunks().dictionary_encode()
     topic = topics.indices.to_numpy().astype(np.int64)
     replicas = _matrix(table.column("replicas").combine_chunks(), NONE, np.dtype(np.int32))
     in_sync = _matrix(table.column("in_sync").combine_chunks(), 0, np.dtype(bool))
-    least = np.ones(len(topics.dictionary), dtype=np.int64)
-    least[topic] = table.column("min_insync").to_numpy()
+    min_insync, fewest = np.ones((2, len(topics.dictionary)), dtype=np.int64)
+    min_insync[topic] = _numbers(table, "min_insync")
+    fewest[topic] = _numbers(table, "fewest_replicas")
     return (
         Partitions(
             tuple(topics.dictionary.to_pylist()),
@@ -66,7 +69,8 @@ def partitions_of(table: pa.Table) -> tuple[Partitions, IntArray]:
             _numbers(table, "leader"),
             _numbers(table, "size_bytes"),
         ),
-        least,
+        min_insync,
+        fewest,
     )
 
 

@@ -38,8 +38,8 @@ def judge_batches(criteria: Criteria) -> Callable[[Iterator[pa.RecordBatch]], It
                 yield from unread_topics(every.filter(pa.compute.invert(is_read)))
             if not len(table):
                 continue
-            partitions, min_insync = partitions_of(table)
-            portion = portion_of(criteria.locations, partitions, min_insync, criteria.requirements)
+            partitions, min_insync, fewest = partitions_of(table)
+            portion = portion_of(criteria.locations, partitions, min_insync, criteria.requirements, fewest)
             yield from judged_batches(criteria.cluster_id, criteria.locations, partitions.names, portion)
 
     return judge

@@ -20,11 +20,13 @@ PARTITIONS: Final = pa.schema(
         ("leader", pa.int32()),
         ("size_bytes", pa.int64()),
         ("min_insync", pa.int32()),
+        ("fewest_replicas", pa.int32()),
         ("unread", pa.string()),
     ]
 )
 """
 What a source gives: a row per partition. `leader` is -1 where there is none, `size_bytes` where it is not known.
+`min_insync` and `fewest_replicas` (those of the topic's smallest partition) are of the whole topic.
 
 A topic that could not be read has one row instead, with its name and, in `unread`, the reason.
 """
