@@ -1,36 +1,60 @@
 """The `rackspan` command, which is also `kubectl rackspan`: subcommands are thin; what they do lives elsewhere."""
 
 from importlib.metadata import version as version_of
-from typing import Annotated
+from typing import Annotated, Any, Final
 
 import typer
 
-from rackspan.cli.commands import (
-    apply,
-    check,
-    drain,
-    import_topics,
-    locality,
-    place,
-    plan,
-    rack_id,
-    release,
-    report,
-    run_operator,
-    scan,
-    snapshot,
-    watch,
-    what_if,
-)
 from rackspan.cli.shared.command_errors import OneLineErrors
+from rackspan.cli.shared.later_command import MARKUP, LaterCommand, flags_as_flags
+from rackspan.rack_id import SUMMARY as RACK_ID
+
+_LOOK, _CHANGE, _KUBERNETES = "Look at a cluster", "Change a cluster", "In Kubernetes"
+COMMANDS: Final = (
+    LaterCommand("check", _LOOK, "Show what is wrong: unfair spread, partitions that are offline or behind."),
+    LaterCommand("what-if", _LOOK, "Show what the loss of each domain, and of each broker, does to partitions."),
+    LaterCommand("locality", _LOOK, "Show how near consumer groups read, what that costs, and what to change."),
+    LaterCommand("snapshot", _LOOK, "Write a cluster to one file, for all other commands to read instead of Kafka."),
+    LaterCommand("scan", _LOOK, "Scan whole clusters with Spark, and compare them with earlier scans."),
+    LaterCommand("report", _LOOK, "Show what a scan found: as a page, as text, or for programs."),
+    LaterCommand("plan", _CHANGE, "Plan the fewest moves to compliance. Changes nothing."),
+    LaterCommand("apply", _CHANGE, "Carry out a plan, or go on with one that was interrupted."),
+    LaterCommand("watch", _CHANGE, "Follow the plan that is carried out until it ends. Changes nothing."),
+    LaterCommand("drain", _CHANGE, "Move all replicas off brokers, or off all brokers below a rack."),
+    LaterCommand("uncordon", _CHANGE, "End a drain: let brokers hold replicas again.", app="drain.uncordon_app"),
+    LaterCommand("place", _CHANGE, "Place the replicas of a new topic, and print them. Changes nothing."),
+    LaterCommand("import", _KUBERNETES, "Write KafkaTopic manifests of topics that exist.", app="import_topics.app"),
+    LaterCommand("release", _KUBERNETES, "Take Rackspan's finalizers off objects, so that they can be deleted."),
+    LaterCommand("rack-id", _KUBERNETES, RACK_ID),
+    LaterCommand("operator", _KUBERNETES, "Run the operator until it is stopped.", app="run_operator.app"),
+)
+
+
+class Commands(OneLineErrors):
+    """The group of all commands. A command's module is imported when the command is called or completed."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        for command in COMMANDS:
+            self.add_command(command)
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Give the options, with those of `--help` and of completion."""
+        return flags_as_flags(super().get_params(ctx))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Load the command that is called."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command.loaded(ctx) if isinstance(command, LaterCommand) else command, rest
+
 
 app = typer.Typer(
     name="rackspan",
-    cls=OneLineErrors,
+    cls=Commands,
     help="Kafka topics whose replicas survive the loss of a rack, a zone or a data centre.",
     epilog="Every command has examples in its --help. --install-completion teaches your shell the options.",
     no_args_is_help=True,
-    rich_markup_mode="markdown",
+    rich_markup_mode=MARKUP,
     pretty_exceptions_enable=False,
 )
 
@@ -48,21 +72,3 @@ def main(
     ] = False,
 ) -> None:
     """Options of every subcommand."""
-
-
-app.command(epilog=snapshot.EPILOG)(snapshot.snapshot)
-app.command(epilog=plan.EPILOG)(plan.plan)
-app.command(epilog=apply.EPILOG)(apply.apply)
-app.command(epilog=watch.EPILOG)(watch.watch)
-app.command(epilog=drain.DRAIN_EPILOG)(drain.drain)
-app.command(epilog=drain.UNCORDON_EPILOG)(drain.uncordon)
-app.command(epilog=check.EPILOG)(check.check)
-app.command(epilog=what_if.EPILOG)(what_if.what_if)
-app.command(epilog=locality.EPILOG)(locality.locality)
-app.command(epilog=place.EPILOG)(place.place)
-app.add_typer(import_topics.app)
-app.command(epilog=scan.EPILOG)(scan.scan)
-app.add_typer(report.app)
-app.command(rack_id.NAME, help=rack_id.SUMMARY, context_settings=rack_id.SETTINGS)(rack_id.rack_id)
-app.command(epilog=release.EPILOG)(release.release)
-app.command(epilog=run_operator.EPILOG)(run_operator.operator)

@@ -18,6 +18,7 @@ from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_wi
 from rackspan.cli.shared.connection import Connection
 from rackspan.cli.shared.driving import Ended, Signals, drive, heard, paused, take_back
 from rackspan.cli.shared.journal import JournalFile
+from rackspan.cli.shared.later_command import command_app
 from rackspan.cli.shared.live_topology import LiveTopology, refuse_options_of_topology
 from rackspan.cli.shared.manifest_requirements import requirements_of_files
 from rackspan.cli.shared.measuring import measured
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from rackspan.reconcile.reassignments.executor import Executor, Pass
     from rackspan.reconcile.reassignments.ports import Record
 
+app = command_app()
 EPILOG = options.epilog(
     "$ rackspan apply --bootstrap-server kafka:9092 --drain-broker 12 --dry-run",
     "$ rackspan apply --bootstrap-server kafka:9092 --drain-broker 12 --approve 0123456789abcdef0123456789abcdef",
@@ -58,6 +60,7 @@ class _Ceiling:
     bytes: int | None
 
 
+@app.command(epilog=EPILOG)
 def apply(
     context: typer.Context,
     bootstrap_server: options.BootstrapServer = None,

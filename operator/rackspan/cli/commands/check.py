@@ -17,6 +17,7 @@ from rackspan.cli.rendering.tables import console, print_hidden, table
 from rackspan.cli.shared import options
 from rackspan.cli.shared.cluster_source import ClusterSource
 from rackspan.cli.shared.command_errors import ExitCode, ending_with
+from rackspan.cli.shared.later_command import command_app
 from rackspan.cli.shared.live_topology import LiveTopology, refuse_options_of_topology
 from rackspan.cli.shared.selection import TopologyOptions, matching_partitions
 from rackspan.core.durability import WriteGuarantee, write_guarantees
@@ -31,6 +32,7 @@ from rackspan.core.snapshot import NONE, Partitions, Snapshot
 from rackspan.core.text import be, plural
 from rackspan.core.topology import IntArray
 
+app = command_app()
 EPILOG = options.epilog(
     "$ rackspan check --snapshot prod.json --levels region,zone,rack",
     "$ rackspan check --bootstrap-server kafka:9092 --command-config client.properties --topic 'payments.*'",
@@ -63,6 +65,7 @@ class _Checked:
         return bool(self.examined.broken.any()) or not ALARMING.isdisjoint(self.severities)
 
 
+@app.command(epilog=EPILOG)
 def check(
     context: typer.Context,
     snapshot: options.SnapshotFile = None,

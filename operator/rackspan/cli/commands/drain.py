@@ -18,6 +18,7 @@ from rackspan.cli.shared import options
 from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_with, note, warn
 from rackspan.cli.shared.connection import Connection
 from rackspan.cli.shared.drain_waiting import DrainAsked, approve_plan, wait_for_drain
+from rackspan.cli.shared.later_command import command_app
 from rackspan.cli.shared.live_topology import LiveTopology
 from rackspan.cli.shared.measuring import measured
 from rackspan.cli.shared.quantities import seconds_of
@@ -29,6 +30,7 @@ from rackspan.core.text import every, plural, size
 if TYPE_CHECKING:
     from rackspan.kube.topology_edits import TopologyEdits
 
+app, uncordon_app = command_app(), command_app()
 DRAIN_EPILOG = options.epilog(
     "$ kubectl rackspan drain 4 --topology kafka/prod",
     "$ rackspan drain --rack /eu/eu-1a --topology kafka/prod --approve --wait --timeout 2h",
@@ -79,6 +81,7 @@ class _Planned:
         return f"{plural(self.moves, 'move')}, {copied} to copy  (plan {self.hash})"
 
 
+@app.command(epilog=DRAIN_EPILOG)
 def drain(
     broker: _Brokers = None,
     rack: _Racks = None,
@@ -138,6 +141,7 @@ def drain(
             ask_topology(topology, kubeconfig, lambda edits: wait_for_drain(edits, asked, lines, seconds, connection))
 
 
+@uncordon_app.command(epilog=UNCORDON_EPILOG)
 def uncordon(
     broker: _Brokers = None,
     rack: _Racks = None,

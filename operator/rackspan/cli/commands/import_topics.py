@@ -17,6 +17,7 @@ from rackspan.cli.rendering.progress import step
 from rackspan.cli.shared import options
 from rackspan.cli.shared.cluster_source import ClusterSource
 from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_with, note, print_error
+from rackspan.cli.shared.later_command import command_app
 from rackspan.cli.shared.live_topology import LiveTopology, refuse_options_of_topology
 from rackspan.cli.shared.manifest_files import read_files, write_new_files
 from rackspan.cli.shared.selection import TopologyOptions, first_of, topics_matching
@@ -60,7 +61,7 @@ TOPICCTL_EPILOG = options.epilog(
     "$ rackspan import topicctl east/topics/ --bootstrap-server kafka-east:9092 --output-dir rackspan-topics/",
 )
 
-app = typer.Typer(
+app = command_app(
     name="import",
     help="Write KafkaTopic manifests of topics that exist: applying them changes nothing.",
     no_args_is_help=True,

@@ -9,11 +9,13 @@ from rackspan.cli.rendering.locality_report import LocalityReport, Price, docume
 from rackspan.cli.shared import options
 from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_with
 from rackspan.cli.shared.connection import Connection
+from rackspan.cli.shared.later_command import command_app
 from rackspan.cli.shared.live_groups import LiveGroups
 from rackspan.cli.shared.live_topology import LiveTopology, refuse_options_of_topology
 from rackspan.cli.shared.quantities import seconds_of, share_of
 from rackspan.cli.shared.selection import TopologyOptions
 
+app = command_app()
 EPILOG = options.epilog(
     "$ rackspan locality --bootstrap-server kafka:9092 --levels region,zone,rack --level zone",
     "$ rackspan locality --topology kafka/prod --group orders --group billing",
@@ -22,6 +24,7 @@ EPILOG = options.epilog(
 )
 
 
+@app.command(epilog=EPILOG)
 def locality(
     context: typer.Context,
     bootstrap_server: options.BootstrapServer = None,

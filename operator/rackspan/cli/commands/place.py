@@ -13,6 +13,7 @@ from rackspan.cli.rendering.tables import console, print_hidden, table
 from rackspan.cli.shared import options
 from rackspan.cli.shared.cluster_source import ClusterSource
 from rackspan.cli.shared.command_errors import CommandError
+from rackspan.cli.shared.later_command import command_app
 from rackspan.cli.shared.selection import TopologyOptions, broker_ids, infeasible
 from rackspan.core.compliance import judge
 from rackspan.core.placement import ClusterView, InfeasibleError, Placement, PlacementSpec
@@ -21,6 +22,7 @@ from rackspan.core.text import plural
 from rackspan.core.topology import RackTree
 from rackspan.placers import PlacerLoadError, load_placers
 
+app = command_app()
 EPILOG = options.epilog(
     "$ rackspan place --snapshot prod.json --partitions 12 --replication-factor 3",
     "$ rackspan place --snapshot prod.json --partitions 12 --replication-factor 3 --placer Striped --start-index 0 "
@@ -31,6 +33,7 @@ _WITHOUT_START = ("MultiLevel",)
 _ROWS = 50
 
 
+@app.command(epilog=EPILOG)
 def place(
     partitions: Annotated[int, typer.Option(min=1, max=1_000_000, metavar="N", help="Partitions of the new topic.")],
     replication_factor: Annotated[

@@ -13,6 +13,7 @@ from rackspan.cli.rendering.progress import step
 from rackspan.cli.shared import options
 from rackspan.cli.shared.cluster_source import ClusterSource
 from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_with, note, print_error
+from rackspan.cli.shared.later_command import command_app
 from rackspan.cli.shared.live_topology import (
     LiveTopology,
     filling_brokers,
@@ -28,6 +29,7 @@ from rackspan.core.planning import plan as make_plan
 from rackspan.core.snapshot import Partitions
 from rackspan.core.text import plural
 
+app = command_app()
 EPILOG = options.epilog(
     "$ rackspan plan --snapshot prod.json",
     "$ rackspan plan --topology kafka/prod -o markdown",
@@ -51,6 +53,7 @@ class PlanFormat(StrEnum):
     MARKDOWN = "markdown"
 
 
+@app.command(epilog=EPILOG)
 def plan(
     context: typer.Context,
     snapshot: options.SnapshotFile = None,

@@ -1,15 +1,16 @@
-"""`rackspan rack-id` among the other commands, for their list and for completion; see `rackspan.rack_id`."""
+"""`rackspan rack-id`, as the other commands list it. It runs without typer: see `rackspan.rack_id`."""
 
 import typer
 
+from rackspan.cli.shared.later_command import command_app
 from rackspan.rack_id import NAME, SUMMARY, main
 
-__all__ = ["NAME", "SETTINGS", "SUMMARY", "rack_id"]
-
-SETTINGS = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
+app = command_app()
+_SETTINGS = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
 """All options are read by the command that runs without typer."""
 
 
+@app.command(NAME, help=SUMMARY, context_settings=_SETTINGS)
 def rack_id(context: typer.Context) -> None:
     """Hand the arguments on."""
     raise typer.Exit(main(context.args))

@@ -10,12 +10,14 @@ import typer
 from rackspan.api import racktopology
 from rackspan.cli.shared import options
 from rackspan.cli.shared.command_errors import CommandError, note
+from rackspan.cli.shared.later_command import command_app
 from rackspan.core.text import plural
 
 if TYPE_CHECKING:
     from rackspan.kube.cluster import KubeCluster
     from rackspan.kube.rest import Rest
 
+app = command_app()
 EPILOG = (
     "Examples:\n\n$ rackspan release\n\n$ rackspan release --operator rackspan/rackspan\n\n$ rackspan release -n shop"
 )
@@ -25,6 +27,7 @@ _PATIENCE_SECONDS = 240.0
 _MANY = {racktopology.KIND: "RackTopologies"}
 
 
+@app.command(epilog=EPILOG)
 def release(
     kubeconfig: options.OperatorKubeconfig = None,
     namespace: Annotated[

@@ -12,6 +12,7 @@ from msgspec import to_builtins
 from rackspan.cli.rendering.documents import Format, print_document, printed_json
 from rackspan.cli.shared import options
 from rackspan.cli.shared.command_errors import CommandError, note
+from rackspan.cli.shared.later_command import command_app
 from rackspan.cli.shared.scan_files import page_of, read_document, write_file
 from rackspan.cli.shared.selection import first_of
 from rackspan.reports.document import ScanDocument, decode, encode
@@ -28,7 +29,7 @@ EXPORT_EPILOG = options.epilog(
     "$ rackspan report export scan.json -o csv > findings.csv",
 )
 
-app = typer.Typer(
+app = command_app(
     name="report", help="Show what a scan found: as a page, as text, or for programs.", no_args_is_help=True
 )
 

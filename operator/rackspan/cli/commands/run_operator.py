@@ -15,6 +15,7 @@ import typer
 
 from rackspan.api.meta import ObjectKey
 from rackspan.cli.shared import options
+from rackspan.cli.shared.later_command import command_app
 from rackspan.kafka.worker.places import WorkerLimits
 from rackspan.logs import escape_lines
 from rackspan.reconcile.racks.publication import NamespaceSet
@@ -25,6 +26,7 @@ from rackspan.reconcile.scans.limits import Allowance
 from rackspan.reconcile.topics.audit import LOGGER as AUDIT
 from rackspan.settings import LeaseSetup, Settings
 
+app = command_app()
 EPILOG = (
     "Examples:\n\n$ rackspan operator\n\n$ rackspan operator --kubeconfig ~/.kube/config --log-format text -n kafka"
 )
@@ -49,6 +51,7 @@ class LogLevel(StrEnum):
     WARNING = "warning"
 
 
+@app.command(epilog=EPILOG)
 def operator(
     kubeconfig: options.OperatorKubeconfig = None,
     namespace: Annotated[

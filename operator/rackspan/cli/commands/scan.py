@@ -17,6 +17,7 @@ from rackspan.cli.rendering.scan_text import print_scan
 from rackspan.cli.rendering.tables import console
 from rackspan.cli.shared import options
 from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_with, print_error, warn
+from rackspan.cli.shared.later_command import command_app
 from rackspan.cli.shared.live_topology import topology_key
 from rackspan.cli.shared.scan_files import page_of, write_file
 from rackspan.cli.shared.selection import level_names
@@ -24,6 +25,7 @@ from rackspan.core.scanning.rules import ALARMING
 from rackspan.jobs.scan.scan_request import ScanRequest
 from rackspan.reports.document import WORKER_CRASHED, ScanDocument, State, encode
 
+app = command_app()
 EPILOG = options.epilog(
     "$ rackspan scan --snapshot prod.json --levels region,zone,rack",
     "$ rackspan scan --snapshot snapshots/ --history /var/lib/rackspan --retention-days 365",
@@ -35,6 +37,7 @@ _CLUSTER, _SPARK, _RESULTS = "The cluster", "Spark", "Results"
 _REASONS_OF_KAFKA = frozenset({"KafkaUnavailable", "KafkaUnreachable", "AuthenticationFailed"})
 
 
+@app.command(epilog=EPILOG)
 def scan(
     snapshot: Annotated[
         Path | None,

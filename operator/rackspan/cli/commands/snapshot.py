@@ -9,10 +9,12 @@ from rackspan.cli.rendering.documents import Format, print_document, printed_jso
 from rackspan.cli.rendering.tables import console, count, size, table
 from rackspan.cli.shared import options
 from rackspan.cli.shared.cluster_source import ClusterSource
+from rackspan.cli.shared.later_command import command_app
 from rackspan.core.snapshot import NONE, Snapshot
 from rackspan.core.text import plural
 from rackspan.snapshots import snapshot_lines
 
+app = command_app()
 EPILOG = options.epilog(
     "$ rackspan snapshot --bootstrap-server kafka:9092 -o json > prod.json",
     "$ kafka-log-dirs.sh --bootstrap-server kafka:9092 --describe > dirs.txt; rackspan snapshot --bootstrap-server "
@@ -21,6 +23,7 @@ EPILOG = options.epilog(
 )
 
 
+@app.command(epilog=EPILOG)
 def snapshot(
     snapshot: options.SnapshotFile = None,
     bootstrap_server: options.BootstrapServer = None,

@@ -12,6 +12,7 @@ from rackspan.cli.shared import options
 from rackspan.cli.shared.command_errors import CommandError, ExitCode
 from rackspan.cli.shared.connection import Connection
 from rackspan.cli.shared.journal import JournalFile
+from rackspan.cli.shared.later_command import command_app
 from rackspan.cli.shared.live_topology import LiveTopology
 from rackspan.cli.shared.reassignment_watch import follow
 from rackspan.cli.shared.topology_access import ask_topology
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from rackspan.kafka.reassignments import KafkaReassignments
     from rackspan.reconcile.reassignments.ports import Record
 
+app = command_app()
 EPILOG = options.epilog(
     "$ kubectl rackspan watch --topology kafka/prod",
     "$ rackspan watch --bootstrap-server kafka:9092",
@@ -29,6 +31,7 @@ EPILOG = options.epilog(
 _SECONDS = 1.0
 
 
+@app.command(epilog=EPILOG)
 def watch(
     bootstrap_server: options.BootstrapServer = None,
     command_config: options.CommandConfig = None,

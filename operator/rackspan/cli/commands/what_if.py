@@ -12,6 +12,7 @@ from rackspan.cli.rendering.progress import step
 from rackspan.cli.rendering.tables import console, print_hidden
 from rackspan.cli.shared import options
 from rackspan.cli.shared.cluster_source import ClusterSource, with_log_dir_sizes
+from rackspan.cli.shared.later_command import command_app
 from rackspan.cli.shared.live_topology import LiveTopology, refuse_options_of_topology
 from rackspan.cli.shared.selection import TopologyOptions, brokers_below, matching_partitions
 from rackspan.core.outage import DomainOutage, Outage, min_insync_replicas, outage_of, outages
@@ -19,6 +20,7 @@ from rackspan.core.rack_path import domain_name, parse_rack
 from rackspan.core.text import be, plural
 from rackspan.core.topology import RackTree
 
+app = command_app()
 EPILOG = options.epilog(
     "$ rackspan what-if --snapshot prod.json --levels region,zone,rack",
     "$ rackspan what-if --snapshot prod.json --lose /eu/eu-1a --lose /eu/eu-1b",
@@ -29,6 +31,7 @@ _ROWS = 10
 _TOGETHER = "together"
 
 
+@app.command(epilog=EPILOG)
 def what_if(
     context: typer.Context,
     snapshot: options.SnapshotFile = None,
