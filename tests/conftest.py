@@ -3,6 +3,7 @@
 import contextlib
 import os
 import secrets
+import signal
 
 import pytest
 from dev.paths import REPOSITORY
@@ -17,6 +18,9 @@ from hypothesis import HealthCheck, settings
 from kubernetes import client
 from tests.support.endings import Endings
 from tests.support.folders import LAST_WITH_SERVERS, folder_of, rank, rank_of
+
+# `nohup` has it ignored, and what tests start would inherit that.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 pytest_plugins = ["tests.support.cpu", "tests.support.sharing"]
 _STACK_FIXTURES = {"control_plane", "control_plane_factory", "kafka", "secure_kafka", "kafka_factory"}

@@ -136,7 +136,8 @@ class Supervisor:
 
     def _reap(self) -> None:
         """Collect the exit codes of children, and of orphans that were re-parented to this process."""
-        known = {child.pid: child for child in self._children.values()}
+        # The number of one that has ended may be another process's by now.
+        known = {child.pid: child for child in self._children.values() if child.returncode is None}
         # Who has ended is asked of the kernel: looking through all of a machine's processes takes far longer.
         with contextlib.suppress(ChildProcessError):
             while ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
@@ -150,12 +151,15 @@ class Supervisor:
         deadline = time.monotonic() + grace
         if grace > 0:
             for child in reversed(self._children.values()):
-                self._kill_group(child, signal.SIGTERM)
+                if child.poll() is None:
+                    self._kill_group(child, signal.SIGTERM)
         while time.monotonic() < deadline and any(child.poll() is None for child in self._children.values()):
             time.sleep(0.02)
         for child in self._children.values():
-            self._kill_group(child, signal.SIGKILL)
-        # Killing a process can hand its children to this one, so look again until there are none.
+            if child.poll() is None:
+                self._kill_group(child, signal.SIGKILL)
+        # What such a group leaves behind is this process's, as what left its group is. Killing a process can hand its
+        # children to this one, so look again until there are none.
         while left := psutil.Process().children(recursive=True):
             for process in left:
                 with contextlib.suppress(psutil.NoSuchProcess):
@@ -164,7 +168,6 @@ class Supervisor:
 
     @staticmethod
     def _kill_group(child: subprocess.Popen[bytes], signum: signal.Signals) -> None:
-        # Also when the leader is gone: a group lives, and keeps its number, as long as it has a member.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(child.pid, signum)
 

@@ -290,6 +290,33 @@ def owner(tmp_path):
     process.stdout.close()
 
 
+REUSED = """
+import os, subprocess, sys
+from pathlib import Path
+from dev.stack.supervisor import Supervisor
+
+supervisor = Supervisor(Path(sys.argv[1]), os.pipe()[0])
+ended = subprocess.Popen(["true"])
+ended.wait()
+orphan = os.posix_spawn("/bin/true", ["true"], {})
+ended.pid = orphan
+supervisor._children["ended"] = ended
+while os.waitid(os.P_PID, orphan, os.WEXITED | os.WNOWAIT) is None:
+    pass
+supervisor._reap()
+try:
+    os.waitpid(orphan, os.WNOHANG)
+except ChildProcessError:
+    print("reaped")
+"""
+
+
+def test_a_supervisor_answers_on_where_an_orphan_has_the_number_of_a_child_that_has_ended(tmp_path):
+    command = [sys.executable, "-c", REUSED, str(tmp_path)]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "reaped\n"
+
+
 def test_a_killed_owner_leaves_nothing_running(owner):
     process, everything = owner
     process.send_signal(signal.SIGKILL)

@@ -88,11 +88,6 @@ def quota(topics=100, partitions=100, replicas=300):
     return {"topics": topics, "partitions": partitions, "replicas": replicas}
 
 
-@pytest.fixture(autouse=True)
-def at_once(monkeypatch):
-    monkeypatch.setattr(quotas, "_REST", 0.0)
-
-
 @pytest.mark.parametrize("most", [quota(topics=2), quota(partitions=7), quota(replicas=20)])
 async def test_the_oldest_topics_fit_and_the_others_wait_with_the_numbers(most):
     world = Tenants(most)
