@@ -182,7 +182,7 @@ def topology_status(topology: RackTopology, inputs: StatusInputs, now: datetime)
             offline=BrokerCount.of(inputs.offline),
         )
     conditions = _Conditions(topology, status.conditions, now)
-    problem = _problem(topology, status, state, racks) or inputs.deletion_blocked
+    problem = _problem(topology, status, inputs) or inputs.deletion_blocked
     conditions.set(CONNECTED, *_connected(state))
     if racks is not None:
         conditions.set(RACKS_IN_SYNC, *_racks_in_sync(racks, inputs.drifted_topics, was_in_sync=_was_in_sync(status)))
@@ -206,7 +206,7 @@ def topology_status(topology: RackTopology, inputs: StatusInputs, now: datetime)
         conditions.set(REASSIGNED, planned.status, planned.reason, planned.message)
     return replace(
         status,
-        observed_generation=topology.meta.generation,
+        observed_generation=topology.meta.generation if _is_of_spec(topology, inputs) else status.observed_generation,
         topics=inputs.counts,
         plan=_plan(inputs, topology.status.plan),
         deletions=inputs.deletions,
@@ -262,11 +262,23 @@ class _Conditions:
                 self.remove(kind)
 
 
-def _problem(
-    topology: RackTopology, status: RackTopologyStatus, state: ClusterState | Failure, racks: RackView | None
-) -> Failure | None:
+def _is_of_spec(topology: RackTopology, inputs: StatusInputs) -> bool:
+    """Whether the brokers and their racks were observed as the present spec asks."""
+    spec, state = topology.spec, inputs.state
+    if isinstance(state, ClusterState):
+        return all(
+            getattr(spec, name) == getattr(state.spec, name)
+            for name in ("kafka", "levels", "rack_source", "rack_aliases", "brokers", "missing_rack_policy")
+        )
+    return inputs.racks is None or inputs.racks.levels == spec.level_names
+
+
+def _problem(topology: RackTopology, status: RackTopologyStatus, inputs: StatusInputs) -> Failure | None:
+    state, racks = inputs.state, inputs.racks
     if isinstance(state, Failure):
         return state
+    if not _is_of_spec(topology, inputs):
+        return _NOT_OBSERVED
     if racks is None or not racks.rows:
         return Failure(Reason.NO_BROKERS, "Kafka and the pods know of no broker", Remedy.RETRY)
     if racks.duplicates:

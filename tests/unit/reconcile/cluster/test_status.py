@@ -5,6 +5,7 @@ import re
 from dataclasses import replace
 from datetime import timedelta
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
@@ -24,9 +25,18 @@ AWAY = Failure(Reason.KAFKA_UNREACHABLE, "no broker answers", Remedy.RETRY)
 WRONG = Failure(Reason.CLUSTER_ID_MISMATCH, "another cluster", Remedy.SPEC)
 
 
+OBSERVED = ("kafka", "levels", "rack_source", "rack_aliases", "brokers", "missing_rack_policy")
+"""The fields of a spec by which brokers and their racks are observed."""
+
+
 def status_of(where, racks=None, topics=(), about=None, now=NOON):
+    """The status where brokers were observed as the spec asks."""
     racks = racks or (None if isinstance(where, Failure) else where.racks)
-    return topology_status(about or topology(), StatusInputs(where, racks, topics), now)
+    about = about or topology()
+    if not isinstance(where, Failure):
+        asked = {name: getattr(about.spec, name) for name in OBSERVED}
+        where = replace(where, spec=structs.replace(where.spec, **asked))
+    return topology_status(about, StatusInputs(where, racks, topics), now)
 
 
 def told(status, kind):
@@ -251,6 +261,41 @@ def test_a_level_that_no_broker_has_is_told_with_its_label():
     nodes["n1"]["example.com/rcak"] = "r1"
     deeper = status_of(replace(state(), racks=rack_view(about, nodes, pods, seen)), about=about)
     assert told(deeper, "Ready") == ("True", "InSync"), "paths may differ in depth"
+
+
+SPECIFIED = [{"name": name, "nodeLabel": f"example.com/{name}"} for name in LEVELS]
+OTHER_SPECS = {
+    "more levels": {"levels": [*SPECIFIED, {"name": "host", "nodeLabel": "kubernetes.io/hostname"}]},
+    "fewer levels": {"levels": SPECIFIED[:2]},
+    "renamed levels": {"levels": [*SPECIFIED[:2], {"name": "row", "nodeLabel": "example.com/rack"}]},
+    "labels": {"levels": [*SPECIFIED[:2], {"name": "rack", "nodeLabel": "example.com/row"}]},
+    "rackSource": {"rackSource": "Nodes"},
+    "rackAliases": {"rackAliases": {"flat": "/eu/a"}},
+    "missingRackPolicy": {"missingRackPolicy": "Ignore"},
+    "kafka": {"kafka": {"bootstrapServers": "other:9092"}},
+}
+
+
+@pytest.mark.parametrize("spec", OTHER_SPECS.values(), ids=OTHER_SPECS)
+def test_a_spec_by_which_nothing_was_observed_yet_is_not_said_to_be_observed(spec):
+    before = status_of(state())
+    edited = structs.replace(topology(**spec), status=before)
+    edited = structs.replace(edited, meta=structs.replace(edited.meta, generation=edited.meta.generation + 1))
+    status = topology_status(edited, StatusInputs(state(), state().racks, ()), LATER)
+    assert told(status, "Ready") == ("False", Reason.WAITING)
+    assert told(status, "Reconciling") == ("True", Reason.WAITING)
+    assert status.observed_generation == before.observed_generation
+    if edited.spec.level_names != LEVELS:
+        away = topology_status(edited, StatusInputs(AWAY, state().racks, ()), LATER)
+        assert told(away, "Ready") == ("False", Reason.KAFKA_UNREACHABLE)
+        assert away.observed_generation == before.observed_generation
+
+
+def test_other_fields_of_a_spec_are_observed_with_the_next_status():
+    edited = topology(maxDeletionsPerMinute=3, drainBrokers=[1])
+    status = topology_status(edited, StatusInputs(state(), state().racks, ()), LATER)
+    assert told(status, "Ready") == ("True", "InSync")
+    assert status.observed_generation == edited.meta.generation
 
 
 def test_a_level_that_no_broker_rack_reaches_is_told():
