@@ -125,13 +125,15 @@ def test_a_broker_is_drained_by_one_command_of_kubectls_and_comes_back_by_anothe
         return ran.stdout.splitlines()
 
     shown = plugin("drain", "1", "--approve", "--wait", "--timeout=4m", "--bootstrap-server", own_kafka.bootstrap())
-    plan = re.fullmatch(r"2 moves, .* to copy  \(plan ([0-9a-f]{32})\)", shown[0])[1]
-    told = [f"RackTopology {objects.namespace}/kafka: drained now: 1", f"plan {plan} is approved"]
+    there = r"2 replicas there now: 2 can leave by plan ([0-9a-f]{32}) \(2 moves, .* to copy\)"
+    plan = re.fullmatch(there, shown[0])[1]
+    what = f"RackTopology {objects.namespace}/kafka: brokers and racks to drain:"
+    told = [f"{what} 1", f"plan {plan} is approved"]
     assert shown[1:3] == told
     assert shown[-1] == "1: no replica is left, by the operator's word and by Kafka's own"
     assert {frozenset(row) for row in topics.replicas(name, 2)} == {frozenset({0, 2})}
     objects.until_ready("orders")
-    assert plugin("uncordon", "1") == [f"RackTopology {objects.namespace}/kafka: drained now: nothing"]
+    assert plugin("uncordon", "1") == [f"{what} none"]
     objects.until(
         "RackTopology", "kafka", lambda found: condition(found, "Drained") is None, "to be done with draining"
     )

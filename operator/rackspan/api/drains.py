@@ -45,6 +45,11 @@ class Drains:
         """How the status calls them: broker ids, and domains such as /eu/eu-1a."""
         return (*map(str, self.brokers), *map(_name, self.racks))
 
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The same as arguments of `rackspan drain`."""
+        return (*map(str, self.brokers), *(f"--rack={rack}" for rack in self.racks))
+
     def fields(self) -> Mapping[str, Any]:
         """The fields of a spec, both of them."""
         return {"drainBrokers": list(self.brokers), "drainRacks": list(self.racks)}

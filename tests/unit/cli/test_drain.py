@@ -17,7 +17,7 @@ from rackspan.cli.shared.command_errors import CommandError, ExitCode
 from rackspan.kube import topology_edits
 
 TOPOLOGY = ("--topology", "kafka/prod")
-PLANNED = command._Planned("0123456789abcdef", 3, 3 * 2**30, empty=False)
+PLANNED = command._Planned("0123456789abcdef", 3, 3 * 2**30, empty=False, there=4, leave=3)
 BROKERS = [{"id": broker, "rack": rack} for broker, rack in SIX.items()]
 
 
@@ -48,6 +48,7 @@ class Edits:
         self.approved = []
         self._managers = managers
         self._now = {}, ()
+        self.more = {}
 
     async def read(self):
         if self.generation > 1:
@@ -74,7 +75,7 @@ class Edits:
         return self._managers
 
     def _object(self):
-        seen = topology(status={"brokers": BROKERS, "observedGeneration": self.generation, **self._now[0]})
+        seen = topology(**self.more, status={"brokers": BROKERS, "observedGeneration": self.generation, **self._now[0]})
         return draining(structs.replace(seen, meta=structs.replace(seen.meta, generation=self.generation)), self.spec)
 
 
@@ -100,16 +101,22 @@ def test_a_drain_is_asked_for_and_its_size_is_told(drained):
     ran = cli("drain", "4", "--rack", "eu/eu-1a", *TOPOLOGY)
     assert (ran.code, edits.spec, edits.approved) == (0, Drains((4,), ("/eu/eu-1a",)), [])
     assert ran.out.splitlines() == [
-        "3 moves, 3.0 GiB to copy  (plan 0123456789abcdef)",
-        "RackTopology kafka/prod: drained now: 4, /eu/eu-1a",
+        "4 replicas there now: 3 can leave by plan 0123456789abcdef (3 moves, 3.0 GiB to copy), 1 cannot",
+        "RackTopology kafka/prod: brokers and racks to drain: 4, /eu/eu-1a",
     ]
+    assert ran.err == (
+        "note: this command moves no replica; to approve the plan and wait for its end: "
+        "rackspan drain 4 --rack=/eu/eu-1a --topology kafka/prod --approve --wait\n"
+    )
+    again = cli("drain", "4", *TOPOLOGY)
+    assert again.out.splitlines()[1] == "RackTopology kafka/prod: brokers and racks to drain: 4, /eu/eu-1a (as before)"
 
 
 def test_programs_get_an_object_per_line(drained):
     drained(Edits())
     ran = cli("drain", "4,5", *TOPOLOGY, "-o", "json")
     assert [yaml.safe_load(line) for line in ran.out.splitlines()] == [
-        {"event": "plan", "plan": "0123456789abcdef", "moves": 3, "bytes": 3 * 2**30},
+        {"event": "plan", "plan": "0123456789abcdef", "moves": 3, "bytes": 3 * 2**30, "there": 4, "leave": 3},
         {"event": "drains", "topology": "kafka/prod", "dryRun": "none", "drainBrokers": [4, 5], "drainRacks": []},
     ]
 
@@ -158,10 +165,11 @@ def test_another_plan_than_the_one_shown_is_not_approved(drained):
 
 
 def test_where_nothing_has_to_move_there_is_nothing_to_approve(drained):
-    edits = drained(Edits(({"drains": [entry("4", 0)]}, ())), command._Planned("0123", 0, 0, empty=True))
+    nothing = command._Planned("0123", 0, 0, empty=True, there=0, leave=0)
+    edits = drained(Edits(({"drains": [entry("4", 0)]}, ())), nothing)
     ran = cli("drain", "4", *TOPOLOGY, "--approve", "--wait")
     assert (ran.code, edits.approved) == (0, [])
-    assert "nothing has to move" in ran.out
+    assert "0 replicas there now; no plan moves any" in ran.out
     assert "4: no replica is left, by the operator's word" in ran.out
 
 
@@ -190,9 +198,52 @@ def test_a_status_from_before_the_change_proves_nothing(drained):
     drained(Edits(({"drains": [entry("4", 0)], "observedGeneration": 1}, ())))
     ran = cli("drain", "4", *TOPOLOGY, "--wait", "--timeout", "1s")
     assert ran.code == 4
-    assert ran.error.startswith(
-        "not drained after 1 s: what is left is not known; the operator has not seen the change"
-    )
+    assert ran.error.startswith("not drained in time: what is left is not known; the operator has not seen the change")
+
+
+def blocked(target, **counts):
+    """An entry whose replicas are left for these reasons."""
+    blocks = [
+        {"reason": reason, "topics": 1, "replicas": count, "samples": ["orders"]} for reason, count in counts.items()
+    ]
+    return {**entry(target, sum(counts.values())), "blocks": blocks}
+
+
+@pytest.mark.parametrize(
+    ("spec", "counts", "code"),
+    [
+        ({}, {"ExplicitAssignment": 3}, 5),
+        ({}, {"ExplicitAssignment": 3, "NotManaged": 1, "InternalTopic": 2}, 5),
+        ({"unmanagedTopics": "Repair"}, {"NotManaged": 1}, 4),
+        ({}, {"ExplicitAssignment": 3, "PlanPending": 1}, 4),
+        ({}, {"Waiting": 1}, 4),
+        ({}, {"Infeasible": 2}, 4),
+        ({}, {}, 4),
+    ],
+)
+def test_waiting_ends_where_only_replicas_are_left_that_no_plan_moves(drained, spec, counts, code):
+    edits = drained(Edits(({"drains": [blocked("4", **counts) if counts else entry("4", 3)]}, ())))
+    edits.more = spec
+    ran = cli("drain", "4", *TOPOLOGY, "--wait", "--timeout", "1s")
+    assert ran.code == code
+    if code == 5:
+        left = sum(counts.values())
+        assert ran.error == f"no plan moves what is left: 4: {left} replicas left: they wait"
+
+
+def test_one_timeout_is_for_the_plan_and_the_waiting_together(drained, monkeypatch):
+    now, waited = [100.0], []
+
+    async def until(look, _over, seconds):
+        waited.append(seconds)
+        now[0] += 7
+        return PLANNED.hash if len(waited) == 1 else await look()
+
+    monkeypatch.setattr(command.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(drain_waiting, "until", until)
+    drained(Edits(({"drains": [entry("4", 3)]}, ())))
+    ran = cli("drain", "4", *TOPOLOGY, "--approve", "--wait", "--timeout", "10s")
+    assert (ran.code, waited) == (4, [10.0, 3.0])
 
 
 def test_kafkas_own_word_is_asked_for_where_it_can_be(drained, monkeypatch):
@@ -278,10 +329,10 @@ def test_uncordon_takes_off_what_was_drained(drained):
     edits.spec = Drains((4, 5), ("eu/eu-1a",))
     ran = cli("uncordon", "4", "--rack", "/eu/eu-1a", *TOPOLOGY)
     assert (ran.code, edits.spec) == (0, Drains((5,)))
-    assert "RackTopology kafka/prod: drained now: 5" in ran.out
+    assert "RackTopology kafka/prod: brokers and racks to drain: 5" in ran.out
     again = cli("uncordon", "4", *TOPOLOGY)
     assert (again.code, "note: 4 is not drained" in again.err) == (0, True)
-    assert "drained already: 5" in again.out
+    assert "brokers and racks to drain: 5 (as before)" in again.out
 
 
 def test_a_broker_that_its_rack_drains_is_not_uncordoned_by_itself(drained):

@@ -1,6 +1,8 @@
 """`rackspan drain` and `rackspan uncordon`: which brokers and racks shall hold nothing, as kubectl does with nodes."""
 
-from collections.abc import Callable, Sequence
+import shlex
+import time
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -66,19 +68,24 @@ _DryRun = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class _Planned:
-    """The plan that follows from a drain, and its size."""
+    """The plan that follows from a drain, and its size. Of the `there` replicas on the brokers, `leave` move away."""
 
     hash: str
     moves: int
     bytes: int | None
     empty: bool
+    there: int
+    leave: int
 
     @property
     def sentence(self) -> str:
+        there = f"{plural(self.there, 'replica')} there now"
         if self.empty:
-            return f"nothing has to move  (plan {self.hash})"
+            return f"{there}; no plan moves any"
         copied = "an unknown number of bytes" if self.bytes is None else size(self.bytes)
-        return f"{plural(self.moves, 'move')}, {copied} to copy  (plan {self.hash})"
+        cost = f"{plural(self.moves, 'move')}, {copied} to copy"
+        stay = f", {self.there - self.leave:,} cannot" if self.there > self.leave else ""
+        return f"{there}: {self.leave:,} can leave by plan {self.hash} ({cost}){stay}"
 
 
 @app.command(epilog=DRAIN_EPILOG)
@@ -101,13 +108,12 @@ def drain(
 ) -> None:
     """Let brokers, or all below a rack, hold no replicas: add them to the drains of a RackTopology.
 
-    The operator plans where their replicas go, and moves them once the plan is approved. It shows how much that is.
-    --wait ends when no replica is left, by the operator's word and with --bootstrap-server by Kafka's own.
+    The operator plans where their replicas go, and moves them once the plan is approved. This command shows how many
+    replicas are there, how many can leave and what that costs. --wait ends when the operator sees no replica there, and
+    with --bootstrap-server Kafka itself. It ends with exit code 5 where only replicas are left that no plan moves.
     """
-    seconds = None if timeout is None else seconds_of("--timeout", timeout)
-    _refuse_options(dry_run, output)
-    if dry_run is not DryRun.NONE and (approve or wait):
-        raise CommandError(f"--dry-run={dry_run} changes nothing, so there is nothing to approve or to wait for")
+    deadline = None if timeout is None else time.monotonic() + seconds_of("--timeout", timeout)
+    _refuse_options(dry_run, output, acts=approve or wait)
     if bootstrap_server is not None and not wait:
         raise CommandError(
             "--bootstrap-server is for --wait", "the plan is made with the RackTopology's own connection"
@@ -122,7 +128,7 @@ def drain(
         _print_manifest(before.key, wanted, output)
         return
     lines = EventLines(output)
-    planned = _planned(topology or "", kubeconfig, wanted)
+    planned = _planned(topology or "", kubeconfig, wanted, brokers_of(before, more))
     if planned is None and approve:
         raise CommandError("the plan is not known, so it cannot be approved; nothing was changed")
     with ending_with(ExitCode.FINE):
@@ -135,10 +141,13 @@ def drain(
         if dry_run is not DryRun.NONE:
             return
         if approve and planned is not None and not planned.empty:
-            ask_topology(topology, kubeconfig, lambda edits: approve_plan(edits, planned.hash, lines, seconds))
+            ask_topology(topology, kubeconfig, lambda edits: approve_plan(edits, planned.hash, lines, deadline))
         if wait:
             asked = DrainAsked(changed.meta.generation, more.targets, brokers_of(changed, more))
-            ask_topology(topology, kubeconfig, lambda edits: wait_for_drain(edits, asked, lines, seconds, connection))
+            ask_topology(topology, kubeconfig, lambda edits: wait_for_drain(edits, asked, lines, deadline, connection))
+        elif not approve:
+            again = shlex.join(["rackspan", "drain", *more.arguments, "--topology", str(before.key)])
+            note(f"this command moves no replica; to approve the plan and wait for its end: {again} --approve --wait")
 
 
 @uncordon_app.command(epilog=UNCORDON_EPILOG)
@@ -179,7 +188,9 @@ def uncordon(
         _change(topology, kubeconfig, lines, lambda drains: drains.without(fewer), dry_run, before)
 
 
-def _refuse_options(dry_run: DryRun, output: Format) -> None:
+def _refuse_options(dry_run: DryRun, output: Format, *, acts: bool = False) -> None:
+    if dry_run is not DryRun.NONE and acts:
+        raise CommandError(f"--dry-run={dry_run} changes nothing, so there is nothing to approve or to wait for")
     if output is Format.YAML and dry_run is not DryRun.CLIENT:
         raise CommandError("-o yaml is for --dry-run=client", "-o json prints an object per line")
 
@@ -221,8 +232,12 @@ def _refuse_nothing_left(topology: RackTopology, wanted: Drains) -> None:
         raise CommandError(f"{every(len(known), 'broker')} drained then, none is left to hold replicas", "leave some")
 
 
-def _planned(topology: str, kubeconfig: Path | None, wanted: Drains) -> _Planned | None:
-    """The plan that follows; None, and a warning, where it cannot be made with what this user may read and reach."""
+def _planned(topology: str, kubeconfig: Path | None, wanted: Drains, brokers: Collection[int]) -> _Planned | None:
+    """
+    The plan that follows, with the replicas on `brokers`.
+
+    None, and a warning, where it cannot be made with what this user may read and reach.
+    """
     try:
         live = LiveTopology.at(topology, kubeconfig, lambda found: draining(found, wanted))
         made = live.plan().whole
@@ -235,11 +250,14 @@ def _planned(topology: str, kubeconfig: Path | None, wanted: Drains) -> _Planned
         warn(f"not all can move: {problem}{more}")
     known = [change.size_bytes for change in changes if change.copied]
     bytes_ = sum(change.copied * (change.size_bytes or 0) for change in changes)
-    return _Planned(made.hash, made.moves, None if None in known else bytes_, made.empty)
+    there = sum(live.stands.state.load.replicas[broker] for broker in brokers)
+    leave = sum(len(set(one.before or ()).intersection(brokers).difference(one.replicas)) for one in made.changes)
+    return _Planned(made.hash, made.moves, None if None in known else bytes_, made.empty, there, leave)
 
 
 def _plan_document(planned: _Planned) -> dict[str, Any]:
-    return {"plan": planned.hash, "moves": planned.moves, "bytes": planned.bytes}
+    sizes = {"moves": planned.moves, "bytes": planned.bytes}
+    return {"plan": planned.hash, **sizes, "there": planned.there, "leave": planned.leave}
 
 
 def _change(
@@ -267,12 +285,11 @@ def _change(
 
 
 def _tell_drains(lines: EventLines, key: ObjectKey, now: Drains, before: Drains, dry_run: DryRun) -> None:
-    what = ", ".join(now.targets) or "nothing"
+    what = ", ".join(now.targets) or "none"
     dry = "" if dry_run is DryRun.NONE else f" ({dry_run} dry run)"
-    words = "drained already" if set(now.targets) == set(before.targets) else "drained now"
-    lines.tell(
-        "drains", f"RackTopology {key}: {words}: {what}{dry}", {"topology": str(key), "dryRun": dry_run, **now.fields()}
-    )
+    same = " (as before)" if set(now.targets) == set(before.targets) else ""
+    sentence = f"RackTopology {key}: brokers and racks to drain: {what}{same}{dry}"
+    lines.tell("drains", sentence, {"topology": str(key), "dryRun": dry_run, **now.fields()})
 
 
 def _print_manifest(key: ObjectKey, wanted: Drains, output: Format) -> None:

@@ -33,6 +33,7 @@ class ExitCode(IntEnum):
     BAD_INPUT = 2
     KAFKA = 3
     UNFINISHED = 4
+    STAYS = 5
     DEFECT = 70  # EX_SOFTWARE of sysexits.h
     CRASHED = CRASHED
     OUTPUT = 74  # EX_IOERR

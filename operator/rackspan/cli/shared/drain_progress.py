@@ -4,11 +4,15 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from rackspan.api.conditions import REASSIGNED, ConditionStatus, find_condition
-from rackspan.api.racktopology import RackTopology
+from rackspan.api.racktopology import DrainStatus, RackTopology
+from rackspan.api.reasons import Reason
 from rackspan.api.reassignment import Reassignment, State
 from rackspan.core.text import plural
 
 _FAILED = (State.FAILED, State.CANCELLED, State.STOPPED)
+_NEVER_MOVED = frozenset({Reason.EXPLICIT_ASSIGNMENT})
+_UNMANAGED = frozenset({Reason.NOT_MANAGED, Reason.INTERNAL_TOPIC})
+"""Reasons of topics that no plan moves, but with unmanagedTopics: Repair."""
 _MOST_NAMED = 3
 
 
@@ -18,7 +22,8 @@ class DrainProgress:
     One look at a drain.
 
     `left` are replicas that are still there, None where the operator has not told yet. `failed` is why it will not go
-    on, None where it may. `running` is the Reassignment that is under way, or else the next one.
+    on, None where it may. `running` is the Reassignment that is under way, or else the next one. `stays`: only replicas
+    are left that no plan moves.
     """
 
     drained: bool
@@ -26,6 +31,7 @@ class DrainProgress:
     sentence: str
     running: Reassignment | None = None
     failed: str | None = None
+    stays: bool = False
 
 
 def drain_progress(
@@ -65,7 +71,13 @@ def drain_progress(
         failed = (
             f"Reassignment {last.key} has ended as {last.status.state}: {last.status.message or 'no reason is known'}"
         )
-    return DrainProgress(False, left, "; ".join(words), running, failed)
+    never = _NEVER_MOVED if topology.spec.repairs_unmanaged else _NEVER_MOVED | _UNMANAGED
+    stays = running is None and not missing and all(_blocked_by(one) <= never for one in waiting)
+    return DrainProgress(False, left, "; ".join(words), running, failed, stays)
+
+
+def _blocked_by(entry: DrainStatus) -> set[str]:
+    return {block.reason for block in entry.blocks} or {entry.reason}
 
 
 def left_in_words(left: int | None) -> str:

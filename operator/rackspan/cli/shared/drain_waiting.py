@@ -1,5 +1,6 @@
 """Waits until the operator has carried out what was asked of a RackTopology."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -29,15 +30,20 @@ class DrainAsked:
     brokers: frozenset[int]
 
 
-async def approve_plan(edits: "TopologyEdits", plan_hash: str, lines: EventLines, seconds: float | None) -> None:
-    """Approve the plan of this hash as soon as the operator has come to the same. Raises CommandError."""
+async def approve_plan(edits: "TopologyEdits", plan_hash: str, lines: EventLines, deadline: float | None) -> None:
+    """
+    Approve the plan of this hash as soon as the operator has made the same.
+
+    `deadline` is in seconds of `time.monotonic`; by default the operator has two minutes. Raises CommandError.
+    """
 
     async def look() -> str | None:
         plan = (await edits.read()).status.plan
         return None if plan is None else plan.hash
 
     with step(f"waiting for plan {plan_hash}"):
-        found = await until(look, lambda known: known == plan_hash, _PLAN_SECONDS if seconds is None else seconds)
+        seconds = _PLAN_SECONDS if deadline is None else _left(deadline)
+        found = await until(look, lambda known: known == plan_hash, seconds)
     if found != plan_hash:
         raise CommandError(
             f"plan {plan_hash} was shown, and the operator's is {found or 'not made yet'}: it is not approved",
@@ -52,13 +58,14 @@ async def wait_for_drain(
     edits: "TopologyEdits",
     asked: DrainAsked,
     lines: EventLines,
-    seconds: float | None,
+    deadline: float | None,
     connection: Connection | None,
 ) -> None:
     """
     Show how far a drain is until no replica is left there, by the status and, over a connection, by Kafka itself.
 
-    Raises CommandError where it does not go on, and after `seconds`.
+    Raises CommandError where it does not go on, where only replicas are left that no plan moves, and at `deadline`, in
+    seconds of `time.monotonic`.
     """
     followed: set[str] = set()
     with step("draining") as bar:
@@ -80,7 +87,8 @@ async def wait_for_drain(
                 lines.repeat("waiting", f"{left}; {seen.sentence}", {"left": seen.left, "message": seen.sentence})
             return seen
 
-        seen = await until(look, lambda one: one.drained or one.failed is not None, seconds)
+        over = lambda one: one.drained or one.stays or one.failed is not None  # noqa: E731
+        seen = await until(look, over, None if deadline is None else _left(deadline))
     if seen.drained:
         proof = "by the operator's word" if connection is None else "by the operator's word and by Kafka's own"
         what = ", ".join(asked.targets)
@@ -89,8 +97,18 @@ async def wait_for_drain(
             "drained", f"{what}: no replica is left, {proof}", {"targets": list(asked.targets), "brokers": brokers}
         )
         return
-    why = seen.failed or f"not drained after {seconds:g} s: {left_in_words(seen.left)}; {seen.sentence}"
-    raise CommandError(why, "the drain stays asked for; uncordon takes it back", ExitCode.UNFINISHED)
+    if seen.stays:
+        raise CommandError(
+            f"no plan moves what is left: {seen.sentence}",
+            "for each topic, change what the sentence names: its assignment, its replication factor, or who manages it",
+            ExitCode.STAYS,
+        )
+    why = seen.failed or f"not drained in time: {left_in_words(seen.left)}; {seen.sentence}"
+    raise CommandError(why, "the drain is still in the RackTopology; rackspan uncordon ends it", ExitCode.UNFINISHED)
+
+
+def _left(deadline: float) -> float:
+    return max(0.0, deadline - time.monotonic())
 
 
 async def _seen_by_kafka(seen: DrainProgress, connection: Connection, brokers: frozenset[int]) -> DrainProgress:
