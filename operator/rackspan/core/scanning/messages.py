@@ -42,7 +42,7 @@ _FIXES: Mapping[Rule, str] = {
     Rule.REPLICATION_FACTOR_DIFFERS: "rackspan plan --replication-factor, or declare what is there",
     Rule.REPLICATION_FACTOR_VARIES: "rackspan plan --replication-factor: one number of replicas for all",
     Rule.PINNED_UNFAIR: "remove the assignment, if it need not be so: {moves} to copy then",
-    Rule.RACK_DRIFT: "restart the broker, so that it takes the rack of its node",
+    Rule.RACK_DRIFT: "correct the label of its node if it is wrong; else the broker reports it after its next restart",
     Rule.MISSING_RACK: "label its node, or set broker.rack",
     Rule.LEADER_NOT_PREFERRED: "elect preferred leaders: kafka-leader-election --election-type preferred",
     Rule.UNMANAGED_TOPIC: "declare it as a KafkaTopic, or delete it",

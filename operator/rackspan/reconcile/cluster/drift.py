@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING
 
 from rackspan.api.conditions import RACKS_IN_SYNC, ConditionStatus, find_condition
 from rackspan.api.reasons import Reason
-from rackspan.core.text import plural
+from rackspan.core.rack_path import format_rack
+from rackspan.core.text import plural, shown
 from rackspan.reconcile.ports import KubernetesEvent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rackspan.api.racktopology import BrokerStatus, DriftedTopics, RackTopologyStatus
+    from rackspan.reconcile.cluster.racks import RackView
     from rackspan.reconcile.ports import ObjectRef
 
 _NAMED = 5
@@ -33,6 +35,28 @@ def topics_told(topics: DriftedTopics) -> str:
     others = topics.count - len(topics.samples)
     more = f" and {plural(others, 'other')}" if others else ""
     return f"that makes {plural(topics.count, 'topic')} not compliant: {', '.join(topics.samples)}{more}"
+
+
+def way_out(racks: RackView, *, topics: bool) -> str:
+    """
+    What ends the drift of the first broker that drifts, the way that copies nothing first.
+
+    `topics`: some are not compliant because of it.
+    """
+    row = racks.drifted[0]
+    path, reported = row.rack or (), row.reported_rack
+    if reported and len(row.reported_path or ()) != len(path):
+        flat, whole = shown(reported), format_rack(path)
+        told = f"broker.rack {flat} is no path of {plural(len(path), 'level')}, as that of the node is"
+        if {one.rack for one in racks.rows if one.reported_rack == reported} == {path}:
+            return f"{told}; if it names the same place, set spec.rackAliases: {{{flat}: {whole}}}"
+        return f"{told}, and brokers of several racks report it; set broker.rack to the whole path, such as {whole}"
+    label = f"the label of node {row.node}" if row.node else "the label of its node"
+    moves = ", and the topics need the moves of the plan" if topics else ""
+    return (
+        f"if {label} is wrong, correct it: no replica has to move then; "
+        f"if it is right, the broker reports it after its next restart{moves}"
+    )
 
 
 def drift_events(about: ObjectRef, before: RackTopologyStatus, after: RackTopologyStatus) -> Iterator[KubernetesEvent]:

@@ -46,7 +46,7 @@ from rackspan.core.text import few, plural, rounded
 from rackspan.reconcile.cluster import drains
 from rackspan.reconcile.cluster.broker_events import broker_list
 from rackspan.reconcile.cluster.deletion import how_to_confirm
-from rackspan.reconcile.cluster.drift import both_racks, topics_told
+from rackspan.reconcile.cluster.drift import both_racks, topics_told, way_out
 from rackspan.reconcile.cluster.state import ClusterState
 from rackspan.reconcile.failures import Failure, Remedy
 
@@ -391,7 +391,7 @@ def _racks_in_sync(
     message = (
         f"{len(drifted)} of {len(racks.rows)} brokers report another rack than their nodes have: "
         f"{both_racks(broker_status(drifted[0]))}; {why}"
-        f"broker.rack changes only when a broker is restarted{_ignored_pods(racks)}"
+        f"{way_out(racks, topics=topics is not None)}{_ignored_pods(racks)}"
     )
     return _FALSE, Reason.RACK_DRIFT, message
 

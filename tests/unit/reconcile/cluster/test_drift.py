@@ -66,9 +66,49 @@ def test_the_topology_names_the_topics_and_counts_them():
     assert (found.drift.count, found.drift.brokers, found.drift.topics.count) == (1, (1,), 12)
     assert found.drift.topics.samples == tuple(f"shop/t{number:02}" for number in range(10))
     assert "broker 1 reports b and runs in a; that makes 12 topics not compliant: shop/t00, " in sentence(found)
-    assert ", shop/t09 and 2 others; broker.rack changes only" in sentence(found)
+    assert sentence(found).endswith(
+        ", shop/t09 and 2 others; if the label of node n1 is wrong, correct it: no replica has to move then; if it is "
+        "right, the broker reports it after its next restart, and the topics need the moves of the plan"
+    )
     over = status(cluster(SPREAD), topics)
     assert (over.drift.count, over.drift.topics) == (0, None)
+
+
+def test_where_no_topic_is_affected_no_moves_are_named():
+    assert sentence(status(cluster({**SPREAD, 1: "a"}))).endswith("the broker reports it after its next restart")
+
+
+LEVELS = ABOUT.spec.levels[0].name, "rack"
+DEEP = topology(
+    rackSource="Nodes", levels=[{"name": name, "nodeLabel": name} for name in LEVELS], brokers={"podSelector": {}}
+)
+
+
+def deep(*reports):
+    """The message where brokers 0, 1, ... run in /eu/r1, /eu/r2 and report these."""
+    nodes = {f"n{at}": {"zone": "eu", "rack": f"r{at % 2 + 1}"} for at in range(len(reports))}
+    pods = [BrokerPod("kafka", f"kafka-{at}", {}, {}, f"n{at}") for at in range(len(reports))]
+    brokers = [BrokerDescription(at, "h", rack) for at, rack in enumerate(reports)]
+    where = replace(state(), racks=rack_view(DEEP, nodes, pods, brokers))
+    return sentence(topology_status(DEEP, StatusInputs(where, where.racks, ()), NOON)).split("; ", 1)[1]
+
+
+def test_a_flat_rack_is_told_with_the_alias_that_ends_the_drift():
+    flat = "broker.rack eu-1c is no path of 2 levels, as that of the node is"
+    assert deep("eu-1c") == f"{flat}; if it names the same place, set spec.rackAliases: {{eu-1c: /eu/r1}}"
+    assert (
+        deep("eu-1c", "/eu/r2", "eu-1c")
+        == f"{flat}; if it names the same place, set spec.rackAliases: {{eu-1c: /eu/r1}}"
+    )
+    assert deep("eu-1c", "eu-1c") == (
+        f"{flat}, and brokers of several racks report it; set broker.rack to the whole path, such as /eu/r1"
+    )
+    assert deep("/eu/r1/s3").startswith("broker.rack /eu/r1/s3 is no path of 2 levels, as that of the node is; if it")
+    assert deep("/eu/r2").startswith("if the label of node n0 is wrong")
+
+
+def test_a_broker_without_a_rack_takes_that_of_its_node():
+    assert deep(None).startswith("if the label of node n0 is wrong")
 
 
 def test_drift_is_over_only_once_the_broker_is_back_and_says_so():
