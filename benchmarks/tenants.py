@@ -3,7 +3,8 @@ What one hostile tenant costs others: an owner's topics, alone and then beside a
 
     .venv/bin/python -m benchmarks tenants [--minutes 10] [--alone 3]
 
-The operator runs within the memory limit of the chart, in a cgroup where this machine has cgroups (v1).
+The operator has the rights that the chart gives it, and its memory limit, in a cgroup where this machine has cgroups
+(v1). The hostile tenant is admin of its namespace.
 """
 
 import argparse
@@ -23,15 +24,30 @@ from pathlib import Path
 
 import yaml
 from dev.paths import REPOSITORY
+from dev.stack.assets import ensure_helm
+from dev.stack.nodes import create_broker_pod, sites
+from dev.waiting import eventually
+from kubernetes import client
+from tests.support.helm import Helm
 from tests.support.hostile_kafka import NOT_UTF8, HostileKafka, spoiling
 
 from benchmarks.machine import describe
 from benchmarks.topics import NAMESPACE, Operator, Stack, fresh_stack
+from rackspan.api.labels import RESTART
+from rackspan.core.planning import Change
 from rackspan.kube.rest import Rest, connect
+from rackspan.reconcile.reassignments.documents import document, packed
+from rackspan.reconcile.reassignments.ports import Record
 
 GROUP = "/apis/rackspan.dev/v1alpha1/namespaces"
 HOSTILE, QUIET = "hostile", "quiet"
-RACKS = ("/eu/a/r1", "/eu/b/r1", "/eu/c/r1", "/eu/a/r2", "/eu/b/r2", "/eu/c/r2")
+RACKS = ("/eu/a/r1", "/eu/b/r1", "/eu/c/r1", "/eu/a/r2", "/eu/b/r2", "/eu/c/r2", "/eu/a/r3")
+RESTARTED = 6
+"""The broker that restarts again and again. No topic of the owner or of the quiet tenant has a replica on it."""
+PLACED = {"assignment": [[0, 1, 2], [1, 2, 0], [2, 0, 1]]}
+SYSTEM = "rackspan"
+VALUES = {"racks": {"restart": [NAMESPACE]}, "kafka": {"trustedNamespaces": [NAMESPACE]}}
+RIGHTS = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
 PATIENCE_SECONDS = 240.0
 MEMORY = Path("/sys/fs/cgroup/memory")
 LEAST_SECONDS = 4.0
@@ -67,7 +83,7 @@ class Objects:
     """Objects of one namespace."""
 
     def __init__(self, rest: Rest, namespace: str) -> None:
-        self._rest, self.namespace = rest, namespace
+        self.rest, self.namespace = rest, namespace
 
     def path(self, plural, name=""):
         return f"{GROUP}/{self.namespace}/{plural}" + (f"/{name}" if name else "")
@@ -75,7 +91,7 @@ class Objects:
     async def make(self, kind, plural, name, spec, annotations=None):
         metadata = {"name": name, "namespace": self.namespace, "annotations": annotations or {}}
         body = {"apiVersion": "rackspan.dev/v1alpha1", "kind": kind, "metadata": metadata, "spec": spec}
-        await self._rest.post("bench", self.path(plural), body)
+        await self.rest.post("bench", self.path(plural), body)
 
     async def topic(self, name, annotations=None, **spec):
         reference = {"name": "bench", "namespace": NAMESPACE}
@@ -84,14 +100,14 @@ class Objects:
         await self.make("KafkaTopic", "kafkatopics", name, spec, annotations)
 
     async def change(self, name, spec):
-        await self._rest.merge_patch("bench", self.path("kafkatopics", name), {"spec": spec})
+        await self.rest.merge_patch("bench", self.path("kafkatopics", name), {"spec": spec})
 
     async def delete(self, plural, name):
-        await self._rest.delete("bench", self.path(plural, name), {})
+        await self.rest.delete("bench", self.path(plural, name), {})
 
     async def get(self, plural, name):
         with contextlib.suppress(Exception):
-            return await self._rest.get("bench", self.path(plural, name))
+            return await self.rest.get("bench", self.path(plural, name))
         return None
 
     async def until(self, name, reached):
@@ -100,7 +116,7 @@ class Objects:
         while not reached(await self.get("kafkatopics", name)):
             if time.perf_counter() - started > PATIENCE_SECONDS:
                 raise TimeoutError(f"{self.namespace}/{name}: {await self.get('kafkatopics', name)}")
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.05)
         return time.perf_counter() - started
 
 
@@ -112,24 +128,75 @@ def ready(topic):
     return found.get("status") == "True" and found.get("observedGeneration") == topic["metadata"]["generation"]
 
 
-async def round_of(objects, number, told):
-    """Make a topic, set a config, move replicas, delete the topic; the seconds of each."""
+async def change(objects, number, told):
+    """Make a topic, set a config, delete the topic; the seconds of each."""
     name = f"t{number}"
-    await objects.topic(name, placement={"assignment": [[0, 1, 2], [1, 2, 0], [2, 0, 1]]})
+    await objects.topic(name, placement=PLACED)
     told["create"].append(await objects.until(name, ready))
     await objects.change(name, {"config": {"retention.ms": 1_000_000 + number}})
     told["config"].append(await objects.until(name, ready))
-    await objects.change(name, {"placement": {"assignment": [[3, 1, 2], [1, 5, 0], [2, 0, 4]]}})
-    told["plan and moves"].append(await objects.until(name, ready))
     await objects.delete("kafkatopics", name)
     told["delete"].append(await objects.until(name, lambda found: found is None))
 
 
-async def rounds(objects, numbers, until, told):
+async def move(objects, number, told):
+    """Make a topic, and move three of its replicas; the seconds of that."""
+    name = f"m{number}"
+    await objects.topic(name, placement=PLACED)
+    await objects.until(name, ready)
+    await objects.change(name, {"placement": {"assignment": [[3, 1, 2], [1, 5, 0], [2, 0, 4]]}})
+    told["plan and moves"].append(await objects.until(name, ready))
+    await objects.delete("kafkatopics", name)
+
+
+async def rounds(what, objects, numbers, until, told):
     while time.monotonic() < until:
         began = time.monotonic()
-        await round_of(objects, next(numbers), told)
+        await what(objects, next(numbers), told)
         await asyncio.sleep(max(0, LEAST_SECONDS - (time.monotonic() - began)))
+
+
+class RestartedBroker:
+    """The pod of a broker, which its owner makes again after an eviction, as a StatefulSet and a kubelet would."""
+
+    def __init__(self, stack: Stack, core: client.CoreV1Api) -> None:
+        self._stack, self._core, self._site = stack, core, sites(*RACKS)[RESTARTED]
+        body = {"metadata": {"name": "brokers"}}
+        self._controller = core.create_namespaced_config_map(NAMESPACE, body).metadata.uid
+        self._own()
+
+    def _own(self):
+        owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "brokers", "uid": self._controller}
+        metadata = {"ownerReferences": [{**owner, "controller": True}]}
+        self._core.patch_namespaced_pod(self._site.pod, NAMESPACE, {"metadata": metadata})
+
+    def _is_gone(self):
+        try:
+            self._core.read_namespaced_pod(self._site.pod, NAMESPACE)
+        except client.ApiException as error:
+            return error.status == 404
+        return False
+
+    def start_again(self):
+        """Once it is evicted."""
+        eventually(self._is_gone, "the eviction of the broker's pod", timeout=PATIENCE_SECONDS)
+        self._stack.kafka.restart_broker(RESTARTED, {})
+        create_broker_pod(self._core, NAMESPACE, self._site.pod, self._site.node)
+        self._own()
+
+
+async def restarts(objects, broker, until, told):
+    """Have a broker restarted, again and again; the seconds from the annotation until the operator takes it off."""
+    path = objects.path("racktopologies", "bench")
+    while time.monotonic() < until:
+        began = time.perf_counter()
+        await objects.rest.merge_patch("bench", path, {"metadata": {"annotations": {RESTART: str(RESTARTED)}}})
+        await asyncio.to_thread(broker.start_again)
+        while RESTART in ((await objects.rest.get("bench", path))["metadata"].get("annotations") or {}):
+            if time.perf_counter() - began > PATIENCE_SECONDS:
+                raise TimeoutError("the restart of a broker does not end")
+            await asyncio.sleep(0.2)
+        told["restart"].append(time.perf_counter() - began)
 
 
 async def attack(kubeconfig, told):
@@ -147,7 +214,8 @@ async def attack(kubeconfig, told):
                 "levels": [{"name": "zone", "nodeLabel": "topology.kubernetes.io/zone"}],
             }
             await objects.make("RackTopology", "racktopologies", name, spec)
-        await asyncio.gather(*(repeat(one, objects, told, stop) for one in (flip, large, burst, fat, bombs, huge)))
+        kinds = (flip, large, burst, fat, bombs, huge, paused, single)
+        await asyncio.gather(*(repeat(one, objects, told, stop) for one in kinds))
     await rest.close()
 
 
@@ -207,6 +275,29 @@ async def bombs(objects, number):
     await asyncio.sleep(5)
 
 
+async def paused(objects, number):
+    """Up to 60 Reassignments that hold their place and do not run."""
+    if number < 60:
+        record = Record("none", f"{number:032x}", [Change("t", 0, (1, 2), (1, 3), None)], {}, {})
+        spec = {
+            "topologyRef": {"name": list(KAFKAS)[number % len(KAFKAS)]},
+            "planHash": record.plan_hash,
+            "plan": packed(document(record), 10_000),
+            "paused": True,
+        }
+        await objects.make("Reassignment", "reassignments", f"p-{number}", spec)
+    await asyncio.sleep(1)
+
+
+async def single(objects, number):
+    """Topics of one replica, on the broker that restarts."""
+    if number < 20:
+        await objects.topic(
+            f"single-{number}", partitions=1, replicationFactor=1, placement={"assignment": [[RESTARTED]]}
+        )
+    await asyncio.sleep(5)
+
+
 async def huge(objects, number):
     """Topics of 100,000 partitions."""
     if number < 20:
@@ -214,7 +305,7 @@ async def huge(objects, number):
     await asyncio.sleep(10)
 
 
-async def measure(stack: Stack, alone: float, minutes: float):
+async def measure(stack: Stack, broker: RestartedBroker, hostile: Path, alone: float, minutes: float):
     rest, found = Rest(await connect(stack.kubeconfig)), {}
     owner, quiet = (Objects(rest, name) for name in (NAMESPACE, QUIET))
     try:
@@ -230,14 +321,16 @@ async def measure(stack: Stack, alone: float, minutes: float):
                 "-m",
                 "benchmarks.tenants",
                 "--attack",
-                str(stack.kubeconfig),
+                str(hostile),
             ]
             process = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE) if attacked else None
             until = time.monotonic() + 60 * lasts
             async with asyncio.TaskGroup() as group:
                 for objects in (owner, quiet):
                     told = found[what][objects.namespace] = defaultdict(list)
-                    group.create_task(rounds(objects, numbers, until, told))
+                    for one in (change, move):
+                        group.create_task(rounds(one, objects, numbers, until, told))
+                group.create_task(restarts(owner, broker, until, found[what][NAMESPACE]))
             if process is not None:
                 process.terminate()
                 found["tries"] = (await process.communicate())[0].decode().strip()
@@ -268,27 +361,42 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=10, help="beside the hostile tenant (default 10)")
     parser.add_argument("--alone", type=float, default=3, help="minutes without it (default 3)")
     parser.add_argument("--attack", type=Path, metavar="KUBECONFIG", help="only be the hostile tenant, until SIGTERM")
-    options = parser.parse_args()
-    if options.attack:
+    arguments = parser.parse_args()
+    if arguments.attack:
         tries = defaultdict(int)
-        asyncio.run(attack(options.attack, tries))
+        asyncio.run(attack(arguments.attack, tries))
         print(dict(tries))
         return
     print(f"{describe()}\n")
     values = yaml.safe_load((REPOSITORY / "charts/rackspan/values.yaml").read_text())
     limit = values["resources"]["limits"]["memory"].removesuffix("i")
     with fresh_stack("256m", RACKS) as stack, tempfile.TemporaryDirectory() as folder:
-        for name in (QUIET, HOSTILE):
+        for name in (QUIET, HOSTILE, SYSTEM):
             stack.plane.kubectl("create", "namespace", name)
+        kubectl = stack.plane.kubectl
+        kubectl("create", "serviceaccount", "attacker", f"--namespace={HOSTILE}")
+        account = f"--serviceaccount={HOSTILE}:attacker"
+        kubectl("create", "rolebinding", "attacker", "--clusterrole=admin", account, f"--namespace={HOSTILE}")
+        rights = [one for one in Helm(ensure_helm()).objects(VALUES) if one["kind"] in RIGHTS]
+        kubectl.apply(*rights)
+        service_account = next(one["metadata"]["name"] for one in rights if one["kind"] == "ServiceAccount")
+        ours, hostile = (
+            stack.plane.cluster.kubeconfig_for_service_account(namespace, name, Path(folder) / name)
+            for namespace, name in ((SYSTEM, service_account), (HOSTILE, "attacker"))
+        )
         shared = {"allowedNamespaces": {"from": "All", "topicPrefixes": ["$(namespace)."]}}
         moves = {"defaults": {"reassignment": {"approval": "Automatic"}}, "reassignment": {"maxMoves": 20}}
         patch = yaml.safe_dump({"spec": {**shared, **moves, "maxDeletionsPerMinute": 10}})
         stack.plane.kubectl("patch", "rt", "bench", f"--namespace={NAMESPACE}", "--type=merge", f"--patch={patch}")
-        operator = Operator(stack.kubeconfig, Path(folder) / "log", f"--kafka-trusted-namespace={NAMESPACE}")
+        options = (f"--lease-namespace={SYSTEM}", f"--lease-name={service_account}")
+        allowed = (f"--restart-pods-in={NAMESPACE}", f"--kafka-trusted-namespace={NAMESPACE}")
+        operator = Operator(ours, Path(folder) / "log", *options, *allowed)
         with limited(operator, limit) as group:
             operator.until_ready()
             pid = operator.pid
-            found = asyncio.run(measure(stack, options.alone, options.minutes))
+            with stack.plane.api_client() as api:
+                broker = RestartedBroker(stack, client.CoreV1Api(api))
+                found = asyncio.run(measure(stack, broker, hostile, arguments.alone, arguments.minutes))
             counters = operator.counters()
             operator.check()
             told(found)
