@@ -249,8 +249,8 @@ async def large(objects, number):
 
 
 async def burst(objects, number):
-    """15 deletions at once."""
-    names = [f"burst-{number}-{one}" for one in range(15)]
+    """45 deletions at once: more than the topology lets go in a minute."""
+    names = [f"burst-{number}-{one}" for one in range(45)]
     for name in names:
         await objects.topic(name, partitions=1)
     await asyncio.sleep(10)
@@ -386,7 +386,7 @@ def main() -> None:
         )
         shared = {"allowedNamespaces": {"from": "All", "topicPrefixes": ["$(namespace)."]}}
         moves = {"defaults": {"reassignment": {"approval": "Automatic"}}, "reassignment": {"maxMoves": 20}}
-        patch = yaml.safe_dump({"spec": {**shared, **moves, "maxDeletionsPerMinute": 10}})
+        patch = yaml.safe_dump({"spec": {**shared, **moves, "maxDeletionsPerMinute": 30}})
         stack.plane.kubectl("patch", "rt", "bench", f"--namespace={NAMESPACE}", "--type=merge", f"--patch={patch}")
         options = (f"--lease-namespace={SYSTEM}", f"--lease-name={service_account}")
         allowed = (f"--restart-pods-in={NAMESPACE}", f"--kafka-trusted-namespace={NAMESPACE}")

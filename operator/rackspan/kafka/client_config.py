@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rackspan.api.client_properties import first_error
 from rackspan.api.reasons import Reason
-from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.failures import Failure, FailureError, KafkaSetting, Remedy
 
 if TYPE_CHECKING:
     from rackspan.api.racktopology import KafkaSpec
@@ -28,7 +28,7 @@ def client_properties(kafka: KafkaSpec, credentials: Credentials) -> dict[str, s
     """
     wrong = first_error(kafka.properties)
     if wrong is not None:
-        raise FailureError(Failure(Reason.INVALID_SPEC, f"spec.kafka.properties: {wrong}", Remedy.SPEC))
+        raise FailureError(Failure(Reason.INVALID_SPEC, wrong, Remedy.SPEC, KafkaSetting.PROPERTIES))
     if not kafka.bootstrap_servers.isprintable():
         raise FailureError(
             Failure(Reason.INVALID_SPEC, "spec.kafka.bootstrapServers has control characters in it", Remedy.SPEC)

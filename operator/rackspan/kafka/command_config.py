@@ -8,9 +8,11 @@ store, is refused with the command that helps. Properties under librdkafka's own
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import javaproperties
+
+from rackspan.reconcile.failures import KafkaSetting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,6 +39,15 @@ _JAVA_ONLY = frozenset(
     }
 )
 """What tools' files may hold and a client here neither needs nor knows."""
+
+
+SETTINGS: Final = {
+    KafkaSetting.PROPERTIES: "--command-config",
+    KafkaSetting.TLS: "--command-config",
+    KafkaSetting.CA: "ssl.truststore.location",
+    KafkaSetting.CLIENT_CERTIFICATE: "ssl.keystore.location",
+}
+"""How such a file calls what failures are about."""
 
 
 class CommandConfigError(ValueError):

@@ -8,7 +8,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 
 from rackspan.api.reasons import Reason
-from rackspan.reconcile.failures import Failure, Remedy
+from rackspan.reconcile.failures import Failure, KafkaSetting, Remedy
 
 _SPEC = {
     KafkaError.TOPIC_EXCEPTION: Reason.INVALID_TOPIC_NAME,
@@ -41,13 +41,15 @@ UNKNOWN_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.UNKNOWN_
 _TLS_WORDS = (
     (
         "certificate verify failed",
-        "the brokers' certificate is not from the authority of spec.kafka.tls.caSecretRef, or is for another host name",
+        "the brokers' certificate is not from this authority, or is for another host name",
+        KafkaSetting.CA,
     ),
     (
         "SSL alert number",
-        "the brokers want a client certificate that they trust, see spec.kafka.tls.clientCertSecretRef",
+        "the brokers want a client certificate that they trust",
+        KafkaSetting.CLIENT_CERTIFICATE,
     ),
-    ("PLAINTEXT broker listener", "the port does not speak TLS"),
+    ("PLAINTEXT broker listener", "the port does not speak TLS", None),
 )
 _HTTP_AS_SIZE = f"response size {int.from_bytes(b'HTTP')}"
 """An answer of Kafka begins with its size; this is what the first letters of a web server's amount to."""
@@ -76,8 +78,9 @@ def connection_failure(error: KafkaError) -> Failure | None:
     if code == KafkaError._RESOLVE:  # noqa: SLF001
         return Failure(Reason.KAFKA_UNREACHABLE, words, Remedy.RETRY)
     if code in (KafkaError._SSL, KafkaError._TRANSPORT) and "SSL" in words:  # noqa: SLF001
-        known = next((sentence for sign, sentence in _TLS_WORDS if sign in words), words)
-        return Failure(Reason.TLS_FAILED, f"no TLS connection to Kafka: {known}", Remedy.ACCESS)
+        known = ((sentence, setting) for sign, sentence, setting in _TLS_WORDS if sign in words)
+        why, setting = next(known, (words, None))
+        return Failure(Reason.TLS_FAILED, f"no TLS connection to Kafka: {why}", Remedy.ACCESS, setting)
     return None
 
 
@@ -105,8 +108,9 @@ def settings_failure(error: BaseException) -> Failure:
     words = cause.str() if isinstance(cause, KafkaError) else str(cause)
     words = words.removeprefix("Failed to create admin client: ")
     if "ssl." in words:
-        return Failure(Reason.TLS_FAILED, f"a Secret of spec.kafka.tls cannot be used: {words}", Remedy.ACCESS)
-    return Failure(Reason.INVALID_SPEC, f"spec.kafka.properties: {words}", Remedy.SPEC)
+        what = f"a certificate or key cannot be used: {words}"
+        return Failure(Reason.TLS_FAILED, what, Remedy.ACCESS, KafkaSetting.TLS)
+    return Failure(Reason.INVALID_SPEC, words, Remedy.SPEC, KafkaSetting.PROPERTIES)
 
 
 def failure_of(exception: BaseException) -> Failure:

@@ -36,7 +36,7 @@ from rackspan.kafka.admin import ConfluentAdmin, client
 from rackspan.kafka.errors import UNKNOWN_TOPIC
 from rackspan.kafka.python_admin import PythonAdmin
 from rackspan.kafka.python_client_config import UnsupportedPropertyError, python_client_properties
-from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.failures import Failure, FailureError, KafkaSetting, Remedy
 from rackspan.reconcile.ports import BrokerDescription, ClusterDescription
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class KafkaReassignments(ConfluentAdmin):
             raise FailureError(Failure(Reason.INVALID_SPEC, str(error), Remedy.SPEC)) from error
         except (OSError, ValueError) as error:
             words = f"a certificate or key cannot be used: {getattr(error, 'strerror', None) or error}"
-            raise FailureError(Failure(Reason.TLS_FAILED, words, Remedy.ACCESS)) from error
+            raise FailureError(Failure(Reason.TLS_FAILED, words, Remedy.ACCESS, KafkaSetting.TLS)) from error
         super().__init__(properties, permit)
         self._python: PythonAdmin | None = None
         self._python_lock = threading.Lock()

@@ -7,7 +7,7 @@ Sizes of partitions are not among what confluent-kafka can ask for.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from confluent_kafka import TopicCollection
@@ -19,9 +19,7 @@ from rackspan.core.text import plural
 from rackspan.core.topology import BrokerLocation
 from rackspan.kafka.admin import ConfluentAdmin, config_seen
 from rackspan.kafka.client_config import client_properties
-from rackspan.kafka.command_config import CommandConfigError
 from rackspan.kafka.errors import failure_of, is_unknown_topic
-from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.ports import Credentials
 
 if TYPE_CHECKING:
@@ -35,13 +33,6 @@ T = TypeVar("T")
 _CALL_SECONDS = 60.0
 _CONFIGS_AT_ONCE = 1000
 _MIN_INSYNC = "min.insync.replicas"
-_WORDS = (
-    ("a Secret of spec.kafka.tls", "a file that --command-config names"),
-    ("spec.kafka.tls.caSecretRef", "ssl.truststore.location"),
-    ("spec.kafka.tls.clientCertSecretRef", "ssl.keystore.location"),
-    ("spec.kafka.properties", "--command-config"),
-)
-"""Sentences about connections speak of a RackTopology; here the same settings come from a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +66,7 @@ def take_snapshot(
     """
     Ask the cluster at `servers`; `advance` is told how many topics' configurations are read, and of how many.
 
-    Raises CommandConfigError where `properties` cannot be used, FailureError where Kafka does not answer or refuses.
+    Raises FailureError where `properties` cannot be used, and where Kafka does not answer or refuses.
     """
     told = advance or (lambda _done, _all: None)
     return _asked(servers, properties, lambda admin: _taken(admin, told))
@@ -95,15 +86,8 @@ def _asked(
     servers: str, properties: Mapping[str, str], question: Callable[[_SnapshotAdmin], Coroutine[Any, Any, T]]
 ) -> T:
     defaults = client_properties(KafkaSpec(servers), Credentials())
-    try:
-        admin = _SnapshotAdmin({**defaults, **properties, "bootstrap.servers": servers})
-    except FailureError as error:
-        raise CommandConfigError(_in_words_of_the_file(str(error))) from error
-    try:
-        return asyncio.run(_answered(admin, question))
-    except FailureError as error:
-        words = _in_words_of_the_file(error.failure.message)
-        raise FailureError(replace(error.failure, message=words)) from error
+    admin = _SnapshotAdmin({**defaults, **properties, "bootstrap.servers": servers})
+    return asyncio.run(_answered(admin, question))
 
 
 class _SnapshotAdmin(ConfluentAdmin):
@@ -235,9 +219,3 @@ def _inherited(seen: TopicConfig | None) -> frozenset[str]:
     """Whether min.insync.replicas comes from the brokers."""
     inherits = seen is not None and seen.min_insync is not None and seen.own.get(_MIN_INSYNC) is None
     return frozenset({_MIN_INSYNC}) if inherits else frozenset()
-
-
-def _in_words_of_the_file(text: str) -> str:
-    for resource, file in _WORDS:
-        text = text.replace(resource, file)
-    return text

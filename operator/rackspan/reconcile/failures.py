@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from rackspan.api.reasons import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class Remedy(StrEnum):
@@ -21,13 +25,32 @@ class Remedy(StrEnum):
     """Not permitted: a right has to be granted or a Secret corrected; retried at long intervals."""
 
 
+class KafkaSetting(StrEnum):
+    """The fields of a RackTopology that a failed connection may be about. The command line has other names for them."""
+
+    PROPERTIES = "spec.kafka.properties"
+    TLS = "spec.kafka.tls"
+    CA = "spec.kafka.tls.caSecretRef"
+    CLIENT_CERTIFICATE = "spec.kafka.tls.clientCertSecretRef"
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One failure as a value, so that one topic's failure does not abort its batch."""
+    """One failure as a value, so that one topic's failure does not abort its batch. `setting`: what it is about."""
 
     reason: Reason
-    message: str
+    what: str
     remedy: Remedy
+    setting: KafkaSetting | None = None
+
+    @property
+    def message(self) -> str:
+        """What failed, after the name of the setting that it is about."""
+        return self.message_with({})
+
+    def message_with(self, names: Mapping[KafkaSetting, str]) -> str:
+        """The same with other names for settings."""
+        return self.what if self.setting is None else f"{names.get(self.setting, self.setting)}: {self.what}"
 
 
 UNEXPECTED = Failure(Reason.UNEXPECTED_ERROR, "unexpected error; the operator's log has more", Remedy.RETRY)

@@ -9,7 +9,7 @@ import typer
 
 from rackspan.api import racktopology
 from rackspan.cli.shared import options
-from rackspan.cli.shared.command_errors import CommandError, note
+from rackspan.cli.shared.command_errors import CommandError, failures_told, note
 from rackspan.cli.shared.later_command import command_app
 from rackspan.core.text import plural
 
@@ -67,25 +67,23 @@ async def _release(
     from rackspan.kube.deployments import scale_to_zero  # noqa: PLC0415
     from rackspan.kube.events import EventQueue  # noqa: PLC0415
     from rackspan.kube.rest import Rest, connect  # noqa: PLC0415
-    from rackspan.reconcile.failures import FailureError  # noqa: PLC0415
     from rackspan.reconcile.release import KINDS, release  # noqa: PLC0415
 
     rest = Rest(await connect(kubeconfig))
     kube = KubeCluster(rest, EventQueue(rest), namespaces)
     counts = dict.fromkeys(KINDS, 0)
     try:
-        async with asyncio.timeout(_PATIENCE_SECONDS):
-            if deployment is not None:
-                await scale_to_zero(rest, ObjectKey(*deployment))
-            left = await _clear_throttles(kube, rest)
-            while True:
-                found = await release(kube, leaving_only=False)
-                counts = {kind: counts[kind] + number for kind, number in found.items()}
-                await asyncio.sleep(_SETTLE_SECONDS)
-                if not [meta for kind in KINDS for meta in await kube.with_finalizer(kind)]:
-                    return counts, left
-    except FailureError as error:
-        raise CommandError(error.failure.message) from error
+        with failures_told():
+            async with asyncio.timeout(_PATIENCE_SECONDS):
+                if deployment is not None:
+                    await scale_to_zero(rest, ObjectKey(*deployment))
+                left = await _clear_throttles(kube, rest)
+                while True:
+                    found = await release(kube, leaving_only=False)
+                    counts = {kind: counts[kind] + number for kind, number in found.items()}
+                    await asyncio.sleep(_SETTLE_SECONDS)
+                    if not [meta for kind in KINDS for meta in await kube.with_finalizer(kind)]:
+                        return counts, left
     except TimeoutError as error:
         raise CommandError(
             "objects get their finalizer back: an operator is running", "scale it to zero, or use --operator"

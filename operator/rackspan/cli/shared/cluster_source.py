@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rackspan.cli.rendering.progress import step
-from rackspan.cli.shared.command_errors import CommandError, ExitCode, warn
+from rackspan.cli.shared.command_errors import CommandError, failures_told, warn
 from rackspan.core.snapshot import Snapshot
 from rackspan.snapshots import SnapshotError, read_log_dirs, read_snapshot, with_sizes
 from rackspan.snapshots.reader import STDIN, shown_name
@@ -79,17 +79,15 @@ class ClusterSource:
 
     def _read_live(self, advance: Advance) -> Snapshot:
         # Only these lines need Kafka's client, which takes longer to import than most commands run.
-        from rackspan.kafka.command_config import CommandConfigError, read_command_config  # noqa: PLC0415
+        from rackspan.kafka.command_config import SETTINGS, CommandConfigError, read_command_config  # noqa: PLC0415
         from rackspan.kafka.snapshot import take_snapshot  # noqa: PLC0415
-        from rackspan.reconcile.failures import FailureError  # noqa: PLC0415
 
         try:
             properties = {} if self.command_config is None else read_command_config(self.command_config)
-            live = take_snapshot(self.bootstrap_server or "", properties, advance)
         except CommandConfigError as error:
             raise CommandError(str(error)) from error
-        except FailureError as error:
-            raise CommandError(str(error.failure.message), code=ExitCode.KAFKA) from error
+        with failures_told(SETTINGS):
+            live = take_snapshot(self.bootstrap_server or "", properties, advance)
         for sentence in live.warnings:
             warn(sentence)
         return live.snapshot

@@ -7,7 +7,7 @@ Typer would print a usage error as a box of several lines, and anything else as 
 import errno
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
 from pathlib import Path
@@ -18,6 +18,7 @@ from typer.core import TyperGroup
 
 from rackspan.child_process import CRASHED
 from rackspan.core.text import escaped, shown
+from rackspan.reconcile.failures import Failure, FailureError, KafkaSetting, Remedy
 
 _UsageError: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 _KUBECTL = "kubectl-"
@@ -48,6 +49,26 @@ class CommandError(Exception):
         self.code = code
 
 
+@contextmanager
+def failures_told(settings: Mapping[KafkaSetting, str] | None = None) -> Iterator[None]:
+    """
+    Raise CommandError for a FailureError within this context, the same for every command.
+
+    Settings that are wrong are bad input; what Kafka or the API server does not answer or refuses has a code of its
+    own. `settings` are names for what a failure is about, by default those of a RackTopology.
+    """
+    try:
+        yield
+    except FailureError as error:
+        raise command_error(error.failure, settings or {}) from error
+
+
+def command_error(failure: Failure, settings: Mapping[KafkaSetting, str]) -> CommandError:
+    """The error of a failure; see `failures_told`."""
+    wrong = failure.remedy is Remedy.SPEC or failure.setting in (KafkaSetting.PROPERTIES, KafkaSetting.TLS)
+    return CommandError(failure.message_with(settings), code=ExitCode.BAD_INPUT if wrong else ExitCode.KAFKA)
+
+
 class OneLineErrors(TyperGroup):
     """The group of all commands, which prints every error as one line."""
 
@@ -64,9 +85,10 @@ class OneLineErrors(TyperGroup):
         given = list(sys.argv[1:] if args is None else args)
         try:
             code = super().main(given, prog_name or called_as(), complete_var, False, windows_expand_args, **extra)
-        except CommandError as error:
-            print_error(str(error), error.hint)
-            code = error.code
+        except (CommandError, FailureError) as error:
+            told = command_error(error.failure, {}) if isinstance(error, FailureError) else error
+            print_error(str(told), told.hint)
+            code = told.code
         except _UsageError as error:
             code = _told_usage(error)
         except (typer.Abort, KeyboardInterrupt):

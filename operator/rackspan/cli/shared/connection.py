@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from rackspan.cli.rendering.progress import step
-from rackspan.cli.shared.command_errors import CommandError, ExitCode
+from rackspan.cli.shared.command_errors import CommandError, failures_told
 from rackspan.cli.shared.live_topology import LiveTopology
+from rackspan.reconcile.failures import KafkaSetting
 
 if TYPE_CHECKING:
     from rackspan.kafka.reassignments import KafkaReassignments
@@ -23,6 +24,8 @@ class Connection:
 
     servers: str
     properties: Mapping[str, str | int | bool]
+    settings: Mapping[KafkaSetting, str] = field(default_factory=dict)
+    """Names for what failures are about; by default those of a RackTopology."""
 
     @classmethod
     def by_options(cls, servers: str | None, command_config: Path | None) -> Self:
@@ -30,7 +33,7 @@ class Connection:
         # Only these lines need the clients, which take longer to import than most commands run.
         from rackspan.api.racktopology import KafkaSpec  # noqa: PLC0415
         from rackspan.kafka.client_config import client_properties  # noqa: PLC0415
-        from rackspan.kafka.command_config import CommandConfigError, read_command_config  # noqa: PLC0415
+        from rackspan.kafka.command_config import SETTINGS, CommandConfigError, read_command_config  # noqa: PLC0415
         from rackspan.reconcile.ports import Credentials  # noqa: PLC0415
 
         if servers is None:
@@ -40,7 +43,7 @@ class Connection:
         except CommandConfigError as error:
             raise CommandError(str(error)) from error
         defaults = client_properties(KafkaSpec(servers), Credentials())
-        return cls(servers, {**defaults, **given, "bootstrap.servers": servers})
+        return cls(servers, {**defaults, **given, "bootstrap.servers": servers}, SETTINGS)
 
     @classmethod
     def by_topology(cls, live: LiveTopology) -> Self:
@@ -53,7 +56,6 @@ class Connection:
     def ask(self, question: "Callable[[KafkaReassignments], Awaitable[T]]") -> T:
         """Connect, ask and close. Raises CommandError where Kafka does not answer or refuses."""
         from rackspan.kafka.reassignments import KafkaReassignments  # noqa: PLC0415
-        from rackspan.reconcile.failures import FailureError  # noqa: PLC0415
 
         async def asked() -> T:
             admin = KafkaReassignments(self.properties)
@@ -62,10 +64,8 @@ class Connection:
             finally:
                 await admin.close()
 
-        try:
+        with failures_told(self.settings):
             return asyncio.run(asked())
-        except FailureError as error:
-            raise CommandError(str(error.failure.message), code=ExitCode.KAFKA) from error
 
     def cluster(self) -> "ClusterDescription":
         """The cluster's id and brokers. Raises CommandError."""

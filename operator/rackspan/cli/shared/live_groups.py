@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from rackspan.cli.rendering.progress import Step, step
-from rackspan.cli.shared.command_errors import CommandError, ExitCode, warn
+from rackspan.cli.shared.command_errors import CommandError, failures_told, warn
 from rackspan.cli.shared.connection import Connection
 from rackspan.cli.shared.live_topology import LiveTopology
 from rackspan.cli.shared.selection import TopologyOptions, nearest
@@ -46,21 +46,14 @@ class LiveGroups:
         cls, connection: Connection, live: LiveTopology | None, topology: TopologyOptions, level: str | None
     ) -> Self:
         # Only these lines need the clients, which take longer to import than most commands run.
-        from rackspan.kafka.command_config import CommandConfigError  # noqa: PLC0415
         from rackspan.kafka.consumer_groups import read_consumer_groups  # noqa: PLC0415
         from rackspan.kafka.snapshot import take_outline, take_portion  # noqa: PLC0415
-        from rackspan.reconcile.failures import FailureError  # noqa: PLC0415
 
         servers, properties = connection.servers, {name: str(value) for name, value in connection.properties.items()}
-        try:
-            with step(f"reading consumer groups of {servers}") as progress:
-                outline = take_outline(servers, properties)
-                found = read_consumer_groups(servers, properties, progress.advance)
-                portion = take_portion(servers, properties, found.topics)
-        except CommandConfigError as error:
-            raise CommandError(str(error)) from error
-        except FailureError as error:
-            raise CommandError(str(error.failure.message), code=ExitCode.KAFKA) from error
+        with failures_told(connection.settings), step(f"reading consumer groups of {servers}") as progress:
+            outline = take_outline(servers, properties)
+            found = read_consumer_groups(servers, properties, progress.advance)
+            portion = take_portion(servers, properties, found.topics)
         for sentence in (*found.warnings, *(f"topic {name}: {reason}" for name, reason in portion.unread.items())):
             warn(sentence)
         snapshot = replace(portion.snapshot, brokers=outline.brokers)
@@ -84,15 +77,11 @@ class LiveGroups:
     def sampled(self, seconds: float) -> "LiveGroups":
         """Give the same with rates, from two looks so many seconds apart. Raises CommandError."""
         from rackspan.kafka.consumption import sample_rates  # noqa: PLC0415
-        from rackspan.reconcile.failures import FailureError  # noqa: PLC0415
 
-        with step(f"sampling offsets for {seconds:g} s") as progress:
-            try:
-                found = sample_rates(
-                    self.connection.properties, self.groups, self.replicas, lambda: _waited(seconds, progress)
-                )
-            except FailureError as error:
-                raise CommandError(str(error.failure.message), code=ExitCode.KAFKA) from error
+        with failures_told(self.connection.settings), step(f"sampling offsets for {seconds:g} s") as progress:
+            found = sample_rates(
+                self.connection.properties, self.groups, self.replicas, lambda: _waited(seconds, progress)
+            )
         for sentence in found.warnings:
             warn(sentence)
         return replace(self, rates=found.rates)

@@ -12,7 +12,7 @@ from msgspec import structs
 from rackspan.api.meta import ObjectKey
 from rackspan.api.racktopology import Rebalance
 from rackspan.cli.rendering.progress import step
-from rackspan.cli.shared.command_errors import CommandError, ExitCode, warn
+from rackspan.cli.shared.command_errors import CommandError, failures_told, warn
 from rackspan.cli.shared.selection import infeasible
 from rackspan.core.placement import MissingRackError
 from rackspan.core.requirements import ClusterRequirements
@@ -93,7 +93,6 @@ class LiveTopology:
         from rackspan.kube.plan_inputs import read_plan_inputs  # noqa: PLC0415
         from rackspan.placers import load_placers  # noqa: PLC0415
         from rackspan.reconcile.dry_run import observe_topology  # noqa: PLC0415
-        from rackspan.reconcile.failures import FailureError  # noqa: PLC0415
 
         key = topology_key(text)
 
@@ -107,11 +106,8 @@ class LiveTopology:
                     inputs, await observe_topology(seen.topology, seen.topics, inputs.cache, admin, load_placers())
                 )
 
-        try:
-            with step(f"reading RackTopology {key}"):
-                found = asyncio.run(looked())
-        except FailureError as error:
-            raise _command_error(error) from error
+        with failures_told(), step(f"reading RackTopology {key}"):
+            found = asyncio.run(looked())
         for sentence in found.inputs.scan.warnings:
             warn(sentence)
         return found
@@ -148,16 +144,12 @@ class LiveTopology:
         """All topics and partitions in Kafka now. Raises CommandError."""
         from rackspan.kafka.client_config import client_properties  # noqa: PLC0415
         from rackspan.kafka.snapshot import take_snapshot  # noqa: PLC0415
-        from rackspan.reconcile.failures import FailureError  # noqa: PLC0415
 
         seen = self.inputs.scan
         kafka = seen.topology.spec.kafka
         properties = {name: str(value) for name, value in client_properties(kafka, seen.credentials).items()}
-        try:
-            with step(f"reading {kafka.bootstrap_servers}"):
-                live = take_snapshot(kafka.bootstrap_servers, properties)
-        except FailureError as error:
-            raise _command_error(error) from error
+        with failures_told(), step(f"reading {kafka.bootstrap_servers}"):
+            live = take_snapshot(kafka.bootstrap_servers, properties)
         for sentence in live.warnings:
             warn(sentence)
         if not len(live.snapshot.partitions):
@@ -198,12 +190,3 @@ def plan_differences(made: "TopologyPlan") -> Mapping[str, str]:
 def _missing_racks(error: MissingRackError) -> CommandError:
     told = infeasible(error)
     return CommandError(str(told), "give it a rack, or set missingRackPolicy: Ignore in the RackTopology")
-
-
-def _command_error(error: Exception) -> CommandError:
-    from rackspan.api.reasons import Reason  # noqa: PLC0415
-
-    failure = getattr(error, "failure", None)
-    reason = getattr(failure, "reason", None)
-    away = (Reason.KAFKA_UNREACHABLE, Reason.AUTHENTICATION_FAILED, Reason.TLS_FAILED, Reason.API_SERVER_UNREACHABLE)
-    return CommandError(str(error), code=ExitCode.KAFKA if reason in away else ExitCode.BAD_INPUT)

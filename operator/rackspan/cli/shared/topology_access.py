@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from rackspan.cli.shared.command_errors import CommandError, ExitCode
+from rackspan.cli.shared.command_errors import CommandError, failures_told
 from rackspan.cli.shared.live_topology import topology_key
 
 if TYPE_CHECKING:
@@ -17,9 +17,7 @@ T = TypeVar("T")
 def ask_topology(name: str | None, kubeconfig: Path | None, question: "Callable[[TopologyEdits], Awaitable[T]]") -> T:
     """Connect, ask about `NAMESPACE/NAME` and close. Raises CommandError."""
     # Only these lines need the clients, which take longer to import than most commands run.
-    from rackspan.api.reasons import Reason  # noqa: PLC0415
     from rackspan.kube import topology_edits as editing  # noqa: PLC0415
-    from rackspan.reconcile.failures import FailureError  # noqa: PLC0415
 
     if name is None:
         raise CommandError("the RackTopology is missing", "pass --topology NAMESPACE/NAME")
@@ -29,9 +27,5 @@ def ask_topology(name: str | None, kubeconfig: Path | None, question: "Callable[
         async with editing.topology_edits(key, kubeconfig) as edits:
             return await question(edits)
 
-    try:
+    with failures_told():
         return asyncio.run(asked())
-    except FailureError as error:
-        failure = error.failure
-        away = failure.reason in (Reason.API_SERVER_UNREACHABLE, Reason.KAFKA_UNREACHABLE)
-        raise CommandError(str(failure.message), code=ExitCode.KAFKA if away else ExitCode.BAD_INPUT) from error

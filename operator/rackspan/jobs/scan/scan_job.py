@@ -27,7 +27,7 @@ from rackspan.jobs.sources.scanned_cluster import ClusterError, ScannedCluster
 from rackspan.jobs.sources.synthetic_cluster import SyntheticCluster
 from rackspan.jobs.sources.topology_cluster import from_topology
 from rackspan.jobs.spark.spark_session import spark_session
-from rackspan.kafka.command_config import CommandConfigError, read_command_config
+from rackspan.kafka.command_config import SETTINGS, CommandConfigError, read_command_config
 from rackspan.kube.rest import NotFoundError
 from rackspan.kube.scan_inputs import read_scan_inputs
 from rackspan.kube.scan_reports import publish_scan
@@ -148,7 +148,8 @@ def _clusters(request: ScanRequest, run: ScanRun) -> Iterator[ScannedCluster | S
             name = request.bootstrap_server
             yield _live(request.bootstrap_server, request)
     except FailureError as error:
-        yield failed(name, run, str(error.failure.reason), error.failure.message)
+        settings = SETTINGS if request.topology is None else {}
+        yield failed(name, run, str(error.failure.reason), error.failure.message_with(settings))
     except ClusterError as error:
         yield failed(name, run, error.reason, str(error))
 

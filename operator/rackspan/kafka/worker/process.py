@@ -82,7 +82,7 @@ class _Server:
             os._exit(OUT_OF_MEMORY)
         except Exception as error:  # such as text of Kafka's that is no UTF-8
             failure = error.failure if isinstance(error, FailureError) else failure_of(error)
-            failure, value = replace(failure, message=shown(failure.message)), _NOTHING
+            failure, value = replace(failure, what=shown(failure.what)), _NOTHING
         write_frame(self._writer, Answer(request.id, failure, value))
         await self._writer.drain()
 

@@ -481,4 +481,4 @@ def _of_client(what: str) -> Failure:
 
 def _printable(failure: Failure) -> Failure:
     """The failure as it may be shown: Kafka's own words can have any characters and any length."""
-    return replace(failure, message=shown(failure.message))
+    return replace(failure, what=shown(failure.what))

@@ -1,0 +1,55 @@
+"""Failures of connections: one sentence and one exit code, whichever command meets them."""
+
+import pytest
+from tests.support.command import cli
+
+from rackspan.api.reasons import Reason
+from rackspan.cli.shared.command_errors import ExitCode, command_error
+from rackspan.kafka.command_config import SETTINGS
+from rackspan.reconcile.failures import Failure, KafkaSetting, Remedy
+
+COMMANDS = ("check", "plan", "what-if", "snapshot", "locality", "apply", "watch")
+FILES = {
+    "a store without a password": "security.protocol=SSL\nssl.keystore.type=PKCS12\nssl.keystore.location=/nope.p12",
+    "an authority that is no file": "security.protocol=SSL\nssl.ca.location=/nope.pem",
+    "a certificate that is no file": "security.protocol=SSL\nssl.keystore.type=PEM\nssl.keystore.location=/nope.pem",
+    "a value that is no number": "fetch.min.bytes=x",
+    "an unknown property": "no.such.thing=1",
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("text", FILES.values(), ids=FILES)
+def test_settings_that_cannot_be_used_are_bad_input_of_the_file(tmp_path, command, text):
+    file = tmp_path / "client.properties"
+    file.write_text(text)
+    ran = cli(command, "--bootstrap-server", "127.0.0.1:1", "--command-config", file)
+    assert ran.code == 2
+    assert "spec.kafka" not in ran.err
+    assert ran.error.startswith(("--command-config: ", "ssl.keystore.location is not supported"))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_cluster_that_does_not_answer_has_an_exit_code_of_its_own(command):
+    ran = cli(command, "--bootstrap-server", "127.0.0.1:1")
+    assert (ran.code, ran.error) == (3, "no broker of 127.0.0.1:1 can be reached: Connection refused")
+
+
+@pytest.mark.parametrize(
+    ("setting", "remedy", "code"),
+    [
+        (KafkaSetting.PROPERTIES, Remedy.SPEC, ExitCode.BAD_INPUT),
+        (KafkaSetting.TLS, Remedy.ACCESS, ExitCode.BAD_INPUT),
+        (KafkaSetting.CA, Remedy.ACCESS, ExitCode.KAFKA),
+        (KafkaSetting.CLIENT_CERTIFICATE, Remedy.ACCESS, ExitCode.KAFKA),
+        (None, Remedy.SPEC, ExitCode.BAD_INPUT),
+        (None, Remedy.ACCESS, ExitCode.KAFKA),
+        (None, Remedy.RETRY, ExitCode.KAFKA),
+    ],
+)
+def test_what_a_failure_is_about_is_called_as_its_user_calls_it(setting, remedy, code):
+    failure = Failure(Reason.TLS_FAILED, "no connection", remedy, setting)
+    for names in ({}, SETTINGS):
+        told = command_error(failure, names)
+        assert told.code is code
+        assert str(told) == (f"{names.get(setting, setting)}: no connection" if setting else "no connection")
