@@ -219,6 +219,46 @@ def test_a_rack_that_is_not_known_keeps_partitions_from_being_judged_and_only_th
     ]
 
 
+NOT_JUDGED = (Rule.NOT_JUDGED, None, None, 0, 0)
+
+
+def too_large(excess):
+    return (Rule.MIN_INSYNC_TOO_LARGE, None, None, excess, 0)
+
+
+def too_small(lack):
+    return (Rule.MIN_INSYNC_TOO_SMALL, None, None, -lack, 0)
+
+
+@pytest.mark.parametrize(
+    ("row", "least", "durability", "expected"),
+    [
+        # The missing rack is that of a broker which holds no replica: all replicas are in known racks.
+        ([1, 2, 5, 3], 4, Durability(tolerate={"zone": 1}), [too_large(3)]),
+        ([1, 2, 5, 3], 2, Durability(tolerate={"zone": 1}), [too_large(1)]),
+        ([1, 2, 5, 3], 1, Durability({"zone": 2}), [too_small(3)]),
+        ([1, 2, 5, 3], 1, Durability(tolerate={"zone": 1}), []),
+        # Broker 4 holds a replica: what holds wherever it stands, and nothing else.
+        ([1, 3, 4], 3, Durability(tolerate={"zone": 1}), [too_large(1)]),
+        ([1, 3, 4], 2, Durability(tolerate={"zone": 1}), []),
+        ([1, 2, 4], 2, Durability(tolerate={"zone": 1}), [too_large(1)]),
+        ([1, 3, 4], 1, Durability({"zone": 2}), [too_small(1)]),
+        ([1, 3, 4], 2, Durability({"zone": 2}), []),
+    ],
+)
+def test_min_insync_is_told_where_it_is_wrong_whatever_the_missing_racks_are(row, least, durability, expected):
+    gap = locations(b4={"rack": None}, b5={"rack": ("eu", "a")}, b6={"rack": ("eu", "a")})
+    judged = told(gap, partitions((row,)), TopicRequirements(durability=durability), least)
+    assert judged == [*expected, NOT_JUDGED]
+
+
+def test_two_brokers_without_a_rack_may_stand_apart():
+    gap = locations(b4={"rack": None}, b5={"rack": None})
+    for least, expected in ((2, []), (3, [too_large(1)])):
+        wish = TopicRequirements(durability=Durability(tolerate={"zone": 1}))
+        assert told(gap, partitions(([1, 4, 5],)), wish, least) == [*expected, NOT_JUDGED]
+
+
 def test_brokers_that_drift_and_those_without_a_rack():
     found = examine_brokers(locations(b2={"reported_rack": "/eu/c"}, b3={"reported_rack": "eu/b"}, b4={"rack": None}))
     told = [(RULES[rule], broker) for rule, broker in zip(found.rule.tolist(), found.broker.tolist(), strict=True)]

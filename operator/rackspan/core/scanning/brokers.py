@@ -1,7 +1,7 @@
 """Where brokers stand, beside where Kafka believes they stand."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from rackspan.core.snapshot import Snapshot, tree_of
@@ -35,6 +35,15 @@ class BrokerLocations:
     def missing(self) -> tuple[int, ...]:
         """Ids of the brokers whose rack is not known while others' are, ascending."""
         return () if self.ignore_missing else self.tree.missing_racks
+
+    @cached_property
+    def missing_apart(self) -> RackTree:
+        """The rack tree in which each broker of `missing` stands alone in a domain of every level."""
+        if not self.missing:
+            return self.tree
+        alone = {broker: (f"/{broker}",) * len(self.levels) for broker in self.missing}  # no rack has a "/" in a step
+        brokers = (replace(broker, rack=alone.get(broker.id, broker.rack)) for broker in self.tree.brokers)
+        return RackTree(self.levels, tuple(brokers))
 
 
 def reported_locations(

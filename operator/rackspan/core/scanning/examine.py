@@ -65,11 +65,7 @@ def examine(
         verdict, found = _compliance(locations, some, required)
         broken[rows], moves_of[rows], judged[rows] = verdict.broken, verdict.moves_of, ~verdict.unknown
         unfair.update(verdict.unfair)
-        sure = ~verdict.unknown
-        parts += [
-            found,
-            *_insync(locations, some.rows(np.flatnonzero(sure)), min_insync, verdict.broken[sure], required),
-        ]
+        parts += [found, *_insync(locations, some, min_insync, verdict.broken, required)]
     parts += [*_about_topics(partitions, Rule.NOT_JUDGED, ~judged), _unmanaged(partitions, requirements)]
     return Examined(_once(Findings.joined(parts)), broken, moves_of, judged, unfair)
 
@@ -199,13 +195,17 @@ def _insync(
     broken: BoolArray,
     required: TopicRequirements,
 ) -> Iterator[Findings]:
-    """`min.insync.replicas` against the durability asked, where replicas lie as asked."""
+    """
+    `min.insync.replicas` against the durability asked, where replicas are not known to lie otherwise than asked.
+
+    Where racks are missing, only what holds wherever those brokers stand: bounds are loosest where each stands alone.
+    """
     if not required.durability or not len(partitions):
         return
     given, size = min_insync[partitions.topic], partitions.replication_factor
     effective = effective_min_insync(given, size)
     in_place = ~broken & ((required.replication_factor or size) == size)
-    least, most = insync_bounds(required.eligible(locations.tree), partitions.replicas, required.durability)
+    least, most = insync_bounds(locations.missing_apart, partitions.replicas, required.durability)
     for rule, wrong, excess in (
         (Rule.MIN_INSYNC_TOO_SMALL, effective < least, effective - least),
         (Rule.MIN_INSYNC_TOO_LARGE, effective > most, given - most),
