@@ -269,10 +269,15 @@ def test_space_comes_back_after_compacting_and_forgetting(history):
 # --- what others have left there --------------------------------------------------------------------------------------
 
 
+def committed_with(history, table, rows):
+    """A scan of which one table was written by another version."""
+    attempt = written(history, "a")
+    pq.write_table(rows, _root(history) / attempt.folder(table) / "part-0.parquet")
+    history.commit(attempt, NOON, b"{}")
+
+
 def test_a_column_that_older_files_lack_reads_as_null(history):
-    manifest = committed(history, "a")
-    (path,) = manifest.tables["brokers"]
-    pq.write_table(rows("brokers", "a").drop_columns(["changed", "rack"]), _root(history) / path)
+    committed_with(history, "brokers", rows("brokers", "a").drop_columns(["changed", "rack"]))
     found = history.rows("brokers", history.manifests("prod"))
     assert found.schema.equals(TABLES["brokers"])
     assert found["changed"].to_pylist() == [None, None]
@@ -280,10 +285,7 @@ def test_a_column_that_older_files_lack_reads_as_null(history):
 
 
 def test_a_column_of_a_newer_version_is_passed_over(history):
-    manifest = committed(history, "a")
-    (path,) = manifest.tables["brokers"]
-    wider = rows("brokers", "a").append_column("later", pa.array([1, 2]))
-    pq.write_table(wider, _root(history) / path)
+    committed_with(history, "brokers", rows("brokers", "a").append_column("later", pa.array([1, 2])))
     assert history.rows("brokers", history.manifests("prod")).column_names == TABLES["brokers"].names
 
 
@@ -327,19 +329,58 @@ def test_files_that_are_none_of_ours_are_passed_over(history):
     assert history.expire("prod", date(2000, 1, 1)) == 0
 
 
-@pytest.mark.parametrize("damage", [lambda path: path.unlink(), lambda path: path.write_bytes(path.read_bytes()[:40])])
-def test_a_data_file_that_is_gone_or_cut_is_named(history, damage):
-    manifest = committed(history, "a")
-    (path,) = manifest.tables["findings"]
-    damage(_root(history) / path)
-    with pytest.raises(HistoryError, match=r"history .*findings/cluster=prod.*part-0\.parquet"):
-        history.rows("findings", [manifest])
+DAMAGES = {
+    "gone": lambda path: path.unlink(),
+    "empty": lambda path: path.write_bytes(b""),
+    "cut": lambda path: path.write_bytes(path.read_bytes()[:40]),
+    "of another scan": lambda path: pq.write_table(rows("findings", "b", 0), path),
+    "a folder": lambda path: (path.unlink(), path.mkdir()),
+}
 
 
-def test_a_document_that_is_gone_is_an_error_of_the_history(history):
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("compacted", [False, True])
+@pytest.mark.parametrize("table", ["findings", "scans"])
+def test_a_data_file_that_is_not_what_was_committed_is_named_however_it_is_read(history, damage, compacted, table):
+    committed(history, "a")
+    committed(history, "b")
+    if compacted:
+        history.compact("prod", NOON.date() + DAY)
+    manifests = history.manifests("prod")
+    path = manifests[-1].tables[table][0]
+    DAMAGES[damage](_root(history) / path)
+    for read in (history.rows, history.paths):
+        with pytest.raises(HistoryError) as told:
+            read(table, manifests)
+        assert str(told.value).startswith(f"history {_root(history) / path}: ")
+        assert "\n" not in str(told.value)
+
+
+def test_an_empty_data_file_is_named_where_its_manifest_is_of_before_sizes_were_kept(history):
+    manifest = msgspec.structs.replace(committed(history, "a"), sizes={})
+    assert len(history.rows("findings", [manifest])) == 2
+    (_root(history) / manifest.tables["findings"][0]).write_bytes(b"")
+    for read in (history.rows, history.paths):
+        with pytest.raises(HistoryError, match=r"part-0\.parquet: has 0 bytes: restore it"):
+            read("findings", [manifest])
+
+
+def test_a_scan_with_an_empty_data_file_is_not_committed(history):
+    attempt = written(history, "a")
+    (_root(history) / attempt.folder("findings") / "part-0.parquet").write_bytes(b"")
+    with pytest.raises(HistoryError, match="findings is not there any more"):
+        history.commit(attempt, NOON, b"{}")
+    assert history.manifests("prod") == []
+
+
+@pytest.mark.parametrize("damage", ["gone", "empty", "cut"])
+def test_a_document_that_is_damaged_is_an_error_of_the_history(history, damage):
     committed(history, "a")
     entry = history.entry("prod", "a")
-    (_root(history) / entry.document).unlink()
+    whole = (_root(history) / entry.document).read_bytes()
+    DAMAGES[damage](_root(history) / entry.document)
+    if damage == "cut":
+        (_root(history) / entry.document).write_bytes(whole[:-4])
     with pytest.raises(HistoryError, match="history "):
         history.document(entry)
 

@@ -23,6 +23,7 @@ from urllib.parse import quote, unquote
 import msgspec
 import pyarrow as pa
 
+from rackspan.core.text import plural
 from rackspan.jobs.history.storage import GoneError, HistoryError, Storage
 from rackspan.jobs.spark.schemas import TABLES
 
@@ -48,12 +49,17 @@ class ScanEntry(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Manifest(msgspec.Struct, frozen=True, rename="camel"):
-    """Scans of one day (UTC), and for each table the files that hold their rows, as paths below the root."""
+    """
+    Scans of one day (UTC), and for each table the files that hold their rows, as paths below the root.
+
+    `sizes` are bytes by path; manifests of before they were kept have none.
+    """
 
     cluster: str
     day: date
     scans: list[ScanEntry]
     tables: dict[str, list[str]]
+    sizes: dict[str, int] = {}
     version: int = _VERSION
 
     @property
@@ -65,6 +71,11 @@ class Manifest(msgspec.Struct, frozen=True, rename="camel"):
     def scan_ids(self) -> frozenset[str]:
         """Ids of its scans."""
         return frozenset(scan.scan_id for scan in self.scans)
+
+    @property
+    def paths(self) -> list[str]:
+        """Paths of all its files."""
+        return [*(path for paths in self.tables.values() for path in paths), *(scan.document for scan in self.scans)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,16 +147,19 @@ class History:
 
     def document(self, entry: ScanEntry) -> bytes:
         """The scan document of an entry, as JSON."""
-        return self._files.read(entry.document)
+        text = self._files.read(entry.document)
+        if not text:
+            raise HistoryError(f"history {self.location}/{entry.document}: is empty")
+        return text
 
     def paths(self, table: str, manifests: Iterable[Manifest]) -> list[str]:
         """Paths or URIs of a table's files, for Spark."""
-        return [f"{self.location}/{path}" for manifest in manifests for path in manifest.tables.get(table, ())]
+        return [f"{self.location}/{path}" for path in self._whole_files(table, manifests)]
 
     def rows(self, table: str, manifests: Iterable[Manifest], scan_id: str | None = None) -> pa.Table:
         """Rows of a table, of one scan or of all, with the columns of `schemas.TABLES`."""
         schema = TABLES[table]
-        paths = [path for manifest in manifests for path in manifest.tables.get(table, ())]
+        paths = self._whole_files(table, manifests)
         found = pa.concat_tables(
             [schema.empty_table(), *(_with_declared_columns(self._files.rows(path), schema) for path in paths)]
         )
@@ -172,13 +186,13 @@ class History:
         The first commit of a scan id wins: where there is one, that one's manifest is given.
         """
         self._files.put(attempt.document, document)
-        tables = self._tables_of(attempt)
+        tables, sizes = self._tables_of(attempt)
         before = self.manifests(attempt.cluster)
         if (first := _with_scan(attempt.scan_id, before)) is not None:
             return first
         sequence = 1 + max((manifest.newest.sequence for manifest in before), default=0)
         entry = ScanEntry(attempt.scan_id, sequence, observed_at, attempt.document)
-        manifest = Manifest(attempt.cluster, attempt.day, [entry], tables)
+        manifest = Manifest(attempt.cluster, attempt.day, [entry], tables, sizes)
         self._put_manifest(f"{sequence:010d}-{quote(attempt.scan_id, safe='')}", manifest)
         return _with_scan(attempt.scan_id, self.manifests(attempt.cluster)) or manifest
 
@@ -187,7 +201,7 @@ class History:
         attempt = Attempt(cluster, "day", day, f"{_COMPACTED}{_random_suffix()}")
         for table, rows in tables.items():
             self.write(attempt, table, rows)
-        compacted = Manifest(cluster, day, scans, self._tables_of(attempt))
+        compacted = Manifest(cluster, day, scans, *self._tables_of(attempt))
         self._put_manifest(f"{_COMPACTED}{compacted.newest.sequence:010d}-{_random_suffix()}", compacted)
         return compacted
 
@@ -223,8 +237,7 @@ class History:
         """
         since = self._read_unused(cluster)
         manifests = self.manifests(cluster)
-        used = {path.rpartition("/")[0] for one in manifests for paths in one.tables.values() for path in paths}
-        used |= {scan.document for one in manifests for scan in one.scans}
+        used = {at for one in manifests for path in one.paths for at in (path, path.rpartition("/")[0])}
         unused = {path: min(since.get(path, now), now) for path in self._written_paths(cluster) if path not in used}
         gone = {path for path, noted in unused.items() if noted <= now - _UNNAMED_KEPT}
         for path in gone:
@@ -294,13 +307,26 @@ class History:
         except (HistoryError, msgspec.DecodeError):
             return {}
 
-    def _tables_of(self, attempt: Attempt) -> dict[str, list[str]]:
-        """Files of an attempt by table. Raises HistoryError where a sweep of a wrong clock has deleted them."""
+    def _whole_files(self, table: str, manifests: Iterable[Manifest]) -> list[str]:
+        """Paths of a table's files. Raises HistoryError for one that has not the size with which it was committed."""
+        known = {path: one.sizes.get(path) for one in manifests for path in one.tables.get(table, ())}
+        for (path, committed), size in zip(known.items(), self._files.sizes(known), strict=True):
+            if size is None:
+                raise GoneError(f"history {self.location}/{path}: is not there any more")
+            if size == 0 or size != (size if committed is None else committed):
+                whole = "" if committed is None else f", and {committed:,} when its scan was committed"
+                raise HistoryError(f"history {self.location}/{path}: has {plural(size, 'byte')}{whole}: restore it")
+        return list(known)
+
+    def _tables_of(self, attempt: Attempt) -> tuple[dict[str, list[str]], dict[str, int]]:
+        """Files of an attempt by table, and their sizes. Raises HistoryError where they are gone or empty."""
         tables = {table: self._parquet_files(attempt.folder(table)) for table in TABLES}
-        lost = [table for table, files in tables.items() if not files]
-        if lost:
+        paths = [path for files in tables.values() for path in files]
+        sizes = {path: size for path, size in zip(paths, self._files.sizes(paths), strict=True) if size}
+        lost = [table for table, files in tables.items() if not files or not sizes.keys() >= set(files)]
+        if lost:  # a sweep of a wrong clock, for example
             raise HistoryError(f"history {self.location}: what was written to {', '.join(lost)} is not there any more")
-        return tables
+        return tables, sizes
 
     def _parquet_files(self, folder: str) -> list[str]:
         """Parquet files in a folder, without the markers and checksums that Spark writes beside them."""

@@ -3,7 +3,7 @@
 import gzip
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 
 import pyarrow as pa
@@ -57,6 +57,12 @@ class Storage:
                 for info in self._fs.get_file_info(selector)
                 if info.is_file and info.base_name.endswith(suffix)
             )
+
+    def sizes(self, paths: Iterable[str]) -> list[int | None]:
+        """Bytes of files, in their order; None where there is none."""
+        with self._as_history_errors():
+            found = self._fs.get_file_info([self._at(path) for path in paths])
+        return [info.size if info.is_file else None for info in found]
 
     def read(self, path: str) -> bytes:
         """Content of a file, unpacked where the name ends in `.gz`. Raises GoneError where there is none."""
