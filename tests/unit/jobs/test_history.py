@@ -1,6 +1,7 @@
 """The history of scans: all of a scan or nothing of it, whatever ends it, and whoever else writes, reads or tidies."""
 
 import multiprocessing
+import os
 import shutil
 import subprocess
 import sys
@@ -80,6 +81,49 @@ def test_rows_of_one_scan_are_told_from_those_of_others(history):
     committed(history, "b", count=1)
     assert len(history.rows("topics", history.manifests("prod"))) == 4
     assert history.rows("topics", history.manifests("prod"), "b")["scan_id"].to_pylist() == ["b"]
+
+
+class Disk:
+    """What would be left after the power went: files and folders that were synced since they changed last."""
+
+    def __init__(self, monkeypatch, root):
+        self.synced, self.named = set(), []
+        fsync, replace = os.fsync, os.replace
+
+        def synced(opened):
+            self.synced.add(Path(f"/proc/self/fd/{opened}").readlink())
+            fsync(opened)
+
+        def replaced(partial, target):
+            assert Path(partial) in self.synced
+            if "/manifests/" in target:
+                self.named.append((Path(target), frozenset(self.synced)))
+            replace(partial, target)
+            self.synced -= {Path(target).parent}
+
+        monkeypatch.setattr(os, "fsync", synced)
+        monkeypatch.setattr(os, "replace", replaced)
+        self._root = root
+
+    def path_of(self, file):
+        """The file and the folders that lead to it, that in which the history lies included."""
+        return {file, *(folder for folder in file.parents if folder.is_relative_to(self._root.parent))}
+
+
+def test_all_that_a_manifest_names_is_on_the_disk_before_it_and_the_manifest_before_the_commit_ends(
+    history, monkeypatch
+):
+    disk = Disk(monkeypatch, _root(history))
+    manifests = [committed(history, "a"), committed(history, "b")]
+    history.compact("prod", NOON.date() + DAY)
+    manifests += history.manifests("prod")
+    assert len(disk.named) == len(manifests) == 3
+    for (manifest, before), named in zip(disk.named, manifests, strict=True):
+        files = [*(path for paths in named.tables.values() for path in paths), *(one.document for one in named.scans)]
+        assert len(files) >= len(TABLES) + 1
+        for file in files:
+            assert disk.path_of(_root(history) / file) <= before
+        assert disk.path_of(manifest) - {manifest} <= disk.synced
 
 
 # --- order ------------------------------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """Files at one location of any file system that Arrow knows. Every error of a file system becomes a HistoryError."""
 
+import errno
 import gzip
 import os
 import uuid
@@ -82,8 +83,9 @@ class Storage:
         target = self._at(path)
         with self._as_history_errors():
             self._fs.create_dir(target.rpartition("/")[0], recursive=True)
-            if isinstance(self._fs, arrow_fs.LocalFileSystem):
+            if self._is_local:
                 _replace(target, data)
+                self._sync_folders({target.rpartition("/")[0]})
                 return
             with self._fs.open_output_stream(target, compression=None) as stream:  # object stores show whole files only
                 stream.write(data)
@@ -96,6 +98,16 @@ class Storage:
             with self._fs.open_output_stream(target) as stream:
                 pq.write_table(rows, stream, compression="zstd")
 
+    def sync(self, paths: Iterable[str]) -> None:
+        """Have files on the disk, and the folders that lead to them. Object stores acknowledge what is stored."""
+        if not self._is_local:
+            return
+        with self._as_history_errors():
+            targets = [self._at(path) for path in paths]
+            for target in targets:
+                _sync(target)
+            self._sync_folders({target.rpartition("/")[0] for target in targets})
+
     def delete(self, path: str) -> None:
         """Delete a file, or a folder with all that is in it; it is no error where another did so first."""
         target = self._at(path)
@@ -105,8 +117,19 @@ class Storage:
             else:
                 self._fs.delete_file(target)
 
+    @property
+    def _is_local(self) -> bool:
+        return isinstance(self._fs, arrow_fs.LocalFileSystem)
+
     def _at(self, path: str) -> str:
         return f"{self._root}/{path}"
+
+    def _sync_folders(self, folders: set[str]) -> None:
+        """Have the entries of these folders on the disk, and those of all that lead to them from above the root."""
+        above = {folder[:at] for folder in folders for at, sign in enumerate(folder) if sign == "/"} | folders
+        for folder in above:
+            if len(folder) >= len(self._root.rpartition("/")[0]):
+                _sync(folder or "/")
 
     @contextmanager
     def _as_history_errors(self, path: str = "") -> Iterator[None]:
@@ -117,6 +140,19 @@ class Storage:
             raise GoneError(f"history {place}: {error}") from error
         except (OSError, pa.ArrowException) as error:
             raise HistoryError(f"history {place}: {error}") from error
+
+
+def _sync(path: str) -> None:
+    try:
+        opened = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
+    except OSError as error:
+        # Some file systems cannot do so with folders, and the one above the history may not be readable.
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EACCES):
+            raise
 
 
 def _replace(target: str, data: bytes) -> None:
