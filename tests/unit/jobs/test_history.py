@@ -361,6 +361,46 @@ def test_a_manifest_of_a_newer_version_is_refused(history):
         history.latest("prod")
 
 
+LEADS_OUTSIDE = [
+    "/etc/passwd",
+    "../elsewhere/part-0.parquet",
+    "findings/cluster=prod/date=2026-03-10/../../../../elsewhere/part-0.parquet",
+    "findings/cluster=prod/date=2026-03-10/..",
+    "findings/cluster=prod/date=2026-03-10/.",
+    "findings/cluster=prod/date=2026-03-10//etc",
+    "findings/cluster=prod/date=2026-03-10/",
+    "findings/cluster=prod/date=2026-03-10/{a,b}/*.parquet",
+    "findings/cluster=prod/date=2026-03-10/a\n/part-0.parquet",
+    "findings/cluster=other/date=2026-03-10/a/part-0.parquet",
+    "findings/cluster=prod/date=2026-03-11/a/part-0.parquet",
+    "manifests/cluster=prod/date=2026-03-10/a.json",
+    "file:///etc/passwd",
+    "",
+]
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+@pytest.mark.parametrize("path", LEADS_OUTSIDE)
+def test_a_path_of_a_manifest_that_leads_elsewhere_is_not_followed(history, path, compacted):
+    committed(history, "a")
+    manifest = committed(history, "b")
+    if compacted:
+        history.compact("prod", NOON.date() + DAY)
+        (manifest,) = history.manifests("prod")
+    (*_, file) = sorted((_root(history) / "manifests").rglob("*.json"))
+    replace = msgspec.structs.replace
+    for foreign in (
+        replace(manifest, tables=manifest.tables | {"findings": [path]}),
+        replace(manifest, scans=[replace(scan, document=path) for scan in manifest.scans]),
+    ):
+        file.write_bytes(msgspec.json.encode(foreign))
+        again = History(history.location)
+        for use in (again.manifests, again.latest, lambda name, again=again: again.sweep(name, NOON)):
+            with pytest.raises(HistoryError) as told:
+                use("prod")
+            assert str(told.value) == f"{file}: names a file that no scan of its day wrote: {path!r}"
+
+
 def test_files_that_are_none_of_ours_are_passed_over(history):
     committed(history, "a")
     manifests = _root(history) / "manifests"

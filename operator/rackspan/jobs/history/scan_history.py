@@ -12,6 +12,7 @@ compaction and retention; `sweep` deletes what has not been named for a day. Wri
 clusters can be written at once, and read meanwhile. Scans are ordered by their sequence, not by the clock.
 """
 
+import re
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
@@ -32,6 +33,8 @@ _UNNAMED_KEPT = timedelta(days=1)
 _MANIFEST_READS = 5
 _VERSION = 1
 _COMPACTED = "day-"
+_NAME = re.compile(r"(?!\.{1,2}$)[\w.~%-]+", re.ASCII)
+"""What attempts and their files are called: no step up, no pattern of Spark's, and nothing that makes a path a URI."""
 
 
 class ScanEntry(msgspec.Struct, frozen=True, rename="camel"):
@@ -283,6 +286,9 @@ class History:
             raise HistoryError(f"{place}: is of version {manifest.version}, which a newer rackspan wrote")
         if not manifest.scans:
             raise HistoryError(f"{place}: is no manifest: it names no scan")
+        outside = [name for name in manifest.paths if not _is_of(name, path)]
+        if outside:
+            raise HistoryError(f"{place}: names a file that no scan of its day wrote: {outside[0]!r}")
         if _is_compacted(path):
             self._compacted[path] = manifest
         return manifest
@@ -365,6 +371,14 @@ def _base_name(path: str) -> str:
 
 def _day(folder: str) -> date:
     return date.fromisoformat(_base_name(folder).removeprefix("date="))
+
+
+def _is_of(path: str, manifest: str) -> bool:
+    """Whether a path that a manifest names is one of its cluster and day, as attempts write them."""
+    table, _, rest = path.partition("/")
+    day = manifest.partition("/")[2].rpartition("/")[0]
+    names = rest.removeprefix(f"{day}/").split("/")
+    return table in (*TABLES, "documents") and rest.startswith(f"{day}/") and all(map(_NAME.fullmatch, names))
 
 
 def _is_compacted(manifest: str) -> bool:
