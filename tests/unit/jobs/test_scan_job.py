@@ -4,8 +4,10 @@ import json
 from contextlib import contextmanager
 from dataclasses import fields
 
-from tests.support.command import cluster, topic
+import pytest
+from tests.support.command import cli, cluster, topic
 
+from rackspan.jobs.history.scan_history import History
 from rackspan.jobs.scan import scan_job
 from rackspan.jobs.scan.scan_request import ScanRequest
 
@@ -27,3 +29,25 @@ def test_each_cluster_of_a_folder_has_the_time_at_which_its_own_scan_begins(tmp_
     assert (first, second) == ("east", "west")
     assert east.observed_at < west.observed_at
     assert east.scan_id == west.scan_id
+
+
+@pytest.mark.parametrize("location", ["file", "file/below", "/proc/history"])
+def test_a_history_that_cannot_be_written_is_one_sentence_before_spark_starts(tmp_path, monkeypatch, location):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "cut.json").write_text("{")
+    for name in ("east", "west"):
+        (tmp_path / f"{name}.json").write_text(json.dumps(cluster(topic("orders", [0, 3]))))
+    monkeypatch.setattr(scan_job, "spark_session", lambda *_: pytest.fail("Spark was started"))
+    place = tmp_path / location
+    ran = cli("scan", "--snapshot", tmp_path, "--history", place, "-o", "json")
+    assert ran.code == 2
+    cut, east, west = ran.json["scans"]
+    assert (cut["reason"], east["reason"], west["reason"]) == ("SnapshotUnreadable", *["HistoryUnavailable"] * 2)
+    assert ran.errors[1:] == [f"east, west: {east['message']}"]
+    assert east["message"].startswith(f"history {place} cannot be written: ")
+    assert east["message"].endswith("; give the right to write there, or name another --history")
+
+
+def test_trying_to_write_leaves_nothing(tmp_path):
+    History(str(tmp_path / "a" / "history")).try_writing()
+    assert list((tmp_path / "a" / "history").iterdir()) == []

@@ -20,7 +20,7 @@ from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_wi
 from rackspan.cli.shared.later_command import command_app
 from rackspan.cli.shared.live_topology import topology_key
 from rackspan.cli.shared.scan_files import page_of, write_file
-from rackspan.cli.shared.selection import level_names
+from rackspan.cli.shared.selection import first_of, level_names
 from rackspan.core.scanning.rules import ALARMING
 from rackspan.jobs.scan.scan_request import ScanRequest
 from rackspan.reports.document import WORKER_CRASHED, ScanDocument, State, encode
@@ -226,8 +226,8 @@ def _print(found: Sequence[ScanDocument], output: Format) -> None:
 
 def _exit_code(found: Sequence[ScanDocument]) -> ExitCode:
     lost = [document for document in found if document.state is State.FAILED]
-    for document in lost:
-        print_error(f"{document.cluster}: {document.message}")
+    for message in dict.fromkeys(document.message for document in lost):  # that of one history counts for all clusters
+        print_error(f"{first_of([one.cluster for one in lost if one.message == message], 5)}: {message}")
     if lost:
         reasons = {document.reason for document in lost}
         if WORKER_CRASHED in reasons:

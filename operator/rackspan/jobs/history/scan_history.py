@@ -170,6 +170,10 @@ class History:
 
     # --- writing -----------------------------------------------------------------------------------------------------
 
+    def try_writing(self) -> None:
+        """See that files can be written and deleted, and leave none."""
+        self._files.try_writing()
+
     def begin(self, cluster: str, scan_id: str, now: datetime) -> Attempt:
         """Choose the paths of a run that is about to write. Nothing is written yet."""
         return Attempt(cluster, scan_id, now.astimezone(UTC).date(), f"{quote(scan_id, safe='')}-{_random_suffix()}")

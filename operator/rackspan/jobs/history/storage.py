@@ -13,6 +13,8 @@ import pyarrow.parquet as pq
 
 from rackspan.reconcile.scans.locations import without_secrets
 
+_TRIED = ".rackspan"
+
 
 class HistoryError(Exception):
     """A history that cannot be read or written; the message says where and why."""
@@ -42,6 +44,15 @@ class Storage:
         """The location as it stands in the errors of file systems, without the scheme."""
         root: str = self._root
         return root
+
+    def try_writing(self) -> None:
+        """Write a small file and delete it."""
+        try:
+            self.put(_TRIED, bytes(4096))
+            self.delete(_TRIED)
+        except HistoryError as error:
+            sentence = f"history {self.location} cannot be written: {error.__cause__}"
+            raise HistoryError(f"{sentence}; give the right to write there, or name another --history") from error
 
     def names(self, folder: str) -> list[str]:
         """Names in a folder, sorted; none where there is no folder."""

@@ -76,7 +76,7 @@ def scan_clusters(request: ScanRequest, step: Step, warn: Callable[[str], None])
         raise ScanJobError(str(error)) from error
     scan_id = request.scan_id or f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
     run = ScanRun(scan_id, now, history, request.retention_days)
-    ready = list(_clusters(request, run))
+    ready = _writable(list(_clusters(request, run)), run)
     with ExitStack() as until_the_end:
         # Only where there is anything to scan.
         session = cache(lambda: until_the_end.enter_context(_spark(request, step)))
@@ -85,6 +85,21 @@ def scan_clusters(request: ScanRequest, step: Step, warn: Callable[[str], None])
             if request.publish and request.topology is not None:
                 _publish(document, request.topology, request.kubeconfig)
             yield document
+
+
+def _writable(ready: list[ScannedCluster | ScanDocument], run: ScanRun) -> list[ScannedCluster | ScanDocument]:
+    """The same, or failed scans where the history cannot be written: found out before anything is scanned."""
+    try:
+        if run.history is not None:
+            run.history.try_writing()
+    except HistoryError as error:
+        message = str(error)
+        return [one if isinstance(one, ScanDocument) else _without_history(one, run, message) for one in ready]
+    return ready
+
+
+def _without_history(cluster: ScannedCluster, run: ScanRun, message: str) -> ScanDocument:
+    return failed(cluster.name, run, "HistoryUnavailable", message)
 
 
 @contextmanager
@@ -121,7 +136,7 @@ def _scanned(
         except ClusterError as error:
             return failed(cluster.name, run, error.reason, str(error))
         except HistoryError as error:
-            return failed(cluster.name, run, "HistoryUnavailable", str(error))
+            return _without_history(cluster, run, str(error))
 
 
 def _clusters(request: ScanRequest, run: ScanRun) -> Iterator[ScannedCluster | ScanDocument]:
