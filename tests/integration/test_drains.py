@@ -133,6 +133,9 @@ def test_a_broker_is_drained_by_one_command_of_kubectls_and_comes_back_by_anothe
     assert shown[-1] == "1: no replica is left, by the operator's word and by Kafka's own"
     assert {frozenset(row) for row in topics.replicas(name, 2)} == {frozenset({0, 2})}
     objects.until_ready("orders")
+    stands = json.loads("\n".join(plugin("status", "-o", "json")))
+    states = {one["name"]: one["state"] for one in stands["aspects"]}
+    assert (stands["state"], stands["next"], states["drains"]) == ("FINE", None, "FINE")
     assert plugin("uncordon", "1") == [f"{what} none"]
     objects.until(
         "RackTopology", "kafka", lambda found: condition(found, "Drained") is None, "to be done with draining"

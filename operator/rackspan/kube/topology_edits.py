@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from rackspan.api.drains import Drains
 from rackspan.api.errors import SpecError
+from rackspan.api.kafkatopic import KafkaTopic
 from rackspan.api.labels import APPROVE_PLAN
 from rackspan.api.racktopology import RackTopology
 from rackspan.api.reasons import Reason
 from rackspan.api.reassignment import Reassignment
 from rackspan.kube.authentication import config
 from rackspan.kube.objects import OWN_PAGE
-from rackspan.kube.paths import REASSIGNMENTS, TOPOLOGIES, with_query
+from rackspan.kube.paths import REASSIGNMENTS, TOPICS, TOPOLOGIES, with_query
 from rackspan.kube.rest import ConflictError, NotFoundError, Rest, connect
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 
@@ -82,6 +83,11 @@ class TopologyEdits:
         except NotFoundError as error:
             raise _gone(self._key) from error
 
+    async def topics(self) -> tuple[KafkaTopic, ...]:
+        """The KafkaTopics of the topology in all namespaces; those that cannot be read are left out."""
+        found = [_kafka_topic(item) async for item in self._rest.each("list_topics", TOPICS.collection(), OWN_PAGE)]
+        return tuple(one for one in found if one is not None and one.topology == self._key)
+
     async def reassignments(self) -> tuple[Reassignment, ...]:
         """Those of the topology, in the order in which they were made; none where that kind is not installed."""
         try:
@@ -121,6 +127,13 @@ def _topology(found: Mapping[str, Any]) -> RackTopology:
         return RackTopology.from_object(found)
     except SpecError as error:
         raise _failure(f"the RackTopology cannot be read: {error}", Reason.INVALID_SPEC) from error
+
+
+def _kafka_topic(found: Mapping[str, Any]) -> KafkaTopic | None:
+    try:
+        return KafkaTopic.from_object(found)
+    except SpecError:
+        return None
 
 
 def _reassignment(found: Mapping[str, Any]) -> Reassignment | None:

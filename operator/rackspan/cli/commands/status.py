@@ -1,0 +1,102 @@
+"""`rackspan status`: how a topology stands on one screen, the worst first, and one next step."""
+
+import sys
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from rackspan.cli.rendering.documents import Format, print_document
+from rackspan.cli.rendering.tables import console, table
+from rackspan.cli.shared import options
+from rackspan.cli.shared.command_errors import ExitCode, ending_with, warn
+from rackspan.cli.shared.later_command import command_app
+from rackspan.cli.shared.situation import Situation, State, situation
+from rackspan.cli.shared.topology_access import ask_topology
+from rackspan.reconcile.failures import FailureError
+
+if TYPE_CHECKING:
+    from rackspan.kube.topology_edits import TopologyEdits
+
+app = command_app()
+EPILOG = options.epilog(
+    "$ kubectl rackspan status --topology kafka/prod",
+    "$ rackspan status --topology kafka/prod --watch",
+    "$ rackspan status --topology kafka/prod -o json",
+)
+_SECONDS = 2.0
+_CLEAR = "\x1b[H\x1b[2J"
+_STYLES = {State.FINE: "green", State.GOES_ON: "cyan", State.WRONG: "bold red", State.UNKNOWN: "bold yellow"}
+_CODES = {State.WRONG: ExitCode.OUT_OF_COMPLIANCE, State.UNKNOWN: ExitCode.KAFKA}
+
+
+@app.command(epilog=EPILOG)
+def status(
+    topology: Annotated[
+        str | None, typer.Option("--topology", metavar="NAMESPACE/NAME", help="The RackTopology of the cluster.")
+    ] = None,
+    kubeconfig: options.Kubeconfig = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Show it again when it changes; Ctrl-C ends that.")] = False,
+    output: options.Output = Format.TABLE,
+) -> None:
+    """Show how a cluster stands: what is wrong, why, and one next step that does the least harm.
+
+    It reads the RackTopology, its KafkaTopics and its Reassignments, and asks Kafka nothing: it shows what the operator
+    saw last. Exit code: 0 where all is fine or goes on by itself, 1 where something is wrong, 3 where it is not known.
+    """
+    found = _seen(topology, kubeconfig)
+    while watch:
+        with ending_with(ExitCode.FINE):
+            if output is Format.TABLE and sys.stdout.isatty():
+                sys.stdout.write(_CLEAR)
+            _print(found, output)
+        before = found
+        while found == before:
+            time.sleep(_SECONDS)
+            found = _seen(topology, kubeconfig)
+    with ending_with(_CODES.get(found.state, ExitCode.FINE)):
+        _print(found, output)
+
+
+def _seen(topology: str | None, kubeconfig: Any) -> Situation:
+    async def read(edits: "TopologyEdits") -> Situation:
+        found = await edits.read()
+        try:
+            topics = await edits.topics()
+        except FailureError as error:
+            warn(f"KafkaTopics cannot be listed, so that none is named: {error}")
+            topics = None
+        return situation(found, topics, await edits.reassignments())
+
+    return ask_topology(topology, kubeconfig, read)
+
+
+def _print(found: Situation, output: Format) -> None:
+    if output is not Format.TABLE:
+        print_document(_document(found), output)
+        return
+    screen = console()
+    of = f" (cluster {found.cluster_id})" if found.cluster_id else ""
+    screen.print(f"RackTopology {found.topology}{of}: {found.state.word}")
+    rows = table("", "", "")
+    rows.show_header = False
+    for one in found.aspects:
+        rows.add_row(Text(one.state.word, _STYLES[one.state]), one.name, one.message)
+    screen.print(rows)
+    if found.step is not None:
+        screen.print(f"Next: {found.step}")
+
+
+def _document(found: Situation) -> Mapping[str, Any]:
+    return {
+        "topology": found.topology,
+        "clusterId": found.cluster_id,
+        "state": found.state.name,
+        "next": found.step,
+        "aspects": [
+            {"name": one.name, "state": one.state.name, "message": one.message, "next": one.step}
+            for one in found.aspects
+        ],
+    }

@@ -1,0 +1,255 @@
+"""How a topology stands, from its objects alone: what is not as it should be, why, and one next step. Pure."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from rackspan.api.conditions import (
+    BROKERS_ONLINE,
+    COMPLIANT,
+    CONNECTED,
+    DELETIONS_HELD,
+    RACKS_IN_SYNC,
+    READY,
+    REASSIGNED,
+    Condition,
+    ConditionStatus,
+    find_condition,
+)
+from rackspan.api.kafkatopic import KafkaTopic
+from rackspan.api.plans import TopologyPlanStatus
+from rackspan.api.racktopology import RackTopology, ScanState
+from rackspan.api.reasons import Reason
+from rackspan.api.reassignment import Reassignment
+from rackspan.cli.rendering.reassignment_status import sentence
+from rackspan.core.text import few, plural, size
+
+_NAMED = 5
+_GOES_ON = frozenset({Reason.REASSIGNING, Reason.PLAN_SETTLING, Reason.OUTSIDE_WINDOW})
+"""Reasons of Reassigned of a plan that needs nobody."""
+_TOPICS_GO_ON = _GOES_ON | {Reason.CREATING, Reason.UPDATING, Reason.RACKS_SETTLING}
+_MINUTE, _HOUR = 60, 3600
+
+
+class State(IntEnum):
+    """How one aspect stands, the worst last."""
+
+    FINE = 0
+    GOES_ON = 1
+    WRONG = 2
+    UNKNOWN = 3
+
+    @property
+    def word(self) -> str:
+        """As it is printed."""
+        return ("fine", "goes on", "wrong", "unknown")[self]
+
+
+@dataclass(frozen=True, slots=True)
+class Aspect:
+    """One aspect: how it stands, in a sentence, and the next step where a person has to do something."""
+
+    name: str
+    state: State
+    message: str
+    step: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """The aspects of a topology, the worst first."""
+
+    topology: str
+    cluster_id: str | None
+    aspects: tuple[Aspect, ...]
+
+    @property
+    def state(self) -> State:
+        """The worst of all."""
+        return max((one.state for one in self.aspects), default=State.FINE)
+
+    @property
+    def step(self) -> str | None:
+        """The one next step: what copies and deletes nothing comes first."""
+        order = {name: at for at, name in enumerate(_STEPS)}
+        steps = sorted((one for one in self.aspects if one.step), key=lambda one: order[one.name])
+        return steps[0].step if steps else None
+
+
+_STEPS = ("operator", "Kafka", "brokers", "racks", "topology", "deletions", "plan", "moves", "drains", "topics", "scan")
+"""Aspects by whose step comes first."""
+
+
+def situation(
+    topology: RackTopology, topics: Sequence[KafkaTopic] | None, reassignments: Sequence[Reassignment]
+) -> Situation:
+    """How it stands. `topics` are None where they cannot be listed: then only their counts are known."""
+    found = [
+        one
+        for aspect in (_operator, _kafka, _topology, _brokers, _racks, _plan, _drains, _deletions, _scan)
+        for one in aspect(topology)
+    ]
+    found += [*_topics(topology, topics), *_moves(reassignments)]
+    return Situation(str(topology.key), topology.status.cluster_id, tuple(sorted(found, key=lambda one: -one.state)))
+
+
+def _operator(topology: RackTopology) -> Iterator[Aspect]:
+    if topology.status.observed_generation != topology.meta.generation:
+        message = f"the operator has not looked at generation {topology.meta.generation} of the RackTopology yet"
+        yield Aspect("operator", State.UNKNOWN, message, "see that the operator runs: kubectl get pods, and its log")
+
+
+def _kafka(topology: RackTopology) -> Iterator[Aspect]:
+    connected = _condition(topology, CONNECTED)
+    if connected is not None and connected.status == ConditionStatus.TRUE:
+        yield Aspect("Kafka", State.FINE, connected.message)
+        return
+    why = connected.message if connected else "the operator has not asked Kafka yet"
+    since = f" since {connected.last_transition_time:%H:%M:%S} UTC; all else is from before" if connected else ""
+    yield Aspect("Kafka", State.UNKNOWN, f"{why}{since}", "make Kafka reachable for the operator")
+
+
+def _topology(topology: RackTopology) -> Iterator[Aspect]:
+    """What keeps the operator from acting on the topology."""
+    ready, connected = _condition(topology, READY), _condition(topology, CONNECTED)
+    is_told = connected is None or connected.status != ConditionStatus.TRUE
+    if ready is not None and ready.status != ConditionStatus.TRUE and not is_told:
+        yield Aspect("topology", State.WRONG, f"{ready.reason}: {ready.message}", "change what the sentence names")
+
+
+def _brokers(topology: RackTopology) -> Iterator[Aspect]:
+    count, offline = topology.status.broker_count or 0, topology.status.offline
+    if offline is None or not offline.count:
+        yield Aspect("brokers", State.FINE, f"{plural(count, 'broker')} online")
+        return
+    online = _condition(topology, BROKERS_ONLINE)
+    known = State.WRONG if online is None or online.status != ConditionStatus.UNKNOWN else State.UNKNOWN
+    first = offline.brokers[0]
+    message = (
+        f"{count - offline.count:,} of {plural(count, 'broker')} online; offline: {few([*map(str, offline.brokers)])}"
+    )
+    step = f"start broker {first}; only if it is gone for good: rackspan drain {first} --topology {topology.key}"
+    yield Aspect("brokers", known, message, step)
+
+
+def _racks(topology: RackTopology) -> Iterator[Aspect]:
+    racks, drift = _condition(topology, RACKS_IN_SYNC), topology.status.drift
+    if racks is None or racks.status == ConditionStatus.TRUE:
+        yield Aspect("racks", State.FINE, topology.status.domain_summary or "not known yet")
+        return
+    step = "correct the node's label if it is wrong: then no replica has to move"
+    plan = topology.status.plan
+    if drift is not None and drift.topics is not None and plan is not None and plan.moves:
+        step += f"; if it is right, plan {plan.hash} copies {_cost(topology, plan)}"
+    yield Aspect("racks", State.WRONG, racks.message, step)
+
+
+def _plan(topology: RackTopology) -> Iterator[Aspect]:
+    plan, reassigned = topology.status.plan, _condition(topology, REASSIGNED)
+    if plan is None:
+        yield Aspect("plan", State.FINE, "no topic needs a change")
+        return
+    cost = f"plan {plan.hash} copies {_cost(topology, plan)}"
+    if reassigned is None:
+        yield Aspect("plan", State.GOES_ON, f"{cost}; it is being made")
+        return
+    state = State.GOES_ON if reassigned.reason in _GOES_ON else State.WRONG
+    step = f"look at it: rackspan plan --topology {topology.key}; then approve it" if state is State.WRONG else None
+    yield Aspect("plan", state, f"{cost}; {reassigned.reason}: {reassigned.message}", step)
+
+
+def _cost(topology: RackTopology, plan: TopologyPlanStatus) -> str:
+    """Replicas, bytes and how long that takes under the throttle, where that is known."""
+    throttle = topology.spec.reassignment.throttle
+    words = [plural(plan.moves, "replica"), size(plan.bytes, "an unknown number of bytes")]
+    if throttle and plan.bytes:
+        words.append(f"at most {_duration(plan.bytes / throttle)} at {size(throttle)}/s and broker")
+    return ", ".join(words)
+
+
+def _duration(seconds: float) -> str:
+    if seconds < _MINUTE:
+        return "under a minute"
+    return f"about {seconds / _MINUTE:,.0f} min" if seconds < 2 * _HOUR else f"about {seconds / _HOUR:,.0f} h"
+
+
+def _drains(topology: RackTopology) -> Iterator[Aspect]:
+    drains = topology.status.drains
+    if not drains and not (topology.spec.drain_brokers or topology.spec.drain_racks):
+        return
+    left = [one for one in drains if one.drained is not True]
+    if drains and not left:
+        yield Aspect("drains", State.FINE, f"{topology.status.drain_summary}: Kafka shows no replica there")
+        return
+    words = "; ".join(f"{one.target}: {one.message}" for one in left[:_NAMED])
+    yield Aspect("drains", State.GOES_ON, words or "the operator has not looked at them yet")
+
+
+def _deletions(topology: RackTopology) -> Iterator[Aspect]:
+    held = _condition(topology, DELETIONS_HELD)
+    if held is not None and held.status == ConditionStatus.TRUE:
+        step = "confirm the deletions as the sentence says, or keep the topics"
+        yield Aspect("deletions", State.WRONG, held.message, step)
+
+
+def _scan(topology: RackTopology) -> Iterator[Aspect]:
+    last = topology.status.last_scan
+    if last is None:
+        return
+    at = f"scan {last.scan_id}"
+    if last.state is ScanState.FAILED:
+        yield Aspect("scan", State.WRONG, f"{at} failed: {last.reason}: {last.message}", "mend what the scan needs")
+    elif last.finished_at is None:
+        yield Aspect("scan", State.GOES_ON, f"{at} runs")
+    else:
+        yield Aspect("scan", State.FINE, f"{at} found {plural(last.findings or 0, 'finding')}")
+
+
+def _topics(topology: RackTopology, topics: Sequence[KafkaTopic] | None) -> Iterator[Aspect]:
+    counts = topology.status.topics
+    if topics is None:
+        if counts is not None:
+            ready = f"{counts.ready:,} of {plural(counts.total, 'KafkaTopic')} ready"
+            state = State.FINE if counts.ready == counts.total else State.WRONG
+            yield Aspect("topics", state, f"{ready}, {counts.non_compliant:,} not compliant")
+        return
+    conditions = [(find_condition(one.status.conditions, READY), one) for one in topics]
+    bad = [(ready, one) for ready, one in conditions if ready is None or ready.status != ConditionStatus.TRUE]
+    pinned = sum((one.status.compliance.pinned or 0) for one in topics if one.status.compliance)
+    hand = f"; {plural(pinned, 'partition')} unfair by an explicit assignment" if pinned else ""
+    if not bad:
+        yield Aspect("topics", State.FINE, f"{plural(len(topics), 'KafkaTopic')} ready{hand}")
+        return
+    reasons = Counter(ready.reason if ready else "not looked at yet" for ready, _ in bad)
+    words = ", ".join(f"{count:,} {reason}" for reason, count in reasons.most_common())
+    of = f"{len(topics) - len(bad):,} of {plural(len(topics), 'KafkaTopic')} ready"
+    message = f"{of}, {sum(map(_is_false, topics)):,} not compliant: {words}{hand}"
+    told = [(ready, one) for ready, one in bad if ready is not None and ready.reason not in _TOPICS_GO_ON]
+    if not told:
+        yield Aspect("topics", State.GOES_ON, message)
+        return
+    why, such = min(told, key=lambda pair: (-reasons[pair[0].reason], pair[1].key))
+    step = f"kubectl describe kafkatopic {such.meta.name} --namespace {such.meta.namespace}"
+    yield Aspect("topics", State.WRONG, f"{message}; such as {such.key}: {why.message}", step)
+
+
+def _is_false(topic: KafkaTopic) -> bool:
+    compliant = find_condition(topic.status.conditions, COMPLIANT)
+    return compliant is not None and compliant.status == ConditionStatus.FALSE
+
+
+def _moves(reassignments: Sequence[Reassignment]) -> Iterator[Aspect]:
+    going = [one for one in reassignments if not one.ended]
+    if not going:
+        return
+    first = going[0]
+    more = f"; {plural(len(going) - 1, 'more Reassignment')} after it" if len(going) > 1 else ""
+    why = f"; {first.status.message}" if first.status.message else ""
+    state = State.WRONG if first.spec.paused or first.status.failures else State.GOES_ON
+    step = f"kubectl describe reassignment {first.meta.name} --namespace {first.meta.namespace}"
+    yield Aspect("moves", state, f"{sentence(first)}{why}{more}", step if state is State.WRONG else None)
+
+
+def _condition(topology: RackTopology, kind: str) -> Condition | None:
+    return find_condition(topology.status.conditions, kind)

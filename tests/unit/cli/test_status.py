@@ -1,0 +1,241 @@
+"""`rackspan status`: what is wrong, why, and the one next step, from objects alone."""
+
+from contextlib import asynccontextmanager
+
+import pytest
+from msgspec import structs
+from tests.support.command import cli
+from tests.unit.reconcile.examples import topic, topology
+
+from rackspan.api.reasons import Reason
+from rackspan.api.reassignment import Reassignment
+from rackspan.cli.commands import status as command
+from rackspan.cli.shared.situation import State, situation
+from rackspan.kube import topology_edits
+from rackspan.reconcile.failures import Failure, FailureError, Remedy
+
+TOPOLOGY = ("--topology", "kafka/prod")
+HASH = "d42a56bd00112233"
+WHEN = "2026-11-25T10:00:00Z"
+PLAN = {"hash": HASH, "topics": 1, "moves": 6, "lowerBound": 6, "reorders": 0, "partitions": 6, "bytes": 56 << 20}
+ORDER = {"fine": 0, "goes on": 1, "wrong": 2, "unknown": 3}
+
+
+def condition(kind, status, reason="X", message="it is so"):
+    return {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": WHEN}
+
+
+GOOD = {
+    "Connected": condition("Connected", "True", "Connected", "Kafka cluster abc"),
+    "Ready": condition("Ready", "True", "InSync"),
+    "RacksInSync": condition("RacksInSync", "True", "RacksInSync"),
+    "BrokersOnline": condition("BrokersOnline", "True", "BrokersOnline"),
+}
+
+
+def seen(*conditions, spec=None, **status):
+    """A topology with these conditions in the place of those of a good one."""
+    changed = GOOD | {one["type"]: one for one in conditions}
+    found = topology(
+        **(spec or {}),
+        status={"clusterId": "abc", "brokerCount": 9, "conditions": list(changed.values()), **status},
+    )
+    observed = structs.replace(found.status, observed_generation=found.meta.generation)
+    return structs.replace(found, status=observed)
+
+
+def kafka_topic(name, status="True", reason="InSync", message="it is so", **more):
+    return topic(name, status={"conditions": [condition("Ready", status, reason, message)], **more})
+
+
+def reassignment(**spec):
+    return Reassignment.from_object(
+        {
+            "metadata": {"name": "prod-d42a", "namespace": "kafka", "uid": "r-1"},
+            "spec": {"topologyRef": {"name": "prod"}, "planHash": HASH, "plan": "x", **spec},
+            "status": {"state": "Running", "moves": 6, "moved": 2, "message": "6 partitions wait for broker 3"},
+        }
+    )
+
+
+def aspect(found, name):
+    (one,) = [one for one in found.aspects if one.name == name]
+    return one
+
+
+def test_where_all_is_fine_there_is_no_next_step():
+    found = situation(seen(), [kafka_topic("orders")], ())
+    assert (found.state, found.step) == (State.FINE, None)
+    assert aspect(found, "brokers").message == "9 brokers online"
+
+
+DRIFT = condition("RacksInSync", "False", "RackDrift", "1 of 9 brokers report another rack")
+PENDING = condition("Reassigned", "False", "PlanPending", "approve it by an annotation")
+OFFLINE = {"offline": {"count": 1, "brokers": [4]}}
+FAILED = {
+    "scanId": "s1",
+    "trigger": "Schedule",
+    "state": "Failed",
+    "startedAt": "2026-11-25T10:00:00Z",
+    "reason": "R",
+    "message": "m",
+}
+
+
+@pytest.mark.parametrize(
+    ("found", "name", "state", "step"),
+    [
+        (seen(**OFFLINE), "brokers", State.WRONG, "start broker 4; only if it is gone for good: rackspan drain 4"),
+        (seen(DRIFT), "racks", State.WRONG, "correct the node's label if it is wrong: then no replica has to move"),
+        (seen(PENDING, plan=PLAN), "plan", State.WRONG, "look at it: rackspan plan --topology kafka/prod; then"),
+        (seen(condition("Reassigned", "False", "Reassigning"), plan=PLAN), "plan", State.GOES_ON, None),
+        (seen(condition("DeletionsHeld", "True", "DeletionHeld")), "deletions", State.WRONG, "confirm the deletions"),
+        (seen(condition("Ready", "False", "EmptyLevel")), "topology", State.WRONG, "change what the sentence names"),
+        (seen(condition("Connected", "False", "KafkaUnreachable")), "Kafka", State.UNKNOWN, "make Kafka reachable"),
+        (seen(lastScan=FAILED), "scan", State.WRONG, "mend what the scan needs"),
+        (seen(spec={"drainBrokers": [4]}), "drains", State.GOES_ON, None),
+    ],
+)
+def test_each_aspect_that_is_not_fine_is_the_first_with_its_step(found, name, state, step):
+    whole = situation(found, [kafka_topic("orders")], ())
+    assert (whole.aspects[0].name, whole.state) == (name, state)
+    assert (whole.step is None) if step is None else whole.step.startswith(step)
+
+
+def test_a_spec_that_the_operator_has_not_seen_is_unknown():
+    edited = structs.replace(seen(), meta=structs.replace(seen().meta, generation=7))
+    whole = situation(edited, (), ())
+    assert whole.aspects[0].message == "the operator has not looked at generation 7 of the RackTopology yet"
+    assert whole.step.startswith("see that the operator runs")
+
+
+def test_a_label_comes_before_moves_and_says_what_these_cost():
+    drift = {"count": 1, "brokers": [2], "topics": {"count": 1, "samples": ["shop/orders"]}}
+    spec = {"reassignment": {"throttle": 20 << 20}}
+    found = situation(seen(DRIFT, PENDING, spec=spec, drift=drift, plan=PLAN), (), ())
+    cost = "6 replicas, 56.0 MiB, at most under a minute at 20.0 MiB/s and broker"
+    assert found.step == (
+        "correct the node's label if it is wrong: then no replica has to move; "
+        f"if it is right, plan {HASH} copies {cost}"
+    )
+    assert aspect(found, "plan").message.startswith(f"plan {HASH} copies {cost}; PlanPending: approve it")
+
+
+NONE = "0 of 1 KafkaTopic ready, 0 not compliant"
+WAITING = [kafka_topic(name, "False", "PlanPending", "wait") for name in "bc"]
+
+
+@pytest.mark.parametrize(
+    ("topics", "state", "message"),
+    [
+        ([kafka_topic("a")], State.FINE, "1 KafkaTopic ready"),
+        (
+            [kafka_topic("a", "False", "Creating")],
+            State.GOES_ON,
+            "0 of 1 KafkaTopic ready, 0 not compliant: 1 Creating",
+        ),
+        ([topic("a")], State.GOES_ON, f"{NONE}: 1 not looked at yet"),
+        (
+            [kafka_topic("a", "False", "Infeasible", "no room"), *WAITING],
+            State.WRONG,
+            "0 of 3 KafkaTopics ready, 0 not compliant: 2 PlanPending, 1 Infeasible; such as shop/b: wait",
+        ),
+        (
+            [kafka_topic("a", compliance={"partitions": 6, "nonCompliant": 0, "pinned": 2})],
+            State.FINE,
+            "1 KafkaTopic ready; 2 partitions unfair by an explicit assignment",
+        ),
+    ],
+)
+def test_topics_are_counted_by_reason_and_one_is_named(topics, state, message):
+    one = aspect(situation(seen(), topics, ()), "topics")
+    assert (one.state, one.message) == (state, message)
+    assert (one.step is None) == (state is not State.WRONG)
+
+
+def test_topics_that_cannot_be_listed_are_counted():
+    found = seen(topics={"total": 7, "ready": 2, "nonCompliant": 5, "stalled": 5})
+    assert aspect(situation(found, None, ()), "topics").message == "2 of 7 KafkaTopics ready, 5 not compliant"
+
+
+def test_what_is_moved_is_told_with_what_it_waits_for():
+    one = aspect(situation(seen(), (), [reassignment()]), "moves")
+    assert one.state is State.GOES_ON
+    assert one.message == "prod-d42a: Running, 2 of 6 moves; 6 partitions wait for broker 3"
+    paused = aspect(situation(seen(), (), [reassignment(paused=True)]), "moves")
+    assert (paused.state, paused.step) == (State.WRONG, "kubectl describe reassignment prod-d42a --namespace kafka")
+
+
+class Objects:
+    def __init__(self, found, topics):
+        self._found, self._topics = found, topics
+
+    async def read(self):
+        return self._found
+
+    async def topics(self):
+        if isinstance(self._topics, Exception):
+            raise self._topics
+        return self._topics
+
+    async def reassignments(self):
+        return ()
+
+
+@pytest.fixture
+def objects(monkeypatch):
+    def have(found, topics=()):
+        @asynccontextmanager
+        async def connected(*_):
+            yield Objects(found, topics)
+
+        monkeypatch.setattr(topology_edits, "topology_edits", connected)
+
+    return have
+
+
+def test_the_screen_ends_with_the_next_step_and_the_code_says_that_something_is_wrong(objects):
+    objects(seen(**OFFLINE))
+    ran = cli("status", *TOPOLOGY)
+    lines = [line.strip().split(maxsplit=2) for line in ran.out.splitlines() if line.strip()]
+    assert (ran.code, lines[0]) == (1, ["RackTopology", "kafka/prod", "(cluster abc): wrong"])
+    assert lines[1] == ["wrong", "brokers", "8 of 9 brokers online; offline: 4"]
+    assert lines[-1][:2] == ["Next:", "start"]
+    document = cli("status", *TOPOLOGY, "-o", "json").json
+    assert (document["state"], document["aspects"][0]["name"]) == ("WRONG", "brokers")
+    assert document["next"] == document["aspects"][0]["next"]
+
+
+@pytest.mark.parametrize(
+    ("found", "code"), [(seen(), 0), (seen(condition("Connected", "False", "KafkaUnreachable")), 3)]
+)
+def test_the_exit_code_says_how_it_stands(objects, found, code):
+    objects(found)
+    assert cli("status", *TOPOLOGY).code == code
+
+
+def test_without_the_right_to_list_topics_a_warning_says_so(objects):
+    objects(seen(), FailureError(Failure(Reason.NOT_AUTHORIZED, "forbidden", Remedy.ACCESS)))
+    ran = cli("status", *TOPOLOGY)
+    assert (ran.code, ran.err) == (0, "warning: KafkaTopics cannot be listed, so that none is named: forbidden\n")
+
+
+def test_watching_prints_again_what_has_changed(objects, monkeypatch):
+    states = iter([seen(), seen(), seen(**OFFLINE)])
+
+    def next_state(*_):
+        try:
+            return situation(next(states), (), ())
+        except StopIteration:
+            raise KeyboardInterrupt from None
+
+    monkeypatch.setattr(command, "_seen", next_state)
+    monkeypatch.setattr(command, "_SECONDS", 0)
+    ran = cli("status", *TOPOLOGY, "--watch", "-o", "json")
+    assert ran.code == 130
+    assert ran.out.count('"topology"') == 2
+
+
+def test_texts_of_others_are_escaped(objects):
+    objects(seen(condition("Ready", "False", "EmptyLevel", "no\x1b[31m level")))
+    assert "no\\x1b[31m level" in cli("status", *TOPOLOGY).out
