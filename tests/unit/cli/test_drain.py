@@ -2,6 +2,7 @@
 
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -12,6 +13,7 @@ from tests.unit.reconcile.examples import SIX, topology
 from rackspan.api.drains import Drains, draining
 from rackspan.api.reassignment import Reassignment
 from rackspan.cli.commands import drain as command
+from rackspan.cli.commands import watch
 from rackspan.cli.shared import drain_waiting, looking
 from rackspan.cli.shared.command_errors import CommandError, ExitCode
 from rackspan.kube import topology_edits
@@ -322,6 +324,22 @@ def test_without_a_reassignment_watch_looks_for_what_apply_carries_out(drained, 
     drained(Edits())
     monkeypatch.setattr("rackspan.cli.commands.watch.LiveTopology.at", at)
     assert cli("watch", *TOPOLOGY).error == "asked for the journal"
+
+
+@pytest.mark.parametrize(
+    ("planned", "waits"),
+    [
+        (None, ""),
+        ({"status": "True", "reason": "InSync", "message": "no topic needs a change"}, ""),
+        ({"status": "False", "reason": "PlanPending", "message": "plan d4 waits"}, ": plan d4 waits"),
+    ],
+)
+def test_where_nothing_is_carried_out_watch_says_what_waits(planned, waits):
+    when = {"type": "Reassigned", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    found = topology(status={"conditions": [planned | when] if planned else []})
+    told = watch._nothing_to_watch(SimpleNamespace(inputs=SimpleNamespace(scan=SimpleNamespace(topology=found))))
+    assert str(told) == f"no Reassignment of RackTopology kafka/prod is carried out now{waits}"
+    assert (told.hint, told.code) == ("rackspan status --topology kafka/prod shows how it stands", 4)
 
 
 def test_uncordon_takes_off_what_was_drained(drained):

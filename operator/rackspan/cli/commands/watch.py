@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rackspan.api.conditions import REASSIGNED, ConditionStatus, find_condition
 from rackspan.cli.rendering.documents import Format
 from rackspan.cli.rendering.event_lines import EventLines
 from rackspan.cli.rendering.reassignment_progress import progress_shown
@@ -57,8 +58,25 @@ def watch(
     kept = JournalFile.of_cluster(cluster.cluster_id, journal)
     record = kept.read(cluster.cluster_id)
     if record is None:
-        raise CommandError("no plan is under way from here", f"its journal would be {kept.path}", ExitCode.UNFINISHED)
+        raise _nothing_to_watch(live)
     _follow(connection, kept, record, Format(output.value), once=once)
+
+
+def _nothing_to_watch(live: LiveTopology | None) -> CommandError:
+    if live is None:
+        return CommandError(
+            "rackspan apply carries out no plan on this cluster from this machine",
+            "rackspan plan --bootstrap-server shows what there is to do",
+            ExitCode.UNFINISHED,
+        )
+    topology = live.inputs.scan.topology
+    planned = find_condition(topology.status.conditions, REASSIGNED)
+    waits = "" if planned is None or planned.status is ConditionStatus.TRUE else f": {planned.message}"
+    return CommandError(
+        f"no Reassignment of RackTopology {topology.key} is carried out now{waits}",
+        f"rackspan status --topology {topology.key} shows how it stands",
+        ExitCode.UNFINISHED,
+    )
 
 
 def _follow(connection: Connection, kept: JournalFile, record: "Record", form: Format, *, once: bool) -> None:
