@@ -96,7 +96,7 @@ def no_answer_in_time(servers: str, seconds: float, error: KafkaError | None) ->
     """The Failure where no broker answered within `seconds`; `error` is a connection's latest, if there was one."""
     if error is not None:
         return no_broker_reachable(servers, error)
-    silent = "a listener with TLS or SASL stays silent to a client without"
+    silent = "a listener with TLS or SASL does not answer a client without it"
     return Failure(
         Reason.KAFKA_UNREACHABLE, f"no broker of {servers} answered within {seconds:g} s: {silent}", Remedy.RETRY
     )

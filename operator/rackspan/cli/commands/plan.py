@@ -88,7 +88,7 @@ def plan(
     ] = PlanFormat.TABLE,
     show_all: options.ShowAll = False,
 ) -> None:
-    """Plan the fewest moves that bring every topic into compliance, off drained brokers and to what is wished.
+    """Plan the fewest moves that bring every topic into compliance, off drained brokers and to its requirements.
 
     With --filename only the topics of its KafkaTopics are planned for, to what these say. With --topology it is the
     plan that the operator tells of in the status, with the same hash; with --rebalance as well, the one that it would

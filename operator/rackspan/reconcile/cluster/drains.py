@@ -52,7 +52,7 @@ _WAITING_FOR = {
     Reason.EXPLICIT_ASSIGNMENT: "are assigned there explicitly",
     Reason.NOT_MANAGED: "are of topics without a KafkaTopic",
     Reason.INTERNAL_TOPIC: "are of Kafka's own topics",
-    Reason.WAITING: "are looked at soon",
+    Reason.WAITING: "are not planned yet",
 }
 
 

@@ -76,7 +76,7 @@ class Run:
             raise StoppedError(gone)
 
     async def advance(self, rules: Rules, wish: Wish, now: datetime) -> Pass:
-        """Make one pass of what is wished, by these rules. Raises as the executor does."""
+        """Make one pass of what is asked for, by these rules. Raises as the executor does."""
         self.executor.adjust(rules.limits, rules.throttle)
         self._throttle_by = rules.throttle_by
         self.parked = False
@@ -94,7 +94,7 @@ class Run:
         return seen
 
     def state(self, wish: Wish) -> tuple[State, str]:
-        """The state of what is wished, and how it begins."""
+        """The state of what is asked for, and how it begins."""
         state = _STATES[wish]
         return state, _BEGINS.get(state, "") if self.stopping is None else f"stopping: {self.stopping}"
 

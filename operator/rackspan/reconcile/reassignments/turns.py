@@ -1,4 +1,4 @@
-"""Which topologies are served, which Reassignment of each has its turn, and what is wished of it. Pure."""
+"""Which topologies are served, which Reassignment of each has its turn, and what is asked of it. Pure."""
 
 from __future__ import annotations
 

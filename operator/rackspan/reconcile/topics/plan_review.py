@@ -208,7 +208,7 @@ def summary(review: Review) -> PlanSummary:
     if verdict.stale:
         reason = Reason.STALE_APPROVAL
         stale = ", ".join(sorted(verdict.stale))
-        waits = f"{stale} was approved, which is another plan than this one, that is there now; {how}"
+        waits = f"{stale} was approved, which is not the current plan; {how}"
     cost = f"copies {plural(plan.moves, 'replica')}{_in_brackets(sizes if plan.bytes is None else [plan.bytes])}"
     least = "no plan copies fewer" if plan.moves == plan.lower_bound else f"{plan.lower_bound:,} are the least"
     without = f", {plan.unmanaged:,} of them without a KafkaTopic" if plan.unmanaged else ""

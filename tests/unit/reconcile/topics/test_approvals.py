@@ -307,7 +307,7 @@ async def test_a_stale_hash_is_refused_and_the_new_one_is_told():
     assert not world.begun.plans
     reason, message = world.told()
     assert reason == "StaleApproval"
-    assert f"{stale} was approved, which is another plan than this one" in message
+    assert f"{stale} was approved, which is not the current plan" in message
     assert f"approve-plan={world.plan.hash}" in message
 
 
