@@ -15,8 +15,11 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+import yaml
 from kubernetes.aio import client
 from kubernetes.aio import config as _config
+
+from rackspan.core.text import shown
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,6 +34,8 @@ _PLUGIN_SECONDS: Final = 60.0
 _PAUSE_SECONDS: Final = 1.0
 """The least time between two attempts, so that a plugin that fails does not run for each request."""
 _TRIES: Final = 30
+_NO_KUBECONFIG: Final = (yaml.YAMLError, UnicodeDecodeError, TypeError, AttributeError, KeyError)
+_SHOWN: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +140,11 @@ class Authentication:
             else:
                 return  # its token is read again every minute
         which = {} if self._kubeconfig is None else {"config_file": str(self._kubeconfig)}
-        loader = await config.load_kube_config(client_configuration=self.settings, **which)
+        try:
+            loader = await config.load_kube_config(client_configuration=self.settings, **which)
+        except _NO_KUBECONFIG as error:  # the library takes for granted that a file has the right shape
+            what = self._kubeconfig or "the default kubeconfig"
+            raise config.ConfigException(f"{what} is no kubeconfig: {shown(str(error), _SHOWN)}") from error
         self._expires = getattr(loader, "exec_plugin_expiry", None)
         self.settings.refresh_api_key_hook = self._before_request
 

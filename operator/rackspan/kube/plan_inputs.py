@@ -36,7 +36,7 @@ async def read_plan_inputs(key: ObjectKey, kubeconfig: Path | None = None) -> To
     try:
         rest = Rest(await connect(kubeconfig))
     except config.ConfigException as error:
-        raise FailureError(Failure(Reason.NOT_AUTHORIZED, f"no usable kubeconfig: {error}", Remedy.ACCESS)) from error
+        raise FailureError(Failure(Reason.NOT_AUTHORIZED, f"no usable kubeconfig: {error}", Remedy.SPEC)) from error
     try:
         scan = await read_scan_inputs_with(rest, key)
         cache = Cache()

@@ -34,7 +34,7 @@ async def topology_edits(key: ObjectKey, kubeconfig: Path | None) -> AsyncIterat
     try:
         rest = Rest(await connect(kubeconfig, _CLIENT))
     except config.ConfigException as error:
-        raise FailureError(Failure(Reason.NOT_AUTHORIZED, f"no usable kubeconfig: {error}", Remedy.ACCESS)) from error
+        raise FailureError(Failure(Reason.NOT_AUTHORIZED, f"no usable kubeconfig: {error}", Remedy.SPEC)) from error
     try:
         yield TopologyEdits(rest, key)
     finally:

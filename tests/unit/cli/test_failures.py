@@ -53,3 +53,39 @@ def test_what_a_failure_is_about_is_called_as_its_user_calls_it(setting, remedy,
         told = command_error(failure, names)
         assert told.code is code
         assert str(told) == (f"{names.get(setting, setting)}: no connection" if setting else "no connection")
+
+
+@pytest.mark.parametrize(
+    ("reason", "code"),
+    [
+        (Reason.TOPOLOGY_NOT_FOUND, ExitCode.BAD_INPUT),
+        (Reason.SECRET_NOT_FOUND, ExitCode.BAD_INPUT),
+        (Reason.NOT_AUTHORIZED, ExitCode.KAFKA),
+        (Reason.API_SERVER_UNREACHABLE, ExitCode.KAFKA),
+        (Reason.AUTHENTICATION_FAILED, ExitCode.KAFKA),
+        (Reason.TLS_FAILED, ExitCode.KAFKA),
+    ],
+)
+def test_an_object_that_is_not_there_is_bad_input_and_a_refusal_is_not(reason, code):
+    assert command_error(Failure(reason, "why", Remedy.ACCESS), {}).code is code
+
+
+NO_KUBECONFIGS = [
+    "x: [",
+    "hello",
+    "[1]",
+    "",
+    "{}",
+    "contexts: 3",
+    "current-context: a\ncontexts: [{name: a}]",
+    "\udcff",
+]
+
+
+@pytest.mark.parametrize("text", NO_KUBECONFIGS)
+@pytest.mark.parametrize("command", ["plan", "status"])
+def test_a_file_that_is_no_kubeconfig_is_bad_input(tmp_path, command, text):
+    file = tmp_path / "kubeconfig"
+    file.write_bytes(text.encode(errors="surrogateescape"))
+    ran = cli(command, "--topology", "kafka/prod", "--kubeconfig", file)
+    assert (ran.code, ran.error.startswith("no usable kubeconfig: ")) == (2, True)

@@ -16,6 +16,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from rackspan.api.reasons import Reason
 from rackspan.child_process import CRASHED
 from rackspan.core.text import escaped, shown
 from rackspan.reconcile.failures import Failure, FailureError, KafkaSetting, Remedy
@@ -24,6 +25,10 @@ _UsageError: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__na
 _KUBECTL = "kubectl-"
 _WITH_TRACEBACKS = ("operator",)
 _CANNOT_WRITE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
+
+
+_OWN_SETTINGS = frozenset({KafkaSetting.PROPERTIES, KafkaSetting.TLS})
+_NOT_THERE = frozenset({Reason.TOPOLOGY_NOT_FOUND, Reason.SECRET_NOT_FOUND, Reason.INVALID_SPEC})
 
 
 class ExitCode(IntEnum):
@@ -65,7 +70,7 @@ def failures_told(settings: Mapping[KafkaSetting, str] | None = None) -> Iterato
 
 def command_error(failure: Failure, settings: Mapping[KafkaSetting, str]) -> CommandError:
     """The error of a failure; see `failures_told`."""
-    wrong = failure.remedy is Remedy.SPEC or failure.setting in (KafkaSetting.PROPERTIES, KafkaSetting.TLS)
+    wrong = failure.remedy is Remedy.SPEC or failure.setting in _OWN_SETTINGS or failure.reason in _NOT_THERE
     return CommandError(failure.message_with(settings), code=ExitCode.BAD_INPUT if wrong else ExitCode.KAFKA)
 
 
