@@ -134,7 +134,8 @@ class InstantKafka:
 
     async def set_settings(self, values):
         self.calls["set_settings"] += _calls_of(values)
-        self.configs |= values
+        for setting, change in values.items():
+            self.configs[setting] = change.names if isinstance(change, ListChange) else change
         return dict.fromkeys(values)
 
     async def close(self):

@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 from tests.support.topics import Topics
 
 from rackspan.core.durability import effective_min_insync
-from rackspan.core.reassignment import Setting, SettingKind, TopicPartition
+from rackspan.core.reassignment import ListChange, ListOperation, Setting, SettingKind, TopicPartition
 from rackspan.core.reassignment.throttles import FOLLOWERS, LEADERS, RATES
 from rackspan.kafka.reassignments import KafkaReassignments
 from rackspan.reconcile.failures import FailureError
@@ -82,6 +82,12 @@ async def test_throttles_are_set_read_and_deleted_on_brokers_and_topics(kafka, t
             await until_true(lambda: admin.settings(list(values)), values.__eq__)
 
         await all_are({rate: "12345", list_: "0:3", other: None})
+        assert await admin.set_settings({list_: ListChange(ListOperation.APPEND, "1:2,0:3")}) == {list_: None}
+        await all_are({list_: "0:3,1:2"})
+        refused = await admin.set_settings({list_: ListChange(ListOperation.APPEND, "*")})
+        assert "'*'" in refused[list_].message
+        assert await admin.set_settings({list_: ListChange(ListOperation.SUBTRACT, "0:3,7:7")}) == {list_: None}
+        await all_are({list_: "1:2"})
         assert set((await admin.set_settings({rate: None, list_: None})).values()) == {None}
         await all_are({rate: None, list_: None})
 

@@ -7,11 +7,13 @@ after any of them.
 from dataclasses import dataclass, field, replace
 
 from rackspan.api.reasons import Reason
-from rackspan.core.reassignment import Disk, PartitionState, Racks, Setting, SettingKind, lists_only
+from rackspan.core.reassignment import Disk, ListChange, ListOperation, PartitionState, Racks, Setting, SettingKind
+from rackspan.core.reassignment.throttles import NOTHING_SET, RATES
 from rackspan.reconcile.failures import Failure, Remedy
 from rackspan.reconcile.ports import BrokerDescription, ClusterDescription
 
 AWAY = Failure(Reason.KAFKA_UNREACHABLE, "the broker is away", Remedy.RETRY)
+INVALID = Failure(Reason.KAFKA_REFUSED, "Kafka says InvalidConfig: * stands alone", Remedy.RETRY)
 CLUSTER_ID = "simulated"
 
 
@@ -63,6 +65,8 @@ class SimulatedKafka:
         """What the caller writes to, if that shall be checked at each call."""
         self.touched_by_others = set()
         self.domains = Racks(self.racks)
+        self.theirs = dict(self.configs)
+        """What others had set before."""
 
     # -- what the world does ------------------------------------------------------------------------------------------
 
@@ -195,20 +199,32 @@ class SimulatedKafka:
 
     async def settings(self, wanted):
         self._call()
-        return {one: AWAY if self._is_away(one) else self.configs.get(one) for one in wanted}
+        return {one: AWAY if self._is_away(one) else self.configs.get(one) or None for one in wanted}
 
-    async def set_settings(self, values):
+    async def set_settings(self, changes):
         self._call()
         outcomes = {}
-        for setting, value in values.items():
-            self._check_throttle_recorded(setting, value)
-            outcomes[setting] = AWAY if self._is_away(setting) else None
-            if not self._is_away(setting):
-                self.configs[setting] = value
-                if value is None:
-                    del self.configs[setting]
+        for setting, change in changes.items():
+            self._check_throttle_recorded(setting, change)
+            outcomes[setting] = AWAY if self._is_away(setting) else self.change_config(setting, change)
         self._called()
         return outcomes
+
+    def change_config(self, setting, change):
+        """As the controller does it: a list that has lost all its names is there, and empty."""
+        if isinstance(change, ListChange):
+            names, changed = filter(None, self.configs.get(setting, "").split(",")), change.names.split(",")
+            if change.operation is ListOperation.APPEND:
+                names = list(dict.fromkeys([*names, *changed]))
+            else:
+                names = [name for name in names if name not in changed]
+            if len(names) > 1 and "*" in names:
+                return INVALID
+            change = ",".join(names)
+        self.configs[setting] = change
+        if change is None:
+            del self.configs[setting]
+        return None
 
     def _is_away(self, setting):
         return setting.kind is SettingKind.BROKER and int(setting.name) not in self.online
@@ -238,19 +254,22 @@ class SimulatedKafka:
         if self.journal is not None:
             assert self.journal.record.started.get(at) == tuple(target), f"{at} was not recorded before the call"
 
-    def _check_throttle_recorded(self, setting, value):
+    def _check_throttle_recorded(self, setting, change):
+        """What is set has to be in the journal by then, and takes the place of nothing that others have set."""
         if self.journal is None:
             return
-        recorded, now = self.journal.record.throttles.get(setting), self.configs.get(setting)
-        assert recorded is not None, f"{setting} was not recorded before the call"
-        for one in (value, now):
-            known = one == recorded.before or lists_only(one or "", recorded.ours)
-            assert known, f"{setting}: {one} was not recorded before the call, or is lost"
+        recorded, now = self.journal.record.throttles.get(setting, NOTHING_SET), self.configs.get(setting)
+        names = change.names.split(",") if isinstance(change, ListChange) else (change or "").split(",")
+        known = recorded.ours if setting.key in RATES else recorded.names
+        assert set(filter(None, names)) <= set(known), f"{setting}: {change} was not recorded before the call"
+        if not isinstance(change, ListChange) and change != recorded.before:
+            assert not recorded.has_others(setting, now), f"{setting}: {now} is lost"
 
     def _check_throttled(self, at, one, new):
         for broker in {one.leader, *new} & self.online:
             for key in ("leader.replication.throttled.rate", "follower.replication.throttled.rate"):
-                assert self.configs.get(Setting(SettingKind.BROKER, str(broker), key)) == str(self.rate)
+                setting = Setting(SettingKind.BROKER, str(broker), key)
+                assert self.configs.get(setting) == self.theirs.get(setting, str(self.rate))
         followers = self.configs[Setting(SettingKind.TOPIC, at.topic, "follower.replication.throttled.replicas")]
         for broker in new:
             assert followers == "*" or f"{at.partition}:{broker}" in followers.split(",")

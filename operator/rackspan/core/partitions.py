@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 
 class TopicPartition(NamedTuple):
@@ -75,3 +75,22 @@ class Setting(NamedTuple):
     kind: SettingKind
     name: str
     key: str
+
+
+class ListOperation(StrEnum):
+    """What is done with names of a setting that is a list."""
+
+    APPEND = "append"
+    SUBTRACT = "subtract"
+
+
+@dataclass(frozen=True, slots=True)
+class ListChange:
+    """Names, separated by commas, that a list gets or loses; the controller leaves all others on it as they are."""
+
+    operation: ListOperation
+    names: str
+
+
+SettingChange: TypeAlias = str | ListChange | None
+"""What becomes of a setting: a value, a change of its list, or None where it is deleted."""

@@ -31,7 +31,15 @@ from kafka.errors import KafkaError as PythonKafkaError
 from kafka.protocol.admin import DescribeConfigsRequest, DescribeLogDirsRequest, IncrementalAlterConfigsRequest
 
 from rackspan.api.reasons import Reason
-from rackspan.core.partitions import Disk, PartitionState, Setting, SettingKind, TopicPartition
+from rackspan.core.partitions import (
+    Disk,
+    ListChange,
+    PartitionState,
+    Setting,
+    SettingChange,
+    SettingKind,
+    TopicPartition,
+)
 from rackspan.kafka.admin import ConfluentAdmin, client
 from rackspan.kafka.errors import UNKNOWN_TOPIC
 from rackspan.kafka.python_admin import PythonAdmin
@@ -246,26 +254,18 @@ class KafkaReassignments(ConfluentAdmin):
 
         return await self._run(call)
 
-    async def set_settings(self, values: Mapping[Setting, str | None]) -> Mapping[Setting, Failure | None]:
+    async def set_settings(self, changes: Mapping[Setting, SettingChange]) -> Mapping[Setting, Failure | None]:
         """IncrementalAlterConfigs (KIP-339) of topics together, and of each broker in a call that it answers itself."""
 
         def call() -> Mapping[Setting, Failure | None]:
             self._permit.check()
-            outcomes: dict[Setting, Failure | None] = dict.fromkeys(values)
-            topics, brokers = _by_resource(values)
+            outcomes: dict[Setting, Failure | None] = dict.fromkeys(changes)
+            topics, brokers = _by_resource(changes)
 
             def change(kind: SettingKind, some: Mapping[str, Collection[Setting]]) -> Any:
-                delete, put = AlterConfigOp.DELETE, AlterConfigOp.SET
                 return IncrementalAlterConfigsRequest(
                     resources=[
-                        (
-                            _TYPES[kind],
-                            name,
-                            [
-                                (one.key, delete if values[one] is None else put, values[one])
-                                for one in sorted(settings)
-                            ],
-                        )
+                        (_TYPES[kind], name, [(one.key, *_operation(changes[one])) for one in sorted(settings)])
                         for name, settings in some.items()
                     ],
                     validate_only=False,
@@ -371,6 +371,12 @@ def _describe(kind: SettingKind, some: Mapping[str, Iterable[Setting]]) -> Any:
         resources=[(_TYPES[kind], name, [one.key for one in settings]) for name, settings in some.items()],
         include_synonyms=False,
     )
+
+
+def _operation(change: SettingChange) -> tuple[AlterConfigOp, str | None]:
+    if isinstance(change, ListChange):
+        return AlterConfigOp[change.operation.name], change.names
+    return AlterConfigOp.DELETE if change is None else AlterConfigOp.SET, change
 
 
 def _own_values(answer: Any, kind: SettingKind, settings: Iterable[Setting]) -> dict[Setting, str | Failure | None]:

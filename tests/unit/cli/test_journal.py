@@ -10,8 +10,8 @@ import pytest
 from rackspan.cli.shared.command_errors import CommandError
 from rackspan.cli.shared.journal import JournalFile
 from rackspan.core.planning import Change
-from rackspan.core.reassignment import Setting, SettingKind, TopicPartition
-from rackspan.reconcile.reassignments.ports import Record, SetThrottle
+from rackspan.core.reassignment import SetThrottle, Setting, SettingKind, TopicPartition
+from rackspan.reconcile.reassignments.ports import Record
 
 RECORD = Record(
     "prod",

@@ -2,13 +2,18 @@
 
 from dataclasses import replace
 
+import pytest
+
 from rackspan.core.planning import Change
 from rackspan.core.reassignment import (
     Disk,
     Limits,
+    ListChange,
+    ListOperation,
     Observed,
     PartitionState,
     Racks,
+    SetThrottle,
     Setting,
     SettingKind,
     ThrottledReplicas,
@@ -150,12 +155,11 @@ def test_a_broker_that_is_away_or_full_holds_up_nothing_but_itself():
 def test_throttles_are_for_brokers_and_topics_that_take_part():
     moves = [change([0, 1], [0, 4]), change([2, 1], [2, 5], TopicPartition("users", 7))]
     observed = Observed({AT: state(0, 1, 4, in_sync=[0, 1], adding=[4])}, frozenset({0, 4}))
-    before = {Setting(SettingKind.TOPIC, "orders", FOLLOWERS): "3:9"}
-    wanted = wanted_throttles(ThrottledReplicas(moves), {AT: frozenset({4})}, (), observed, 1000, before)
+    wanted = wanted_throttles(ThrottledReplicas(moves), {AT: frozenset({4})}, (), observed, 1000)
     assert wanted == {
         **{Setting(SettingKind.BROKER, str(broker), key): "1000" for broker in (0, 4) for key in RATES},
         Setting(SettingKind.TOPIC, "orders", LEADERS): "0:0,0:1,0:4",
-        Setting(SettingKind.TOPIC, "orders", FOLLOWERS): "3:9,0:4",
+        Setting(SettingKind.TOPIC, "orders", FOLLOWERS): "0:4",
     }
 
 
@@ -163,14 +167,14 @@ def test_who_is_in_sync_is_on_no_list_of_followers_that_are_held_back():
     moves = [change([0, 1], [4, 5]), change([0, 1], [0, 3], TopicPartition("orders", 1))]
     replicas, key = ThrottledReplicas(moves), Setting(SettingKind.TOPIC, "orders", FOLLOWERS)
 
-    def listed(*in_sync, before=None):
+    def listed(*in_sync):
         observed = Observed({AT: state(0, 1, 4, 5, in_sync=in_sync)}, frozenset(range(9)))
         replicas.learn(moves, observed)
-        return wanted_throttles(replicas, {}, ["orders"], observed, 1000, {key: before}).get(key)
+        return wanted_throttles(replicas, {}, ["orders"], observed, 1000).get(key)
 
     assert listed(0, 1) == "0:4,0:5,1:3"
     assert listed(0, 1, 4) == "0:5,1:3"
-    assert listed(0, 1, before="7:7") == "7:7,0:4,0:5,1:3"
+    assert listed(0, 1) == "0:4,0:5,1:3"
     replicas.learn(moves, Observed({TopicPartition("orders", 1): state(0, 1, 3)}, frozenset(range(9))))
     assert not replicas.is_empty(key)
     assert listed(4, 5) is None
@@ -180,5 +184,69 @@ def test_who_is_in_sync_is_on_no_list_of_followers_that_are_held_back():
 def test_lists_that_kafka_would_not_take_become_all_replicas_of_the_topic():
     moves = [change([0, 1], [0, 4], TopicPartition("orders", number)) for number in range(5_000)]
     observed = Observed({}, frozenset({4}))
-    wanted = wanted_throttles(ThrottledReplicas(moves), {AT: frozenset({4})}, (), observed, 1000, {})
+    wanted = wanted_throttles(ThrottledReplicas(moves), {AT: frozenset({4})}, (), observed, 1000)
     assert wanted[Setting(SettingKind.TOPIC, "orders", FOLLOWERS)] == "*"
+
+
+RATE, LISTED = Setting(SettingKind.BROKER, "1", RATES[0]), Setting(SettingKind.TOPIC, "orders", FOLLOWERS)
+
+
+def append(names):
+    return ListChange(ListOperation.APPEND, names)
+
+
+def subtract(names):
+    return ListChange(ListOperation.SUBTRACT, names)
+
+
+@pytest.mark.parametrize(
+    ("ours", "seen", "recorded", "changes"),
+    [
+        ((), None, ("7",), ("7",)),
+        ((), "9", (), ()),
+        ((), "7", (), ()),
+        (("5",), "5", ("5", "7"), ("7",)),
+        (("5",), "9", ("5",), ()),
+        (("5",), None, ("5", "7"), ("7",)),
+        (("7",), "7", ("7",), ()),
+        (("7",), None, ("7",), ("7",)),
+        (("3", "5"), "3", ("3", "5", "7"), ("7",)),
+        (("3", "5"), "5", ("5", "7"), ("7",)),
+        (("7", "5"), "5", ("5", "7"), ("7",)),
+    ],
+)
+def test_a_rate_is_set_where_there_is_none_or_one_of_ours(ours, seen, recorded, changes):
+    known = SetThrottle(None, ours).to_set(RATE, "7", seen)
+    assert known.ours == recorded
+    assert known.changes(RATE, "7", seen) == changes
+
+
+@pytest.mark.parametrize(
+    ("ours", "wanted", "seen", "recorded", "changes"),
+    [
+        ("", "0:4,0:5", None, "0:4,0:5", (append("0:4,0:5"),)),
+        ("", "0:4,0:5", "0:5,9:9", "0:4", (append("0:4"),)),
+        ("", "0:4", "*", "", ()),
+        ("0:4,0:5", "0:5", "0:4,0:5", "0:4,0:5", (subtract("0:4"),)),
+        ("0:4", "0:5", "9:9,0:4", "0:4,0:5", (subtract("0:4"), append("0:5"))),
+        ("0:4,0:5", "0:5", "0:5", "0:4,0:5", (subtract("0:4"),)),
+        ("", "*", None, "*", ("*",)),
+        ("", "*", "9:9", "", ()),
+        ("0:4", "*", "0:4", "*,0:4", ("*",)),
+        ("*", "0:4", "*", "*,0:4", ("0:4",)),
+        ("*", "0:4", "9:9", "*,0:4", (subtract("*"), append("0:4"))),
+    ],
+)
+def test_a_list_keeps_the_names_that_others_have_put_on_it(ours, wanted, seen, recorded, changes):
+    known = SetThrottle(None, (ours,) if ours else ()).to_set(LISTED, wanted, seen)
+    assert ",".join(known.ours) == recorded
+    assert known.changes(LISTED, wanted, seen) == changes
+
+
+def test_what_an_older_version_has_recorded_is_given_back():
+    known = SetThrottle("9:9", ("9:9,0:4", "9:9,0:4,0:5"))
+    assert known.names == {"0:4", "0:5"}
+    assert known.taken_off(LISTED, "9:9,0:4") == (subtract("0:4,0:5"),)
+    assert known.is_all_there_is(LISTED, "9:9")
+    assert SetThrottle("1234", ("5",)).is_all_there_is(RATE, "5")
+    assert not SetThrottle("1234", ("5",)).is_all_there_is(RATE, "6")

@@ -8,7 +8,15 @@ from kafka import TopicPartition as PythonTopicPartition
 from kafka.errors import ClusterAuthorizationFailedError, KafkaConnectionError, NoReassignmentInProgressError
 
 from rackspan.api.reasons import Reason
-from rackspan.core.reassignment import Disk, PartitionState, Setting, SettingKind, TopicPartition
+from rackspan.core.reassignment import (
+    Disk,
+    ListChange,
+    ListOperation,
+    PartitionState,
+    Setting,
+    SettingKind,
+    TopicPartition,
+)
 from rackspan.core.reassignment.throttles import FOLLOWERS, LEADERS, RATES
 from rackspan.kafka import reassignments
 from rackspan.kafka.reassignments import KafkaReassignments
@@ -197,6 +205,13 @@ async def test_each_value_is_set_or_deleted_and_a_topic_that_is_gone_needs_neith
     assert set(outcomes.values()) == {None}
     ((_, request, _),) = Client.asked
     assert request.resources[1][1:] == ("orders", [(FOLLOWERS, 0, "0:1"), (LEADERS, 1, None)])
+
+
+@pytest.mark.parametrize(("operation", "number"), [(ListOperation.APPEND, 2), (ListOperation.SUBTRACT, 3)])
+async def test_names_are_put_on_a_list_and_taken_off_it_by_the_controller(admin, operation, number):
+    assert await admin.set_settings({of_topic("orders"): ListChange(operation, "0:1")}) == {of_topic("orders"): None}
+    ((_, request, _),) = Client.asked
+    assert request.resources[0][1:] == ("orders", [(FOLLOWERS, number, "0:1")])
 
 
 async def test_min_insync_replicas_of_topics_that_tell_is_asked_for_alone(admin):

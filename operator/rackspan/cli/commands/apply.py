@@ -288,6 +288,8 @@ def _carry_out(
         _conclude(kept, last, lost)
         return
     under_way = 0 if last is None else last.copying
+    if last is not None and last.others:
+        note(last.others)
     if under_way:
         note(f"{plural(under_way, 'copy', 'copies')} under way go on without a throttle; --cancel takes them back")
     if not _cleared(last):
@@ -306,6 +308,8 @@ def _conclude(kept: JournalFile, last: "Pass", lost: OSError | None) -> None:
 
     Raises CommandError where the plan is not done whole, and what was `lost` of standard output.
     """
+    if last.others:
+        note(last.others)
     if last.throttles:
         raise CommandError(
             f"{plural(last.throttles, 'throttle')} of brokers that are away are still set, without effect",

@@ -43,7 +43,8 @@ class ReassignmentProgress:
         moved = seen.progress.moved_bytes + seen.partial_bytes
         self._samples = [*self._samples, (now, moved)][-_SAMPLES:]
         reasons = Counter(one.reason.value for one in seen.waiting)
-        state = (seen.progress.moved, seen.copying, tuple(sorted(reasons.items())), tuple(seen.failures), seen.finished)
+        told = (tuple(sorted(reasons.items())), tuple(seen.failures), tuple(seen.left_alone))
+        state = (seen.progress.moved, seen.copying, told, seen.finished)
         rate = self._rate()
         self._bar.describe(self._sentence(seen, reasons, moved, rate))
         self._bar.advance(max(moved, 1) if seen.progress.bytes else seen.progress.moved, *_total(seen))
@@ -82,6 +83,8 @@ class ReassignmentProgress:
             words.append(f"waiting: {', '.join(waiting)}")
         if seen.failures:
             words.append(f"failed: {seen.failures[0]}")
+        if seen.others:
+            words.append(seen.others)
         return "; ".join(words)
 
     def _document(self, seen: "Pass", moved: int, rate: float) -> Mapping[str, Any]:
@@ -94,6 +97,7 @@ class ReassignmentProgress:
             "copying": seen.copying,
             "throttles": seen.throttles,
             "throttle": seen.rate,
+            "throttlesOfOthers": list(seen.left_alone[:_NAMED]),
             "waiting": [
                 {
                     "topic": one.partition.topic,

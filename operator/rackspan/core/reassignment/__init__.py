@@ -1,6 +1,15 @@
 """Reassignment: from a plan and from what Kafka says is under way to the next calls, pass by pass."""
 
-from rackspan.core.partitions import Disk, PartitionState, Setting, SettingKind, TopicPartition
+from rackspan.core.partitions import (
+    Disk,
+    ListChange,
+    ListOperation,
+    PartitionState,
+    Setting,
+    SettingChange,
+    SettingKind,
+    TopicPartition,
+)
 from rackspan.core.reassignment.approval import Approver, Hold, Need, PlanPart, Terms, Verdict, judge_approval
 from rackspan.core.reassignment.cancellation import cancel
 from rackspan.core.reassignment.decision import Decision, Progress, Tally, decide
@@ -22,8 +31,8 @@ from rackspan.core.reassignment.pacing import (
     replicas_behind,
 )
 from rackspan.core.reassignment.throttles import (
+    SetThrottle,
     ThrottledReplicas,
-    lists_only,
     wanted_throttles,
 )
 from rackspan.core.reassignment.worklist import Worklist
@@ -35,6 +44,8 @@ __all__ = [
     "Disk",
     "Hold",
     "Limits",
+    "ListChange",
+    "ListOperation",
     "Need",
     "Observed",
     "Pace",
@@ -44,7 +55,9 @@ __all__ = [
     "Progress",
     "Racks",
     "Replica",
+    "SetThrottle",
     "Setting",
+    "SettingChange",
     "SettingKind",
     "Tally",
     "Terms",
@@ -58,7 +71,6 @@ __all__ = [
     "decide",
     "first_pace",
     "judge_approval",
-    "lists_only",
     "next_pace",
     "of_change",
     "replicas_behind",

@@ -5,12 +5,24 @@ A throttle has two halves. Brokers have rates, in bytes per second, and topics n
 as `partition:broker,...`. Kafka means to hold back only followers that are not in the ISR. But a follower forgets that
 it has caught up when its partition gets a new leader epoch, as when an old replica goes: then one that is in the ISR,
 and that writes with `acks=all` wait for, is held back, too. So a replica is listed until it is in sync, and no longer.
+
+Several may set throttles in one cluster, and Kafka is all that they share. Nobody replaces what somebody else has set:
+a rate is set only where there is none, and names are put on a list and taken off it by the controller. So nothing has
+to be given back, and only what was set here is deleted.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-from rackspan.core.partitions import Setting, SettingKind, TopicPartition
+from rackspan.core.partitions import (
+    ListChange,
+    ListOperation,
+    Setting,
+    SettingChange,
+    SettingKind,
+    TopicPartition,
+)
 from rackspan.core.planning.changes import Change
 from rackspan.core.reassignment.model import Observed, of_change
 
@@ -21,9 +33,78 @@ _LONGEST = 30_000
 """Characters of a list. Kafka refuses configs of more than 32,767 bytes."""
 
 
-def lists_only(value: str, known: Iterable[str]) -> bool:
-    """Whether a setting is one of the `known` values, or lists nobody whom they do not list."""
-    return {name for one in known for name in one.split(",")}.issuperset(value.split(","))
+@dataclass(frozen=True, slots=True)
+class SetThrottle:
+    """
+    What there may be of ours at a setting: rates, of which the last one was asked for last, or names of a list.
+
+    `before` is what an older version has replaced. It is given back in the end; this version replaces nothing.
+    """
+
+    before: str | None
+    ours: tuple[str, ...]
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of a list that are ours."""
+        return frozenset(_names(",".join(self.ours))).difference(_names(self.before))
+
+    def has_others(self, setting: Setting, seen: str | None) -> bool:
+        """Whether somebody else has set what is seen there, or a part of it."""
+        if setting.key in RATES:
+            return seen not in (None, *self.ours)
+        return not self.names.issuperset(_names(seen))
+
+    def gives_way(self, setting: Setting, wanted: str, seen: str | None) -> bool:
+        """Whether what others have set there cannot be together with `wanted`. All replicas are beside no name."""
+        return (setting.key in RATES or ALL_REPLICAS in (wanted, seen)) and self.has_others(setting, seen)
+
+    def to_set(self, setting: Setting, wanted: str, seen: str | None) -> "SetThrottle":
+        """What to record before `wanted` is set where that is seen."""
+        if self.gives_way(setting, wanted, seen):
+            return self
+        if setting.key not in RATES:
+            return self._listing(self.names.union(_missing(wanted, seen)))
+        if wanted in self.ours[-1:]:
+            return self
+        # A broker that is behind tells of an earlier rate, but of none that is earlier than one it has told of.
+        since = self.ours if seen is None else self.ours[self.ours.index(seen) :]
+        return SetThrottle(self.before, (*(one for one in since if one != wanted), wanted))
+
+    def changes(self, setting: Setting, wanted: str, seen: str | None) -> tuple[SettingChange, ...]:
+        """What to do, one after the other, so that `wanted` is there, besides what others have set."""
+        if setting.key in RATES or ALL_REPLICAS in (wanted, seen):
+            return () if seen == wanted or self.gives_way(setting, wanted, seen) else (wanted,)
+        surplus = self.names.difference(_names(wanted))
+        return (
+            *_listed(ListOperation.SUBTRACT, sorted(surplus)),
+            *_listed(ListOperation.APPEND, _missing(wanted, seen)),
+        )
+
+    def lists(self, setting: Setting, wanted: str) -> bool:
+        """Whether the names of a list that are ours are those that are `wanted`."""
+        return setting.key not in RATES and self.names == frozenset(_names(wanted))
+
+    def once_set(self, setting: Setting, wanted: str) -> "SetThrottle":
+        """What there may be of ours once Kafka has made all changes."""
+        return self if setting.key in RATES else self._listing(self.names.intersection(_names(wanted)))
+
+    def taken_off(self, setting: Setting, seen: str | None) -> tuple[SettingChange, ...]:
+        """What to do before it is cleared: a list that others are on loses our names."""
+        is_shared = setting.key not in RATES and self.has_others(setting, seen)
+        return _listed(ListOperation.SUBTRACT, sorted(self.names)) if is_shared else ()
+
+    def is_all_there_is(self, setting: Setting, seen: str | None) -> bool:
+        """Whether nobody else has set anything. A broker that has just started may tell of what was there before."""
+        return seen == self.before or not self.has_others(setting, seen)
+
+    def _listing(self, names: frozenset[str]) -> "SetThrottle":
+        if self.names == names:
+            return self
+        return SetThrottle(self.before, (",".join(sorted(names)),) if names else ())
+
+
+NOTHING_SET = SetThrottle(None, ())
 
 
 class ThrottledReplicas:
@@ -85,13 +166,12 @@ def wanted_throttles(
     throttled: Collection[str],
     observed: Observed,
     rate: int,
-    before: Mapping[Setting, str | None],
 ) -> dict[Setting, str]:
     """
     Give the throttles that the copies under way need: `rate` bytes per second on each broker that gives or takes.
 
-    `throttled` are topics with throttles, whose lists are kept up to date. `before` has what was set by others: their
-    replicas stay throttled too. Brokers that are away have no part in a copy, nor can they be told of a throttle.
+    `throttled` are topics with throttles, whose lists are kept up to date. Brokers that are away have no part in a
+    copy, nor can they be told of a throttle.
     """
     wanted: dict[Setting, str] = {}
     brokers: set[int] = set()
@@ -103,8 +183,7 @@ def wanted_throttles(
     for topic in sorted({at.topic for at in copying}.union(throttled)):
         for key, text in ((LEADERS, replicas.leaders(topic)), (FOLLOWERS, replicas.followers(topic))):
             if text:
-                setting = Setting(SettingKind.TOPIC, topic, key)
-                wanted[setting] = _joined(text, before.get(setting))
+                wanted[Setting(SettingKind.TOPIC, topic, key)] = text if len(text) <= _LONGEST else ALL_REPLICAS
     return wanted
 
 
@@ -112,10 +191,14 @@ def _new(change: Change) -> frozenset[int]:
     return frozenset(change.replicas).difference(change.before)
 
 
-def _joined(text: str, before: str | None) -> str:
-    if before:
-        others = [name for name in before.split(",") if name]
-        if ALL_REPLICAS in others:
-            return ALL_REPLICAS
-        text = ",".join(dict.fromkeys((*others, *filter(None, text.split(",")))))
-    return text if len(text) <= _LONGEST else ALL_REPLICAS
+def _names(text: str | None) -> Sequence[str]:
+    return [name for name in (text or "").split(",") if name]
+
+
+def _missing(wanted: str, seen: str | None) -> Sequence[str]:
+    there = set(_names(seen))
+    return [name for name in _names(wanted) if name not in there]
+
+
+def _listed(operation: ListOperation, names: Sequence[str]) -> tuple[SettingChange, ...]:
+    return (ListChange(operation, ",".join(names)),) if names else ()

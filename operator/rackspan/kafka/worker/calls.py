@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from rackspan.core.partitions import Disk, InSync, PartitionState, Setting, TopicPartition
+from rackspan.core.partitions import Disk, InSync, PartitionState, Setting, SettingChange, TopicPartition
 from rackspan.reconcile.failures import Failure
 from rackspan.reconcile.ports import (
     ClusterDescription,
@@ -96,7 +96,9 @@ CALLS: Mapping[str, Call] = {
     ),
     "elect": Call("elect_leaders", tuple[list[TopicPartition]], _PartitionOutcomes),
     "settings": Call("describe_configs", tuple[list[Setting]], dict[Setting, str | Failure | None]),
-    "set_settings": Call("incremental_alter_configs", tuple[dict[Setting, str | None]], dict[Setting, Failure | None]),
+    "set_settings": Call(
+        "incremental_alter_configs", tuple[dict[Setting, SettingChange]], dict[Setting, Failure | None]
+    ),
 }
 
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from rackspan.api.meta import ObjectKey
     from rackspan.api.racktopology import KafkaSpec
-    from rackspan.core.partitions import Disk, InSync, PartitionState, Setting, TopicPartition
+    from rackspan.core.partitions import Disk, InSync, PartitionState, Setting, SettingChange, TopicPartition
     from rackspan.kafka.worker.places import Boundary
     from rackspan.reconcile.ports import (
         ClusterDescription,
@@ -455,9 +455,9 @@ class WorkerClient:
         found = await self._ask("settings", list(wanted))
         return {key: _printable(one) if isinstance(one, Failure) else one for key, one in found.items()}
 
-    async def set_settings(self, values: Mapping[Setting, str | None]) -> Mapping[Setting, Failure | None]:
-        """Set dynamic configs, or delete them where the value is None."""
-        return await self._change("set_settings", values)
+    async def set_settings(self, changes: Mapping[Setting, SettingChange]) -> Mapping[Setting, Failure | None]:
+        """Set, change or delete dynamic configs."""
+        return await self._change("set_settings", changes)
 
     async def _ask(self, name: str, *arguments: Any) -> Any:
         return await self._worker.call(self._number, self._owner, name, arguments, until=0.0)

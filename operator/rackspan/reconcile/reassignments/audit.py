@@ -11,13 +11,14 @@ import logging
 from typing import TYPE_CHECKING, TypeVar
 
 from rackspan.api.reassignment import KIND
+from rackspan.core.reassignment import ListChange
 from rackspan.reconcile.failures import FailureError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from rackspan.api.meta import ObjectKey
-    from rackspan.core.reassignment import Setting, TopicPartition
+    from rackspan.core.reassignment import Setting, SettingChange, TopicPartition
     from rackspan.reconcile.failures import Failure
     from rackspan.reconcile.reassignments.ports import ReassignmentAdmin, Replicas
 
@@ -62,13 +63,15 @@ class AuditedAdmin:
 
         return await self._audited(partitions, entry, lambda: self._admin.elect(partitions))
 
-    async def set_settings(self, values: Mapping[Setting, str | None]) -> Mapping[Setting, Failure | None]:
-        """Set throttles, or delete them where the value is None."""
+    async def set_settings(self, changes: Mapping[Setting, SettingChange]) -> Mapping[Setting, Failure | None]:
+        """Set, change or delete throttles."""
 
         def entry(one: Setting) -> tuple[str, Mapping[str, object]]:
-            return "AlterThrottle", {str(one.kind): one.name, "config": {one.key: values[one]}}
+            change = changes[one]
+            value = {str(change.operation): change.names} if isinstance(change, ListChange) else change
+            return "AlterThrottle", {str(one.kind): one.name, "config": {one.key: value}}
 
-        return await self._audited(list(values), entry, lambda: self._admin.set_settings(values))
+        return await self._audited(list(changes), entry, lambda: self._admin.set_settings(changes))
 
     async def _audited(
         self,

@@ -17,8 +17,8 @@ from msgspec import Meta, Struct
 from msgspec import json as typed_json
 
 from rackspan.core.planning import Change
-from rackspan.core.reassignment import Setting, SettingKind, TopicPartition
-from rackspan.reconcile.reassignments.ports import Record, SetThrottle
+from rackspan.core.reassignment import SetThrottle, Setting, SettingKind, TopicPartition
+from rackspan.reconcile.reassignments.ports import Record
 
 _VERSION: Final = 1
 _MOST_BYTES: Final = 8 << 20

@@ -72,8 +72,8 @@ class Pass:
     `partial_bytes` are those of replicas that are being copied and not in sync yet, which `progress` does not count.
     `waiting` are partitions that nothing is done about, `failures` what Kafka refused, in words, and `throttles` how
     many throttles are set, to `rate` bytes per second and broker, None for no limit, and `pace` why, where that adapts
-    itself. It is `finished` when nothing is under way or left to do but what no waiting helps, and no throttle is left
-    but on brokers that are away.
+    itself. `left_alone` are throttles of others in the place of ours, in words. It is `finished` when nothing is under
+    way or left to do but what no waiting helps, and no throttle is left but on brokers that are away.
     """
 
     progress: Progress
@@ -83,8 +83,17 @@ class Pass:
     waiting: Sequence[Waiting]
     failures: Sequence[str]
     throttles: int
+    left_alone: Sequence[str] = ()
     rate: int | None = None
     pace: PaceReason | None = None
+
+    @property
+    def others(self) -> str:
+        """The throttles of others that are left alone, in a sentence; empty where there are none."""
+        if not self.left_alone:
+            return ""
+        more = f", and {len(self.left_alone) - 1:,} more" if len(self.left_alone) > 1 else ""
+        return f"throttles that somebody else has set are left alone: {self.left_alone[0]}{more}"
 
     @property
     def complete(self) -> bool:
@@ -324,12 +333,8 @@ class Executor:
             if rate is None:
                 return decision, failed
             copying = decision.copying
-            settings = wanted_throttles(replicas, copying, throttled, observed, rate, {})
-            before, wrong = await self._throttles.before(self.record, settings)
-            wanted = wanted_throttles(replicas, copying, throttled, observed, rate, before)
-            able = {one: value for one, value in wanted.items() if one not in wrong}
-            self.record, refused = await self._throttles.set(self.record, able, before)
-            wrong |= refused
+            wanted = wanted_throttles(replicas, copying, throttled, observed, rate)
+            self.record, wrong = await self._throttles.set(self.record, wanted, {at.topic for at in copying})
             failed |= wrong
             brokers = {int(one.name) for one in wrong if one.kind is SettingKind.BROKER}
             if not brokers:
@@ -433,6 +438,7 @@ class Executor:
             waiting,
             failures,
             len(self.record.throttles),
+            [f"{' '.join(one)} {value:.40}" for one, value in sorted(self._throttles.left_alone.items())],
             self._pacer.rate,
             self._pacer.reason,
         )

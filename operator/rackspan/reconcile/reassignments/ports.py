@@ -13,7 +13,14 @@ if TYPE_CHECKING:
     from rackspan.api.reassignment import Reassignment
     from rackspan.core.planning import Change
     from rackspan.core.rack_path import RackPath
-    from rackspan.core.reassignment import Disk, PartitionState, Setting, TopicPartition
+    from rackspan.core.reassignment import (
+        Disk,
+        PartitionState,
+        SetThrottle,
+        Setting,
+        SettingChange,
+        TopicPartition,
+    )
     from rackspan.reconcile.failures import Failure
     from rackspan.reconcile.ports import ClusterDescription, Credentials, JsonObject
 
@@ -52,16 +59,8 @@ class ReassignmentAdmin(Protocol):
     async def settings(self, wanted: Collection[Setting]) -> Mapping[Setting, str | Failure | None]:
         """What is set on brokers and topics themselves, None where nothing is."""
 
-    async def set_settings(self, values: Mapping[Setting, str | None]) -> Mapping[Setting, Failure | None]:
-        """Set dynamic configs, or delete them where the value is None. A broker that is away fails alone."""
-
-
-@dataclass(frozen=True, slots=True)
-class SetThrottle:
-    """A throttle that was set: what was there `before`, None where nothing was, and what may be there since."""
-
-    before: str | None
-    ours: tuple[str, ...]
+    async def set_settings(self, changes: Mapping[Setting, SettingChange]) -> Mapping[Setting, Failure | None]:
+        """Set, change or delete dynamic configs. A broker that is away fails alone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,7 +117,7 @@ class Run:
             state = State.STOPPED
             message = f"stopped: {self.stopping}; what was under way is taken back; make a new plan"
         elif wish is Wish.CANCEL and not (state is State.SUCCEEDED and seen.progress.moved == seen.progress.moves):
-            left = f"; {waits(seen.waiting)}" if seen.waiting else ""
+            left = "".join(f"; {why}" for why in (waits(seen.waiting), seen.others) if why)
             state = State.CANCELLED
             message = f"cancelled after {seen.progress.moved} of {plural(seen.progress.moves, 'move')}{left}"
         status = self._counted(one, seen)

@@ -134,7 +134,8 @@ def _throttle(seen: Pass, by: str) -> ThrottleStatus | None:
     """The rate in force; None while no throttle is set."""
     if not seen.throttles or seen.rate is None:
         return None
-    return ThrottleStatus(seen.rate, f"as {by} says" if seen.pace is None else PACES[seen.pace])
+    why = f"as {by} says" if seen.pace is None else PACES[seen.pace]
+    return ThrottleStatus(seen.rate, f"{why}; throttles that somebody else has set stay" if seen.others else why)
 
 
 def _waiting(waiting: Sequence[Waiting]) -> WaitingStatus | None:
@@ -158,7 +159,7 @@ def _sample(one: Waiting) -> str:
 def told(seen: Pass) -> str:
     """How far a pass says that it is, in a sentence."""
     words = [f"{seen.progress.moved} of {plural(seen.progress.moves, 'move')} done, {seen.copying} being copied"]
-    words += [why for why in (waits(seen.waiting), next(iter(seen.failures), "")) if why]
+    words += [why for why in (waits(seen.waiting), next(iter(seen.failures), ""), seen.others) if why]
     return "; ".join(words)
 
 
@@ -179,6 +180,7 @@ def ended(seen: Pass) -> tuple[State, str]:
         if seen.throttles
         else ""
     )
+    left += f"; {seen.others}" if seen.others else ""
     if seen.waiting:
         return State.FAILED, f"not all was moved: {waits(seen.waiting)}; make a new plan{left}"
     return State.SUCCEEDED, f"all is as planned: {plural(seen.progress.moves, 'move')} done{left}"

@@ -1,105 +1,120 @@
-"""Throttles set and cleared, so that what others had set comes back whatever happens in between."""
+"""Throttles set and cleared, so that what others have set stays as it is, whatever happens in between."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rackspan.core.reassignment import SettingKind, lists_only
+from rackspan.core.reassignment import SettingKind
+from rackspan.core.reassignment.throttles import ALL_REPLICAS, NOTHING_SET, RATES
 from rackspan.reconcile.failures import Failure
-from rackspan.reconcile.reassignments.ports import SetThrottle
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping
 
-    from rackspan.core.reassignment import Setting
+    from rackspan.core.reassignment import SetThrottle, Setting, SettingChange
     from rackspan.reconcile.reassignments.ports import ReassignmentAdmin, Record
+
+_ROUNDS = 3
+"""How often at most what is there is read again, because something had to be recorded first, which takes time."""
 
 
 class Throttles:
-    """Sets and clears throttles; what they were is in the record by then, which `save` makes safe."""
+    """Sets and clears throttles; what may be ours of them is in the record by then, which `save` makes safe."""
 
     def __init__(self, admin: ReassignmentAdmin, save: Callable[[Record], Awaitable[None]]) -> None:
         self._admin = admin
         self._save = save
-        self._confirmed: dict[Setting, str] = {}
-        """What this process has set and Kafka has accepted. A record alone may tell of a call that was never made."""
+        self._set_to: dict[Setting, str] = {}
+        """What was there when it was last read or set: a broker with too much to do is no reason to copy less."""
+        self._in_the_way: dict[Setting, str] = {}
+        self._replaced: dict[Setting, str] = {}
 
-    async def before(
-        self, record: Record, settings: Collection[Setting]
-    ) -> tuple[dict[Setting, str | None], dict[Setting, Failure]]:
-        """What was set before, as recorded or else as Kafka says now; and what cannot be read."""
-        known: dict[Setting, str | None] = {
-            one: record.throttles[one].before for one in settings if one in record.throttles
-        }
-        unknown = [one for one in settings if one not in known]
-        seen = await self._admin.settings(unknown) if unknown else {}
-        failed = {one: value for one, value in seen.items() if isinstance(value, Failure)}
-        return known | {one: value for one, value in seen.items() if not isinstance(value, Failure)}, failed
+    @property
+    def left_alone(self) -> Mapping[Setting, str]:
+        """What others have set where a throttle is wanted, or in the place of one that was to be cleared."""
+        return self._replaced | self._in_the_way
 
     async def set(
-        self, record: Record, wanted: Mapping[Setting, str], before: Mapping[Setting, str | None]
+        self, record: Record, wanted: Mapping[Setting, str], copying: Collection[str]
     ) -> tuple[Record, dict[Setting, Failure]]:
-        """Set what this process has not set yet, having recorded it. Gives the record, and what failed."""
-        throttles = dict(record.throttles)
-        values: dict[Setting, str | None] = {}
-        for setting, value in wanted.items():
-            old = throttles.get(setting)
-            if self._confirmed.get(setting) == value or (old is None and before.get(setting, value) == value):
-                continue
-            values[setting] = value
-            if old is None:
-                throttles[setting] = SetThrottle(before[setting], (value,))
-            elif not lists_only(value, old.ours):
-                confirmed = self._confirmed.get(setting)
-                possible = old.ours if confirmed is None else (confirmed,)
-                throttles[setting] = SetThrottle(old.before, tuple(dict.fromkeys((*possible, value))))
-        if not values:
-            return record, {}
-        if throttles != record.throttles:
-            record = replace(record, throttles=throttles)
+        """
+        Set what is wanted, but not in the place of what somebody else has set. Gives the record, and what failed.
+
+        It is recorded before, and what is there is read after that, right before the call. The lists of topics that are
+        not `copying` are left as they are where that is what is recorded.
+        """
+        wanted = {
+            one: value
+            for one, value in wanted.items()
+            if one.name in copying or not record.throttles.get(one, NOTHING_SET).lists(one, value)
+        }
+        for _ in range(_ROUNDS):
+            seen, failed = await self._seen(wanted)
+            known = {
+                one: record.throttles.get(one, NOTHING_SET).to_set(one, wanted[one], value)
+                for one, value in seen.items()
+            }
+            recorded = _with(record, known)
+            if recorded == record.throttles:
+                break
+            record = replace(record, throttles=recorded)
             await self._save(record)
-        failed = _failed(await self._admin.set_settings(values))
-        self._confirmed |= {one: value for one, value in values.items() if value is not None and one not in failed}
-        return record, failed
+        failed = {one: failure for one, failure in failed.items() if self._set_to.get(one) != wanted[one]}
+        changes = {one: ours.changes(one, wanted[one], seen[one]) for one, ours in known.items()}
+        for step in range(max(map(len, changes.values()), default=0)):
+            failed |= await self._change({one: some[step] for one, some in changes.items() if len(some) > step})
+        self._set_to |= {one: wanted[one] for one in seen if one not in failed}
+        self._in_the_way = {
+            one: value
+            for one, value in seen.items()
+            if value not in (None, wanted[one], ALL_REPLICAS) and known[one].gives_way(one, wanted[one], value)
+        }
+        done = {one: known[one].once_set(one, wanted[one]) for one, some in changes.items() if some}
+        left = {one: ours for one, ours in done.items() if one not in failed}
+        return replace(record, throttles=_with(record, left)), failed
 
     async def clear(
         self, record: Record, some: Collection[Setting], online: Collection[int]
     ) -> tuple[Record, dict[Setting, Failure]]:
-        """Give back what was there before, but where somebody else has changed it since; that stays as it is.
+        """Take away what is ours; what somebody else has set since stays as it is.
 
-        What reads as it was before is written all the same: a broker that has just started may not know better yet.
-        Throttles of brokers that are away stay in the record: only they themselves can be told.
+        What reads as if nothing were set is deleted all the same: a broker that has just started may not know better
+        yet. Throttles of brokers that are away stay in the record: only they themselves can be told.
         """
-        mine = [one for one in some if one in record.throttles and (not _of_broker(one) or int(one.name) in online)]
+        known = {one: record.throttles[one] for one in some if one in record.throttles}
+        mine = {one: ours for one, ours in known.items() if not _of_broker(one) or int(one.name) in online}
         if not mine:
             return record, {}
-        seen = await self._admin.settings(mine)
-        failed = {one: value for one in mine if isinstance(value := seen.get(one), Failure)}
-        values = {
-            one: record.throttles[one].before
-            for one in mine
-            if one not in failed and _is_known(seen.get(one), record.throttles[one])
-        }
-        if values:
-            failed |= _failed(await self._admin.set_settings(values))
-        cleared = set(mine).difference(failed)
-        self._confirmed = {one: value for one, value in self._confirmed.items() if one not in cleared}
-        record = replace(
-            record, throttles={one: value for one, value in record.throttles.items() if one not in cleared}
-        )
+        seen, failed = await self._seen(mine)
+        shared = {one: change for one, value in seen.items() for change in mine[one].taken_off(one, value)}
+        ours = {one: mine[one].before for one, value in seen.items() if mine[one].is_all_there_is(one, value)}
+        failed |= await self._change({**ours, **shared})
+        # Who else was on a list may have left it meanwhile, and an empty list stays until it is deleted.
+        again, wrong = await self._seen([one for one in shared if one not in failed])
+        left = {one: mine[one].before for one, value in again.items() if mine[one].is_all_there_is(one, value)}
+        failed |= wrong | await self._change(left)
+        self._replaced |= {one: value for one, value in seen.items() if value and one.key in RATES and one not in ours}
+        self._set_to = {one: value for one, value in self._set_to.items() if one not in mine}
+        kept = {one: value for one, value in record.throttles.items() if one not in mine or one in failed}
+        record = replace(record, throttles=kept)
         await self._save(record)
         return record, failed
 
+    async def _seen(self, some: Collection[Setting]) -> tuple[dict[Setting, str | None], dict[Setting, Failure]]:
+        answers = await self._admin.settings(list(some)) if some else {}
+        failed = {one: value for one, value in answers.items() if isinstance(value, Failure)}
+        return {one: value for one, value in answers.items() if not isinstance(value, Failure)}, failed
 
-def _is_known(value: str | Failure | None, recorded: SetThrottle) -> bool:
-    """Whether nobody else has set it. A broker that is behind may tell of an older and longer list."""
-    return value == recorded.before or (isinstance(value, str) and lists_only(value, recorded.ours))
+    async def _change(self, changes: Mapping[Setting, SettingChange]) -> dict[Setting, Failure]:
+        outcomes = await self._admin.set_settings(changes) if changes else {}
+        return {one: failure for one, failure in outcomes.items() if failure is not None}
+
+
+def _with(record: Record, some: Mapping[Setting, SetThrottle]) -> dict[Setting, SetThrottle]:
+    """The throttles of a record, some of them as given, without those where nothing may be ours."""
+    return {one: ours for one, ours in {**record.throttles, **some}.items() if ours.ours}
 
 
 def _of_broker(setting: Setting) -> bool:
     return setting.kind is SettingKind.BROKER
-
-
-def _failed(outcomes: Mapping[Setting, Failure | None]) -> dict[Setting, Failure]:
-    return {one: failure for one, failure in outcomes.items() if failure is not None}

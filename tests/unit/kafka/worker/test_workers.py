@@ -9,7 +9,7 @@ from tests.support.hostile_kafka import NOT_UTF8, HostileKafka, spoiling
 from rackspan.api.meta import ObjectKey
 from rackspan.api.racktopology import KafkaSpec
 from rackspan.api.reasons import Reason
-from rackspan.core.partitions import Setting, SettingKind, TopicPartition
+from rackspan.core.partitions import ListChange, ListOperation, Setting, SettingKind, TopicPartition
 from rackspan.kafka.worker.calls import ClientKind
 from rackspan.kafka.worker.places import WorkerLimits
 from rackspan.kafka.worker.workers import WorkerConnector, Workers
@@ -92,7 +92,8 @@ async def test_a_client_that_moves_replicas_asks_through_its_process():
             assert await client.sizes({at: [0, 1]}) == {}
             assert await client.disks([0]) == {}
             assert await client.settings([rate]) == {rate: None}
-            assert await client.set_settings({rate: "1000"}) == {rate: None}
+            for change in ("1000", None, ListChange(ListOperation.APPEND, "0:1")):
+                assert await client.set_settings({rate: change}) == {rate: None}
 
 
 @pytest.mark.parametrize("spoiled", CRASHES.values(), ids=CRASHES)

@@ -13,13 +13,13 @@ from tests.unit.reconcile.examples import topology
 
 from rackspan.api.reassignment import MAX_PLAN, Reassignment
 from rackspan.core.planning import Change
-from rackspan.core.reassignment import Racks, Setting, SettingKind, TopicPartition
+from rackspan.core.reassignment import Racks, SetThrottle, Setting, SettingKind, TopicPartition
 from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.reassignment_ports import ApprovedPlan
 from rackspan.reconcile.reassignments import plans
 from rackspan.reconcile.reassignments.documents import packed, progress_document
 from rackspan.reconcile.reassignments.plans import UnreadablePlanError, reassignments_of, record_from
-from rackspan.reconcile.reassignments.ports import Record, SetThrottle
+from rackspan.reconcile.reassignments.ports import Record
 
 HASH = "0123456789abcdef"
 RACKS = {0: ("a", "x"), 1: ("a", "y"), 2: ("b", "x"), 3: None}

@@ -1,9 +1,11 @@
-"""Throttles are given back as they were, whatever a broker that has just started says of them."""
+"""Throttles are cleared, whatever a broker that has just started says of them, and stay where one does not answer."""
 
 import pytest
 
-from rackspan.core.reassignment import Setting, SettingKind
-from rackspan.reconcile.reassignments.ports import Record, SetThrottle
+from rackspan.api.reasons import Reason
+from rackspan.core.reassignment import SetThrottle, Setting, SettingKind
+from rackspan.reconcile.failures import Failure, Remedy
+from rackspan.reconcile.reassignments.ports import Record
 from rackspan.reconcile.reassignments.throttling import Throttles
 
 RATE = Setting(SettingKind.BROKER, "1", "leader.replication.throttled.rate")
@@ -45,3 +47,21 @@ async def test_what_was_there_before_comes_back_also_where_it_seems_to_be_there(
 
 async def test_what_somebody_else_has_set_meanwhile_stays():
     assert await cleared("9000000", None) == []
+
+
+async def test_a_broker_that_does_not_answer_in_time_is_a_failure_only_where_nothing_was_set_there_yet():
+    async def save(record):
+        pass
+
+    brokers, record = Brokers(None), Record("kafka-1", "0123456789abcdef", (), {}, {})
+    busy = Failure(Reason.KAFKA_UNREACHABLE, "no answer in time", Remedy.RETRY)
+    throttles = Throttles(brokers, save)
+    record, failed = await throttles.set(record, {RATE: "5"}, ["orders"])
+    assert (failed, brokers.told) == ({}, [{RATE: "5"}])
+    brokers.says = busy
+    assert await throttles.set(record, {RATE: "5"}, ["orders"]) == (record, {})
+    assert await throttles.set(record, {RATE: "6"}, ["orders"]) == (record, {RATE: busy})
+    again = Throttles(brokers, save)
+    assert await again.set(record, {RATE: "5"}, ["orders"]) == (record, {RATE: busy})
+    assert (await throttles.clear(record, [RATE], {1}))[1] == {RATE: busy}
+    assert brokers.told == [{RATE: "5"}]

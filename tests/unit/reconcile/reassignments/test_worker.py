@@ -19,8 +19,8 @@ from rackspan.api.policies import AdaptiveThrottle, MaintenanceWindow
 from rackspan.api.reasons import Reason
 from rackspan.api.reassignment import Reassignment, ReassignmentStatus, ThrottleStatus
 from rackspan.core.planning import Change
-from rackspan.core.reassignment import Limits, PaceReason, Setting, SettingKind, TopicPartition, lists_only
-from rackspan.core.reassignment.throttles import FOLLOWERS, RATES
+from rackspan.core.reassignment import Limits, ListChange, PaceReason, Setting, SettingKind, TopicPartition
+from rackspan.core.reassignment.throttles import FOLLOWERS, LEADERS, RATES
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.reassignment_ports import ApprovedPlan, BegunPlan
@@ -67,12 +67,12 @@ class Recorded(SimulatedKafka):
                 assert record.started.get(at) == tuple(target), f"{at} was not recorded"
         return await super().alter(targets)
 
-    async def set_settings(self, values):
+    async def set_settings(self, changes):
         known = self._record().throttles if self.objects.there else {}
-        for setting, value in values.items():
-            before, ours = (known[setting].before, known[setting].ours) if known else (CONFIGS.get(setting), ())
-            assert value == before or lists_only(value, ours), f"{setting} was not recorded"
-        return await super().set_settings(values)
+        for setting, change in changes.items():
+            assert setting in known or not self.objects.there, f"{setting} was not recorded"
+            assert setting not in CONFIGS or isinstance(change, ListChange), f"{CONFIGS[setting]} is lost"
+        return await super().set_settings(changes)
 
     def _record(self):
         (body,) = (one for one in self.objects.there.values() if one.get("status", {}).get("record"))
@@ -219,6 +219,8 @@ async def test_what_a_plan_changes_in_kafka_is_in_the_audit_log_with_who_approve
     assert [(line["topic"], line["partition"]) for line in lines if line["operation"] == "CancelReassignment"] == asked
     rates = [line for line in lines if line["operation"] == "AlterThrottle" and "broker" in line]
     assert {str(RATE)} < {value for line in rates for value in line["config"].values()}
+    lists = [line["config"] for line in lines if line["operation"] == "AlterThrottle" and "topic" in line]
+    assert {LEADERS: {"append": "0:0,0:1,0:2,0:3,1:1,1:2,1:3,1:0"}} in lists
 
 
 async def test_an_election_and_a_call_that_fails_are_in_the_audit_log(caplog):
@@ -455,8 +457,8 @@ async def test_a_throttle_changes_while_it_runs(by):
     world.worker._run._written_at = 0
     await world.passes()
     assert rates(world) == {"7"}
-    assert world.kafka.configs[OTHERS] == "7"
-    assert world.read().status.throttle == ThrottleStatus(7, f"as {by} says")
+    assert world.kafka.configs[OTHERS] == "1234", "somebody else's stays"
+    assert world.read().status.throttle == ThrottleStatus(7, f"as {by} says; throttles that somebody else has set stay")
     await world.until_ended()
     world.nothing_left()
     world.all_is_planned()
@@ -469,12 +471,16 @@ async def test_a_throttle_adapts_itself_and_the_status_says_what_it_is_and_why()
     await world.begin()
     await world.passes(3)
     assert rates(world) == {"5"}
-    assert world.read().status.throttle == ThrottleStatus(5, PACES[PaceReason.START])
+    assert world.read().status.throttle == ThrottleStatus(
+        5, f"{PACES[PaceReason.START]}; throttles that somebody else has set stay"
+    )
     world.kafka.rate = 7
     world.objects.edit(NAME, throttle=7)
     world.worker._run._written_at = 0
     await world.passes(2)
-    assert world.read().status.throttle == ThrottleStatus(7, "as its spec says")
+    assert world.read().status.throttle == ThrottleStatus(
+        7, "as its spec says; throttles that somebody else has set stay"
+    )
     await world.until_ended()
     world.nothing_left()
     world.all_is_planned()
