@@ -28,7 +28,7 @@ from rackspan.api.meta import ObjectKey
 from rackspan.api.racktopology import RackTopology
 from rackspan.cli.shared.journal import JournalFile
 from rackspan.core.planning import Change
-from rackspan.core.reassignment import Limits, PartitionState, TopicPartition
+from rackspan.core.reassignment import Limits, ListChange, ListOperation, PartitionState, TopicPartition
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.ports import BrokerDescription, ClusterDescription
 from rackspan.reconcile.reassignment_ports import ApprovedPlan
@@ -135,11 +135,21 @@ class InstantKafka:
     async def set_settings(self, values):
         self.calls["set_settings"] += _calls_of(values)
         for setting, change in values.items():
-            self.configs[setting] = change.names if isinstance(change, ListChange) else change
+            self.configs[setting] = _changed(self.configs.get(setting), change)
         return dict.fromkeys(values)
 
     async def close(self):
         pass
+
+
+def _changed(value, change):
+    if not isinstance(change, ListChange):
+        return change
+    names, changed = (value or "").split(",") if value else [], change.names.split(",")
+    if change.operation is ListOperation.APPEND:
+        return ",".join(dict.fromkeys([*names, *changed]))
+    gone = set(changed)
+    return ",".join(name for name in names if name not in gone)
 
 
 def _calls_of(settings):

@@ -5,13 +5,16 @@ import secrets
 
 import pytest
 from kubernetes import client
-from tests.integration.test_apply import filled, throttles
+from tests.integration.test_apply import Apply, ask, filled, throttles
 from tests.support.objects import condition
 from tests.support.waiting import until
 
+from rackspan.api.labels import APPROVE_PLAN, PLAN
 from rackspan.api.racktopology import RackTopology
 from rackspan.core.planning import Change
 from rackspan.core.rack_path import parse_rack
+from rackspan.core.reassignment import Setting, SettingKind
+from rackspan.core.reassignment.throttles import RATES
 from rackspan.kafka.reassignments import KafkaReassignments
 from rackspan.reconcile.reassignment_ports import ApprovedPlan
 from rackspan.reconcile.reassignments.plans import reassignments_of
@@ -120,3 +123,89 @@ def test_with_its_topology_a_reassignment_stops_and_goes(topology, kafka, topics
 
     until(lambda: "ReassignmentStopped" in announced(), what="an Event")
     until(lambda: not under_way(kafka, topic), what="what was under way to end, without a throttle")
+
+
+def audited(operator, plan):
+    """What the audit log says that was done for a plan, since the operator started last."""
+    return [line["audit"] for line in operator.log if line.get("audit", {}).get("plan") == plan]
+
+
+def test_the_command_and_the_operator_leave_each_others_throttles_alone(
+    topology, kafka, topics, topic, operator, tmp_path
+):
+    filled(kafka, topic, 2, SIZE)
+    name = approved(topology, kafka, topic, BEFORE, PLANNED, throttle=20_000)
+    running = topology.until(KIND, name, lambda found: found.get("status", {}).get("copying", 0) == 2, "to copy")
+    theirs = until(lambda: len(found := throttles(kafka, topic)) == running["status"]["throttles"] and found)
+
+    other = f"{topic}-other"
+    topics.create(other, [[0, 1]])
+    try:
+        moving = Apply(kafka, other, tmp_path)
+        drained = ("--drain-broker", "0")
+        ran = moving.apply(*drained, "--approve", moving.plan(*drained)["hash"], "--throttle", "50MB/s")
+        assert ran.code == 0, ran.err
+        assert "throttles that somebody else has set are left alone: broker " in ran.out
+        until(lambda: throttles(kafka, topic) == theirs, what="the operator's throttles, and no other")
+        assert not throttles(kafka, other).keys() - theirs.keys()
+    finally:
+        topics.admin.delete_topics([other])[other].result(30)
+
+    topology.patch(KIND, name, {"spec": {"throttle": 100_000_000}})
+    done = in_state(topology, name, "Succeeded", "Failed", "Stopped")
+    assert done["status"]["state"] == "Succeeded", done["status"]
+    until(lambda: not throttles(kafka, topic), what="no throttle")
+    lines = audited(operator, done["spec"]["planHash"])
+    assert {"AlterThrottle", "AlterReplicas", "ElectLeader"} <= {line["operation"] for line in lines}
+    assert {(line["approvedBy"], line["object"]["name"]) for line in lines} == {("a test", name)}
+    assert {line["topic"] for line in lines if line["operation"] == "AlterReplicas"} == {topic}
+
+
+def test_a_throttle_that_a_person_sets_meanwhile_outlives_a_killed_operator_and_the_plan(
+    topology, kafka, topics, topic, operator
+):
+    filled(kafka, topic, 2, SIZE)
+    name = approved(topology, kafka, topic, BEFORE, PLANNED, throttle=20_000)
+    running = topology.until(KIND, name, lambda found: found.get("status", {}).get("copying", 0) == 2, "to copy")
+    until(lambda: len(throttles(kafka, topic)) == running["status"]["throttles"], what="throttles")
+    persons = Setting(SettingKind.BROKER, "1", RATES[0])
+    try:
+        assert ask(kafka, lambda admin: admin.set_settings({persons: "90000000"})) == {persons: None}
+        until(lambda: throttles(kafka, topic)[persons] == "90000000")
+        operator.kill()
+        topology.patch(KIND, name, {"spec": {"throttle": 100_000_000}})
+        operator.start()
+        done = in_state(topology, name, "Succeeded", "Failed", "Stopped")
+        assert done["status"]["state"] == "Succeeded", done["status"]
+        told = "that somebody else has set are left alone: broker 1 leader.replication.throttled.rate 90000000"
+        assert told in done["status"]["message"]
+        until(lambda: throttles(kafka, topic) == {persons: "90000000"}, what="the person's throttle alone")
+    finally:
+        ask(kafka, lambda admin: admin.set_settings({persons: None}))
+
+
+def test_an_approved_plan_that_is_cancelled_after_a_crash_does_not_begin_again(topology, kafka, operator):
+    topology.create_topic("orders", partitions=2, replicationFactor=2)
+    topology.until_ready("orders")
+    filled(kafka, topology.kafka_name("orders"), 2, SIZE)
+    topology.change_topology(reassignment={"throttle": 20_000})
+    topology.change_topic("orders", replicationFactor=3)
+    topology.until_not_ready("orders", "PlanPending")
+    found = topology.until_condition("RackTopology", "kafka", "Reassigned", "False", "PlanPending")
+    plan = found["status"]["plan"]["hash"]
+    topology.patch("RackTopology", "kafka", {"metadata": {"annotations": {APPROVE_PLAN: plan}}})
+    made = until(lambda: topology.read(KIND, f"kafka-{plan}"), what="the Reassignment")
+    operator.kill()
+
+    operator.start()
+    topology.patch(KIND, f"kafka-{plan}", {"spec": {"cancelled": True}})
+    in_state(topology, f"kafka-{plan}", "Cancelled")
+    topology.delete(KIND, f"kafka-{plan}")
+    topology.until_gone(KIND, f"kafka-{plan}")
+    # The operator judges the same plan anew, for a spec that is newer than all this.
+    topology.change_topology(reassignment={"throttle": 30_000})
+    seen = topology.until_condition("RackTopology", "kafka", "Reassigned", "False", "PlanPending")
+    assert seen["status"]["plan"]["hash"] == plan
+    assert APPROVE_PLAN not in seen["metadata"].get("annotations", {})
+    operator.after_passes(3)
+    assert topology.read(KIND, f"kafka-{plan}") is None, made["metadata"]["labels"][PLAN]
