@@ -134,7 +134,7 @@ def test_the_command_and_the_operator_leave_each_others_throttles_alone(
     topology, kafka, topics, topic, operator, tmp_path
 ):
     filled(kafka, topic, 2, SIZE)
-    name = approved(topology, kafka, topic, BEFORE, PLANNED, throttle=20_000)
+    name = approved(topology, kafka, topic, BEFORE, ((3, 1, 2), (2, 1, 4)), throttle=20_000)
     running = topology.until(KIND, name, lambda found: found.get("status", {}).get("copying", 0) == 2, "to copy")
     theirs = until(lambda: len(found := throttles(kafka, topic)) == running["status"]["throttles"] and found)
 
