@@ -2,6 +2,7 @@
 
 import asyncio
 import secrets
+import signal
 
 import pytest
 from kubernetes import client
@@ -140,21 +141,28 @@ def test_the_command_and_the_operator_leave_each_others_throttles_alone(
 
     other = f"{topic}-other"
     topics.create(other, [[0, 1]])
+    process = None
     try:
+        filled(kafka, other, 1, SIZE)
         moving = Apply(kafka, other, tmp_path)
         drained = ("--drain-broker", "0")
-        ran = moving.apply(*drained, "--approve", moving.plan(*drained)["hash"], "--throttle", "50MB/s")
-        assert ran.code == 0, ran.err
-        assert "throttles that somebody else has set are left alone: broker " in ran.out
-        until(lambda: throttles(kafka, topic) == theirs, what="the operator's throttles, and no other")
-        assert not throttles(kafka, other).keys() - theirs.keys()
+        process = moving.start(*drained, "--approve", moving.plan(*drained)["hash"], "--throttle", "30kB/s")
+        until(lambda: under_way(kafka, other), what="the command's copy to begin")
+        assert theirs.items() <= throttles(kafka, topic).items()
+        process.send_signal(signal.SIGSTOP)  # the operator, which was first, ends first
+        topology.patch(KIND, name, {"spec": {"throttle": 100_000_000}})
+        done = in_state(topology, name, "Succeeded", "Failed", "Stopped")
+        assert done["status"]["state"] == "Succeeded", done["status"]
+        process.send_signal(signal.SIGCONT)
+        out, err = process.communicate(timeout=120)
+        assert process.returncode == 0, err
+        until(lambda: not throttles(kafka, topic), what="no throttle of the operator")
+        until(lambda: not throttles(kafka, other), what="no throttle of the command")
+        assert "throttles that somebody else has set are left alone: broker " in out
     finally:
+        if process is not None:
+            process.kill()
         topics.admin.delete_topics([other])[other].result(30)
-
-    topology.patch(KIND, name, {"spec": {"throttle": 100_000_000}})
-    done = in_state(topology, name, "Succeeded", "Failed", "Stopped")
-    assert done["status"]["state"] == "Succeeded", done["status"]
-    until(lambda: not throttles(kafka, topic), what="no throttle")
     lines = audited(operator, done["spec"]["planHash"])
     assert {"AlterThrottle", "AlterReplicas", "ElectLeader"} <= {line["operation"] for line in lines}
     assert {(line["approvedBy"], line["object"]["name"]) for line in lines} == {("a test", name)}
@@ -177,9 +185,9 @@ def test_a_throttle_that_a_person_sets_meanwhile_outlives_a_killed_operator_and_
         operator.start()
         done = in_state(topology, name, "Succeeded", "Failed", "Stopped")
         assert done["status"]["state"] == "Succeeded", done["status"]
+        until(lambda: throttles(kafka, topic) == {persons: "90000000"}, what="the person's throttle alone")
         told = "that somebody else has set are left alone: broker 1 leader.replication.throttled.rate 90000000"
         assert told in done["status"]["message"]
-        until(lambda: throttles(kafka, topic) == {persons: "90000000"}, what="the person's throttle alone")
     finally:
         ask(kafka, lambda admin: admin.set_settings({persons: None}))
 

@@ -81,10 +81,6 @@ class SetThrottle:
             *_listed(ListOperation.APPEND, _missing(wanted, seen)),
         )
 
-    def lists(self, setting: Setting, wanted: str) -> bool:
-        """Whether the names of a list that are ours are those that are `wanted`."""
-        return setting.key not in RATES and self.names == frozenset(_names(wanted))
-
     def once_set(self, setting: Setting, wanted: str) -> "SetThrottle":
         """What there may be of ours once Kafka has made all changes."""
         return self if setting.key in RATES else self._listing(self.names.intersection(_names(wanted)))

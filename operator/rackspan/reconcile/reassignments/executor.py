@@ -334,7 +334,7 @@ class Executor:
                 return decision, failed
             copying = decision.copying
             wanted = wanted_throttles(replicas, copying, throttled, observed, rate)
-            self.record, wrong = await self._throttles.set(self.record, wanted, {at.topic for at in copying})
+            self.record, wrong = await self._throttles.set(self.record, wanted)
             failed |= wrong
             brokers = {int(one.name) for one in wrong if one.kind is SettingKind.BROKER}
             if not brokers:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from rackspan.core.reassignment import SetThrottle, Setting, SettingChange
     from rackspan.reconcile.reassignments.ports import ReassignmentAdmin, Record
 
+_PASSES = 5
+"""How many passes rely on what was set or read before: brokers are asked one by one, which takes time."""
 _ROUNDS = 3
 """How often at most what is there is read again, because something had to be recorded first, which takes time."""
 
@@ -26,7 +28,8 @@ class Throttles:
         self._admin = admin
         self._save = save
         self._set_to: dict[Setting, str] = {}
-        """What was there when it was last read or set: a broker with too much to do is no reason to copy less."""
+        """What was as wanted when it was last read or set: a broker with too much to do is no reason to copy less."""
+        self._passes = 0
         self._in_the_way: dict[Setting, str] = {}
         self._replaced: dict[Setting, str] = {}
 
@@ -35,20 +38,17 @@ class Throttles:
         """What others have set where a throttle is wanted, or in the place of one that was to be cleared."""
         return self._replaced | self._in_the_way
 
-    async def set(
-        self, record: Record, wanted: Mapping[Setting, str], copying: Collection[str]
-    ) -> tuple[Record, dict[Setting, Failure]]:
+    async def set(self, record: Record, wanted: Mapping[Setting, str]) -> tuple[Record, dict[Setting, Failure]]:
         """
         Set what is wanted, but not in the place of what somebody else has set. Gives the record, and what failed.
 
-        It is recorded before, and what is there is read after that, right before the call. The lists of topics that are
-        not `copying` are left as they are where that is what is recorded.
+        It is recorded before, and what is there is read after that, right before the call. What was as wanted is looked
+        at again now and then.
         """
-        wanted = {
-            one: value
-            for one, value in wanted.items()
-            if one.name in copying or not record.throttles.get(one, NOTHING_SET).lists(one, value)
-        }
+        self._passes += 1
+        self._in_the_way = {one: value for one, value in self._in_the_way.items() if one in wanted}
+        if self._passes % _PASSES:
+            wanted = {one: value for one, value in wanted.items() if self._set_to.get(one) != value}
         for _ in range(_ROUNDS):
             seen, failed = await self._seen(wanted)
             known = {
@@ -60,16 +60,17 @@ class Throttles:
                 break
             record = replace(record, throttles=recorded)
             await self._save(record)
-        failed = {one: failure for one, failure in failed.items() if self._set_to.get(one) != wanted[one]}
+        failed = {one: why for one, why in failed.items() if not self._is_there(one, wanted[one])}
         changes = {one: ours.changes(one, wanted[one], seen[one]) for one, ours in known.items()}
         for step in range(max(map(len, changes.values()), default=0)):
             failed |= await self._change({one: some[step] for one, some in changes.items() if len(some) > step})
-        self._set_to |= {one: wanted[one] for one in seen if one not in failed}
-        self._in_the_way = {
-            one: value
-            for one, value in seen.items()
-            if value not in (None, wanted[one], ALL_REPLICAS) and known[one].gives_way(one, wanted[one], value)
-        }
+        for one, value in seen.items():
+            self._in_the_way.pop(one, None)
+            self._set_to.pop(one, None)
+            if value not in (None, wanted[one], ALL_REPLICAS) and known[one].gives_way(one, wanted[one], value):
+                self._in_the_way[one] = value
+            elif one not in failed:
+                self._set_to[one] = wanted[one]
         done = {one: known[one].once_set(one, wanted[one]) for one, some in changes.items() if some}
         left = {one: ours for one, ours in done.items() if one not in failed}
         return replace(record, throttles=_with(record, left)), failed
@@ -100,6 +101,10 @@ class Throttles:
         record = replace(record, throttles=kept)
         await self._save(record)
         return record, failed
+
+    def _is_there(self, setting: Setting, wanted: str) -> bool:
+        """Whether there was a throttle when that could be read last."""
+        return self._set_to.get(setting) == wanted or setting in self._in_the_way
 
     async def _seen(self, some: Collection[Setting]) -> tuple[dict[Setting, str | None], dict[Setting, Failure]]:
         answers = await self._admin.settings(list(some)) if some else {}

@@ -56,12 +56,12 @@ async def test_a_broker_that_does_not_answer_in_time_is_a_failure_only_where_not
     brokers, record = Brokers(None), Record("kafka-1", "0123456789abcdef", (), {}, {})
     busy = Failure(Reason.KAFKA_UNREACHABLE, "no answer in time", Remedy.RETRY)
     throttles = Throttles(brokers, save)
-    record, failed = await throttles.set(record, {RATE: "5"}, ["orders"])
+    record, failed = await throttles.set(record, {RATE: "5"})
     assert (failed, brokers.told) == ({}, [{RATE: "5"}])
     brokers.says = busy
-    assert await throttles.set(record, {RATE: "5"}, ["orders"]) == (record, {})
-    assert await throttles.set(record, {RATE: "6"}, ["orders"]) == (record, {RATE: busy})
+    assert await throttles.set(record, {RATE: "5"}) == (record, {})
+    assert await throttles.set(record, {RATE: "6"}) == (record, {RATE: busy})
     again = Throttles(brokers, save)
-    assert await again.set(record, {RATE: "5"}, ["orders"]) == (record, {RATE: busy})
+    assert await again.set(record, {RATE: "5"}) == (record, {RATE: busy})
     assert (await throttles.clear(record, [RATE], {1}))[1] == {RATE: busy}
     assert brokers.told == [{RATE: "5"}]
