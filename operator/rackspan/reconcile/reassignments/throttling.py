@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from rackspan.api.reasons import Reason
 from rackspan.core.reassignment import SettingKind
 from rackspan.core.reassignment.throttles import ALL_REPLICAS, NOTHING_SET, RATES
-from rackspan.reconcile.failures import Failure
+from rackspan.reconcile.failures import Failure, Remedy
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -19,6 +20,7 @@ _PASSES = 5
 """How many passes rely on what was set or read before: brokers are asked one by one, which takes time."""
 _ROUNDS = 3
 """How often at most what is there is read again, because something had to be recorded first, which takes time."""
+_RESTLESS = Failure(Reason.KAFKA_UNREACHABLE, "somebody else changes it all the time", Remedy.RETRY)
 
 
 class Throttles:
@@ -49,19 +51,24 @@ class Throttles:
         self._in_the_way = {one: value for one, value in self._in_the_way.items() if one in wanted}
         if self._passes % _PASSES:
             wanted = {one: value for one, value in wanted.items() if self._set_to.get(one) != value}
+        seen, failed = await self._seen(wanted)
         for _ in range(_ROUNDS):
-            seen, failed = await self._seen(wanted)
             known = {
                 one: record.throttles.get(one, NOTHING_SET).to_set(one, wanted[one], value)
                 for one, value in seen.items()
             }
+            changes = {one: ours.changes(one, wanted[one], seen[one]) for one, ours in known.items()}
             recorded = _with(record, known)
             if recorded == record.throttles:
                 break
             record = replace(record, throttles=recorded)
             await self._save(record)
+            again, wrong = await self._seen([one for one, some in changes.items() if some])
+            seen, failed = {**seen, **again}, failed | wrong
+        else:
+            failed |= {one: _RESTLESS for one, some in changes.items() if some}
+        changes = {one: some for one, some in changes.items() if one not in failed}
         failed = {one: why for one, why in failed.items() if not self._is_there(one, wanted[one])}
-        changes = {one: ours.changes(one, wanted[one], seen[one]) for one, ours in known.items()}
         for step in range(max(map(len, changes.values()), default=0)):
             failed |= await self._change({one: some[step] for one, some in changes.items() if len(some) > step})
         for one, value in seen.items():

@@ -65,3 +65,21 @@ async def test_a_broker_that_does_not_answer_in_time_is_a_failure_only_where_not
     assert await again.set(record, {RATE: "5"}) == (record, {RATE: busy})
     assert (await throttles.clear(record, [RATE], {1}))[1] == {RATE: busy}
     assert brokers.told == [{RATE: "5"}]
+
+
+async def test_a_list_that_changes_at_each_look_is_left_for_the_next_pass():
+    listed = Setting(SettingKind.TOPIC, "orders", "follower.replication.throttled.replicas")
+
+    class Restless(Brokers):
+        async def settings(self, settings):
+            self.says, _, _ = self.says.rpartition(",")
+            return await super().settings(settings)
+
+    async def save(record):
+        pass
+
+    brokers, record = Restless("0:1,0:2,0:3,0:4,9:9"), Record("kafka-1", "0123456789abcdef", (), {}, {})
+    record, failed = await Throttles(brokers, save).set(record, {listed: "0:1,0:2,0:3,0:4,0:5"})
+    assert brokers.told == []
+    assert failed[listed].message == "somebody else changes it all the time"
+    assert record.throttles[listed].names == {"0:3", "0:4", "0:5"}
