@@ -146,7 +146,7 @@ def test_the_command_and_the_operator_leave_each_others_throttles_alone(
         filled(kafka, other, 1, SIZE)
         moving = Apply(kafka, other, tmp_path)
         drained = ("--drain-broker", "0")
-        process = moving.start(*drained, "--approve", moving.plan(*drained)["hash"], "--throttle", "30kB/s")
+        process = moving.start(*drained, "--approve", moving.plan(*drained)["hash"], "--throttle", "50MB/s")
         until(lambda: under_way(kafka, other), what="the command's copy to begin")
         assert theirs.items() <= throttles(kafka, topic).items()
         process.send_signal(signal.SIGSTOP)  # the operator, which was first, ends first
