@@ -63,6 +63,17 @@ class SimulatedKafka:
         self.crash_at = None
         self.journal = None
         """What the caller writes to, if that shall be checked at each call."""
+        self.killed = set()
+        self.dies_at = None
+        """The call at which a broker dies, and the broker."""
+        self.changes = 0
+        """Calls that change replica lists or leaders."""
+        self.seen = {}
+        """What the caller was last told of partitions."""
+        self.remembered = self._states()
+        self.behind = 0
+        """How often partitions are told as they were when they were last remembered; never three times in a row."""
+        self.behind_in_a_row = 0
         self.touched_by_others = set()
         self.domains = Racks(self.racks)
         self.theirs = dict(self.configs)
@@ -72,6 +83,7 @@ class SimulatedKafka:
 
     def kill(self, broker):
         self.online.discard(broker)
+        self.killed.add(broker)
         for one in self.state.values():
             if one.isr != {broker}:
                 one.isr.discard(broker)
@@ -108,6 +120,13 @@ class SimulatedKafka:
             self.touched_by_others.add(at)
             self._cancel(one)
 
+    def remember(self):
+        """Let a broker fall behind: it knows the partitions as they are now."""
+        self.remembered = self._states()
+
+    def _states(self):
+        return {at: one.state for at, one in self.state.items()}
+
     def _lead(self, one):
         if one.leader not in self.online or one.leader not in one.isr:
             one.leader = next((b for b in one.replicas if b in one.isr and b in self.online), None)
@@ -141,6 +160,9 @@ class SimulatedKafka:
     def _call(self):
         """Count a call. A crash comes before an odd one, and after an even one was carried out."""
         self.calls += 1
+        if self.dies_at is not None and self.calls >= self.dies_at[0]:
+            self.kill(self.dies_at[1])
+            self.dies_at = None
         if self.crash_at == self.calls:
             raise CrashError
 
@@ -154,7 +176,11 @@ class SimulatedKafka:
         return ClusterDescription(CLUSTER_ID, tuple(brokers))
 
     async def partitions(self, topics):
-        return {at: one.state for at, one in self.state.items() if at.topic in topics}
+        is_behind = self.behind > 0 and self.behind_in_a_row < 2
+        self.behind_in_a_row = self.behind_in_a_row + 1 if is_behind else 0
+        self.behind -= is_behind
+        self.seen = self.remembered if is_behind else self._states()
+        return {at: one for at, one in self.seen.items() if at.topic in topics}
 
     async def topic_names(self):
         return {at.topic for at in self.state}
@@ -170,6 +196,7 @@ class SimulatedKafka:
 
     async def alter(self, targets):
         self._call()
+        self.changes += 1
         outcomes = {}
         before = self._busy()
         for at, target in targets.items():
@@ -190,6 +217,7 @@ class SimulatedKafka:
 
     async def elect(self, partitions):
         self._call()
+        self.changes += 1
         for at in partitions:
             one = self.state[at]
             if one.replicas[0] in one.isr & self.online:
@@ -236,18 +264,20 @@ class SimulatedKafka:
         assert len(new) <= 1, "one replica of a partition at a time"
         assert len(set(target)) == len(target)
         self.copies += [(at, broker) for broker in new]
-        lost = one.isr - set(target)
+        # A replica that has left the ISR since then cannot be known.
+        isr = self.seen[at].in_sync
+        lost = isr - set(target)
         if lost:
-            now, after = self.domains.spread(one.isr), self.domains.spread(one.isr - lost)
+            now, after = self.domains.spread(isr), self.domains.spread(isr - lost)
             shall = self.domains.spread(self.planned.get(at, one.replicas))
             assert all(a >= min(n, s) for n, a, s in zip(now, after, shall, strict=True)), "fewer domains in sync"
             most = max(len(self.lists.get(at, one.replicas)), len(self.planned.get(at, one.replicas)))
             needed = min(self.min_insync_replicas, most)
-            assert len(one.isr - lost) >= min(len(one.isr), needed), "below min.insync.replicas"
+            assert len(isr - lost) >= min(len(isr), needed), "below min.insync.replicas"
         if new and self.rate is not None:
             self._check_throttled(at, one, new)
         if not new and self.rate is not None:
-            self._check_in_sync_not_throttled(at, one.isr.intersection(target))
+            self._check_in_sync_not_throttled(at, self.seen[at].in_sync.intersection(target))
 
     def _check_recorded(self, at, target):
         """A list that is asked for has to be in the journal by then: a caller that ends here knows it as its own."""
@@ -266,7 +296,7 @@ class SimulatedKafka:
             assert not recorded.has_others(setting, now), f"{setting}: {now} is lost"
 
     def _check_throttled(self, at, one, new):
-        for broker in {one.leader, *new} & self.online:
+        for broker in {self.seen[at].leader, *new} & self.online:
             for key in ("leader.replication.throttled.rate", "follower.replication.throttled.rate"):
                 setting = Setting(SettingKind.BROKER, str(broker), key)
                 assert self.configs.get(setting) == self.theirs.get(setting, str(self.rate))
@@ -282,13 +312,14 @@ class SimulatedKafka:
 
     def _busy(self):
         busy = {None: 0}
-        for one in self.state.values():
+        for at, one in self.state.items():
             alive = (one.adding - one.isr) & self.online
-            if one.leader is None or one.of_others:
+            leader = self.seen[at].leader if at in self.seen else one.leader
+            if one.leader is None or leader is None or one.of_others:
                 continue
             busy[None] += len(alive)
             for broker in alive:
-                for each in (broker, one.leader):
+                for each in (broker, leader):
                     busy[each] = busy.get(each, 0) + 1
         return busy
 

@@ -87,13 +87,66 @@ def test_what_a_partition_never_met_and_never_will_protects_nothing():
 
 
 def test_a_cancellation_tells_what_holds_it_up():
-    for now, reason in (
-        (state(0, 1, 2, 3, in_sync=[0, 3]), WaitReason.NOT_IN_SYNC),
-        (replace(state(0, 1, 2, 3, in_sync=[0, 3]), leader=None), WaitReason.BROKER_OFFLINE),
+    for now, held in (
+        (state(0, 1, 2, 3, in_sync=[0, 3]), (WaitReason.NOT_IN_SYNC, (1, 2))),
+        (replace(state(0, 1, 2, 3, in_sync=[3]), leader=None), (WaitReason.BROKER_OFFLINE, (3,))),
     ):
-        seen = Observed({AT: now}, frozenset(range(9)), {"orders": 2})
+        seen = Observed({AT: now}, frozenset({0, 1, 2}), {"orders": 2})
         back = cancel([change([0, 1, 2], [0, 1, 3])], seen, {AT: (0, 1, 2, 3)}, ZONES)
-        assert waiting(back) == [(reason, (1, 2))]
+        assert waiting(back) == [held]
+
+
+def test_a_cancellation_leaves_alone_what_somebody_else_has_given_other_replicas():
+    seen = Observed({AT: state(0, 1, 2)}, frozenset(range(9)))
+    back = cancel([change([3, 1], [0])], seen, {AT: (3, 1, 0)}, ZONES)
+    assert (back.alter, back.settled) == ({}, {AT})
+
+
+def test_a_copy_keeps_the_order_of_the_list_that_it_is_cancelled_to():
+    grown = change([1, 2], [2, 1, 3])
+    assert decided(grown, state(1, 2)).alter == {AT: (1, 2, 3)}
+    assert decided(grown, state(1, 2, 3), {AT: (1, 2, 3)}).alter == {AT: (2, 1, 3)}
+
+
+def test_a_removal_that_is_cancelled_gives_the_order_of_before_back():
+    shrunk = change([0, 1, 2], [1, 0])
+    # Kafka has put the list in the order that was asked for.
+    for now, alter in ((state(1, 0, 2), {AT: (0, 1, 2)}), (state(0, 1, 2), {})):
+        back = cancel([shrunk], Observed({AT: now}, frozenset(range(9))), {AT: (1, 0)}, ZONES)
+        assert back.alter == alter
+
+
+def test_a_partition_without_a_leader_waits_for_those_that_may_lead():
+    lists = {AT: (0, 1, 2, 3)}
+    alive, move = frozenset(range(1, 9)), change([0, 1, 2], [3, 1, 2])
+    for now, held in (
+        (state(0, 1, 2, 3, in_sync=[0], adding=[3]), (WaitReason.BROKER_OFFLINE, (0,))),
+        (state(0, 1, 2, 3, in_sync=[0]), (WaitReason.BROKER_OFFLINE, (0,))),
+        (state(0, 1, 2, 3, in_sync=[]), (WaitReason.BROKER_OFFLINE, (0,))),
+        (state(0, 1, 2, 3, in_sync=[1], offline=[1]), (WaitReason.DISK_OFFLINE, (1,))),
+        (state(0, 1, 2, 3, in_sync=[2]), (WaitReason.BROKER_OFFLINE, (2,))),
+    ):
+        seen = decided(move, replace(now, leader=None), lists, online=alive)
+        assert (waiting(seen), seen.idle) == ([held], True)
+
+
+def test_a_replica_that_somebody_else_has_taken_off_is_not_copied_back():
+    held = decided(change([0, 1, 2], [0, 3]), state(0), {AT: (0, 1)})
+    assert (held.alter, waiting(held)) == ({}, [(WaitReason.CHANGED_BY_OTHERS, ())])
+
+
+def test_a_planned_leader_that_is_away_and_last_in_the_isr_is_waited_for():
+    dead = replace(state(3, 1, 2, in_sync=[3]), leader=None)
+    held = decided(change([0, 1, 2], [3, 1, 2]), dead, {AT: (3, 1, 2)}, online=frozenset({0, 1, 2}))
+    assert (held.idle, waiting(held)) == (True, [(WaitReason.BROKER_OFFLINE, (3,))])
+
+
+def test_a_removal_that_kafka_cannot_complete_says_what_it_waits_for():
+    stuck = state(1, 0, 2, in_sync=[2], leader=2, removing=[2])
+    held = decided(change([0, 1, 2], [1, 0]), stuck, {AT: (1, 0)})
+    assert (held.copying, waiting(held)) == ({}, [(WaitReason.NOT_IN_SYNC, (0, 1))])
+    goes = decided(change([0, 1, 2], [1, 0]), replace(stuck, in_sync=frozenset({0, 2})), {AT: (1, 0)})
+    assert (goes.copying, waiting(goes)) == ({AT: frozenset()}, [])
 
 
 def test_a_reorder_copies_nothing_and_ends_with_an_election():

@@ -6,7 +6,7 @@ from rackspan.core.partitions import TopicPartition
 from rackspan.core.planning.changes import Change
 from rackspan.core.reassignment.decision import Decision
 from rackspan.core.reassignment.model import Observed, Racks, Waiting, WaitReason, of_change
-from rackspan.core.reassignment.steps import Surroundings, removable, why_needed
+from rackspan.core.reassignment.steps import Surroundings, removable, why_needed, without_leader
 
 
 def cancel(
@@ -19,7 +19,8 @@ def cancel(
     Decide how to take back what is under way; partitions that are moved, wholly or in part, stay where they are.
 
     A reassignment of ours is cancelled. A new replica that is in sync and has not replaced an old one yet is taken off
-    again, unless it is needed by now. `settled` are those at rest.
+    again, unless it is needed by now. What somebody else has given other replicas is left as it is. `settled` are those
+    at rest.
     """
     alter: dict[TopicPartition, tuple[int, ...] | None] = {}
     waiting: list[Waiting] = []
@@ -34,18 +35,24 @@ def cancel(
                 alter[at] = None
             else:
                 waiting.append(Waiting(at, WaitReason.REASSIGNED_BY_OTHERS))
+        elif at not in started or not {*change.before, *change.replicas}.issuperset(state.replicas):
+            settled.add(at)
         elif len(state.replicas) > max(len(change.before), len(change.replicas)):
             around = Surroundings.of(change, observed, racks)
             new = [broker for broker in state.replicas if broker not in change.before][-1:]
             kept = frozenset(state.replicas).difference(new)
             extra = removable(state, kept, around)
-            if extra and at in started:
+            if extra:
                 alter[at] = tuple(broker for broker in state.replicas if broker not in extra)
-            elif at in started:
+            elif state.leader is None:
+                held = without_leader(state, around)
+                waiting.append(Waiting(at, held.reason, held.brokers))
+            else:
                 reason = why_needed(state, kept, set(new), around) or WaitReason.NOT_IN_SYNC
                 waiting.append(Waiting(at, reason, tuple(sorted(set(state.replicas) - state.in_sync))))
-            else:
-                settled.add(at)
+        elif set(state.replicas) == set(change.before) and state.replicas not in (change.before, change.replicas):
+            # A removal that is cancelled leaves the replicas in the order that was asked for.
+            alter[at] = change.before
         else:
             settled.add(at)
     return Decision(alter, (), {}, tuple(waiting), frozenset(settled))

@@ -75,7 +75,7 @@ def decide(
         match next_step(change, state, started.get(at), Surroundings.of(change, observed, racks)):
             case Settled():
                 made.settled.add(at)
-            case Copying(adding):
+            case Copying(adding) if state is not None:
                 made.under_way(at, state, adding)
             case Arrange(replicas):
                 made.arrange(at, replicas)
@@ -159,17 +159,10 @@ class _Pass:
         self.waiting: list[Waiting] = []
         self.settled: set[TopicPartition] = set()
 
-    def under_way(self, at: TopicPartition, state: PartitionState | None, adding: frozenset[int]) -> None:
-        """Count a reassignment of ours. A copy to a broker or disk that is away takes nothing, and holds up nothing."""
-        online = adding & self._observed.online
-        alive = online if state is None else online - state.offline
-        if state is None or state.leader is None or (adding and not alive):
-            led = state is not None and state.leader is not None
-            reason = WaitReason.DISK_OFFLINE if led and online else WaitReason.BROKER_OFFLINE
-            self.waiting.append(Waiting(at, reason, tuple(sorted(adding - alive))))
-            return
+    def under_way(self, at: TopicPartition, state: PartitionState, adding: frozenset[int]) -> None:
+        """Count a reassignment of ours."""
         self.copying[at] = adding
-        for broker in alive:
+        for broker in adding & self._observed.online - state.offline:
             self._count(at, state.leader, broker)
 
     def arrange(self, at: TopicPartition, replicas: tuple[int, ...]) -> None:

@@ -30,10 +30,7 @@ class Copying:
 
 @dataclass(frozen=True, slots=True)
 class Add:
-    """A replica is to be copied to one of `brokers`, the best first; `Change.replicas` are put in order with the last.
-
-    `replicas` gives the list with each of them.
-    """
+    """A replica is to be copied to one of `brokers`, the best first; `replicas` gives the list with each of them."""
 
     brokers: tuple[int, ...]
     replicas: Mapping[int, tuple[int, ...]]
@@ -98,15 +95,16 @@ def next_step(
         return Hold(WaitReason.RECREATED if around.recreated else WaitReason.GONE)
     if state.under_way:
         ours = started is not None and state.heading_for == frozenset(started)
-        return Copying(state.adding - state.in_sync) if ours else Hold(WaitReason.REASSIGNED_BY_OTHERS)
+        return _under_way(state, around) if ours else Hold(WaitReason.REASSIGNED_BY_OTHERS)
     current, planned, before = frozenset(state.replicas), frozenset(change.replicas), frozenset(change.before)
     if not before & planned <= current <= before | planned:
         return Hold(WaitReason.CHANGED_BY_OTHERS)
     if state.replicas == change.replicas:
-        return _leadership(change, state)
+        return _leadership(change, state, around)
     if state.leader is None:
-        return Hold(WaitReason.BROKER_OFFLINE, _offline(state.replicas, around))
-    if started is not None and state.replicas != started:
+        return without_leader(state, around)
+    # A planned replica that is not in the list that was asked for is somebody else's, and as good as one of ours.
+    if started is not None and state.replicas != started and not (current & planned).difference(started):
         return _asked_again(state, started, planned, around)
     if current == planned:
         return Arrange(change.replicas)
@@ -114,6 +112,12 @@ def next_step(
     if removals:
         return Arrange(_arranged(change, [broker for broker in state.replicas if broker not in removals]))
     return _addition(change, state, planned, around) or _why_nothing_goes(state, planned, around)
+
+
+def without_leader(state: PartitionState, around: Surroundings) -> Hold:
+    """Wait for the replicas that may lead: those in the ISR, or all where Kafka names none (KIP-966)."""
+    able = state.in_sync or frozenset(state.replicas)
+    return _away(able, state, around) or Hold(WaitReason.BROKER_OFFLINE, tuple(sorted(able)))
 
 
 def removable(state: PartitionState, wanted: frozenset[int], around: Surroundings) -> frozenset[int]:
@@ -158,6 +162,25 @@ def why_needed(
     return WaitReason.MIN_INSYNC if len(left) < min(len(state.in_sync), around.min_insync) else None
 
 
+def _away(brokers: frozenset[int], state: PartitionState, around: Surroundings) -> Hold | None:
+    """Wait for those of some brokers that are away, or whose disk is; None where none is."""
+    online = around.online - state.offline
+    away = brokers - online
+    reason = WaitReason.DISK_OFFLINE if away <= around.online else WaitReason.BROKER_OFFLINE
+    return Hold(reason, tuple(sorted(away))) if away else None
+
+
+def _under_way(state: PartitionState, around: Surroundings) -> Step:
+    """A copy to a broker that is away takes nothing. Kafka takes no replica off where no other one is in sync."""
+    if state.leader is None:
+        return without_leader(state, around)
+    adding = state.adding - state.in_sync
+    if not adding and not state.in_sync - state.removing:
+        return Hold(WaitReason.NOT_IN_SYNC, _behind(state, state.heading_for))
+    away = _away(adding, state, around)
+    return away if away and adding.issubset(away.brokers) else Copying(adding)
+
+
 def _addition(change: Change, state: PartitionState, planned: frozenset[int], around: Surroundings) -> Step | None:
     missing = [broker for broker in change.replicas if broker not in state.replicas]
     if not missing:
@@ -169,7 +192,8 @@ def _addition(change: Change, state: PartitionState, planned: frozenset[int], ar
         return Hold(WaitReason.BROKER_OFFLINE, tuple(missing))
     kept = state.in_sync & planned or state.in_sync
     able.sort(key=lambda broker: around.racks.spread(kept | {broker}), reverse=True)
-    return Add(tuple(able), {broker: _arranged(change, [*state.replicas, broker]) for broker in able})
+    # The list keeps its order until the copy is in sync: Kafka goes back to it where the copy is cancelled.
+    return Add(tuple(able), {broker: (*state.replicas, broker) for broker in able})
 
 
 def _arranged(change: Change, replicas: list[int]) -> tuple[int, ...]:
@@ -181,7 +205,8 @@ def _asked_again(
     state: PartitionState, started: tuple[int, ...], planned: frozenset[int], around: Surroundings
 ) -> Step:
     added = [broker for broker in started if broker not in state.replicas]
-    if len(added) > 1 or (added and not set(state.replicas) <= set(started)):
+    # Only planned replicas are ever added: another one that is missing, somebody else has taken off.
+    if len(added) > 1 or not planned.issuperset(added) or (added and not set(state.replicas) <= set(started)):
         return Hold(WaitReason.CHANGED_BY_OTHERS)
     if added:
         if all(broker in around.online for broker in added):
@@ -203,16 +228,14 @@ def _held(reason: WaitReason, state: PartitionState, planned: frozenset[int], ar
     return Hold(reason, _behind(state, planned), len(planned) if too_high else None)
 
 
-def _leadership(change: Change, state: PartitionState) -> Step:
+def _leadership(change: Change, state: PartitionState, around: Surroundings) -> Step:
     preferred = change.replicas[0]
     if preferred in (state.leader, *change.before[:1]):
         return Settled()
+    if state.leader is None:
+        return without_leader(state, around)
     return Elect() if preferred in state.in_sync else Hold(WaitReason.NOT_IN_SYNC, (preferred,))
 
 
 def _behind(state: PartitionState, planned: frozenset[int]) -> tuple[int, ...]:
     return tuple(sorted(planned - state.in_sync))
-
-
-def _offline(replicas: tuple[int, ...], around: Surroundings) -> tuple[int, ...]:
-    return tuple(broker for broker in replicas if broker not in around.online)

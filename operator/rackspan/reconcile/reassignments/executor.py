@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -54,7 +54,8 @@ _PASSES_UNTIL_STALE = 20
 """Passes for which disks and min.insync.replicas are remembered, and those between two that look at all partitions."""
 _PASSES_UNTIL_SURE = 3
 """Passes until what others seem to have done counts: a broker's metadata can be behind the controller's."""
-
+_SETTLED_RECORDED = 500
+"""Settled partitions that stay in the record: who goes on may ask a broker that is behind."""
 
 _WINDOW = 1_000
 """Partitions that a pass looks at, beside those that are under way: about as many as one Metadata call tells of."""
@@ -139,6 +140,8 @@ class Executor:
         """What Kafka said then."""
         self._begun: dict[TopicPartition, Replicas] = dict(record.started)
         """Of `_started`, those that are not settled."""
+        self._settled: deque[TopicPartition] = deque(maxlen=_SETTLED_RECORDED)
+        """Of `_started`, those that were settled last."""
         self._led: Collection[TopicPartition] = ()
         """Partitions of which the last pass had leaders elected."""
         self._worklist = Worklist(record.changes, window, _PASSES_UNTIL_STALE)
@@ -299,7 +302,9 @@ class Executor:
 
     def _settle(self, some: Collection[TopicPartition]) -> None:
         for at in some:
-            self._begun.pop(at, None)
+            if at in self._begun:
+                del self._begun[at]
+                self._settled.append(at)
             change = self._worklist.change(at)
             if change is not None:
                 self._users.subtract(_throttled_by(change))
@@ -350,13 +355,13 @@ class Executor:
             state = observed.partitions.get(at)
             if state is not None and state.under_way:
                 self._seen[at] = self._started[at]
-                self._missed.pop(at, None)
-        alter, waiting = dict(decision.alter), list(decision.waiting)
+        alter, waiting, missed = dict(decision.alter), list(decision.waiting), self._missed
+        self._missed = Counter()
         for at, replicas in decision.alter.items():
             if replicas is None or self._seen.get(at) != replicas or self._started.get(at) != replicas:
                 continue
             del alter[at]
-            self._missed[at] += 1
+            self._missed[at] = missed[at] + 1
             if self._missed[at] >= _PASSES_UNTIL_SURE:
                 self._taken_over.add(at)
                 self._begun.pop(at, None)
@@ -393,8 +398,8 @@ class Executor:
         if any(self._started.get(at) != replicas for at, replicas in new.items()):
             self._started |= new
             self._begun |= new
-            started = {at: replicas for at, replicas in self._begun.items() if at not in decision.settled}
-            await self._save(replace(self.record, started=started))
+            lately = {at: self._started[at] for at in self._settled}
+            await self._save(replace(self.record, started=lately | self._begun))
 
     async def _save(self, record: Record) -> None:
         await self._journal.write(record)
@@ -433,7 +438,7 @@ class Executor:
         return Pass(
             self._tally.progress,
             await self._copied_so_far(observed, decision),
-            idle and (not waiting or self._idle_passes >= _PASSES_UNTIL_SURE),
+            idle and (not (waiting or self._begun) or self._idle_passes >= _PASSES_UNTIL_SURE),
             len(decision.copying),
             waiting,
             failures,

@@ -69,8 +69,8 @@ class Record:
     What Kafka cannot say of a plan that is carried out, written before it is needed.
 
     `racks` are those that the plan was made for, `reported_racks` what Kafka told as `broker.rack` then. `started` are
-    the replica lists last asked for, of partitions that are not settled. `topic_ids` are those of the topics that the
-    plan was made for; a topic without one is known by its name alone.
+    the replica lists last asked for, of partitions that are not settled or were settled lately. `topic_ids` are those
+    of the topics that the plan was made for; a topic without one is known by its name alone.
     """
 
     cluster_id: str

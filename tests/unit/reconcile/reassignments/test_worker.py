@@ -678,9 +678,11 @@ async def test_how_long_a_broker_is_gone_counts_from_turn_to_turn(monkeypatch):
     brokers = tuple(one for one in world.topology.status.brokers if one.id != 3)
     world.topology = replace(world.topology, status=replace(world.topology.status, brokers=brokers))
     monkeypatch.setattr(runs, "_GONE_SECONDS", 1e-9)
-    for _ in range(10):
+    for _ in range(3):
         await world.passes()
         await world.worker.step_aside()
+    assert world.read().status.state == "Cancelling"
+    await world.until_ended()
     assert world.read().status.state == "Stopped"
     world.nothing_left()
 
