@@ -6,6 +6,7 @@ import json
 import secrets
 import signal
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,10 +18,11 @@ from tests.support.topics import Topics
 from tests.support.waiting import until
 
 from rackspan.core.planning import Change
-from rackspan.core.reassignment import Limits, Setting, SettingKind, TopicPartition
+from rackspan.core.reassignment import Limits, Setting, SettingKind, TopicPartition, WaitReason
 from rackspan.core.reassignment.throttles import FOLLOWERS, LEADERS, RATES
 from rackspan.kafka.reassignments import KafkaReassignments
 from rackspan.reconcile.failures import FailureError
+from rackspan.reconcile.ports import BrokerDescription
 from rackspan.reconcile.reassignments.executor import Executor
 from rackspan.reconcile.reassignments.ports import Record
 
@@ -225,6 +227,25 @@ def test_ctrl_c_lets_copies_end_and_begins_no_other(moving, kafka, topics, topic
     nothing_left_over(kafka, topic, moving.journal)
 
 
+def test_a_second_ctrl_c_leaves_copies_to_kafka_which_a_cancellation_takes_back(moving, kafka, topics, topic):
+    filled(kafka, topic, 2, SLOW)
+    wish = ("--replication-factor", f"{topic}=3")
+    plan = moving.plan(*wish)
+    process = moving.start(*wish, "--approve", plan["hash"], "--throttle", "1kB/s")
+    until(lambda: under_way(kafka, topic), what="it is under way")
+    process.send_signal(signal.SIGINT)
+    for line in process.stderr:
+        if "Ctrl-C again" in line:
+            break
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 130, err
+    until(lambda: not throttles(kafka, topic), what="no throttle")
+    cancelled = moving.apply("--cancel")
+    assert cancelled.code == 0, cancelled.err
+    nothing_left_over(kafka, topic, moving.journal)
+
+
 def loses_its_reader(process, moving):
     process.stdout.close()
 
@@ -385,14 +406,14 @@ class Fragile:
         return fragile
 
 
-async def passes_until(executor, condition):
+async def passes_until(executor, condition, one_pass=Executor.advance):
     """Make passes until one is as it should be, for four minutes at most, as the command does where Kafka is away."""
     seen = None
     async with asyncio.timeout(240):
         while seen is None or not condition(seen):
             await asyncio.sleep(0.1)
             with contextlib.suppress(FailureError):
-                seen = await executor.advance()
+                seen = await one_pass(executor)
     return seen
 
 
@@ -442,6 +463,85 @@ async def test_an_executor_that_ends_at_any_call_is_taken_up_where_it_was(kafka,
         assert set(asked) <= allowed
     finally:
         await admin.close()
+    await asyncio.to_thread(until, lambda: not throttles(kafka, topic))
+
+
+@contextlib.asynccontextmanager
+async def executing(kafka, topic, before, planned, throttle=None, admin=KafkaReassignments):
+    """An executor of a plan for one topic, as Kafka holds it now; one move at a time."""
+    client, kept = admin(kafka.client_config()), Kept()
+    try:
+        async with asyncio.timeout(60):
+            while len(states := await client.partitions([topic])) < len(before):  # noqa: ASYNC110 - as above
+                await asyncio.sleep(0.1)
+        changes = tuple(Change(topic, n, new, old) for n, (new, old) in enumerate(zip(planned, before, strict=True)))
+        racks = {broker: tuple(rack.strip("/").split("/")) for broker, rack in kafka.racks.items()}
+        ids = {at.topic: one.topic_id for at, one in states.items()}
+        kept.record = Record(kafka.cluster_id, "plan", changes, racks, kafka.racks, topic_ids=ids)
+        yield Executor(client, kept, kept.record, Limits(1, 1), throttle)
+    finally:
+        await client.close()
+
+
+class OneMore(KafkaReassignments):
+    """Takes a broker that Kafka does not know for one that is alive, as who has not heard yet that it left."""
+
+    async def cluster(self):
+        found = await super().cluster()
+        return replace(found, brokers=(*found.brokers, BrokerDescription(77, "", "/a/77")))
+
+
+async def test_what_kafka_refuses_is_told_in_its_words_and_ends(kafka, topics, topic):
+    before, planned = topics.replicas(topic, 2), ((0, 77), (1, 3))
+    async with executing(kafka, topic, before, planned, admin=OneMore) as executor:
+        done = await passes_until(executor, lambda seen: seen.finished)
+    (left,) = done.waiting
+    assert (left.partition, left.reason, left.brokers) == (TopicPartition(topic, 0), WaitReason.REFUSED, (77,))
+    assert "Kafka says InvalidReplica" in left.answer
+    assert "broker 77" in left.answer
+    await asyncio.to_thread(until, lambda: topics.replicas(topic, 2) == (before[0], planned[1]))
+
+
+async def test_a_topic_that_is_made_anew_in_the_middle_keeps_its_replicas(kafka, topics, topic):
+    before = topics.replicas(topic, 2)
+    await asyncio.to_thread(filled, kafka, topic, 2)
+    async with executing(kafka, topic, before, ((0, 3), (1, 3)), 1_000) as executor:
+        await passes_until(executor, lambda seen: seen.copying)
+        await asyncio.to_thread(topics.admin.delete_topics([topic])[topic].result, 30)
+        await asyncio.to_thread(topics.create, topic, [[0, 1, 2], [1, 2, 3]])
+        done = await passes_until(executor, lambda seen: seen.finished and not seen.throttles)
+    assert {(one.partition.topic, one.reason) for one in done.waiting} == {(topic, WaitReason.RECREATED)}
+    assert await asyncio.to_thread(topics.replicas, topic, 2) == ((0, 1, 2), (1, 2, 3))
+    await asyncio.to_thread(until, lambda: not throttles(kafka, topic))
+
+
+async def test_a_copy_that_somebody_else_cancels_is_theirs_and_the_others_go_on(kafka, topics, topic):
+    before, planned = topics.replicas(topic, 2), ((0, 3), (1, 3))
+    await asyncio.to_thread(filled, kafka, topic, 2, SLOW)
+    async with executing(kafka, topic, before, planned, 1_000) as executor:
+        for _ in range(2):  # the second pass sees what the first one has begun
+            await passes_until(executor, lambda seen: seen.copying)
+        (at,) = executor.record.started
+        somebody_else = KafkaReassignments(kafka.client_config())
+        try:
+            assert await somebody_else.alter({at: None}) == {at: None}
+        finally:
+            await somebody_else.close()
+        executor.adjust(Limits(1, 1), 50_000_000)
+        done = await passes_until(executor, lambda seen: seen.finished)
+    assert [(one.partition, one.reason) for one in done.waiting] == [(at, WaitReason.CHANGED_BY_OTHERS)]
+    wanted = tuple(before[n] if n == at.partition else planned[n] for n in range(2))
+    await asyncio.to_thread(until, lambda: topics.replicas(topic, 2) == wanted)
+    await asyncio.to_thread(until, lambda: not throttles(kafka, topic))
+
+
+async def test_a_copy_that_is_cancelled_leaves_the_list_in_its_order(kafka, topics, topic):
+    before = topics.replicas(topic, 2)
+    await asyncio.to_thread(filled, kafka, topic, 2, SLOW)
+    async with executing(kafka, topic, before, ((1, 0, 3), (2, 1, 3)), 1_000) as executor:
+        await passes_until(executor, lambda seen: seen.copying)
+        await passes_until(executor, lambda seen: seen.finished, Executor.take_back)
+    await asyncio.to_thread(until, lambda: topics.replicas(topic, 2) == before)
     await asyncio.to_thread(until, lambda: not throttles(kafka, topic))
 
 
