@@ -72,7 +72,9 @@ class Year:
             "groups": _groups(),
             "scans": self._scan(when, float(minutes.sum())),
         }
-        entry = ScanEntry(scan_id, self.sequence, when, f"documents/{scan_id}.json")
+        entry = ScanEntry(
+            scan_id, self.sequence, when, f"documents/cluster={CLUSTER}/date={when:%Y-%m-%d}/{scan_id}.json.gz"
+        )
         return entry, {name: _complete(name, scan_id, columns) for name, columns in tables.items()}
 
     def _violated(self) -> np.ndarray:

@@ -99,7 +99,7 @@ class Disk:
             if "/manifests/" in target:
                 self.named.append((Path(target), frozenset(self.synced)))
             replace(partial, target)
-            self.synced -= {Path(target).parent}
+            self.synced = (self.synced | {Path(target)}) - {Path(target).parent}
 
         monkeypatch.setattr(os, "fsync", synced)
         monkeypatch.setattr(os, "replace", replaced)

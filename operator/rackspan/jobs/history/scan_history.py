@@ -309,7 +309,7 @@ class History:
     def _put_manifest(self, name: str, manifest: Manifest) -> None:
         """Write a manifest, the last file of a scan or of a compacted day, once all that it names is on the disk."""
         path = f"manifests/{_folder(manifest.cluster, manifest.day)}/{name}.json"
-        self._files.sync(manifest.paths)
+        self._files.sync(one for paths in manifest.tables.values() for one in paths)  # `put` syncs documents
         self._files.put(path, msgspec.json.encode(manifest))
 
     def _read_unused(self, cluster: str) -> dict[str, datetime]:
