@@ -13,6 +13,7 @@ from tests.support.command import cli
 from tests.support.objects import condition
 from tests.support.topics import Topics
 
+CONFIGS = "kafka.admin.ConfigCommand"
 REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 
 pytestmark = pytest.mark.timeout(600)
@@ -105,6 +106,44 @@ def test_a_drain_is_over_when_kafka_shows_nothing_and_not_before(
     assert proven.out.splitlines()[-1] == "0: no replica is left, by the operator's word and by Kafka's own"
     assert cli("uncordon", "0", "--rack", "/a", *cluster).code == 0
     fleet.until("RackTopology", "kafka", lambda found: condition(found, "Drained") is None, "to be done with draining")
+
+
+def test_a_cordoned_broker_keeps_what_it_has_and_gets_nothing_new(objects, own_kafka, operator, tmp_path):
+    """Cordoned by Kafka's own tool (KIP-1066)."""
+    topics, old, new = Topics(own_kafka.admin()), objects.kafka_name("old"), objects.kafka_name("new")
+    topics.create(old, [[1]])
+    objects.create_topology(own_kafka.bootstrap(), rackSource="Broker", brokers=None, levels=[{"name": "zone"}])
+    objects.until_topology()
+
+    def alter(*change):
+        own_kafka.tool(CONFIGS, "--alter", "--entity-type", "brokers", "--entity-name", "1", *change)
+
+    def shown(topology):
+        return [broker.get("cordoned") for broker in topology["status"].get("brokers", ())]
+
+    alter("--add-config", "cordoned.log.dirs=*")
+    try:
+        told = objects.until("RackTopology", "kafka", lambda found: shown(found) == [None, True, None], "to tell of it")
+        assert "broker 1 is cordoned in Kafka" in condition(told, "BrokersOnline")["message"]
+        objects.create_topic("new", partitions=8, replicationFactor=1)
+        objects.create_topic("old", partitions=4, replicationFactor=1)
+        objects.until_ready("new")
+        objects.until_ready("old")
+        placed = (*topics.replicas(new, 8), *topics.replicas(old, 4)[1:])
+        assert {broker for row in placed for broker in row} == {0, 2}
+        assert topics.replicas(old, 4)[0] == (1,), "a cordon is no drain"
+
+        file = tmp_path / "cluster.json"
+        file.write_text(cli("snapshot", "--bootstrap-server", own_kafka.bootstrap()).out)
+        brokers = {broker["id"]: broker.get("cordoned", False) for broker in json.loads(file.read_text())["brokers"]}
+        assert brokers == {0: False, 1: True, 2: False}
+        for source in (("--snapshot", file), ("--bootstrap-server", own_kafka.bootstrap())):
+            planned = cli("plan", *source, "--topic", f"{old}|{new}", "--rebalance", "-o", "json")
+            assert "broker 1 is cordoned in Kafka" in planned.err
+            assert not [one for one in planned.json["partitions"] if 1 in set(one["replicas"]) - set(one["from"])]
+    finally:
+        alter("--delete-config", "cordoned.log.dirs")
+    objects.until("RackTopology", "kafka", lambda found: shown(found) == [None] * 3, "to tell that it is over")
 
 
 def test_a_broker_is_drained_by_one_command_of_kubectls_and_comes_back_by_another(

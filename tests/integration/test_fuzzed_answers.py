@@ -45,6 +45,7 @@ def calls(client, kind, topic):
         yield lambda: client.topics([topic, "absent"])
         yield lambda: client.configs([topic])
         yield lambda: client.default_min_insync([0])
+        yield lambda: client.cordoned([0, 1])
     else:
         yield client.topic_names
         yield lambda: client.partitions([topic])

@@ -25,6 +25,15 @@ def trees(draw, *, most=9, spoiled=False):
     return RackTree(LEVELS[:depth], tuple(brokers))
 
 
+@st.composite
+def closed(draw, tree, most=9):
+    """The same tree with some brokers that are offline, cordoned or both, and the ids of these."""
+    states = st.tuples(st.booleans(), st.booleans()).filter(lambda state: state != (True, False))  # online, cordoned
+    shut = draw(st.dictionaries(st.sampled_from([broker.id for broker in tree.brokers]), states, max_size=most))
+    brokers = [replace(b, online=shut[b.id][0], cordoned=shut[b.id][1]) if b.id in shut else b for b in tree.brokers]
+    return RackTree(tree.levels, tuple(brokers)), set(shut)
+
+
 def sites(tree):
     """The oracle's view of a tree."""
     depth = len(tree.levels)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.property import oracle
 from tests.property.cases import counted
-from tests.property.strategies import loads, rows, sites, sized
+from tests.property.strategies import closed, loads, rows, sites, sized
 
 from rackspan.core.compliance import judge
 from rackspan.core.placement import ClusterView, PlacementSpec, Spread, Unsatisfiable
@@ -216,10 +216,9 @@ def test_a_loosened_level_is_judged_by_its_skew(data):
 
 
 @given(st.data())
-def test_brokers_that_are_offline_get_no_new_replica_and_the_split_stays_fair_where_it_can(data):
+def test_brokers_that_are_offline_or_cordoned_get_no_new_replica_and_the_split_stays_fair_where_it_can(data):
     tree, size = data.draw(sized())
-    offline = data.draw(st.sets(st.sampled_from([broker.id for broker in tree.brokers])))
-    tree = RackTree(tree.levels, tuple(replace(broker, online=broker.id not in offline) for broker in tree.brokers))
+    tree, offline = data.draw(closed(tree))
     online = {broker: path for broker, path in sites(tree).items() if broker not in offline}
     if len(online) < size:
         return

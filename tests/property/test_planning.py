@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.property import oracle
 from tests.property.cases import counted
-from tests.property.strategies import rows, sites, sized, trees
+from tests.property.strategies import closed, rows, sites, sized, trees
 
 from rackspan.core.compliance import judge
 from rackspan.core.placement.engine.balance.cycle_cancelling import Exchanges
@@ -314,11 +314,10 @@ def test_rebalancing_takes_the_fewest_moves_of_all_ways_to_be_as_even_and_its_bo
 
 
 @given(st.data())
-def test_rebalancing_is_as_good_while_brokers_are_offline_that_get_nothing_new(data):
+def test_rebalancing_is_as_good_while_brokers_are_offline_or_cordoned_that_get_nothing_new(data):
     tree = data.draw(trees(most=7))
     size = data.draw(st.integers(1, min(4, tree.capacity)))
-    offline = data.draw(st.sets(st.sampled_from([broker.id for broker in tree.brokers]), max_size=3))
-    tree = RackTree(tree.levels, tuple(replace(b, online=b.id not in offline) for b in tree.brokers))
+    tree, offline = data.draw(closed(tree, most=3))
     topics = {"a": data.draw(rows(tree, size, data.draw(st.integers(1, 4))))}
     made = rebalance(Request(tree, cluster(topics)))
     if made.problems:
@@ -337,8 +336,7 @@ def test_rebalancing_is_as_good_while_brokers_are_offline_that_get_nothing_new(d
 @given(st.data())
 def test_hand_overs_counted_by_stretches_of_brokers_are_those_that_are_counted_one_by_one(data):
     tree = data.draw(trees(most=9))
-    offline = data.draw(st.sets(st.sampled_from([broker.id for broker in tree.brokers]), max_size=2))
-    tree = RackTree(tree.levels, tuple(replace(b, online=b.id not in offline) for b in tree.brokers))
+    tree, _ = data.draw(closed(tree, most=2))
     topics = {name: data.draw(rows(tree, data.draw(st.integers(1, min(4, tree.capacity))), 4)) for name in "ab"}
     usable = data.draw(st.sets(st.sampled_from([broker.id for broker in tree.brokers]), min_size=1))
     wishes = {"b": TopicRequirements(include=tuple(map(str, usable)))}
@@ -442,11 +440,10 @@ def test_with_a_loosened_spread_nothing_copied_would_lie_better_elsewhere_in_its
 
 @st.composite
 def anything(draw):
-    """Whatever the API admits: drains, offline and unknown brokers, pins, growth and what is impossible."""
+    """Whatever the API admits: drains, offline, cordoned and unknown brokers, pins, growth and what is impossible."""
     tree = draw(trees(most=6, spoiled=True))
     ids = [broker.id for broker in tree.brokers]
-    offline = draw(st.sets(st.sampled_from(ids), max_size=2)) if draw(st.booleans()) else set()
-    tree = RackTree(tree.levels, tuple(replace(b, online=b.id not in offline) for b in tree.brokers))
+    tree, _ = draw(closed(tree, most=2 * draw(st.integers(0, 1))))
     known = [*ids, 90, 91] if draw(st.booleans()) else ids
     topics, wanted = {}, {}
     for name in ("a", "b", "c")[: draw(st.integers(1, 3))]:
@@ -500,7 +497,7 @@ def test_rebalancing_of_anything_ends_as_even_as_can_be_with_the_fewest_moves(ca
     wishes = {name: replace(wish, spread=(), leaders=()) for name, wish in request.requirements.items()}
     request = replace(request, requirements=wishes)
     tree = request.tree
-    offline = {broker.id for broker in tree.brokers if not broker.online}
+    offline = {broker.id for broker in tree.brokers if broker.cordoned or not broker.online}
     choices, fixed, needed = [], Counter(), 0
     made = rebalance(request)
     refused = {name for problem in made.problems for name in problem.topics}
@@ -570,4 +567,37 @@ def test_the_plan_and_its_hash_do_not_depend_on_the_order_of_the_lists_in_requir
         for drawn in (lists, {name: data.draw(st.permutations(one)) for name, one in lists.items()})
     ]
     assert made[0] == made[1]
+    counted()
+
+
+@given(st.data())
+def test_no_plan_gives_a_cordoned_broker_a_replica_and_none_moves_only_because_of_a_cordon(data):
+    """Whatever else is asked for: drains, other factors, new partitions, other brokers; topics of varying factors."""
+    tree, topics = data.draw(clusters())
+    tree, shut = data.draw(closed(tree))
+    wanted = {}
+    for name in topics:
+        ids = data.draw(st.none() | st.sets(st.sampled_from([broker.id for broker in tree.brokers]), min_size=1))
+        wanted[name] = TopicRequirements(
+            replication_factor=data.draw(st.none() | st.integers(1, 4)),
+            partitions=data.draw(st.none() | st.integers(len(topics[name]), 6)),
+            include=() if ids is None else tuple(map(str, ids)),
+        )
+    if data.draw(st.booleans()):
+        lists = st.lists(st.sampled_from([broker.id for broker in tree.brokers]), min_size=1, max_size=3, unique=True)
+        count = len(topics["a"]) + data.draw(st.integers(0, 1))
+        assignment = data.draw(st.lists(lists.map(tuple), min_size=count, max_size=count).map(tuple))
+        wanted["a"] = TopicRequirements(assignment=assignment)
+    request = Request(tree, cluster(topics), requirements=wanted)
+    for make in (plan, rebalance, fill):
+        made = make(request)
+        assert made.lower_bound <= made.moves
+        for change in made.changes:
+            new = set(change.replicas) - set(change.before)
+            assert not new & set(tree.cordoned)
+            assert not new & shut or wanted[change.topic].assignment
+    fair = {name: [row for row in lists if judge(tree, [row]).compliant] for name, lists in topics.items()}
+    fair = {name: lists for name, lists in fair.items() if lists}
+    if fair:
+        assert plan(Request(tree, cluster(fair))).empty, "a cordon is no drain"
     counted()

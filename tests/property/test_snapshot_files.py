@@ -31,7 +31,10 @@ JSON = st.recursive(
 def documents(draw):
     """Valid documents, with and without the fields that may be left out."""
     ids = draw(st.lists(st.integers(0, 2**31 - 1), min_size=1, max_size=6, unique=True))
-    brokers = [{"id": broker, **draw(st.fixed_dictionaries({}, optional={"rack": RACKS}))} for broker in ids]
+    brokers = [
+        {"id": broker, **draw(st.fixed_dictionaries({}, optional={"rack": RACKS, "cordoned": st.booleans()}))}
+        for broker in ids
+    ]
     topics = []
     for name in draw(st.lists(NAMES, max_size=3, unique=True)):
         partitions = []
@@ -108,6 +111,7 @@ def test_a_valid_document_is_read(document):
     document["topics"] = [topic for topic in document["topics"] if "min.insync.replicas" not in topic.get("config", {})]
     snapshot = read(json.dumps(document).encode())
     assert [broker.id for broker in snapshot.brokers] == [broker["id"] for broker in document["brokers"]]
+    assert [b.cordoned for b in snapshot.brokers] == [b.get("cordoned", False) for b in document["brokers"]]
     assert list(snapshot.partitions.names) == [topic["name"] for topic in document["topics"]]
     given_lists = [
         partition["replicas"]

@@ -390,6 +390,7 @@ class BrokerStatus(ApiStruct, frozen=True):
     online: bool | None = None
     drift: bool | None = None
     draining: bool | None = None
+    cordoned: bool | None = None
 
 
 class DrainReplicas(ApiStruct, frozen=True):

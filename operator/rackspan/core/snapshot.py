@@ -148,13 +148,19 @@ def tree_of(
     TopologyError.
     """
     racks: dict[int, RackPath | None] = {}
+    cordoned = set()
     for broker in brokers:
         if broker.id in racks:
             raise TopologyError(f"broker {broker.id} is listed twice")
+        if broker.cordoned:
+            cordoned.add(broker.id)
         racks[broker.id] = None if broker.reported_rack is None or ignore_racks else parse_rack(broker.reported_rack)
     depth = max((len(rack) for rack in racks.values() if rack), default=0)
     names = tuple(levels) or (("rack",) if depth == 1 else tuple(f"level-{step + 1}" for step in range(depth)))
     return RackTree(
         () if ignore_racks else names,
-        tuple(Broker(broker, rack, eligible=broker not in drained) for broker, rack in racks.items()),
+        tuple(
+            Broker(broker, rack, eligible=broker not in drained, cordoned=broker in cordoned)
+            for broker, rack in racks.items()
+        ),
     )

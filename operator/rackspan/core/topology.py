@@ -38,14 +38,16 @@ class Broker:
     """
     One broker of the cluster.
 
-    `eligible=False` (cordoned, draining, excluded) takes away its capacity: its replicas have to leave.
-    `online=False` keeps its capacity, so what lies there stays compliant, but it is given no new replica.
+    `eligible=False` (draining, excluded) takes away its capacity: its replicas have to leave.
+    `online=False` keeps its capacity, so what lies there stays compliant, but it is given no new replica. So does
+    `cordoned`: all its log directories are (KIP-1066).
     """
 
     id: int
     rack: RackPath | None = None
     eligible: bool = True
     online: bool = True
+    cordoned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ class BrokerLocation:
     A broker, where Kafka believes it stands and where it stands; None where that is not known.
 
     `reported_rack` is its `broker.rack` as Kafka tells, which need not be a path. `rack` is what placements follow.
-    A broker that is `draining` shall hold nothing.
+    A broker that is `draining` shall hold nothing; one that is `cordoned` takes no new replica.
     """
 
     id: int
@@ -62,6 +64,7 @@ class BrokerLocation:
     rack: RackPath | None = None
     online: bool = True
     draining: bool = False
+    cordoned: bool = False
 
     @property
     def drifts(self) -> bool:
@@ -72,7 +75,7 @@ class BrokerLocation:
     @property
     def in_tree(self) -> Broker:
         """Give the broker as a rack tree holds it."""
-        return Broker(self.id, self.rack, eligible=not self.draining, online=self.online)
+        return Broker(self.id, self.rack, eligible=not self.draining, online=self.online, cordoned=self.cordoned)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,6 +106,7 @@ class RackTree:
     `levels` are the names, top first. Raises TopologyError for a broker id used twice and for a rack with more steps
     than there are levels. `nodes` runs from the root (index 0) over the named levels to the brokers (last index).
     `missing_racks` are the ids of brokers without a rack where others have one; empty when all have one or none has.
+    `open` (brokers,) tells which may be given new replicas as far as their state goes: online, and not cordoned.
     """
 
     levels: tuple[str, ...]
@@ -111,6 +115,7 @@ class RackTree:
     ids: IntArray = field(init=False, repr=False, compare=False)
     eligible: npt.NDArray[np.bool_] = field(init=False, repr=False, compare=False)
     online: npt.NDArray[np.bool_] = field(init=False, repr=False, compare=False)
+    open: npt.NDArray[np.bool_] = field(init=False, repr=False, compare=False)
     _lookup: IntArray = field(init=False, repr=False, compare=False)
     missing_racks: tuple[int, ...] = field(init=False, repr=False, compare=False)
     _either: npt.NDArray[np.object_] | None = field(init=False, repr=False, compare=False, default=None)
@@ -136,6 +141,7 @@ class RackTree:
         put(self, "ids", _array(broker.id for broker in leaves))
         put(self, "eligible", _frozen(np.array([broker.eligible for broker in leaves], dtype=bool)))
         put(self, "online", _frozen(np.array([broker.online for broker in leaves], dtype=bool)))
+        put(self, "open", _frozen(np.array([one.online and not one.cordoned for one in leaves], dtype=bool)))
         put(self, "nodes", _levels(self.levels, [_padded(broker.rack, depth) for broker in leaves], self.eligible))
         put(self, "_lookup", _lookup(self.ids))
         missing = tuple(broker.id for broker in by_id if broker.rack is None)
@@ -221,9 +227,14 @@ class RackTree:
         """Give the tree as if no broker had a rack id (KIP-36's `--ignore-racks`)."""
         return RackTree((), tuple(replace(broker, rack=None) for broker in self.brokers))
 
-    def without_offline(self) -> "RackTree":
-        """Give the tree in which a broker that is offline has no capacity either."""
-        return self if bool(self.online.all()) else _offering(self, self.eligible & self.online)
+    def without_closed(self) -> "RackTree":
+        """Give the tree in which a broker that is offline or cordoned has no capacity either."""
+        return self if bool(self.open.all()) else _offering(self, self.eligible & self.open)
+
+    @property
+    def cordoned(self) -> tuple[int, ...]:
+        """Ids of the brokers that are cordoned, ascending."""
+        return tuple(broker.id for broker in self.brokers if broker.cordoned)
 
     def flattened(self) -> "RackTree":
         """Give the tree of one level whose domains are whole rack ids: how Kafka itself sees `broker.rack`."""
@@ -258,7 +269,7 @@ def _offering(tree: RackTree, eligible: npt.NDArray[np.bool_]) -> RackTree:
 
 def _hash(tree: RackTree) -> int:
     """The same for trees that are equal, and soon computed: racks need not be looked at."""
-    return hash((tree.levels, tree.ids.tobytes(), tree.eligible.tobytes(), tree.online.tobytes()))
+    return hash((tree.levels, tree.ids.tobytes(), tree.eligible.tobytes(), tree.open.tobytes()))
 
 
 def _padded(rack: RackPath | None, depth: int) -> RackPath:

@@ -66,6 +66,7 @@ _CLOSE_SECONDS = 0.2
 _POLL_SECONDS = 0.1
 _OTHER_BROKERS_SECONDS = 1.0
 """How long other brokers may still take to answer after one has refused a connection."""
+_ALL_DIRECTORIES = "*"  # in cordoned.log.dirs
 _URL_SAFE = str.maketrans("+/", "-_")
 
 
@@ -189,6 +190,26 @@ class ConfluentAdmin:
         except FailureError:
             return None
         return int(value) if value else None
+
+    async def cordoned(self, brokers: Sequence[int]) -> Mapping[int, bool]:
+        """Whether all log directories are cordoned (KIP-1066), of the brokers that tell: each knows its own."""
+
+        def call() -> Mapping[int, bool]:
+            asked: dict[Any, Future[Any]] = {}
+            for broker in brokers:  # one call takes one broker
+                resource = client.ConfigResource(client.ResourceType.BROKER, str(broker))
+                asked |= self._client.describe_configs([resource], request_timeout=_NEXT_ANSWER_SECONDS)
+            answers = self._answers(asked, _NEXT_ANSWER_SECONDS)
+            return {
+                int(resource.name): _is_cordoned(answer.result())
+                for resource, answer in answers.items()
+                if answer.exception() is None
+            }
+
+        try:
+            return await self._run(call) if brokers else {}
+        except FailureError:
+            return {}
 
     async def broker_setting(self, brokers: Sequence[int], key: str) -> str | None:
         """What brokers are set to, as the first that answers has it; None where that is nothing."""
@@ -390,6 +411,16 @@ class _ClientLog:
 
 def _client_closed() -> Failure:
     return Failure(Reason.KAFKA_UNREACHABLE, "the connection was given up", Remedy.RETRY)
+
+
+def _is_cordoned(entries: Mapping[str, Any]) -> bool:
+    """Whether a broker's configs cordon all its log directories. Brokers before 4.3 have no such config."""
+    cordoned, several, single = (
+        {one.strip() for one in (entry.value or "").split(",")} - {""} if (entry := entries.get(key)) else set()
+        for key in ("cordoned.log.dirs", "log.dirs", "log.dir")
+    )
+    directories = several or single
+    return _ALL_DIRECTORIES in cordoned or (bool(directories) and directories <= cordoned)
 
 
 def _outcome(answer: Future[None]) -> Failure | None:

@@ -131,13 +131,13 @@ async def _taken(admin: _SnapshotAdmin, advance: Callable[[int, int], None]) -> 
     for start in range(0, len(names), _CONFIGS_AT_ONCE):
         configs.update(await admin.configs(names[start : start + _CONFIGS_AT_ONCE]))
         advance(min(start + _CONFIGS_AT_ONCE, len(names)), len(names))
-    return _assembled(cluster, topics, configs)
+    return _assembled(cluster.cluster_id, await _brokers(admin, cluster), topics, configs)
 
 
 async def _outlined(admin: _SnapshotAdmin) -> Outline:
     cluster = await admin.cluster()
     names = sorted(await admin.metadata())
-    return Outline(cluster.cluster_id, _brokers(cluster), tuple(names))
+    return Outline(cluster.cluster_id, await _brokers(admin, cluster), tuple(names))
 
 
 def _sorted_out(answers: Mapping[str, Future[Any]]) -> tuple[dict[str, Any], dict[str, str]]:
@@ -170,12 +170,16 @@ def _ids(nodes: Iterable[Any]) -> list[int]:
     return [node.id for node in nodes]
 
 
-def _brokers(cluster: ClusterDescription) -> tuple[BrokerLocation, ...]:
-    return tuple(BrokerLocation(broker.id, broker.rack or None) for broker in cluster.brokers)
+async def _brokers(admin: ConfluentAdmin, cluster: ClusterDescription) -> tuple[BrokerLocation, ...]:
+    cordoned = await admin.cordoned([broker.id for broker in cluster.brokers])
+    return tuple(
+        BrokerLocation(broker.id, broker.rack or None, cordoned=cordoned.get(broker.id, False))
+        for broker in cluster.brokers
+    )
 
 
 def _assembled(
-    cluster: ClusterDescription, topics: Mapping[str, Any], configs: Mapping[str, TopicConfig]
+    cluster_id: str, brokers: tuple[BrokerLocation, ...], topics: Mapping[str, Any], configs: Mapping[str, TopicConfig]
 ) -> LiveSnapshot:
     rows = [
         (at, number, partition.replicas, set(partition.isrs), _leader(partition), None)
@@ -183,8 +187,8 @@ def _assembled(
         for number, partition in topic.partitions.items()
     ]
     snapshot = Snapshot(
-        cluster.cluster_id,
-        _brokers(cluster),
+        cluster_id,
+        brokers,
         table(tuple(topics), rows),
         tuple(_config(configs.get(name)) for name in topics),
         tuple(_inherited(configs.get(name)) for name in topics),

@@ -47,5 +47,10 @@ def _broker(topology: RackTopology, broker: BrokerStatus) -> BrokerLocation:
     # The status has the rack with its alias resolved, so a broker without drift reports that rack.
     reported = format_rack(rack) if rack is not None and broker.drift is False else broker.reported_rack
     return BrokerLocation(
-        broker.id, reported, rack, online=broker.online is not False, draining=broker.id in spec.drain_brokers or below
+        broker.id,
+        reported,
+        rack,
+        online=broker.online is not False,
+        draining=broker.id in spec.drain_brokers or below,
+        cordoned=broker.cordoned is True,
     )

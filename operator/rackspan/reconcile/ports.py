@@ -150,6 +150,9 @@ class KafkaAdmin(Protocol):
     async def default_min_insync(self, brokers: Sequence[int]) -> int | None:
         """The brokers' default min.insync.replicas; None where none of them answers. Never raises."""
 
+    async def cordoned(self, brokers: Sequence[int]) -> Mapping[int, bool]:
+        """Whether all log directories are cordoned (KIP-1066), of the brokers that tell. Never raises."""
+
     async def topics(self, names: Collection[str]) -> Mapping[str, TopicDescription | Failure | None]:
         """By name: the topic, None where it does not exist, a Failure where only this one could not be read."""
 

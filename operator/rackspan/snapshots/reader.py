@@ -166,7 +166,7 @@ def _brokers(documents: list[BrokerDocument]) -> Iterator[BrokerLocation]:
                 parse_rack(rack)
             except RackPathError as error:
                 raise FieldError(f"$.brokers[{at}].rack", str(error)) from None
-        yield BrokerLocation(broker.id, rack)
+        yield BrokerLocation(broker.id, rack, cordoned=broker.cordoned is True)
 
 
 def _config(config: Mapping[str, ConfigValue], path: str) -> Mapping[str, str]:

@@ -11,10 +11,11 @@ ConfigValue = str | int | float | bool | None
 
 
 class BrokerDocument(Struct, forbid_unknown_fields=True, gc=False):
-    """A broker; null and no `rack` both mean that it has none."""
+    """A broker; null and no `rack` both mean that it has none. It is not cordoned where the file does not say so."""
 
     id: BrokerId
     rack: str | UnsetType | None = UNSET
+    cordoned: bool | UnsetType = UNSET
 
 
 class PartitionDocument(Struct, forbid_unknown_fields=True, rename="camel", gc=False):

@@ -15,7 +15,9 @@ _encode = Encoder().encode
 def snapshot_lines(snapshot: Snapshot) -> Iterator[str]:
     """Give the lines of the document, each with its line break."""
     yield f'{{"clusterId": {_encode(snapshot.cluster_id).decode()},\n "brokers": [\n'
-    yield from _listed(BrokerDocument(broker.id, broker.reported_rack) for broker in snapshot.brokers)
+    yield from _listed(
+        BrokerDocument(broker.id, broker.reported_rack, broker.cordoned or UNSET) for broker in snapshot.brokers
+    )
     yield ' ],\n "topics": [\n'
     yield from _listed(_topics(snapshot))
     yield " ]}\n"

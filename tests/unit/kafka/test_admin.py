@@ -159,6 +159,24 @@ def test_a_setting_is_asked_of_the_first_broker_that_answers(monkeypatch, answer
     assert brokers.asked == asked_ids
 
 
+@pytest.mark.parametrize(
+    ("configs", "cordoned"),
+    [
+        ({"log.dir": "/d", "log.dirs": "/a,/b", "cordoned.log.dirs": "*"}, True),
+        ({"log.dir": "/d", "log.dirs": "/a, /b", "cordoned.log.dirs": "/b,/a"}, True),
+        ({"log.dir": "/d", "log.dirs": "/a,/b", "cordoned.log.dirs": "/a"}, False),
+        ({"log.dir": "/d", "log.dirs": None, "cordoned.log.dirs": "/d"}, True),
+        ({"log.dir": "/d", "log.dirs": None, "cordoned.log.dirs": ""}, False),
+        ({"log.dir": "/d", "log.dirs": None, "cordoned.log.dirs": None}, False),
+        ({"log.dir": "/d", "log.dirs": "/a,/b"}, False),
+        ({}, False),
+    ],
+)
+def test_a_broker_is_cordoned_where_all_its_log_directories_are(configs, cordoned):
+    entries = {key: SimpleNamespace(value=value) for key, value in configs.items()}
+    assert admin_module._is_cordoned(entries) is cordoned
+
+
 def test_a_closed_client_waits_for_no_garbage_collection():
     """Its threads are joined when it goes, which no event loop should have to wait for."""
 

@@ -50,6 +50,9 @@ class WholeKafka(MemoryKafka):
     async def default_min_insync(self, brokers):
         return 1
 
+    async def cordoned(self, brokers):
+        return {}
+
     async def close(self):
         pass
 

@@ -1,12 +1,14 @@
 """Where a command's cluster comes from: a snapshot file, or a live cluster."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from rackspan.cli.rendering.progress import step
-from rackspan.cli.shared.command_errors import CommandError, failures_told, warn
+from rackspan.cli.shared.command_errors import CommandError, failures_told, note, warn
 from rackspan.core.snapshot import Snapshot
+from rackspan.core.text import few
+from rackspan.core.topology import BrokerLocation
 from rackspan.snapshots import SnapshotError, read_log_dirs, read_snapshot, with_sizes
 from rackspan.snapshots.reader import STDIN, shown_name
 
@@ -44,6 +46,7 @@ class ClusterSource:
         try:
             with step(f"reading {self.name}") as progress:
                 found = self._read_live(progress.advance) if self.live else self._read_file(progress.advance)
+                tell_cordoned(found.brokers)
                 return with_log_dir_sizes(found, self.log_dirs)
         except SnapshotError as error:
             raise CommandError(str(error)) from error
@@ -91,6 +94,17 @@ class ClusterSource:
         for sentence in live.warnings:
             warn(sentence)
         return live.snapshot
+
+
+def tell_cordoned(brokers: Iterable[BrokerLocation]) -> None:
+    """Say which brokers take no new replicas because they are cordoned in Kafka."""
+    cordoned = [str(broker.id) for broker in brokers if broker.cordoned]
+    if cordoned:
+        many = len(cordoned) > 1
+        note(
+            f"broker{'s' if many else ''} {few(cordoned)} {'are' if many else 'is'} cordoned in Kafka: "
+            "nothing new is placed there, and the replicas there may stay"
+        )
 
 
 def with_log_dir_sizes(found: Snapshot, log_dirs: str | None) -> Snapshot:

@@ -12,6 +12,7 @@ from msgspec import structs
 from rackspan.api.meta import ObjectKey
 from rackspan.api.racktopology import Rebalance
 from rackspan.cli.rendering.progress import step
+from rackspan.cli.shared.cluster_source import tell_cordoned
 from rackspan.cli.shared.command_errors import CommandError, failures_told, warn
 from rackspan.cli.shared.selection import infeasible
 from rackspan.core.placement import MissingRackError
@@ -110,6 +111,7 @@ class LiveTopology:
             found = asyncio.run(looked())
         for sentence in found.inputs.scan.warnings:
             warn(sentence)
+        tell_cordoned(found.locations.brokers)
         return found
 
     @property

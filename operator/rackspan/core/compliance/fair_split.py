@@ -81,15 +81,15 @@ def water_levels(above: Level, below: Level, held: IntArray) -> IntArray:
 @lru_cache(maxsize=1024)
 def usable_windows(tree: RackTree, size: int) -> Windows:
     """
-    Windows of a placement that is fair over all eligible brokers but uses only those that are online.
+    Windows of a placement that is fair over all eligible brokers but uses only those that are open.
 
     Check `feasible`: a domain may have too few of them. Raises ValueError like `fair_windows`.
     """
     windows = fair_windows(tree, size)
-    if bool(tree.online.all()):
+    if bool(tree.open.all()):
         return windows
     low, high = list(windows.low), list(windows.high)
-    high[-1] = np.where(tree.online, high[-1], 0)
+    high[-1] = np.where(tree.open, high[-1], 0)
     for at in range(len(tree.nodes) - 2, -1, -1):
         high[at] = np.minimum(high[at], np.add.reduceat(high[at + 1], tree.nodes[at].first_child))
     return _windows(tree, low, high)

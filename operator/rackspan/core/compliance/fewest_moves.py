@@ -99,7 +99,7 @@ def fewest_moves(tree: RackTree, size: int, placed: IntArray, skews: Mapping[int
     the number may be too small for loosened splits. Gives shape (partitions,).
     """
     held = np.where(np.append(tree.eligible, [False])[placed], placed, -1)
-    return size - most_kept_by(tree, size, held, skews, tree.eligible & tree.online)
+    return size - most_kept_by(tree, size, held, skews, tree.eligible & tree.open)
 
 
 def loosened(skews: Mapping[int, tuple[int, bool]]) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from rackspan.core.placement.model import InfeasibleError, MissingRackError, PlacementSpec
 from rackspan.core.placement.shortfalls import shortfalls, smallest_change
 from rackspan.core.rack_path import domain_name
-from rackspan.core.text import be, plural
+from rackspan.core.text import be, few, plural
 from rackspan.core.topology import RackTree, TopologyError
 
 
@@ -40,6 +40,28 @@ def _named(tree: RackTree, spec: PlacementSpec) -> int:
     """How many brokers `include` and `exclude` leave, whether they are eligible or not."""
     every = RackTree(tree.levels, tuple(replace(broker, eligible=True) for broker in tree.brokers))
     return every.selected(spec.include, spec.exclude).capacity
+
+
+def refuse_too_few(tree: RackTree, size: int) -> None:
+    """Raise InfeasibleError where fewer brokers than replicas are eligible and open."""
+    room = tree.without_closed().capacity
+    if room < size:
+        state, _ = reopening(tree)
+        raise InfeasibleError(
+            f"{plural(size, 'replica')} need{'s' * (size == 1)} {plural(size, 'broker')} that {be(size)} {state}, "
+            f"there {be(room)} {room}",
+            f"bring {'back or uncordon ' if tree.cordoned else ''}{size - room} more{'' if tree.cordoned else ' back'}",
+        )
+
+
+def reopening(tree: RackTree) -> tuple[str, str]:
+    """What brokers that may get new replicas are, and what would make the others so."""
+    if not tree.cordoned:
+        return "online", "bring the offline brokers back, or take them out of the topology"
+    remedy = f"remove cordoned.log.dirs from {few([f'broker {broker}' for broker in tree.cordoned])}, or drain them"
+    if tree.online.all():
+        return "not cordoned", remedy
+    return "online and not cordoned", f"bring the offline brokers back, or take them out of the topology, or {remedy}"
 
 
 def refuse_missing_racks(tree: RackTree) -> None:

@@ -57,11 +57,16 @@ from rackspan.core.placement.engine.balance.leaders import choose_leaders
 from rackspan.core.placement.engine.loads import Loads
 from rackspan.core.placement.engine.repair.partitions import repair_partitions
 from rackspan.core.placement.engine.tasks import Task
-from rackspan.core.placement.feasibility import checked_tree, refuse_impossible_spread, refuse_missing_racks
+from rackspan.core.placement.feasibility import (
+    checked_tree,
+    refuse_impossible_spread,
+    refuse_missing_racks,
+    refuse_too_few,
+    reopening,
+)
 from rackspan.core.placement.model import ClusterView, InfeasibleError, Placement, PlacementSpec
 from rackspan.core.placement.seeds import scrambled
 from rackspan.core.rack_path import RackPath, domain_name
-from rackspan.core.text import be, plural
 from rackspan.core.topology import IntArray, RackTree
 
 BoolArray = npt.NDArray[np.bool_]
@@ -178,9 +183,10 @@ def _repaired(tree: RackTree, spec: PlacementSpec, loads: Loads, preferred: Bool
         if row[0] >= 0:
             rows[partition] = tuple(tree.ids[row].tolist())
         elif len(rows[partition]) != size:
+            state, remedy = reopening(tree)
             raise InfeasibleError(
-                f"partition {partition} cannot get {size} replicas by a fair split of the brokers that are online",
-                "bring the offline brokers back, or take them out of the topology",
+                f"partition {partition} cannot get {size} replicas by a fair split of the brokers that are {state}",
+                remedy,
             )
     return rows
 
@@ -190,19 +196,13 @@ def _windows(tree: RackTree, size: int) -> Windows:
     windows = usable_windows(tree, size)
     if windows.feasible:
         return windows
-    online = tree.without_offline()
-    if online.capacity < size:
-        raise InfeasibleError(
-            f"{plural(size, 'replica')} need{'s' * (size == 1)} {plural(size, 'broker')} that {be(size)} online, "
-            f"there {be(online.capacity)} {online.capacity}",
-            f"bring {size - online.capacity} more back",
-        )
-    return fair_windows(online, size)
+    refuse_too_few(tree, size)
+    return fair_windows(tree.without_closed(), size)
 
 
 def _preferred_brokers(tree: RackTree, leaders: tuple[RackPath, ...]) -> BoolArray:
     """Brokers that should lead, shape (brokers,); all that can where nothing is preferred."""
-    return _named(tree, leaders) & tree.eligible & tree.online
+    return _named(tree, leaders) & tree.eligible & tree.open
 
 
 def reachable_leaders(tree: RackTree, leaders: tuple[RackPath, ...]) -> tuple[RackPath, ...]:
@@ -211,7 +211,7 @@ def reachable_leaders(tree: RackTree, leaders: tuple[RackPath, ...]) -> tuple[Ra
 
     Raises InfeasibleError where none of their brokers is eligible.
     """
-    return leaders if (lasting_leaders(tree, leaders) & tree.online).any() else ()
+    return leaders if (lasting_leaders(tree, leaders) & tree.open).any() else ()
 
 
 def lasting_leaders(tree: RackTree, leaders: tuple[RackPath, ...]) -> BoolArray:
@@ -241,7 +241,7 @@ def _named(tree: RackTree, leaders: tuple[RackPath, ...]) -> BoolArray:
 def _preferred_domains(tree: RackTree, leaders: tuple[RackPath, ...]) -> list[tuple[int, int]]:
     """Level and index of each preferred domain that can lead, without those inside another one."""
     found: list[tuple[int, int]] = []
-    covered = ~(tree.eligible & tree.online)
+    covered = ~(tree.eligible & tree.open)
     for path in sorted(leaders, key=len):
         level = tree.nodes[len(path)]
         for domain in np.unique(level.of_broker[tree.positions(tree.matches(domain_name(path)))]).tolist():

@@ -6,7 +6,7 @@ First, replicas of a partition alternate over the children of every domain, at e
 followers go round the brokers.
 
 CONSTRAINTS
-No broker twice in a partition; all brokers have a rack id or none has; only brokers that are eligible and online.
+No broker twice in a partition; all brokers have a rack id or none has; only open eligible brokers.
 
 ALGORITHM
 KIP-879 in four steps:
@@ -37,11 +37,11 @@ from itertools import islice
 
 import numpy as np
 
-from rackspan.core.placement.feasibility import checked_tree, refuse_missing_racks
+from rackspan.core.placement.feasibility import checked_tree, refuse_missing_racks, refuse_too_few
 from rackspan.core.placement.model import ClusterView, Placement, PlacementSpec
 from rackspan.core.placement.multilevel import continued
 from rackspan.core.placement.seeds import scrambled
-from rackspan.core.placement.simple import refuse_too_few, resized, usable
+from rackspan.core.placement.simple import resized, usable
 from rackspan.core.topology import RackTree
 
 
@@ -55,7 +55,7 @@ class Rings:
         if resized(spec):
             return continued(checked, spec, cluster)
         tree = usable(checked)
-        refuse_too_few(len(tree), spec.replication_factor)
+        refuse_too_few(checked, spec.replication_factor)
         rings = _Rings(tree, spec)
         rows = (rings.place(spec.replication_factor) for _ in range(spec.partitions))
         return Placement([*spec.current, *islice(rows, len(spec.current), None)])

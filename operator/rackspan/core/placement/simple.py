@@ -5,7 +5,7 @@ GOALS
 Leaders go round the brokers; the followers of one broker's partitions vary from round to round.
 
 CONSTRAINTS
-No broker twice in a partition; only brokers that are eligible and online.
+No broker twice in a partition; only brokers that are eligible, online and not cordoned.
 
 ALGORITHM
 With `n` brokers in ascending order of id, partition `p` starts at broker `(p + startIndex) mod n`; its follower `j` is
@@ -24,10 +24,9 @@ Where only the start index is given the shift starts there too, as in Kafka; whe
 
 import numpy as np
 
-from rackspan.core.placement.feasibility import checked_tree
-from rackspan.core.placement.model import ClusterView, InfeasibleError, Placement, PlacementSpec
+from rackspan.core.placement.feasibility import checked_tree, refuse_too_few
+from rackspan.core.placement.model import ClusterView, Placement, PlacementSpec
 from rackspan.core.placement.multilevel import continued
-from rackspan.core.text import be, plural
 from rackspan.core.topology import IntArray, RackTree
 
 
@@ -39,8 +38,8 @@ class Simple:
         tree = checked_tree(spec, cluster.tree)
         if resized(spec):
             return continued(tree.without_racks(), spec, cluster)
-        brokers = np.sort(tree.ids[tree.eligible & tree.online])
-        refuse_too_few(len(brokers), spec.replication_factor)
+        brokers = np.sort(tree.ids[tree.eligible & tree.open])
+        refuse_too_few(tree, spec.replication_factor)
         first, shift = started(spec, len(brokers))
         partition = np.arange(len(spec.current), spec.partitions)
         start = (first + partition) % len(brokers)
@@ -68,16 +67,9 @@ def next_replica(shift: IntArray, follower: IntArray, brokers: int) -> IntArray:
     return 1 + (shift + follower) % max(brokers - 1, 1)
 
 
-def refuse_too_few(online: int, size: int) -> None:
-    """Raise InfeasibleError where fewer brokers than replicas are eligible and online."""
-    if online < size:
-        raise InfeasibleError(
-            f"{plural(size, 'replica')} need{'s' * (size == 1)} {plural(size, 'broker')} that {be(size)} online, "
-            f"there {be(online)} {online}",
-            f"bring {size - online} more back",
-        )
-
-
 def usable(tree: RackTree) -> RackTree:
     """Give the tree without the brokers that can be given no replica."""
-    return RackTree(tree.levels, tuple(broker for broker in tree.brokers if broker.eligible and broker.online))
+    return RackTree(
+        tree.levels,
+        tuple(broker for broker in tree.brokers if broker.eligible and broker.online and not broker.cordoned),
+    )

@@ -9,7 +9,7 @@ A rack here is the whole rack id, taken as one word: `/eu/dc1/r1` and `/eu/dc1/r
 `/us`. Where racks differ in size a broker of a small rack is given more than others.
 
 CONSTRAINTS
-No broker twice in a partition; all brokers have a rack id or none has; only brokers that are eligible and online.
+No broker twice in a partition; all brokers have a rack id or none has; only open eligible brokers.
 
 ALGORITHM
 Brokers are listed with racks alternating: the first of each rack in order, then the second of each, and so on. With `n`
@@ -31,10 +31,10 @@ The seventh partition starts a new round: its followers are sought three (the nu
 
 import numpy as np
 
-from rackspan.core.placement.feasibility import checked_tree, refuse_missing_racks
+from rackspan.core.placement.feasibility import checked_tree, refuse_missing_racks, refuse_too_few
 from rackspan.core.placement.model import ClusterView, Placement, PlacementSpec
 from rackspan.core.placement.multilevel import continued
-from rackspan.core.placement.simple import next_replica, refuse_too_few, resized, started, usable
+from rackspan.core.placement.simple import next_replica, resized, started, usable
 from rackspan.core.topology import IntArray, RackTree
 
 
@@ -48,7 +48,7 @@ class Striped:
         if resized(spec):
             return continued(checked.flattened(), spec, cluster)
         tree = usable(checked).flattened()
-        refuse_too_few(len(tree), spec.replication_factor)
+        refuse_too_few(checked, spec.replication_factor)
         brokers = alternated(tree)
         racks = tree.nodes[1].of_broker[brokers]
         first, shift = started(spec, len(tree))

@@ -100,7 +100,7 @@ def _of_created(new: Sequence[Placed], places: Sequence[slice], placed: IntArray
             lasting_leaders(tree, spec.leaders),
         )
         for windows, some in freedom(tree, spec, placed[rows]):
-            task = Task(tree.without_offline(), spec.replication_factor, skews, preferred, rows[some])
+            task = Task(tree.without_closed(), spec.replication_factor, skews, preferred, rows[some])
             yield _Share(task, windows, rows[some])
 
 

@@ -28,11 +28,15 @@ def assign(draft: Draft) -> None:
             draft.problems.append(problem)
             continue
         ids = assigned(wanted, np.arange(len(wanted)))
+        now = draft.table.replicas[rows].tolist()
+        problem = _onto_cordoned(draft.tree, topic, wanted, now)
+        if problem is not None:
+            draft.problems.append(problem)
+            continue
         placed, sizes = draft.tree.positions(ids), draft.table.size_bytes[rows]
         draft.loads.remove(draft.before[rows], sizes)
         draft.loads.add(placed, np.append(sizes, np.full(len(wanted) - len(rows), NONE)))
         draft.decide(rows, placed[: len(rows)])
-        now = draft.table.replicas[rows].tolist()
         draft.bound[rows] = [len(set(new).difference(old)) for new, old in zip(wanted, now, strict=False)]
         if len(wanted) > len(rows):
             draft.created.append(Created(topic, len(rows), ids[len(rows) :]))
@@ -51,6 +55,20 @@ def _misfit(tree: RackTree, topic: str, wanted: tuple[tuple[int, ...], ...], par
             return Problem((topic,), where, f"broker {min(set(replicas) - known)} is not there, name another one")
         if not replicas or len(set(replicas)) < len(replicas):
             return Problem((topic,), where, "name at least one broker, and each only once")
+    return None
+
+
+def _onto_cordoned(
+    tree: RackTree, topic: str, wanted: tuple[tuple[int, ...], ...], now: list[list[int]]
+) -> Problem | None:
+    """Say where an assignment has new replicas on brokers that are cordoned."""
+    cordoned = set(tree.cordoned)
+    for number, replicas in enumerate(wanted):
+        held = now[number] if number < len(now) else ()
+        added = cordoned.intersection(replicas).difference(held)
+        if added:
+            where = f"partition {number} is assigned to {list(replicas)}, and broker {min(added)} is cordoned"
+            return Problem((topic,), where, "name another one, or remove cordoned.log.dirs there")
     return None
 
 

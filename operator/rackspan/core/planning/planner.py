@@ -30,7 +30,7 @@ from rackspan.core.compliance import allowed_skews, judge
 from rackspan.core.compliance.fewest_moves import fewest_moves
 from rackspan.core.placement.engine.repair.partitions import repair_partitions
 from rackspan.core.placement.engine.tasks import Task
-from rackspan.core.placement.feasibility import refuse_missing_racks
+from rackspan.core.placement.feasibility import refuse_missing_racks, reopening
 from rackspan.core.planning.changes import Changes
 from rackspan.core.planning.draft import Draft
 from rackspan.core.planning.evening import even_out_all
@@ -69,12 +69,12 @@ def fill(request: Request) -> Plan:
 
 def lacking(tree: RackTree, replicas: IntArray) -> BoolArray:
     """
-    Which brokers are new or were emptied, shape (brokers,): eligible ones with less than half of an even share.
+    Which brokers are new or were emptied, shape (brokers,): eligible and open, with less than half an even share.
 
     `replicas` (brokers,) counts what lies on each; what lies on brokers that are drained is shared out as well.
     """
     share = int(replicas.sum()) // max(int(tree.eligible.sum()), 1)
-    found: BoolArray = tree.eligible & (2 * replicas < share)
+    found: BoolArray = tree.eligible & tree.open & (2 * replicas < share)
     return found
 
 
@@ -161,12 +161,13 @@ def _tasks(draft: Draft) -> Iterator[Task]:
 
 def _unplaceable(draft: Draft, task: Task, rows: IntArray) -> list[Problem]:
     table = draft.table
+    state, remedy = reopening(task.tree)
     return [
         Problem(
             (table.names[topic],),
             f"{np.count_nonzero(table.topic[rows] == topic)} of its partitions cannot get {task.size} replicas "
-            "by a fair split of the brokers that are online",
-            "bring the offline brokers back, or take them out of the topology",
+            f"by a fair split of the brokers that are {state}",
+            remedy,
         )
         for topic in np.unique(table.topic[rows]).tolist()
     ]

@@ -56,5 +56,7 @@ def reported_locations(
 def locations_in(tree: RackTree, snapshot: Snapshot) -> BrokerLocations:
     """Take a tree's word for where a snapshot's brokers stand; those not eligible are drained."""
     reported = {broker.id: broker.reported_rack for broker in snapshot.brokers}
-    brokers = tuple(BrokerLocation(b.id, reported[b.id], b.rack, draining=not b.eligible) for b in tree.brokers)
+    brokers = tuple(
+        BrokerLocation(b.id, reported[b.id], b.rack, draining=not b.eligible, cordoned=b.cordoned) for b in tree.brokers
+    )
     return BrokerLocations(tree.levels, brokers)

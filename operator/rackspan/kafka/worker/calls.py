@@ -78,6 +78,7 @@ CALLS: Mapping[str, Call] = {
     "hosted": Call("list_topics", tuple[int], list[InSync]),
     "assignments": Call("list_topics", tuple[()], dict[str, tuple[tuple[int, ...], ...]]),
     "default_min_insync": Call("describe_configs", tuple[list[int]], int | None),
+    "cordoned": Call("describe_configs", tuple[list[int]], dict[int, bool]),
     # A decoder cannot tell a topic from a failure, so each has a place of its own.
     "topics": Call("describe_topics", tuple[list[str]], dict[str, tuple[TopicDescription | None, Failure | None]]),
     "configs": Call("describe_configs", tuple[list[str]], dict[str, TopicConfig]),

@@ -384,6 +384,14 @@ class WorkerClient:
             return None
         return found
 
+    async def cordoned(self, brokers: Sequence[int]) -> Mapping[int, bool]:
+        """Whether all log directories are cordoned, of the brokers that tell. Never raises."""
+        try:
+            found: Mapping[int, bool] = await self._ask("cordoned", list(brokers))
+        except FailureError:
+            return {}
+        return found
+
     async def topics(self, names: Collection[str]) -> Mapping[str, TopicDescription | Failure | None]:
         """By name: the topic, None where it does not exist, a Failure where only this one could not be read."""
         found = await self._ask("topics", list(names))

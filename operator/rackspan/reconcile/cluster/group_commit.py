@@ -187,6 +187,10 @@ class GroupedAdmin:
         """The brokers' min.insync.replicas."""
         return await self._admin.default_min_insync(brokers)
 
+    async def cordoned(self, brokers: Sequence[int]) -> Mapping[int, bool]:
+        """Which brokers are cordoned."""
+        return await self._admin.cordoned(brokers)
+
     async def close(self) -> None:
         """Close the client; calls under way, and those that wait, end with a failure."""
         await self._admin.close()

@@ -17,6 +17,8 @@ from rackspan.reconcile.runtime.debounce import Debounce
 from rackspan.reconcile.runtime.waiting import wait_for_any
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
     from rackspan.api.meta import ObjectKey
     from rackspan.api.racktopology import RackTopology
     from rackspan.core.rack_path import RackPath
@@ -30,6 +32,8 @@ _POLL_SECONDS = 5.0
 """How often each cluster, not each topic, is asked for its brokers."""
 _DRAIN_SECONDS = 15.0
 """How old the replicas left on drained brokers may be: counting them is a Metadata request over all topics."""
+_CORDON_SECONDS = 15.0
+"""How old what is known of cordons may be: it is asked of each broker, which answers with all its configs."""
 _DEBOUNCE_SECONDS = 0.2
 """Objects that are applied together arrive as several watch events."""
 _RETRY_FIRST_SECONDS = 1.0
@@ -51,6 +55,8 @@ class Observer:
         self.remaining: RemainingReplicas | None = None
         """The replicas on drained brokers, when last counted."""
         self._remaining_at = float("-inf")
+        self._cordoned: dict[int, bool] = {}
+        self._cordons_at = float("-inf")
         self._load: BrokerLoad | None = None
         self._min_insync: int | None = None
         self._last_racks: dict[int, RackPath] = {}
@@ -155,7 +161,8 @@ class Observer:
             self._min_insync = self._min_insync if min_insync is None else min_insync
         # A pod disappears before Kafka notices that its broker is offline: remember its rack until then.
         self._last_racks = last_seen(self._last_racks, topology.status, self._load.holders)
-        racks = rack_view_from(cache, topology, seen.brokers, self._last_racks, self._load.holders)
+        cordoned = await self._cordoned_brokers(admin, [broker.id for broker in seen.brokers])
+        racks = rack_view_from(cache, topology, seen.brokers, self._last_racks, self._load.holders, cordoned)
         self._last_racks |= racks.known_racks
         lasting = self._settling.settled(topology, racks, asyncio.get_running_loop().time())
         settled = None if lasting is racks else lasting
@@ -176,6 +183,16 @@ class Observer:
             self._min_insync,
             self._settled,
         )
+
+    async def _cordoned_brokers(self, admin: KafkaAdmin, online: Sequence[int]) -> Collection[int]:
+        """Brokers that take no new replicas; of one that does not tell, what it told last."""
+        now = asyncio.get_running_loop().time()
+        fresh = now - self._cordons_at < min(_CORDON_SECONDS, self._dependencies.resync_seconds)
+        if not fresh or self._cordoned.keys() != set(online):
+            told = await admin.cordoned(online)
+            self._cordoned = {broker: told.get(broker, self._cordoned.get(broker, False)) for broker in online}
+            self._cordons_at = now
+        return {broker for broker, cordoned in self._cordoned.items() if cordoned}
 
     async def _count_remaining(self, admin: KafkaAdmin, topology: RackTopology, racks: RackView) -> None:
         """Count the replicas on drained brokers unless done lately: people remove brokers that are reported empty."""

@@ -45,6 +45,8 @@ class LocatedBroker:
     reported_rack: str | None
     online: bool
     eligible: bool
+    cordoned: bool = False
+    """Whether all its log directories are cordoned in Kafka (KIP-1066)."""
     drift: bool = False
     """Whether Kafka reports another rack than the node's."""
     reported_path: RackPath | None = None
@@ -73,7 +75,10 @@ class RackView:
         """The rack tree. With `missingRackPolicy: Ignore` and a gap, as if no broker had a rack (KIP-36)."""
         tree = RackTree(
             self.levels,
-            tuple(Broker(row.id, row.rack, eligible=row.eligible, online=row.online) for row in self.rows),
+            tuple(
+                Broker(row.id, row.rack, eligible=row.eligible, online=row.online, cordoned=row.cordoned)
+                for row in self.rows
+            ),
         )
         return tree.without_racks() if self.missing and self.ignore_missing else tree
 
@@ -120,12 +125,15 @@ def rack_view(
     last_racks: Mapping[int, RackPath] = MappingProxyType({}),
     *,
     holders: Collection[int] = (),
+    cordoned: Collection[int] = (),
     consent: Mapping[str, str] = MappingProxyType({}),
 ) -> RackView:
     """All brokers that Kafka lists, that a pod claims to be, or that were seen before, each with its rack.
 
     `nodes` maps node names to labels. `brokers` are those that Kafka lists, which are online. `last_racks` has the
     racks of brokers that may be offline or whose pod has no node at the moment.
+
+    `cordoned` are the ids of brokers that take no new replicas.
 
     `consent` are the labels of the namespace of the brokers' pods. Where that is not the topology's own, pods are used
     only if it consents, and only those of brokers that are online, in `last_racks` or in `holders`: the ids of brokers
@@ -163,6 +171,7 @@ def rack_view(
                 reported_rack=broker.rack if broker else None,
                 online=broker is not None,
                 eligible=_is_eligible(spec, broker_id, rack),
+                cordoned=broker_id in cordoned,
                 drift=broker is not None and rack is not None and rack != reported,
                 reported_path=None if isinstance(reported, Failure) else reported,
                 problem=found if isinstance(found, Failure) else None,
@@ -178,10 +187,20 @@ def rack_view_from(
     brokers: Iterable[BrokerDescription],
     last_racks: Mapping[int, RackPath],
     holders: Collection[int],
+    cordoned: Collection[int] = (),
 ) -> RackView:
     """As `rack_view`, by the Nodes, Pods and Namespaces in the cache."""
     consent = cache.namespaces.get(topology.broker_namespace, {})
-    return rack_view(topology, cache.nodes, cache.pods.values(), brokers, last_racks, holders=holders, consent=consent)
+    return rack_view(
+        topology,
+        cache.nodes,
+        cache.pods.values(),
+        brokers,
+        last_racks,
+        holders=holders,
+        cordoned=cordoned,
+        consent=consent,
+    )
 
 
 def with_racks(spec: RackTopologySpec, view: RackView, racks: Mapping[int, RackPath]) -> RackView:

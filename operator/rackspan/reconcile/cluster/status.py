@@ -42,7 +42,7 @@ from rackspan.api.racktopology import (
 )
 from rackspan.api.reasons import Reason
 from rackspan.core.rack_path import format_rack
-from rackspan.core.text import few, plural, rounded
+from rackspan.core.text import be, few, plural, rounded
 from rackspan.reconcile.cluster import drains
 from rackspan.reconcile.cluster.broker_events import broker_list
 from rackspan.reconcile.cluster.deletion import how_to_confirm
@@ -350,6 +350,17 @@ def _broker_summary(inputs: StatusInputs) -> str:
     return f"{len(online)} of {plural(len(online) + len(offline), 'broker')} online ({broker_list(offline)} offline)"
 
 
+def _cordoned(inputs: StatusInputs) -> str:
+    """Which brokers are cordoned, to be appended to a message; empty where none is."""
+    cordoned = inputs.racks.tree.cordoned if inputs.racks else ()
+    takes = "takes" if len(cordoned) == 1 else "take"
+    return (
+        f"; {broker_list(cordoned)} {be(len(cordoned))} cordoned in Kafka and {takes} no new replicas"
+        if cordoned
+        else ""
+    )
+
+
 def _brokers_online(inputs: StatusInputs) -> tuple[ConditionStatus, Reason, str]:
     """BrokersOnline. It does not affect Ready: brokers come back, and a rolling restart is no fault."""
     state, offline = inputs.state, inputs.offline
@@ -359,9 +370,9 @@ def _brokers_online(inputs: StatusInputs) -> tuple[ConditionStatus, Reason, str]
         return (
             _FALSE,
             Reason.BROKER_OFFLINE,
-            f"{_broker_summary(inputs)}; what lies there stays there, and new topics go elsewhere",
+            f"{_broker_summary(inputs)}; what lies there stays there, and new topics go elsewhere{_cordoned(inputs)}",
         )
-    return _TRUE, Reason.BROKERS_ONLINE, "every broker that is known is online"
+    return _TRUE, Reason.BROKERS_ONLINE, f"every broker that is known is online{_cordoned(inputs)}"
 
 
 def _plan(inputs: StatusInputs, before: TopologyPlanStatus | None) -> TopologyPlanStatus | None:
@@ -441,6 +452,7 @@ def broker_status(row: LocatedBroker) -> BrokerStatus:
         online=row.online,
         drift=row.drift,
         draining=row.draining or None,
+        cordoned=row.cordoned or None,
     )
 
 

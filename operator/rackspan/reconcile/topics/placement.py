@@ -194,6 +194,13 @@ def _explicit(spec: KafkaTopicSpec, partitions: int, current: Assignment, state:
             f"spec.placement.assignment names brokers that are not in the cluster: {names}; "
             f"there are {', '.join(map(str, sorted(online)))}",
         )
+    cordoned = sorted({broker for row in wanted for broker in row}.intersection(state.racks.tree.cordoned))
+    if cordoned:
+        raise _failure(
+            Reason.INFEASIBLE,
+            f"spec.placement.assignment gives new partitions to brokers that are cordoned in Kafka: "
+            f"{', '.join(map(str, cordoned))}; name other brokers, or remove cordoned.log.dirs there",
+        )
     return current + wanted
 
 

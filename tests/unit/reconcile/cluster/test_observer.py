@@ -43,6 +43,9 @@ class SlowKafka(MemoryKafka):
     async def default_min_insync(self, brokers):
         return 1
 
+    async def cordoned(self, brokers):
+        return {}
+
     async def close(self):
         pass
 

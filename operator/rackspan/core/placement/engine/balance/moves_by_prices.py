@@ -98,7 +98,7 @@ def _least_by(one: Rules, partitions: int, pairs: tuple[Holding, ...], prices: I
     lies, flexible = pairs[-1].domain, windows.high[-1] > windows.low[-1]
     forced = windows.low[-1] > 0
     # What children pay for their least, and the number of what one more costs there: where nothing lies, and in pairs.
-    total, more = np.where(forced, 1 - prices, 0), np.where(flexible & tree.eligible & tree.online, new, never)
+    total, more = np.where(forced, 1 - prices, 0), np.where(flexible & tree.eligible & tree.open, new, never)
     paid, next_one = np.where(forced[lies], -prices[lies], 0), np.where(flexible[lies], new[lies] - 1, never)
     for at in range(len(tree.nodes) - 2, -1, -1):
         nodes, pair, below = tree.nodes[at], pairs[at], pairs[at + 1].domain

@@ -106,10 +106,10 @@ class Replicas:
         trees = [one.tree for one in rules]
         self._eligible = np.array([tree.eligible for tree in trees])
         # Brokers that may be given a replica, and which of these sets holds for each rule.
-        self.able, kind = np.unique(self._eligible & [tree.online for tree in trees], axis=0, return_inverse=True)
+        self.able, kind = np.unique(self._eligible & [tree.open for tree in trees], axis=0, return_inverse=True)
         self._kind: IntArray = kind.ravel()
         # Brokers that are offline: a replica that lies there now may stay, or come back while nothing is carried out.
-        self._resting: BoolArray = np.logical_or.reduce(self._eligible & [~tree.online for tree in trees])
+        self._resting: BoolArray = np.logical_or.reduce(self._eligible & [~tree.open for tree in trees])
         # Per named level: the domain of each broker, -1 for none, and the windows by rule.
         self._domains = [np.append(nodes.of_broker, -1) for nodes in trees[0].nodes[1:-1]]
         self._low, self._high = windows_by_rule(rules)

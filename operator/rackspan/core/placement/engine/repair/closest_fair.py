@@ -39,7 +39,7 @@ def closest_fair(tree: RackTree, windows: Windows, held: IntArray, load: IntArra
     still = np.bincount(held[held >= 0], minlength=len(tree))  # what lies in partitions that come later
     for block in blocks(len(held), max(size, held.shape[1]) // _WIDTH):
         mine = held[block]
-        kept = most_kept(tree, windows, mine, tree.eligible & tree.online)
+        kept = most_kept(tree, windows, mine, tree.eligible & tree.open)
         rows = np.flatnonzero(kept.possible)
         chosen = _Descent(tree, windows, kept, rows, load + still, seed + block.start).brokers()
         placed[block.start + rows] = chosen

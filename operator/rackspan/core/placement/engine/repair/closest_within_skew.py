@@ -53,7 +53,7 @@ def closest_within_skew(
     placed = np.full((len(held), size), -1, dtype=np.int64)
     still = np.bincount(held[held >= 0], minlength=len(tree))  # what lies in partitions that come later
     new = np.maximum(size - (held >= 0).sum(axis=1), 0)
-    usable = tree.eligible & tree.online
+    usable = tree.eligible & tree.open
     tops = np.append(tree.nodes[1].first_broker, len(tree))
     room = np.add.reduceat(usable.astype(np.int64), tops[:-1])
     for block in blocks(len(held), len(tree.nodes[-2]) * (size + 1) // _WIDTH):
@@ -126,7 +126,7 @@ class _Splits:
         lowest, brokers = holdings(tree, held)[-2:]
         there, room = (np.zeros(prices.shape, dtype=np.int64) for _ in range(2))
         there[lowest.row, lowest.domain] = lowest.count
-        usable = tree.eligible & tree.online
+        usable = tree.eligible & tree.open
         room += np.add.reduceat(usable.astype(np.int64), tree.nodes[-2].first_broker)
         resting = ~usable[brokers.domain]  # may stay, though nothing new goes there
         np.add.at(room, (brokers.row[resting], tree.nodes[-2].of_broker[brokers.domain[resting]]), 1)
@@ -201,14 +201,14 @@ def _brokers(
     broker = held[row, column]
     domain = leaves.of_broker[broker]
     key = row * len(leaves) + domain
-    order = np.lexsort((scrambled(seed, _TIE, broker), load[broker], ~tree.online[broker], key))
+    order = np.lexsort((scrambled(seed, _TIE, broker), load[broker], ~tree.open[broker], key))
     order = order[ranks(key[order]) < sizes[row, domain][order]]
     kept = np.full((len(held), size), -1, dtype=np.int64)
     kept[row[np.sort(order)], ranks(row[np.sort(order)])] = broker[np.sort(order)]
     need = sizes - np.bincount(key[order], minlength=sizes.size).reshape(sizes.shape)
     filled = (kept >= 0).sum(axis=1)
     bounds = np.append(leaves.first_broker, len(tree))
-    usable = prefix_of((tree.eligible & tree.online).astype(np.int64))
+    usable = prefix_of((tree.eligible & tree.open).astype(np.int64))
     turn = 0
     while (need > 0).any():
         turn += 1
