@@ -4,10 +4,16 @@ from rackspan.core.rack_path import parse_rack
 from rackspan.core.topology import Broker, RackTree
 
 
-def cluster(levels, racks, drained=(), offline=()):
+def cluster(levels, racks, drained=(), offline=(), cordoned=()):
     """A tree from a mapping of broker id to rack id (None: no rack)."""
     brokers = (
-        Broker(broker, None if rack is None else parse_rack(rack), broker not in drained, broker not in offline)
+        Broker(
+            broker,
+            None if rack is None else parse_rack(rack),
+            broker not in drained,
+            broker not in offline,
+            broker in cordoned,
+        )
         for broker, rack in racks.items()
     )
     return RackTree(tuple(levels.split()), tuple(brokers))

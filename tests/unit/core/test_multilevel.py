@@ -21,6 +21,9 @@ from rackspan.core.placement import (
 )
 from rackspan.core.placement.engine.balance import leaders as leaders_of
 from rackspan.core.placement.multilevel import MultiLevel
+from rackspan.core.placement.rings import Rings
+from rackspan.core.placement.simple import Simple
+from rackspan.core.placement.striped import Striped
 from rackspan.core.rack_path import domain_name
 
 
@@ -164,6 +167,16 @@ def test_excluded_drained_and_offline_brokers_get_nothing():
 def test_what_is_offline_still_counts_for_what_is_fair():
     tree = cluster("zone", {0: "a", 1: "b", 2: "b", 3: "c"}, offline={1})
     assert judge(tree, place(tree, 6, 3)).compliant
+
+
+@pytest.mark.parametrize("placer", [Simple(), Striped(), Rings(), MultiLevel()], ids=lambda one: type(one).__name__)
+def test_a_cordoned_broker_is_named_where_it_is_needed(placer):
+    tree = cluster("zone", {0: "a", 1: "b", 2: "c"}, cordoned={1})
+    assert {b for row in placer.place(PlacementSpec(4, 2), ClusterView(tree)).partitions for b in row} == {0, 2}
+    with pytest.raises(InfeasibleError, match="3 brokers that are not cordoned, there are 2: bring back or uncordon 1"):
+        placer.place(PlacementSpec(4, 3), ClusterView(tree))
+    with pytest.raises(InfeasibleError, match=r"not cordoned: remove cordoned.log.dirs from broker 1, or drain it"):
+        placer.place(PlacementSpec(1, 3, current=((0, 2),)), ClusterView(tree))
 
 
 def test_a_zone_that_is_gone_does_not_stop_new_topics():

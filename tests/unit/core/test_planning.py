@@ -126,6 +126,24 @@ def test_a_broker_that_is_offline_is_no_reason_for_a_plan(offline):
     assert made.problems == ()
 
 
+def test_a_cordoned_broker_takes_nothing_new_and_keeps_what_it_has():
+    lists = table(["t"], [(0, 0, (1, 0), (1, 0), 1, None), (0, 1, (0, 3), (0, 3), 0, None)])
+    racks = {0: "a", 1: "b", 2: "b", 3: "c"}
+    tree = cluster("zone", racks, cordoned={1})
+    assert plan(Request(tree, lists)).empty
+    more = plan(Request(tree, lists, requirements=more_of("t")))
+    assert [set(change.replicas) - set(change.before) for change in more.changes][:2] == [{3}, {2}]
+    assert not any(1 in change.replicas for change in more.changes[2:])
+    assert more.hash != plan(Request(cluster("zone", racks), lists, requirements=more_of("t"))).hash
+    pinned = plan(Request(tree, lists, requirements={"t": TopicRequirements(assignment=((1, 0), (0, 1)))}))
+    assert pinned.empty
+    assert pinned.problems[0].reason == "partition 1 is assigned to [0, 1], and broker 1 is cordoned"
+
+
+def more_of(topic):
+    return {topic: TopicRequirements(replication_factor=3, partitions=6)}
+
+
 def test_a_plan_for_leaders_is_the_same_while_a_broker_is_offline():
     assert changed(while_offline({2}, [(0, 1, 2), (5, 3, 4)])) == {("orders", 0): (2, 0, 1)}
 

@@ -58,7 +58,8 @@ def reopening(tree: RackTree) -> tuple[str, str]:
     """What brokers that may get new replicas are, and what would make the others so."""
     if not tree.cordoned:
         return "online", "bring the offline brokers back, or take them out of the topology"
-    remedy = f"remove cordoned.log.dirs from {few([f'broker {broker}' for broker in tree.cordoned])}, or drain them"
+    named = few([f"broker {broker}" for broker in tree.cordoned])
+    remedy = f"remove cordoned.log.dirs from {named}, or drain {'them' if len(tree.cordoned) > 1 else 'it'}"
     if tree.online.all():
         return "not cordoned", remedy
     return "online and not cordoned", f"bring the offline brokers back, or take them out of the topology, or {remedy}"

@@ -8,6 +8,7 @@ from tests.unit.reconcile.memory import MemoryKafka
 
 from rackspan.api.meta import ObjectKey
 from rackspan.reconcile.cache import Cache
+from rackspan.reconcile.cluster import observer as observer_module
 from rackspan.reconcile.cluster.observer import Observer
 from rackspan.reconcile.dependencies import Dependencies
 from rackspan.reconcile.ports import BrokerDescription, ClusterDescription, ReplicaCounts
@@ -25,6 +26,7 @@ TOPOLOGY = {
 class SlowKafka(MemoryKafka):
     """Brokers by id, each in a rack; counting replicas takes until `counting` is set."""
 
+    cordons: dict[int, bool] = field(default_factory=dict)
     racks: dict[int, str] = field(default_factory=lambda: {0: "/a", 1: "/b"})
     counting: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -44,7 +46,7 @@ class SlowKafka(MemoryKafka):
         return 1
 
     async def cordoned(self, brokers):
-        return {}
+        return self.cordons
 
     async def close(self):
         pass
@@ -68,3 +70,15 @@ async def test_racks_are_told_no_sooner_than_topics_are_placed_by_them():
     await looking
     assert observer.racks is observer.state.racks
     assert observer.racks.known_racks[1] == ("c",)
+
+
+async def test_a_broker_that_does_not_tell_of_its_cordon_is_taken_to_be_as_it_was(monkeypatch):
+    monkeypatch.setattr(observer_module, "_CORDON_SECONDS", 0.0)
+    cache, kube, kafka = Cache(), MemoryCluster(), SlowKafka()
+    cache.put_topology(TOPOLOGY)
+    observer = Observer(PROD, Dependencies(cache, kube, kafka, StatusWriter(kube), FinalizerWriter(kube), {}, 60))
+    kafka.counting.set()
+    for told, cordoned in (({}, ()), ({0: False, 1: True}, (1,)), ({0: False}, (1,)), ({1: False}, ())):
+        kafka.cordons = told
+        await observer.observe()
+        assert observer.racks.tree.cordoned == cordoned

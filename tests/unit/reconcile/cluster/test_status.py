@@ -350,6 +350,16 @@ def without(*away, holders=()):
     return replace(where, racks=replace(where.racks, rows=rows), load=load)
 
 
+def test_a_cordoned_broker_is_told_and_is_no_failure():
+    where = state()
+    rows = tuple(replace(row, cordoned=row.id in {1, 4}) for row in where.racks.rows)
+    status = status_of(replace(where, racks=replace(where.racks, rows=rows)))
+    assert [broker.id for broker in status.brokers if broker.cordoned] == [1, 4]
+    assert told(status, "Ready") == ("True", "InSync")
+    sentence = "brokers 1, 4 are cordoned in Kafka and take no new replicas"
+    assert sentence in find_condition(status.conditions, "BrokersOnline").message
+
+
 def test_a_broker_that_is_away_is_told_and_stops_nothing():
     status = status_of(without(3, holders=[3, 7]))
     assert told(status, "BrokersOnline") == ("False", "BrokerOffline")

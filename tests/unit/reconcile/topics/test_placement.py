@@ -1,5 +1,7 @@
 """From a spec to a placement, to min.insync.replicas, and to the judgement of what Kafka holds."""
 
+from dataclasses import replace
+
 import pytest
 from tests.unit.reconcile.examples import EVEN, SIX, state, topic
 
@@ -30,6 +32,16 @@ def test_load_that_was_placed_before_counts():
     where.load.add([(0,)] * 50 + [(3,)] * 50)  # all of zone 0
     rows = placed({"replicationFactor": 1, "partitions": 8}, where, 8)
     assert not {0, 3}.intersection(broker for row in rows for broker in row)
+
+
+def test_an_assignment_gives_cordoned_brokers_nothing_new():
+    where = state()
+    rows = tuple(replace(row, cordoned=row.id == 1) for row in where.racks.rows)
+    where = replace(where, racks=replace(where.racks, rows=rows))
+    spec = {"partitions": 2, "replicationFactor": 2, "placement": {"assignment": [[0, 1], [2, 1]]}}
+    failure = refused(spec, where, lambda spec, where: placed(spec, where, 2, ((0, 1),)))
+    assert (failure.reason, "cordoned in Kafka: 1;" in failure.message) == ("Infeasible", True)
+    assert placed({**spec, "placement": {"assignment": [[0, 1], [2, 3]]}}, where, 2, ((0, 1),))[1] == (2, 3)
 
 
 def test_the_topology_s_placer_is_the_default():
