@@ -81,7 +81,7 @@ def main(file: str, started: str, *arguments: str) -> int:
 def _with_steps(clock: Clock, work: Callable[..., Any]) -> Callable[..., Any]:
     """Time from each step's name to the next one's."""
 
-    def timed(spark: Any, cluster: Any, order: Any, tell: Callable[[str], None]) -> Any:
+    def timed(engine: Any, cluster: Any, order: Any, tell: Callable[[str], None]) -> Any:
         name, since = "beginning", time.monotonic()
         inner = clock.seconds[COMMIT] + clock.seconds[TIDY]
 
@@ -99,7 +99,7 @@ def _with_steps(clock: Clock, work: Callable[..., Any]) -> Callable[..., Any]:
             tell(what)
 
         try:
-            return work(spark, cluster, order, told)
+            return work(engine, cluster, order, told)
         finally:
             lap()
 

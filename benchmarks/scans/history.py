@@ -10,13 +10,13 @@ from time import perf_counter
 
 from benchmarks.scans import whole, year
 from benchmarks.scans.processes import module, note, run
+from rackspan.jobs.batches.schemas import TABLES
 from rackspan.jobs.history.scan_history import History
-from rackspan.jobs.spark.schemas import TABLES
 from rackspan.snapshots import snapshot_lines
 
 DAYS, QUICK_DAYS = 365, 14
 AIM_SECONDS = 20
-EVERYTHING = ("trends.flaps, of all", "trends.first_seen, of all")
+EVERYTHING = ("flaps, of all", "first_seen, of all")
 """What no scan asks: for people who read the tables."""
 
 
@@ -32,7 +32,7 @@ def benchmark(repeat: int, *, quick: bool) -> None:
         print(
             f"{days} days of {year.SCANS_A_DAY} scans of {year.PARTITIONS:,} partitions in {year.TOPICS:,} topics on "
             f"{year.BROKERS} brokers; the last day is not compacted yet. Medians of {repeat}, each in a process of its "
-            "own, warmed by one job.\n"
+            "own.\n"
         )
         _sizes(location, days)
         _queries(location, repeat)

@@ -2,20 +2,16 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterable
-from datetime import timedelta
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from time import perf_counter
 from typing import TypeVar
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - its usual name
+import pyarrow as pa
 
 from benchmarks.scans.year import CLUSTER
-from rackspan.jobs.history import trends
-from rackspan.jobs.history.scan_history import History, Manifest
-from rackspan.jobs.spark import transforms
-from rackspan.jobs.spark.schemas import TABLES, spark_schema
-from rackspan.jobs.spark.spark_session import spark_session
+from rackspan.jobs.batches import aggregates
+from rackspan.jobs.history.scan_history import History
 
 T = TypeVar("T")
 _WEEK = timedelta(days=7)
@@ -23,8 +19,6 @@ _WEEK = timedelta(days=7)
 
 def main(location: str) -> None:
     history = History(location)
-    spark = spark_session("local[2]")
-    spark.range(1).count()
     seconds: dict[str, float] = {}
     rows: dict[str, int] = {}
 
@@ -34,36 +28,32 @@ def main(location: str) -> None:
         seconds[name], rows[name] = perf_counter() - started, size(done)
         return done
 
-    def table(name: str, manifests: Iterable[Manifest]) -> DataFrame:
-        return spark.read.schema(spark_schema(TABLES[name])).parquet(*history.paths(name, manifests))
-
     every = timed("History.manifests", lambda: history.manifests(CLUSTER), len)
     latest = timed("History.latest", lambda: history.latest(CLUSTER), lambda found: len(found.scans) if found else 0)
     if latest is None:
         sys.exit("the history is empty")
-    newest = F.col("scan_id") == latest.newest.scan_id
     lately = [manifest for manifest in every if manifest.day > latest.day - _WEEK]
     asked = {
-        "trends.days": lambda: trends.days(table("scans", every)),
-        "trends.topic_minutes": lambda: trends.topic_minutes(table("topics", every)),
-        "trends.flaps, of a week": lambda: trends.flaps(table("brokers", lately)),
-        "trends.flaps, of all": lambda: trends.flaps(table("brokers", every)),
-        "trends.first_seen, of the last scan": lambda: trends.first_seen(table("findings", [latest]).where(newest)),
-        "trends.first_seen, of all": lambda: trends.first_seen(table("findings", every)),
+        "days": lambda: aggregates.days(history.rows("scans", every)),
+        "topic_minutes": lambda: aggregates.topic_minutes(history.parts("topics", every)),
+        "flaps, of a week": lambda: aggregates.flaps(history.parts("brokers", lately)),
+        "flaps, of all": lambda: aggregates.flaps(history.parts("brokers", every)),
+        "first_seen, of the last scan": lambda: aggregates.first_seen(
+            history.rows("findings", [latest], latest.newest.scan_id)
+        ),
+        "first_seen, of all": lambda: aggregates.first_seen(history.rows("findings", every)),
     }
-    for name, frame in asked.items():
-        timed(name, lambda frame=frame: frame().toArrow(), len)
-    before = table("findings", [latest]).where(newest)
-    timed("comparing two scans", lambda: _compared(table("findings", [every[-2]]), before), len)
+    for name, work in asked.items():
+        timed(name, work, len)
+    before = history.rows("findings", [latest], latest.newest.scan_id)
+    timed("comparing two scans", lambda: _compared(history.rows("findings", [every[-2]]), before), len)
     print(json.dumps({"seconds": seconds, "rows": rows}))
-    spark.stop()
 
 
-def _compared(found: DataFrame, before: DataFrame) -> list[object]:
+def _compared(found: pa.Table, before: pa.Table) -> list[object]:
     """As a scan does: findings with the time they were first seen, and those that are gone."""
-    new = transforms.with_first_seen(found.drop("first_seen"), before, F.current_timestamp()).where("new")
-    cleared = before.join(found.select("id"), "id", "left_anti")
-    return [*new.toArrow().to_pylist(), *cleared.toArrow().to_pylist()]
+    seen = aggregates.with_first_seen(found.drop_columns("first_seen"), before, datetime.now(UTC))
+    return [*seen.filter(seen["new"]).to_pylist(), *aggregates.cleared(before, found).to_pylist()]
 
 
 if __name__ == "__main__":

@@ -143,7 +143,7 @@ def _commands(kafka: KafkaCluster, partitions: int, repeat: int) -> None:
         runs = [command() for _ in range(repeat)]
         seconds, cpu, peak = (median(getattr(one, name) for one in runs) for name in ("seconds", "cpu", "peak"))
         print(Row(what, seconds, cpu, peak), flush=True)
-    print(f"\n- of the scan, reading and judging in {SLICES} tasks: {median(steps):.1f} s")
+    print(f"\n- of the scan, reading and judging: {median(steps):.1f} s")
 
 
 def _calls(kafka: KafkaCluster, partitions: int, repeat: int) -> None:

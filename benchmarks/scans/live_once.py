@@ -1,8 +1,7 @@
 """
 What reading a live cluster takes, in this process: `python -m benchmarks.scans.live_once SERVERS SLICES`.
 
-The same reader as in a scan, one slice after the other, so that its calls can be counted: Spark's workers keep their
-metrics to themselves.
+The same reader as in a scan, one slice after the other, so that its calls can be counted.
 """
 
 import json
@@ -10,7 +9,6 @@ import sys
 from collections import Counter
 from time import perf_counter
 
-from rackspan.jobs.sources.data_sources import LiveSource
 from rackspan.jobs.sources.scanned_cluster import live
 from rackspan.kafka.admin import ConfluentAdmin
 
@@ -19,9 +17,8 @@ def main(servers: str, slices: str) -> None:
     _count_calls()
     started = perf_counter()
     cluster = live("benchmark", servers, {}, int(slices))
-    source = LiveSource(dict(cluster.options))
-    reader = source.reader(source.schema())
-    parts = reader.partitions()
+    reader = cluster.reader
+    parts = reader.slices(())
     planned, calls = perf_counter() - started, _calls()
     tasks, partitions = [], 0
     for part in parts:

@@ -3,18 +3,23 @@
 import json
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from time import perf_counter
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from benchmarks.scans import plain_sql
 from rackspan.core.requirements import ClusterRequirements
 from rackspan.core.scanning.rules import Rule
+from rackspan.jobs.batches.judging import Criteria, judge_batches
+from rackspan.jobs.batches.schemas import FINDING, JUDGED, PARTITIONS, TOPIC
 from rackspan.jobs.sources.scanned_cluster import synthetic
 from rackspan.jobs.sources.synthetic_cluster import SyntheticCluster
-from rackspan.jobs.spark.batch_judging import Criteria, judge_batches
-from rackspan.jobs.spark.schemas import FINDING, JUDGED, PARTITIONS, TOPIC, spark_schema
 from rackspan.jobs.spark.spark_session import spark_session
 
 WRITE, READ, CORE, ARRAYS, ROWS = "write", "read", "core", "arrays", "rows"
@@ -25,12 +30,12 @@ _LED_BY_ANOTHER = 200
 
 
 def main(way: str, table: str, partitions: str) -> None:
-    spark = spark_session("local[2]", _MEMORY)
     cluster = SyntheticCluster(int(partitions))
     if way == WRITE:
-        _write(spark, cluster, table)
+        _write(cluster, table)
         return
-    every = spark.read.schema(spark_schema(PARTITIONS)).parquet(table)
+    spark = spark_session("local[2]", _MEMORY)
+    every = spark.read.schema(from_arrow_schema(PARTITIONS)).parquet(table)
     _counted(spark, way, every.limit(1_000), cluster)  # what is compiled and started once is no part of a rule's cost
     started = perf_counter()
     found = _counted(spark, way, every, cluster)
@@ -38,14 +43,16 @@ def main(way: str, table: str, partitions: str) -> None:
     spark.stop()
 
 
-def _write(spark: SparkSession, cluster: SyntheticCluster, table: str) -> None:
-    made = synthetic(cluster, 4)
-    read = spark.read.format(made.format).options(**dict(made.options)).load()
-    other = F.pmod(F.xxhash64("topic", "partition"), F.lit(_LED_BY_ANOTHER)) == 0
-    read.withColumn("leader", F.when(other, F.get("replicas", F.lit(1))).otherwise(F.col("leader"))).write.parquet(
-        table
-    )
-    spark.stop()
+def _write(cluster: SyntheticCluster, table: str) -> None:
+    reader = synthetic(cluster, 4).reader
+    Path(table).mkdir(parents=True)
+    for number, part in enumerate(reader.slices(())):
+        rows = pa.Table.from_batches(reader.read(part), schema=PARTITIONS)
+        other = np.arange(len(rows)) % _LED_BY_ANOTHER == 0
+        second = pa.compute.list_element(rows["replicas"], 1)
+        leader = pa.compute.if_else(pa.array(other), second, rows["leader"])
+        at = rows.schema.get_field_index("leader")
+        pq.write_table(rows.set_column(at, "leader", leader), f"{table}/part-{number}.parquet")
 
 
 def _counted(spark: SparkSession, way: str, every: DataFrame, cluster: SyntheticCluster) -> Mapping[str, int]:
@@ -61,7 +68,7 @@ def _counted(spark: SparkSession, way: str, every: DataFrame, cluster: Synthetic
 
 def _by_core(every: DataFrame, cluster: SyntheticCluster) -> Mapping[str, int]:
     criteria = Criteria("benchmark", cluster.locations, ClusterRequirements())
-    judged = every.mapInArrow(judge_batches(criteria), spark_schema(JUDGED))
+    judged = every.mapInArrow(judge_batches(criteria), from_arrow_schema(JUDGED))
     topic = F.col("kind") == TOPIC
     other = (F.col("kind") == FINDING) & (F.col("rule") == str(Rule.LEADER_NOT_PREFERRED))
     return plain_sql.counts(

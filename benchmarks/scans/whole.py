@@ -12,6 +12,7 @@ from statistics import median
 from benchmarks.scans import clocked
 from benchmarks.scans.processes import Ran, module, note, run
 
+LOCAL, SPARK = "local", "spark"
 QUICK = (20_000, 200_000)
 COUNTS = (200_000, 2_000_000, 20_000_000)
 AIMED = 2_000_000
@@ -32,9 +33,9 @@ STEPS = {
     clocked.PAGE: "page",
 }
 HEADER = (
-    f"| partitions | driver | seconds | CPU s | peak GiB (PSS) | {' | '.join(STEPS.values())} | rest | findings "
-    "| history MB | page MB | rules alone |\n"
-    f"|{' ---: |' * (10 + len(STEPS))}"
+    f"| engine | partitions | driver | seconds | CPU s | peak GiB (PSS) | {' | '.join(STEPS.values())} | rest "
+    "| findings | history MB | page MB | rules alone |\n"
+    f"|{' ---: |' * (11 + len(STEPS))}"
 )
 
 
@@ -51,12 +52,14 @@ class Measured:
     history: int
     page: int
     rules: float = field(default=0.0)
+    engine: str = SPARK
 
     def __str__(self) -> str:
         steps = [self.steps.get(step, 0.0) for step in STEPS]
         cells = [
+            self.engine,
             f"{self.partitions:,}",
-            memory_of(self.partitions),
+            memory_of(self.partitions) if self.engine == SPARK else "",
             f"{self.seconds:.1f}",
             f"{self.cpu:.1f}",
             f"{self.peak / 2**30:.2f}",
@@ -65,7 +68,7 @@ class Measured:
             f"{self.findings:,}",
             f"{self.history / 1e6:.1f}",
             f"{self.page / 1e6:.1f}",
-            f"{self.rules:.0%}",
+            f"{self.rules:.0%}" if self.rules else "",
         ]
         return f"| {' | '.join(cells)} |"
 
@@ -86,6 +89,7 @@ def medians(runs: Sequence[Measured], rules: float = 0.0) -> Measured:
         runs[0].history,
         runs[0].page,
         rules,
+        runs[0].engine,
     )
 
 
@@ -94,25 +98,28 @@ def scanned(folder: Path, *arguments: str) -> tuple[Ran, Mapping[str, float]]:
     clock = folder / "clock.json"
     command = module(
         *("clocked", clock, time.monotonic(), "scan", *arguments),
-        *("--master", "local[2]", "--report", folder / "report.json", "--page", folder / "page.html"),
+        *("--report", folder / "report.json", "--page", folder / "page.html"),
     )
     ran = run(command, codes=_FOUND, most=3600)
     return ran, json.loads(clock.read_text())
 
 
-def measured(partitions: int) -> Measured:
+def measured(partitions: int, engine: str) -> Measured:
     with tempfile.TemporaryDirectory(prefix="rackspan-bench-") as scratch:
         folder = Path(scratch)
         history = folder / "history"
-        arguments = ("--synthetic", str(partitions), "--history", str(history))
-        ran, steps = scanned(folder, *arguments, "--driver-memory", memory_of(partitions))
+        arguments: tuple[str, ...] = ("--synthetic", str(partitions), "--history", str(history))
+        if engine == SPARK:
+            arguments += ("--master", "local[2]", "--driver-memory", memory_of(partitions))
+        ran, steps = scanned(folder, *arguments, "--engine", engine)
         document = json.loads((folder / "report.json").read_text())
         if document["summary"]["partitions"] != partitions:
             raise AssertionError(f"{document['summary']['partitions']} of {partitions} partitions were looked at")
         kept = sum(file.stat().st_size for file in history.rglob("*") if file.is_file())
         page = (folder / "page.html").stat().st_size
-        note(f"{partitions:,} partitions: {ran.seconds:.1f} s, {ran.peak / 2**30:.2f} GiB")
-        return Measured(partitions, ran.seconds, ran.cpu, ran.peak, steps, document["summary"]["findings"], kept, page)
+        note(f"{partitions:,} partitions, {engine}: {ran.seconds:.1f} s, {ran.peak / 2**30:.2f} GiB")
+        findings = document["summary"]["findings"]
+        return Measured(partitions, ran.seconds, ran.cpu, ran.peak, steps, findings, kept, page, engine=engine)
 
 
 def share_of_rules(partitions: int) -> float:
@@ -125,18 +132,20 @@ def share_of_rules(partitions: int) -> float:
 def benchmark(repeat: int, *, quick: bool) -> None:
     counts = QUICK if quick else COUNTS
     print(
-        f"`rackspan scan --synthetic`, 1,000 brokers, three levels, RF 3, `local[2]`, to a new history, a report and a "
-        f"page; medians of {repeat}, each in a process of its own. Seconds by step; `rest` is the end of Spark and of "
-        "Python. Memory is the largest sum of PSS of Python, Spark's JVM and its Python workers, looked at five times "
-        "a second. `rules alone`: the share that judging adds to reading, each to nowhere, in one warm session.\n\n"
+        "`rackspan scan --synthetic`, 1,000 brokers, three levels, RF 3, Spark with `local[2]`, to a new history, a "
+        f"report and a page; medians of {repeat}, each in a process of its own. Seconds by step; `rest` is the end of "
+        "Spark and of Python. Memory is the largest sum of PSS of Python, Spark's JVM and its Python workers, looked "
+        "at five times a second. `rules alone`: the share that judging adds to reading, each to nowhere, in one warm "
+        "session.\n\n"
         f"{HEADER}",
         flush=True,
     )
     found = []
     for count in counts:
         # The largest takes minutes, and does not vary by much.
-        runs = [measured(count) for _ in range(repeat if count <= AIMED else 1)]
-        found.append(medians(runs, share_of_rules(count)))
+        times = repeat if count <= AIMED else 1
+        print(medians([measured(count, LOCAL) for _ in range(times)]), flush=True)
+        found.append(medians([measured(count, SPARK) for _ in range(times)], share_of_rules(count)))
         print(found[-1], flush=True)
     print()
     print(*told(found), sep="\n", flush=True)

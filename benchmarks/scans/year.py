@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from benchmarks.plans.clusters import worn
 from rackspan.core.snapshot import Snapshot
+from rackspan.jobs.batches.schemas import TABLES
 from rackspan.jobs.history.scan_history import History, ScanEntry
-from rackspan.jobs.spark.schemas import TABLES
 
 CLUSTER: Final = "year"
 PARTITIONS, BROKERS = 10_000, 60

@@ -1,4 +1,4 @@
-"""One Spark session for the folder, and the scan as a command and as a function."""
+"""One Spark session for the folder, the scan as a command and as a function, and clusters that a test makes."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -11,7 +11,9 @@ from tests.support.processes import run_in_process
 
 from rackspan.jobs.history.scan_history import History
 from rackspan.jobs.scan.cluster_scan import ScanRun, scan_cluster
+from rackspan.jobs.scan.engines import in_process
 from rackspan.jobs.sources.scanned_cluster import from_file
+from rackspan.jobs.spark.spark_engine import on_spark
 from rackspan.jobs.spark.spark_session import spark_session
 
 NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
@@ -48,11 +50,24 @@ def history(tmp_path):
     return History(str(tmp_path / "history"))
 
 
+class Given:
+    """A reader of tables of PARTITIONS, each of which is a slice."""
+
+    def __init__(self, tables):
+        self._tables = tables
+
+    def slices(self, known):
+        return self._tables
+
+    def read(self, part):
+        yield from part.to_batches()
+
+
 class Scans:
     """Scans of snapshot files into one history, at times that a test gives in minutes after noon."""
 
-    def __init__(self, spark, history, folder):
-        self._spark = spark
+    def __init__(self, engine, history, folder):
+        self._engine = engine
         self.history = history
         self._folder = folder
 
@@ -61,7 +76,7 @@ class Scans:
         file.write_text(json.dumps(document))
         order = ScanRun(scan_id, NOON + timedelta(minutes=minutes), self.history, retention_days)
         told = []
-        found = scan_cluster(self._spark, from_file(file, levels), order, told.append)
+        found = scan_cluster(self._engine, from_file(file, levels), order, told.append)
         assert [line for line in told if line.startswith("warning")] == []
         return found
 
@@ -69,6 +84,12 @@ class Scans:
         return self.history.rows(table, self.history.manifests(name), scan_id).to_pylist()
 
 
+@pytest.fixture(params=["local", "spark"])
+def engine(request):
+    """Each of the two engines."""
+    return in_process if request.param == "local" else on_spark(request.getfixturevalue("spark"))
+
+
 @pytest.fixture
-def scans(spark, history, tmp_path):
-    return Scans(spark, history, tmp_path)
+def scans(history, tmp_path):
+    return Scans(in_process, history, tmp_path)

@@ -17,6 +17,7 @@ from tests.scan.conftest import NOON
 from tests.support.topics import create
 
 from rackspan.jobs.scan.cluster_scan import ScanRun, scan_cluster
+from rackspan.jobs.scan.engines import in_process
 from rackspan.jobs.sources.scanned_cluster import live
 
 SCANNER = "scanner"
@@ -80,14 +81,14 @@ def _may(cluster, broker, topic):
 
 @pytest.mark.stack
 @pytest.mark.timeout(600)
-def test_what_acls_hide_is_told_and_counted_and_what_was_found_before_is_kept(spark, history, guarded):
+def test_what_acls_hide_is_told_and_counted_and_what_was_found_before_is_kept(history, guarded):
     create(guarded, ("orders", [(0, 1)]), ("payments", [(0, 1)]), ("fine", [(0, 2)]))
     properties = guarded.client_config("SASL_PLAINTEXT", SCANNER)
     servers = properties.pop("bootstrap.servers")
 
     def scan(scan_id):
         cluster = live("prod", servers, properties, 2, ("region", "zone"))
-        return scan_cluster(spark, cluster, ScanRun(scan_id, NOON, history), print)
+        return scan_cluster(in_process, cluster, ScanRun(scan_id, NOON, history), print)
 
     before = scan("a")
     assert {row.topic for row in before.findings} == {"orders", "payments"}

@@ -20,6 +20,7 @@ from tests.support.processes import command
 from rackspan.jobs.history.scan_history import History
 from rackspan.jobs.scan.cluster_scan import ScanRun, scan_cluster
 from rackspan.jobs.sources.scanned_cluster import ClusterError, live
+from rackspan.jobs.spark.spark_engine import on_spark
 
 FAIR, UNFAIR = (0, 2, 3), (0, 1, 2)
 GOOD = cluster(topic("orders", UNFAIR, FAIR, config={"min.insync.replicas": "2"}))
@@ -113,6 +114,17 @@ def test_partitions_without_a_leader_are_told(folder):
     assert (row["rule"], row["severity"], row["excess"]) == ("Offline", "critical", -3)
 
 
+def test_one_file_that_cannot_be_read_is_told_in_the_same_words_without_spark(rackspan, folder, tmp_path):
+    for name in LOST:
+        (tmp_path / f"{name}.json").write_text(FILES[name])
+        ran = rackspan("scan", "--snapshot", tmp_path / f"{name}.json", "-o", "json")
+        assert (ran.code, ran.json["reason"], len(ran.errors)) == (2, "SnapshotUnreadable", 1)
+        assert (
+            ran.json["message"].rpartition(f"{name}.json")[2]
+            == folder[1][name]["message"].rpartition(f"{name}.json")[2]
+        )
+
+
 def test_racks_deeper_than_the_levels_are_refused_in_one_line(rackspan, tmp_path):
     (tmp_path / "prod.json").write_text(json.dumps(GOOD))
     ran = rackspan("scan", "--snapshot", tmp_path / "prod.json", "--levels", "zone", "-o", "json")
@@ -140,14 +152,14 @@ def test_an_answer_that_crashes_a_python_worker_is_one_sentence(spark, answer):
         found = live("prod", kafka.address, {}, 2)
         kafka.mutate = spoiling(*answer)
         with pytest.raises(ClusterError, match=IN_A_WORKER) as failed:
-            scan_cluster(spark, found, ScanRun("one", datetime.now(UTC)), lambda _: None)
+            scan_cluster(on_spark(spark), found, ScanRun("one", datetime.now(UTC)), lambda _: None)
     assert failed.value.reason == "WorkerCrashed"
     assert "\n" not in str(failed.value)
 
 
 def test_a_crash_of_a_python_worker_names_the_cluster_and_has_an_exit_code(rackspan):
     with HostileKafka(spoiling(*CONFIG_WITHOUT_NAME)) as kafka:
-        ran = rackspan("scan", "--bootstrap-server", kafka.address, "-o", "json")
+        ran = rackspan("scan", "--bootstrap-server", kafka.address, "--engine", "spark", "-o", "json")
     assert (ran.code, ran.json["state"], ran.json["reason"]) == (71, "Failed", "WorkerCrashed")
     assert ran.error.startswith(f"{kafka.address}: {IN_A_WORKER}")
 
@@ -281,9 +293,20 @@ def test_a_history_that_is_no_folder_fails_the_scan_and_an_unknown_kind_of_locat
 # --- Spark ------------------------------------------------------------------------------------------------------------
 
 
+def test_a_small_cluster_is_scanned_where_there_is_neither_spark_nor_java(process, tmp_path):
+    (tmp_path / "prod.json").write_text(json.dumps(GOOD))
+    for name in ("pyspark", "py4j"):
+        (tmp_path / f"{name}.py").write_text("raise ImportError('not here')")
+    environment = {"PATH": str(tmp_path), "PYTHONPATH": str(tmp_path)}
+    scan = ("scan", "--snapshot", "prod.json", "--history", "history", "--page", "page.html", "-o", "json")
+    assert [process(*scan, environment=environment).code for _ in range(2)] == [1, 1]
+    assert len(History(str(tmp_path / "history")).manifests("prod")) == 2
+    assert "orders" in (tmp_path / "page.html").read_text()
+
+
 def test_without_spark_or_java_one_line_says_what_to_install(rackspan, tmp_path, monkeypatch):
     (tmp_path / "prod.json").write_text(json.dumps(GOOD))
-    scan = ("scan", "--snapshot", tmp_path / "prod.json")
+    scan = ("scan", "--snapshot", tmp_path / "prod.json", "--engine", "spark")
     with monkeypatch.context() as patch:
         patch.setattr("importlib.util.find_spec", lambda _name: None)
         ran = rackspan(*scan)
@@ -298,7 +321,7 @@ def test_without_spark_or_java_one_line_says_what_to_install(rackspan, tmp_path,
 def test_a_java_that_does_not_start_is_told_in_one_line(process, tmp_path):
     (tmp_path / "prod.json").write_text(json.dumps(GOOD))
     ran = process(
-        *("scan", "--snapshot", "prod.json", "--history", "history"),
+        *("scan", "--snapshot", "prod.json", "--history", "history", "--engine", "spark"),
         environment={"PATH": "/usr/bin:/bin", "JAVA_HOME": str(tmp_path / "nowhere")},
     )
     assert ran.code == 2

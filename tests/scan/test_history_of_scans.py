@@ -10,6 +10,7 @@ from tests.support.command import cluster, topic
 
 from rackspan.jobs.history.scan_history import HistoryError
 from rackspan.jobs.scan.cluster_scan import ScanRun, scan_cluster
+from rackspan.jobs.scan.engines import in_process
 from rackspan.jobs.sources.scanned_cluster import from_file
 
 FAIR, UNFAIR = (0, 2, 3), (0, 1, 2)
@@ -152,17 +153,15 @@ def test_a_history_that_is_read_while_scans_write_to_it_never_shows_half_of_one(
     assert {len(tables[0]) for tables in seen} >= {0, 1, 2}
 
 
-def test_a_damaged_history_is_named_and_left_as_it_is(spark, scans, history, tmp_path):
+def test_a_damaged_history_is_named_and_left_as_it_is(scans, history, tmp_path):
     document = cluster(topic("orders", UNFAIR))
     scans(document, "a")
     whole = {data: data.read_bytes() for data in (tmp_path / "history" / "findings").rglob("*.parquet")}
-    for data in whole:
-        data.with_name(f".{data.name}.crc").unlink()
     for left in (0.5, 0):
         for data, text in whole.items():
             data.write_bytes(text[: int(len(text) * left)])
         with pytest.raises(HistoryError, match=f"history {history.location}/findings/.*parquet: has .* bytes"):
-            scan_cluster(spark, from_file(tmp_path / "prod.json"), ScanRun("b", NOON, history), lambda _: None)
+            scan_cluster(in_process, from_file(tmp_path / "prod.json"), ScanRun("b", NOON, history), lambda _: None)
     assert [scan.scan_id for manifest in history.manifests("prod") for scan in manifest.scans] == ["a"]
     for data, text in whole.items():
         data.write_bytes(text)

@@ -1,13 +1,19 @@
-"""The rules say the same wherever they run: in Spark, in process, on the command line and in the operator."""
+"""The rules say the same wherever they run: on either engine, on the command line and in the operator."""
 
 import json
 import random
+from contextlib import contextmanager
 from dataclasses import replace
+from datetime import timedelta
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace as replace_struct
+from tests.scan.conftest import NOON, Given
+from tests.support.command import cli
 from tests.support.random_clusters import random_cluster
+from tests.unit.jobs.tables import contents
 from tests.unit.reconcile import examples
 
 from rackspan.core.durability import Durability
@@ -18,11 +24,16 @@ from rackspan.core.scanning import BrokerLocations, examine, examine_brokers, re
 from rackspan.core.scanning.findings import RULES, SEVERITIES, Findings
 from rackspan.core.scanning.rules import Rule
 from rackspan.core.snapshot import NONE, table
-from rackspan.jobs.sources.scanned_cluster import from_file
-from rackspan.jobs.spark import transforms
-from rackspan.jobs.spark.arrow_batches import partition_batches
-from rackspan.jobs.spark.batch_judging import Criteria, judge_batches
-from rackspan.jobs.spark.schemas import JUDGED, PARTITIONS, spark_schema
+from rackspan.jobs.batches import aggregates
+from rackspan.jobs.batches.arrow_batches import partition_batches
+from rackspan.jobs.batches.judging import Criteria
+from rackspan.jobs.batches.schemas import FINDING, HOLDING, JUDGED, PARTITIONS, TOPIC, UNFAIR
+from rackspan.jobs.history.scan_history import History
+from rackspan.jobs.scan import scan_job
+from rackspan.jobs.scan.cluster_scan import ScanRun, scan_cluster
+from rackspan.jobs.scan.engines import in_process
+from rackspan.jobs.sources.scanned_cluster import ScannedCluster, from_file
+from rackspan.jobs.spark.spark_engine import on_spark
 from rackspan.reconcile.expectations import cluster_requirements, locations_of_topology
 from rackspan.reconcile.topics import placement
 from rackspan.snapshots import parse_snapshot
@@ -32,20 +43,26 @@ SEEDS = (0, 2, 3, 5, 7)
 SLICES = (2, 7)
 
 
-def judged_by_spark(spark, criteria, partitions, least, slices):
-    """Judge partitions that lie anywhere: those of one topic are on several slices."""
+def made(criteria, partitions, least, slices=1):
+    """A cluster with these partitions, cut so that those of one topic are in several slices."""
     every = pa.Table.from_batches(partition_batches(partitions, least), schema=PARTITIONS)
-    frame = spark.createDataFrame(every).repartition(slices, "partition")
-    return frame.mapInArrow(judge_batches(criteria), spark_schema(JUDGED)).persist()
+    parts = [every.filter(pa.array(np.arange(len(every)) % slices == at)) for at in range(slices)]
+    return ScannedCluster("prod", criteria, Given(parts), len(every))
 
 
-def told_by_spark(judged):
+def judged_by(engine, *cluster):
+    """Rows of JUDGED by kind, of a cluster that is `made` so."""
+    rows = pa.Table.from_batches(engine(made(*cluster), ()), schema=JUDGED)
+    return {kind: rows.filter(pa.compute.equal(rows["kind"], kind)) for kind in (FINDING, TOPIC, HOLDING, UNFAIR)}
+
+
+def told_by_engine(judged):
     return {
         (
             *(row[name] for name in ("id", "rule", "severity", "topic", "partition", "broker", "level", "domain")),
             *(row[name] for name in ("reason", "excess", "moves")),
         )
-        for row in transforms.findings(judged).toArrow().to_pylist()
+        for row in aggregates.findings(judged[FINDING]).to_pylist()
     }
 
 
@@ -82,8 +99,8 @@ def random_wishes(chance, snapshot):
     return ClusterRequirements(of_topic, TopicRequirements(durability=Durability({"zone": 2})), managed=True)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_spark_finds_what_the_core_finds_however_the_partitions_are_cut(spark, seed):
+def random_criteria(seed):
+    """Brokers that drift, are drained or have no rack, wishes of every kind, and a snapshot to hold against them."""
     chance = random.Random(seed)
     document = random_cluster(seed, name=f"cluster-{seed}", missing=seed % 3 == 2)
     snapshot = parse_snapshot(json.dumps(document).encode())
@@ -95,20 +112,76 @@ def test_spark_finds_what_the_core_finds_however_the_partitions_are_cut(spark, s
         )
         locations = BrokerLocations(locations.levels, moved, ignore_missing=seed % 4 == 3)
     criteria = Criteria(f"cluster-{seed}", locations, random_wishes(chance, snapshot))
+    return criteria, snapshot
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_each_engine_finds_what_the_core_finds_however_the_partitions_are_cut(engine, seed):
+    criteria, snapshot = random_criteria(seed)
     partitions, least = snapshot.partitions, min_insync_replicas(snapshot.configs)
-    examined = examine(locations, partitions, least, criteria.requirements)
+    examined = examine(criteria.locations, partitions, least, criteria.requirements)
     expected = told_in_process(criteria, partitions, examined.findings)
     assert len(expected) > 10
     for slices in SLICES:
-        judged = judged_by_spark(spark, criteria, partitions, least, slices)
-        assert told_by_spark(judged) == expected, slices
-        tallied = transforms.topics(judged, transforms.findings(judged)).toArrow().to_pylist()
+        judged = judged_by(engine, criteria, partitions, least, slices)
+        assert told_by_engine(judged) == expected, slices
+        tallied = aggregates.topics(judged[TOPIC], aggregates.findings(judged[FINDING])).to_pylist()
         assert sum(row["non_compliant"] for row in tallied) == np.count_nonzero(examined.broken)
         assert sum(row["moves"] for row in tallied) == examined.moves_of.sum()
         assert sum(row["partitions"] for row in tallied) == len(partitions)
-        unfair = {row["level"]: row["partitions"] for row in transforms.unfair(judged).toArrow().to_pylist()}
+        unfair = {row["level"]: row["partitions"] for row in aggregates.unfair(judged[UNFAIR]).to_pylist()}
         assert unfair == dict(examined.unfair)
-        judged.unpersist()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_both_engines_write_the_same_rows_and_tell_the_same(spark, tmp_path, seed):
+    """Two scans each, of a cluster in which half of the brokers have changed in between, cut otherwise."""
+    criteria, snapshot = random_criteria(seed)
+    partitions, least = snapshot.partitions, min_insync_replicas(snapshot.configs)
+    later = partitions.rows(np.flatnonzero(np.arange(len(partitions)) % 3 != seed % 3))
+    told = []
+    for name, engine, slices in (("local", in_process, 1), ("spark", on_spark(spark), 4)):
+        history = History(str(tmp_path / name))
+        for at, some in enumerate((partitions, later)):
+            run = ScanRun(f"scan-{at}", NOON + timedelta(hours=at), history)
+            document = scan_cluster(engine, made(criteria, some, least, slices), run, lambda _: None)
+            told.append(replace_struct(document, finished_at="", seconds={}, history=None))
+        assert document.changes.cleared > 0
+        told.append(contents(history))
+    assert told[:3] == told[3:]
+
+
+def test_which_engine_a_command_takes(monkeypatch, tmp_path):
+    """By the number of partitions and of clusters, and by what is asked for."""
+    taken = []
+
+    @contextmanager
+    def spark(*_):
+        yield lambda *_: taken.append("spark") or iter(())
+
+    monkeypatch.setattr(scan_job, "_spark", spark)
+    monkeypatch.setattr(scan_job, "in_process", lambda *_: taken.append("local") or iter(()))
+    one, many = tmp_path / "one" / "a.json", tmp_path / "many"
+    for file in (one, many / "a.json", many / "b.json"):
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(json.dumps(random_cluster(1, name="a")))
+    for arguments, engines in (
+        (("--synthetic", 199_999), ["local"]),
+        (("--synthetic", 200_000), ["spark"]),
+        (("--synthetic", 200_000, "--engine", "local"), ["local"]),
+        (("--synthetic", 10, "--engine", "spark"), ["spark"]),
+        (("--synthetic", 10, "--master", "local[1]"), ["spark"]),
+        (("--snapshot", one), ["local"]),
+        (("--snapshot", one.parent), ["local"]),
+        (("--snapshot", many), ["spark", "spark"]),
+    ):
+        taken.clear()
+        cli("scan", *arguments)
+        assert taken == engines, arguments
+    monkeypatch.setenv(scan_job.SUBMITTED, "1")
+    taken.clear()
+    cli("scan", "--snapshot", one)
+    assert taken == ["spark"], "spark-submit has started one"
 
 
 @pytest.mark.parametrize("seed", [1, 5])
@@ -148,26 +221,25 @@ def operator_s_topics():
 
 
 @pytest.mark.parametrize("spec", [{}, {"drainBrokers": [3]}, {"drainRacks": ["/eu/eu-1a"]}])
-def test_a_scan_judges_every_partition_as_the_operator_does(spark, spec):
-    made = list(operator_s_topics())
+def test_a_scan_judges_every_partition_as_the_operator_does(spec):
+    topics = list(operator_s_topics())
     state = examples.state(**spec)
     status = {"brokers": [{"id": broker, "rack": rack, "online": True} for broker, rack in examples.SIX.items()]}
     topology = examples.topology(status=status, **spec)
     rows = [
         (at, number, replicas, replicas, replicas[0], None)
-        for at, (_, lists) in enumerate(made)
+        for at, (_, lists) in enumerate(topics)
         for number, replicas in enumerate(lists)
     ]
-    partitions = table([one.topic_name for one, _ in made], rows)
+    partitions = table([one.topic_name for one, _ in topics], rows)
     locations = locations_of_topology(topology)
-    criteria = Criteria("kafka/prod", locations, cluster_requirements(topology, [one for one, _ in made]))
-    judged = judged_by_spark(spark, criteria, partitions, np.ones(len(made), dtype=np.int64), 3)
+    criteria = Criteria("kafka/prod", locations, cluster_requirements(topology, [one for one, _ in topics]))
+    judged = judged_by(in_process, criteria, partitions, np.ones(len(topics), dtype=np.int64), 3)
     wrong = {}
-    for row in transforms.findings(judged).toArrow().to_pylist():
+    for row in aggregates.findings(judged[FINDING]).to_pylist():
         if row["rule"] in (Rule.NOT_COMPLIANT, Rule.REPLICA_ON_DRAINED_BROKER):
             wrong.setdefault(row["topic"], {})[row["partition"]] = row["moves"]
-    judged.unpersist()
-    for one, lists in made:
+    for one, lists in topics:
         width = max(map(len, lists))
         padded = [(*row, *(NONE,) * (width - len(row))) for row in lists]
         verdict = placement.judged(one.spec, padded, state).compliance

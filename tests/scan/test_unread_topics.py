@@ -4,17 +4,18 @@ import json
 from dataclasses import replace
 from datetime import timedelta
 
+import pyarrow as pa
 import pytest
-from tests.scan.conftest import NOON
+from tests.scan.conftest import NOON, Given
 from tests.support.command import cluster, topic
 
 from rackspan.api.compliancereport import ComplianceReportStatus
 from rackspan.api.conditions import find_condition
 from rackspan.core.outage import min_insync_replicas
+from rackspan.jobs.batches.arrow_batches import partition_batches, unread_batches
 from rackspan.jobs.scan.cluster_scan import ScanRun, scan_cluster
-from rackspan.jobs.sources.data_sources import FileSource
+from rackspan.jobs.scan.engines import in_process
 from rackspan.jobs.sources.scanned_cluster import ClusterError, from_file
-from rackspan.jobs.spark.arrow_batches import partition_batches, unread_batches
 from rackspan.reports.compliance_report import compliance_status
 from rackspan.snapshots import read_snapshot
 
@@ -23,40 +24,22 @@ WHY = "Broker: Topic authorization failed"
 
 
 @pytest.fixture
-def scan(spark, history, tmp_path):
+def scan(history, tmp_path):
     """Scan these topics, of which Kafka did not tell those of `unread`: `scan("a", topic(…), unread=["orders"])`."""
-
-    class Partly(FileSource):
-        """A snapshot file, and topics that could not be read."""
-
-        @classmethod
-        def name(cls):
-            return "rackspan-partly"
-
-        def reader(self, schema):
-            seen, unread = super().reader(schema), json.loads(self.options["unread"])
-            path = self.options["path"]
-
-            def read(_):
-                from pathlib import Path
-
-                found = read_snapshot(Path(path))
-                yield from unread_batches(unread)
-                yield from partition_batches(found.partitions, min_insync_replicas(found.configs))
-
-            seen.read = read
-            return seen
-
-    spark.dataSource.register(Partly)
     taken = []
 
     def look(scan_id, *topics, unread=()):
         file = tmp_path / "prod.json"
         file.write_text(json.dumps(cluster(*topics)))
-        options = {"path": str(file), "unread": json.dumps(dict.fromkeys(unread, WHY))}
+        found = read_snapshot(file)
+        batches = [
+            *unread_batches(dict.fromkeys(unread, WHY)),
+            *partition_batches(found.partitions, min_insync_replicas(found.configs)),
+        ]
         taken.append(scan_id)
         order = ScanRun(scan_id, NOON + timedelta(hours=len(taken)), history)
-        return scan_cluster(spark, replace(from_file(file), format=Partly.name(), options=options), order, print)
+        partly = replace(from_file(file), reader=Given([pa.Table.from_batches(batches)]))
+        return scan_cluster(in_process, partly, order, print)
 
     return look
 

@@ -9,9 +9,9 @@ from benchmarks.scans import clocked, history, plain_sql, rules, whole, year
 from benchmarks.scans.processes import CommandFailedError, CutOffError, run
 
 from rackspan.core.compliance import judge
+from rackspan.jobs.batches.schemas import TABLES
 from rackspan.jobs.history.scan_history import History
 from rackspan.jobs.sources.synthetic_cluster import SyntheticCluster
-from rackspan.jobs.spark.schemas import TABLES
 
 MIB = 2**20
 CHILD = "import subprocess, sys; subprocess.run([sys.executable, '-c', sys.argv[1]])"
@@ -54,8 +54,8 @@ def test_growth_and_aims_are_told_as_they_are():
     lines = whole.told([small, aimed, large])
     assert ["**missed**" in line for line in lines] == [False, True, True, False]
     assert "9.1 times the seconds" in lines[0]
-    assert history.told({"trends.days": 3.0, "trends.flaps, of all": 18.0}).startswith("- all of these: 21.0 s")
-    assert "**missed**" in history.told({"trends.days": 21.0})
+    assert history.told({"days": 3.0, "flaps, of all": 18.0}).startswith("- all of these: 21.0 s")
+    assert "**missed**" in history.told({"days": 21.0})
 
 
 def test_ways_that_count_differently_are_found_out():

@@ -16,7 +16,7 @@ COMMANDS: Final = (
     LaterCommand("what-if", _LOOK, "Show what the loss of each domain, and of each broker, does to partitions."),
     LaterCommand("locality", _LOOK, "Show how near consumer groups read, what that costs, and what to change."),
     LaterCommand("snapshot", _LOOK, "Write a cluster to one file, for all other commands to read instead of Kafka."),
-    LaterCommand("scan", _LOOK, "Scan whole clusters with Spark, and compare them with earlier scans."),
+    LaterCommand("scan", _LOOK, "Scan whole clusters, and compare them with earlier scans."),
     LaterCommand("report", _LOOK, "Show what a scan found: as a page, as text, or for programs."),
     LaterCommand("plan", _CHANGE, "Plan the fewest moves to compliance. Changes nothing."),
     LaterCommand("apply", _CHANGE, "Carry out a plan, or go on with one that was interrupted."),

@@ -53,11 +53,12 @@ class LivePortion:
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """A cluster without its topics' partitions."""
+    """A cluster without its topics' partitions; `partitions` is their number."""
 
     cluster_id: str
     brokers: tuple[BrokerLocation, ...]
     topics: tuple[str, ...]
+    partitions: int
 
 
 def take_snapshot(
@@ -136,8 +137,9 @@ async def _taken(admin: _SnapshotAdmin, advance: Callable[[int, int], None]) -> 
 
 async def _outlined(admin: _SnapshotAdmin) -> Outline:
     cluster = await admin.cluster()
-    names = sorted(await admin.metadata())
-    return Outline(cluster.cluster_id, await _brokers(admin, cluster), tuple(names))
+    topics = await admin.metadata()
+    partitions = sum(len(topic.partitions) for topic in topics.values())
+    return Outline(cluster.cluster_id, await _brokers(admin, cluster), tuple(sorted(topics)), partitions)
 
 
 def _sorted_out(answers: Mapping[str, Future[Any]]) -> tuple[dict[str, Any], dict[str, str]]:

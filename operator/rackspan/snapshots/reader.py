@@ -49,11 +49,12 @@ def read_snapshot(file: Path | str, advance: Advance | None = None) -> Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """A snapshot file without its topics; `topics` is their number."""
+    """A snapshot file without its topics; `topics` is their number, `partitions` about that of all partitions."""
 
     cluster_id: str | None
     brokers: tuple[BrokerLocation, ...]
     topics: int
+    partitions: int
 
 
 def read_outline(file: Path | str) -> Outline:
@@ -62,7 +63,9 @@ def read_outline(file: Path | str) -> Outline:
     text = _usable(read_bytes(file), name)
     try:
         document = _decoded(partial(_document, text), "$", len(text))
-        return Outline(document.cluster_id or None, tuple(_brokers(document.brokers)), len(document.topics))
+        brokers, topics = tuple(_brokers(document.brokers)), document.topics
+        partitions = sum(bytes(topic).count(b'"replicas"') for topic in topics)
+        return Outline(document.cluster_id or None, brokers, len(topics), partitions)
     except (FieldError, _BadTextError) as error:
         raise SnapshotError(f"{name}: {error}") from None
 

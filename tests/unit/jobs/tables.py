@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
-from rackspan.jobs.spark.schemas import TABLES
+from rackspan.jobs.batches.schemas import TABLES
 
 NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
 

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pyarrow as pa
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -10,9 +9,9 @@ from rackspan.core.requirements import ClusterRequirements
 from rackspan.core.scanning import BrokerLocations
 from rackspan.core.snapshot import table
 from rackspan.core.topology import BrokerLocation
-from rackspan.jobs.spark.arrow_batches import partition_batches, partitions_of
-from rackspan.jobs.spark.batch_judging import Criteria, judge_batches
-from rackspan.jobs.spark.schemas import FINDING, HOLDING, JUDGED, PARTITIONS, TABLES, TOPIC, UNFAIR, spark_schema
+from rackspan.jobs.batches.arrow_batches import partition_batches, partitions_of
+from rackspan.jobs.batches.judging import Criteria, judge_batches
+from rackspan.jobs.batches.schemas import FINDING, HOLDING, JUDGED, PARTITIONS, TOPIC, UNFAIR
 
 TRUTH = BrokerLocations(
     ("region", "zone"),
@@ -110,8 +109,3 @@ def test_the_worker_s_function_judges_what_it_is_given_in_batches():
     found = pa.Table.from_batches(judge(iter(rows.to_batches(max_chunksize=1))), schema=JUDGED)
     assert _told(found) == _told(_judged(rows))
     assert list(judge(iter(()))) == []
-
-
-@pytest.mark.parametrize("schema", [PARTITIONS, JUDGED, *TABLES.values()])
-def test_every_schema_has_the_same_columns_in_spark_s_terms(schema):
-    assert spark_schema(schema).names == schema.names

@@ -6,8 +6,8 @@ import pyarrow as pa
 
 from rackspan.core.scanning import BrokerLocations
 from rackspan.core.topology import BrokerLocation
+from rackspan.jobs.batches.schemas import TABLES
 from rackspan.jobs.scan import document_rows
-from rackspan.jobs.spark.schemas import TABLES
 
 TRUTH = BrokerLocations(
     ("region", "zone"),

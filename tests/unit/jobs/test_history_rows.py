@@ -4,8 +4,8 @@ import pyarrow as pa
 
 from rackspan.core.scanning import BrokerLocations
 from rackspan.core.topology import BrokerLocation
+from rackspan.jobs.batches.schemas import TABLES
 from rackspan.jobs.history import history_rows
-from rackspan.jobs.spark.schemas import TABLES
 
 COUNTED = pa.schema([field for field in TABLES["topics"] if field.name not in ("scan_id", "violation_minutes")])
 

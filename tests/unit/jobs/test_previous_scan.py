@@ -20,8 +20,8 @@ def test_minutes_since_the_scan_before_are_a_day_s_at_most_and_none_where_the_cl
 ):
     history = History(str(tmp_path))
     committed(history, "a")
-    assert PreviousScan(None, history, "prod").minutes_until(NOON + timedelta(minutes=passed)) == minutes
+    assert PreviousScan(history, "prod").minutes_until(NOON + timedelta(minutes=passed)) == minutes
 
 
 def test_before_the_first_scan_no_time_has_passed(tmp_path):
-    assert PreviousScan(None, History(str(tmp_path)), "prod").minutes_until(NOON) == 0
+    assert PreviousScan(History(str(tmp_path)), "prod").minutes_until(NOON) == 0

@@ -22,7 +22,7 @@ def test_each_cluster_of_a_folder_has_the_time_at_which_its_own_scan_begins(tmp_
         yield None
 
     monkeypatch.setattr(scan_job, "_spark", nothing)
-    monkeypatch.setattr(scan_job, "scan_cluster", lambda _spark, one, run, _tell: runs.append((one.name, run)))
+    monkeypatch.setattr(scan_job, "scan_cluster", lambda _engine, one, run, _tell: runs.append((one.name, run)))
     nobody = dict.fromkeys(one.name for one in fields(ScanRequest))
     list(scan_job.scan_clusters(ScanRequest(**{**nobody, "snapshot": tmp_path, "levels": ()}), nothing, runs.append))
     (first, east), (second, west) = runs
@@ -37,7 +37,7 @@ def test_a_history_that_cannot_be_written_is_one_sentence_before_spark_starts(tm
     (tmp_path / "cut.json").write_text("{")
     for name in ("east", "west"):
         (tmp_path / f"{name}.json").write_text(json.dumps(cluster(topic("orders", [0, 3]))))
-    monkeypatch.setattr(scan_job, "spark_session", lambda *_: pytest.fail("Spark was started"))
+    monkeypatch.setattr(scan_job, "_spark", lambda *_: pytest.fail("Spark was started"))
     place = tmp_path / location
     ran = cli("scan", "--snapshot", tmp_path, "--history", place, "-o", "json")
     assert ran.code == 2

@@ -107,7 +107,7 @@ def _kept(location: str, cluster: str | None, scan_id: str | None) -> ScanDocume
     try:
         from rackspan.jobs.history.scan_history import History, HistoryError  # noqa: PLC0415 - the only lines that need pyarrow
     except ImportError as error:
-        raise CommandError(f"{error.name} is not installed", "pip install 'rackspan[spark]'") from error
+        raise CommandError(f"{error.name} is not installed", "pip install 'rackspan[scan]'") from error
     try:
         history = History(location)
         name = cluster or _only(history.clusters(), location)

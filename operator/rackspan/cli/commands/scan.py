@@ -1,8 +1,6 @@
-"""`rackspan scan`: look at all partitions of one cluster or of many, with Spark, and keep what was found."""
+"""`rackspan scan`: look at all partitions of one cluster or of many, and keep what was found."""
 
-import importlib.util
 import os
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,7 +20,7 @@ from rackspan.cli.shared.live_topology import topology_key
 from rackspan.cli.shared.scan_files import page_of, write_file
 from rackspan.cli.shared.selection import first_of, level_names
 from rackspan.core.scanning.rules import ALARMING
-from rackspan.jobs.scan.scan_request import ScanRequest
+from rackspan.jobs.scan.scan_request import EngineChoice, ScanRequest
 from rackspan.reports.document import WORKER_CRASHED, ScanDocument, State, encode
 
 app = command_app()
@@ -33,7 +31,7 @@ EPILOG = options.epilog(
     "$ rackspan scan --topology kafka/prod --publish",
     "$ rackspan scan --topology kafka/prod --watch",
 )
-_CLUSTER, _SPARK, _RESULTS = "The cluster", "Spark", "Results"
+_CLUSTER, _ENGINE, _RESULTS = "The cluster", "Engine", "Results"
 _REASONS_OF_KAFKA = frozenset({"KafkaUnavailable", "KafkaUnreachable", "AuthenticationFailed"})
 
 
@@ -106,13 +104,21 @@ def scan(
     timeout: Annotated[
         float, typer.Option(min=1, rich_help_panel=_CLUSTER, help="With --watch: seconds to wait at most.")
     ] = 900,
+    engine: Annotated[
+        EngineChoice,
+        typer.Option(
+            rich_help_panel=_ENGINE,
+            help="This process or Spark. auto: this process for one cluster of less than 200,000 partitions "
+            "without --master.",
+        ),
+    ] = EngineChoice.AUTO,
     master: Annotated[
         str | None,
-        typer.Option(rich_help_panel=_SPARK, help="Spark's master. Default: spark-submit's, else local[*]."),
+        typer.Option(rich_help_panel=_ENGINE, help="Spark's master. Default: spark-submit's, else local[*]."),
     ] = None,
-    driver_memory: Annotated[str, typer.Option(rich_help_panel=_SPARK, help="Memory of Spark's driver.")] = "2g",
+    driver_memory: Annotated[str, typer.Option(rich_help_panel=_ENGINE, help="Memory of Spark's driver.")] = "2g",
     slices: Annotated[
-        int, typer.Option(min=1, rich_help_panel=_SPARK, help="Parts in which a cluster is read, at least.")
+        int, typer.Option(min=1, rich_help_panel=_ENGINE, help="Parts in which a cluster is read, at least.")
     ] = max(2, os.cpu_count() or 1),
     exit_zero: Annotated[
         bool,
@@ -120,10 +126,10 @@ def scan(
     ] = False,
     output: options.Output = Format.TABLE,
 ) -> None:
-    """Scan whole clusters with Spark: findings, what each loss would do, and how it was before.
+    """Scan whole clusters: findings, what each loss would do, and how it was before.
 
     The exit code is 1 when something of severity high or critical was found. A cluster that cannot be read is told as a
-    failed scan, and the others go on. For one small cluster `rackspan check` finds the same without Spark.
+    failed scan, and the others go on. Small clusters are scanned in this process, large and many ones on Spark.
     """
     names = level_names(levels)
     sources = {
@@ -155,6 +161,7 @@ def scan(
         command_config=command_config,
         kubeconfig=kubeconfig,
         levels=names,
+        engine=engine,
         master=master,
         driver_memory=driver_memory,
         slices=slices,
@@ -184,20 +191,14 @@ def _refuse_several(given: Sequence[str]) -> None:
 
 
 def _scanned(request: ScanRequest) -> list[ScanDocument]:
-    _need_spark()
-    from rackspan.jobs.scan.scan_job import ScanJobError, scan_clusters  # noqa: PLC0415 - nothing else needs Spark
-
+    try:
+        from rackspan.jobs.scan.scan_job import ScanJobError, scan_clusters  # noqa: PLC0415 - needs pyarrow
+    except ImportError as error:
+        raise CommandError(f"{error.name} is not installed", "pip install 'rackspan[scan]'") from error
     try:
         return list(scan_clusters(request, step, warn))
     except ScanJobError as error:
         raise CommandError(str(error), error.hint) from error
-
-
-def _need_spark() -> None:
-    if importlib.util.find_spec("pyspark") is None:
-        raise CommandError("Spark is not installed", "pip install 'rackspan[spark]', or use rackspan check")
-    if "JAVA_HOME" not in os.environ and shutil.which("java") is None:
-        raise CommandError("there is no Java, which Spark needs", "install Java 17 or newer, or use rackspan check")
 
 
 def _write(found: Sequence[ScanDocument], report: Path | None, page: Path | None) -> None:

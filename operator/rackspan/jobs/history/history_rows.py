@@ -8,8 +8,8 @@ import msgspec
 import pyarrow as pa
 
 from rackspan.core.scanning import BrokerLocations
+from rackspan.jobs.batches.schemas import TABLES
 from rackspan.jobs.scan.document_rows import rack_name
-from rackspan.jobs.spark.schemas import TABLES
 from rackspan.reports.document import GroupRow, Summary
 
 
@@ -33,15 +33,17 @@ def with_unread(topics: pa.Table, before: pa.Table) -> pa.Table:
     return pa.concat_tables([topics, before.select(topics.schema.names).cast(topics.schema)])
 
 
+def findings(scan_id: str, found: pa.Table) -> pa.Table:
+    """Rows of `findings`."""
+    return _named("findings", scan_id, found)
+
+
 def topics(scan_id: str, counted: pa.Table) -> pa.Table:
     """Rows of `topics`: those with findings or violation minutes, of `counted`, which are all."""
-    schema = TABLES["topics"]
     said = pa.compute.or_(
         pa.compute.greater(counted["findings"], 0), pa.compute.greater(counted["violation_minutes"], 0)
     )
-    rows = counted.filter(said)
-    named = rows.append_column("scan_id", pa.array([scan_id] * len(rows), pa.string()))
-    return named.select(schema.names).cast(schema)
+    return _named("topics", scan_id, counted.filter(said))
 
 
 def holdings(scan_id: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
@@ -88,6 +90,12 @@ def scan(
         "violation_minutes": pa.compute.sum(counted["violation_minutes"]).as_py() or 0.0,
     }
     return _table("scans", scan_id, [row])
+
+
+def _named(table: str, scan_id: str, rows: pa.Table) -> pa.Table:
+    schema = TABLES[table]
+    named = rows.append_column("scan_id", pa.array([scan_id] * len(rows), pa.string()))
+    return named.select(schema.names).cast(schema)
 
 
 def _table(name: str, scan_id: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:

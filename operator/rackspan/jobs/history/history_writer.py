@@ -1,19 +1,14 @@
 """Writes one scan into the history: its tables, then the trend over all scans, then the commit that shows it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
-from rackspan.jobs.history import trends
+from rackspan.jobs.batches import aggregates
 from rackspan.jobs.history.scan_history import History, HistoryError, Manifest
-from rackspan.jobs.spark.data_frames import read_table, rows_of
-from rackspan.jobs.spark.schemas import TABLES
-from rackspan.jobs.spark.spark_errors import SPARK_ERRORS, explained
 from rackspan.reports.document import ScanDocument, decode, encode
 
 _FLAP_DAYS: Final = timedelta(days=7)
@@ -25,7 +20,7 @@ class HistoryTrend:
     What the history says, the scan that is being written included.
 
     `violation_minutes` are by topic, of all that is kept; `broker_flaps` by broker id, how often it came or went in the
-    last seven days; `days` are rows of `trends.days`.
+    last seven days; `days` are rows of `aggregates.days`.
     """
 
     violation_minutes: Mapping[str, float] = field(default_factory=dict)
@@ -36,37 +31,30 @@ class HistoryTrend:
 class HistoryWriter:
     """Writes one scan of a cluster. All methods raise HistoryError where the history cannot be read or written."""
 
-    def __init__(
-        self, spark: SparkSession, history: History, cluster: str, scan_id: str, observed_at: datetime
-    ) -> None:
-        self._spark = spark
+    def __init__(self, history: History, cluster: str, scan_id: str, observed_at: datetime) -> None:
         self._history = history
         self._observed_at = observed_at
         self._attempt = history.begin(cluster, scan_id, observed_at)
+        self._tables: Mapping[str, pa.Table] = {}
 
-    def write(self, findings: DataFrame, tables: Mapping[str, pa.Table]) -> None:
+    def write(self, tables: Mapping[str, pa.Table]) -> None:
         """Write the rows of all tables; readers do not see them before `commit`."""
-        others = (name for name in TABLES["findings"].names if name != "scan_id")
-        columns = [F.lit(self._attempt.scan_id).alias("scan_id"), *others]
-        try:
-            findings.select(columns).write.parquet(self._history.spark_path(self._attempt, "findings"))
-        except SPARK_ERRORS as error:
-            raise HistoryError(f"history {self._history.location}: {explained(error)}") from error
         for table, rows in tables.items():
             self._history.write(self._attempt, table, rows)
+        self._tables = tables
 
     def trend(self) -> HistoryTrend:
         """Sum up all scans that are kept and this one, whose tables have to be written by then."""
         manifests = self._history.manifests(self._attempt.cluster)
         week = (self._observed_at - _FLAP_DAYS).date()
         lately = [manifest for manifest in manifests if manifest.day >= week]
-        minutes = trends.topic_minutes(self._kept("topics", manifests))
-        flaps = trends.flaps(self._kept("brokers", lately))
-        days = trends.days(self._kept("scans", manifests))
+        minutes = aggregates.topic_minutes(self._kept("topics", manifests))
+        flaps = aggregates.flaps(self._kept("brokers", lately))
+        days = aggregates.days(pa.concat_tables(self._kept("scans", manifests)))
         return HistoryTrend(
-            {row["topic"]: row["violation_minutes"] for row in rows_of(minutes)},
-            {row["broker"]: row["flaps"] for row in rows_of(flaps) if row["flaps"]},
-            rows_of(days),
+            {row["topic"]: row["violation_minutes"] for row in minutes.to_pylist()},
+            {row["broker"]: row["changed"] for row in flaps.to_pylist() if row["changed"]},
+            days.to_pylist(),
         )
 
     def commit(self, document: ScanDocument) -> ScanDocument:
@@ -93,7 +81,7 @@ class HistoryWriter:
         except HistoryError as error:
             tell(f"warning: {error}")
 
-    def _kept(self, table: str, manifests: list[Manifest]) -> DataFrame:
-        """Rows of a table in the files that manifests name, and in those that this run has written."""
-        paths = [*self._history.paths(table, manifests), self._history.spark_path(self._attempt, table)]
-        return read_table(self._spark, table, paths)
+    def _kept(self, table: str, manifests: list[Manifest]) -> Iterator[pa.Table]:
+        """Rows of a table in the files that manifests name, and those of this scan."""
+        yield from self._history.parts(table, manifests)
+        yield self._tables[table]

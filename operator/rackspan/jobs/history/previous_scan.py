@@ -6,12 +6,9 @@ from functools import cached_property
 from typing import Final
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
+from rackspan.jobs.batches.schemas import TABLES
 from rackspan.jobs.history.scan_history import History
-from rackspan.jobs.spark.data_frames import read_table
-from rackspan.jobs.spark.schemas import TABLES
 
 LONGEST_GAP: Final = timedelta(days=1)
 """Violation minutes grow by this much at most per scan: what was between two scans far apart is not known."""
@@ -20,9 +17,8 @@ LONGEST_GAP: Final = timedelta(days=1)
 class PreviousScan:
     """A cluster's previous scan; empty where there is no history, and before the first scan."""
 
-    def __init__(self, spark: SparkSession, history: History | None, cluster: str) -> None:
+    def __init__(self, history: History | None, cluster: str) -> None:
         """Raises HistoryError where the history cannot be read, as every member does."""
-        self._spark = spark
         latest = history.latest(cluster) if history else None
         self._last = (history, latest) if history and latest else None
 
@@ -41,13 +37,10 @@ class PreviousScan:
         passed = now - (self.observed_at or now)
         return min(max(passed, timedelta(0)), LONGEST_GAP).total_seconds() / 60
 
-    def findings(self) -> DataFrame:
+    @cached_property
+    def findings(self) -> pa.Table:
         """Its findings, with the columns of the table `findings`."""
-        if self._last is None:
-            return read_table(self._spark, "findings", [])
-        history, manifest = self._last
-        rows = read_table(self._spark, "findings", history.paths("findings", [manifest]))
-        return rows.where(F.col("scan_id") == manifest.newest.scan_id)
+        return self._rows("findings")
 
     def topics(self, names: Collection[str]) -> pa.Table:
         """Its rows of the table `topics` about these; topics without findings have none."""

@@ -25,8 +25,8 @@ import msgspec
 import pyarrow as pa
 
 from rackspan.core.text import plural
+from rackspan.jobs.batches.schemas import TABLES
 from rackspan.jobs.history.storage import GoneError, HistoryError, Storage
-from rackspan.jobs.spark.schemas import TABLES
 
 _UNNAMED_KEPT = timedelta(days=1)
 """How long files that no manifest names are kept: their scan may still be running, or a reader may have listed them."""
@@ -34,7 +34,7 @@ _MANIFEST_READS = 5
 _VERSION = 1
 _COMPACTED = "day-"
 _NAME = re.compile(r"(?!\.{1,2}$)[\w.~%-]+", re.ASCII)
-"""What attempts and their files are called: no step up, no pattern of Spark's, and nothing that makes a path a URI."""
+"""What attempts and their files are called: no step up, no pattern, and nothing that makes a path a URI."""
 
 
 class ScanEntry(msgspec.Struct, frozen=True, rename="camel"):
@@ -118,11 +118,6 @@ class History:
         """The location as it was given, without secrets."""
         return self._files.location
 
-    @property
-    def root(self) -> str:
-        """The location as it stands in the errors of file systems, without the scheme."""
-        return self._files.root
-
     # --- reading -----------------------------------------------------------------------------------------------------
 
     def clusters(self) -> list[str]:
@@ -155,18 +150,15 @@ class History:
             raise HistoryError(f"history {self.location}/{entry.document}: is empty")
         return text
 
-    def paths(self, table: str, manifests: Iterable[Manifest]) -> list[str]:
-        """Paths or URIs of a table's files, for Spark."""
-        return [f"{self.location}/{path}" for path in self._whole_files(table, manifests)]
-
     def rows(self, table: str, manifests: Iterable[Manifest], scan_id: str | None = None) -> pa.Table:
         """Rows of a table, of one scan or of all, with the columns of `schemas.TABLES`."""
-        schema = TABLES[table]
-        paths = self._whole_files(table, manifests)
-        found = pa.concat_tables(
-            [schema.empty_table(), *(_with_declared_columns(self._files.rows(path), schema) for path in paths)]
-        )
+        found = pa.concat_tables([TABLES[table].empty_table(), *self.parts(table, manifests)])
         return found if scan_id is None else found.filter(pa.compute.equal(found["scan_id"], scan_id))
+
+    def parts(self, table: str, manifests: Iterable[Manifest]) -> Iterator[pa.Table]:
+        """Rows of a table, file by file, so that not all have to be in memory."""
+        for path in self._whole_files(table, manifests):
+            yield _with_declared_columns(self._files.rows(path), TABLES[table])
 
     # --- writing -----------------------------------------------------------------------------------------------------
 
@@ -181,10 +173,6 @@ class History:
     def write(self, attempt: Attempt, table: str, rows: pa.Table) -> None:
         """Write rows of a table, whose columns are those of `schemas.TABLES`."""
         self._files.put_rows(f"{attempt.folder(table)}/part-0.parquet", rows.cast(TABLES[table]))
-
-    def spark_path(self, attempt: Attempt, table: str) -> str:
-        """Path or URI of the folder to which Spark writes the files of a table."""
-        return f"{self.location}/{attempt.folder(table)}"
 
     def commit(self, attempt: Attempt, observed_at: datetime, document: bytes) -> Manifest:
         """
@@ -281,7 +269,7 @@ class History:
     def _manifest(self, path: str) -> Manifest:
         if path in self._compacted:
             return self._compacted[path]
-        place = f"{self.root}/{path}"
+        place = f"{self._files.root}/{path}"
         try:
             manifest = msgspec.json.decode(self._files.read(path), type=Manifest)
         except msgspec.DecodeError as error:
@@ -341,9 +329,8 @@ class History:
         return tables, sizes
 
     def _parquet_files(self, folder: str) -> list[str]:
-        """Parquet files in a folder, without the markers and checksums that Spark writes beside them."""
-        names = self._files.names(folder)
-        return [f"{folder}/{name}" for name in names if name.endswith(".parquet") and name[0] not in "._"]
+        """Parquet files in a folder."""
+        return [f"{folder}/{name}" for name in self._files.names(folder) if name.endswith(".parquet")]
 
     def _days(self, table: str, cluster: str) -> list[str]:
         """Folders of a cluster's days."""

@@ -4,34 +4,28 @@ The scan of a cluster: read it, judge it, compare it with the previous scan, wri
 What it writes becomes visible with the commit, all at once: a scan that ends before leaves the history as it was.
 """
 
-import json
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from time import perf_counter
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import pyarrow as pa
-from pyspark import StorageLevel
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from rackspan.api.times import timestamp
 from rackspan.core.scanning import examine_brokers
-from rackspan.jobs.history import history_rows, trends
+from rackspan.jobs.batches import aggregates
+from rackspan.jobs.batches.arrow_batches import finding_batches
+from rackspan.jobs.batches.schemas import FINDING, HOLDING, JUDGED, TOPIC, UNFAIR, UNREAD
+from rackspan.jobs.history import history_rows
 from rackspan.jobs.history.history_writer import HistoryTrend, HistoryWriter
 from rackspan.jobs.history.previous_scan import PreviousScan
-from rackspan.jobs.history.scan_history import History, HistoryError
+from rackspan.jobs.history.scan_history import History
 from rackspan.jobs.scan import document_rows
-from rackspan.jobs.sources.data_sources import KNOWN
+from rackspan.jobs.scan.engines import Engine
 from rackspan.jobs.sources.scanned_cluster import ClusterError, ScannedCluster
-from rackspan.jobs.spark import transforms
-from rackspan.jobs.spark.arrow_batches import finding_batches
-from rackspan.jobs.spark.batch_judging import judge_batches
-from rackspan.jobs.spark.data_frames import rows_of
-from rackspan.jobs.spark.schemas import JUDGED, spark_schema
-from rackspan.jobs.spark.spark_errors import SPARK_ERRORS, explained
 from rackspan.reports.document import MAX_FINDINGS, Changes, ScanDocument, State, Summary, decode
 
 Tell = Callable[[str], None]
@@ -50,7 +44,7 @@ class ScanRun:
     retention_days: int | None = None
 
 
-def scan_cluster(spark: SparkSession, cluster: ScannedCluster, run: ScanRun, tell: Tell) -> ScanDocument:
+def scan_cluster(engine: Engine, cluster: ScannedCluster, run: ScanRun, tell: Tell) -> ScanDocument:
     """
     Scan one cluster, and give the document. A scan id that the history has already is not run again.
 
@@ -59,14 +53,7 @@ def scan_cluster(spark: SparkSession, cluster: ScannedCluster, run: ScanRun, tel
     history = run.history
     if history is not None and (entry := history.entry(cluster.name, run.scan_id)) is not None:
         return decode(history.document(entry))
-    try:
-        with _Scan(spark, cluster, run, tell) as scan:
-            return scan.run()
-    except SPARK_ERRORS as error:
-        failure = explained(error)
-        if history is not None and history.root in str(error):
-            raise HistoryError(f"history {history.location}: {failure}") from error
-        raise failure from error
+    return _Scan(engine, cluster, run, tell).run()
 
 
 def failed(cluster: str, run: ScanRun, reason: str, message: str) -> ScanDocument:
@@ -87,7 +74,7 @@ def failed(cluster: str, run: ScanRun, reason: str, message: str) -> ScanDocumen
 class _Seen:
     """What one scan found in a cluster; `unread` is why topics could not be read, by topic."""
 
-    findings: DataFrame
+    findings: pa.Table
     topics: pa.Table
     holdings: list[Mapping[str, Any]]
     summary: Summary
@@ -96,34 +83,24 @@ class _Seen:
 
 
 class _Scan:
-    """A scan under way. DataFrames that Spark keeps for it are released when the context ends."""
+    """A scan under way."""
 
-    def __init__(self, spark: SparkSession, cluster: ScannedCluster, run: ScanRun, tell: Tell) -> None:
-        self._spark = spark
+    def __init__(self, engine: Engine, cluster: ScannedCluster, run: ScanRun, tell: Tell) -> None:
+        self._engine = engine
         self._cluster = cluster
         self._run = run
         self._tell = tell
         self._locations = cluster.criteria.locations
-        self._previous = PreviousScan(spark, run.history, cluster.name)
-        self._held: list[DataFrame] = []
+        self._previous = PreviousScan(run.history, cluster.name)
         self._seconds: dict[str, float] = {}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for frame in self._held:
-            frame.unpersist()
 
     def run(self) -> ScanDocument:
         seen = self._look()
         if self._run.history is None:
             return self._document(seen, HistoryTrend())
-        writer = HistoryWriter(
-            self._spark, self._run.history, self._cluster.name, self._run.scan_id, self._run.observed_at
-        )
+        writer = HistoryWriter(self._run.history, self._cluster.name, self._run.scan_id, self._run.observed_at)
         with self._step("writing the history"):
-            writer.write(seen.findings, self._records(seen))
+            writer.write(self._records(seen))
         with self._step("looking at the trend"):
             trend = writer.trend()
         committed = writer.commit(self._document(seen, trend))
@@ -134,56 +111,52 @@ class _Scan:
 
     def _look(self) -> _Seen:
         with self._step("reading and judging partitions"):
-            judged = self._hold(self._judged())
-            judged.count()
+            judged = self._judged()
         with self._step("counting findings"):
-            before = self._hold(self._previous.findings())
-            unread = {row["topic"]: row["reason"] for row in rows_of(transforms.unread(judged))}
-            found = self._hold(self._found(judged, before))
-            counted = rows_of(transforms.counts(found))
-            topics = transforms.topics(judged, found).toArrow()
+            unread = {row["topic"]: row["reason"] for row in judged[UNREAD].sort_by("topic").to_pylist()}
+            found = self._found(judged[FINDING], unread)
+            topics = aggregates.topics(judged[TOPIC], found)
             if unread and not len(topics):
                 raise ClusterError("TopicsUnreadable", f"no topic could be read: {next(iter(unread.values()))}")
             topics = history_rows.with_unread(topics, self._previous.topics(unread))
-            holdings = rows_of(transforms.holdings(judged))
-            summary = document_rows.summary(
-                topics, counted, rows_of(transforms.unfair(judged)), self._locations, len(unread)
-            )
+            holdings = aggregates.holdings(judged[HOLDING]).to_pylist()
+            counted, unfair = aggregates.counts(found).to_pylist(), aggregates.unfair(judged[UNFAIR]).to_pylist()
+            summary = document_rows.summary(topics, counted, unfair, self._locations, len(unread))
         with self._step("comparing with the scan before"):
-            changes = self._changes(found, before)
+            changes = self._changes(found)
             topics = history_rows.with_minutes(topics, self._previous.non_compliant_topics, self._minutes)
         return _Seen(found, topics, holdings, summary, changes, unread)
 
-    def _judged(self) -> DataFrame:
-        cluster = self._cluster
-        options = {**cluster.options, KNOWN: json.dumps(sorted(self._previous.known_topics))}
-        read = self._spark.read.format(cluster.format).options(**options).load()
-        return read.mapInArrow(judge_batches(cluster.criteria), spark_schema(JUDGED))
+    def _judged(self) -> Mapping[str, pa.Table]:
+        """What judging gives, by kind."""
+        of_kind: dict[str, list[pa.RecordBatch]] = defaultdict(list)
+        for batch in self._engine(self._cluster, self._previous.known_topics):
+            if batch.num_rows:
+                of_kind[batch.column("kind")[0].as_py()].append(batch)
+        kinds = (FINDING, TOPIC, HOLDING, UNFAIR, UNREAD)
+        return {kind: pa.Table.from_batches(of_kind[kind], schema=JUDGED) for kind in kinds}
 
-    def _found(self, judged: DataFrame, before: DataFrame) -> DataFrame:
+    def _found(self, judged: pa.Table, unread: Mapping[str, str]) -> pa.Table:
         about_brokers = finding_batches(
             self._cluster.criteria.cluster_id, self._locations, (), examine_brokers(self._locations)
         )
-        rows = pa.Table.from_batches(about_brokers, schema=JUDGED)
-        every = transforms.findings(judged)
-        if len(rows):
-            every = every.unionByName(self._spark.createDataFrame(rows).select(every.columns))
+        every = aggregates.findings(pa.concat_tables([judged, pa.Table.from_batches(about_brokers, schema=JUDGED)]))
+        before = self._previous.findings
         # Topics that could not be read keep their previous findings, which are neither cleared nor new.
-        kept = transforms.of_topics(before, transforms.unread(judged))
-        every = every.unionByName(kept.select(every.columns))
-        return transforms.with_first_seen(every, before, F.lit(self._run.observed_at).cast("timestamp"))
+        kept = before.filter(pa.compute.is_in(before["topic"], pa.array(list(unread), pa.string())))
+        every = pa.concat_tables([every, kept.select(every.column_names)])
+        return aggregates.with_first_seen(every, before, self._run.observed_at)
 
-    def _changes(self, found: DataFrame, before: DataFrame) -> Changes:
+    def _changes(self, found: pa.Table) -> Changes:
         if self._previous.observed_at is None:
             return Changes()
-        new = self._hold(found.where("new"))
-        cleared = self._hold(before.join(found.select("id"), "id", "left_anti"))
+        new, cleared = found.filter(found["new"]), aggregates.cleared(self._previous.findings, found)
         return Changes(
             since=document_rows.timestamp(self._previous.observed_at),
-            new=new.count(),
-            cleared=cleared.count(),
-            new_findings=document_rows.finding_rows(rows_of(transforms.worst(new, _SAMPLES))),
-            cleared_findings=document_rows.finding_rows(rows_of(transforms.worst(cleared, _SAMPLES))),
+            new=len(new),
+            cleared=len(cleared),
+            new_findings=document_rows.finding_rows(aggregates.worst(new, _SAMPLES).to_pylist()),
+            cleared_findings=document_rows.finding_rows(aggregates.worst(cleared, _SAMPLES).to_pylist()),
         )
 
     @property
@@ -195,6 +168,7 @@ class _Scan:
     def _records(self, seen: _Seen) -> dict[str, pa.Table]:
         scan_id = self._run.scan_id
         return {
+            "findings": history_rows.findings(scan_id, seen.findings),
             "topics": history_rows.topics(scan_id, seen.topics),
             "holdings": history_rows.holdings(scan_id, seen.holdings),
             "brokers": history_rows.brokers(scan_id, self._locations, self._previous.broker_online),
@@ -206,8 +180,9 @@ class _Scan:
 
     def _document(self, seen: _Seen, trend: HistoryTrend) -> ScanDocument:
         found, holdings = seen.findings, seen.holdings
-        since = {row["topic"]: row["first_seen"] for row in rows_of(trends.first_seen(found))}
-        wrong_domains, wrong_brokers = rows_of(transforms.by_domain(found)), rows_of(transforms.by_broker(found))
+        since = {row["topic"]: row["first_seen"] for row in aggregates.first_seen(found).to_pylist()}
+        wrong_domains = aggregates.counted(found, "level", "domain").to_pylist()
+        wrong_brokers = aggregates.counted(found, "broker").to_pylist()
         managed = self._cluster.criteria.requirements.of_topic
         history = self._run.history
         return ScanDocument(
@@ -221,7 +196,7 @@ class _Scan:
             changes=seen.changes,
             domains=document_rows.domain_rows(holdings, self._locations, wrong_domains),
             brokers=document_rows.broker_rows(holdings, self._locations, wrong_brokers, trend.broker_flaps),
-            findings=document_rows.finding_rows(rows_of(transforms.worst(found, MAX_FINDINGS))),
+            findings=document_rows.finding_rows(aggregates.worst(found, MAX_FINDINGS).to_pylist()),
             topics=document_rows.topic_rows(seen.topics, managed, trend.violation_minutes, since),
             groups=list(self._cluster.groups),
             trend=document_rows.trend(trend.days),
@@ -229,13 +204,6 @@ class _Scan:
             warnings=[*self._cluster.warnings, *document_rows.unread_warnings(seen.unread)],
             seconds={name: round(seconds, 3) for name, seconds in self._seconds.items()},
         )
-
-    # --- Spark -------------------------------------------------------------------------------------------------------
-
-    def _hold(self, frame: DataFrame) -> DataFrame:
-        held = frame.persist(StorageLevel.MEMORY_AND_DISK)
-        self._held.append(held)
-        return held
 
     @contextmanager
     def _step(self, name: str) -> Iterator[None]:

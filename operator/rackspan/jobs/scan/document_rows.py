@@ -184,7 +184,7 @@ def topic_rows(
 
 
 def trend(days: Iterable[Row]) -> list[Day]:
-    """Days of the history, from rows of `trends.days`."""
+    """Days of the history, from rows of `aggregates.days`."""
     return [
         Day(
             date=row["date"].isoformat(),

@@ -1,11 +1,14 @@
 """
-The entry point of the scan job: all clusters of one request, one after the other on one Spark session.
+The entry point of the scan job: all clusters of one request, one after the other.
 
 `rackspan scan` calls it on somebody's machine as well as in the pods that the operator starts.
 """
 
 import asyncio
+import importlib.util
+import os
 import secrets
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
@@ -14,19 +17,15 @@ from functools import cache
 from pathlib import Path
 from typing import Protocol
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
-
 from rackspan.api.meta import ObjectKey
 from rackspan.jobs.history.scan_history import History, HistoryError
 from rackspan.jobs.scan.cluster_scan import ScanRun, failed, scan_cluster
-from rackspan.jobs.scan.scan_request import ScanRequest
+from rackspan.jobs.scan.engines import Engine, in_process
+from rackspan.jobs.scan.scan_request import SUBMITTED, EngineChoice, ScanRequest
 from rackspan.jobs.sources import scanned_cluster
 from rackspan.jobs.sources.scanned_cluster import ClusterError, ScannedCluster
 from rackspan.jobs.sources.synthetic_cluster import SyntheticCluster
 from rackspan.jobs.sources.topology_cluster import from_topology
-from rackspan.jobs.spark.spark_session import spark_session
 from rackspan.kafka.command_config import SETTINGS, CommandConfigError, read_command_config
 from rackspan.kube.rest import NotFoundError
 from rackspan.kube.scan_inputs import read_scan_inputs
@@ -36,6 +35,8 @@ from rackspan.reports.document import ScanDocument
 from rackspan.snapshots import SnapshotError
 
 _STEPS = 5
+_LARGE = 200_000
+"""With so many partitions Spark, which uses all cores and disks, is quicker than one process."""
 
 
 class ScanJobError(Exception):
@@ -79,9 +80,9 @@ def scan_clusters(request: ScanRequest, step: Step, warn: Callable[[str], None])
     ready = _writable(list(_clusters(request, run)), run)
     with ExitStack() as until_the_end:
         # Only where there is anything to scan.
-        session = cache(lambda: until_the_end.enter_context(_spark(request, step)))
+        engine = cache(lambda: until_the_end.enter_context(_engine(ready, request, step)))
         for one in ready:
-            document = one if isinstance(one, ScanDocument) else _scanned(session(), one, run, step, warn)
+            document = one if isinstance(one, ScanDocument) else _scanned(engine(), one, run, step, warn)
             if request.publish and request.topology is not None:
                 _publish(document, request.topology, request.kubeconfig)
             yield document
@@ -103,21 +104,40 @@ def _without_history(cluster: ScannedCluster, run: ScanRun, message: str) -> Sca
 
 
 @contextmanager
-def _spark(request: ScanRequest, step: Step) -> Iterator[SparkSession]:
+def _engine(ready: list[ScannedCluster | ScanDocument], request: ScanRequest, step: Step) -> Iterator[Engine]:
+    clusters = [one for one in ready if isinstance(one, ScannedCluster)]
+    chosen = request.master is not None or SUBMITTED in os.environ
+    small = not chosen and len(clusters) == 1 and clusters[0].partitions < _LARGE
+    if request.engine is EngineChoice.LOCAL or (request.engine is EngineChoice.AUTO and small):
+        yield in_process
+        return
+    with _spark(request, step) as engine:
+        yield engine
+
+
+@contextmanager
+def _spark(request: ScanRequest, step: Step) -> Iterator[Engine]:
+    if importlib.util.find_spec("pyspark") is None:
+        raise ScanJobError("Spark is not installed", "pip install 'rackspan[spark]', or use --engine local")
+    if "JAVA_HOME" not in os.environ and shutil.which("java") is None:
+        raise ScanJobError("there is no Java, which Spark needs", "install Java 17 or newer, or use --engine local")
+    from rackspan.jobs.spark.spark_engine import on_spark  # noqa: PLC0415 - the other engine works without Spark
+    from rackspan.jobs.spark.spark_session import SparkStartError, spark_session  # noqa: PLC0415
+
     try:
         with step("starting Spark"):
             session = spark_session(request.master, request.driver_memory)
-    except (PySparkException, Py4JError, OSError) as error:
-        hint = "see that `java -version` says 17 or newer and that --master can be reached, or use rackspan check"
-        raise ScanJobError(f"Spark did not start: {str(error).strip().splitlines()[0]}", hint) from error
+    except SparkStartError as error:
+        hint = "see that `java -version` says 17 or newer and that --master can be reached, or use --engine local"
+        raise ScanJobError(f"Spark did not start: {error}", hint) from error
     try:
-        yield session
+        yield on_spark(session)
     finally:
         session.stop()
 
 
 def _scanned(
-    spark: SparkSession, cluster: ScannedCluster, run: ScanRun, step: Step, warn: Callable[[str], None]
+    engine: Engine, cluster: ScannedCluster, run: ScanRun, step: Step, warn: Callable[[str], None]
 ) -> ScanDocument:
     done = 0
     with step(f"scanning {cluster.name}") as progress:
@@ -132,7 +152,7 @@ def _scanned(
             done += 1
 
         try:
-            return scan_cluster(spark, cluster, replace(run, observed_at=datetime.now(UTC)), told)
+            return scan_cluster(engine, cluster, replace(run, observed_at=datetime.now(UTC)), told)
         except ClusterError as error:
             return failed(cluster.name, run, error.reason, str(error))
         except HistoryError as error:

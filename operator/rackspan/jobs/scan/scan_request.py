@@ -2,15 +2,28 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
+from typing import Final
 
 from rackspan.api.meta import ObjectKey
+
+SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
+"""The variable that spark-submit sets for the Python program that it starts; Spark's settings are chosen by then."""
+
+
+class EngineChoice(StrEnum):
+    """What reads and judges a cluster: this process, or Spark. Both find the same."""
+
+    AUTO = "auto"
+    LOCAL = "local"
+    SPARK = "spark"
 
 
 @dataclass(frozen=True, slots=True)
 class ScanRequest:
     """
-    What to scan, how Spark runs, and what is kept. Exactly one of the first four names clusters.
+    What to scan, on which engine, how Spark runs, and what is kept. Exactly one of the first four names clusters.
 
     `slices` is the least number of parts in which a cluster is read, `driver_memory` in Java's notation, such as `2g`.
     """
@@ -22,6 +35,7 @@ class ScanRequest:
     command_config: Path | None
     kubeconfig: Path | None
     levels: Sequence[str]
+    engine: EngineChoice
     master: str | None
     driver_memory: str
     slices: int

@@ -1,22 +1,27 @@
-"""A cluster that is ready to be scanned: how Spark reads it, and what it is judged against."""
+"""A cluster that is ready to be scanned: how it is read, and what it is judged against."""
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-
-import msgspec
+from typing import Final
 
 from rackspan.core.rack_path import RackPathError
 from rackspan.core.requirements import ClusterRequirements
 from rackspan.core.scanning import BrokerLocations, reported_locations
 from rackspan.core.snapshot import Snapshot, table
 from rackspan.core.topology import BrokerLocation, TopologyError
-from rackspan.jobs.sources.data_sources import SECRETS, FileSource, LiveSource, SyntheticSource
+from rackspan.jobs.batches.judging import Criteria
+from rackspan.jobs.sources.readers import FileReader, LiveReader, Reader, SyntheticReader
 from rackspan.jobs.sources.synthetic_cluster import SyntheticCluster
-from rackspan.jobs.spark.batch_judging import Criteria
 from rackspan.reports.document import GroupRow
 from rackspan.snapshots import read_outline
+
+REASONS: Final = {
+    "SnapshotError": "SnapshotUnreadable",
+    "FailureError": "KafkaUnavailable",
+    "TopologyError": "RacksUnusable",
+}
+"""One word for machines, by the name of the error that ends the reading or judging of a cluster."""
 
 
 class ClusterError(Exception):
@@ -32,14 +37,14 @@ class ScannedCluster:
     """
     A cluster that is ready to be scanned.
 
-    `name` is for people, `format` and `options` choose Spark's data source. `groups` are rows of the document that are
-    known already, and so are `warnings`.
+    `name` is for people, `partitions` are about how many it has. `groups` are rows of the document that are known
+    already, and so are `warnings`.
     """
 
     name: str
     criteria: Criteria
-    format: str
-    options: Mapping[str, str] = field(repr=False)
+    reader: Reader
+    partitions: int
     groups: Sequence[GroupRow] = ()
     warnings: tuple[str, ...] = ()
 
@@ -63,7 +68,7 @@ def from_file(file: Path, levels: Sequence[str] = ()) -> ScannedCluster:
     """A snapshot file, judged by the racks that its brokers report. Raises SnapshotError and ClusterError."""
     outline = read_outline(file)
     criteria = Criteria(outline.cluster_id or "", _reported(outline.brokers, levels), ClusterRequirements())
-    return ScannedCluster(file.stem, criteria, FileSource.name(), {"path": str(file.resolve())})
+    return ScannedCluster(file.stem, criteria, FileReader(file.resolve()), outline.partitions)
 
 
 def live(
@@ -82,22 +87,15 @@ def live(
 
     outline = take_outline(servers, properties)
     criteria = Criteria(outline.cluster_id or "", _reported(outline.brokers, levels), ClusterRequirements())
-    return judged_live(name, criteria, servers, properties, slices)
-
-
-def judged_live(
-    name: str, criteria: Criteria, servers: str, properties: Mapping[str, str], slices: int
-) -> ScannedCluster:
-    """A live cluster, judged by criteria from elsewhere; nothing is asked of it here."""
-    options = {"servers": servers, SECRETS: json.dumps(dict(properties)), "slices": str(slices)}
-    return ScannedCluster(name, criteria, LiveSource.name(), options)
+    return ScannedCluster(name, criteria, LiveReader(servers, dict(properties), slices), outline.partitions)
 
 
 def synthetic(cluster: SyntheticCluster, slices: int) -> ScannedCluster:
     """A cluster that is made up."""
-    options = {"cluster": msgspec.json.encode(cluster).decode(), "slices": str(slices)}
     criteria = Criteria("", cluster.locations, ClusterRequirements())
-    return ScannedCluster(f"synthetic-{cluster.partitions}", criteria, SyntheticSource.name(), options)
+    return ScannedCluster(
+        f"synthetic-{cluster.partitions}", criteria, SyntheticReader(cluster, slices), cluster.partitions
+    )
 
 
 def _reported(brokers: tuple[BrokerLocation, ...], levels: Sequence[str]) -> BrokerLocations:

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 from rackspan.core.rack_path import RackPathError
 from rackspan.core.topology import TopologyError
-from rackspan.jobs.sources.scanned_cluster import ClusterError, ScannedCluster, judged_live
-from rackspan.jobs.spark.batch_judging import Criteria
+from rackspan.jobs.batches.judging import Criteria
+from rackspan.jobs.sources.readers import LiveReader
+from rackspan.jobs.sources.scanned_cluster import ClusterError, ScannedCluster
 from rackspan.kafka.client_config import client_properties
 from rackspan.kafka.consumer_groups import read_consumer_groups
 from rackspan.kafka.snapshot import Outline, take_outline, take_portion
@@ -43,7 +44,8 @@ def from_topology(seen: ScanInputs, slices: int) -> ScannedCluster:
     if known is not None and outline.cluster_id != known:
         raise ClusterError("AnotherCluster", f"cluster {outline.cluster_id} answers, the topology is of {known}")
     criteria = Criteria(outline.cluster_id or "", locations, requirements)
-    cluster = judged_live(str(topology.key), criteria, kafka.bootstrap_servers, properties, slices)
+    reader = LiveReader(kafka.bootstrap_servers, properties, slices)
+    cluster = ScannedCluster(str(topology.key), criteria, reader, outline.partitions)
     warnings = [*seen.warnings, *seen.host_warnings]
     groups = _groups(seen, criteria, outline, properties, warnings)
     return replace(cluster, groups=groups, warnings=tuple(warnings))

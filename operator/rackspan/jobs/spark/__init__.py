@@ -1,1 +1,1 @@
-"""What is Spark's alone: its session, its columns, the pure core over its batches, and its errors in a sentence."""
+"""What is Spark's alone: its session, a cluster judged by its workers, and its errors in a sentence."""

@@ -6,7 +6,7 @@ from typing import Final
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from rackspan.jobs.sources.scanned_cluster import ClusterError
+from rackspan.jobs.sources.scanned_cluster import REASONS, ClusterError
 from rackspan.reports.document import WORKER_CRASHED
 
 SPARK_ERRORS: Final = (PySparkException, Py4JError)
@@ -14,11 +14,6 @@ _CAUSE = re.compile(r"^(?:Caused by: |: )?(?:[\w.]+\.)?(\w+(?:Error|Exception)):
 _CRASHED = "Python worker exited unexpectedly"
 _LONGEST = 500
 _DEFECTS = frozenset({"PythonException", "SparkException", "Py4JJavaError"})
-_REASONS: Final = {
-    "SnapshotError": "SnapshotUnreadable",
-    "FailureError": "KafkaUnavailable",
-    "TopologyError": "RacksUnusable",
-}
 
 
 def explained(error: Exception) -> ClusterError:
@@ -33,4 +28,4 @@ def explained(error: Exception) -> ClusterError:
     causes = _CAUSE.findall(text)
     own = [(kind, said) for kind, said in causes if kind not in _DEFECTS]
     kind, said = (own or causes or [(type(error).__name__, text.strip().splitlines()[0])])[-1]
-    return ClusterError(_REASONS.get(kind, "ScanFailed"), said[:_LONGEST])
+    return ClusterError(REASONS.get(kind, "ScanFailed"), said[:_LONGEST])

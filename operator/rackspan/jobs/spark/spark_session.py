@@ -6,41 +6,37 @@ import sys
 from itertools import pairwise
 from pathlib import Path
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from rackspan.jobs.sources.data_sources import SOURCES
+from rackspan.jobs.scan.scan_request import SUBMITTED
 
-_GATEWAY = "PYSPARK_GATEWAY_PORT"
-"""The variable that spark-submit sets for the Python program that it starts; Spark's settings are chosen by then."""
 _QUIET = Path(__file__).with_name("log4j2.properties")
 _JAVA_OPTIONS = f"-Dlog4j2.configurationFile={_QUIET.as_uri()} -XX:+UseParallelGC"
 _LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
-    "spark.sql.execution.arrow.pyspark.enabled": "true",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
-    # Results are small, so planning again after each stage costs more than it saves.
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.parquet.compression.codec": "zstd",
-    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
-    # Files are given one by one: listing a year of them here takes less time than a Spark job with a task for each.
-    "spark.sql.sources.parallelPartitionDiscovery.threshold": "1024",
 }
+
+
+class SparkStartError(Exception):
+    """A Spark that does not start; the message says why."""
 
 
 def spark_session(master: str | None, memory: str = "2g") -> SparkSession:
     """
-    Start a session, or take the running one, with the sources registered.
+    Start a session, or take the running one.
 
     Without a `master` the one of spark-submit counts, else all cores of this machine. `memory` is the driver's heap, in
     Java's notation, which in local mode is all of Spark's. Settings in `PYSPARK_SUBMIT_ARGS` win.
+
+    Raises SparkStartError.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("rackspan scan")
-    submitted = _GATEWAY in os.environ
+    submitted = SUBMITTED in os.environ
     if master is not None or not submitted:
         builder = builder.master(master or "local[*]")
     local = not submitted and (master or "local").startswith("local")
@@ -49,9 +45,10 @@ def spark_session(master: str | None, memory: str = "2g") -> SparkSession:
         settings |= {"spark.driver.memory": memory, "spark.driver.extraJavaOptions": _JAVA_OPTIONS}
     for key in settings.keys() - _given():
         builder = builder.config(key, settings[key])
-    session: SparkSession = builder.getOrCreate()
-    for source in SOURCES:
-        session.dataSource.register(source)
+    try:
+        session: SparkSession = builder.getOrCreate()
+    except (PySparkException, Py4JError, OSError) as error:
+        raise SparkStartError(str(error).strip().splitlines()[0]) from error
     return session
 
 

@@ -10,7 +10,7 @@ from rackspan.core.scanning import BrokerLocations, Findings, Portion
 from rackspan.core.scanning.findings import REASONS, RULES, SEVERITIES
 from rackspan.core.snapshot import NONE, Partitions
 from rackspan.core.topology import IntArray
-from rackspan.jobs.spark.schemas import FINDING, HOLDING, JUDGED, PARTITIONS, TOPIC, UNFAIR, UNREAD
+from rackspan.jobs.batches.schemas import FINDING, HOLDING, JUDGED, PARTITIONS, TOPIC, UNFAIR, UNREAD
 
 _LARGEST_BATCH = 1 << 16
 

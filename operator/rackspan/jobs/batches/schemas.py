@@ -1,15 +1,13 @@
 """
-Columns of what the job reads, passes on and keeps.
+Columns of what the job reads, passes on and keeps, in Arrow's types.
 
-They are declared in Arrow's types, and Spark's are derived. A table of the history may gain columns but never lose or
+A table of the history may gain columns but never lose or
 change one: older files read as null there.
 """
 
 from typing import Final
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import StructType
 
 PARTITIONS: Final = pa.schema(
     [
@@ -140,8 +138,3 @@ TABLES: Final = {
     ),
 }
 """The tables of the history. All are kept by cluster and by date (UTC), which are part of the path."""
-
-
-def spark_schema(schema: pa.Schema) -> StructType:
-    """Give the same columns in Spark's types."""
-    return from_arrow_schema(schema)

@@ -1,4 +1,4 @@
-"""The pure core over Arrow batches: the function that `mapInArrow` runs in every Python worker."""
+"""The pure core over Arrow batches: what runs in this process, or in every Python worker of Spark."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from rackspan.core.requirements import ClusterRequirements
 from rackspan.core.scanning import BrokerLocations, portion_of
-from rackspan.jobs.spark.arrow_batches import judged_batches, partitions_of, unread_topics
+from rackspan.jobs.batches.arrow_batches import judged_batches, partitions_of, unread_topics
 
 _ROWS = 200_000
 """Partitions that are judged at once: enough for numpy to be fast, few enough for a worker's memory."""
@@ -16,7 +16,7 @@ _ROWS = 200_000
 @dataclass(frozen=True, slots=True)
 class Criteria:
     """
-    What a cluster's partitions are judged against; it is sent to every worker once.
+    What a cluster's partitions are judged against; Spark sends it to every worker once.
 
     `cluster_id` is Kafka's own id, empty where it is not known. Ids of findings are made with it, so they stay the same
     when people call the cluster otherwise.
@@ -28,7 +28,7 @@ class Criteria:
 
 
 def judge_batches(criteria: Criteria) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Make the function for `mapInArrow` that turns batches with the columns PARTITIONS into batches of JUDGED."""
+    """Make the function that turns batches with the columns PARTITIONS into batches of JUDGED."""
 
     def judge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for every in _portions(batches):

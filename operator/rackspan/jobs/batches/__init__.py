@@ -1,0 +1,1 @@
+"""Arrow tables: their columns, from and to the core, judged and added up. No Spark."""

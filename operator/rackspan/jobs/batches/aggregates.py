@@ -1,0 +1,162 @@
+"""Findings, topics and domains from judged rows; trends from rows of a history. Functions are from table to table."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rackspan.core.scanning.rules import SEVERITIES, TOPIC_RULES
+from rackspan.jobs.batches.schemas import FINDING_COLUMNS, TABLES
+
+_NAMES: Final = [name for name, _ in FINDING_COLUMNS]
+_SUMMED: Final = ("partitions", "replicas", "non_compliant", "moves", "offline", "under_replicated", "bytes")
+_HELD: Final = ("replicas", "leaders", "leading", "bytes", "offline", "not_writable", "last_replica")
+_RANKED: Final = pa.array([str(severity) for severity in SEVERITIES])
+_TIME: Final = TABLES["findings"].field("first_seen").type
+
+
+# --- one scan ---------------------------------------------------------------------------------------------------------
+
+
+def findings(judged: pa.Table) -> pa.Table:
+    """
+    Findings, each once, from judged rows of that kind.
+
+    A topic whose partitions were judged in several portions has a finding in each: that with the largest absolute
+    excess is taken, and of two that differ in sign the negative one.
+    """
+    every = judged.select(_NAMES)
+    about_topics = pc.is_in(every["rule"], pa.array([str(rule) for rule in TOPIC_RULES]))
+    topics = every.filter(about_topics)
+    ids, excess = topics["id"].to_numpy(), topics["excess"].to_numpy()
+    order = np.lexsort((excess, -np.abs(excess), ids))
+    _, first = np.unique(ids[order], return_index=True)
+    return pa.concat_tables([every.filter(pc.invert(about_topics)), topics.take(order[first])])
+
+
+def with_first_seen(found: pa.Table, before: pa.Table, observed: datetime) -> pa.Table:
+    """
+    Add `first_seen` and `new` to findings.
+
+    `first_seen` is that of the previous scan's findings in `before` where they have the same id, else `observed`.
+    """
+    known = _looked_up(before, "id", found["id"], "first_seen")
+    since = pc.coalesce(known, pa.scalar(observed, _TIME))
+    return found.append_column("first_seen", since).append_column("new", pc.is_null(known))
+
+
+def cleared(before: pa.Table, found: pa.Table) -> pa.Table:
+    """The previous scan's findings that are not among those `found`."""
+    return before.filter(pc.invert(pc.is_in(before["id"], found["id"].combine_chunks())))
+
+
+def topics(judged: pa.Table, found: pa.Table) -> pa.Table:
+    """Topics with the sums over their partitions, the number of their findings, and the worst severity."""
+    least = [("replication_factor", "min"), ("min_insync", "max")]
+    tallied = _grouped(judged, ["topic"], [*((name, "sum") for name in _SUMMED), *least])
+    wrong = counted(found, "topic")
+    findings = pc.fill_null(_looked_up(wrong, "topic", tallied["topic"], "findings"), 0)
+    worst = _looked_up(wrong, "topic", tallied["topic"], "worst")
+    return tallied.append_column("findings", findings).append_column("worst", worst)
+
+
+def holdings(judged: pa.Table) -> pa.Table:
+    """What each domain of each level, and each broker, holds, and what its loss would do."""
+    return _grouped(judged, ["level", "domain"], [("brokers", "max"), *((name, "sum") for name in _HELD)])
+
+
+def unfair(judged: pa.Table) -> pa.Table:
+    """`level` and `partitions`: how many partitions are split unfairly there."""
+    return _grouped(judged, ["level"], [("partitions", "sum")])
+
+
+def counts(found: pa.Table) -> pa.Table:
+    """The number of findings by rule and severity, in `count`."""
+    return _grouped(found.append_column("count", found["id"]), ["rule", "severity"], [("count", "count")])
+
+
+def counted(found: pa.Table, *by: str) -> pa.Table:
+    """The columns `by`, the number of findings with these values, and the worst severity; none for nulls."""
+    about = found.filter(pc.is_valid(found[by[-1]]))
+    ranked = about.append_column("findings", about["id"]).append_column("worst", _ranks(about))
+    sums = _grouped(ranked, list(by), [("findings", "count"), ("worst", "min")])
+    return sums.set_column(len(by) + 1, "worst", _RANKED.take(sums["worst"].combine_chunks()))
+
+
+def worst(found: pa.Table, most: int) -> pa.Table:
+    """At most `most` findings, by severity; the order is total, so the same ones are taken every time."""
+    keys = {"rank": _ranks(found), **{name: found[name] for name in ("rule", "topic", "partition", "broker", "id")}}
+    for name, first in (("topic", ""), ("partition", -1), ("broker", -1)):
+        keys[name] = pc.fill_null(keys[name], first)
+    return found.take(pc.sort_indices(pa.table(keys), [(name, "ascending") for name in keys])[:most])
+
+
+# --- many scans -------------------------------------------------------------------------------------------------------
+
+
+def days(scans: pa.Table) -> pa.Table:
+    """
+    Sum up each day (UTC), the first day first.
+
+    Columns: `date`, `scans` (how many), `compliant_share` (mean over the scans, from 0 to 1), `findings` and `critical`
+    (the most of any scan), `violation_minutes` (of all topics together).
+    """
+    partitions = pc.max_element_wise(scans["partitions"], 1)
+    rows = pa.table(
+        {
+            "date": scans["finished_at"].cast(pa.date32()),
+            "scans": pa.array([1] * len(scans), pa.int64()),
+            "compliant_share": pc.subtract(1.0, pc.divide(scans["non_compliant"].cast(pa.float64()), partitions)),
+            **{name: scans[name] for name in ("findings", "critical", "violation_minutes")},
+        }
+    )
+    how = {"scans": "sum", "compliant_share": "mean", "findings": "max", "critical": "max", "violation_minutes": "sum"}
+    return _grouped(rows, ["date"], list(how.items())).sort_by("date")
+
+
+def topic_minutes(parts: Iterable[pa.Table]) -> pa.Table:
+    """`topic` and `violation_minutes`: how long it was out of compliance in all these parts of `topics`."""
+    return _summed(parts, "topic", "violation_minutes", pa.float64())
+
+
+def flaps(parts: Iterable[pa.Table]) -> pa.Table:
+    """`broker` and `changed`: how often it came or went between two scans, in all these parts of `brokers`."""
+    return _summed(parts, "broker", "changed", pa.int64())
+
+
+def first_seen(findings: pa.Table) -> pa.Table:
+    """`topic` and `first_seen`: when the oldest of its findings was first seen."""
+    return _grouped(findings.filter(pc.is_valid(findings["topic"])), ["topic"], [("first_seen", "min")])
+
+
+# --- columns ----------------------------------------------------------------------------------------------------------
+
+
+def _summed(parts: Iterable[pa.Table], key: str, column: str, kind: pa.DataType) -> pa.Table:
+    """Sum up part after part: no more than one of them and the sums are in memory."""
+    sums: pa.Table | None = None
+    for part in parts:
+        rows = pa.table({key: part[key], column: part[column].cast(kind)})
+        sums = _grouped(rows if sums is None else pa.concat_tables([sums, rows]), [key], [(column, "sum")])
+    return sums if sums is not None else pa.table({key: [], column: pa.array([], kind)})
+
+
+def _grouped(rows: pa.Table, by: list[str], aggregates: list[tuple[str, str]]) -> pa.Table:
+    """Aggregate columns, which keep their names."""
+    found = rows.group_by(by).aggregate(aggregates)
+    return found.select([*by, *(f"{name}_{how}" for name, how in aggregates)]).rename_columns(
+        [*by, *(name for name, _ in aggregates)]
+    )
+
+
+def _looked_up(rows: pa.Table, key: str, wanted: pa.ChunkedArray, column: str) -> pa.Array:
+    """The values of `column` in those `rows` whose key is `wanted`, null where there is none."""
+    at = pc.index_in(wanted.combine_chunks(), rows[key].combine_chunks())
+    return rows[column].combine_chunks().take(at)
+
+
+def _ranks(found: pa.Table) -> pa.ChunkedArray:
+    return pc.index_in(found["severity"], _RANKED)

@@ -1,0 +1,145 @@
+"""Sums and counts over Arrow tables, against the same in plain Python."""
+
+from collections import defaultdict
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rackspan.core.scanning.rules import SEVERITIES, TOPIC_RULES, Rule
+from rackspan.jobs.batches import aggregates
+from rackspan.jobs.batches.schemas import JUDGED, TABLES
+
+NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
+RANK = {str(severity): severity.rank for severity in SEVERITIES}
+numbers = st.integers(0, 4)
+findings = st.lists(
+    st.fixed_dictionaries(
+        {
+            "id": st.integers(0, 9),
+            "rule": st.sampled_from([str(rule) for rule in Rule]),
+            "severity": st.sampled_from(list(RANK)),
+            "topic": st.none() | st.sampled_from("ab"),
+            "partition": st.none() | numbers,
+            "broker": st.none() | numbers,
+            "level": st.sampled_from(["zone", "rack"]),
+            "domain": st.none() | st.sampled_from(["/a", "/b"]),
+            "excess": st.integers(-3, 3),
+            "moves": numbers,
+        }
+    ),
+    max_size=12,
+)
+
+
+def judged(rows):
+    return pa.Table.from_pylist(rows, schema=JUDGED)
+
+
+def kept(rows):
+    """Findings of a scan, each id once."""
+    once = {row["id"]: {**row, "first_seen": NOON - timedelta(days=row["id"])} for row in rows}
+    return pa.Table.from_pylist(list(once.values()), schema=TABLES["findings"])
+
+
+def by_key(table, *key):
+    return {tuple(row[name] for name in key): row for row in table.to_pylist()}
+
+
+@given(findings)
+def test_a_topic_is_told_of_once_with_the_excess_that_is_farthest_from_0(rows):
+    found = aggregates.findings(judged(rows)).to_pylist()
+    about_topics = {str(rule) for rule in TOPIC_RULES}
+    farthest = defaultdict(list)
+    for row in rows:
+        if row["rule"] in about_topics:
+            farthest[row["id"]].append((-abs(row["excess"]), row["excess"]))
+    assert {row["id"]: row["excess"] for row in found if row["rule"] in about_topics} == {
+        number: min(excesses)[1] for number, excesses in farthest.items()
+    }
+    assert sum(row["rule"] not in about_topics for row in found) == sum(row["rule"] not in about_topics for row in rows)
+
+
+@given(findings, findings)
+def test_what_is_new_and_what_is_cleared_is_told_by_the_id(now, earlier):
+    found, before = kept(now).drop_columns("first_seen"), kept(earlier)
+    known = {row["id"]: row["first_seen"] for row in before.to_pylist()}
+    for row in aggregates.with_first_seen(found, before, NOON).to_pylist():
+        assert row["new"] == (row["id"] not in known)
+        assert row["first_seen"] == known.get(row["id"], NOON)
+    assert {row["id"] for row in aggregates.cleared(before, found).to_pylist()} == known.keys() - {
+        row["id"] for row in found.to_pylist()
+    }
+
+
+@given(findings)
+def test_findings_are_counted_by_what_they_are_about(rows):
+    found = kept(rows)
+    for key in (("broker",), ("level", "domain"), ("topic",)):
+        worst = defaultdict(list)
+        for row in found.to_pylist():
+            if row[key[-1]] is not None:
+                worst[tuple(row[name] for name in key)].append(row["severity"])
+        assert {
+            at: (row["findings"], row["worst"]) for at, row in by_key(aggregates.counted(found, *key), *key).items()
+        } == {at: (len(severities), min(severities, key=RANK.get)) for at, severities in worst.items()}
+    oldest = defaultdict(list)
+    for row in found.to_pylist():
+        oldest[row["topic"]].append(row["first_seen"])
+    oldest.pop(None, None)
+    assert {row["topic"]: row["first_seen"] for row in aggregates.first_seen(found).to_pylist()} == {
+        topic: min(times) for topic, times in oldest.items()
+    }
+
+
+@given(findings, st.integers(0, 5))
+def test_the_worst_findings_come_first_and_those_without_a_topic_before_others(rows, most):
+    found = kept(rows)
+
+    def order(row):
+        nulls_first = [-1 if row[name] is None else row[name] for name in ("partition", "broker")]
+        return (RANK[row["severity"]], row["rule"], row["topic"] or "", *nulls_first, row["id"])
+
+    assert aggregates.worst(found, most).to_pylist() == sorted(found.to_pylist(), key=order)[:most]
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), numbers, numbers, st.floats(0, 100)), max_size=8))
+def test_days_are_summed_up_in_their_order(scans):
+    rows = [
+        {
+            "finished_at": NOON + timedelta(days=day),
+            "partitions": wrong + fair,
+            "non_compliant": wrong,
+            "findings": wrong * 2,
+            "critical": fair,
+            "violation_minutes": minutes,
+        }
+        for day, wrong, fair, minutes in scans
+    ]
+    found = aggregates.days(pa.Table.from_pylist(rows, schema=TABLES["scans"])).to_pylist()
+    assert [row["date"] for row in found] == sorted({row["finished_at"].date() for row in rows})
+    for row in found:
+        same = [one for one in rows if one["finished_at"].date() == row["date"]]
+        shares = [1 - one["non_compliant"] / max(one["partitions"], 1) for one in same]
+        assert row["scans"] == len(same)
+        assert abs(row["compliant_share"] - sum(shares) / len(shares)) < 1e-9
+        assert row["findings"] == max(one["findings"] for one in same)
+        assert row["critical"] == max(one["critical"] for one in same)
+        assert abs(row["violation_minutes"] - sum(one["violation_minutes"] for one in same)) < 1e-6
+
+
+@given(st.lists(st.lists(st.tuples(numbers, st.none() | st.booleans()), max_size=5), max_size=4))
+def test_sums_over_parts_are_those_over_the_whole(parts):
+    tables = [
+        pa.Table.from_pylist(
+            [{"broker": broker, "changed": changed} for broker, changed in part], schema=TABLES["brokers"]
+        )
+        for part in parts
+    ]
+    flaps = {row["broker"]: row["changed"] or 0 for row in aggregates.flaps(tables).to_pylist()}
+    counted = defaultdict(int)
+    for part in parts:
+        for broker, changed in part:
+            counted[broker] += bool(changed)
+    assert flaps == counted
