@@ -1,11 +1,13 @@
 """What a person at a terminal gets from the custom resources."""
 
 import json
+import subprocess
 
 import pytest
 from dev.stack.kubectl import KubectlError
-from tests.support.manifests import FULL_TOPIC, FULL_TOPOLOGY, REASSIGNMENT, REPORT, TOPIC, TOPOLOGY, changed
-from tests.support.schemas import DIRECTORY, definitions, fields
+from tests.support.manifests import BASES, FULL_TOPIC, FULL_TOPOLOGY, REASSIGNMENT, REPORT, TOPIC, TOPOLOGY, changed
+from tests.support.schemas import DIRECTORY, definitions, fields, version
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.stack
 
@@ -208,9 +210,57 @@ def test_applying_an_object_again_changes_nothing(kubectl, crds, namespace, mani
     apply = kubectl.in_namespace(namespace)
     name = f"{manifest['kind']}/{manifest['metadata']['name']}"
     apply.apply(manifest, arguments=["--server-side"])
+    apply.apply(manifest, arguments=["--server-side"])  # stores the default status, once
     before = _versions(apply, name)
     apply.apply(manifest, arguments=["--server-side"])
     assert _versions(apply, name) == before
+
+
+@pytest.mark.parametrize("manifest", BASES.values(), ids=BASES)
+def test_kstatus_waits_for_the_first_look_at_an_object(kubectl, crds, namespace, kstatus, manifest):
+    here = kubectl.in_namespace(namespace)
+    for name, command in {"a": ("create",), "b": ("apply",), "c": ("apply", "--server-side")}.items():
+        made = changed(manifest, {"metadata": {"name": name}})
+        here(*command, "--filename=-", stdin=json.dumps(made))
+        found = here.json("get", manifest["kind"], name)
+        assert (found["status"], _by_kstatus(kstatus, found)) == ({"observedGeneration": -1}, "InProgress")
+        here("apply", *command[1:], "--filename=-", stdin=json.dumps(made))
+        assert here.json("get", manifest["kind"], name)["status"] == {"observedGeneration": -1}
+
+
+@pytest.mark.parametrize("kind", BASES)
+def test_kstatus_waits_for_the_first_look_at_an_object_that_is_older_than_the_default(
+    kubectl, api_server, namespace, kstatus, kind
+):
+    group = f"{kind.lower()}.example.com"
+    definition = definitions()[kind]
+    definition["metadata"] = {"name": f"{definition['spec']['names']['plural']}.{group}"}
+    definition["spec"]["group"] = group
+    status = version(definition)["schema"]["openAPIV3Schema"]["properties"]["status"]
+    default = status.pop("default")
+    seen, unseen = (changed(BASES[kind], {"apiVersion": f"{group}/v1alpha1", "metadata": {"name": n}}) for n in "ab")
+    here = kubectl.in_namespace(namespace)
+    try:
+        kubectl.apply(definition)
+        kubectl("wait", "--for=condition=Established", "--timeout=60s", f"crd/{definition['metadata']['name']}")
+        here.apply(seen, unseen)
+        answer = api_server.replace_status(
+            namespace, {**api_server.read(namespace, seen), "status": {"observedGeneration": 1}}
+        )
+        assert answer.accepted, answer.message
+        assert "status" not in api_server.read(namespace, unseen)
+        status["default"] = default
+        kubectl.apply(definition)
+        until(lambda: "status" in api_server.read(namespace, unseen), 60, "the default to be served")
+        found = [api_server.read(namespace, one) for one in (seen, unseen)]
+        assert [_by_kstatus(kstatus, one) for one in found] == ["Current", "InProgress"]
+    finally:
+        kubectl("delete", "crd", definition["metadata"]["name"], "--ignore-not-found", "--wait=false")
+
+
+def _by_kstatus(program, found):
+    ran = subprocess.run([program], input=json.dumps(found), capture_output=True, text=True, check=True)
+    return json.loads(ran.stdout)["status"]
 
 
 def _versions(kubectl, *names):

@@ -48,7 +48,7 @@ async def test_another_object_of_the_same_name_keeps_its_status(rest, report):
         is None
     )
     found = await rest.get("get", REPORTS.object(report.key))
-    assert "status" not in found
+    assert found["status"] == {"observedGeneration": -1}
 
 
 async def test_an_object_is_found_by_kind_and_name_and_told_by_its_uid(rest, report):
