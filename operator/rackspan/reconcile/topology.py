@@ -213,6 +213,7 @@ class TopologyReconciler:
             tuple(waiting),
             self._finalizer.problem,
             self._topics.approvals.summary(),
+            self._observer.failed_spec,
         )
         topology = cache.topologies.get(self._key)
         if topology is None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from rackspan.api.meta import ObjectKey
-    from rackspan.api.racktopology import RackTopology
+    from rackspan.api.racktopology import RackTopology, RackTopologySpec
     from rackspan.core.rack_path import RackPath
     from rackspan.reconcile.cluster.racks import RackView
     from rackspan.reconcile.dependencies import Dependencies
@@ -48,8 +48,12 @@ class Observer:
             Reason.WAITING, f"topology {key} has not been looked at yet", Remedy.RETRY
         )
         self.racks: RackView | None = None
+        self.failed_spec: RackTopologySpec | None = None
+        """The spec that `state` is about, where that is a Failure."""
         self.epoch = 0
         self._key = key
+        self._spec: RackTopologySpec | None = None
+        """The spec of the look under way."""
         self._dependencies = dependencies
         self._session = Session(dependencies.kafka, dependencies.kube)
         self.remaining: RemainingReplicas | None = None
@@ -134,7 +138,7 @@ class Observer:
         # Topologies that do not exist share one series of metrics: anybody can name any number of them.
         topology = "" if failure.reason == Reason.TOPOLOGY_NOT_FOUND else str(self._key)
         count_error(topology, failure.remedy, failure.reason)
-        self.state = failure
+        self.state, self.failed_spec = failure, self._spec
         self._failures += 1
         self._load = None
         if failure.remedy is not Remedy.SPEC:
@@ -143,6 +147,7 @@ class Observer:
     async def _observe_cluster(self, *, resync: bool) -> ClusterState:
         cache = self._dependencies.cache
         topology = cache.topologies.get(self._key)
+        self._spec = topology.spec if topology else None
         if topology is None:
             raise FailureError(Failure(Reason.TOPOLOGY_NOT_FOUND, f"there is no RackTopology {self._key}", Remedy.SPEC))
         over_quota = cache.quota.over_quota(self._key)

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
     from rackspan.api.kafkatopic import KafkaTopic
     from rackspan.api.meta import ObjectKey
-    from rackspan.api.racktopology import DeletionsStatus, RackTopology, RackTopologyStatus
+    from rackspan.api.racktopology import DeletionsStatus, RackTopology, RackTopologySpec, RackTopologyStatus
     from rackspan.reconcile.cluster.racks import LocatedBroker, RackView
     from rackspan.reconcile.ports import RemainingReplicas
 
@@ -72,6 +72,9 @@ _NO_PAUSE = (
     "stop everything"
 )
 _TRUE, _FALSE, _UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
+_LOCATING = ("kafka", "levels", "rack_source", "rack_aliases", "brokers", "missing_rack_policy")
+_DRAINING = ("drain_brokers", "drain_racks")
+"""Fields of the spec by which brokers are located, and by which they are drained."""
 _NOT_OBSERVED = Failure(Reason.WAITING, "the spec has changed, and Kafka has not been asked since", Remedy.RETRY)
 
 
@@ -106,6 +109,13 @@ class StatusInputs:
     """What blocks the deletion of the RackTopology, if it is being deleted."""
     planned: PlanSummary | None = None
     """The plan, None while not all topics have been looked at."""
+    failed_spec: RackTopologySpec | None = None
+    """The spec that `state` is about, where that is a Failure."""
+
+    def are_about(self, spec: RackTopologySpec, fields: Sequence[str]) -> bool:
+        """Whether the state was observed with these fields of a spec."""
+        observed = self.state.spec if isinstance(self.state, ClusterState) else self.failed_spec
+        return observed is None or all(getattr(observed, name) == getattr(spec, name) for name in fields)
 
     @property
     def counts(self) -> TopicCounts:
@@ -204,9 +214,10 @@ def topology_status(topology: RackTopology, inputs: StatusInputs, now: datetime)
     conditions.set_or_remove(DELETIONS_HELD, Reason.DELETION_HELD, told)
     if (planned := inputs.planned) is not None:
         conditions.set(REASSIGNED, planned.status, planned.reason, planned.message)
+    is_observed = inputs.are_about(topology.spec, (*_LOCATING, *_DRAINING))
     return replace(
         status,
-        observed_generation=topology.meta.generation if _is_of_spec(topology, inputs) else status.observed_generation,
+        observed_generation=topology.meta.generation if is_observed else status.observed_generation,
         topics=inputs.counts,
         plan=_plan(inputs, topology.status.plan),
         deletions=inputs.deletions,
@@ -222,7 +233,7 @@ def _with_drains(
         conditions.remove(DRAINED)
         return replace(status, drains=(), drain_summary=None)
     state = inputs.state
-    if isinstance(state, Failure) or state.spec != topology.spec:
+    if isinstance(state, Failure) or not inputs.are_about(topology.spec, (*_LOCATING, *_DRAINING)):
         why = state if isinstance(state, Failure) else _NOT_OBSERVED
         conditions.set(DRAINED, _UNKNOWN, why.reason, why.message)
         return replace(status, drain_summary="unknown")
@@ -262,22 +273,11 @@ class _Conditions:
                 self.remove(kind)
 
 
-def _is_of_spec(topology: RackTopology, inputs: StatusInputs) -> bool:
-    """Whether the brokers and their racks were observed as the present spec asks."""
-    spec, state = topology.spec, inputs.state
-    if isinstance(state, ClusterState):
-        return all(
-            getattr(spec, name) == getattr(state.spec, name)
-            for name in ("kafka", "levels", "rack_source", "rack_aliases", "brokers", "missing_rack_policy")
-        )
-    return inputs.racks is None or inputs.racks.levels == spec.level_names
-
-
 def _problem(topology: RackTopology, status: RackTopologyStatus, inputs: StatusInputs) -> Failure | None:
     state, racks = inputs.state, inputs.racks
     if isinstance(state, Failure):
         return state
-    if not _is_of_spec(topology, inputs):
+    if not inputs.are_about(topology.spec, _LOCATING):
         return _NOT_OBSERVED
     if racks is None or not racks.rows:
         return Failure(Reason.NO_BROKERS, "Kafka and the pods know of no broker", Remedy.RETRY)

@@ -285,14 +285,26 @@ def test_a_spec_by_which_nothing_was_observed_yet_is_not_said_to_be_observed(spe
     assert told(status, "Ready") == ("False", Reason.WAITING)
     assert told(status, "Reconciling") == ("True", Reason.WAITING)
     assert status.observed_generation == before.observed_generation
-    if edited.spec.level_names != LEVELS:
-        away = topology_status(edited, StatusInputs(AWAY, state().racks, ()), LATER)
-        assert told(away, "Ready") == ("False", Reason.KAFKA_UNREACHABLE)
-        assert away.observed_generation == before.observed_generation
+    for failure in (AWAY, WRONG):
+        failed = topology_status(edited, StatusInputs(failure, state().racks, (), failed_spec=state().spec), LATER)
+        assert told(failed, "Ready") == ("False", failure.reason)
+        assert failed.observed_generation == before.observed_generation, "the failure is of the spec before"
+        failed = topology_status(edited, StatusInputs(failure, state().racks, (), failed_spec=edited.spec), LATER)
+        assert failed.observed_generation == edited.meta.generation
+
+
+def test_drains_of_a_spec_are_not_said_to_be_observed_before_kafka_has_been_asked_about_them():
+    before = status_of(state())
+    edited = structs.replace(topology(drainBrokers=[1]), status=before)
+    edited = structs.replace(edited, meta=structs.replace(edited.meta, generation=edited.meta.generation + 1))
+    status = topology_status(edited, StatusInputs(state(), state().racks, ()), LATER)
+    assert told(status, "Ready") == ("True", "InSync")
+    assert told(status, "Drained") == ("Unknown", Reason.WAITING)
+    assert status.observed_generation == before.observed_generation
 
 
 def test_other_fields_of_a_spec_are_observed_with_the_next_status():
-    edited = topology(maxDeletionsPerMinute=3, drainBrokers=[1])
+    edited = topology(maxDeletionsPerMinute=3)
     status = topology_status(edited, StatusInputs(state(), state().racks, ()), LATER)
     assert told(status, "Ready") == ("True", "InSync")
     assert status.observed_generation == edited.meta.generation
