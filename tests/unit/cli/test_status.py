@@ -69,6 +69,14 @@ def test_where_all_is_fine_there_is_no_next_step():
     assert aspect(found, "brokers").message == "9 brokers online"
 
 
+def test_cordoned_brokers_are_named():
+    brokers = [{"id": 3, "cordoned": True}, {"id": 4}]
+    closed = "; cordoned in Kafka, so that nothing new is placed there: 3"
+    assert aspect(situation(seen(brokers=brokers), (), ()), "brokers").message == f"9 brokers online{closed}"
+    away = situation(seen(brokers=brokers, **OFFLINE), (), ())
+    assert aspect(away, "brokers").message == f"8 of 9 brokers online; offline: 4{closed}"
+
+
 DRIFT = condition("RacksInSync", "False", "RackDrift", "1 of 9 brokers report another rack")
 PENDING = condition("Reassigned", "False", "PlanPending", "approve it by an annotation")
 OFFLINE = {"offline": {"count": 1, "brokers": [4]}}

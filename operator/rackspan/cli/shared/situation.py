@@ -120,15 +120,16 @@ def _topology(topology: RackTopology) -> Iterator[Aspect]:
 
 def _brokers(topology: RackTopology) -> Iterator[Aspect]:
     count, offline = topology.status.broker_count or 0, topology.status.offline
+    cordoned = [str(broker.id) for broker in topology.status.brokers if broker.cordoned]
+    closed = f"; cordoned in Kafka, so that nothing new is placed there: {few(cordoned)}" if cordoned else ""
     if offline is None or not offline.count:
-        yield Aspect("brokers", State.FINE, f"{plural(count, 'broker')} online")
+        yield Aspect("brokers", State.FINE, f"{plural(count, 'broker')} online{closed}")
         return
     online = _condition(topology, BROKERS_ONLINE)
     known = State.WRONG if online is None or online.status != ConditionStatus.UNKNOWN else State.UNKNOWN
     first = offline.brokers[0]
-    message = (
-        f"{count - offline.count:,} of {plural(count, 'broker')} online; offline: {few([*map(str, offline.brokers)])}"
-    )
+    away = few([*map(str, offline.brokers)])
+    message = f"{count - offline.count:,} of {plural(count, 'broker')} online; offline: {away}{closed}"
     step = f"start broker {first}; only if it is gone for good: rackspan drain {first} --topology {topology.key}"
     yield Aspect("brokers", known, message, step)
 
