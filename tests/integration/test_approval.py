@@ -90,7 +90,7 @@ def test_plans_are_carried_out_by_approval_and_by_policy_and_a_drained_broker_en
     assert "copies 4 replicas for 1 topic, and no plan copies fewer; it waits for approval; to approve it: " in told
     approve(topology, STALE)
     told = condition(reassigned(topology, "StaleApproval"), "Reassigned")["message"]
-    assert f"{STALE} was approved, which is another plan" in told
+    assert f"{STALE} was approved, which is not the current plan" in told
     topology.until_event("kafka", "StaleApproval")
     assert [len(row) for row in topics.replicas(name)] == [2, 2, 2, 2]
     right = planned(topology, control_plane)

@@ -3,7 +3,7 @@
 import random as shuffling
 from collections import Counter
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, zip_longest
 from unittest.mock import patch
 
 import numpy as np
@@ -504,6 +504,12 @@ def test_rebalancing_of_anything_ends_as_even_as_can_be_with_the_fewest_moves(ca
     for name, lists in topics.items():
         wish = wishes.get(name, TopicRequirements())
         if request.topics is not None and name not in request.topics:
+            fixed.update(broker for row in lists for broker in row)
+        elif wish.assignment and any(
+            set(tree.cordoned).intersection(row).difference(now)
+            for row, now in zip_longest(wish.assignment, lists, fillvalue=())
+        ):
+            assert name in refused
             fixed.update(broker for row in lists for broker in row)
         elif wish.assignment:
             fixed.update(broker for row in wish.assignment for broker in row)

@@ -132,14 +132,15 @@ async def _taken(admin: _SnapshotAdmin, advance: Callable[[int, int], None]) -> 
     for start in range(0, len(names), _CONFIGS_AT_ONCE):
         configs.update(await admin.configs(names[start : start + _CONFIGS_AT_ONCE]))
         advance(min(start + _CONFIGS_AT_ONCE, len(names)), len(names))
-    return _assembled(cluster.cluster_id, await _brokers(admin, cluster), topics, configs)
+    cordoned = await admin.cordoned([broker.id for broker in cluster.brokers])
+    return _assembled(cluster.cluster_id, _brokers(cluster, cordoned), topics, configs)
 
 
 async def _outlined(admin: _SnapshotAdmin) -> Outline:
     cluster = await admin.cluster()
     topics = await admin.metadata()
     partitions = sum(len(topic.partitions) for topic in topics.values())
-    return Outline(cluster.cluster_id, await _brokers(admin, cluster), tuple(sorted(topics)), partitions)
+    return Outline(cluster.cluster_id, _brokers(cluster, {}), tuple(sorted(topics)), partitions)
 
 
 def _sorted_out(answers: Mapping[str, Future[Any]]) -> tuple[dict[str, Any], dict[str, str]]:
@@ -172,8 +173,7 @@ def _ids(nodes: Iterable[Any]) -> list[int]:
     return [node.id for node in nodes]
 
 
-async def _brokers(admin: ConfluentAdmin, cluster: ClusterDescription) -> tuple[BrokerLocation, ...]:
-    cordoned = await admin.cordoned([broker.id for broker in cluster.brokers])
+def _brokers(cluster: ClusterDescription, cordoned: Mapping[int, bool]) -> tuple[BrokerLocation, ...]:
     return tuple(
         BrokerLocation(broker.id, broker.rack or None, cordoned=cordoned.get(broker.id, False))
         for broker in cluster.brokers

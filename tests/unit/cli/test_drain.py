@@ -215,7 +215,7 @@ def blocked(target, **counts):
     ("spec", "counts", "code"),
     [
         ({}, {"ExplicitAssignment": 3}, 5),
-        ({}, {"ExplicitAssignment": 3, "NotManaged": 1, "InternalTopic": 2}, 5),
+        ({}, {"ExplicitAssignment": 3, "NotManaged": 1, "InternalTopic": 2}, 4),
         ({"unmanagedTopics": "Repair"}, {"NotManaged": 1}, 4),
         ({}, {"ExplicitAssignment": 3, "PlanPending": 1}, 4),
         ({}, {"Waiting": 1}, 4),

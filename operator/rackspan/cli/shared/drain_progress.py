@@ -10,9 +10,6 @@ from rackspan.api.reassignment import Reassignment, State
 from rackspan.core.text import plural
 
 _FAILED = (State.FAILED, State.CANCELLED, State.STOPPED)
-_NEVER_MOVED = frozenset({Reason.EXPLICIT_ASSIGNMENT})
-_UNMANAGED = frozenset({Reason.NOT_MANAGED, Reason.INTERNAL_TOPIC})
-"""Reasons of topics that no plan moves, but with unmanagedTopics: Repair."""
 _MOST_NAMED = 3
 
 
@@ -71,8 +68,8 @@ def drain_progress(
         failed = (
             f"Reassignment {last.key} has ended as {last.status.state}: {last.status.message or 'no reason is known'}"
         )
-    never = _NEVER_MOVED if topology.spec.repairs_unmanaged else _NEVER_MOVED | _UNMANAGED
-    stays = running is None and not missing and all(_blocked_by(one) <= never for one in waiting)
+    is_pinned = not missing and all(_blocked_by(one) == {Reason.EXPLICIT_ASSIGNMENT} for one in waiting)
+    stays = running is None and topology.status.plan is None and is_pinned
     return DrainProgress(False, left, "; ".join(words), running, failed, stays)
 
 
