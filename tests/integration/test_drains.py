@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from dev.stack.kafka_cluster import KafkaCluster
+from dev.waiting import eventually
 from tests.support.command import cli
 from tests.support.objects import condition
 from tests.support.topics import Topics
@@ -172,9 +173,9 @@ def test_a_broker_is_drained_by_one_command_of_kubectls_and_comes_back_by_anothe
     assert shown[-1] == "1: no replica is left, by the operator's word and by Kafka's own"
     assert {frozenset(row) for row in topics.replicas(name, 2)} == {frozenset({0, 2})}
     objects.until_ready("orders")
-    stands = json.loads("\n".join(plugin("status", "-o", "json")))
-    states = {one["name"]: one["state"] for one in stands["aspects"]}
-    assert (stands["state"], stands["next"], states["drains"]) == ("FINE", None, "FINE")
+    of_topology = ("--topology", f"{objects.namespace}/kafka", "--kubeconfig", control_plane.kubeconfig)
+    stands = eventually(lambda: (ran := cli("status", *of_topology, "-o", "json")).code == 0 and ran.json, "status 0")
+    assert (stands["next"], {one["name"]: one["state"] for one in stands["aspects"]}["drains"]) == (None, "FINE")
     assert plugin("uncordon", "1") == [f"{what} none"]
     objects.until(
         "RackTopology", "kafka", lambda found: condition(found, "Drained") is None, "to be done with draining"
