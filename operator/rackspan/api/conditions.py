@@ -95,5 +95,14 @@ def find_condition(conditions: Iterable[Condition], condition_type: str) -> Cond
 
 def is_true(conditions: Iterable[Condition], condition_type: str) -> bool:
     """Whether a condition is there and holds."""
+    return _has_status(conditions, condition_type, ConditionStatus.TRUE)
+
+
+def is_false(conditions: Iterable[Condition], condition_type: str) -> bool:
+    """Whether a condition is there and does not hold; one that is Unknown is neither true nor false."""
+    return _has_status(conditions, condition_type, ConditionStatus.FALSE)
+
+
+def _has_status(conditions: Iterable[Condition], condition_type: str, status: ConditionStatus) -> bool:
     condition = find_condition(conditions, condition_type)
-    return condition is not None and condition.status == ConditionStatus.TRUE
+    return condition is not None and condition.status == status

@@ -49,6 +49,11 @@ class Broker:
     online: bool = True
     cordoned: bool = False
 
+    @property
+    def open(self) -> bool:
+        """Whether its state lets it have new replicas."""
+        return self.online and not self.cordoned
+
 
 @dataclass(frozen=True, slots=True)
 class BrokerLocation:
@@ -141,7 +146,7 @@ class RackTree:
         put(self, "ids", _array(broker.id for broker in leaves))
         put(self, "eligible", _frozen(np.array([broker.eligible for broker in leaves], dtype=bool)))
         put(self, "online", _frozen(np.array([broker.online for broker in leaves], dtype=bool)))
-        put(self, "open", _frozen(np.array([one.online and not one.cordoned for one in leaves], dtype=bool)))
+        put(self, "open", _frozen(np.array([broker.open for broker in leaves], dtype=bool)))
         put(self, "nodes", _levels(self.levels, [_padded(broker.rack, depth) for broker in leaves], self.eligible))
         put(self, "_lookup", _lookup(self.ids))
         missing = tuple(broker.id for broker in by_id if broker.rack is None)

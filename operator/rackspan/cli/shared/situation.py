@@ -16,6 +16,8 @@ from rackspan.api.conditions import (
     Condition,
     ConditionStatus,
     find_condition,
+    is_false,
+    is_true,
 )
 from rackspan.api.kafkatopic import KafkaTopic
 from rackspan.api.plans import TopologyPlanStatus
@@ -43,7 +45,7 @@ class State(IntEnum):
     @property
     def word(self) -> str:
         """As it is printed."""
-        return ("fine", "goes on", "wrong", "unknown")[self]
+        return self.name.lower().replace("_", " ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +74,8 @@ class Situation:
     @property
     def step(self) -> str | None:
         """The one next step: what copies and deletes nothing comes first."""
-        order = {name: at for at, name in enumerate(_STEPS)}
-        steps = sorted((one for one in self.aspects if one.step), key=lambda one: order[one.name])
-        return steps[0].step if steps else None
+        steps = {one.name: one.step for one in self.aspects if one.step}
+        return steps.get(min(steps, key=_STEPS.index, default=""))
 
 
 _STEPS = ("operator", "Kafka", "brokers", "racks", "topology", "deletions", "plan", "moves", "drains", "topics", "scan")
@@ -112,9 +113,8 @@ def _kafka(topology: RackTopology) -> Iterator[Aspect]:
 
 def _topology(topology: RackTopology) -> Iterator[Aspect]:
     """What keeps the operator from acting on the topology."""
-    ready, connected = _condition(topology, READY), _condition(topology, CONNECTED)
-    is_told = connected is None or connected.status != ConditionStatus.TRUE
-    if ready is not None and ready.status != ConditionStatus.TRUE and not is_told:
+    ready = _condition(topology, READY)
+    if ready is not None and ready.status != ConditionStatus.TRUE and is_true(topology.status.conditions, CONNECTED):
         yield Aspect("topology", State.WRONG, f"{ready.reason}: {ready.message}", "change what the sentence names")
 
 
@@ -225,7 +225,8 @@ def _topics(topology: RackTopology, topics: Sequence[KafkaTopic] | None) -> Iter
     reasons = Counter(ready.reason if ready else "not looked at yet" for ready, _ in bad)
     words = ", ".join(f"{count:,} {reason}" for reason, count in reasons.most_common())
     of = f"{len(topics) - len(bad):,} of {plural(len(topics), 'KafkaTopic')} ready"
-    message = f"{of}, {sum(map(_is_false, topics)):,} not compliant: {words}{hand}"
+    unfair = sum(is_false(one.status.conditions, COMPLIANT) for one in topics)
+    message = f"{of}, {unfair:,} not compliant: {words}{hand}"
     told = [(ready, one) for ready, one in bad if ready is not None and ready.reason not in _TOPICS_GO_ON]
     if not told:
         yield Aspect("topics", State.GOES_ON, message)
@@ -233,11 +234,6 @@ def _topics(topology: RackTopology, topics: Sequence[KafkaTopic] | None) -> Iter
     why, such = min(told, key=lambda pair: (-reasons[pair[0].reason], pair[1].key))
     step = f"kubectl describe kafkatopic {such.meta.name} --namespace {such.meta.namespace}"
     yield Aspect("topics", State.WRONG, f"{message}; such as {such.key}: {why.message}", step)
-
-
-def _is_false(topic: KafkaTopic) -> bool:
-    compliant = find_condition(topic.status.conditions, COMPLIANT)
-    return compliant is not None and compliant.status == ConditionStatus.FALSE
 
 
 def _moves(reassignments: Sequence[Reassignment]) -> Iterator[Aspect]:

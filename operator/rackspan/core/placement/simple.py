@@ -69,7 +69,4 @@ def next_replica(shift: IntArray, follower: IntArray, brokers: int) -> IntArray:
 
 def usable(tree: RackTree) -> RackTree:
     """Give the tree without the brokers that can be given no replica."""
-    return RackTree(
-        tree.levels,
-        tuple(broker for broker in tree.brokers if broker.eligible and broker.online and not broker.cordoned),
-    )
+    return RackTree(tree.levels, tuple(broker for broker in tree.brokers if broker.eligible and broker.open))

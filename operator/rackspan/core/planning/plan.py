@@ -157,10 +157,8 @@ class Fingerprints:
         self._brokers = sha256()
         for broker in tree.brokers:
             rack = "" if broker.rack is None else domain_name(broker.rack)
-            state = (
-                (broker.eligible, broker.online, "cordoned") if broker.cordoned else (broker.eligible, broker.online)
-            )
-            _add(self._brokers, broker.id, rack, *state)
+            cordoned = ["cordoned"] if broker.cordoned else []  # so that other clusters' hashes are as before cordons
+            _add(self._brokers, broker.id, rack, broker.eligible, broker.online, *cordoned)
 
     def of(self, looked_at: Partitions, changes: Changes) -> str:
         """Hash of the changes to some partitions, which are in the order of names and numbers."""

@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rackspan.api.conditions import COMPLIANT, READY, ConditionStatus, find_condition
+from rackspan.api.conditions import COMPLIANT, READY, ConditionStatus, find_condition, is_false
 from rackspan.api.racktopology import (
     INTERNAL_PREFIX,
     MAX_DRAIN_SAMPLES,
@@ -202,9 +202,7 @@ def _waits_for(name: str, brokers: Collection[int], owners: _Owners) -> Reason:
         return Reason.PLAN_PENDING
     if state.racks.missing and not state.racks.ignore_missing:
         return Reason.MISSING_RACKS
-    compliant = find_condition(topic.status.conditions, COMPLIANT)
-    judged = compliant is not None and compliant.status == ConditionStatus.FALSE
-    return Reason.INFEASIBLE if judged else Reason.WAITING
+    return Reason.INFEASIBLE if is_false(topic.status.conditions, COMPLIANT) else Reason.WAITING
 
 
 def _has_its_topic(topic: KafkaTopic) -> bool:

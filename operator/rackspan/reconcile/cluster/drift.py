@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rackspan.api.conditions import RACKS_IN_SYNC, ConditionStatus, find_condition
+from rackspan.api.conditions import RACKS_IN_SYNC, is_false
 from rackspan.api.reasons import Reason
 from rackspan.core.rack_path import format_rack
 from rackspan.core.text import plural, shown
@@ -79,5 +79,4 @@ def drift_events(about: ObjectRef, before: RackTopologyStatus, after: RackTopolo
 
 
 def _is_told(status: RackTopologyStatus) -> bool:
-    condition = find_condition(status.conditions, RACKS_IN_SYNC)
-    return condition is not None and condition.status == ConditionStatus.FALSE
+    return is_false(status.conditions, RACKS_IN_SYNC)

@@ -24,6 +24,7 @@ from rackspan.api.conditions import (
     Condition,
     ConditionStatus,
     find_condition,
+    is_false,
     is_true,
     remove_condition,
     set_condition,
@@ -123,7 +124,7 @@ class StatusInputs:
         return TopicCounts(
             total=len(self.topics),
             ready=sum(is_true(topic.status.conditions, READY) for topic in self.topics),
-            non_compliant=sum(_is_false(topic.status.conditions, COMPLIANT) for topic in self.topics),
+            non_compliant=sum(is_false(topic.status.conditions, COMPLIANT) for topic in self.topics),
             stalled=sum(is_true(topic.status.conditions, STALLED) for topic in self.topics),
         )
 
@@ -454,8 +455,3 @@ def broker_status(row: LocatedBroker) -> BrokerStatus:
         draining=row.draining or None,
         cordoned=row.cordoned or None,
     )
-
-
-def _is_false(conditions: tuple[Condition, ...], kind: str) -> bool:
-    condition = find_condition(conditions, kind)
-    return condition is not None and condition.status == _FALSE
