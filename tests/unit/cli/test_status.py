@@ -9,7 +9,7 @@ from tests.unit.reconcile.examples import topic, topology
 
 from rackspan.api.reasons import Reason
 from rackspan.api.reassignment import Reassignment
-from rackspan.cli.commands import status as command
+from rackspan.cli.shared import looking
 from rackspan.cli.shared.situation import State, situation
 from rackspan.kube import topology_edits
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
@@ -195,7 +195,7 @@ def objects(monkeypatch):
     def have(found, topics=()):
         @asynccontextmanager
         async def connected(*_):
-            yield Objects(found, topics)
+            yield found if isinstance(found, Objects) else Objects(found, topics)
 
         monkeypatch.setattr(topology_edits, "topology_edits", connected)
 
@@ -231,14 +231,15 @@ def test_without_the_right_to_list_topics_a_warning_says_so(objects):
 def test_watching_prints_again_what_has_changed(objects, monkeypatch):
     states = iter([seen(), seen(), seen(**OFFLINE)])
 
-    def next_state(*_):
-        try:
-            return situation(next(states), (), ())
-        except StopIteration:
-            raise KeyboardInterrupt from None
+    class Changing(Objects):
+        async def read(self):
+            try:
+                return next(states)
+            except StopIteration:
+                raise KeyboardInterrupt from None
 
-    monkeypatch.setattr(command, "_seen", next_state)
-    monkeypatch.setattr(command, "_SECONDS", 0)
+    objects(Changing(None, ()))
+    monkeypatch.setattr(looking, "_LEAST_SECONDS", 0)
     ran = cli("status", *TOPOLOGY, "--watch", "-o", "json")
     assert ran.code == 130
     assert ran.out.count('"topology"') == 2

@@ -82,8 +82,7 @@ class _Planned:
         there = f"{plural(self.there, 'replica')} there now"
         if self.empty:
             return f"{there}; no plan moves any"
-        copied = "an unknown number of bytes" if self.bytes is None else size(self.bytes)
-        cost = f"{plural(self.moves, 'move')}, {copied} to copy"
+        cost = f"{plural(self.moves, 'move')}, {size(self.bytes, 'an unknown number of bytes')} to copy"
         stay = f", {self.there - self.leave:,} cannot" if self.there > self.leave else ""
         return f"{there}: {self.leave:,} can leave by plan {self.hash} ({cost}){stay}"
 

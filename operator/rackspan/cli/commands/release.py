@@ -9,7 +9,7 @@ import typer
 
 from rackspan.api import racktopology
 from rackspan.cli.shared import options
-from rackspan.cli.shared.command_errors import CommandError, failures_told, note
+from rackspan.cli.shared.command_errors import CommandError, note
 from rackspan.cli.shared.later_command import command_app
 from rackspan.core.text import plural
 
@@ -73,17 +73,16 @@ async def _release(
     kube = KubeCluster(rest, EventQueue(rest), namespaces)
     counts = dict.fromkeys(KINDS, 0)
     try:
-        with failures_told():
-            async with asyncio.timeout(_PATIENCE_SECONDS):
-                if deployment is not None:
-                    await scale_to_zero(rest, ObjectKey(*deployment))
-                left = await _clear_throttles(kube, rest)
-                while True:
-                    found = await release(kube, leaving_only=False)
-                    counts = {kind: counts[kind] + number for kind, number in found.items()}
-                    await asyncio.sleep(_SETTLE_SECONDS)
-                    if not [meta for kind in KINDS for meta in await kube.with_finalizer(kind)]:
-                        return counts, left
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            if deployment is not None:
+                await scale_to_zero(rest, ObjectKey(*deployment))
+            left = await _clear_throttles(kube, rest)
+            while True:
+                found = await release(kube, leaving_only=False)
+                counts = {kind: counts[kind] + number for kind, number in found.items()}
+                await asyncio.sleep(_SETTLE_SECONDS)
+                if not [meta for kind in KINDS for meta in await kube.with_finalizer(kind)]:
+                    return counts, left
     except TimeoutError as error:
         raise CommandError(
             "objects get their finalizer back: an operator is running", "scale it to zero, or use --operator"

@@ -13,7 +13,7 @@ from rackspan.cli.rendering.documents import Format, print_document
 from rackspan.cli.rendering.findings_table import ROWS, FindingLine, print_findings
 from rackspan.cli.rendering.progress import step
 from rackspan.cli.rendering.tables import console
-from rackspan.cli.shared.command_errors import CommandError, ExitCode, failures_told
+from rackspan.cli.shared.command_errors import CommandError, ExitCode
 from rackspan.core.scanning.rules import ALARMING
 from rackspan.core.text import plural
 
@@ -22,11 +22,11 @@ def watch_scan(topology: ObjectKey, kubeconfig: Path | None, patience: float, ou
     """
     Ask the operator for a scan, wait at most `patience` seconds, print the report, and give the exit code.
 
-    Raises CommandError where there is no scan by then, or it failed.
+    Raises CommandError where there is no scan by then, or it failed, and FailureError where it cannot be asked for.
     """
     from rackspan.kube.scan_requests import request_scan  # noqa: PLC0415 - the only lines that need Kubernetes
 
-    with failures_told(), step(f"scanning {topology}") as progress:
+    with step(f"scanning {topology}") as progress:
         followed = asyncio.run(request_scan(topology, progress.describe, patience, kubeconfig))
     scan, report = followed.scan, followed.report
     if scan.state is ScanState.FAILED:

@@ -1,7 +1,6 @@
 """`rackspan status`: how a topology stands on one screen, the worst first, and one next step."""
 
 import sys
-import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +12,7 @@ from rackspan.cli.rendering.tables import console, table
 from rackspan.cli.shared import options
 from rackspan.cli.shared.command_errors import ExitCode, ending_with, warn
 from rackspan.cli.shared.later_command import command_app
+from rackspan.cli.shared.looking import until
 from rackspan.cli.shared.situation import Situation, State, situation
 from rackspan.cli.shared.topology_access import ask_topology
 from rackspan.reconcile.failures import FailureError
@@ -26,7 +26,6 @@ EPILOG = options.epilog(
     "$ rackspan status --topology kafka/prod --watch",
     "$ rackspan status --topology kafka/prod -o json",
 )
-_SECONDS = 2.0
 _CLEAR = "\x1b[H\x1b[2J"
 _STYLES = {State.FINE: "green", State.GOES_ON: "cyan", State.WRONG: "bold red", State.UNKNOWN: "bold yellow"}
 _CODES = {State.WRONG: ExitCode.OUT_OF_COMPLIANCE, State.UNKNOWN: ExitCode.KAFKA}
@@ -46,31 +45,38 @@ def status(
     It reads the RackTopology, its KafkaTopics and its Reassignments, and asks Kafka nothing: it shows what the operator
     saw last. Exit code: 0 where all is fine or goes on by itself, 1 where something is wrong, 3 where it is not known.
     """
-    found = _seen(topology, kubeconfig)
-    while watch:
-        with ending_with(ExitCode.FINE):
-            if output is Format.TABLE and sys.stdout.isatty():
-                sys.stdout.write(_CLEAR)
-            _print(found, output)
-        before = found
-        while found == before:
-            time.sleep(_SECONDS)
-            found = _seen(topology, kubeconfig)
+    if watch:
+        ask_topology(topology, kubeconfig, lambda edits: _watch(edits, output))
+    found = ask_topology(topology, kubeconfig, _seen)
     with ending_with(_CODES.get(found.state, ExitCode.FINE)):
         _print(found, output)
 
 
-def _seen(topology: str | None, kubeconfig: Any) -> Situation:
-    async def read(edits: "TopologyEdits") -> Situation:
-        found = await edits.read()
-        try:
-            topics = await edits.topics()
-        except FailureError as error:
-            warn(f"KafkaTopics cannot be listed, so that none is named: {error}")
-            topics = None
-        return situation(found, topics, await edits.reassignments())
+async def _watch(edits: "TopologyEdits", output: Format) -> None:
+    """Print it whenever it has changed, over one connection, until somebody stops that."""
+    shown: Situation | None = None
 
-    return ask_topology(topology, kubeconfig, read)
+    async def look() -> None:
+        nonlocal shown
+        found = await _seen(edits)
+        if found != shown:
+            if output is Format.TABLE and sys.stdout.isatty():
+                sys.stdout.write(_CLEAR)
+            _print(found, output)
+            sys.stdout.flush()
+            shown = found
+
+    await until(look, lambda _: False, None)
+
+
+async def _seen(edits: "TopologyEdits") -> Situation:
+    found = await edits.read()
+    try:
+        topics = await edits.topics()
+    except FailureError as error:
+        warn(f"KafkaTopics cannot be listed, so that none is named: {error}")
+        topics = None
+    return situation(found, topics, await edits.reassignments())
 
 
 def _print(found: Situation, output: Format) -> None:

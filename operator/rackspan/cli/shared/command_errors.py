@@ -25,8 +25,6 @@ _UsageError: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__na
 _KUBECTL = "kubectl-"
 _WITH_TRACEBACKS = ("operator",)
 _CANNOT_WRITE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
-
-
 _OWN_SETTINGS = frozenset({KafkaSetting.PROPERTIES, KafkaSetting.TLS})
 _NOT_THERE = frozenset({Reason.TOPOLOGY_NOT_FOUND, Reason.SECRET_NOT_FOUND, Reason.INVALID_SPEC})
 
@@ -89,11 +87,11 @@ class OneLineErrors(TyperGroup):
         """Run, and end the process with an exit code."""
         given = list(sys.argv[1:] if args is None else args)
         try:
-            code = super().main(given, prog_name or called_as(), complete_var, False, windows_expand_args, **extra)
-        except (CommandError, FailureError) as error:
-            told = command_error(error.failure, {}) if isinstance(error, FailureError) else error
-            print_error(str(told), told.hint)
-            code = told.code
+            with failures_told():
+                code = super().main(given, prog_name or called_as(), complete_var, False, windows_expand_args, **extra)
+        except CommandError as error:
+            print_error(str(error), error.hint)
+            code = error.code
         except _UsageError as error:
             code = _told_usage(error)
         except (typer.Abort, KeyboardInterrupt):

@@ -30,6 +30,11 @@ class DrainProgress:
     failed: str | None = None
     stays: bool = False
 
+    @property
+    def is_over(self) -> bool:
+        """Whether there is nothing more to wait for."""
+        return self.drained or self.stays or self.failed is not None
+
 
 def drain_progress(
     topology: RackTopology,

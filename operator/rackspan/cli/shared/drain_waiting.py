@@ -87,8 +87,7 @@ async def wait_for_drain(
                 lines.repeat("waiting", f"{left}; {seen.sentence}", {"left": seen.left, "message": seen.sentence})
             return seen
 
-        over = lambda one: one.drained or one.stays or one.failed is not None  # noqa: E731
-        seen = await until(look, over, None if deadline is None else _left(deadline))
+        seen = await until(look, lambda one: one.is_over, None if deadline is None else _left(deadline))
     if seen.drained:
         proof = "by the operator's word" if connection is None else "by the operator's word and by Kafka's own"
         what = ", ".join(asked.targets)
