@@ -145,6 +145,8 @@ def test_a_cordoned_broker_keeps_what_it_has_and_gets_nothing_new(objects, own_k
     finally:
         alter("--delete-config", "cordoned.log.dirs")
     objects.until("RackTopology", "kafka", lambda found: shown(found) == [None] * 3, "to tell that it is over")
+    for name in (old, new):
+        topics.delete(name)
 
 
 def test_a_broker_is_drained_by_one_command_of_kubectls_and_comes_back_by_another(

@@ -99,7 +99,7 @@ async def wait_for_drain(
     if seen.stays:
         raise CommandError(
             f"no plan moves what is left: {seen.sentence}",
-            "for each topic, change what the sentence names: its assignment, its replication factor, or who manages it",
+            "take the brokers out of spec.placement.assignment of these topics",
             ExitCode.STAYS,
         )
     why = seen.failed or f"not drained in time: {left_in_words(seen.left)}; {seen.sentence}"
