@@ -215,6 +215,14 @@ class HostileKafka:
         names = self._topics if everything else [one.name or by_id.get(one.topic_id) for one in named]
         answer.topics = [self._topic(answer.MetadataResponseTopic, answer.version, name) for name in names]
 
+    def claiming(self, topics):
+        """The body of an answer to Metadata that has these topics, encoded before anybody waits for it."""
+        answer = _RESPONSES["Metadata"](version=_NEWEST["Metadata"])
+        there, self._topics = self._topics, topics
+        self._metadata(_REQUESTS["Metadata"](version=answer.version, topics=None), answer)
+        self._topics = there
+        return bytes(answer.encode())
+
     def _topic(self, kind, version, name):
         if name not in self._topics:
             return kind(version=version, error_code=_UNKNOWN_TOPIC, name=name, topic_id=uuid.UUID(int=0))

@@ -203,7 +203,8 @@ async def test_partitions_that_are_claimed_cost_the_process_at_most_its_limit():
     with HostileKafka(topics={"orders": [[0]]}) as kafka:
         async with started(untrusted_memory=64 << 20) as workers:
             client = await connect(workers, TENANT, kafka)
-            kafka._topics["orders"] = [[0]] * 100_000
+            claimed = kafka.claiming({"orders": [[0]] * 100_000})
+            kafka.mutate = lambda answer: claimed if answer.name == "MetadataResponse" else answer
             with pytest.raises(FailureError) as error:
                 await client.replica_counts()
             assert error.value.failure.reason is Reason.KAFKA_CLIENT_FAILED
