@@ -2,23 +2,22 @@
 What one hostile tenant costs others: an owner's topics, alone and then beside a namespace that tries everything.
 
     .venv/bin/python -m benchmarks tenants [--minutes 10] [--alone 3]
+    .venv/bin/python -m benchmarks tenants --each 40
 
-The operator has the rights that the chart gives it, and its memory limit, in a cgroup where this machine has cgroups
-(v1). The hostile tenant is admin of its namespace.
+With `--each` every attack is made by itself, for so many seconds. The operator has the rights that the chart gives it,
+and its memory limit, in a cgroup where this machine has cgroups (v1). The hostile tenant is admin of its namespace.
 """
 
 import argparse
 import asyncio
-import base64
 import contextlib
 import itertools
-import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-import zlib
+import urllib.request
 from collections import defaultdict
 from pathlib import Path
 
@@ -29,95 +28,22 @@ from dev.stack.nodes import create_broker_pod, sites
 from dev.waiting import eventually
 from kubernetes import client
 from tests.support.helm import Helm
-from tests.support.hostile_kafka import NOT_UTF8, HostileKafka, spoiling
 
+from benchmarks.hostile import ATTACKS, HOSTILE, PATIENCE_SECONDS, RESTARTED, Objects
 from benchmarks.machine import describe
 from benchmarks.topics import NAMESPACE, Operator, Stack, fresh_stack
 from rackspan.api.labels import RESTART
-from rackspan.core.planning import Change
 from rackspan.kube.rest import Rest, connect
-from rackspan.reconcile.reassignments.documents import document, packed
-from rackspan.reconcile.reassignments.ports import Record
 
-GROUP = "/apis/rackspan.dev/v1alpha1/namespaces"
-HOSTILE, QUIET = "hostile", "quiet"
+QUIET = "quiet"
 RACKS = ("/eu/a/r1", "/eu/b/r1", "/eu/c/r1", "/eu/a/r2", "/eu/b/r2", "/eu/c/r2", "/eu/a/r3")
-RESTARTED = 6
-"""The broker that restarts again and again. No topic of the owner or of the quiet tenant has a replica on it."""
 PLACED = {"assignment": [[0, 1, 2], [1, 2, 0], [2, 0, 1]]}
 SYSTEM = "rackspan"
 VALUES = {"racks": {"restart": [NAMESPACE]}, "kafka": {"trustedNamespaces": [NAMESPACE]}}
 RIGHTS = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
-PATIENCE_SECONDS = 240.0
 MEMORY = Path("/sys/fs/cgroup/memory")
 LEAST_SECONDS = 4.0
 """Of a round: an operator that rests for a moment between two changes is no faster for it."""
-
-
-def silent(_answer):
-    return None
-
-
-def of_many_brokers(answer):
-    if answer.name == "MetadataResponse":
-        one = answer.brokers[0]
-        kind = type(one)
-        answer.brokers = [
-            kind(version=answer.version, node_id=number, host=one.host, port=one.port, rack=one.rack)
-            for number in range(10_000)
-        ]
-    return answer
-
-
-KAFKAS = {
-    "null-cluster-id": spoiling("Metadata", "cluster_id", None),
-    "no-utf8-rack": spoiling("Metadata", "brokers.rack", NOT_UTF8),
-    "null-config": spoiling("DescribeConfigs", "results.configs.name", None),
-    "no-results": spoiling("DescribeConfigs", "results", []),
-    "many-brokers": of_many_brokers,
-    "silent": silent,
-}
-
-
-class Objects:
-    """Objects of one namespace."""
-
-    def __init__(self, rest: Rest, namespace: str) -> None:
-        self.rest, self.namespace = rest, namespace
-
-    def path(self, plural, name=""):
-        return f"{GROUP}/{self.namespace}/{plural}" + (f"/{name}" if name else "")
-
-    async def make(self, kind, plural, name, spec, annotations=None):
-        metadata = {"name": name, "namespace": self.namespace, "annotations": annotations or {}}
-        body = {"apiVersion": "rackspan.dev/v1alpha1", "kind": kind, "metadata": metadata, "spec": spec}
-        await self.rest.post("bench", self.path(plural), body)
-
-    async def topic(self, name, annotations=None, **spec):
-        reference = {"name": "bench", "namespace": NAMESPACE}
-        spec = {"topologyRef": reference, "partitions": 3, "replicationFactor": 3, "deletionPolicy": "Delete", **spec}
-        spec["topicName"] = f"{self.namespace}.{name}"
-        await self.make("KafkaTopic", "kafkatopics", name, spec, annotations)
-
-    async def change(self, name, spec):
-        await self.rest.merge_patch("bench", self.path("kafkatopics", name), {"spec": spec})
-
-    async def delete(self, plural, name):
-        await self.rest.delete("bench", self.path(plural, name), {})
-
-    async def get(self, plural, name):
-        with contextlib.suppress(Exception):
-            return await self.rest.get("bench", self.path(plural, name))
-        return None
-
-    async def until(self, name, reached):
-        """Seconds until a KafkaTopic, None once it is gone, is so."""
-        started = time.perf_counter()
-        while not reached(await self.get("kafkatopics", name)):
-            if time.perf_counter() - started > PATIENCE_SECONDS:
-                raise TimeoutError(f"{self.namespace}/{name}: {await self.get('kafkatopics', name)}")
-            await asyncio.sleep(0.05)
-        return time.perf_counter() - started
 
 
 def ready(topic):
@@ -199,110 +125,20 @@ async def restarts(objects, broker, until, told):
         told["restart"].append(time.perf_counter() - began)
 
 
-async def attack(kubeconfig, told):
-    """All at once, until SIGTERM."""
-    stop = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    rest = Rest(await connect(kubeconfig))
-    objects = Objects(rest, HOSTILE)
-    with contextlib.ExitStack() as stack:
-        for name, mutate in KAFKAS.items():
-            kafka = stack.enter_context(HostileKafka(mutate))
-            spec = {
-                "kafka": {"bootstrapServers": kafka.address},
-                "rackSource": "Broker",
-                "levels": [{"name": "zone", "nodeLabel": "topology.kubernetes.io/zone"}],
-            }
-            await objects.make("RackTopology", "racktopologies", name, spec)
-        kinds = (flip, large, burst, fat, bombs, huge, paused, single)
-        await asyncio.gather(*(repeat(one, objects, told, stop) for one in kinds))
-    await rest.close()
+@contextlib.asynccontextmanager
+async def attacked(kubeconfig: Path, *attacks: str):
+    """The hostile tenant, at the lowest priority: its Kafkas would not be on the operator's machine.
 
-
-async def repeat(what, objects, told, stop):
-    for number in itertools.count():
-        if stop.is_set():
-            return
-        try:
-            await what(objects, number)
-            told[what.__name__] += 1
-        except Exception as error:  # refused: that is what shall happen to some of it
-            told[f"{what.__name__}: {type(error).__name__}"] += 1
-            await asyncio.sleep(1)
-
-
-async def flip(objects, number):
-    """The replication factor, every two seconds."""
-    if not number:
-        await objects.topic("flip", partitions=9)
-    await objects.change("flip", {"replicationFactor": 2 + number % 2})
-    await asyncio.sleep(2)
-
-
-async def large(objects, number):
-    """30 moves of one topic, again and again: more than maxMoves."""
-    rows = [[number % 3, 3 + (number + one) % 3] for one in range(30)]
-    if not number:
-        await objects.topic("large", partitions=30, replicationFactor=2, placement={"assignment": rows})
-    await objects.change("large", {"placement": {"assignment": rows}})
-    await asyncio.sleep(20)
-
-
-async def burst(objects, number):
-    """45 deletions at once: more than the topology lets go in a minute."""
-    names = [f"burst-{number}-{one}" for one in range(45)]
-    for name in names:
-        await objects.topic(name, partitions=1)
-    await asyncio.sleep(10)
-    for name in names:
-        await objects.delete("kafkatopics", name)
-    await asyncio.sleep(10)
-
-
-async def fat(objects, number):
-    """Up to 600 objects with annotations of 248 kB."""
-    if number < 600:
-        await objects.topic(f"fat-{number}", {"example.com/fat": "x" * 248_000}, partitions=1)
-    await asyncio.sleep(0.3)
-
-
-async def bombs(objects, number):
-    """Up to 50 plans of 43 kB that claim to be 32 MiB."""
-    if number < 50:
-        plan = base64.b64encode(zlib.compress(b"[" + b"{}," * (32 << 20 >> 2) + b"{}]", 9)).decode()
-        spec = {"topologyRef": {"name": "null-cluster-id"}, "planHash": f"{number:032x}", "plan": plan}
-        await objects.make("Reassignment", "reassignments", f"bomb-{number}", spec)
-    await asyncio.sleep(5)
-
-
-async def paused(objects, number):
-    """Up to 60 Reassignments that hold their place and do not run."""
-    if number < 60:
-        record = Record("none", f"{number:032x}", [Change("t", 0, (1, 2), (1, 3), None)], {}, {})
-        spec = {
-            "topologyRef": {"name": list(KAFKAS)[number % len(KAFKAS)]},
-            "planHash": record.plan_hash,
-            "plan": packed(document(record), 10_000),
-            "paused": True,
-        }
-        await objects.make("Reassignment", "reassignments", f"p-{number}", spec)
-    await asyncio.sleep(1)
-
-
-async def single(objects, number):
-    """Topics of one replica, on the broker that restarts."""
-    if number < 20:
-        await objects.topic(
-            f"single-{number}", partitions=1, replicationFactor=1, placement={"assignment": [[RESTARTED]]}
-        )
-    await asyncio.sleep(5)
-
-
-async def huge(objects, number):
-    """Topics of 100,000 partitions."""
-    if number < 20:
-        await objects.topic(f"huge-{number}", partitions=100_000)
-    await asyncio.sleep(10)
+    Gives a list, which at the end has what was tried how often.
+    """
+    command = ["nice", "-n", "19", sys.executable, "-m", "benchmarks.hostile", str(kubeconfig), *attacks]
+    process = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE)
+    tries = []
+    try:
+        yield tries
+    finally:
+        process.terminate()
+        tries.append((await process.communicate())[0].decode().strip())
 
 
 async def measure(stack: Stack, broker: RestartedBroker, hostile: Path, alone: float, minutes: float):
@@ -310,20 +146,9 @@ async def measure(stack: Stack, broker: RestartedBroker, hostile: Path, alone: f
     owner, quiet = (Objects(rest, name) for name in (NAMESPACE, QUIET))
     try:
         numbers = itertools.count()
-        for what, lasts, attacked in (("alone", alone, False), ("attacked", minutes, True)):
+
+        async def others(what, lasts):
             found[what] = {}
-            # At the lowest priority: the tenant's Kafkas would not be on the operator's machine.
-            command = [
-                "nice",
-                "-n",
-                "19",
-                sys.executable,
-                "-m",
-                "benchmarks.tenants",
-                "--attack",
-                str(hostile),
-            ]
-            process = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE) if attacked else None
             until = time.monotonic() + 60 * lasts
             async with asyncio.TaskGroup() as group:
                 for objects in (owner, quiet):
@@ -331,10 +156,67 @@ async def measure(stack: Stack, broker: RestartedBroker, hostile: Path, alone: f
                     for one in (change, move):
                         group.create_task(rounds(one, objects, numbers, until, told))
                 group.create_task(restarts(owner, broker, until, found[what][NAMESPACE]))
-            if process is not None:
-                process.terminate()
-                found["tries"] = (await process.communicate())[0].decode().strip()
+
+        await others("alone", alone)
+        async with attacked(hostile) as found["tries"]:
+            await others("attacked", minutes)
         return found
+    finally:
+        await rest.close()
+
+
+class Attack:
+    """What one attack costs while the block lasts: memory of the operator's process, answers of its `/healthz`."""
+
+    def __init__(self, operator: Operator) -> None:
+        self._operator, self._status = operator, Path(f"/proc/{operator.pid}/status")
+        self._failed = 0.0
+        self.slowest_health = 0.0
+
+    async def __aenter__(self):
+        self._forget_peak()
+        self._failed = self._failures()
+        self._probing = asyncio.create_task(self._probe())
+        return self
+
+    async def __aexit__(self, *_):
+        if self._probing.done():
+            self._probing.result()  # an answer that is no 200 ends the benchmark
+        self._probing.cancel()
+        self.peak_kib = int(self._status.read_text().split("VmHWM:")[1].split()[0])
+        self.workers_ended = self._failures() - self._failed
+        self._operator.check()
+
+    def _forget_peak(self):
+        """VmHWM begins anew: proc(5), clear_refs."""
+        Path(f"/proc/{self._operator.pid}/clear_refs").write_text("5")
+
+    def _failures(self):
+        return sum(value for name, value in self._operator.counters().items() if "client_failures_total" in name)
+
+    async def _probe(self):
+        while True:
+            asked = time.perf_counter()
+            await asyncio.to_thread(lambda: urllib.request.urlopen(self._operator.url("/healthz"), timeout=60).close())
+            self.slowest_health = max(self.slowest_health, time.perf_counter() - asked)
+            await asyncio.sleep(0.2)
+
+
+async def one_by_one(stack: Stack, operator: Operator, hostile: Path, seconds: float):
+    """Print a row for no attack, and one for each."""
+    rest, numbers = Rest(await connect(stack.kubeconfig)), itertools.count()
+    print("| attack | VmHWM, MiB | worker processes that ended | slowest `/healthz`, s | create: n, median, most s |")
+    print("| --- | ---: | ---: | ---: | ---: |")
+    try:
+        for name in (None, *ATTACKS):
+            told = defaultdict(list)
+            async with Attack(operator) as cost, attacked(hostile, name) if name else contextlib.nullcontext():
+                await rounds(change, Objects(rest, QUIET), numbers, time.monotonic() + seconds, told)
+            made = told["create"]
+            cells = [name or "none", f"{cost.peak_kib / 1024:.0f}", f"{cost.workers_ended:.0f}"]
+            cells += [f"{cost.slowest_health:.2f}", f"{len(made)}, {statistics.median(made):.2f}, {max(made):.2f}"]
+            print(f"| {' | '.join(cells)} |", flush=True)
+            await Objects(rest, HOSTILE).clear()
     finally:
         await rest.close()
 
@@ -360,13 +242,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks tenants", description=__doc__)
     parser.add_argument("--minutes", type=float, default=10, help="beside the hostile tenant (default 10)")
     parser.add_argument("--alone", type=float, default=3, help="minutes without it (default 3)")
-    parser.add_argument("--attack", type=Path, metavar="KUBECONFIG", help="only be the hostile tenant, until SIGTERM")
+    parser.add_argument("--each", type=float, metavar="SECONDS", help="each attack by itself, so long")
     arguments = parser.parse_args()
-    if arguments.attack:
-        tries = defaultdict(int)
-        asyncio.run(attack(arguments.attack, tries))
-        print(dict(tries))
-        return
     print(f"{describe()}\n")
     values = yaml.safe_load((REPOSITORY / "charts/rackspan/values.yaml").read_text())
     limit = values["resources"]["limits"]["memory"].removesuffix("i")
@@ -394,15 +271,18 @@ def main() -> None:
         with limited(operator, limit) as group:
             operator.until_ready()
             pid = operator.pid
-            with stack.plane.api_client() as api:
-                broker = RestartedBroker(stack, client.CoreV1Api(api))
-                found = asyncio.run(measure(stack, broker, hostile, arguments.alone, arguments.minutes))
+            if arguments.each:
+                asyncio.run(one_by_one(stack, operator, hostile, arguments.each))
+            else:
+                with stack.plane.api_client() as api:
+                    broker = RestartedBroker(stack, client.CoreV1Api(api))
+                    found = asyncio.run(measure(stack, broker, hostile, arguments.alone, arguments.minutes))
+                told(found)
+                print(f"\nthe hostile tenant's tries: {found['tries']}")
             counters = operator.counters()
             operator.check()
-            told(found)
             failures = {name: value for name, value in counters.items() if "client_failures_total" in name}
-            print(f"\nthe hostile tenant's tries: {found['tries']}")
-            print(f"worker processes that ended: {failures}")
+            print(f"\nworker processes that ended: {failures}")
             print(f"the operator's process: {'the same' if operator.pid == pid else 'another'}")
             print(f"memory of operator and workers at the peak: {operator.peak >> 20} MiB (sum of RSS)")
             if group is not None:

@@ -213,8 +213,11 @@ class Operator(Process):
             log,
         )
 
+    def url(self, path: str) -> str:
+        return f"http://127.0.0.1:{self._port}{path}"
+
     def counters(self) -> dict[str, float]:
-        text = urllib.request.urlopen(f"http://127.0.0.1:{self._port}/metrics", timeout=10).read().decode()
+        text = urllib.request.urlopen(self.url("/metrics"), timeout=10).read().decode()
         return {
             sample.name
             + "".join(f"[{value}]" for key, value in sorted(sample.labels.items()) if key != "le"): sample.value
@@ -232,7 +235,7 @@ class Operator(Process):
         return self._until(self._is_ready, timeout)
 
     def _is_ready(self) -> bool:
-        urllib.request.urlopen(f"http://127.0.0.1:{self._port}/readyz", timeout=10).close()
+        urllib.request.urlopen(self.url("/readyz"), timeout=10).close()
         return True
 
     def _until(self, reached: Callable[[], bool], timeout: float) -> float:

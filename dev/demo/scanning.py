@@ -1,4 +1,4 @@
-"""The act about compliance scans: a topic is broken, a scan finds it, Kafka's own tool mends it, a scan sees that."""
+"""The act about compliance scans: a topic is broken, a scan finds it, Kafka's own tool mends it, Spark sees that."""
 
 import json
 import urllib.request
@@ -16,7 +16,7 @@ _ORDERS_IN_ONE_ZONE = {
     "partitions": [{"topic": "orders", "partition": 0, "replicas": [0, 1, 2]}],
 }
 _SECONDS = 900
-"""How long a scheduled scan may take: up to a minute until it is due, and Spark has to start."""
+"""How long a scan may take: up to a minute until it is due, or Spark has to start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,8 @@ class Scanning:
     def _on_demand(self) -> None:
         terminal = self.stage.terminal
         terminal.say(
-            "Scans are Jobs that run Spark. These nodes run no containers, so a stand-in for the kubelet runs each "
-            "Job's command as a process, with the rights of its ServiceAccount. The first scan is asked for:"
+            "Scans are Jobs. These nodes run no containers, so a stand-in for the kubelet runs each Job's command as a "
+            "process, with the rights of its ServiceAccount. A small cluster needs no Spark. The first scan:"
         )
         self._patch({"historyLocation": self.history.as_uri(), "concurrencyPolicy": "Forbid"})
         self._scan_now("first")
@@ -88,8 +88,8 @@ class Scanning:
             f"{RACKSPAN} plan --bootstrap-server {server} --topic orders --levels {','.join(LEVELS)} -o reassignment"
         )
         self._reassign("mended", plan)
-        terminal.say("Nobody has to wait for the next one that is due:")
-        self._patch({"schedule": None, "timeZone": None})
+        terminal.say("Nobody has to wait for the next scan that is due. This one runs on Spark, and finds the same:")
+        self._patch({"schedule": None, "timeZone": None, "engine": "Job"})
         self._scan_now("mended")
         report = self._report(
             lambda status: status["summary"]["nonCompliant"] == 0 and status["changes"]["cleared"], "the next scan"

@@ -777,12 +777,16 @@ TOPOLOGY_CASES = [
     ),
     _topology(
         "spec.compliance",
-        "The engine Job has no executors. Choose SparkOnKubernetes or SparkApplication.",
+        "The engines Auto and Job have no executors. Choose SparkOnKubernetes or SparkApplication.",
         accepted=[
             {"compliance": {"engine": engine, "executors": {"instances": 3}}}
             for engine in ("SparkOnKubernetes", "SparkApplication")
         ],
-        rejected=[{"compliance": {"executors": {"instances": 3}}}, {"compliance": {"engine": "Job", "executors": {}}}],
+        rejected=[
+            {"compliance": {"executors": {"instances": 3}}},
+            {"compliance": {"engine": "Auto", "executors": {}}},
+            {"compliance": {"engine": "Job", "executors": {}}},
+        ],
     ),
     _topology(
         "spec.compliance.image",

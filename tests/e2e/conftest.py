@@ -217,6 +217,7 @@ def topology(installed, scan_image, pods_kafka):
                 "levels": [{"name": "region", "nodeLabel": REGION_LABEL}, {"name": "zone", "nodeLabel": ZONE_LABEL}],
                 "brokers": {"podSelector": {"matchLabels": {"app": "kafka"}}},
                 "compliance": {
+                    "engine": "Job",
                     "historyLocation": HISTORY,
                     "historyVolume": {"claimName": CLAIM},
                     "backoffLimit": 0,

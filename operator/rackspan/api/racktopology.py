@@ -112,8 +112,9 @@ class Rebalance(StrEnum):
 
 
 class ScanEngine(StrEnum):
-    """What runs a compliance scan."""
+    """What runs a compliance scan. All but the last run it in a Job."""
 
+    AUTO = "Auto"
     JOB = "Job"
     SPARK_ON_KUBERNETES = "SparkOnKubernetes"
     SPARK_APPLICATION = "SparkApplication"
@@ -315,7 +316,7 @@ class ComplianceScanSpec(ApiStruct, frozen=True):
     backoff_limit: int = 2
     successful_jobs_history_limit: int = 3
     failed_jobs_history_limit: int = 1
-    engine: ScanEngine = ScanEngine.JOB
+    engine: ScanEngine = ScanEngine.AUTO
     image: str | None = None
     resources: PodResources | None = None
     executors: ExecutorsSpec | None = None

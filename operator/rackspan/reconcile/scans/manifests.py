@@ -2,6 +2,7 @@
 
 All engines run the same command in the same image. They differ in where Spark's tasks run:
 
+    Auto                in the scan's own pod, and only where the cluster is large
     Job                 in the scan's own pod
     SparkOnKubernetes   in executor pods that the scan's pod creates (Spark's client mode)
     SparkApplication    in the driver and executor pods that the Kubeflow Spark operator creates
@@ -43,7 +44,12 @@ SELECTOR: Final = "app.kubernetes.io/managed-by=rackspan,app.kubernetes.io/compo
 _USER: Final = 10001
 _BAD_INPUT_EXIT_CODE = 2
 """A scan that ends with this exit code would fail again, so it is not retried."""
-_API_SERVER = "k8s://https://kubernetes.default.svc"
+_MASTERS: Final = {
+    ScanEngine.AUTO: None,
+    ScanEngine.JOB: "local[*]",
+    ScanEngine.SPARK_ON_KUBERNETES: "k8s://https://kubernetes.default.svc",
+}
+"""Spark's masters by the engines that are Jobs."""
 _DRIVER_PORT = 7078
 _BLOCK_MANAGER_PORT = 7079
 _NO_VOLUME_CLAIMS: Final = {
@@ -88,7 +94,7 @@ def kind_of(engine: ScanEngine) -> RunKind:
 
 
 def arguments(topology: RackTopology, spec: ComplianceScanSpec, start: ScanStart, master: str | None) -> list[str]:
-    """The arguments of `rackspan` in the scan's pod; without `--master` where spark-submit sets it (None).
+    """The arguments of `rackspan` in the scan's pod; without `--master` (None) where spark-submit or the scan chooses.
 
     Findings do not fail the pod: with `--exit-zero` the exit code is 0.
     """
@@ -113,7 +119,7 @@ def _job(topology: RackTopology, spec: ComplianceScanSpec, start: ScanStart, set
         "name": "scan",
         "image": spec.image or setup.image,
         "imagePullPolicy": setup.pull_policy,
-        "args": arguments(topology, spec, start, _API_SERVER if distributed else "local[*]"),
+        "args": arguments(topology, spec, start, _MASTERS[spec.engine]),
         "env": _environment(conf),
         "resources": _resources(spec, _bounds(topology, setup)),
         "securityContext": _container_security(),

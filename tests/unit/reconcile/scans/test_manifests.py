@@ -50,9 +50,9 @@ def test_a_job_scans_in_one_pod_as_nobody():
     assert container(made)["securityContext"]["readOnlyRootFilesystem"]
     assert container(made)["volumeMounts"] == [{"name": "tmp", "mountPath": "/tmp"}]
     assert pod(made)["volumes"] == [{"name": "tmp", "emptyDir": {"sizeLimit": "10Gi"}}]
-    assert container(made)["args"] == [
-        "scan", "--topology", "kafka/prod", "--scan-id", START.name, "--publish", "--exit-zero", "--master", "local[*]",
-    ]  # fmt: skip
+    args = ["scan", "--topology", "kafka/prod", "--scan-id", START.name, "--publish", "--exit-zero"]
+    assert container(made)["args"] == args, "the scan chooses by the size of the cluster"
+    assert container(body(engine="Job"))["args"] == [*args, "--master", "local[*]"]
 
 
 def test_a_history_on_a_volume_is_mounted_apart_for_each_topology():
