@@ -8,13 +8,15 @@ T = TypeVar("T")
 _REST = 3
 """Seconds without asking for each second of asking: waiting takes a quarter of a processor at most."""
 _LONGEST_REST = 2.0
+PATIENCE = 180.0
+"""Seconds to wait where nobody says how long: a busy machine may take several times as long as an idle one."""
 
 
 def eventually(
     probe: Callable[[], T],
     what: str,
     *,
-    timeout: float = 60,
+    timeout: float = PATIENCE,
     interval: float = 0.1,
     retry_on: type[Exception] | tuple[type[Exception], ...] = (),
 ) -> T:

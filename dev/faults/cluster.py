@@ -80,7 +80,7 @@ class Cluster:
             return all(state.leader == state.replicas[0] for state in self.states(topic).values())
 
         try:
-            eventually(led, "every preferred leader to lead", timeout=30)
+            eventually(led, "every preferred leader to lead")
         except TimeoutError as error:
             raise FaultError(f"{error}; {self.states(topic)}") from error
 

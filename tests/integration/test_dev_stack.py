@@ -321,7 +321,7 @@ def test_a_killed_owner_leaves_nothing_running(owner):
     process, everything = owner
     process.send_signal(signal.SIGKILL)
     process.wait()
-    _, alive = psutil.wait_procs(everything, timeout=20)
+    _, alive = psutil.wait_procs(everything, timeout=90)
     assert alive == []
 
 
@@ -331,7 +331,7 @@ def test_a_killed_supervisor_takes_its_children_with_it(owner):
     children = supervisor.children()
     assert len(children) >= 5
     supervisor.kill()
-    _, alive = psutil.wait_procs(children, timeout=20)
+    _, alive = psutil.wait_procs(children, timeout=90)
     assert alive == []
 
 
@@ -402,7 +402,7 @@ def test_an_up_that_is_killed_half_way_leaves_nothing_running(dev):
     everything = psutil.Process(process.pid).children(recursive=True)
     process.kill()
     process.wait()
-    _, alive = psutil.wait_procs(everything, timeout=20)
+    _, alive = psutil.wait_procs(everything, timeout=90)
     assert alive == []
     assert dev("status").returncode == 1
 

@@ -12,7 +12,7 @@ from dev.stack.kubectl import Kubectl
 from dev.stack.nodes import BROKER_LABELS, LEVELS, SIX_BROKERS, Site, create_sites, delete_node
 from kubernetes import client
 from kubernetes.client.exceptions import ApiException
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE, until
 
 from rackspan.core.rack_path import parse_rack
 from rackspan.core.topology import Broker, RackTree
@@ -167,7 +167,12 @@ class Objects:
         return until(found, 120, f"an Event {reason} of {self.namespace}/{name}")
 
     def until(
-        self, kind: str, name: str, holds: Callable[[Json], Any], what: str = "to be as expected", timeout: float = 90
+        self,
+        kind: str,
+        name: str,
+        holds: Callable[[Json], Any],
+        what: str = "to be as expected",
+        timeout: float = PATIENCE,
     ) -> Json:
         """Poll the object until `holds(object)`, and return it."""
         last: Json | None = None
@@ -183,7 +188,7 @@ class Objects:
             raise TimeoutError(f"{error}\n{json.dumps((last or {}).get('status'), indent=1)}") from None
 
     def until_condition(
-        self, kind: str, name: str, type_: str, status: str | None, reason: str | None = None, timeout: float = 90
+        self, kind: str, name: str, type_: str, status: str | None, reason: str | None = None, timeout: float = PATIENCE
     ) -> Json:
         """Wait for a condition that is about the object's latest generation; `status` None: that it is not there."""
 
@@ -200,14 +205,14 @@ class Objects:
 
         return self.until(kind, name, met, f"to have {type_}={status} ({reason})", timeout)
 
-    def until_ready(self, name: str, timeout: float = 90) -> Json:
+    def until_ready(self, name: str, timeout: float = PATIENCE) -> Json:
         """Wait until the KafkaTopic is Ready for what its spec says now."""
         return self.until_condition("KafkaTopic", name, "Ready", "True", timeout=timeout)
 
-    def until_not_ready(self, name: str, reason: str, timeout: float = 90) -> Json:
+    def until_not_ready(self, name: str, reason: str, timeout: float = PATIENCE) -> Json:
         return self.until_condition("KafkaTopic", name, "Ready", "False", reason, timeout=timeout)
 
-    def until_stalled(self, name: str, reason: str, timeout: float = 90) -> Json:
+    def until_stalled(self, name: str, reason: str, timeout: float = PATIENCE) -> Json:
         return self.until_condition("KafkaTopic", name, "Stalled", "True", reason, timeout=timeout)
 
     def until_topology(
@@ -215,7 +220,7 @@ class Objects:
     ) -> Json:
         return self.until_condition("RackTopology", name, type_, status, reason)
 
-    def until_gone(self, kind: str, name: str, timeout: float = 90) -> None:
+    def until_gone(self, kind: str, name: str, timeout: float = PATIENCE) -> None:
         until(lambda: self.read(kind, name) is None, timeout, f"{kind} {self.namespace}/{name} to be gone")
 
     @property
