@@ -222,6 +222,7 @@ class ControlPlane:
                 f"--listen-peer-urls={peer_url}",
                 f"--initial-advertise-peer-urls={peer_url}",
                 f"--initial-cluster=dev={peer_url}",
+                "--quota-backend-bytes=8589934592",  # 8 GiB, the most that etcd's documentation recommends
                 *(
                     f"--{who}{flag}={etcd_pki / file}"
                     for who in ("", "peer-")
