@@ -2,11 +2,13 @@
 
 import secrets
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 
 from dev.faults.cluster import PARTITIONS, FaultError, client
-from dev.faults.operators import FAST, SLOW, TOPIC, Operated
+from dev.faults.operators import FAST, NAMESPACE, SLOW, TOPIC, Operated
 from dev.stack.nodes import ZONE_LABEL, relabel_node
 from rackspan.api.reassignment import Reassignment, State
 
@@ -106,6 +108,41 @@ def topic_is_deleted(operated: Operated) -> str:
     return f"Failed: {said}"
 
 
+def topic_is_made_anew(operated: Operated) -> str:
+    """The owner deletes the KafkaTopic, and its topic with it, and makes it anew with more partitions."""
+    topic, one = _raised(operated, "anew", deletionPolicy="Delete")
+    operated.delete("KafkaTopic", topic)
+    admin = operated.kafka.admin()
+    operated.until(lambda: topic not in admin.list_topics(timeout=30).topics, f"{topic} to be deleted in Kafka")
+    operated.topic(topic, partitions=PARTITIONS + 1)
+    operated.throttle(FAST)
+    said = operated.ended(one, State.FAILED, State.STOPPED)
+    replicas = [len(state.replicas) for state in operated.states(topic).values()]
+    if replicas != [3] * (PARTITIONS + 1):
+        raise FaultError(f"replicas per partition of the new topic: {replicas}")
+    operated.delete("KafkaTopic", topic)
+    return f"{said}; the new topic keeps its replicas"
+
+
+def objects_are_released(operated: Operated) -> str:
+    """The operator ends, `rackspan release` lets its objects go, and the operator is installed again."""
+    one = _slow(operated)
+    operated.tended = []
+    operated.operator.send(signal.SIGTERM)
+    operated.until(lambda: not operated.operator.running, "the operator to end")
+    command = [sys.executable, "-m", "rackspan", "release", f"--namespace={NAMESPACE}"]
+    command.append(f"--kubeconfig={operated.plane.kubeconfig}")
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode or operated.now(one).meta.finalizers:
+        raise FaultError(f"{done.stdout}{done.stderr}; finalizers: {operated.now(one).meta.finalizers}")
+    operated.nothing_left_in_kafka(TOPIC)
+    operated.tended = [operated.operator]
+    operated.throttle(FAST)
+    operated.carried_out()
+    said = operated.now(one).status.message
+    return f"{done.stdout.strip()}; copies under way ended in Kafka; installed again: {said}"
+
+
 def partitions_are_added(operated: Operated) -> str:
     """Somebody adds a partition to a topic of the plan in Kafka."""
     topic, one = _raised(operated, "grows")
@@ -164,10 +201,10 @@ def _again(operated: Operated) -> None:
     operated.settled()
 
 
-def _raised(operated: Operated, name: str) -> tuple[str, Reassignment]:
+def _raised(operated: Operated, name: str, **spec: object) -> tuple[str, Reassignment]:
     """A topic of its own whose replication factor is being raised."""
     topic = f"{name}-{secrets.token_hex(3)}"
-    operated.topic(topic)
+    operated.topic(topic, **spec)
     operated.fill(topic, 2_000_000)
     operated.throttle(SLOW)
     operated.patch("KafkaTopic", topic, {"spec": {"replicationFactor": 4}})
@@ -188,6 +225,8 @@ SCENES: dict[str, Callable[[Operated], str]] = {
     "the Reassignment is deleted without its finalizer": object_is_torn_away,
     "a node is relabelled": node_is_relabelled,
     "a topic of the plan is deleted in Kafka": topic_is_deleted,
+    "the owner deletes a topic of the plan and makes it anew": topic_is_made_anew,
+    "the operator ends, and `rackspan release` lets all objects go": objects_are_released,
     "somebody adds a partition": partitions_are_added,
     "the active controller of three is killed": controller_is_killed,
     "the disk of a new replica is lost": disk_is_lost,

@@ -72,15 +72,19 @@ def test_topologies_are_listed_for_somebody_on_call(kubectl, api_server, namespa
             "domainSummary": "2 region, 5 zone",
             "drift": {"count": 1, "brokers": [4]},
             "drainSummary": "0 of 1 drained",
+            "state": "BrokerOffline",
             "offline": {"count": 2, "brokers": [1, 7]},
-            "topics": {"total": 12, "ready": 10, "nonCompliant": 2, "stalled": 0},
+            "offlineSummary": "2",
+            "topics": {"total": 12, "ready": 10, "nonCompliant": 2, "stalled": 0, "pinned": 4},
+            "planSummary": "1f, 7 moves",
             "plan": {"hash": "1f", "topics": 2, "moves": 7, "lowerBound": 7, "reorders": 0, "partitions": 7},
             "conditions": [_condition("Ready", "True", "Connected")],
         },
     )
     head, row = _table(kubectl.in_namespace(namespace)("get", "rt"))
-    assert " ".join(head) == "NAME BROKERS OFFLINE DOMAINS DRIFT DRAINS TOPICS NONCOMPLIANT MOVES READY REASON AGE"
-    assert " ".join(row[:-1]) == "prod 9 2 2 region, 5 zone 1 0 of 1 drained 12 2 7 True Connected"
+    heads = "NAME STATE BROKERS OFFLINE DOMAINS DRIFT DRAINS TOPICS NONCOMPLIANT PINNED PLAN READY AGE"
+    assert " ".join(head) == heads
+    assert " ".join(row[:-1]) == "prod BrokerOffline 9 2 2 region, 5 zone 1 0 of 1 drained 12 2 4 1f, 7 moves True"
 
 
 def test_topics_are_listed_for_somebody_on_call(kubectl, api_server, namespace):
@@ -156,14 +160,15 @@ def test_a_reassignment_shows_how_far_it_is(kubectl, api_server, namespace):
             "progress": {"moves": "12/40", "bytes": "1.5 GiB/5.0 GiB", "rate": "50.0 MiB/s"},
             "estimatedEnd": "2026-01-31T12:00:00Z",
             "throttles": 8,
-            "waiting": {"partitions": 28},
+            "waiting": {"partitions": 28, "summary": "28 BrokerOffline"},
         },
     )
     get = kubectl.in_namespace(namespace)
     head, row = _table(get("get", "rra"))
-    assert head == ["NAME", "TOPOLOGY", "STATE", "MOVES", "BYTES", "RATE", "ESTIMATED-END", "AGE"]
-    assert row[1:-1] == ["prod", "Running", "12/40", "1.5", "GiB/5.0", "GiB", "50.0", "MiB/s", "2026-01-31T12:00:00Z"]
-    assert {"28", "8", "0123456789abcdef"} <= set(get("get", "rra", "--output=wide").split())
+    assert head == ["NAME", "TOPOLOGY", "STATE", "MOVES", "BYTES", "RATE", "ESTIMATED-END", "WAITING", "AGE"]
+    told = "prod Running 12/40 1.5 GiB/5.0 GiB 50.0 MiB/s 2026-01-31T12:00:00Z 28 BrokerOffline"
+    assert " ".join(row[1:-1]) == told
+    assert {"8", "0123456789abcdef"} <= set(get("get", "rra", "--output=wide").split())
 
 
 def test_one_word_lists_all_kinds(kubectl, crds, namespace):

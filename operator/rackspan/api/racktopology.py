@@ -502,6 +502,8 @@ class TopicCounts(ApiStruct, frozen=True):
     ready: int = 0
     non_compliant: int = 0
     stalled: int = 0
+    pinned: int = 0
+    """Partitions that lie unfairly because an explicit assignment says so."""
 
 
 class LastScan(ApiStruct, frozen=True):
@@ -563,10 +565,11 @@ class DeletionsStatus(ApiStruct, frozen=True):
 class RackTopologyStatus(StatusStruct, frozen=True):
     """What the operator saw. Build the next one with `dataclasses.replace`, and compare with `==` before writing.
 
-    `domain_summary` and `drain_summary` are `domains` and `drains` in one line, for `kubectl get`.
+    `state`, and what ends in `_summary`, is what `kubectl get` shows: all else in one word or line.
     """
 
     observed_generation: int | None = None
+    state: str | None = None
     cluster_id: str | None = None
     broker_count: int | None = None
     domain_summary: str | None = None
@@ -578,8 +581,10 @@ class RackTopologyStatus(StatusStruct, frozen=True):
     drains: tuple[DrainStatus, ...] = ()
     drain_summary: str | None = None
     offline: BrokerCount | None = None
+    offline_summary: str | None = None
     topics: TopicCounts | None = None
     plan: TopologyPlanStatus | None = None
+    plan_summary: str | None = None
     last_scan: LastScan | None = None
     scans: ScansStatus | None = None
     deletions: DeletionsStatus | None = None

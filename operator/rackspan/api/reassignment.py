@@ -90,9 +90,10 @@ class WaitingFor(ApiStruct, frozen=True):
 
 
 class WaitingStatus(ApiStruct, frozen=True):
-    """Partitions that nothing is done about now."""
+    """Partitions that nothing is done about now; `summary` says so in one line."""
 
     partitions: int
+    summary: str | None = None
     reasons: tuple[WaitingFor, ...] = ()
 
 

@@ -44,7 +44,7 @@ from rackspan.api.racktopology import (
 from rackspan.api.reasons import Reason
 from rackspan.core.rack_path import format_rack
 from rackspan.core.text import be, few, plural, rounded
-from rackspan.reconcile.cluster import drains
+from rackspan.reconcile.cluster import columns, drains
 from rackspan.reconcile.cluster.broker_events import broker_list
 from rackspan.reconcile.cluster.deletion import how_to_confirm
 from rackspan.reconcile.cluster.drift import both_racks, topics_told, way_out
@@ -126,6 +126,7 @@ class StatusInputs:
             ready=sum(is_true(topic.status.conditions, READY) for topic in self.topics),
             non_compliant=sum(is_false(topic.status.conditions, COMPLIANT) for topic in self.topics),
             stalled=sum(is_true(topic.status.conditions, STALLED) for topic in self.topics),
+            pinned=sum((one.status.compliance.pinned or 0) for one in self.topics if one.status.compliance),
         )
 
     @property
@@ -216,13 +217,19 @@ def topology_status(topology: RackTopology, inputs: StatusInputs, now: datetime)
     if (planned := inputs.planned) is not None:
         conditions.set(REASSIGNED, planned.status, planned.reason, planned.message)
     is_observed = inputs.are_about(topology.spec, (*_LOCATING, *_DRAINING))
-    return replace(
+    status = replace(
         status,
         observed_generation=topology.meta.generation if is_observed else status.observed_generation,
         topics=inputs.counts,
         plan=_plan(inputs, topology.status.plan),
         deletions=inputs.deletions,
         conditions=conditions.all,
+    )
+    return replace(
+        status,
+        state=columns.overall_state(status),
+        offline_summary=columns.offline_summary(status),
+        plan_summary=columns.plan_summary(status.plan),
     )
 
 

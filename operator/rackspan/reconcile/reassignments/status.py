@@ -145,7 +145,9 @@ def _waiting(waiting: Sequence[Waiting]) -> WaitingStatus | None:
         WaitingFor(reason.value, count, tuple(map(_sample, islice(_of(reason, waiting), MAX_SAMPLES))))
         for reason, count in Counter(one.reason for one in waiting).items()
     )
-    return WaitingStatus(len(waiting), tuple(sorted(reasons, key=lambda one: (-one.partitions, one.reason))))
+    found = tuple(sorted(reasons, key=lambda one: (-one.partitions, one.reason)))
+    summary = ", ".join(f"{one.partitions:,} {one.reason}" for one in found)
+    return WaitingStatus(len(waiting), summary, found)
 
 
 def _of(reason: WaitReason, waiting: Sequence[Waiting]) -> Iterator[Waiting]:

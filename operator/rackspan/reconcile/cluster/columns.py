@@ -1,0 +1,67 @@
+"""What `kubectl get racktopologies` shows of a status in one word or line each. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rackspan.api.conditions import (
+    CONNECTED,
+    DELETIONS_HELD,
+    DRAINED,
+    RACKS_IN_SYNC,
+    READY,
+    REASSIGNED,
+    SCANNED,
+    ConditionStatus,
+    find_condition,
+    is_true,
+)
+from rackspan.api.reasons import Reason
+from rackspan.core.text import plural
+
+if TYPE_CHECKING:
+    from rackspan.api.plans import TopologyPlanStatus
+    from rackspan.api.racktopology import RackTopologyStatus
+
+TOPICS_NOT_READY: Final = "TopicsNotReady"
+NOT_KNOWN: Final = "?"
+_GOES_ON: Final = frozenset({Reason.PLAN_APPROVED, Reason.REASSIGNING, Reason.PLAN_SETTLING, Reason.OUTSIDE_WINDOW})
+"""Reasons of Reassigned of a plan that waits for nobody."""
+_HASH_SHOWN: Final = 8
+
+
+def overall_state(status: RackTopologyStatus) -> str:
+    """The worst of what is not as it should be, by the reason of its condition; `InSync` where nothing is."""
+    offline, topics, plan = status.offline, status.topics, _reason(status, REASSIGNED)
+    found = (
+        _reason(status, CONNECTED),
+        _reason(status, READY),
+        Reason.BROKER_OFFLINE if offline is not None and offline.count else None,
+        _reason(status, RACKS_IN_SYNC),
+        None if plan in _GOES_ON else plan,
+        Reason.DELETION_HELD if is_true(status.conditions, DELETIONS_HELD) else None,
+        plan,
+        Reason.NOT_COMPLIANT if topics is not None and topics.non_compliant else None,
+        TOPICS_NOT_READY if topics is not None and topics.ready < topics.total else None,
+        _reason(status, DRAINED),
+        _reason(status, SCANNED),
+    )
+    return next(filter(None, found), Reason.IN_SYNC)
+
+
+def plan_summary(plan: TopologyPlanStatus | None) -> str | None:
+    """The beginning of a plan's hash, and how many replicas it copies."""
+    return None if plan is None else f"{plan.hash[:_HASH_SHOWN]}, {plural(plan.moves, 'move')}"
+
+
+def offline_summary(status: RackTopologyStatus) -> str | None:
+    """How many brokers are offline; `?` while Kafka does not say so."""
+    if not is_true(status.conditions, CONNECTED):
+        return NOT_KNOWN
+    return None if status.offline is None else str(status.offline.count)
+
+
+def _reason(status: RackTopologyStatus, kind: str) -> str | None:
+    """Why a condition does not hold; None where it does, or is not there."""
+    condition = find_condition(status.conditions, kind)
+    return None if condition is None or condition.status == ConditionStatus.TRUE else condition.reason

@@ -1,0 +1,81 @@
+"""The columns of `kubectl get racktopologies`: the worst of all comes first, and `rackspan status` agrees."""
+
+import itertools
+
+import pytest
+from tests.unit.cli.test_status import PLAN, condition, seen
+
+from rackspan.api.plans import TopologyPlanStatus
+from rackspan.cli.shared.situation import State, situation
+from rackspan.reconcile.cluster.columns import offline_summary, overall_state, plan_summary
+
+AWAY = condition("Connected", "False", "KafkaUnreachable")
+NOT_READY = condition("Ready", "False", "EmptyLevel")
+OFFLINE = {"offline": {"count": 1, "brokers": [4]}}
+DRIFT = condition("RacksInSync", "False", "RackDrift")
+PENDING = condition("Reassigned", "False", "PlanPending")
+STALE = condition("Reassigned", "False", "StaleApproval")
+HELD = condition("DeletionsHeld", "True", "DeletionHeld")
+MOVING = condition("Reassigned", "False", "Reassigning")
+UNFAIR = {"topics": {"total": 3, "ready": 2, "nonCompliant": 1}}
+NOT_MADE = {"topics": {"total": 3, "ready": 2}}
+DRAINING = condition("Drained", "False", "Draining")
+UNSCANNED = condition("Scanned", "False", "ScanFailed")
+FAILED_SCAN = {"scanId": "s", "trigger": "Schedule", "state": "Failed", "startedAt": "2026-11-25T10:00:00Z"}
+WORST_FIRST = [
+    ("KafkaUnreachable", AWAY, {}),
+    ("EmptyLevel", NOT_READY, {}),
+    ("BrokerOffline", None, OFFLINE),
+    ("RackDrift", DRIFT, {}),
+    ("PlanPending", PENDING, {"plan": PLAN}),
+    ("DeletionHeld", HELD, {}),
+    ("NotCompliant", None, UNFAIR),
+    ("Draining", DRAINING, {"drains": [{"target": "4", "reason": "Draining", "message": "6 replicas"}]}),
+    ("ScanFailed", UNSCANNED, {"lastScan": FAILED_SCAN}),
+]
+
+
+def stood(*faults):
+    conditions = [one for _, one, _ in faults if one]
+    return seen(*conditions, **{key: value for _, _, more in faults for key, value in more.items()})
+
+
+def test_where_nothing_is_wrong_it_is_in_sync():
+    assert overall_state(seen().status) == "InSync"
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_the_worst_of_several_faults_is_shown(count):
+    for some in itertools.combinations(WORST_FIRST, count):
+        assert overall_state(stood(*some).status) == some[0][0]
+
+
+@pytest.mark.parametrize(
+    ("one", "more", "shown"),
+    [
+        (STALE, {"plan": PLAN}, "StaleApproval"),
+        (MOVING, {"plan": PLAN, **UNFAIR}, "Reassigning"),
+        (None, NOT_MADE, "TopicsNotReady"),
+    ],
+)
+def test_what_else_there_is(one, more, shown):
+    assert overall_state(stood((shown, one, more)).status) == shown
+
+
+def test_the_command_status_agrees_whether_anything_is_wrong():
+    kinds = [*WORST_FIRST, ("Reassigning", MOVING, {"plan": PLAN}), ("TopicsNotReady", None, NOT_MADE)]
+    for some in itertools.chain.from_iterable(itertools.combinations(kinds, count) for count in range(3)):
+        found = stood(*some)
+        fine = situation(found, None, ()).state is State.FINE
+        assert (overall_state(found.status) == "InSync") == fine, some
+
+
+def test_offline_brokers_are_not_known_while_kafka_is_away():
+    assert offline_summary(seen(**OFFLINE).status) == "1"
+    assert offline_summary(seen(AWAY, **OFFLINE).status) == "?"
+
+
+def test_a_plan_is_shown_by_the_beginning_of_its_hash():
+    plan = TopologyPlanStatus(hash="d42a56bd0123", topics=1, moves=6, lower_bound=6, reorders=0, partitions=6)
+    assert plan_summary(plan) == "d42a56bd, 6 moves"
+    assert plan_summary(None) is None
