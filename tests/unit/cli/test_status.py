@@ -94,7 +94,7 @@ FAILED = {
     ("found", "name", "state", "step"),
     [
         (seen(**OFFLINE), "brokers", State.WRONG, "start broker 4; only if it is gone for good: rackspan drain 4"),
-        (seen(DRIFT), "racks", State.WRONG, "correct the node's label if it is wrong: then no replica has to move"),
+        (seen(DRIFT), "racks", State.WRONG, "do what the sentence says first, such as to correct"),
         (seen(PENDING, plan=PLAN), "plan", State.WRONG, "look at it: rackspan plan --topology kafka/prod; then"),
         (seen(condition("Reassigned", "False", "Reassigning"), plan=PLAN), "plan", State.GOES_ON, None),
         (seen(condition("DeletionsHeld", "True", "DeletionHeld")), "deletions", State.WRONG, "confirm the deletions"),
@@ -123,8 +123,8 @@ def test_a_label_comes_before_moves_and_says_what_these_cost():
     found = situation(seen(DRIFT, PENDING, spec=spec, drift=drift, plan=PLAN), (), ())
     cost = "6 replicas, 56.0 MiB, at most under a minute at 20.0 MiB/s and broker"
     assert found.step == (
-        "correct the node's label if it is wrong: then no replica has to move; "
-        f"if it is right, plan {HASH} copies {cost}"
+        "do what the sentence says first, such as to correct a node's label: then no replica has to move; "
+        f"where the nodes are right, plan {HASH} copies {cost}"
     )
     assert aspect(found, "plan").message.startswith(f"plan {HASH} copies {cost}; PlanPending: approve it")
 

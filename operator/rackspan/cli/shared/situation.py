@@ -139,10 +139,10 @@ def _racks(topology: RackTopology) -> Iterator[Aspect]:
     if racks is None or racks.status == ConditionStatus.TRUE:
         yield Aspect("racks", State.FINE, topology.status.domain_summary or "not known yet")
         return
-    step = "correct the node's label if it is wrong: then no replica has to move"
+    step = "do what the sentence says first, such as to correct a node's label: then no replica has to move"
     plan = topology.status.plan
     if drift is not None and drift.topics is not None and plan is not None and plan.moves:
-        step += f"; if it is right, plan {plan.hash} copies {_cost(topology, plan)}"
+        step += f"; where the nodes are right, plan {plan.hash} copies {_cost(topology, plan)}"
     yield Aspect("racks", State.WRONG, racks.message, step)
 
 

@@ -6,7 +6,10 @@ or the topics have been judged, a moment after the drift was seen.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from collections.abc import Callable
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Final
 
 from rackspan.api.conditions import RACKS_IN_SYNC, is_false
 from rackspan.api.reasons import Reason
@@ -17,17 +20,20 @@ from rackspan.reconcile.ports import KubernetesEvent
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rackspan.api.racktopology import BrokerStatus, DriftedTopics, RackTopologyStatus
-    from rackspan.reconcile.cluster.racks import RackView
+    from rackspan.api.racktopology import BrokerStatus, DriftedTopics, RackTopologySpec, RackTopologyStatus
+    from rackspan.reconcile.cluster.racks import LocatedBroker, RackView
     from rackspan.reconcile.ports import ObjectRef
 
 _NAMED = 5
 """Brokers that one Event tells of in full."""
+_LONGEST = 200
+"""Characters of a rack that a message repeats."""
 
 
 def both_racks(broker: BrokerStatus) -> str:
     """What a broker reports, and where it runs."""
-    return f"broker {broker.id} reports {broker.reported_rack or 'none'} and runs in {broker.rack or 'nowhere'}"
+    reported = shown(broker.reported_rack or "no rack", _LONGEST)
+    return f"broker {broker.id} reports {reported} and runs in {broker.rack or 'nowhere'}"
 
 
 def topics_told(topics: DriftedTopics) -> str:
@@ -37,26 +43,67 @@ def topics_told(topics: DriftedTopics) -> str:
     return f"that makes {plural(topics.count, 'topic')} not compliant: {', '.join(topics.samples)}{more}"
 
 
-def way_out(racks: RackView, *, topics: bool) -> str:
+def ways_out(spec: RackTopologySpec, racks: RackView, *, topics: bool) -> str:
     """
-    What ends the drift of the first broker that drifts, the way that copies nothing first.
+    What ends the drift: a sentence for each cause among the brokers, about the first of them, the cheapest first.
 
     `topics`: some are not compliant because of it.
     """
-    row = racks.drifted[0]
-    path, reported = row.rack or (), row.reported_rack
-    if reported and len(row.reported_path or ()) != len(path):
-        flat, whole = shown(reported), format_rack(path)
-        told = f"broker.rack {flat} is no path of {plural(len(path), 'level')}, as that of the node is"
-        if {one.rack for one in racks.rows if one.reported_rack == reported} == {path}:
-            return f"{told}; if it names the same place, set spec.rackAliases: {{{flat}: {whole}}}"
-        return f"{told}, and brokers of several racks report it; set broker.rack to the whole path, such as {whole}"
-    label = f"the label of node {row.node}" if row.node else "the label of its node"
-    moves = ", and the topics need the moves of the plan" if topics else ""
+    told: dict[_Way, str] = {}
+    for row in racks.drifted:
+        way = _way(spec, row)
+        if way not in told:
+            told[way] = way(spec, racks, row)
+    moves = "; where the nodes are right, the topics need the moves of the plan" if topics else ""
+    return "; ".join(told[way] for way in _WAYS if way in told) + moves
+
+
+def _way(spec: RackTopologySpec, row: LocatedBroker) -> _Way:
+    reported, path = row.reported_path or (), row.rack or ()
+    if not row.reported_rack:
+        return _set_rack
+    if row.reported_rack in spec.rack_aliases:
+        return _correct_alias
+    return _correct_label if len(reported) == len(path) or reported[: len(path)] == path else _add_alias
+
+
+def _correct_label(spec: RackTopologySpec, _racks: RackView, row: LocatedBroker) -> str:
+    path = row.rack or ()
+    pairs = enumerate(zip_longest(row.reported_path or (), path))
+    level = next((at for at, (reported, found) in pairs if reported != found), 0)
+    label, node = spec.levels[level].node_label, f"node {row.node}" if row.node else "the node"
+    lost, wrong = f"{node} has lost label {label}, set it again", f"label {label} of {node} is wrong, correct it"
     return (
-        f"if {label} is wrong, correct it: no replica has to move then; "
-        f"if it is right, the broker reports it after its next restart{moves}"
+        f"if {wrong if level < len(path) else lost}: no replica has to move then; if it is right, broker {row.id} "
+        f"reports {format_rack(path)} after its next restart"
     )
+
+
+def _add_alias(spec: RackTopologySpec, racks: RackView, row: LocatedBroker) -> str:
+    path, reported = row.rack or (), row.reported_rack or ""
+    flat, whole = shown(reported, _LONGEST), format_rack(path)
+    told = f"broker.rack {flat} is no path of {plural(len(spec.levels), 'level')}"
+    if {one.rack for one in racks.rows if one.reported_rack == reported} != {path}:
+        return f"{told}, and brokers of several racks report it; set broker.rack to the whole path, such as {whole}"
+    if flat != reported:
+        return f"{told}; set broker.rack to {whole}"
+    return f"{told}; if it names the same place, set spec.rackAliases: {json.dumps({flat: whole}, ensure_ascii=False)}"
+
+
+def _correct_alias(spec: RackTopologySpec, _racks: RackView, row: LocatedBroker) -> str:
+    reported = row.reported_rack or ""
+    return (
+        f"spec.rackAliases says that {shown(reported, _LONGEST)} is {spec.rack_aliases[reported]}, and broker {row.id} "
+        f"runs in {format_rack(row.rack or ())}: correct the alias, or the labels of its node"
+    )
+
+
+def _set_rack(_spec: RackTopologySpec, _racks: RackView, row: LocatedBroker) -> str:
+    return f"broker {row.id} has no broker.rack: set it to {format_rack(row.rack or ())}, and restart the broker"
+
+
+_Way = Callable[["RackTopologySpec", "RackView", "LocatedBroker"], str]
+_WAYS: Final[tuple[_Way, ...]] = (_correct_label, _add_alias, _correct_alias, _set_rack)
 
 
 def drift_events(about: ObjectRef, before: RackTopologyStatus, after: RackTopologyStatus) -> Iterator[KubernetesEvent]:

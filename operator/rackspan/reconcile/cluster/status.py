@@ -23,7 +23,6 @@ from rackspan.api.conditions import (
     STALLED,
     Condition,
     ConditionStatus,
-    find_condition,
     is_false,
     is_true,
     remove_condition,
@@ -47,7 +46,7 @@ from rackspan.core.text import be, few, plural, rounded
 from rackspan.reconcile.cluster import columns, drains
 from rackspan.reconcile.cluster.broker_events import broker_list
 from rackspan.reconcile.cluster.deletion import how_to_confirm
-from rackspan.reconcile.cluster.drift import both_racks, topics_told, way_out
+from rackspan.reconcile.cluster.drift import both_racks, topics_told, ways_out
 from rackspan.reconcile.cluster.state import ClusterState
 from rackspan.reconcile.failures import Failure, Remedy
 
@@ -72,6 +71,7 @@ _NO_PAUSE = (
     "the annotation rackspan.dev/paused pauses nothing here: put it on KafkaTopics, or scale the operator to zero to "
     "stop everything"
 )
+_REPORTS: Final = ("report another rack than their nodes have", "reports another rack than its node has")
 _TRUE, _FALSE, _UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
 _LOCATING = ("kafka", "levels", "rack_source", "rack_aliases", "brokers", "missing_rack_policy")
 _DRAINING = ("drain_brokers", "drain_racks")
@@ -197,7 +197,7 @@ def topology_status(topology: RackTopology, inputs: StatusInputs, now: datetime)
     problem = _problem(topology, status, inputs) or inputs.deletion_blocked
     conditions.set(CONNECTED, *_connected(state))
     if racks is not None:
-        conditions.set(RACKS_IN_SYNC, *_racks_in_sync(racks, inputs.drifted_topics, was_in_sync=_was_in_sync(status)))
+        conditions.set(RACKS_IN_SYNC, *_racks_in_sync(topology, racks, inputs.drifted_topics))
     conditions.set(BROKERS_ONLINE, *_brokers_online(inputs))
     if topology.meta.is_paused:
         conditions.set(PAUSED, _FALSE, Reason.INVALID_ANNOTATION, _NO_PAUSE)
@@ -389,18 +389,13 @@ def _plan(inputs: StatusInputs, before: TopologyPlanStatus | None) -> TopologyPl
     return before if same else inputs.plan
 
 
-def _was_in_sync(status: RackTopologyStatus) -> bool:
-    condition = find_condition(status.conditions, RACKS_IN_SYNC)
-    return condition is None or condition.status != _FALSE
-
-
 def _racks_in_sync(
-    racks: RackView, topics: DriftedTopics | None, *, was_in_sync: bool
+    topology: RackTopology, racks: RackView, topics: DriftedTopics | None
 ) -> tuple[ConditionStatus, Reason, str]:
     """RacksInSync. A broker that is away reports nothing: while one is, drift that was told is not said to be over."""
     drifted = racks.drifted
     away = [row.id for row in racks.rows if not row.online]
-    if not drifted and away and not was_in_sync:
+    if not drifted and away and is_false(topology.status.conditions, RACKS_IN_SYNC):
         message = f"{broker_list(away)} offline: the rack is not known there; the others report those of their nodes"
         return _FALSE, Reason.RACK_DRIFT, f"{message}{_ignored_pods(racks)}"
     if not drifted:
@@ -408,9 +403,9 @@ def _racks_in_sync(
         return _TRUE, Reason.RACKS_IN_SYNC, f"{who} reports the rack that its node has{_ignored_pods(racks)}"
     why = f"{topics_told(topics)}; " if topics else ""
     message = (
-        f"{len(drifted)} of {len(racks.rows)} brokers report another rack than their nodes have: "
+        f"{len(drifted)} of {plural(len(racks.rows), 'broker')} {_REPORTS[len(drifted) == 1]}: "
         f"{both_racks(broker_status(drifted[0]))}; {why}"
-        f"{way_out(racks, topics=topics is not None)}{_ignored_pods(racks)}"
+        f"{ways_out(topology.spec, racks, topics=topics is not None)}{_ignored_pods(racks)}"
     )
     return _FALSE, Reason.RACK_DRIFT, message
 

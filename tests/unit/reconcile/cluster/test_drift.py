@@ -67,15 +67,16 @@ def test_the_topology_names_the_topics_and_counts_them():
     assert found.drift.topics.samples == tuple(f"shop/t{number:02}" for number in range(10))
     assert "broker 1 reports b and runs in a; that makes 12 topics not compliant: shop/t00, " in sentence(found)
     assert sentence(found).endswith(
-        ", shop/t09 and 2 others; if the label of node n1 is wrong, correct it: no replica has to move then; if it is "
-        "right, the broker reports it after its next restart, and the topics need the moves of the plan"
+        ", shop/t09 and 2 others; if label zone of node n1 is wrong, correct it: no replica has to move then; if it is "
+        "right, broker 1 reports a after its next restart; where the nodes are right, the topics need the moves of "
+        "the plan"
     )
     over = status(cluster(SPREAD), topics)
     assert (over.drift.count, over.drift.topics) == (0, None)
 
 
 def test_where_no_topic_is_affected_no_moves_are_named():
-    assert sentence(status(cluster({**SPREAD, 1: "a"}))).endswith("the broker reports it after its next restart")
+    assert sentence(status(cluster({**SPREAD, 1: "a"}))).endswith("broker 1 reports a after its next restart")
 
 
 LEVELS = ABOUT.spec.levels[0].name, "rack"
@@ -84,31 +85,59 @@ DEEP = topology(
 )
 
 
-def deep(*reports):
-    """The message where brokers 0, 1, ... run in /eu/r1, /eu/r2 and report these."""
-    nodes = {f"n{at}": {"zone": "eu", "rack": f"r{at % 2 + 1}"} for at in range(len(reports))}
+def deep(*reports, nodes=("r1", "r2"), aliases=None):
+    """The message where brokers 0, 1, ... run in racks r1, r2, r1, ... of zone eu and report these."""
+    about = structs.replace(DEEP, spec=structs.replace(DEEP.spec, rack_aliases=aliases or {}))
+    racks = [nodes[at % 2] for at in range(len(reports))]
+    labels = {f"n{at}": {"zone": "eu", **({"rack": rack} if rack else {})} for at, rack in enumerate(racks)}
     pods = [BrokerPod("kafka", f"kafka-{at}", {}, {}, f"n{at}") for at in range(len(reports))]
     brokers = [BrokerDescription(at, "h", rack) for at, rack in enumerate(reports)]
-    where = replace(state(), racks=rack_view(DEEP, nodes, pods, brokers))
-    return sentence(topology_status(DEEP, StatusInputs(where, where.racks, ()), NOON)).split("; ", 1)[1]
+    where = replace(state(), racks=rack_view(about, labels, pods, brokers))
+    return sentence(topology_status(about, StatusInputs(where, where.racks, ()), NOON)).split("; ", 1)[1]
 
 
 def test_a_flat_rack_is_told_with_the_alias_that_ends_the_drift():
-    flat = "broker.rack eu-1c is no path of 2 levels, as that of the node is"
-    assert deep("eu-1c") == f"{flat}; if it names the same place, set spec.rackAliases: {{eu-1c: /eu/r1}}"
-    assert (
-        deep("eu-1c", "/eu/r2", "eu-1c")
-        == f"{flat}; if it names the same place, set spec.rackAliases: {{eu-1c: /eu/r1}}"
-    )
+    flat = "broker.rack eu-1c is no path of 2 levels"
+    alias = f'{flat}; if it names the same place, set spec.rackAliases: {{"eu-1c": "/eu/r1"}}'
+    assert deep("eu-1c") == alias
+    assert deep("eu-1c", "/eu/r2", "eu-1c") == alias
     assert deep("eu-1c", "eu-1c") == (
         f"{flat}, and brokers of several racks report it; set broker.rack to the whole path, such as /eu/r1"
     )
-    assert deep("/eu/r1/s3").startswith("broker.rack /eu/r1/s3 is no path of 2 levels, as that of the node is; if it")
-    assert deep("/eu/r2").startswith("if the label of node n0 is wrong")
+    assert deep("/eu/r2").startswith("if label rack of node n0 is wrong, correct it: ")
 
 
-def test_a_broker_without_a_rack_takes_that_of_its_node():
-    assert deep(None).startswith("if the label of node n0 is wrong")
+def test_an_alias_is_a_quoted_string_whatever_the_rack_is_called():
+    assert deep('1: "x"').endswith(r'set spec.rackAliases: {"1: \"x\"": "/eu/r1"}')
+    assert deep("a\x1b[2J").endswith("; set broker.rack to /eu/r1"), "no alias is typed like that"
+
+
+def test_a_node_that_has_lost_a_label_gets_it_back_and_no_alias():
+    assert deep("/eu/r1", nodes=(None, "r2")).startswith(
+        "if node n0 has lost label rack, set it again: no replica has "
+    )
+
+
+def test_an_alias_that_names_another_rack_is_corrected():
+    assert deep("eu-1c", aliases={"eu-1c": "/eu/r2"}) == (
+        "spec.rackAliases says that eu-1c is /eu/r2, and broker 0 runs in /eu/r1: correct the alias, or the labels of "
+        "its node"
+    )
+
+
+def test_a_broker_without_a_rack_gets_that_of_its_node():
+    assert deep(None) == "broker 0 has no broker.rack: set it to /eu/r1, and restart the broker"
+
+
+def test_each_cause_is_told_once_and_the_cheapest_first():
+    told = deep(None, "eu-1c", "/eu/r2", "/eu/r1", "/eu/r2")
+    assert told.split("; ") == [
+        "if label rack of node n2 is wrong, correct it: no replica has to move then",
+        "if it is right, broker 2 reports /eu/r1 after its next restart",
+        "broker.rack eu-1c is no path of 2 levels",
+        'if it names the same place, set spec.rackAliases: {"eu-1c": "/eu/r2"}',
+        "broker 0 has no broker.rack: set it to /eu/r1, and restart the broker",
+    ]
 
 
 def test_drift_is_over_only_once_the_broker_is_back_and_says_so():
