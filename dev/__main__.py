@@ -1,6 +1,7 @@
 """python -m dev: the development stack from the command line."""
 
 import argparse
+import re
 import shlex
 import sys
 
@@ -11,7 +12,7 @@ from dev.stack import assets, kafka_archive, kafka_distribution, named_stacks, o
 from dev.stack.control_plane import components
 from dev.stack.kafka_distribution import KafkaToolError
 from dev.stack.kubectl import KubectlError
-from dev.stack.nodes import NINE_BROKERS, sites
+from dev.stack.nodes import NINE_BROKERS, Site, sites
 from dev.stack.processes import ProcessDiedError
 
 
@@ -56,9 +57,16 @@ def _pods(_: argparse.Namespace) -> None:
 
 
 def _up(arguments: argparse.Namespace) -> None:
-    where = sites(*arguments.racks.split(",")) if arguments.racks else NINE_BROKERS
-    _print(named_stacks.up(arguments.name, where, extra=arguments.extra))
+    _print(named_stacks.up(arguments.name, arguments.racks, extra=arguments.extra))
     print(f'\nGo on by hand:  eval "$({named_stacks.COMMAND} kubectl-env --name {arguments.name})"; kubectl get nodes')
+
+
+def _sites(text: str) -> tuple[Site, ...]:
+    paths = text.split(",")
+    for path in paths:
+        if not re.fullmatch(r"/?[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*){2}", path, re.ASCII):
+            raise argparse.ArgumentTypeError(f"{path!r} is no rack of three levels, such as /eu/eu-1a/r1")
+    return sites(*paths)
 
 
 def _down(arguments: argparse.Namespace) -> None:
@@ -105,7 +113,11 @@ def _parser() -> argparse.ArgumentParser:
     command("pods", _pods, "get what runs pods, and build the images, where this machine can do that")
     start = command("up", _up, "start the stack, or find the one that runs, and leave it running")
     start.add_argument(
-        "--racks", metavar="PATH,...", help="rack of each broker, as /region/zone/rack; nine uneven ones by default"
+        "--racks",
+        type=_sites,
+        default=NINE_BROKERS,
+        metavar="PATH,...",
+        help="rack of each broker, as /region/zone/rack; nine uneven ones by default",
     )
     for sub in (build, start):
         sub.add_argument(

@@ -1,6 +1,7 @@
 """The real parts that tests share. Each starts when a test first asks for it, and ends with the run or its crash."""
 
 import contextlib
+import json
 import os
 import secrets
 import signal
@@ -12,8 +13,10 @@ from dev.stack.control_plane import Cluster, ControlPlane
 from dev.stack.kafka_archive import ensure_archive
 from dev.stack.kafka_cluster import PATIENT, KafkaCluster, Security
 from dev.stack.kafka_distribution import find_distribution
+from dev.stack.kubectl import KubectlError
 from dev.stack.nodes import SIX_BROKERS, create_sites, delete_node
 from dev.stack.processes import Processes
+from dev.waiting import eventually
 from hypothesis import HealthCheck, settings
 from kubernetes import client
 from tests.support.endings import Endings
@@ -166,11 +169,19 @@ def api_client(control_plane):
 
 @pytest.fixture(scope="session")
 def crds(kubectl) -> list[str]:
-    """Rackspan's own kinds, applied and established. Gives the definitions' names."""
+    """Rackspan's own kinds, applied, established and published as OpenAPI. Gives the definitions' names."""
     folder = REPOSITORY / "crds"
     kubectl.apply(folder, arguments=["--server-side", "--force-conflicts"])
-    names = [item["metadata"]["name"] for item in kubectl.json("get", f"--filename={folder}")["items"]]
-    kubectl("wait", "--for=condition=Established", "--timeout=60s", *(f"crd/{name}" for name in names))
+    items = kubectl.json("get", f"--filename={folder}")["items"]
+    names = [item["metadata"]["name"] for item in items]
+    kubectl("wait", "--for=condition=Established", "--timeout=180s", *(f"crd/{name}" for name in names))
+    schemas = {f"dev.rackspan.v1alpha1.{item['spec']['names']['kind']}" for item in items}
+
+    def published():  # a moment after the kinds are established; `kubectl explain` reads it
+        found = json.loads(kubectl("get", "--raw", "/openapi/v3/apis/rackspan.dev/v1alpha1"))
+        return schemas <= found["components"]["schemas"].keys()
+
+    eventually(published, "the OpenAPI document to have all kinds", retry_on=(KubectlError, KeyError))
     return names
 
 

@@ -359,6 +359,12 @@ def processes_in(status):
     return sorted(line.split("(")[1].rstrip(")") for line in status.splitlines() if line.startswith("process "))
 
 
+def test_a_rack_of_another_depth_is_refused_with_a_sentence(dev):
+    done = dev("up", "--racks", "/eu/eu-1a/r1,/eu/eu-1b")
+    assert done.returncode == 2
+    assert done.stderr.endswith("argument --racks: '/eu/eu-1b' is no rack of three levels, such as /eu/eu-1a/r1\n")
+
+
 def test_up_stays_is_found_again_and_goes_down(dev):
     first = dev("up", "--racks", "/eu/eu-1a/r1,/eu/eu-1b/r1")
     assert first.returncode == 0, first.stderr

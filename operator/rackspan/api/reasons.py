@@ -125,7 +125,7 @@ class Reason(StrEnum):
     EMPTY_LEVEL = "EmptyLevel"  # No broker has a domain at one of the levels: a wrong label, or a level too many.
     CONFIG_MAP_TAKEN = "ConfigMapTaken"  # Racks are not published: a ConfigMap of that name is somebody else's.
     BROKER_OFFLINE = "BrokerOffline"  # Brokers are away, which the message names; what lies on them stays there.
-    RACK_DRIFT = "RackDrift"  # Some brokers report another rack than their nodes have: the message says how to end that.
+    RACK_DRIFT = "RackDrift"  # Brokers report another rack than their nodes have; the message says what ends that.
 
     # Kafka cannot be asked. Retried with back-off.
     SECRET_NOT_FOUND = "SecretNotFound"  # noqa: S105  # A Secret, or a key in it, is not there.

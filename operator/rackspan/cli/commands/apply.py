@@ -217,7 +217,7 @@ def _new_record(
     """The record of a plan that is approved, None where there is nothing to do. Raises CommandError."""
     from rackspan.reconcile.reassignments.ports import Record  # noqa: PLC0415
 
-    changes = measured(connection, [change for change in made.changes if change.before])
+    changes = list(measured(connection, made.changes.existing))
     topics = sorted({change.topic for change in changes})
     seen = connection.ask(lambda admin: admin.partitions(topics)) if topics else {}
     created = len(made.changes) - len(changes)

@@ -1,6 +1,7 @@
 """`rackspan plan`: the fewest moves to compliance and to what is asked for, with the lower bound that shows it."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -12,7 +13,8 @@ from rackspan.cli.rendering.plan_document import document, topology_document
 from rackspan.cli.rendering.progress import step
 from rackspan.cli.shared import options
 from rackspan.cli.shared.cluster_source import ClusterSource
-from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_with, note, print_error
+from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_with, note, print_error, warn
+from rackspan.cli.shared.connection import Connection
 from rackspan.cli.shared.later_command import command_app
 from rackspan.cli.shared.live_topology import (
     LiveTopology,
@@ -22,6 +24,7 @@ from rackspan.cli.shared.live_topology import (
     unchanged,
 )
 from rackspan.cli.shared.manifest_requirements import requirements_of_files
+from rackspan.cli.shared.measuring import measured
 from rackspan.cli.shared.plan_request import chosen_topics, min_insync_of, refuse_silent_brokers, requirements_of
 from rackspan.cli.shared.selection import TopologyOptions
 from rackspan.core.planning import Plan, Problem, Request, rebalance
@@ -130,10 +133,19 @@ def _plan_topology(live: LiveTopology, output: PlanFormat, *, show_all: bool) ->
         note(f"KafkaTopic {key}: {why}")
     if len(others) > _SENTENCES:
         note(f"and {plural(len(others) - _SENTENCES, 'more KafkaTopic')} like that; -o json lists them all")
-    with ending_with(ExitCode.FINE if made.whole.feasible else ExitCode.BAD_INPUT):
-        _print_problems(made.whole.problems)
+    whole = _with_sizes(live, made.whole)
+    with ending_with(ExitCode.FINE if whole.feasible else ExitCode.BAD_INPUT):
+        _print_problems(whole.problems)
         extra = topology_document(live.stands.state.topology, made, others)
-        _print(made.whole, made.request.partitions, output, extra, show_all=show_all)
+        _print(whole, made.request.partitions, output, extra, show_all=show_all)
+
+
+def _with_sizes(live: LiveTopology, made: Plan) -> Plan:
+    try:
+        return replace(made, changes=measured(Connection.by_topology(live), made.changes))
+    except CommandError as error:
+        warn(f"brokers do not tell how many bytes it copies: {error}")
+        return made
 
 
 def _print(

@@ -114,10 +114,19 @@ class Changes(Sequence[Change]):
         )
         return joined[np.lexsort((joined.number, joined.topic))]
 
+    def with_sizes(self, sizes: Sequence[int | None]) -> Self:
+        """Give the same changes with the bytes of each partition, None where they are not known."""
+        return replace(self, size_bytes=np.array([NONE if size is None else size for size in sizes], dtype=np.int64))
+
     def of_topic(self, topic: int) -> Self:
         """Give those of one topic, by its index."""
         start, stop = np.searchsorted(self.topic, (topic, topic + 1)).tolist()
         return self._rows(slice(start, stop))
+
+    @property
+    def existing(self) -> Self:
+        """Those of partitions that exist."""
+        return self._rows(np.flatnonzero(_sizes(self.before)))
 
     @property
     def created(self) -> int:
