@@ -53,12 +53,14 @@ async def until_true(look, condition):
 async def test_a_replica_is_added_taken_away_and_the_preferred_leader_elected(kafka, topic):
     at = TopicPartition(topic, 0)
     async with connected(kafka) as admin:
+        refused = await admin.alter({at: (0, 1, 2, 3)}, {at})
+        assert "replication factor" in refused[at].message.lower(), "the number of replicas was to stay"
         assert await admin.alter({at: (0, 1, 2, 3)}) == {at: None}
         state = await until_seen(admin, at, lambda one: not one.under_way and 3 in one.in_sync)
         assert state.replicas == (0, 1, 2, 3)
         assert await admin.alter({at: (3, 1, 2)}) == {at: None}
         state = await until_seen(admin, at, lambda one: one.replicas == (3, 1, 2))
-        assert await admin.alter({at: (1, 3, 2)}) == {at: None}
+        assert await admin.alter({at: (1, 3, 2)}, {at}) == {at: None}
         await until_seen(admin, at, lambda one: one.replicas == (1, 3, 2))
         assert await admin.elect([at]) == {at: None}
         await until_seen(admin, at, lambda one: one.leader == 1)

@@ -294,10 +294,10 @@ class Refusing(SimulatedKafka):
 
     refuses = frozenset()
 
-    async def alter(self, targets):
+    async def alter(self, targets, same_size=()):
         text = Failure(Reason.KAFKA_REFUSED, "Kafka says InvalidReplicaAssignment: cordoned", Remedy.RETRY)
         refused = {at: text for at, new in targets.items() if self.refuses & {at, *(new or ())}}
-        return refused | await super().alter({at: new for at, new in targets.items() if at not in refused})
+        return refused | await super().alter({at: new for at, new in targets.items() if at not in refused}, same_size)
 
 
 @pytest.mark.parametrize("refuses", ["broker", "partition"])

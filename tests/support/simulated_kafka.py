@@ -194,7 +194,7 @@ class SimulatedKafka:
     async def sizes(self, partitions):
         return {(at, broker): 10 for at, brokers in partitions.items() for broker in brokers}
 
-    async def alter(self, targets):
+    async def alter(self, targets, same_size=()):
         self._call()
         self.changes += 1
         outcomes = {}
@@ -206,6 +206,9 @@ class SimulatedKafka:
             if target is None:
                 self._cancel(one)
             else:
+                if at in same_size and len(target) != len(set(one.replicas) - one.adding):
+                    outcomes[at] = Failure(Reason.KAFKA_REFUSED, "InvalidReplicationFactor", Remedy.RETRY)
+                    continue
                 self._check(at, one, target)
                 self._check_recorded(at, target)
                 self._reassign(one, target)

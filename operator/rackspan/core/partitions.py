@@ -39,6 +39,11 @@ class PartitionState:
         return bool(self.adding or self.removing)
 
     @property
+    def replication_factor(self) -> int:
+        """The number of replicas, as Kafka counts it: replicas that are being added are left out (KIP-860)."""
+        return len(set(self.replicas) - self.adding)
+
+    @property
     def heading_for(self) -> frozenset[int]:
         """The brokers that hold it once the reassignment under way is complete."""
         return frozenset(self.replicas) - self.removing

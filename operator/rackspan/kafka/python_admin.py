@@ -23,10 +23,18 @@ class PythonAdmin(KafkaAdminClient):  # type: ignore[misc, unused-ignore]
     about a single resource.
     """
 
-    def alter_partition_reassignments(self, reassignments: Mapping[Any, list[int] | None]) -> Mapping[Any, Any]:
-        """The error of each partition, with the broker's message; None where the reassignment was accepted."""
-        topics = self._process_alter_partition_reassignments_input(reassignments)
-        request = AlterPartitionReassignmentsRequest(timeout_ms=self._validate_timeout(None), topics=topics)
+    def alter_partition_reassignments(
+        self, reassignments: Mapping[Any, list[int] | None], *, resizing: bool = True
+    ) -> Mapping[Any, Any]:
+        """The error of each partition, with the broker's message; None where the reassignment was accepted.
+
+        Where it is not `resizing`, Kafka 4.1 and later refuse to change the number of replicas (KIP-860).
+        """
+        request = AlterPartitionReassignmentsRequest(
+            timeout_ms=self._validate_timeout(None),
+            allow_replication_factor_change=resizing,
+            topics=self._process_alter_partition_reassignments_input(reassignments),
+        )
         answer = self._manager.run(self._send_request_to_controller, request, lambda one: [for_code(one.error_code)])
         return {
             TopicPartition(topic.name, one.partition_index): (

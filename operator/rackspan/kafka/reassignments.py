@@ -195,22 +195,33 @@ class KafkaReassignments(ConfluentAdmin):
 
         return await self._run(call)
 
-    async def alter(self, targets: Mapping[TopicPartition, Replicas | None]) -> Mapping[TopicPartition, Failure | None]:
-        """One AlterPartitionReassignments call (KIP-455)."""
+    async def alter(
+        self, targets: Mapping[TopicPartition, Replicas | None], same_size: Collection[TopicPartition] = ()
+    ) -> Mapping[TopicPartition, Failure | None]:
+        """One AlterPartitionReassignments call (KIP-455) for `same_size` (KIP-860), and one for the others."""
 
         def call() -> Mapping[TopicPartition, Failure | None]:
-            self._permit.check()
-            wanted = {
-                PythonTopicPartition(*at): None if replicas is None else list(replicas)
-                for at, replicas in targets.items()
-            }
-            answers = self._ask(lambda python: python.alter_partition_reassignments(wanted))
-            return {
-                TopicPartition(one.topic, one.partition): None if error is None else _failure(error)
-                for one, error in answers.items()
-            }
+            found: dict[TopicPartition, Failure | None] = {}
+            for resizing in (False, True):
+                some = {at: replicas for at, replicas in targets.items() if (at not in same_size) is resizing}
+                if some:
+                    found |= self._alter(some, resizing=resizing)
+            return found
 
         return await self._run(call)
+
+    def _alter(
+        self, targets: Mapping[TopicPartition, Replicas | None], *, resizing: bool
+    ) -> dict[TopicPartition, Failure | None]:
+        self._permit.check()
+        wanted = {
+            PythonTopicPartition(*at): None if replicas is None else list(replicas) for at, replicas in targets.items()
+        }
+        answers = self._ask(lambda python: python.alter_partition_reassignments(wanted, resizing=resizing))
+        return {
+            TopicPartition(one.topic, one.partition): None if error is None else _failure(error)
+            for one, error in answers.items()
+        }
 
     async def elect(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Failure | None]:
         """Let preferred leaders lead; one that leads already is no failure (KIP-460)."""

@@ -65,7 +65,7 @@ class Client:
         lists = {"replicas": [0, 1, 2], "adding_replicas": [2], "removing_replicas": []}
         return self._answer({PythonTopicPartition("orders", 0): lists, PythonTopicPartition("others", 0): lists})
 
-    def alter_partition_reassignments(self, wanted):
+    def alter_partition_reassignments(self, wanted, *, resizing):
         return self._answer(
             {at: NoReassignmentInProgressError("why") if new is None else None for at, new in wanted.items()}
         )

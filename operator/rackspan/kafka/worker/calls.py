@@ -93,7 +93,9 @@ CALLS: Mapping[str, Call] = {
     "disks": Call("describe_log_dirs", tuple[list[int]], dict[int, Disk]),
     "sizes": Call("describe_log_dirs", tuple[dict[TopicPartition, list[int]]], dict[tuple[TopicPartition, int], int]),
     "alter": Call(
-        "alter_partition_reassignments", tuple[dict[TopicPartition, tuple[int, ...] | None]], _PartitionOutcomes
+        "alter_partition_reassignments",
+        tuple[dict[TopicPartition, tuple[int, ...] | None], list[TopicPartition]],
+        _PartitionOutcomes,
     ),
     "elect": Call("elect_leaders", tuple[list[TopicPartition]], _PartitionOutcomes),
     "settings": Call("describe_configs", tuple[list[Setting]], dict[Setting, str | Failure | None]),

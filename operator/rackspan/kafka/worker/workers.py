@@ -449,10 +449,10 @@ class WorkerClient:
         return found
 
     async def alter(
-        self, targets: Mapping[TopicPartition, tuple[int, ...] | None]
+        self, targets: Mapping[TopicPartition, tuple[int, ...] | None], same_size: Collection[TopicPartition] = ()
     ) -> Mapping[TopicPartition, Failure | None]:
-        """One AlterPartitionReassignments call (KIP-455)."""
-        return await self._change("alter", targets)
+        """Ask for new replica lists, or cancel what is under way (KIP-455)."""
+        return await self._change("alter", targets, list(same_size))
 
     async def elect(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Failure | None]:
         """Let preferred leaders lead (KIP-460)."""
@@ -470,11 +470,11 @@ class WorkerClient:
     async def _ask(self, name: str, *arguments: Any) -> Any:
         return await self._worker.call(self._number, self._owner, name, arguments, until=0.0)
 
-    async def _change(self, name: str, changes: Any) -> Mapping[Any, Failure | None]:
+    async def _change(self, name: str, *changes: Any) -> Mapping[Any, Failure | None]:
         """A change, which has to end while the permit lasts: the worker knows nothing of the Lease."""
         self._permit.check()
         until = uptime() + self._permit.change_timeout_seconds
-        outcomes = await self._worker.call(self._number, self._owner, name, (changes,), until)
+        outcomes = await self._worker.call(self._number, self._owner, name, changes, until)
         return {key: None if failure is None else _printable(failure) for key, failure in outcomes.items()}
 
 

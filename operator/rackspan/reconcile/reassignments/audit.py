@@ -15,7 +15,7 @@ from rackspan.core.reassignment import ListChange
 from rackspan.reconcile.failures import FailureError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
     from rackspan.api.meta import ObjectKey
     from rackspan.core.reassignment import Setting, SettingChange, TopicPartition
@@ -44,7 +44,9 @@ class AuditedAdmin:
         self.sizes = admin.sizes
         self.settings = admin.settings
 
-    async def alter(self, targets: Mapping[TopicPartition, Replicas | None]) -> Mapping[TopicPartition, Failure | None]:
+    async def alter(
+        self, targets: Mapping[TopicPartition, Replicas | None], same_size: Collection[TopicPartition] = ()
+    ) -> Mapping[TopicPartition, Failure | None]:
         """New replica lists, or None to cancel what is under way."""
 
         def entry(at: TopicPartition) -> tuple[str, Mapping[str, object]]:
@@ -53,7 +55,7 @@ class AuditedAdmin:
                 return "CancelReassignment", where
             return "AlterReplicas", {**where, "replicas": list(replicas)}
 
-        return await self._audited(list(targets), entry, lambda: self._admin.alter(targets))
+        return await self._audited(list(targets), entry, lambda: self._admin.alter(targets, same_size))
 
     async def elect(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Failure | None]:
         """Let preferred leaders lead."""

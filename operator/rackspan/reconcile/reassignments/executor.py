@@ -190,7 +190,7 @@ class Executor:
         self._settle(decision.settled)
         failed |= await self._clear(self._unneeded(decision), observed)
         refused = {
-            **(await self._admin.alter(decision.alter) if decision.alter else {}),
+            **(await self._altered(decision, observed)),
             **(await self._admin.elect(decision.elect) if decision.elect else {}),
         }
         self._led = decision.elect
@@ -202,11 +202,20 @@ class Executor:
         observed, looked_at = await self._observe()
         decision = cancel(looked_at.values(), observed, self._started, self._racks)
         await self._remember(decision)
-        refused = await self._admin.alter(decision.alter) if decision.alter else {}
+        refused = await self._altered(decision, observed)
         failed = {} if decision.alter else await self._clear(list(self.record.throttles), observed)
         return await self._concluded(
             observed, looked_at, replace(decision, settled=frozenset()), [*_told(refused), *_told(failed)]
         )
+
+    async def _altered(self, decision: Decision, observed: Observed) -> Mapping[TopicPartition, Failure | None]:
+        if not decision.alter:
+            return {}
+        states = observed.partitions
+        same_size = {
+            at for at, new in decision.alter.items() if new is not None and len(new) == states[at].replication_factor
+        }
+        return await self._admin.alter(decision.alter, same_size)
 
     async def pause(self) -> Pass:
         """Clear all throttles and start nothing; what is under way goes on in Kafka. Raises as `advance` does."""

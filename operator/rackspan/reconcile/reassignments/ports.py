@@ -50,8 +50,13 @@ class ReassignmentAdmin(Protocol):
     ) -> Mapping[tuple[TopicPartition, int], int]:
         """Bytes of replicas on the given brokers, those that are being copied as well; unknown ones are left out."""
 
-    async def alter(self, targets: Mapping[TopicPartition, Replicas | None]) -> Mapping[TopicPartition, Failure | None]:
-        """One AlterPartitionReassignments call (KIP-455): new replica lists, or None to cancel what is under way."""
+    async def alter(
+        self, targets: Mapping[TopicPartition, Replicas | None], same_size: Collection[TopicPartition] = ()
+    ) -> Mapping[TopicPartition, Failure | None]:
+        """Ask for new replica lists, or cancel what is under way where there is None (KIP-455).
+
+        Kafka refuses those of `same_size` if the number of replicas has changed meanwhile (KIP-860).
+        """
 
     async def elect(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Failure | None]:
         """Let preferred leaders lead (KIP-460)."""

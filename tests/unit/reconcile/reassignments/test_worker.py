@@ -60,12 +60,12 @@ class Recorded(SimulatedKafka):
 
     objects = None
 
-    async def alter(self, targets):
+    async def alter(self, targets, same_size=()):
         record = self._record()
         for at, target in targets.items():
             if target is not None and set(target) - set(self.state[at].replicas):
                 assert record.started.get(at) == tuple(target), f"{at} was not recorded"
-        return await super().alter(targets)
+        return await super().alter(targets, same_size)
 
     async def set_settings(self, changes):
         known = self._record().throttles if self.objects.there else {}
@@ -230,7 +230,7 @@ async def test_an_election_and_a_call_that_fails_are_in_the_audit_log(caplog):
     admin = AuditedAdmin(world.kafka, ObjectKey("kafka", NAME), "u", HASH, "by")
     await admin.elect([one])
 
-    async def fail(targets):
+    async def fail(targets, same_size=()):
         raise FailureError(failure)
 
     world.kafka.alter = fail
