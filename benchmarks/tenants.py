@@ -22,6 +22,13 @@ from collections import defaultdict
 from pathlib import Path
 
 import yaml
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+)
 from dev.paths import REPOSITORY
 from dev.stack.assets import ensure_helm
 from dev.stack.nodes import create_broker_pod, sites
@@ -73,6 +80,40 @@ async def move(objects, number, told):
     await objects.change(name, {"placement": {"assignment": [[3, 1, 2], [1, 5, 0], [2, 0, 4]]}})
     told["plan and moves"].append(await objects.until(name, ready))
     await objects.delete("kafkatopics", name)
+
+
+class ByHand:
+    """The calls that the life of a topic takes, without an operator: what the machine and the servers need for them."""
+
+    def __init__(self, kafka: AdminClient) -> None:
+        self._kafka = kafka
+
+    async def change(self, objects, number, told):
+        name, path = f"hand-{number}", f"/api/v1/namespaces/{objects.namespace}/configmaps"
+        retention = ConfigEntry("retention.ms", "1000000", incremental_operation=AlterConfigOpType.SET)
+        topic = ConfigResource(ConfigResource.Type.TOPIC, name, incremental_configs=[retention])
+        new = NewTopic(name, 3, replica_assignment=PLACED["assignment"])
+        with clock(told["create"]):
+            await objects.rest.post("bench", path, {"metadata": {"name": name}})
+            await asyncio.to_thread(self._kafka.create_topics([new])[name].result)
+            await self._write(objects, f"{path}/{name}", "created")
+        with clock(told["config"]):
+            await self._write(objects, f"{path}/{name}", "wanted")
+            await asyncio.to_thread(self._kafka.incremental_alter_configs([topic])[topic].result)
+            await self._write(objects, f"{path}/{name}", "set")
+        with clock(told["delete"]):
+            await asyncio.to_thread(self._kafka.delete_topics([name])[name].result)
+            await objects.rest.delete("bench", f"{path}/{name}", {})
+
+    async def _write(self, objects, path, what):
+        await objects.rest.merge_patch("bench", path, {"data": {"what": what}})
+
+
+@contextlib.contextmanager
+def clock(told):
+    began = time.perf_counter()
+    yield
+    told.append(time.perf_counter() - began)
 
 
 async def rounds(what, objects, numbers, until, told):
@@ -144,6 +185,7 @@ async def attacked(kubeconfig: Path, *attacks: str):
 async def measure(stack: Stack, broker: RestartedBroker, hostile: Path, alone: float, minutes: float):
     rest, found = Rest(await connect(stack.kubeconfig)), {}
     owner, quiet = (Objects(rest, name) for name in (NAMESPACE, QUIET))
+    by_hand = ByHand(stack.kafka.admin())
     try:
         numbers = itertools.count()
 
@@ -155,6 +197,8 @@ async def measure(stack: Stack, broker: RestartedBroker, hostile: Path, alone: f
                     told = found[what][objects.namespace] = defaultdict(list)
                     for one in (change, move):
                         group.create_task(rounds(one, objects, numbers, until, told))
+                told = found[what]["nobody, by hand"] = defaultdict(list)
+                group.create_task(rounds(by_hand.change, quiet, numbers, until, told))
                 group.create_task(restarts(owner, broker, until, found[what][NAMESPACE]))
 
         await others("alone", alone)
