@@ -15,6 +15,10 @@ SHARED_FAST := --numprocesses=logical --no-loadscope-reorder
 FAST_TESTS := tests/unit tests/property
 POD_TESTS := tests/e2e
 STACK_TESTS := $(filter-out $(FAST_TESTS) $(POD_TESTS),$(patsubst %/,%,$(sort $(dir $(wildcard tests/*/test_*.py)))))
+# The Kafka that tests and demo run, of dev/distributions/kafka: `make test KAFKA=4.4.0`.
+ifdef KAFKA
+export RACKSPAN_KAFKA := $(KAFKA)
+endif
 COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 \
 	--no-emit-index-url --no-emit-find-links --no-header
 

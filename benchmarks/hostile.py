@@ -89,7 +89,12 @@ class Objects:
         await self.rest.delete("bench", self.path(plural, name), {})
 
     async def clear(self):
-        """Delete all objects of the namespace, and wait until the operator has let them go."""
+        """Delete all objects of the namespace, and wait until the operator has let them go.
+
+        Topics in Kafka stay: so many deletions would wait for a person.
+        """
+        for topic in (await self.rest.get("bench", self.path("kafkatopics")))["items"]:
+            await self.change(topic["metadata"]["name"], {"deletionPolicy": "Retain"})
         paths = [self.pods, *map(self.path, ("kafkatopics", "reassignments", "racktopologies"))]
         for path in paths:
             await self.rest.delete("bench", path, {})

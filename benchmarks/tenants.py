@@ -246,13 +246,13 @@ class Attack:
             await asyncio.sleep(0.2)
 
 
-async def one_by_one(stack: Stack, operator: Operator, hostile: Path, seconds: float):
-    """Print a row for no attack, and one for each."""
+async def one_by_one(stack: Stack, operator: Operator, hostile: Path, attacks, seconds: float):
+    """Print a row for no attack, and one for each of these."""
     rest, numbers = Rest(await connect(stack.kubeconfig)), itertools.count()
     print("| attack | VmHWM, MiB | worker processes that ended | slowest `/healthz`, s | create: n, median, most s |")
     print("| --- | ---: | ---: | ---: | ---: |")
     try:
-        for name in (None, *ATTACKS):
+        for name in (None, *attacks):
             told = defaultdict(list)
             async with Attack(operator) as cost, attacked(hostile, name) if name else contextlib.nullcontext():
                 await rounds(change, Objects(rest, QUIET), numbers, time.monotonic() + seconds, told)
@@ -287,6 +287,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=10, help="beside the hostile tenant (default 10)")
     parser.add_argument("--alone", type=float, default=3, help="minutes without it (default 3)")
     parser.add_argument("--each", type=float, metavar="SECONDS", help="each attack by itself, so long")
+    parser.add_argument("--attack", action="append", choices=ATTACKS, help="with --each: only this one; repeat it")
     arguments = parser.parse_args()
     print(f"{describe()}\n")
     values = yaml.safe_load((REPOSITORY / "charts/rackspan/values.yaml").read_text())
@@ -316,7 +317,7 @@ def main() -> None:
             operator.until_ready()
             pid = operator.pid
             if arguments.each:
-                asyncio.run(one_by_one(stack, operator, hostile, arguments.each))
+                asyncio.run(one_by_one(stack, operator, hostile, arguments.attack or ATTACKS, arguments.each))
             else:
                 with stack.plane.api_client() as api:
                     broker = RestartedBroker(stack, client.CoreV1Api(api))

@@ -301,7 +301,7 @@ def _grow_and_drift(stage: Stage, placed: dict[str, Replicas]) -> None:
     terminal = stage.terminal
     stage.patch("kafkatopic orders", {"partitions": 9})
     terminal.run(f"kubectl wait kafkatopic/orders {IN_SHOP} --for=jsonpath='{{.status.partitions}}'=9 --timeout=180s")
-    stage.kafka("kafka.admin.ConfigCommand", "--alter", "--topic", "orders", "--add-config", "retention.ms=1000")
+    stage.kafka("ConfigCommand", "--alter", "--topic", "orders", "--add-config", "retention.ms=1000")
     terminal.say(f"Whole clusters are compared every {_RESYNC_SECONDS} seconds here (a minute unless told otherwise).")
     selector = "--field-selector involvedObject.name=orders,reason=ConfigUpdated"
     events = shlex.split(f"get events {IN_SHOP} {selector}")

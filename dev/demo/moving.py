@@ -19,7 +19,7 @@ from rackspan.api.conditions import READY, ConditionStatus, find_condition
 from rackspan.api.reassignment import Reassignment, State
 
 _RACK, _BROKER, _SPARE = "/us/us-1a/r2", 7, 6
-_CONFIGS = "kafka.admin.ConfigCommand"
+_CONFIGS = "ConfigCommand"
 _PARTITIONS = 9
 _MESSAGES, _MESSAGE = 100, 50_000
 """For each partition of orders, and bytes of each."""

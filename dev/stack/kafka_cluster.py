@@ -253,10 +253,9 @@ class KafkaCluster:
     def tool(self, main_class: str, *arguments: str) -> str:
         """Run a tool of Kafka's against this cluster, and return what it printed: `tool("ConfigCommand", ...)`.
 
-        A class without a package is one of `org.apache.kafka.tools`. Raises KafkaToolError.
+        Raises KafkaToolError.
         """
-        qualified = main_class if "." in main_class else f"org.apache.kafka.tools.{main_class}"
-        return self.distribution.run_tool(qualified, "--bootstrap-server", self.bootstrap(), *arguments)
+        return self.distribution.run_tool(main_class, "--bootstrap-server", self.bootstrap(), *arguments)
 
     def describe(self, *topics: str) -> str:
         """What Kafka itself says about topics, all when none is named: its `kafka-topics.sh --describe`."""

@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import re
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -12,6 +11,9 @@ from pathlib import Path
 from dev.paths import REPOSITORY, cache_root
 from dev.progress import AssetError, exclusive, need, run
 
+DEFAULT_VERSION = "4.3.1"
+_CONFIG_COMMANDS = {"4.3.1": "kafka.admin.ConfigCommand"}
+"""Where Kafka's tool for configs was before 4.4."""
 _HERE = REPOSITORY / "dev" / "distributions" / "kafka"
 _BROKER_LOGGING = _HERE / "log4j2.properties"
 _TOOL_LOGGING = _HERE / "tools-log4j2.properties"
@@ -41,8 +43,12 @@ class KafkaDistribution:
     def run_tool(self, main_class: str, *arguments: str | Path, timeout: float = 120) -> str:
         """Run a command-line tool, such as `org.apache.kafka.tools.TopicCommand`, and return what it printed.
 
-        Raises KafkaToolError when it fails.
+        Names without a package are of that one, `ConfigCommand` wherever this version has it. Raises KafkaToolError
+        when it fails.
         """
+        if "." not in main_class:
+            named = _CONFIG_COMMANDS.get(self.version) if main_class == "ConfigCommand" else None
+            main_class = named or f"org.apache.kafka.tools.{main_class}"
         jvm = ("-Xmx256m", "-XX:TieredStopAtLevel=1", f"-Dlog4j2.configurationFile={_TOOL_LOGGING}")
         command = self._java(main_class, arguments, jvm)
         done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
@@ -80,12 +86,17 @@ class KafkaDistribution:
         return [str(self.java), *flags, "-cp", class_path, main_class, *map(str, arguments)]
 
 
+def kafka_versions() -> list[str]:
+    """The versions whose jars are pinned: a folder each in dev/distributions/kafka."""
+    return sorted(path.name for path in _HERE.iterdir() if path.name[0].isdigit())
+
+
 def kafka_version() -> str:
-    """The version that dev/distributions/kafka/pom.xml pins, for example `4.3.1`."""
-    pinned = re.search(r"<kafka\.version>([^<]+)<", (_HERE / "pom.xml").read_text())
-    if pinned is None:
-        raise AssetError(f"{_HERE / 'pom.xml'} does not pin kafka.version")
-    return pinned[1]
+    """The version that runs: `RACKSPAN_KAFKA`, which `make KAFKA=4.4.0 …` sets. Raises AssetError for others."""
+    version = os.environ.get("RACKSPAN_KAFKA") or DEFAULT_VERSION
+    if version not in kafka_versions():
+        raise AssetError(f"there is no Kafka {version[:40]!r} here, but {', '.join(kafka_versions())}")
+    return version
 
 
 def find_distribution() -> KafkaDistribution | None:
@@ -96,7 +107,7 @@ def find_distribution() -> KafkaDistribution | None:
 
 def ensure_distribution() -> KafkaDistribution:
     """The distribution, after downloading its jars where they are missing."""
-    ensure_jars(_HERE, _jar_folder(), _copied("runtime"), f"Kafka {kafka_version()} (56 MB of jars)")
+    ensure_jars(_HERE, _jar_folder(), _copied("runtime"), f"Kafka {kafka_version()} (56 MB of jars)", kafka_version())
     found = find_distribution()
     if found is None:
         raise AssetError(f"{_jar_folder()} holds no jars; delete it and try again")
@@ -111,18 +122,19 @@ def find_client_jars() -> tuple[Path, ...]:
 def ensure_client_jars() -> tuple[Path, ...]:
     """The same, after downloading them where they are missing."""
     what = f"Kafka Streams {kafka_version()} and connectors (2 MB of jars)"
-    ensure_jars(_HERE, _client_folder(), _copied("provided"), what)
+    ensure_jars(_HERE, _client_folder(), _copied("provided"), what, kafka_version())
     return find_client_jars()
 
 
 def _copied(scope: str) -> tuple[str, ...]:
-    return "dependency:copy-dependencies", f"-DincludeScope={scope}"
+    return "dependency:copy-dependencies", f"-DincludeScope={scope}", f"-Dkafka.version={kafka_version()}"
 
 
-def ensure_jars(pinned: Path, folder: Path, goal: Sequence[str], what: str) -> None:
+def ensure_jars(pinned: Path, folder: Path, goal: Sequence[str], what: str, version: str = "") -> None:
     """Download jars to `folder`, unless that is there, by a goal of Maven for `pinned`/pom.xml.
 
-    Raises AssetError where they are not those of the list beside it that is named after the folder.
+    Raises AssetError where they are not those of the list that is named after the folder, beside it or in a folder of
+    the version.
     """
     with exclusive(folder.parent / ".lock"):
         if not folder.exists():
@@ -137,7 +149,7 @@ def ensure_jars(pinned: Path, folder: Path, goal: Sequence[str], what: str) -> N
                     cwd=Path(scratch),
                     tally=lambda line: "Downloaded from" in line and ".jar" in line,
                 )
-                check_jars(jars, pinned / f"{folder.name}.sha256")
+                check_jars(jars, pinned / version / f"{folder.name}.sha256")
                 jars.replace(folder)  # whole or not at all
 
 

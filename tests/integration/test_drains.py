@@ -14,7 +14,7 @@ from tests.support.command import cli
 from tests.support.objects import condition
 from tests.support.topics import Topics
 
-CONFIGS = "kafka.admin.ConfigCommand"
+CONFIGS = "ConfigCommand"
 REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 
 pytestmark = pytest.mark.timeout(600)

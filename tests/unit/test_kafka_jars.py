@@ -31,6 +31,13 @@ def test_others_are_refused_by_name(listed, jars):
 
 
 @pytest.mark.parametrize(("listing", "jar"), [("jars", "kafka-clients"), ("client-jars", "kafka-streams")])
-def test_the_lists_are_of_the_version_that_is_pinned(listing, jar):
-    names = (kafka_distribution._HERE / f"{listing}.sha256").read_text()
-    assert f"  {jar}-{kafka_distribution.kafka_version()}.jar\n" in names
+@pytest.mark.parametrize("version", kafka_distribution.kafka_versions())
+def test_the_lists_are_of_their_versions(version, listing, jar):
+    names = (kafka_distribution._HERE / version / f"{listing}.sha256").read_text()
+    assert f"  {jar}-{version}.jar\n" in names
+
+
+def test_a_version_that_is_not_pinned_is_refused(monkeypatch):
+    monkeypatch.setenv("RACKSPAN_KAFKA", "../4.2")
+    with pytest.raises(AssetError, match=r"there is no Kafka '\.\./4\.2' here, but 4\.3\.1, 4\.4\.0"):
+        kafka_distribution.kafka_version()
