@@ -440,9 +440,9 @@ async def test_an_executor_that_ends_at_any_call_is_taken_up_where_it_was(kafka,
     crashes, asked = 0, []
     original = admin.alter
 
-    async def counted(targets):
+    async def counted(targets, same_size=()):
         asked.extend((at, broker) for at, replicas in targets.items() for broker in replicas or ())
-        return await original(targets)
+        return await original(targets, same_size)
 
     admin.alter = counted
     try:

@@ -109,6 +109,42 @@ def test_a_drain_is_over_when_kafka_shows_nothing_and_not_before(
     fleet.until("RackTopology", "kafka", lambda found: condition(found, "Drained") is None, "to be done with draining")
 
 
+def test_a_drained_broker_is_cordoned_while_the_drain_lasts_and_others_cordons_stay(objects, own_kafka, operator):
+    """As Kafka's own tool shows; the operator is killed while the drain lasts."""
+
+    def alter(broker, *change):
+        own_kafka.tool(CONFIGS, "--alter", "--entity-type", "brokers", "--entity-name", broker, *change)
+
+    def cordons():
+        shown = own_kafka.tool(CONFIGS, "--describe", "--entity-type", "brokers")
+        return re.findall(r"configs for broker (\d) are:\n\s+cordoned\.log\.dirs=(\S*)", shown)
+
+    objects.create_topology(own_kafka.bootstrap(), rackSource="Broker", brokers=None, levels=[{"name": "zone"}])
+    objects.until_topology()
+    alter("2", "--add-config", "cordoned.log.dirs=*")
+    try:
+        objects.change_topology(drainBrokers=[1, 2])
+        found = objects.until("RackTopology", "kafka", lambda found: found["status"].get("cordons"), "to cordon 1")
+        assert found["status"]["cordons"] == [1]
+        eventually(lambda: cordons() == [("1", "*"), ("2", "*")], "both to be cordoned")
+        operator.kill()
+        operator.start()
+        objects.change_topology(drainBrokers=None)
+        eventually(lambda: cordons() == [("2", "*")], "the operator's own cordon to be released")
+        objects.until("RackTopology", "kafka", lambda found: not found["status"].get("cordons"), "to have no cordon")
+
+        objects.change_topology(drainBrokers=[1])
+        eventually(lambda: cordons() == [("1", "*"), ("2", "*")], "both to be cordoned again")
+        objects.delete("RackTopology", "kafka")
+        objects.until_gone("RackTopology", "kafka")
+        assert cordons() == [("2", "*")]
+    finally:
+        if objects.read("RackTopology", "kafka") is not None:
+            objects.change_topology(drainBrokers=None)
+        for broker in ("1", "2"):
+            alter(broker, "--delete-config", "cordoned.log.dirs")
+
+
 def test_a_cordoned_broker_keeps_what_it_has_and_gets_nothing_new(objects, own_kafka, operator, tmp_path):
     """Cordoned by Kafka's own tool (KIP-1066)."""
     topics, old, new = Topics(own_kafka.admin()), objects.kafka_name("old"), objects.kafka_name("new")

@@ -331,6 +331,12 @@ class ComplianceScanSpec(ApiStruct, frozen=True):
         return self.history_location or (DEFAULT_HISTORY_PATH if self.history_volume else None)
 
 
+class DrainSpec(ApiStruct, frozen=True):
+    """How drains are carried out. `cordon`: whether the operator cordons drained brokers in Kafka (KIP-1066)."""
+
+    cordon: bool = True
+
+
 class RackTopologySpec(ApiStruct, frozen=True):
     """How to reach the Kafka cluster, and where its brokers' racks come from.
 
@@ -347,6 +353,7 @@ class RackTopologySpec(ApiStruct, frozen=True):
     rack_aliases: Mapping[str, str] = field(default_factory=dict)
     drain_brokers: tuple[int, ...] = ()
     drain_racks: tuple[str, ...] = ()
+    drain: DrainSpec = DrainSpec()
     allowed_namespaces: AllowedNamespaces = AllowedNamespaces()
     adoption: Adoption = Adoption.OWN
     internal_topics: tuple[str, ...] = ()
@@ -565,7 +572,8 @@ class DeletionsStatus(ApiStruct, frozen=True):
 class RackTopologyStatus(StatusStruct, frozen=True):
     """What the operator saw. Build the next one with `dataclasses.replace`, and compare with `==` before writing.
 
-    `state`, and what ends in `_summary`, is what `kubectl get` shows: all else in one word or line.
+    `cordons` are the brokers that the operator has cordoned in Kafka, or is about to. `state`, and what ends in
+    `_summary`, is what `kubectl get` shows: all else in one word or line.
     """
 
     observed_generation: int | None = None
@@ -578,6 +586,7 @@ class RackTopologyStatus(StatusStruct, frozen=True):
     drift: DriftStatus | None = None
     restarts: RestartsStatus | None = None
     missing_racks: BrokerCount | None = None
+    cordons: tuple[int, ...] = ()
     drains: tuple[DrainStatus, ...] = ()
     drain_summary: str | None = None
     offline: BrokerCount | None = None

@@ -66,7 +66,8 @@ _CLOSE_SECONDS = 0.2
 _POLL_SECONDS = 0.1
 _OTHER_BROKERS_SECONDS = 1.0
 """How long other brokers may still take to answer after one has refused a connection."""
-_ALL_DIRECTORIES = "*"  # in cordoned.log.dirs
+_CORDONED = "cordoned.log.dirs"
+_ALL_DIRECTORIES = "*"
 _URL_SAFE = str.maketrans("+/", "-_")
 
 
@@ -191,18 +192,17 @@ class ConfluentAdmin:
             return None
         return int(value) if value else None
 
-    async def cordoned(self, brokers: Sequence[int]) -> Mapping[int, bool]:
-        """Whether all log directories are cordoned (KIP-1066), of the brokers that tell: each knows its own."""
+    async def cordoned(self, brokers: Sequence[int]) -> Mapping[int, bool | None]:
+        """Whether all log directories are cordoned (KIP-1066), of the brokers that tell: each knows its own.
 
-        def call() -> Mapping[int, bool]:
-            asked: dict[Any, Future[Any]] = {}
-            for broker in brokers:  # one call takes one broker
-                resource = client.ConfigResource(client.ResourceType.BROKER, str(broker))
-                asked |= self._client.describe_configs([resource], request_timeout=_NEXT_ANSWER_SECONDS)
-            answers = self._answers(asked, _NEXT_ANSWER_SECONDS)
+        None: the broker's version has no cordons.
+        """
+
+        def call() -> Mapping[int, bool | None]:
+            answers = self._describe_brokers(brokers)
             return {
-                int(resource.name): _is_cordoned(answer.result())
-                for resource, answer in answers.items()
+                broker: _is_cordoned(answer.result())
+                for broker, answer in answers.items()
                 if answer.exception() is None
             }
 
@@ -210,6 +210,47 @@ class ConfluentAdmin:
             return await self._run(call) if brokers else {}
         except FailureError:
             return {}
+
+    async def cordon(self, brokers: Sequence[int]) -> Mapping[int, Failure | None]:
+        """Cordon all log directories; refused where somebody cordons some, as `*` has to stand alone."""
+        return await self._change_cordons(brokers, client.AlterConfigOpType.APPEND)
+
+    async def uncordon(self, brokers: Sequence[int]) -> Mapping[int, Failure | None]:
+        """Delete what `cordon` has set; cordons of another kind stay."""
+
+        def call() -> Mapping[int, Failure | None]:
+            answers = self._describe_brokers(brokers)
+            found = {broker: _outcome(answer) for broker, answer in answers.items()}
+            ours = [broker for broker, refused in found.items() if refused is None and _has_ours(answers[broker])]
+            return found | self._altered_cordons(ours, client.AlterConfigOpType.DELETE)
+
+        return await self._run(call) if brokers else {}
+
+    async def _change_cordons(
+        self, brokers: Sequence[int], operation: client.AlterConfigOpType
+    ) -> Mapping[int, Failure | None]:
+        return await self._run(lambda: self._altered_cordons(brokers, operation)) if brokers else {}
+
+    def _altered_cordons(
+        self, brokers: Sequence[int], operation: client.AlterConfigOpType
+    ) -> dict[int, Failure | None]:
+        self._permit.check()
+        seconds = self._permit.change_timeout_seconds
+        entry = client.ConfigEntry(_CORDONED, _ALL_DIRECTORIES, incremental_operation=operation)
+        asked: dict[Any, Future[Any]] = {}
+        for broker in brokers:  # one call takes one broker
+            resource = client.ConfigResource(client.ResourceType.BROKER, str(broker), incremental_configs=[entry])
+            asked |= self._client.incremental_alter_configs([resource], request_timeout=seconds)
+        answers = self._answers(asked, seconds)
+        return {int(resource.name): _outcome(answer) for resource, answer in answers.items()}
+
+    def _describe_brokers(self, brokers: Sequence[int]) -> Mapping[int, Future[Any]]:
+        asked: dict[Any, Future[Any]] = {}
+        for broker in brokers:  # one call takes one broker
+            resource = client.ConfigResource(client.ResourceType.BROKER, str(broker))
+            asked |= self._client.describe_configs([resource], request_timeout=_NEXT_ANSWER_SECONDS)
+        answers = self._answers(asked, _NEXT_ANSWER_SECONDS)
+        return {int(resource.name): answer for resource, answer in answers.items()}
 
     async def broker_setting(self, brokers: Sequence[int], key: str) -> str | None:
         """What brokers are set to, as the first that answers has it; None where that is nothing."""
@@ -413,14 +454,23 @@ def _client_closed() -> Failure:
     return Failure(Reason.KAFKA_UNREACHABLE, "the connection was given up", Remedy.RETRY)
 
 
-def _is_cordoned(entries: Mapping[str, Any]) -> bool:
-    """Whether a broker's configs cordon all its log directories. Brokers before 4.3 have no such config."""
+def _is_cordoned(entries: Mapping[str, Any]) -> bool | None:
+    """Whether a broker's configs cordon all its log directories; None before 4.3, which has no such config."""
+    if _CORDONED not in entries:
+        return None
     cordoned, several, single = (
         {one.strip() for one in (entry.value or "").split(",")} - {""} if (entry := entries.get(key)) else set()
-        for key in ("cordoned.log.dirs", "log.dirs", "log.dir")
+        for key in (_CORDONED, "log.dirs", "log.dir")
     )
     directories = several or single
     return _ALL_DIRECTORIES in cordoned or (bool(directories) and directories <= cordoned)
+
+
+def _has_ours(answer: Future[Any]) -> bool:
+    """Whether a broker itself is set to cordon all its log directories, as `cordon` does."""
+    entry = answer.result().get(_CORDONED)
+    own = client.ConfigSource.DYNAMIC_BROKER_CONFIG.value
+    return entry is not None and entry.source == own and entry.value == _ALL_DIRECTORIES
 
 
 def _outcome(answer: Future[None]) -> Failure | None:

@@ -173,9 +173,9 @@ def _ids(nodes: Iterable[Any]) -> list[int]:
     return [node.id for node in nodes]
 
 
-def _brokers(cluster: ClusterDescription, cordoned: Mapping[int, bool]) -> tuple[BrokerLocation, ...]:
+def _brokers(cluster: ClusterDescription, cordoned: Mapping[int, bool | None]) -> tuple[BrokerLocation, ...]:
     return tuple(
-        BrokerLocation(broker.id, broker.rack or None, cordoned=cordoned.get(broker.id, False))
+        BrokerLocation(broker.id, broker.rack or None, cordoned=cordoned.get(broker.id) is True)
         for broker in cluster.brokers
     )
 

@@ -150,8 +150,17 @@ class KafkaAdmin(Protocol):
     async def default_min_insync(self, brokers: Sequence[int]) -> int | None:
         """The brokers' default min.insync.replicas; None where none of them answers. Never raises."""
 
-    async def cordoned(self, brokers: Sequence[int]) -> Mapping[int, bool]:
-        """Whether all log directories are cordoned (KIP-1066), of the brokers that tell. Never raises."""
+    async def cordoned(self, brokers: Sequence[int]) -> Mapping[int, bool | None]:
+        """Whether all log directories are cordoned (KIP-1066), of the brokers that tell. Never raises.
+
+        None: the broker's version has no cordons.
+        """
+
+    async def cordon(self, brokers: Sequence[int]) -> Mapping[int, Failure | None]:
+        """Cordon all log directories of brokers. One where somebody cordons some directories refuses that."""
+
+    async def uncordon(self, brokers: Sequence[int]) -> Mapping[int, Failure | None]:
+        """Take off what `cordon` has set; cordons of another kind stay."""
 
     async def topics(self, names: Collection[str]) -> Mapping[str, TopicDescription | Failure | None]:
         """By name: the topic, None where it does not exist, a Failure where only this one could not be read."""

@@ -13,6 +13,7 @@ from rackspan.api.racktopology import KIND
 from rackspan.api.reasons import Reason
 from rackspan.metrics import forget_topology
 from rackspan.reconcile.cluster.broker_events import BrokerEvents, announced_brokers
+from rackspan.reconcile.cluster.cordons import Cordons
 from rackspan.reconcile.cluster.drift import drift_events
 from rackspan.reconcile.cluster.finalizer import TopologyFinalizer
 from rackspan.reconcile.cluster.gauges import measure, measure_drains, measure_observation
@@ -62,7 +63,8 @@ class TopologyReconciler:
         self._status_parts = status_parts
         self._observer = Observer(key, dependencies)
         self._topics = TopicsReconciler(key, self._observer, dependencies, self.write_status)
-        self._finalizer = TopologyFinalizer(key, dependencies, self._topics.finalizer.dependents)
+        self._cordons = Cordons()
+        self._finalizer = TopologyFinalizer(key, dependencies, self._topics.finalizer.dependents, self._releases)
         self._status_due = asyncio.Event()
         self._cluster_changed = asyncio.Event()
         """Ends the pause after a write of the status: what changes all topics is told at once, and is seldom."""
@@ -139,6 +141,8 @@ class TopologyReconciler:
                 await self._finalizer.reconcile()  # before the first state, so before topics are created
                 progress()
                 everything = await self._observer.observe()
+                progress()
+                await self._reconcile_cordons()
             if everything:
                 topics = self._dependencies.cache.topics_of(self._key)
                 self._topics.add(sorted(topics))  # sorted, because placements depend on earlier ones
@@ -147,6 +151,27 @@ class TopologyReconciler:
                 measure_observation(str(self._key), self._observer.state)
             self._pass_done()
             await self._observer.wait()
+
+    async def _reconcile_cordons(self) -> None:
+        topology = self._dependencies.cache.topologies.get(self._key)
+        state, admin = self._observer.state, self._observer.admin
+        if topology is None or admin is None or not isinstance(state, ClusterState):
+            return
+        able = self._observer.cordonable
+        if await self._cordons.reconcile(topology, state.racks, able, admin, self._record_cordons):
+            self._observer.cordons_changed()
+
+    def _releases(self, topology: RackTopology) -> bool:
+        """Whether brokers that the operator has cordoned can still be released: not where Kafka does not answer."""
+        state = self._observer.state
+        answers = not isinstance(state, Failure) or state.reason == Reason.WAITING
+        return answers and bool(self._cordons.held(topology)) and not self._cordons.problem
+
+    async def _record_cordons(self) -> bool:
+        """Write whose cordons are the operator's, before Kafka is asked for them. Raises FailureError."""
+        await self.write_status()
+        topology = self._dependencies.cache.topologies.get(self._key)
+        return topology is not None and self._cordons.shown(topology.status) == topology.status
 
     async def _batch_loop(self, group: asyncio.TaskGroup) -> None:
         """One task per batch, up to _WORKERS at a time."""
@@ -214,6 +239,7 @@ class TopologyReconciler:
             self._finalizer.problem,
             self._topics.approvals.summary(),
             self._observer.failed_spec,
+            self._cordons.problem,
         )
         topology = cache.topologies.get(self._key)
         if topology is None:
@@ -225,6 +251,7 @@ class TopologyReconciler:
         status = topology_status(topology, inputs, now)
         measure(str(self._key), inputs, ready=is_true(status.conditions, READY))
         measure_drains(str(self._key), status)
+        status = self._cordons.shown(status)
         for part in self._status_parts:
             status = part.status(topology, status, now)
         ref = ObjectRef(KIND, topology.key, topology.meta.uid)

@@ -168,8 +168,8 @@ def test_a_setting_is_asked_of_the_first_broker_that_answers(monkeypatch, answer
         ({"log.dir": "/d", "log.dirs": None, "cordoned.log.dirs": "/d"}, True),
         ({"log.dir": "/d", "log.dirs": None, "cordoned.log.dirs": ""}, False),
         ({"log.dir": "/d", "log.dirs": None, "cordoned.log.dirs": None}, False),
-        ({"log.dir": "/d", "log.dirs": "/a,/b"}, False),
-        ({}, False),
+        ({"log.dir": "/d", "log.dirs": "/a,/b"}, None),
+        ({}, None),
     ],
 )
 def test_a_broker_is_cordoned_where_all_its_log_directories_are(configs, cordoned):

@@ -11,7 +11,7 @@ from rackspan.api import racktopology
 from rackspan.cli.shared import options
 from rackspan.cli.shared.command_errors import CommandError, note
 from rackspan.cli.shared.later_command import command_app
-from rackspan.core.text import plural
+from rackspan.core.text import be, few, plural
 
 if TYPE_CHECKING:
     from rackspan.kube.cluster import KubeCluster
@@ -76,7 +76,7 @@ async def _release(
         async with asyncio.timeout(_PATIENCE_SECONDS):
             if deployment is not None:
                 await scale_to_zero(rest, ObjectKey(*deployment))
-            left = await _clear_throttles(kube, rest)
+            left = [*await _clear_throttles(kube, rest), *await _cordons(kube)]
             while True:
                 found = await release(kube, leaving_only=False)
                 counts = {kind: counts[kind] + number for kind, number in found.items()}
@@ -89,6 +89,20 @@ async def _release(
         ) from error
     finally:
         await rest.close()
+
+
+async def _cordons(kube: "KubeCluster") -> Sequence[str]:
+    """A sentence for each RackTopology of which brokers stay cordoned in Kafka. Raises FailureError."""
+    found = {}
+    async for body in kube.objects(racktopology.KIND):
+        meta, status = body["metadata"], racktopology.RackTopologyStatus.from_dict(body.get("status"))
+        if status.cordons:
+            found[f"{meta['namespace']}/{meta['name']}"] = status.cordons
+    return [
+        f"{name}: {plural(len(brokers), 'broker')} {be(len(brokers))} still cordoned in Kafka, as the drain lasts: "
+        f"{few([*map(str, brokers)])}; to place replicas there again, delete cordoned.log.dirs there"
+        for name, brokers in sorted(found.items())
+    ]
 
 
 async def _clear_throttles(kube: "KubeCluster", rest: "Rest") -> Sequence[str]:

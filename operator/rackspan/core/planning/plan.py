@@ -157,7 +157,8 @@ class Fingerprints:
         self._brokers = sha256()
         for broker in tree.brokers:
             rack = "" if broker.rack is None else domain_name(broker.rack)
-            cordoned = ["cordoned"] if broker.cordoned else []  # so that other clusters' hashes are as before cordons
+            # A drained broker gets nothing anyhow: the plan of a drain stays the same once the broker is cordoned.
+            cordoned = ["cordoned"] if broker.cordoned and broker.eligible else []
             _add(self._brokers, broker.id, rack, broker.eligible, broker.online, *cordoned)
 
     def of(self, looked_at: Partitions, changes: Changes) -> str:

@@ -78,7 +78,9 @@ CALLS: Mapping[str, Call] = {
     "hosted": Call("list_topics", tuple[int], list[InSync]),
     "assignments": Call("list_topics", tuple[()], dict[str, tuple[tuple[int, ...], ...]]),
     "default_min_insync": Call("describe_configs", tuple[list[int]], int | None),
-    "cordoned": Call("describe_configs", tuple[list[int]], dict[int, bool]),
+    "cordoned": Call("describe_configs", tuple[list[int]], dict[int, bool | None]),
+    "cordon": Call("incremental_alter_configs", tuple[list[int]], dict[int, Failure | None]),
+    "uncordon": Call("incremental_alter_configs", tuple[list[int]], dict[int, Failure | None]),
     # A decoder cannot tell a topic from a failure, so each has a place of its own.
     "topics": Call("describe_topics", tuple[list[str]], dict[str, tuple[TopicDescription | None, Failure | None]]),
     "configs": Call("describe_configs", tuple[list[str]], dict[str, TopicConfig]),

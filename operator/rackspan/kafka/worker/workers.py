@@ -384,13 +384,21 @@ class WorkerClient:
             return None
         return found
 
-    async def cordoned(self, brokers: Sequence[int]) -> Mapping[int, bool]:
+    async def cordoned(self, brokers: Sequence[int]) -> Mapping[int, bool | None]:
         """Whether all log directories are cordoned, of the brokers that tell. Never raises."""
         try:
-            found: Mapping[int, bool] = await self._ask("cordoned", list(brokers))
+            found: Mapping[int, bool | None] = await self._ask("cordoned", list(brokers))
         except FailureError:
             return {}
         return found
+
+    async def cordon(self, brokers: Sequence[int]) -> Mapping[int, Failure | None]:
+        """Cordon all log directories of brokers."""
+        return await self._change("cordon", list(brokers)) if brokers else {}
+
+    async def uncordon(self, brokers: Sequence[int]) -> Mapping[int, Failure | None]:
+        """Take off what `cordon` has set."""
+        return await self._change("uncordon", list(brokers)) if brokers else {}
 
     async def topics(self, names: Collection[str]) -> Mapping[str, TopicDescription | Failure | None]:
         """By name: the topic, None where it does not exist, a Failure where only this one could not be read."""

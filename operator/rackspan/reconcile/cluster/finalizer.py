@@ -1,4 +1,4 @@
-"""Keeps a RackTopology until the KafkaTopics are gone whose topics can be deleted only through it."""
+"""Keeps a RackTopology until the topics are gone that can be deleted only through it, and its cordons are released."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from rackspan.api.kafkatopic import KafkaTopic
     from rackspan.api.meta import ObjectKey
+    from rackspan.api.racktopology import RackTopology
     from rackspan.reconcile.dependencies import Dependencies
     from rackspan.reconcile.failures import Failure
 
@@ -24,17 +25,23 @@ _log = logging.getLogger("rackspan.reconcile")
 class TopologyFinalizer:
     """The finalizer of one RackTopology: added while it exists, removed once no KafkaTopic blocks its deletion.
 
-    `dependents()` gives the KafkaTopics whose topics are to be deleted with them.
+    `dependents()` gives the KafkaTopics whose topics are to be deleted with them, `releases()` says whether brokers
+    are cordoned that can still be released.
     """
 
     def __init__(
-        self, key: ObjectKey, dependencies: Dependencies, dependents: Callable[[], Collection[KafkaTopic]]
+        self,
+        key: ObjectKey,
+        dependencies: Dependencies,
+        dependents: Callable[[], Collection[KafkaTopic]],
+        releases: Callable[[RackTopology], bool],
     ) -> None:
         self.problem: Failure | None = None
         """What blocks the deletion of the RackTopology; None where nothing does or it is not being deleted."""
         self._key = key
         self._dependencies = dependencies
         self._dependents = dependents
+        self._releases = releases
 
     async def reconcile(self) -> None:
         """Add or remove the finalizer as needed. Never raises: a failed write is logged and tried again next time."""
@@ -58,7 +65,7 @@ class TopologyFinalizer:
                 terminating = await self._dependencies.kube.terminating({self._key.namespace})
                 keys = blocking_topics(topology, dependents, terminating)
             self.problem = in_use_failure(tuple(keys)) if keys else None
-            if not keys:
+            if not keys and not self._releases(topology):
                 written = await self._dependencies.finalizers.remove(KIND, topology.meta)
         if written is not None:
             self._dependencies.cache.put_topology_answer(written)

@@ -187,9 +187,17 @@ class GroupedAdmin:
         """The brokers' min.insync.replicas."""
         return await self._admin.default_min_insync(brokers)
 
-    async def cordoned(self, brokers: Sequence[int]) -> Mapping[int, bool]:
+    async def cordoned(self, brokers: Sequence[int]) -> Mapping[int, bool | None]:
         """Which brokers are cordoned."""
         return await self._admin.cordoned(brokers)
+
+    async def cordon(self, brokers: Sequence[int]) -> Mapping[int, Failure | None]:
+        """Cordon brokers."""
+        return await self._admin.cordon(brokers)
+
+    async def uncordon(self, brokers: Sequence[int]) -> Mapping[int, Failure | None]:
+        """Release brokers."""
+        return await self._admin.uncordon(brokers)
 
     async def close(self) -> None:
         """Close the client; calls under way, and those that wait, end with a failure."""

@@ -59,7 +59,8 @@ class Observer:
         self.remaining: RemainingReplicas | None = None
         """The replicas on drained brokers, when last counted."""
         self._remaining_at = float("-inf")
-        self._cordoned: dict[int, bool] = {}
+        self._cordoned: dict[int, bool | None] = {}
+        """By broker that is online; None where its version has no cordons."""
         self._cordons_at = float("-inf")
         self._load: BrokerLoad | None = None
         self._min_insync: int | None = None
@@ -78,6 +79,16 @@ class Observer:
     def admin(self) -> KafkaAdmin | None:
         """The connected client, if there is one."""
         return self._session.admin
+
+    @property
+    def cordonable(self) -> Collection[int]:
+        """Brokers that can be cordoned: those that are online and told whether they are."""
+        return {broker for broker, cordoned in self._cordoned.items() if cordoned is not None}
+
+    def cordons_changed(self) -> None:
+        """Observe soon, and ask brokers whether they are cordoned."""
+        self._cordons_at = float("-inf")
+        self._wake.set()
 
     def wake(self) -> None:
         """Observe soon: the topology changed, or a Kafka call failed."""
@@ -195,7 +206,7 @@ class Observer:
         fresh = now - self._cordons_at < min(_CORDON_SECONDS, self._dependencies.resync_seconds)
         if not fresh or self._cordoned.keys() != set(online):
             told = await admin.cordoned(online)
-            self._cordoned = {broker: told.get(broker, self._cordoned.get(broker, False)) for broker in online}
+            self._cordoned = {broker: told.get(broker, self._cordoned.get(broker)) for broker in online}
             self._cordons_at = now
         return {broker for broker, cordoned in self._cordoned.items() if cordoned}
 

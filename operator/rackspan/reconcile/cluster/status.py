@@ -112,6 +112,8 @@ class StatusInputs:
     """The plan, None while not all topics have been looked at."""
     failed_spec: RackTopologySpec | None = None
     """The spec that `state` is about, where that is a Failure."""
+    cordon_problem: str | None = None
+    """Why a drained broker could not be cordoned in Kafka."""
 
     def are_about(self, spec: RackTopologySpec, fields: Sequence[str]) -> bool:
         """Whether the state was observed with these fields of a spec."""
@@ -247,7 +249,10 @@ def _with_drains(
         return replace(status, drain_summary="unknown")
     planned = inputs.planned.unmanaged if inputs.planned else ()
     found = drains.drain_statuses(state, inputs.remaining, inputs.topics, planned)
-    conditions.set(DRAINED, *drains.drained_condition(found))
+    drained, reason, message = drains.drained_condition(found)
+    if inputs.cordon_problem:
+        message += f"; not cordoned in Kafka, so that others may place new replicas there: {inputs.cordon_problem}"
+    conditions.set(DRAINED, drained, reason, message)
     return replace(status, drains=drains.shown(found), drain_summary=drains.summary(found))
 
 

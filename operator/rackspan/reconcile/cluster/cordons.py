@@ -1,0 +1,150 @@
+"""Cordons drained brokers in Kafka (KIP-1066), so that nobody places anything new there, and releases them again.
+
+Only what the operator has cordoned itself is released. `status.cordons` records that before the first call to Kafka, so
+that an operator that is killed in between knows its own cordons.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from rackspan.api.racktopology import KIND
+from rackspan.api.reasons import Reason
+from rackspan.reconcile.failures import FailureError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Collection, Mapping
+
+    from rackspan.api.racktopology import RackTopology, RackTopologyStatus
+    from rackspan.reconcile.cluster.racks import RackView
+    from rackspan.reconcile.failures import Failure
+    from rackspan.reconcile.ports import KafkaAdmin
+
+_log = logging.getLogger("rackspan.audit")
+_RETRY_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class CordonChanges:
+    """Brokers to cordon and to release now; `held` are those whose cordons are the operator's already."""
+
+    cordon: frozenset[int]
+    release: frozenset[int]
+    held: frozenset[int]
+
+    @property
+    def recorded(self) -> frozenset[int]:
+        """The brokers whose cordons are the operator's while these changes are under way."""
+        return self.held | self.cordon
+
+
+def cordon_changes(
+    topology: RackTopology, known: Collection[int], racks: RackView, able: Collection[int]
+) -> CordonChanges:
+    """What has to change; `known` are the brokers whose cordons are the operator's.
+
+    `able` are the brokers that can be cordoned: those of Kafka 4.3 and later that answer.
+    A broker that somebody else has cordoned is left alone. One that is offline keeps its cordon until it is back, and
+    one that nobody knows any more is forgotten.
+    """
+    wanted = topology.spec.drain.cordon and not topology.meta.is_deleting
+    drained = {row.id for row in racks.rows if row.draining} if wanted else set()
+    recorded = frozenset(known) & {row.id for row in racks.rows}
+    online = {row.id for row in racks.rows if row.online}
+    cordoned = {row.id for row in racks.rows if row.cordoned}
+    cordon = frozenset(drained & online & set(able) - cordoned)
+    return CordonChanges(cordon, (recorded - drained) & online, recorded)
+
+
+class Cordons:
+    """The cordons of one topology's drained brokers."""
+
+    def __init__(self) -> None:
+        self.problem: str | None = None
+        """Why a broker could not be cordoned or released when that was tried last."""
+        self._recorded: tuple[int, ...] | None = None
+        """The brokers whose cordons are the operator's; None before the first look."""
+        self._failed: CordonChanges | None = None
+        self._failed_at = 0.0
+
+    def held(self, topology: RackTopology) -> tuple[int, ...]:
+        """The brokers whose cordons are the operator's, as it knows or as the status says."""
+        return topology.status.cordons if self._recorded is None else self._recorded
+
+    def shown(self, status: RackTopologyStatus) -> RackTopologyStatus:
+        """`status` with the brokers whose cordons are the operator's."""
+        return status if self._recorded is None else replace(status, cordons=self._recorded)
+
+    async def reconcile(
+        self,
+        topology: RackTopology,
+        racks: RackView,
+        able: Collection[int],
+        admin: KafkaAdmin,
+        record: Callable[[], Awaitable[bool]],
+    ) -> bool:
+        """Cordon and release brokers as needed; whether something has changed in Kafka.
+
+        `record` writes what `shown` says to the API server, and gives whether that is stored. Never raises
+        FailureError: a failure is the `problem`, and the same is tried again after a minute.
+        """
+        changes = cordon_changes(topology, self.held(topology), racks, able)
+        if changes.cordon:
+            # Somebody else may have cordoned one since brokers were asked last.
+            now_told = await admin.cordoned(sorted(changes.cordon))
+            free = {broker for broker in changes.cordon if now_told.get(broker) is False}
+            changes = dataclasses.replace(changes, cordon=frozenset(free))
+        self._recorded = tuple(sorted(changes.held))
+        if not changes.cordon and not changes.release:
+            self.problem = self._failed = None
+            return False
+        now = asyncio.get_running_loop().time()
+        if changes == self._failed and now < self._failed_at + _RETRY_SECONDS:
+            return False
+        self._failed, self._failed_at = changes, now
+        self._recorded = tuple(sorted(changes.recorded))
+        try:
+            if changes.cordon and not await record():
+                return False
+            refused = {**await admin.cordon(sorted(changes.cordon)), **await admin.uncordon(sorted(changes.release))}
+        except FailureError as error:
+            self.problem = str(error)
+            return False
+        _log_changes(topology, changes, refused)
+        released = {broker for broker in changes.release if refused.get(broker) is None}
+        not_set = {broker for broker in changes.cordon if _is_answer(refused.get(broker))}
+        self._recorded = tuple(sorted(changes.recorded - released - not_set))
+        failed = sorted((broker, failure.message) for broker, failure in refused.items() if failure is not None)
+        self.problem = f"broker {failed[0][0]}: {failed[0][1]}" if failed else None
+        if not failed:
+            self._failed = None
+        return len(failed) < len(refused)
+
+
+def _is_answer(failure: Failure | None) -> bool:
+    """Whether Kafka has refused a change; after a failure of another kind it may have been made."""
+    return failure is not None and failure.reason is not Reason.KAFKA_UNREACHABLE
+
+
+def _log_changes(topology: RackTopology, changes: CordonChanges, refused: Mapping[int, Failure | None]) -> None:
+    for operation, brokers in (("CordonBroker", changes.cordon), ("UncordonBroker", changes.release)):
+        for broker in sorted(brokers):
+            failure = refused.get(broker)
+            answer = (
+                {"answer": "ok"} if failure is None else {"answer": str(failure.reason), "message": failure.message}
+            )
+            entry = {
+                "operation": operation,
+                "broker": str(broker),
+                "object": {"kind": KIND, "namespace": topology.key.namespace, "name": topology.key.name},
+                **answer,
+            }
+            # JSON escapes line breaks, so that no name or message can forge a line.
+            _log.info("%s %s", operation, json.dumps(entry), extra={"audit": entry})

@@ -1,0 +1,148 @@
+"""Drained brokers are cordoned in Kafka: before nothing else, never those of others, and released at the end."""
+
+import itertools
+from dataclasses import replace
+
+import pytest
+from msgspec import structs
+from tests.unit.reconcile.examples import state, topology
+
+from rackspan.api.racktopology import DrainSpec
+from rackspan.api.reasons import Reason
+from rackspan.reconcile.cluster import cordons as module
+from rackspan.reconcile.cluster.cordons import Cordons, cordon_changes
+from rackspan.reconcile.failures import Failure, FailureError, Remedy
+
+REFUSED = Failure(Reason.NOT_AUTHORIZED, "not authorized", Remedy.ACCESS)
+BROKERS = frozenset(range(6))
+
+
+def view(drained=(), offline=(), cordoned=()):
+    racks = state().racks
+    rows = [
+        replace(row, eligible=row.id not in drained, online=row.id not in offline, cordoned=row.id in cordoned)
+        for row in racks.rows
+    ]
+    return replace(racks, rows=tuple(rows))
+
+
+def about(*, cordon=True, recorded=(), deleting=False):
+    found = topology()
+    meta = structs.replace(found.meta, deletion_timestamp="2026-01-01T00:00:00Z" if deleting else None)
+    spec = structs.replace(found.spec, drain=DrainSpec(cordon))
+    return structs.replace(found, meta=meta, spec=spec, status=structs.replace(found.status, cordons=tuple(recorded)))
+
+
+@pytest.mark.parametrize("cordon", [True, False])
+@pytest.mark.parametrize("deleting", [True, False])
+def test_one_broker_in_every_state(cordon, deleting):
+    for facts in itertools.product((False, True), repeat=5):
+        drained, offline, cordoned, ours, able = facts
+        sets = [{1} if fact else set() for fact in (drained, offline, cordoned)]
+        changes = cordon_changes(
+            about(cordon=cordon, deleting=deleting), {1} if ours else (), view(*sets), {1} if able else ()
+        )
+        wanted = drained and cordon and not deleting
+        assert changes.cordon == ({1} if wanted and not offline and not cordoned and able else set()), facts
+        assert changes.release == ({1} if ours and not wanted and not offline else set()), facts
+        assert changes.recorded == ({1} if ours or changes.cordon else set()), "others' cordons are theirs"
+
+
+def test_a_broker_that_nobody_knows_is_forgotten():
+    assert cordon_changes(about(), {1, 77}, view(drained={1}), BROKERS).recorded == {1}
+
+
+class Kafka:
+    """Cordons of brokers, which are set only once they are recorded."""
+
+    def __init__(self, *, cordoned=(), refuses=(), dies=False):
+        self.set, self.refuses, self.dies = set(cordoned), set(refuses), dies
+        self.recorded, self.asked = (), []
+
+    async def cordoned(self, brokers):
+        return {broker: broker in self.set for broker in brokers}
+
+    async def cordon(self, brokers):
+        self.asked += brokers
+        assert set(brokers) <= set(self.recorded)
+        if self.dies:
+            raise FailureError(Failure(Reason.KAFKA_UNREACHABLE, "no broker answers", Remedy.RETRY))
+        self.set |= set(brokers) - self.refuses
+        return {broker: REFUSED if broker in self.refuses else None for broker in brokers}
+
+    async def uncordon(self, brokers):
+        self.set -= set(brokers) - self.refuses
+        return {broker: REFUSED if broker in self.refuses else None for broker in brokers}
+
+
+async def reconcile(cordons, kafka, found, drained=(), offline=(), seen=None):
+    """One pass, which has `seen` these brokers cordoned; what it records is in the status of the object it gives."""
+
+    async def record():
+        kafka.recorded = cordons.shown(found.status).cordons
+        return True
+
+    changed = await cordons.reconcile(
+        found, view(drained, offline, kafka.set if seen is None else seen), BROKERS, kafka, record
+    )
+    return changed, structs.replace(found, status=cordons.shown(found.status))
+
+
+async def test_drained_brokers_are_cordoned_and_released_and_those_of_others_stay():
+    cordons, kafka = Cordons(), Kafka(cordoned={2, 5})
+    changed, found = await reconcile(cordons, kafka, about(), drained={1, 2})
+    assert (changed, kafka.set, found.status.cordons) == (True, {1, 2, 5}, (1,))
+    assert (await reconcile(cordons, kafka, found, drained={1, 2}))[0] is False
+    changed, found = await reconcile(cordons, kafka, found)
+    assert (changed, kafka.set, found.status.cordons) == (True, {2, 5}, ())
+
+
+async def test_a_cordon_that_somebody_has_set_just_now_is_theirs():
+    cordons, kafka = Cordons(), Kafka(cordoned={2})
+    _, found = await reconcile(cordons, kafka, about(), drained={1, 2}, seen=())
+    assert (kafka.asked, found.status.cordons) == ([1], (1,))
+    assert (await reconcile(cordons, kafka, found, drained={1, 2}, seen=()))[1].status.cordons == (1,)
+
+
+async def test_an_operator_that_was_killed_in_between_knows_its_own_cordons():
+    dying = Kafka(dies=True)
+    changed, found = await reconcile(Cordons(), dying, about(), drained={1})
+    assert (changed, found.status.cordons) == (False, (1,))
+    kafka = Kafka()
+    kafka.recorded = (1,)
+    _, found = await reconcile(Cordons(), kafka, found, drained={1})
+    assert (kafka.set, found.status.cordons) == ({1}, (1,))
+    _, found = await reconcile(Cordons(), kafka, found)
+    assert (kafka.set, found.status.cordons) == (set(), ())
+
+
+async def test_a_broker_that_is_offline_when_the_drain_ends_is_released_once_it_is_back():
+    kafka = Kafka(cordoned={1})
+    _, found = await reconcile(Cordons(), kafka, about(recorded={1}), offline={1})
+    assert (kafka.set, found.status.cordons) == ({1}, (1,))
+    _, found = await reconcile(Cordons(), kafka, found)
+    assert (kafka.set, found.status.cordons) == (set(), ())
+
+
+async def test_what_kafka_refuses_is_told_and_tried_again_after_a_minute(monkeypatch):
+    cordons, kafka = Cordons(), Kafka(refuses={1})
+    changed, found = await reconcile(cordons, kafka, about(), drained={1, 2})
+    assert (changed, kafka.set, cordons.problem) == (True, {2}, f"broker 1: {REFUSED.message}")
+    assert found.status.cordons == (2,), "what Kafka refuses is not the operator's"
+    await reconcile(cordons, kafka, found, drained={1, 2})
+    asked = len(kafka.asked)
+    assert await reconcile(cordons, kafka, found, drained={1, 2}) == (False, found)
+    assert (len(kafka.asked), cordons.problem) == (asked, f"broker 1: {REFUSED.message}")
+    monkeypatch.setattr(module, "_RETRY_SECONDS", 0.0)
+    kafka.refuses = set()
+    await reconcile(cordons, kafka, found, drained={1, 2})
+    assert (kafka.set, cordons.problem) == ({1, 2}, None)
+
+
+async def test_where_the_status_cannot_be_written_kafka_is_not_asked():
+    async def record():
+        return False
+
+    kafka = Kafka()
+    assert await Cordons().reconcile(about(), view(drained={1}), BROKERS, kafka, record) is False
+    assert kafka.asked == []
