@@ -34,7 +34,7 @@ from rackspan.api.conditions import COMPLIANT, STALLED, ConditionStatus, find_co
 from rackspan.api.kafkatopic import KafkaTopic
 from rackspan.api.reasons import Reason
 from rackspan.core.rack_path import parse_rack
-from rackspan.reconcile.scans.manifests import SELECTOR
+from rackspan.reconcile.scans.scan_manifests import SELECTOR
 
 _RESYNC_SECONDS = 3
 _READY_MESSAGE = '{.status.conditions[?(@.type=="Ready")].message}'

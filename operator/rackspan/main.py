@@ -31,7 +31,7 @@ from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.dependencies import Dependencies
 from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.manager import Manager
-from rackspan.reconcile.racks.reconciler import RackDependencies
+from rackspan.reconcile.racks.publish import RackDependencies
 from rackspan.reconcile.reassignments.objects import ReassignmentDependencies
 from rackspan.reconcile.reassignments.requests import ApprovedPlans
 from rackspan.reconcile.reassignments.sizes import LogDirSizes
@@ -39,9 +39,9 @@ from rackspan.reconcile.release import release
 from rackspan.reconcile.runtime.finalizers import FinalizerWriter
 from rackspan.reconcile.runtime.leader_election import LeaderElection
 from rackspan.reconcile.runtime.liveness import Liveness
-from rackspan.reconcile.runtime.status_writer import StatusWriter
 from rackspan.reconcile.runtime.waiting import wait_for_any
-from rackspan.reconcile.scans.reconciler import ScanDependencies
+from rackspan.reconcile.runtime.writers import StatusWriter
+from rackspan.reconcile.scans.scan_reconciler import ScanDependencies
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Coroutine, Mapping

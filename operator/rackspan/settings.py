@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from rackspan.kafka.worker.places import WorkerLimits
 from rackspan.reconcile.racks.publication import NamespaceSet
 from rackspan.reconcile.runtime.lease import Timing
-from rackspan.reconcile.runtime.namespace_quota import DEFAULT_TOPOLOGIES_PER_NAMESPACE
-from rackspan.reconcile.scans.config import ScanSetup
+from rackspan.reconcile.runtime.namespaces import DEFAULT_TOPOLOGIES_PER_NAMESPACE
+from rackspan.reconcile.scans.scan_setup import ScanSetup
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,7 +17,7 @@ from dev.paths import REPOSITORY
 from tests.chart import dockerfile
 from tests.support.helm import CHART, only
 
-from rackspan.reconcile.scans.config import DEFAULT_APPLICATION
+from rackspan.reconcile.scans.scan_setup import DEFAULT_APPLICATION
 
 ARGUMENTS, STAGES = dockerfile.read(REPOSITORY / "Dockerfile")
 

@@ -11,7 +11,7 @@ from tests.chart.conftest import SHOP
 from tests.support.helm import CHART, HelmError, only
 
 from rackspan.reconcile.scans.limits import Allowance, ScanLimits
-from rackspan.reconcile.scans.manifests import SELECTOR
+from rackspan.reconcile.scans.scan_manifests import SELECTOR
 
 EVERYTHING = {
     "image": {

@@ -14,7 +14,7 @@ from rackspan.kafka.admin import ConfluentAdmin
 from rackspan.kafka.client_config import client_properties
 from rackspan.kube.broker_pods import KubeBrokerPods
 from rackspan.reconcile.ports import Credentials
-from rackspan.reconcile.racks.ports import Eviction
+from rackspan.reconcile.racks.rack_ports import Eviction
 
 
 class Leads:

@@ -96,9 +96,9 @@ def test_a_driver_that_makes_its_own_executors_is_a_job(scanning, scans, objects
 
 IMPATIENT = """
 from datetime import timedelta
-from rackspan.reconcile.scans import decision
+from rackspan.reconcile.scans import scan_decision
 
-decision.DEBOUNCE = timedelta(seconds=8)
+scan_decision.DEBOUNCE = timedelta(seconds=8)
 """
 
 

@@ -10,7 +10,7 @@ import pyspark
 import pytest
 from dev.small_spark import QUICK
 
-from rackspan.reconcile.scans.manifests import SPARK_SECURITY
+from rackspan.reconcile.scans.scan_manifests import SPARK_SECURITY
 
 SPARK = Path(pyspark.__file__).parent
 DRIVER = """

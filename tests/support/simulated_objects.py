@@ -7,7 +7,7 @@ from tests.support.simulated_kafka import SimulatedKafka
 
 from rackspan.api.codec import encode
 from rackspan.api.meta import ObjectKey
-from rackspan.reconcile.runtime.object_versions import key_of
+from rackspan.reconcile.runtime.informer import key_of
 
 
 @dataclass

@@ -10,7 +10,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from rackspan.reconcile.scans.manifests import SPARK_VERSION
+from rackspan.reconcile.scans.scan_manifests import SPARK_VERSION
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 LOCKS = ("operator.lock", "scan.lock", "dev.lock")

@@ -1,4 +1,4 @@
-"""`reconcile.racks.ports.BrokerPods` over the Kubernetes API: brokers' pods, one at a time and by name."""
+"""`reconcile.racks.rack_ports.BrokerPods` over the Kubernetes API: brokers' pods, one at a time and by name."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rackspan.api.labels import RACK
 from rackspan.kube.paths import PODS
 from rackspan.kube.rest import BusyError, ConflictError, NotFoundError, Rest
-from rackspan.reconcile.racks.ports import Eviction, PodFacts
+from rackspan.reconcile.racks.rack_ports import Eviction, PodFacts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

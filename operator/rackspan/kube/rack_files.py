@@ -1,4 +1,4 @@
-"""`reconcile.racks.ports.RackFiles` over the Kubernetes API: ConfigMaps, found by label."""
+"""`reconcile.racks.rack_ports.RackFiles` over the Kubernetes API: ConfigMaps, found by label."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from rackspan.kube.objects import METADATA_LIST, RACK_FILE_PAGE
 from rackspan.kube.paths import CONFIG_MAPS
 from rackspan.kube.rest import ConflictError, NotFoundError, Rest
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.racks.ports import RackFileMeta
 from rackspan.reconcile.racks.publication import EVERYWHERE
-from rackspan.reconcile.runtime.object_versions import key_of
+from rackspan.reconcile.racks.rack_ports import RackFileMeta
+from rackspan.reconcile.runtime.informer import key_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,7 +8,7 @@ from rackspan.api.reasons import Reason
 from rackspan.kube.paths import REASSIGNMENTS
 from rackspan.kube.rest import ConflictError, NotFoundError, Rest
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.runtime.object_versions import key_of
+from rackspan.reconcile.runtime.informer import key_of
 
 if TYPE_CHECKING:
     from rackspan.api.reassignment import Reassignment

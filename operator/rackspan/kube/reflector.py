@@ -19,7 +19,7 @@ from rackspan.kube.objects import EVENT, POD, POD_PAGE, WHOLE
 from rackspan.kube.paths import with_query
 from rackspan.kube.rest import ExpiredError, NotFoundError
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.runtime.object_versions import key_of
+from rackspan.reconcile.runtime.informer import key_of
 
 if TYPE_CHECKING:
     from rackspan.kube.objects import Event

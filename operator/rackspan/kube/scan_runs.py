@@ -12,7 +12,7 @@ from rackspan.kube.rest import ConflictError, NotFoundError, Rest
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import AlwaysPermitted
 from rackspan.reconcile.scans.job_status import Run, RunKind, read_run, why_unstarted
-from rackspan.reconcile.scans.manifests import SELECTOR
+from rackspan.reconcile.scans.scan_manifests import SELECTOR
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -16,8 +16,8 @@ from rackspan.api.kafkatopic import KafkaTopic
 from rackspan.api.labels import RACK
 from rackspan.api.racktopology import RackTopology
 from rackspan.api.reassignment import Reassignment
-from rackspan.reconcile.runtime.namespace_quota import DEFAULT_TOPOLOGIES_PER_NAMESPACE, NamespaceQuota
-from rackspan.reconcile.runtime.object_versions import ObjectVersions, key_of
+from rackspan.reconcile.runtime.informer import ObjectVersions, key_of
+from rackspan.reconcile.runtime.namespaces import DEFAULT_TOPOLOGIES_PER_NAMESPACE, NamespaceQuota
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping

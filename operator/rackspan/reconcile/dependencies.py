@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rackspan.reconcile.ports import KafkaConnector, KubeApi
     from rackspan.reconcile.reassignment_ports import Reassignments, ReplicaSizes
     from rackspan.reconcile.runtime.finalizers import FinalizerWriter
-    from rackspan.reconcile.runtime.status_writer import StatusWriter
+    from rackspan.reconcile.runtime.writers import StatusWriter
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 
 from rackspan.api import compliancereport, kafkatopic, racktopology, reassignment
 from rackspan.reconcile.failures import FailureError
-from rackspan.reconcile.racks.annotations import AnnotationsReconciler
-from rackspan.reconcile.racks.reconciler import RackDependencies, RacksReconciler
-from rackspan.reconcile.racks.restarts import RestartsReconciler
+from rackspan.reconcile.racks.annotate import AnnotationsReconciler
+from rackspan.reconcile.racks.publish import RackDependencies, RacksReconciler
+from rackspan.reconcile.racks.restart import RestartsReconciler
 from rackspan.reconcile.reassignments.reconciler import ReassignmentsReconciler
+from rackspan.reconcile.routes import TopologyHandler
 from rackspan.reconcile.routing.informer import Informer
 from rackspan.reconcile.routing.locations import Locations
 from rackspan.reconcile.routing.reassignments import ReassignmentHandler
 from rackspan.reconcile.routing.reports import ReportHandler
 from rackspan.reconcile.routing.sweep import sweep
 from rackspan.reconcile.routing.topics import TopicHandler
-from rackspan.reconcile.routing.topologies import TopologyHandler
 from rackspan.reconcile.runtime.waiting import wait_for_any
-from rackspan.reconcile.scans.reconciler import ScanDependencies, ScansReconciler
+from rackspan.reconcile.scans.scan_reconciler import ScanDependencies, ScansReconciler
 from rackspan.reconcile.topology_loops import TopologyLoops
 
 if TYPE_CHECKING:

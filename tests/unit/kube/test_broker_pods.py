@@ -8,7 +8,7 @@ from rackspan.kube.broker_pods import KubeBrokerPods
 from rackspan.kube.rest import Rest
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import AlwaysPermitted
-from rackspan.reconcile.racks.ports import Eviction, PodFacts
+from rackspan.reconcile.racks.rack_ports import Eviction, PodFacts
 
 POD = ObjectKey("kafka", "kafka-3")
 PATH = "/api/v1/namespaces/kafka/pods/kafka-3"

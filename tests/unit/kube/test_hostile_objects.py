@@ -21,9 +21,9 @@ from rackspan.kube.rest import Rest
 from rackspan.kube.scan_inputs import read_scan_inputs_with
 from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.runtime.schedule import Schedule, ScheduleError
-from rackspan.reconcile.scans.config import ScanSetup
-from rackspan.reconcile.scans.decision import ScanStart
-from rackspan.reconcile.scans.manifests import scan_manifest
+from rackspan.reconcile.scans.scan_decision import ScanStart
+from rackspan.reconcile.scans.scan_manifests import scan_manifest
+from rackspan.reconcile.scans.scan_setup import ScanSetup
 
 HOSTILE = [
     "../../victim/secrets/db",

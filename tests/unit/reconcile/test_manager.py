@@ -17,16 +17,16 @@ from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.dependencies import Dependencies
 from rackspan.reconcile.manager import Manager
 from rackspan.reconcile.ports import BrokerDescription, ClusterDescription, ReplicaCounts
-from rackspan.reconcile.racks.reconciler import RackDependencies
+from rackspan.reconcile.racks.publish import RackDependencies
 from rackspan.reconcile.reassignment_ports import ApprovedPlan
 from rackspan.reconcile.reassignments.objects import ReassignmentDependencies
 from rackspan.reconcile.reassignments.plans import reassignments_of
 from rackspan.reconcile.reassignments.requests import ApprovedPlans
 from rackspan.reconcile.runtime.finalizers import FinalizerWriter
-from rackspan.reconcile.runtime.object_versions import key_of
-from rackspan.reconcile.runtime.status_writer import StatusWriter
-from rackspan.reconcile.scans.config import ScanSetup
-from rackspan.reconcile.scans.reconciler import ScanDependencies
+from rackspan.reconcile.runtime.informer import key_of
+from rackspan.reconcile.runtime.writers import StatusWriter
+from rackspan.reconcile.scans.scan_reconciler import ScanDependencies
+from rackspan.reconcile.scans.scan_setup import ScanSetup
 from rackspan.reconcile.topics import reconciler
 
 MADE_UP = 200

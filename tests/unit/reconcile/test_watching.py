@@ -18,13 +18,13 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from rackspan.api.meta import ObjectKey
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.manager import Manager
-from rackspan.reconcile.racks.reconciler import RackDependencies
+from rackspan.reconcile.racks.publish import RackDependencies
 from rackspan.reconcile.reassignment_ports import NoSizes
 from rackspan.reconcile.reassignments.objects import ReassignmentDependencies
+from rackspan.reconcile.runtime.informer import key_of
 from rackspan.reconcile.runtime.liveness import Liveness
-from rackspan.reconcile.runtime.object_versions import key_of
-from rackspan.reconcile.scans.config import ScanSetup
-from rackspan.reconcile.scans.reconciler import ScanDependencies
+from rackspan.reconcile.scans.scan_reconciler import ScanDependencies
+from rackspan.reconcile.scans.scan_setup import ScanSetup
 from rackspan.reconcile.topology_loops import TopologyLoops
 
 SPECS = {

@@ -20,9 +20,9 @@ from rackspan.kafka.worker.places import WorkerLimits
 from rackspan.logs import escape_lines
 from rackspan.reconcile.racks.publication import NamespaceSet
 from rackspan.reconcile.runtime.lease import LEASE_SECONDS, Timing
-from rackspan.reconcile.runtime.namespace_quota import DEFAULT_TOPOLOGIES_PER_NAMESPACE
-from rackspan.reconcile.scans.config import DEFAULT_APPLICATION, ScanSetup
+from rackspan.reconcile.runtime.namespaces import DEFAULT_TOPOLOGIES_PER_NAMESPACE
 from rackspan.reconcile.scans.limits import Allowance
+from rackspan.reconcile.scans.scan_setup import DEFAULT_APPLICATION, ScanSetup
 from rackspan.reconcile.topics.audit import LOGGER as AUDIT
 from rackspan.settings import LeaseSetup, Settings
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.fs as arrow_fs
 import pyarrow.parquet as pq
 
-from rackspan.reconcile.scans.locations import without_secrets
+from rackspan.reconcile.scans.history_location import without_secrets
 
 _TRIED = ".rackspan"
 

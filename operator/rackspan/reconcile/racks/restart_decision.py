@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from rackspan.api.racktopology import RestartingBroker
     from rackspan.core.availability import Shortfall
-    from rackspan.reconcile.racks.ports import PodFacts
+    from rackspan.reconcile.racks.rack_ports import PodFacts
 
 BACK: Final = timedelta(seconds=20)
 """How long a new pod has to be ready before what Kafka says of its broker is taken to be about it.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rackspan.reconcile.reassignments.gauges import forget, measure
 from rackspan.reconcile.reassignments.turns import Contender, in_turn, needs_work
 from rackspan.reconcile.reassignments.worker import TopologyWorker
-from rackspan.reconcile.runtime.guarded_loop import run_guarded
+from rackspan.reconcile.runtime.controller import run_guarded
 from rackspan.reconcile.runtime.waiting import wait_debounced
 
 if TYPE_CHECKING:

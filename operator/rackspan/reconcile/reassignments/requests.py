@@ -12,7 +12,7 @@ from rackspan.core.reassignment import WaitReason
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.reassignment_ports import ActiveReassignment, BegunPlan
 from rackspan.reconcile.reassignments.plans import UnreadablePlanError, reassignments_of, record_from
-from rackspan.reconcile.runtime.object_versions import key_of
+from rackspan.reconcile.runtime.informer import key_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

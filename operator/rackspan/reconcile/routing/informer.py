@@ -6,13 +6,13 @@ import logging
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rackspan.api.errors import SpecError
-from rackspan.reconcile.runtime.object_versions import key_of
+from rackspan.reconcile.runtime.informer import key_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from rackspan.api.meta import ObjectKey
-    from rackspan.reconcile.runtime.object_versions import ObjectVersions
+    from rackspan.reconcile.runtime.informer import ObjectVersions
 
 _log = logging.getLogger("rackspan.reconcile")
 

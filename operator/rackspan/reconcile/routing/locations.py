@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 from rackspan.api.meta import ObjectKey
 from rackspan.reconcile.cluster.racks import is_broker_pod
 from rackspan.reconcile.ports import Listener
-from rackspan.reconcile.runtime.object_versions import key_of
+from rackspan.reconcile.runtime.informer import key_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from rackspan.reconcile.cache import BrokerPod, Cache
-    from rackspan.reconcile.racks.annotations import AnnotationsReconciler
-    from rackspan.reconcile.racks.reconciler import RacksReconciler
+    from rackspan.reconcile.racks.annotate import AnnotationsReconciler
+    from rackspan.reconcile.racks.publish import RacksReconciler
     from rackspan.reconcile.topology_loops import TopologyLoops
 
 POD: Final = "Pod"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rackspan.reconcile.runtime.object_versions import key_of
+from rackspan.reconcile.runtime.informer import key_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

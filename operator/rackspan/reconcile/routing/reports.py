@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from rackspan.api.meta import ObjectKey
     from rackspan.reconcile.cache import Cache
-    from rackspan.reconcile.scans.reconciler import ScansReconciler
+    from rackspan.reconcile.scans.scan_reconciler import ScansReconciler
 
 
 class ReportHandler:

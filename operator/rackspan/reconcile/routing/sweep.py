@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from rackspan.reconcile.ports import KubeApi
     from rackspan.reconcile.routing.informer import Informer
-    from rackspan.reconcile.runtime.object_versions import ObjectVersions
+    from rackspan.reconcile.runtime.informer import ObjectVersions
 
 
 async def sweep(versions: ObjectVersions, kube: KubeApi, informers: Mapping[str, Informer]) -> None:

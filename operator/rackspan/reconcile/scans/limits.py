@@ -15,7 +15,7 @@ from msgspec import structs
 from rackspan.api.codec import ApiStruct, decode
 from rackspan.api.racktopology import DEFAULT_HISTORY_PATH, ComplianceScanSpec, ConcurrencyPolicy, ExecutorsSpec
 from rackspan.reconcile.runtime.schedule import Schedule, ScheduleError
-from rackspan.reconcile.scans.locations import Location, LocationError
+from rackspan.reconcile.scans.history_location import Location, LocationError
 from rackspan.reconcile.scans.quantities import parse_heap, parse_quantity
 
 if TYPE_CHECKING:

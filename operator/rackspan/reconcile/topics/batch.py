@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from rackspan.api.reasons import Reason
 from rackspan.metrics import count_error
+from rackspan.reconcile.cluster.batching import batches, config_records, partition_records, topic_records
 from rackspan.reconcile.failures import UNEXPECTED, Failure, FailureError, Remedy
 from rackspan.reconcile.ports import TopicConfig
-from rackspan.reconcile.runtime.batching import batches, config_records, partition_records, topic_records
 from rackspan.reconcile.runtime.threads import PLACER_SECONDS, PlacerTimedOutError, ThirdPartyPlacers, in_thread
 from rackspan.reconcile.topics import audit
 from rackspan.reconcile.topics.configs import differing

@@ -9,9 +9,9 @@ from rackspan.api.kafkatopic import OnTopicLoss
 from rackspan.api.labels import ADOPT_TOPIC_ID
 from rackspan.api.reasons import Reason
 from rackspan.core.text import plural
+from rackspan.reconcile.cluster.batching import MAX_PARTITIONS_AT_ONCE
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import ConfigChange, NewPartitions, NewTopic
-from rackspan.reconcile.runtime.batching import MAX_PARTITIONS_AT_ONCE
 from rackspan.reconcile.topics.configs import differing
 from rackspan.reconcile.topics.limits import too_large
 from rackspan.reconcile.topics.ownership import adoption_refused, internal

@@ -20,10 +20,10 @@ from rackspan.api.labels import CONFIRM_DELETIONS
 from rackspan.api.reasons import Reason
 from rackspan.core.text import shown
 from rackspan.metrics import BATCH_TOPICS, count_error
+from rackspan.reconcile.cluster.batching import MAX_RECORDS, batches
 from rackspan.reconcile.cluster.group_commit import Group
 from rackspan.reconcile.failures import UNEXPECTED, Failure, FailureError, Remedy
 from rackspan.reconcile.ports import KubernetesEvent, ObjectRef, Terminating
-from rackspan.reconcile.runtime.batching import MAX_RECORDS, batches
 from rackspan.reconcile.runtime.finalizers import has_finalizer
 from rackspan.reconcile.topics import audit
 from rackspan.reconcile.topics.deletion import (

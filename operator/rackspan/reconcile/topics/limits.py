@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from rackspan.api.reasons import Reason
 from rackspan.core.text import plural
+from rackspan.reconcile.cluster.batching import MAX_PARTITIONS_AT_ONCE
 from rackspan.reconcile.failures import Failure, Remedy
-from rackspan.reconcile.runtime.batching import MAX_PARTITIONS_AT_ONCE
 
 if TYPE_CHECKING:
     from rackspan.api.kafkatopic import KafkaTopic

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rackspan.reconcile.runtime.batching import batches
+from rackspan.reconcile.cluster.batching import batches
 from rackspan.reconcile.runtime.threads import in_thread
 from rackspan.reconcile.topics.limits import PORTION, cost
 from rackspan.reconcile.topics.status import topic_status

@@ -33,7 +33,7 @@ from rackspan.reconcile.reassignments.requests import ApprovedPlans
 from rackspan.reconcile.reassignments.status import PACES
 from rackspan.reconcile.reassignments.worker import TopologyWorker
 from rackspan.reconcile.runtime.finalizers import FinalizerWriter
-from rackspan.reconcile.runtime.namespace_quota import NamespaceQuota
+from rackspan.reconcile.runtime.namespaces import NamespaceQuota
 from rackspan.reconcile.topics.audit import LOGGER
 
 HASH = "0123456789abcdef"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.reconcile.examples import EVEN, SIX, known, seen, state, topic
 
-from rackspan.reconcile.runtime.batching import MAX_PARTITIONS_AT_ONCE
+from rackspan.reconcile.cluster.batching import MAX_PARTITIONS_AT_ONCE
 from rackspan.reconcile.topics.decision import decide, ownership_problem
 from rackspan.reconcile.topics.limits import too_large
 

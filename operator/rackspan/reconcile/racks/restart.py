@@ -29,7 +29,7 @@ from rackspan.core.rack_path import format_rack
 from rackspan.reconcile.cluster.state import ClusterState
 from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.ports import KubernetesEvent, ObjectRef
-from rackspan.reconcile.racks.ports import Eviction
+from rackspan.reconcile.racks.rack_ports import Eviction
 from rackspan.reconcile.racks.restart_decision import (
     Again,
     Begin,
@@ -44,7 +44,7 @@ from rackspan.reconcile.racks.restart_decision import (
     unsafe,
 )
 from rackspan.reconcile.racks.restart_status import RestartFacts, with_restarts
-from rackspan.reconcile.runtime.guarded_loop import run_guarded, unexpected_failure
+from rackspan.reconcile.runtime.controller import run_guarded, unexpected_failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     from rackspan.core.availability import Shortfall
     from rackspan.reconcile.cluster.state import ObservedCluster
     from rackspan.reconcile.ports import KafkaAdmin
-    from rackspan.reconcile.racks.ports import BrokerPods, PodFacts
-    from rackspan.reconcile.racks.reconciler import RackDependencies
+    from rackspan.reconcile.racks.publish import RackDependencies
+    from rackspan.reconcile.racks.rack_ports import BrokerPods, PodFacts
 
 _log = logging.getLogger("rackspan.restarts")
 _IDLE_SECONDS: Final = 60.0

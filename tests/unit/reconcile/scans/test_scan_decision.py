@@ -8,7 +8,7 @@ from msgspec import structs
 from tests.unit.reconcile.scans.examples import at, failed, run, succeeded, topology
 
 from rackspan.api.racktopology import LastScan, ScansStatus, ScanState, ScanTrigger
-from rackspan.reconcile.scans.decision import Change, decide, fingerprint
+from rackspan.reconcile.scans.scan_decision import Change, decide, fingerprint
 
 NEVER = ScansStatus()
 NIGHTLY = "0 3 * * *"

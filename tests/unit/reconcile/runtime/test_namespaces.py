@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rackspan.api.racktopology import RackTopology
-from rackspan.reconcile.runtime.namespace_quota import NamespaceQuota
+from rackspan.reconcile.runtime.namespaces import NamespaceQuota
 
 LIMIT = 3
 ACTS = st.lists(

@@ -11,8 +11,8 @@ from rackspan.api.conditions import SCANNED, ConditionStatus, find_condition, re
 from rackspan.api.racktopology import LastScan, ScansStatus, ScanState
 from rackspan.api.reasons import Reason
 from rackspan.api.times import timestamp
-from rackspan.reconcile.scans.decision import POD_START_DEADLINE
 from rackspan.reconcile.scans.job_status import DEADLINE_EXCEEDED
+from rackspan.reconcile.scans.scan_decision import POD_START_DEADLINE
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

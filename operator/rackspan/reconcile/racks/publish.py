@@ -21,7 +21,7 @@ from rackspan.reconcile.racks.publication import (
     target_namespaces,
 )
 from rackspan.reconcile.racks.status import RackFacts, with_published_racks
-from rackspan.reconcile.runtime.guarded_loop import run_guarded, unexpected_failure
+from rackspan.reconcile.runtime.controller import run_guarded, unexpected_failure
 from rackspan.reconcile.runtime.liveness import Liveness
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from rackspan.api.racktopology import RackTopology, RackTopologyStatus
     from rackspan.reconcile.cache import Cache
     from rackspan.reconcile.ports import KubeApi
-    from rackspan.reconcile.racks.ports import BrokerPods, RackFileMeta, RackFiles
+    from rackspan.reconcile.racks.rack_ports import BrokerPods, RackFileMeta, RackFiles
 
 
 _log = logging.getLogger("rackspan.racks")

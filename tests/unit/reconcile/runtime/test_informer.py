@@ -6,7 +6,7 @@ from rackspan.api.errors import SpecError
 from rackspan.api.kafkatopic import KIND
 from rackspan.api.meta import ObjectKey
 from rackspan.reconcile.cache import Cache
-from rackspan.reconcile.runtime.object_versions import ObjectVersions
+from rackspan.reconcile.runtime.informer import ObjectVersions
 
 KEY = ObjectKey("shop", "orders")
 

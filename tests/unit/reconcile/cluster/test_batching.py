@@ -5,8 +5,8 @@ from itertools import pairwise
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from rackspan.reconcile.cluster.batching import MAX_RECORDS, batches, config_records, partition_records, topic_records
 from rackspan.reconcile.ports import ConfigChange, NewPartitions, NewTopic
-from rackspan.reconcile.runtime.batching import MAX_RECORDS, batches, config_records, partition_records, topic_records
 
 costs = st.lists(st.integers(1, 12), max_size=60)
 

@@ -17,14 +17,14 @@ from rackspan.api.racktopology import ComplianceScanSpec, ScanEngine, ScansStatu
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import ObjectRef
-from rackspan.reconcile.runtime.guarded_loop import run_guarded, unexpected_failure
+from rackspan.reconcile.runtime.controller import run_guarded, unexpected_failure
 from rackspan.reconcile.runtime.liveness import Liveness
 from rackspan.reconcile.scans.concurrency import ConcurrencyLimits, PendingScan
-from rackspan.reconcile.scans.decision import Change, decide, fingerprint
 from rackspan.reconcile.scans.events import report_events, update_report_metrics
 from rackspan.reconcile.scans.job_status import RunKind
-from rackspan.reconcile.scans.manifests import scan_manifest
-from rackspan.reconcile.scans.status import ScanFacts, last_scan, with_scans
+from rackspan.reconcile.scans.scan_decision import Change, decide, fingerprint
+from rackspan.reconcile.scans.scan_manifests import scan_manifest
+from rackspan.reconcile.scans.scan_status import ScanFacts, last_scan, with_scans
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from rackspan.api.racktopology import RackTopology, RackTopologyStatus
     from rackspan.reconcile.cache import Cache
     from rackspan.reconcile.ports import KubeApi
-    from rackspan.reconcile.scans.config import ScanSetup
-    from rackspan.reconcile.scans.decision import ScanDecision
     from rackspan.reconcile.scans.job_status import Run
     from rackspan.reconcile.scans.ports import ScanRuns
+    from rackspan.reconcile.scans.scan_decision import ScanDecision
+    from rackspan.reconcile.scans.scan_setup import ScanSetup
 
 _log = logging.getLogger("rackspan.scans")
 

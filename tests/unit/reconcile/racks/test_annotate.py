@@ -9,10 +9,10 @@ from rackspan.api.labels import BROKER_PODS_FOR, RACK
 from rackspan.api.meta import ObjectKey
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.racks import annotations
-from rackspan.reconcile.racks.annotations import AnnotationsReconciler
+from rackspan.reconcile.racks import annotate
+from rackspan.reconcile.racks.annotate import AnnotationsReconciler
 from rackspan.reconcile.racks.publication import EVERYWHERE, NamespaceSet
-from rackspan.reconcile.racks.reconciler import RackDependencies
+from rackspan.reconcile.racks.publish import RackDependencies
 
 POD = ObjectKey("kafka", "kafka-0")
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
@@ -168,14 +168,14 @@ async def test_an_error_nobody_expected_in_one_topology_holds_up_no_other_and_ta
     other = ObjectKey("lab", "kafka-0")
     world.pod(other)
     world.topology("lab", created="2026-02-01T00:00:00Z")
-    right = annotations.racks_of_pods
+    right = annotate.racks_of_pods
 
     def wrong(topology, pods, nodes):
         if topology.key.namespace == "kafka":
             raise ZeroDivisionError
         return right(topology, pods, nodes)
 
-    monkeypatch.setattr(annotations, "racks_of_pods", wrong)
+    monkeypatch.setattr(annotate, "racks_of_pods", wrong)
     assert await world.writes() == [(other, "/eu/a")]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rackspan.api.labels import CONFIRM_DELETIONS, RESTART, SCAN_NOW
-from rackspan.reconcile.scans.decision import fingerprint
+from rackspan.reconcile.scans.scan_decision import fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from rackspan.api.meta import ObjectKey
     from rackspan.api.racktopology import RackTopology
     from rackspan.reconcile.cache import Cache
-    from rackspan.reconcile.racks.annotations import AnnotationsReconciler
-    from rackspan.reconcile.racks.reconciler import RacksReconciler
-    from rackspan.reconcile.racks.restarts import RestartsReconciler
+    from rackspan.reconcile.racks.annotate import AnnotationsReconciler
+    from rackspan.reconcile.racks.publish import RacksReconciler
+    from rackspan.reconcile.racks.restart import RestartsReconciler
     from rackspan.reconcile.reassignments.reconciler import ReassignmentsReconciler
-    from rackspan.reconcile.scans.reconciler import ScansReconciler
+    from rackspan.reconcile.scans.scan_reconciler import ScansReconciler
     from rackspan.reconcile.topology_loops import TopologyLoops
 
 

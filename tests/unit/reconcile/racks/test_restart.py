@@ -7,7 +7,7 @@ from tests.unit.reconcile.examples import CLUSTER, NOON
 
 from rackspan.api.labels import BROKER_PODS_FOR, RESTARTS_FOR
 from rackspan.api.racktopology import NotMended, RestartsStatus
-from rackspan.reconcile.racks import restarts
+from rackspan.reconcile.racks import restart
 from rackspan.reconcile.racks.publication import NamespaceSet
 from rackspan.reconcile.racks.restart_decision import Hold, RestartCandidate, choose
 
@@ -313,7 +313,7 @@ async def test_a_stranger_who_claims_the_same_cluster_holds_up_no_restart_and_is
 
 
 async def test_a_topology_whose_kafka_does_not_answer_holds_up_no_restart_of_another(monkeypatch):
-    monkeypatch.setattr(restarts, "_PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr(restart, "_PATIENCE_SECONDS", 0.01)
     one = world(4, allowed=NamespaceSet(("*",)))
     meta = structs.replace(one.topology.meta, namespace="bank", uid="rt-2", creation_timestamp=NOON)
     older = structs.replace(one.topology, meta=meta)

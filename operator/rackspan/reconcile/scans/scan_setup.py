@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 from rackspan.api.racktopology import ComplianceScanSpec
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.failures import Failure, Remedy
+from rackspan.reconcile.scans.history_location import Location, LocationError
 from rackspan.reconcile.scans.limits import Allowance
-from rackspan.reconcile.scans.locations import Location, LocationError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,7 +11,7 @@ from rackspan.api.meta import ObjectKey
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import ObjectRef
-from rackspan.reconcile.runtime.status_writer import StatusWriter
+from rackspan.reconcile.runtime.writers import StatusWriter
 
 REF = ObjectRef("KafkaTopic", ObjectKey("shop", "orders"), "uid-1")
 AWAY = FailureError(Failure(Reason.API_SERVER_UNREACHABLE, "connection refused", Remedy.RETRY))

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from rackspan.api.racktopology import HistoryVolume, RackTopology
     from rackspan.reconcile.ports import JsonObject
-    from rackspan.reconcile.scans.config import ScanSetup
-    from rackspan.reconcile.scans.decision import ScanStart
+    from rackspan.reconcile.scans.scan_decision import ScanStart
+    from rackspan.reconcile.scans.scan_setup import ScanSetup
 
 COMPONENT: Final = "scan"
 SPARK_VERSION: Final = "4.2.1"

@@ -11,10 +11,10 @@ from rackspan.api.labels import BROKER_PODS_FOR, PUBLISH_RACKS, RACK_FILE_OF, TO
 from rackspan.api.meta import ObjectKey
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.racks import reconciler as loops
-from rackspan.reconcile.racks.ports import RackFileMeta
+from rackspan.reconcile.racks import publish as loops
 from rackspan.reconcile.racks.publication import EVERYWHERE, NamespaceSet
-from rackspan.reconcile.racks.reconciler import RackDependencies, RacksReconciler
+from rackspan.reconcile.racks.publish import RackDependencies, RacksReconciler
+from rackspan.reconcile.racks.rack_ports import RackFileMeta
 
 FILE = ObjectKey("kafka", "prod-racks")
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"

@@ -19,14 +19,14 @@ from rackspan.core.rack_path import format_rack
 from rackspan.reconcile.cluster.racks import is_broker_pod, not_shared, path_from_labels
 from rackspan.reconcile.failures import Failure, FailureError
 from rackspan.reconcile.ports import KubernetesEvent, ObjectRef
-from rackspan.reconcile.runtime.guarded_loop import run_guarded, unexpected_failure
+from rackspan.reconcile.runtime.controller import run_guarded, unexpected_failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from rackspan.api.racktopology import RackTopology
     from rackspan.reconcile.cache import BrokerPod
-    from rackspan.reconcile.racks.reconciler import RackDependencies
+    from rackspan.reconcile.racks.publish import RackDependencies
 
 _NAME: Final = "annotations"
 _RESYNC_SECONDS: Final = 60.0

@@ -12,10 +12,10 @@ from rackspan.api.meta import ObjectKey
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.scans import reconciler as loops
-from rackspan.reconcile.scans.config import ScanSetup
+from rackspan.reconcile.scans import scan_reconciler as loops
 from rackspan.reconcile.scans.job_status import RunKind, read_run
-from rackspan.reconcile.scans.reconciler import ScanDependencies, ScansReconciler
+from rackspan.reconcile.scans.scan_reconciler import ScanDependencies, ScansReconciler
+from rackspan.reconcile.scans.scan_setup import ScanSetup
 
 REFUSED = Failure(Reason.NOT_AUTHORIZED, "no right to create jobs", Remedy.ACCESS)
 
