@@ -37,8 +37,8 @@ from rackspan.reconcile.reassignments.objects import ReassignmentDependencies
 from rackspan.reconcile.reassignments.ports import Record
 from rackspan.reconcile.reassignments.requests import ApprovedPlans
 from rackspan.reconcile.reassignments.worker import TopologyWorker
-from rackspan.reconcile.runtime.finalizers import FinalizerWriter
 from rackspan.reconcile.runtime.informer import key_of
+from rackspan.reconcile.runtime.writers import FinalizerWriter
 
 RACKS, REPLICAS, PARTITIONS_OF_A_TOPIC = 10, 3, 20
 RATE, COPIES_OF_A_BROKER = 50_000_000, 5

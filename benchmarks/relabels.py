@@ -28,7 +28,7 @@ from benchmarks.machine import Bystanders, describe
 from benchmarks.topics import NAMESPACE, OURS, Operator, Stack, connected, fresh_stack, in_parallel
 from benchmarks.watching import ReadyWatch, ToldWatch
 from rackspan.api.labels import RACK
-from rackspan.reconcile.runtime.debounce import APART_SECONDS, MIN_SECONDS, RESET_SECONDS
+from rackspan.reconcile.runtime.waiting import APART_SECONDS, MIN_SECONDS, RESET_SECONDS
 
 BROKERS = sites(*(f"/eu/{'abc'[number % 3]}/r{number}" for number in range(15)))
 """So many that none of their nodes flaps: what changes twice in half a minute is looked at later, on purpose."""

@@ -36,11 +36,9 @@ from rackspan.reconcile.reassignments.objects import ReassignmentDependencies
 from rackspan.reconcile.reassignments.requests import ApprovedPlans
 from rackspan.reconcile.reassignments.sizes import LogDirSizes
 from rackspan.reconcile.release import release
-from rackspan.reconcile.runtime.finalizers import FinalizerWriter
-from rackspan.reconcile.runtime.leader_election import LeaderElection
-from rackspan.reconcile.runtime.liveness import Liveness
-from rackspan.reconcile.runtime.waiting import wait_for_any
-from rackspan.reconcile.runtime.writers import StatusWriter
+from rackspan.reconcile.runtime.lease import LeaderElection
+from rackspan.reconcile.runtime.waiting import Liveness, wait_for_any
+from rackspan.reconcile.runtime.writers import FinalizerWriter, StatusWriter
 from rackspan.reconcile.scans.scan_reconciler import ScanDependencies
 
 if TYPE_CHECKING:

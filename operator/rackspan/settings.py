@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rackspan.kafka.worker.places import WorkerLimits
-from rackspan.reconcile.racks.publication import NamespaceSet
 from rackspan.reconcile.runtime.lease import Timing
-from rackspan.reconcile.runtime.namespaces import DEFAULT_TOPOLOGIES_PER_NAMESPACE
+from rackspan.reconcile.runtime.namespaces import DEFAULT_TOPOLOGIES_PER_NAMESPACE, NamespaceSet
 from rackspan.reconcile.scans.scan_setup import ScanSetup
 
 if TYPE_CHECKING:

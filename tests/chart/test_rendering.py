@@ -10,8 +10,8 @@ from dev.paths import REPOSITORY
 from tests.chart.conftest import SHOP
 from tests.support.helm import CHART, HelmError, only
 
-from rackspan.reconcile.scans.limits import Allowance, ScanLimits
 from rackspan.reconcile.scans.scan_manifests import SELECTOR
+from rackspan.reconcile.scans.scan_setup import Allowance, ScanLimits
 
 EVERYTHING = {
     "image": {

@@ -18,10 +18,10 @@ from rackspan.reconcile.cluster.racks import rack_view
 from rackspan.reconcile.cluster.state import BrokerLoad, ClusterState
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import BrokerDescription, ReplicaCounts, TopicConfig
-from rackspan.reconcile.racks.publication import NamespaceSet
 from rackspan.reconcile.racks.publish import RackDependencies
 from rackspan.reconcile.racks.rack_ports import Eviction, PodFacts
 from rackspan.reconcile.racks.restart import RestartsReconciler
+from rackspan.reconcile.runtime.namespaces import NamespaceSet
 
 STEP = timedelta(seconds=5)
 FORGOTTEN_SECONDS = 9

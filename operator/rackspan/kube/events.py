@@ -17,7 +17,7 @@ from rackspan.kube.paths import EVENTS
 from rackspan.kube.rest import ConflictError, NotFoundError, Rest
 from rackspan.metrics import EVENTS_DROPPED
 from rackspan.reconcile.failures import FailureError
-from rackspan.reconcile.runtime.liveness import Liveness
+from rackspan.reconcile.runtime.waiting import Liveness
 
 if TYPE_CHECKING:
     from rackspan.reconcile.ports import KubernetesEvent

@@ -11,16 +11,16 @@ from rackspan.kube.objects import METADATA_LIST, RACK_FILE_PAGE
 from rackspan.kube.paths import CONFIG_MAPS
 from rackspan.kube.rest import ConflictError, NotFoundError, Rest
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.racks.publication import EVERYWHERE
 from rackspan.reconcile.racks.rack_ports import RackFileMeta
 from rackspan.reconcile.runtime.informer import key_of
+from rackspan.reconcile.runtime.namespaces import EVERYWHERE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
     from rackspan.reconcile.ports import JsonObject, Permit
-    from rackspan.reconcile.racks.publication import NamespaceSet
+    from rackspan.reconcile.runtime.namespaces import NamespaceSet
 
 
 class KubeRackFiles:

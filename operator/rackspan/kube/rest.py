@@ -22,7 +22,7 @@ from rackspan.kube.objects import WHOLE
 from rackspan.kube.paths import ApiPath, with_query
 from rackspan.metrics import KUBE_SECONDS
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.runtime.liveness import progress
+from rackspan.reconcile.runtime.waiting import progress
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence

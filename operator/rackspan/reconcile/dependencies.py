@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rackspan.reconcile.reassignment_ports import NoReassignments, NoSizes
-from rackspan.reconcile.runtime.liveness import Liveness
 from rackspan.reconcile.runtime.threads import ThirdPartyPlacers
+from rackspan.reconcile.runtime.waiting import Liveness
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from rackspan.reconcile.cache import Cache
     from rackspan.reconcile.ports import KafkaConnector, KubeApi
     from rackspan.reconcile.reassignment_ports import Reassignments, ReplicaSizes
-    from rackspan.reconcile.runtime.finalizers import FinalizerWriter
-    from rackspan.reconcile.runtime.writers import StatusWriter
+    from rackspan.reconcile.runtime.writers import FinalizerWriter, StatusWriter
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,11 @@ from rackspan.reconcile.racks.publish import RackDependencies, RacksReconciler
 from rackspan.reconcile.racks.restart import RestartsReconciler
 from rackspan.reconcile.reassignments.reconciler import ReassignmentsReconciler
 from rackspan.reconcile.routes import TopologyHandler
-from rackspan.reconcile.routing.informer import Informer
 from rackspan.reconcile.routing.locations import Locations
 from rackspan.reconcile.routing.reassignments import ReassignmentHandler
 from rackspan.reconcile.routing.reports import ReportHandler
-from rackspan.reconcile.routing.sweep import sweep
 from rackspan.reconcile.routing.topics import TopicHandler
+from rackspan.reconcile.runtime.informer import Informer, sweep
 from rackspan.reconcile.runtime.waiting import wait_for_any
 from rackspan.reconcile.scans.scan_reconciler import ScanDependencies, ScansReconciler
 from rackspan.reconcile.topology_loops import TopologyLoops
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from rackspan.reconcile.cache import Cache
     from rackspan.reconcile.dependencies import Dependencies
     from rackspan.reconcile.reassignments.objects import ReassignmentDependencies
-    from rackspan.reconcile.routing.informer import ResourceHandler
+    from rackspan.reconcile.runtime.informer import ResourceHandler
 
 _log = logging.getLogger("rackspan.reconcile")
 _SWEEP_SECONDS = 300.0

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from rackspan.api import kafkatopic, racktopology, reassignment
-from rackspan.reconcile.runtime.finalizers import FinalizerWriter
+from rackspan.reconcile.runtime.writers import FinalizerWriter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

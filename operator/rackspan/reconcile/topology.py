@@ -22,8 +22,7 @@ from rackspan.reconcile.cluster.state import ClusterState
 from rackspan.reconcile.cluster.status import StatusInputs, topology_status
 from rackspan.reconcile.failures import Failure, FailureError
 from rackspan.reconcile.ports import ObjectRef
-from rackspan.reconcile.runtime.liveness import progress
-from rackspan.reconcile.runtime.waiting import wait_for_any
+from rackspan.reconcile.runtime.waiting import progress, wait_for_any
 from rackspan.reconcile.topics.events import condition_events
 from rackspan.reconcile.topics.reconciler import TopicsReconciler
 

@@ -8,8 +8,8 @@ from rackspan.kube.rack_files import KubeRackFiles
 from rackspan.kube.rest import Rest
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import AlwaysPermitted
-from rackspan.reconcile.racks.publication import NamespaceSet
 from rackspan.reconcile.racks.rack_ports import RackFileMeta
+from rackspan.reconcile.runtime.namespaces import NamespaceSet
 
 METADATA = {
     "name": "prod-racks",

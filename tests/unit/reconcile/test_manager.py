@@ -22,9 +22,8 @@ from rackspan.reconcile.reassignment_ports import ApprovedPlan
 from rackspan.reconcile.reassignments.objects import ReassignmentDependencies
 from rackspan.reconcile.reassignments.plans import reassignments_of
 from rackspan.reconcile.reassignments.requests import ApprovedPlans
-from rackspan.reconcile.runtime.finalizers import FinalizerWriter
 from rackspan.reconcile.runtime.informer import key_of
-from rackspan.reconcile.runtime.writers import StatusWriter
+from rackspan.reconcile.runtime.writers import FinalizerWriter, StatusWriter
 from rackspan.reconcile.scans.scan_reconciler import ScanDependencies
 from rackspan.reconcile.scans.scan_setup import ScanSetup
 from rackspan.reconcile.topics import reconciler

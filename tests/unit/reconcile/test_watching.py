@@ -22,7 +22,7 @@ from rackspan.reconcile.racks.publish import RackDependencies
 from rackspan.reconcile.reassignment_ports import NoSizes
 from rackspan.reconcile.reassignments.objects import ReassignmentDependencies
 from rackspan.reconcile.runtime.informer import key_of
-from rackspan.reconcile.runtime.liveness import Liveness
+from rackspan.reconcile.runtime.waiting import Liveness
 from rackspan.reconcile.scans.scan_reconciler import ScanDependencies
 from rackspan.reconcile.scans.scan_setup import ScanSetup
 from rackspan.reconcile.topology_loops import TopologyLoops

@@ -113,7 +113,7 @@ async def _clear_throttles(kube: "KubeCluster", rest: "Rest") -> Sequence[str]:
     from rackspan.reconcile.ports import AlwaysPermitted  # noqa: PLC0415
     from rackspan.reconcile.reassignments.leaving import clear_throttles  # noqa: PLC0415
     from rackspan.reconcile.reassignments.objects import ReassignmentDependencies  # noqa: PLC0415
-    from rackspan.reconcile.runtime.finalizers import FinalizerWriter  # noqa: PLC0415
+    from rackspan.reconcile.runtime.writers import FinalizerWriter  # noqa: PLC0415
 
     objects, finalizers = KubeReassignments(rest, AlwaysPermitted()), FinalizerWriter(kube)
     async with for_a_command(ClientKind.REASSIGNMENTS) as connector:

@@ -18,11 +18,9 @@ from rackspan.cli.shared import options
 from rackspan.cli.shared.later_command import command_app
 from rackspan.kafka.worker.places import WorkerLimits
 from rackspan.logs import escape_lines
-from rackspan.reconcile.racks.publication import NamespaceSet
 from rackspan.reconcile.runtime.lease import LEASE_SECONDS, Timing
-from rackspan.reconcile.runtime.namespaces import DEFAULT_TOPOLOGIES_PER_NAMESPACE
-from rackspan.reconcile.scans.limits import Allowance
-from rackspan.reconcile.scans.scan_setup import DEFAULT_APPLICATION, ScanSetup
+from rackspan.reconcile.runtime.namespaces import DEFAULT_TOPOLOGIES_PER_NAMESPACE, NamespaceSet
+from rackspan.reconcile.scans.scan_setup import DEFAULT_APPLICATION, Allowance, ScanSetup
 from rackspan.reconcile.topics.audit import LOGGER as AUDIT
 from rackspan.settings import LeaseSetup, Settings
 

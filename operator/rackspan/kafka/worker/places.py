@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.racks.publication import NamespaceSet
+from rackspan.reconcile.runtime.namespaces import NamespaceSet
 
 if TYPE_CHECKING:
     from collections.abc import Collection

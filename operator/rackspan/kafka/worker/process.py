@@ -34,7 +34,7 @@ from rackspan.kafka.worker.calls import (
 )
 from rackspan.kafka.worker.confinement import confine
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.runtime.leader_election import uptime
+from rackspan.reconcile.runtime.lease import uptime
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -35,8 +35,8 @@ from rackspan.kafka.worker.places import Places, WorkerLimits
 from rackspan.metrics import KAFKA_CLIENT_FAILURES, KAFKA_CLIENT_PROCESSES, KAFKA_SECONDS
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import AlwaysPermitted
-from rackspan.reconcile.runtime.leader_election import uptime
-from rackspan.reconcile.runtime.liveness import waiting_for_others
+from rackspan.reconcile.runtime.lease import uptime
+from rackspan.reconcile.runtime.waiting import waiting_for_others
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rackspan.api.racktopology import KIND
 from rackspan.reconcile.cluster.deletion import blocking_topics, in_use_failure
 from rackspan.reconcile.failures import FailureError
-from rackspan.reconcile.runtime.finalizers import has_finalizer
+from rackspan.reconcile.runtime.writers import has_finalizer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

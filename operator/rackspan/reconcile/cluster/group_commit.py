@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from rackspan.metrics import BATCH_TOPICS
 from rackspan.reconcile.cluster.batching import MAX_RECORDS, config_records, partition_records, topic_records
 from rackspan.reconcile.failures import FailureError, Remedy
-from rackspan.reconcile.runtime.liveness import waiting_for_others
+from rackspan.reconcile.runtime.waiting import waiting_for_others
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence

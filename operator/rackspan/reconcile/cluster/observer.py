@@ -13,8 +13,7 @@ from rackspan.reconcile.cluster.racks import last_seen, rack_view_from
 from rackspan.reconcile.cluster.settling import Settling
 from rackspan.reconcile.cluster.state import BrokerLoad, ClusterState
 from rackspan.reconcile.failures import UNEXPECTED, Failure, FailureError, Remedy
-from rackspan.reconcile.runtime.debounce import Debounce
-from rackspan.reconcile.runtime.waiting import wait_for_any
+from rackspan.reconcile.runtime.waiting import Debounce, wait_for_any
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

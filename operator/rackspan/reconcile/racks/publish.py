@@ -1,38 +1,158 @@
-"""The control loop that publishes the racks of all topologies: runs on changes, and against changes by others."""
+"""Publishes the racks of all nodes as ConfigMaps: on changes, and against changes by others.
+
+What is published where, and the condition RacksPublished, are pure functions; `RacksReconciler` does the I/O.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from msgspec.structs import replace
 
 from rackspan import metrics
 from rackspan.api import racktopology
+from rackspan.api.conditions import RACKS_PUBLISHED, ConditionStatus, remove_condition, set_condition
+from rackspan.api.labels import API_VERSION, PUBLISH_RACKS, RACK_FILE, RACK_FILE_OF, TOPOLOGY_UID
+from rackspan.api.meta import ObjectKey
+from rackspan.api.racktopology import KIND, RackSource
 from rackspan.api.reasons import Reason
-from rackspan.core.rack_file import rack_of
+from rackspan.core.rack_file import RackFileError, rack_file, rack_of
+from rackspan.core.rack_path import format_rack
+from rackspan.core.text import be, plural
+from rackspan.reconcile.cluster.racks import not_shared, path_from_labels
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.racks.publication import (
-    NamespaceSet,
-    RackText,
-    config_map,
-    file_key,
-    rack_text,
-    target_namespaces,
-)
-from rackspan.reconcile.racks.status import RackFacts, with_published_racks
 from rackspan.reconcile.runtime.controller import run_guarded, unexpected_failure
-from rackspan.reconcile.runtime.liveness import Liveness
+from rackspan.reconcile.runtime.namespaces import NamespaceSet
+from rackspan.reconcile.runtime.waiting import Liveness
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import datetime
 
-    from rackspan.api.meta import ObjectKey
     from rackspan.api.racktopology import RackTopology, RackTopologyStatus
     from rackspan.reconcile.cache import Cache
-    from rackspan.reconcile.ports import KubeApi
+    from rackspan.reconcile.ports import JsonObject, KubeApi
     from rackspan.reconcile.racks.rack_ports import BrokerPods, RackFileMeta, RackFiles
+
+FILE_KEY: Final = "nodes"
+"""The ConfigMap's key, and so the name of the file that it is mounted as."""
+_TITLE = "The rack id of every node, kept by Rackspan: changes by hand are put back."
+
+
+@dataclass(frozen=True, slots=True)
+class RackText:
+    """The file for one choice of levels: its text, of how many nodes, and of how many the labels give no rack."""
+
+    text: str
+    nodes: int
+    unknown: int
+    example: str | None = None
+    """Why one of them has none."""
+
+
+def rack_text(topology: RackTopology, nodes: Mapping[str, Mapping[str, str]]) -> RackText | Failure:
+    """The rack id of every node that has one; a Failure where there are too many nodes for a ConfigMap."""
+    paths = {node: path_from_labels(topology.spec, node, labels) for node, labels in nodes.items()}
+    racks = {node: format_rack(path) for node, path in paths.items() if not isinstance(path, Failure)}
+    failures = sorted(path.message for path in paths.values() if isinstance(path, Failure))
+    try:
+        text = rack_file(racks, _TITLE)
+    except RackFileError as error:
+        return Failure(Reason.TOO_LARGE, str(error), Remedy.SPEC)
+    return RackText(text, len(racks), len(failures), failures[0] if failures else None)
+
+
+def target_namespaces(
+    topology: RackTopology, namespaces: Mapping[str, Mapping[str, str]], allowed: NamespaceSet
+) -> tuple[str, ...]:
+    """Where a topology's racks are published, by name: with its brokers' pods, and where a label asks for them.
+
+    The label names a topology of the namespace itself, or `namespace.name`, so that nobody else's topology of that name
+    gets in. Without racks from nodes, nowhere.
+    """
+    if topology.spec.rack_source is not RackSource.NODES:
+        return ()
+    key = topology.key
+    found = {name for name, labels in namespaces.items() if _asks_for(labels.get(PUBLISH_RACKS), name, key)}
+    where = topology.broker_namespace
+    if where in namespaces and not_shared(topology, namespaces[where]) is None:
+        found.add(where)
+    return tuple(sorted(name for name in found if name in allowed))
+
+
+def _asks_for(label: str | None, namespace: str, topology: ObjectKey) -> bool:
+    if not label:
+        return False
+    own = topology.name if namespace == topology.namespace else None
+    return label in (own, f"{topology.namespace}.{topology.name}")
+
+
+def file_key(topology: ObjectKey, namespace: str) -> ObjectKey:
+    """The ConfigMap's key."""
+    return ObjectKey(namespace, f"{topology.name}-racks")
+
+
+def config_map(topology: RackTopology, namespace: str, text: str) -> JsonObject:
+    """The ConfigMap. Kubernetes deletes it with its RackTopology where both are in one namespace."""
+    key = file_key(topology.key, namespace)
+    owner = {"apiVersion": API_VERSION, "kind": KIND, "name": topology.key.name, "uid": topology.meta.uid}
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": key.name,
+            "namespace": namespace,
+            "labels": {
+                "app.kubernetes.io/managed-by": "rackspan",
+                RACK_FILE: "true",
+                TOPOLOGY_UID: topology.meta.uid,
+            },
+            "annotations": {RACK_FILE_OF: str(topology.key)},
+            "ownerReferences": [owner] if namespace == topology.key.namespace else [],
+        },
+        "data": {FILE_KEY: text},
+    }
+
+
+_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class RackFacts:
+    """What is known of the published racks of one topology: the ConfigMaps of that name, or why there are none."""
+
+    topology_uid: str
+    published: RackText | Failure
+    name: str
+    namespaces: tuple[str, ...]
+
+
+def with_published_racks(
+    topology: RackTopology, status: RackTopologyStatus, facts: RackFacts | None, now: datetime
+) -> RackTopologyStatus:
+    """`status` with the condition RacksPublished, which is absent where nothing is published. Ready stays as it is."""
+    if facts is None or facts.topology_uid != topology.meta.uid:
+        return replace(status, conditions=remove_condition(status.conditions, RACKS_PUBLISHED))
+    conditions = set_condition(
+        status.conditions, RACKS_PUBLISHED, *_condition(facts), generation=topology.meta.generation, now=now
+    )
+    return replace(status, conditions=conditions)
+
+
+def _condition(facts: RackFacts) -> tuple[ConditionStatus, str, str]:
+    found = facts.published
+    if isinstance(found, Failure):
+        return ConditionStatus.FALSE, found.reason, found.message
+    where = ", ".join(facts.namespaces[:_NAMED])
+    more = len(facts.namespaces) - _NAMED
+    told = f"{where} and {plural(more, 'other')}" if more > 0 else where
+    message = f"the racks of {plural(found.nodes, 'node')} are in ConfigMap {facts.name} of {told}"
+    if found.unknown:
+        message += f"; {plural(found.unknown, 'node')} {be(found.unknown)} left out: {found.example}"
+    return ConditionStatus.TRUE, Reason.RACKS_PUBLISHED, message
 
 
 _log = logging.getLogger("rackspan.racks")

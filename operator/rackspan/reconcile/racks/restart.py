@@ -36,14 +36,15 @@ from rackspan.reconcile.racks.restart_decision import (
     Done,
     Hold,
     RestartCandidate,
+    RestartFacts,
     choose,
     cost,
     progress_of,
     still_not_mended,
     unfit,
     unsafe,
+    with_restarts,
 )
-from rackspan.reconcile.racks.restart_status import RestartFacts, with_restarts
 from rackspan.reconcile.runtime.controller import run_guarded, unexpected_failure
 
 if TYPE_CHECKING:

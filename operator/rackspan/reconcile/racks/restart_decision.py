@@ -1,4 +1,4 @@
-"""Which broker to restart next, and what to make of one that restarts. Pure.
+"""Which broker to restart next, what to make of one that restarts, and the condition Restarting. Pure.
 
 A restart mends a broker that reports another rack than its node has, and whose pod would read the new one from the
 published file. One broker restarts at a time, and the next not before it is back. A restart that did not mend it is not
@@ -7,11 +7,14 @@ tried again for the same rack.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from rackspan.api.racktopology import NotMended
+from msgspec.structs import replace
+
+from rackspan.api.conditions import RESTARTING, ConditionStatus, remove_condition, set_condition
+from rackspan.api.racktopology import NotMended, RestartsStatus
 from rackspan.api.reasons import Reason
 from rackspan.core.text import be, plural, shown
 
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from datetime import datetime
 
-    from rackspan.api.racktopology import RestartingBroker
+    from rackspan.api.racktopology import RackTopology, RackTopologyStatus, RestartingBroker
     from rackspan.core.availability import Shortfall
     from rackspan.reconcile.racks.rack_ports import PodFacts
 
@@ -253,3 +256,37 @@ def unfit(broker: RestartCandidate, pod: PodFacts | None) -> Hold | None:
     if not pod.has_controller:
         return Hold(Reason.RESTART_NOT_ALLOWED, f"{name} belongs to no controller that would make it again")
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class RestartFacts:
+    """What is known of the restarts of one topology's brokers; `hold` is why nothing more is done now."""
+
+    topology_uid: str
+    restarts: RestartsStatus = field(default_factory=RestartsStatus)
+    hold: Hold | None = None
+
+
+def with_restarts(
+    topology: RackTopology, status: RackTopologyStatus, facts: RestartFacts | None, now: datetime
+) -> RackTopologyStatus:
+    """`status` with the restarts, and with the condition Restarting while there is one to do. Ready stays as it is.
+
+    True while a broker's restart is under way, False while one is needed and waits.
+    """
+    if facts is None or facts.topology_uid != topology.meta.uid:
+        return status
+    restarts, hold = facts.restarts, facts.hold
+    if hold is None and restarts.current is None:
+        conditions = remove_condition(status.conditions, RESTARTING)
+    else:
+        under_way = ConditionStatus.FALSE if restarts.current is None else ConditionStatus.TRUE
+        reason, message = (hold.reason, hold.message) if hold else ("Restarting", f"pod {_pod(restarts)} was evicted")
+        conditions = set_condition(
+            status.conditions, RESTARTING, under_way, reason, message, generation=topology.meta.generation, now=now
+        )
+    return replace(status, restarts=None if restarts == RestartsStatus() else restarts, conditions=conditions)
+
+
+def _pod(restarts: RestartsStatus) -> str:
+    return restarts.current.pod if restarts.current else ""

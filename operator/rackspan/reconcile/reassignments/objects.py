@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from rackspan.api.reassignment import KIND, State
 from rackspan.reconcile.reassignments.events import post_events
 from rackspan.reconcile.reassignments.status import in_state
-from rackspan.reconcile.runtime.finalizers import has_finalizer
-from rackspan.reconcile.runtime.liveness import Liveness
+from rackspan.reconcile.runtime.waiting import Liveness
+from rackspan.reconcile.runtime.writers import has_finalizer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rackspan.reconcile.cache import Cache
     from rackspan.reconcile.ports import JsonObject, KubeApi
     from rackspan.reconcile.reassignments.ports import ReassignmentConnector, ReassignmentObjects
-    from rackspan.reconcile.runtime.finalizers import FinalizerWriter
+    from rackspan.reconcile.runtime.writers import FinalizerWriter
 
 _log = logging.getLogger("rackspan.reassignments")
 

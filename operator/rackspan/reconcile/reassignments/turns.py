@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final, Self
 from rackspan.api.reassignment import State
 from rackspan.core.rack_path import RackPathError, parse_rack
 from rackspan.core.text import plural
-from rackspan.reconcile.runtime.finalizers import has_finalizer
-from rackspan.reconcile.runtime.windows import is_open
+from rackspan.reconcile.runtime.schedule import is_open
+from rackspan.reconcile.runtime.writers import has_finalizer
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -26,7 +26,7 @@ from rackspan.reconcile.reassignments.requests import in_order
 from rackspan.reconcile.reassignments.rules import rules_of
 from rackspan.reconcile.reassignments.runs import Run, paused_by
 from rackspan.reconcile.reassignments.turns import Wish
-from rackspan.reconcile.runtime.finalizers import has_finalizer
+from rackspan.reconcile.runtime.writers import has_finalizer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rackspan.reconcile.runtime.finalizers import has_finalizer
+from rackspan.reconcile.runtime.writers import has_finalizer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

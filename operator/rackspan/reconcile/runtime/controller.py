@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from rackspan.api.meta import ObjectKey
-    from rackspan.reconcile.runtime.liveness import Liveness
+    from rackspan.reconcile.runtime.waiting import Liveness
 
 _RETRY_SECONDS = 15.0
 

@@ -1,4 +1,4 @@
-"""The latest known version of each watched object, whatever order it is received in. Pure.
+"""From a kind's watch events to its handler: each version of an object once, in whatever order events are received.
 
 A change arrives several times (from the first list, as an event, in the response to a write), and events of an object
 that was deleted and recreated under one name arrive in any order. Objects are told apart by uid, and the body with the
@@ -7,13 +7,17 @@ newer resourceVersion wins.
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from rackspan.api.errors import SpecError
 from rackspan.api.meta import ObjectKey
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+
+    from rackspan.reconcile.ports import KubeApi
 
 
 class ObjectVersion(NamedTuple):
@@ -90,3 +94,80 @@ def _is_older(version: str, other: str) -> bool:
     if version.isdecimal() and other.isdecimal():
         return int(version) < int(other)
     return version != other
+
+
+_log = logging.getLogger("rackspan.reconcile")
+
+
+class ResourceHandler(Protocol):
+    """What the objects of one kind are to the operator."""
+
+    def put(self, body: Mapping[str, Any]) -> None:
+        """Remember an object, and wake loops that need not know the other kinds. Raises SpecError if unreadable."""
+
+    def changed(self, key: ObjectKey) -> None:
+        """An object may have changed: start what has to be done."""
+
+    def drop(self, key: ObjectKey) -> None:
+        """An object was deleted: forget it, and what was done for it."""
+
+
+class Informer:
+    """The way from a watch to a kind's `handler`. `relisted` is called where the API server listed the kind again."""
+
+    def __init__(
+        self, kind: str, handler: ResourceHandler, versions: ObjectVersions, relisted: Callable[[], None]
+    ) -> None:
+        self._kind = kind
+        self._handler = handler
+        self._versions = versions
+        self._relisted = relisted
+
+    def take(self, event_type: str | None, body: Mapping[str, Any]) -> None:
+        """One event as kopf gives it: ADDED, MODIFIED or DELETED, and None for an object of a (re)list."""
+        if event_type == "DELETED":
+            self.gone(body)
+        elif event_type is None:
+            self.known(body, listed=True)
+            self._relisted()
+            self._handler.changed(key_of(body))
+        else:
+            self.seen(body)
+
+    def known(self, body: Mapping[str, Any], *, listed: bool = False) -> None:
+        """Remember an object, without `changed`: ignored where a newer one of the name is known."""
+        if self._versions.record(self._kind, body, listed=listed):
+            try:
+                self._handler.put(body)
+            except SpecError as error:
+                _log.error("%s %s cannot be read: %s", self._kind, key_of(body), error)
+
+    def seen(self, body: Mapping[str, Any]) -> None:
+        """An object was added or modified."""
+        self.known(body)
+        self._handler.changed(key_of(body))
+
+    def gone(self, body: Mapping[str, Any]) -> None:
+        """An object was deleted. Ignored where a newer one of the same name is known."""
+        if self._versions.record_deletion(self._kind, body):
+            self._handler.drop(key_of(body))
+
+
+async def sweep(versions: ObjectVersions, kube: KubeApi, informers: Mapping[str, Informer]) -> None:
+    """Report objects that no longer exist as deleted, and those that were recreated under their names as updated.
+
+    Only objects that were known before the list request are compared, because objects may be created and deleted while
+    it is under way. Raises FailureError.
+    """
+    versions.deleted_uids.clear()
+    for kind, informer in informers.items():
+        known = versions.uids(kind)
+        existing = await kube.uids(kind)
+        for key, uid in known.items():
+            if existing.get(key) == uid:
+                continue
+            informer.gone({"metadata": {"namespace": key.namespace, "name": key.name, "uid": uid}})
+            if key in existing and not versions.knows(kind, key):
+                body = await kube.find(kind, key)
+                if body is not None and body["metadata"]["uid"] not in versions.deleted_uids:
+                    informer.seen(body)

@@ -1,10 +1,11 @@
-"""A limit on RackTopologies per namespace: the oldest are served, the others are refused. Pure."""
+"""What the operator does for which namespaces, and how many RackTopologies it serves of each. Pure."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from rackspan.api.reasons import Reason
 from rackspan.core.text import be, plural
@@ -14,8 +15,22 @@ if TYPE_CHECKING:
     from rackspan.api.meta import ObjectKey
     from rackspan.api.racktopology import RackTopology
 
+EVERYWHERE: Final = "*"
 _Age = tuple[str, str]
 DEFAULT_TOPOLOGIES_PER_NAMESPACE = 20
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceSet:
+    """The namespaces in which the operator may do one thing; `*` is for all."""
+
+    names: tuple[str, ...] = ()
+
+    def __contains__(self, namespace: str) -> bool:
+        return EVERYWHERE in self.names or namespace in self.names
+
+    def __bool__(self) -> bool:
+        return bool(self.names)
 
 
 class NamespaceQuota:

@@ -1,22 +1,27 @@
-"""Writes the status subresource: as a whole, only where it changed, with bounded concurrency."""
+"""Writes statuses and finalizers of Rackspan's objects: only where they change, with bounded concurrency."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections import defaultdict
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from rackspan.api.labels import FINALIZER
 from rackspan.metrics import count_error
 from rackspan.reconcile.failures import FailureError
+from rackspan.reconcile.ports import ObjectRef
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from rackspan.reconcile.ports import JsonObject, KubeApi, ObjectRef
+    from rackspan.api.meta import Meta
+    from rackspan.reconcile.ports import JsonObject, KubeApi
 
 _log = logging.getLogger("rackspan.reconcile")
 _MAX_CONCURRENT_WRITES = 16
+_NO_ANNOTATIONS: Mapping[str, str] = MappingProxyType({})
 
 
 class StatusWriter:
@@ -48,3 +53,48 @@ class StatusWriter:
                 raise
         self._uncertain.discard(ref.uid)
         return written
+
+
+class FinalizerWriter:
+    """Shared by all topologies, so that a large one cannot flood the API server."""
+
+    def __init__(self, kube: KubeApi) -> None:
+        self._kube = kube
+        self._slots = asyncio.Semaphore(_MAX_CONCURRENT_WRITES)
+
+    async def add(self, kind: str, meta: Meta, annotations: Mapping[str, str] = _NO_ANNOTATIONS) -> JsonObject | None:
+        """The object with Rackspan's finalizer and these annotations.
+
+        None on a conflict or where it is gone. Raises FailureError.
+        """
+        return await self._write(kind, meta, finalizers_for(meta) or meta.finalizers, annotations)
+
+    async def remove(self, kind: str, meta: Meta) -> JsonObject | None:
+        """The object without Rackspan's finalizer; None on a conflict or where it is gone. Raises FailureError."""
+        return await self._write(kind, meta, without_finalizer(meta), _NO_ANNOTATIONS)
+
+    async def _write(
+        self, kind: str, meta: Meta, finalizers: Sequence[str], annotations: Mapping[str, str]
+    ) -> JsonObject | None:
+        ref = ObjectRef(kind, meta.key, meta.uid)
+        async with self._slots:
+            return await self._kube.set_finalizers(ref, finalizers, meta.resource_version, annotations)
+
+
+def finalizers_for(meta: Meta) -> tuple[str, ...] | None:
+    """The finalizers to write to an object that is not being deleted; None where Rackspan's is there already.
+
+    It is added under either deletionPolicy: if it were added only once the policy is Delete, it would come too late for
+    an object that is deleted right after that change.
+    """
+    return None if has_finalizer(meta) else (*meta.finalizers, FINALIZER)
+
+
+def has_finalizer(meta: Meta) -> bool:
+    """Whether the object carries Rackspan's finalizer."""
+    return FINALIZER in meta.finalizers
+
+
+def without_finalizer(meta: Meta) -> tuple[str, ...]:
+    """The object's finalizers without Rackspan's."""
+    return tuple(name for name in meta.finalizers if name != FINALIZER)

@@ -1,11 +1,11 @@
-"""Reads the state of a scan from its Job or SparkApplication, and from its pods. Pure."""
+"""A scan's Job or SparkApplication: the port that starts and lists it, and what the object and its pods say. Pure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from rackspan.api.labels import (
     SCAN_CAUSE,
@@ -177,3 +177,19 @@ def _time(text: Any) -> datetime | None:
         return datetime.fromisoformat(str(text)).astimezone(UTC)
     except ValueError:
         return None
+
+
+class ScanRuns(Protocol):
+    """Jobs and SparkApplications in the namespace where scans run. Every call raises FailureError."""
+
+    async def runs(self, kind: RunKind) -> Sequence[Run]:
+        """All scans of one kind of object; empty where the API server does not serve the kind."""
+
+    async def unstarted(self, runs: Sequence[Run]) -> Mapping[str, str]:
+        """Of those whose pods have not started, by uid: why."""
+
+    async def start(self, body: JsonObject) -> bool:
+        """Create the Job or SparkApplication; False where one of that name exists."""
+
+    async def delete(self, run: Run) -> None:
+        """Delete the object by uid, and its pods in the background. Succeeds where it is gone already."""

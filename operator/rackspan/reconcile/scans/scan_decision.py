@@ -1,4 +1,4 @@
-"""Decides which scans of a topology to start and to delete. Pure: the clock is an argument.
+"""Decides which scans to start and to delete, and how many may run at once. Pure: the clock is an argument.
 
 A scan is due by its schedule, by a new value of the annotation `rackspan.dev/scan-now`, and, where the spec asks for
 it, once the topology has changed and then been stable for `DEBOUNCE`. Whatever is due at the same time gets one scan.
@@ -8,6 +8,7 @@ that is stopped between creating an object and writing the status creates no sec
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -23,8 +24,10 @@ from rackspan.reconcile.failures import Failure, Remedy
 from rackspan.reconcile.runtime.schedule import Schedule, ScheduleError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Sequence
+    from datetime import datetime
 
+    from rackspan.api.meta import ObjectKey
     from rackspan.api.racktopology import LastScan, RackTopology, ScansStatus
     from rackspan.reconcile.scans.job_status import Run
 
@@ -257,3 +260,52 @@ def _name_prefix(topology: RackTopology) -> str:
     """Short, because the Job controller and Spark append to it, and their pods' names have at most 63 characters."""
     own = sha256(f"{topology.key} {topology.meta.uid}".encode()).hexdigest()[:6]
     return f"scan-{topology.meta.name[:24].replace('.', '-').strip('-')}-{own}-"
+
+
+@dataclass(frozen=True, slots=True)
+class PendingScan:
+    """A scan that is due, by its topology.
+
+    `since` is when it became due, `trusted` whether its namespace is exempt from the limit per namespace, `replaces`
+    whether it replaces the topology's running scan, so that the number of running scans does not grow.
+    """
+
+    key: ObjectKey
+    since: datetime
+    trusted: bool = False
+    replaces: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ConcurrencyLimits:
+    """At most `max_running` scans at once, and `max_per_namespace` of each namespace that is not trusted."""
+
+    max_running: int
+    max_per_namespace: int
+
+    def admit(self, pending: Iterable[PendingScan], running: Collection[ObjectKey]) -> frozenset[ObjectKey]:
+        """The topologies of `pending` scans that may start now; `running` has one entry for each running scan.
+
+        Namespaces with the fewest running scans go first, so that one with many topologies cannot block the others;
+        within a namespace, and among equals, the scan that has waited longest. Once a scan waits for a free slot,
+        replacing scans wait too: a topology that replaces its scan again and again would keep its slot for ever.
+        """
+        of_namespace, busy = Counter(key.namespace for key in running), len(running)
+        left = list(pending)
+        chosen: set[ObjectKey] = set()
+        while left:
+            if busy >= self.max_running and not all(one.replaces for one in left):
+                break
+            eligible = [one for one in left if self._fits_namespace(one, of_namespace)]
+            if not eligible:
+                break
+            first = min(eligible, key=lambda one: (of_namespace[one.key.namespace], one.since, one.key))
+            left.remove(first)
+            chosen.add(first.key)
+            if not first.replaces:
+                of_namespace[first.key.namespace] += 1
+                busy += 1
+        return frozenset(chosen)
+
+    def _fits_namespace(self, one: PendingScan, of_namespace: Counter[str]) -> bool:
+        return one.trusted or one.replaces or of_namespace[one.key.namespace] < self.max_per_namespace

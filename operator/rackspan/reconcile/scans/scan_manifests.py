@@ -25,7 +25,7 @@ from rackspan.api.labels import (
 )
 from rackspan.api.racktopology import ComplianceScanSpec, ExecutorsSpec, ScanEngine
 from rackspan.reconcile.scans.job_status import RunKind
-from rackspan.reconcile.scans.quantities import capped
+from rackspan.reconcile.scans.scan_setup import capped
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -18,13 +18,11 @@ from rackspan.api.reasons import Reason
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import ObjectRef
 from rackspan.reconcile.runtime.controller import run_guarded, unexpected_failure
-from rackspan.reconcile.runtime.liveness import Liveness
-from rackspan.reconcile.scans.concurrency import ConcurrencyLimits, PendingScan
-from rackspan.reconcile.scans.events import report_events, update_report_metrics
+from rackspan.reconcile.runtime.waiting import Liveness
 from rackspan.reconcile.scans.job_status import RunKind
-from rackspan.reconcile.scans.scan_decision import Change, decide, fingerprint
+from rackspan.reconcile.scans.scan_decision import Change, ConcurrencyLimits, PendingScan, decide, fingerprint
 from rackspan.reconcile.scans.scan_manifests import scan_manifest
-from rackspan.reconcile.scans.scan_status import ScanFacts, last_scan, with_scans
+from rackspan.reconcile.scans.scan_status import ScanFacts, last_scan, report_events, update_report_metrics, with_scans
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -33,8 +31,7 @@ if TYPE_CHECKING:
     from rackspan.api.racktopology import RackTopology, RackTopologyStatus
     from rackspan.reconcile.cache import Cache
     from rackspan.reconcile.ports import KubeApi
-    from rackspan.reconcile.scans.job_status import Run
-    from rackspan.reconcile.scans.ports import ScanRuns
+    from rackspan.reconcile.scans.job_status import Run, ScanRuns
     from rackspan.reconcile.scans.scan_decision import ScanDecision
     from rackspan.reconcile.scans.scan_setup import ScanSetup
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from rackspan.api.kafkatopic import KIND, DeletionPolicy, KafkaTopic
 from rackspan.api.labels import CREATED_FOR
 from rackspan.reconcile.ports import ObjectRef
-from rackspan.reconcile.runtime.finalizers import has_finalizer
+from rackspan.reconcile.runtime.writers import has_finalizer
 from rackspan.reconcile.topics.ownership import may_adopt
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from rackspan.api.kafkatopic import DeletionPolicy
 from rackspan.api.labels import CONFIRM_DELETE, CONFIRM_DELETIONS
 from rackspan.api.reasons import Reason
-from rackspan.reconcile.runtime.finalizers import has_finalizer
+from rackspan.reconcile.runtime.writers import has_finalizer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -24,7 +24,7 @@ from rackspan.reconcile.cluster.batching import MAX_RECORDS, batches
 from rackspan.reconcile.cluster.group_commit import Group
 from rackspan.reconcile.failures import UNEXPECTED, Failure, FailureError, Remedy
 from rackspan.reconcile.ports import KubernetesEvent, ObjectRef, Terminating
-from rackspan.reconcile.runtime.finalizers import has_finalizer
+from rackspan.reconcile.runtime.writers import has_finalizer
 from rackspan.reconcile.topics import audit
 from rackspan.reconcile.topics.deletion import (
     DeletionDecision,

@@ -19,8 +19,7 @@ from rackspan.api.reasons import Reason
 from rackspan.core.reassignment import Approver, Hold, PlanPart, Terms, Verdict, judge_approval
 from rackspan.core.text import plural, rounded, size
 from rackspan.reconcile.cluster.status import PlanSummary
-from rackspan.reconcile.runtime.schedule import ScheduleError
-from rackspan.reconcile.runtime.windows import Windows
+from rackspan.reconcile.runtime.schedule import ScheduleError, Windows
 from rackspan.reconcile.topics import holds
 from rackspan.reconcile.topics.approved_hashes import may_approve
 from rackspan.reconcile.topics.sizes import steady

@@ -6,7 +6,7 @@ from rackspan.api.meta import ObjectKey
 from rackspan.api.reasons import Reason
 from rackspan.kafka.worker.places import ISOLATION, TURN, Places, WorkerLimits
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.racks.publication import NamespaceSet
+from rackspan.reconcile.runtime.namespaces import NamespaceSet
 
 FAILURE = Failure(Reason.KAFKA_CLIENT_FAILED, "ended", Remedy.RETRY)
 OURS, OTHERS = ObjectKey("rackspan", "main"), ObjectKey("rackspan", "old")

@@ -15,8 +15,8 @@ from rackspan.kafka.worker.places import WorkerLimits
 from rackspan.kafka.worker.workers import WorkerConnector, Workers
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import AlwaysPermitted, ConfigChange, Credentials, NewTopic
-from rackspan.reconcile.racks.publication import NamespaceSet
-from rackspan.reconcile.runtime.liveness import Liveness
+from rackspan.reconcile.runtime.namespaces import NamespaceSet
+from rackspan.reconcile.runtime.waiting import Liveness
 
 TENANT, NEIGHBOUR, OURS = ObjectKey("tenant", "own"), ObjectKey("neighbour", "own"), ObjectKey("rackspan", "main")
 CRASHES = {

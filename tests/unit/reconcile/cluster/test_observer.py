@@ -12,8 +12,7 @@ from rackspan.reconcile.cluster import observer as observer_module
 from rackspan.reconcile.cluster.observer import Observer
 from rackspan.reconcile.dependencies import Dependencies
 from rackspan.reconcile.ports import BrokerDescription, ClusterDescription, ReplicaCounts
-from rackspan.reconcile.runtime.finalizers import FinalizerWriter
-from rackspan.reconcile.runtime.writers import StatusWriter
+from rackspan.reconcile.runtime.writers import FinalizerWriter, StatusWriter
 
 PROD = ObjectKey("shop", "prod")
 TOPOLOGY = {

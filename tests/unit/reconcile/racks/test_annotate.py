@@ -11,8 +11,8 @@ from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.racks import annotate
 from rackspan.reconcile.racks.annotate import AnnotationsReconciler
-from rackspan.reconcile.racks.publication import EVERYWHERE, NamespaceSet
 from rackspan.reconcile.racks.publish import RackDependencies
+from rackspan.reconcile.runtime.namespaces import EVERYWHERE, NamespaceSet
 
 POD = ObjectKey("kafka", "kafka-0")
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"

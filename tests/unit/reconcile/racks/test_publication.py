@@ -6,13 +6,8 @@ from tests.unit.reconcile.examples import topology
 from rackspan.api.labels import BROKER_PODS_FOR, PUBLISH_RACKS
 from rackspan.core.rack_file import rack_of
 from rackspan.reconcile.failures import Failure
-from rackspan.reconcile.racks.publication import (
-    EVERYWHERE,
-    NamespaceSet,
-    config_map,
-    rack_text,
-    target_namespaces,
-)
+from rackspan.reconcile.racks.publish import config_map, rack_text, target_namespaces
+from rackspan.reconcile.runtime.namespaces import EVERYWHERE, NamespaceSet
 
 LEVELS = [{"name": "zone", "nodeLabel": "zone"}, {"name": "rack", "nodeLabel": "rack"}]
 BROKERS = {"podSelector": {"matchLabels": {"app": "kafka"}}}

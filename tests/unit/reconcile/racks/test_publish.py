@@ -12,9 +12,9 @@ from rackspan.api.meta import ObjectKey
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.racks import publish as loops
-from rackspan.reconcile.racks.publication import EVERYWHERE, NamespaceSet
 from rackspan.reconcile.racks.publish import RackDependencies, RacksReconciler
 from rackspan.reconcile.racks.rack_ports import RackFileMeta
+from rackspan.reconcile.runtime.namespaces import EVERYWHERE, NamespaceSet
 
 FILE = ObjectKey("kafka", "prod-racks")
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"

@@ -8,8 +8,8 @@ from tests.unit.reconcile.examples import CLUSTER, NOON
 from rackspan.api.labels import BROKER_PODS_FOR, RESTARTS_FOR
 from rackspan.api.racktopology import NotMended, RestartsStatus
 from rackspan.reconcile.racks import restart
-from rackspan.reconcile.racks.publication import NamespaceSet
 from rackspan.reconcile.racks.restart_decision import Hold, RestartCandidate, choose
+from rackspan.reconcile.runtime.namespaces import NamespaceSet
 
 
 def told(one):

@@ -32,8 +32,8 @@ from rackspan.reconcile.reassignments.plans import record_from
 from rackspan.reconcile.reassignments.requests import ApprovedPlans
 from rackspan.reconcile.reassignments.status import PACES
 from rackspan.reconcile.reassignments.worker import TopologyWorker
-from rackspan.reconcile.runtime.finalizers import FinalizerWriter
 from rackspan.reconcile.runtime.namespaces import NamespaceQuota
+from rackspan.reconcile.runtime.writers import FinalizerWriter
 from rackspan.reconcile.topics.audit import LOGGER
 
 HASH = "0123456789abcdef"

@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rackspan.reconcile.runtime.debounce import APART_SECONDS, MAX_SECONDS, MIN_SECONDS, RESET_SECONDS, Debounce
+from rackspan.reconcile.runtime.waiting import APART_SECONDS, MAX_SECONDS, MIN_SECONDS, RESET_SECONDS, Debounce
 
 
 def looks(changes):

@@ -4,7 +4,7 @@ import pytest
 from tests.unit.reconcile.examples import topic
 
 from rackspan.api.labels import FINALIZER
-from rackspan.reconcile.runtime.finalizers import finalizers_for, without_finalizer
+from rackspan.reconcile.runtime.writers import finalizers_for, without_finalizer
 
 
 @pytest.mark.parametrize("policy", ["Retain", "Delete"])

@@ -8,9 +8,8 @@ import pytest
 
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.runtime.leader_election import LeaderElection
-from rackspan.reconcile.runtime.lease import Candidate, LeaseRecord, Timing
-from rackspan.reconcile.runtime.liveness import Liveness
+from rackspan.reconcile.runtime.lease import Candidate, LeaderElection, LeaseRecord, Timing
+from rackspan.reconcile.runtime.waiting import Liveness
 
 TIMING = Timing()
 AWAY = FailureError(Failure(Reason.API_SERVER_UNREACHABLE, "away", Remedy.RETRY))

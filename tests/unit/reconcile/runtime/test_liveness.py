@@ -2,7 +2,7 @@
 
 import asyncio
 
-from rackspan.reconcile.runtime.liveness import Liveness, progress
+from rackspan.reconcile.runtime.waiting import Liveness, progress
 
 
 class Clock:

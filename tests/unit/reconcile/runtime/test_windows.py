@@ -5,8 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from rackspan.api.policies import MaintenanceWindow
-from rackspan.reconcile.runtime.schedule import ScheduleError
-from rackspan.reconcile.runtime.windows import Windows, duration_of
+from rackspan.reconcile.runtime.schedule import ScheduleError, Windows, duration_of
 
 
 def at(text):

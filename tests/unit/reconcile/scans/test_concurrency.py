@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from rackspan.api.meta import ObjectKey
-from rackspan.reconcile.scans.concurrency import ConcurrencyLimits, PendingScan
+from rackspan.reconcile.scans.scan_decision import ConcurrencyLimits, PendingScan
 
 NOW = datetime(2026, 1, 31, 3, tzinfo=UTC)
 

@@ -8,10 +8,9 @@ from tests.unit.reconcile.scans.examples import UID, topology
 
 from rackspan.api.racktopology import ScanTrigger
 from rackspan.reconcile.scans.job_status import RunKind, read_run, why_unstarted
-from rackspan.reconcile.scans.limits import Allowance, ScanLimits
 from rackspan.reconcile.scans.scan_decision import ScanStart
 from rackspan.reconcile.scans.scan_manifests import SELECTOR, scan_manifest
-from rackspan.reconcile.scans.scan_setup import ScanSetup
+from rackspan.reconcile.scans.scan_setup import Allowance, ScanLimits, ScanSetup
 
 SETUP = ScanSetup(namespace="rackspan", image="rackspan-scan:1", service_account="r-scan")
 START = ScanStart("scan-prod-abc-1", ScanTrigger.SCHEDULE, "2026-01-31T03:00:00Z")

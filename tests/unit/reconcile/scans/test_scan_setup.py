@@ -8,9 +8,7 @@ from tests.unit.reconcile.scans.examples import topology
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.runtime.schedule import Schedule
 from rackspan.reconcile.scans.history_location import Location, LocationError, without_secrets
-from rackspan.reconcile.scans.limits import Allowance, ScanLimits
-from rackspan.reconcile.scans.quantities import parse_quantity
-from rackspan.reconcile.scans.scan_setup import ScanSetup
+from rackspan.reconcile.scans.scan_setup import Allowance, ScanLimits, ScanSetup, parse_quantity
 
 ALLOWED = Allowance(
     ("s3a://audit/{namespace}", "gs://all", "/data"), ("scans",), ScanLimits(cpu="2", memory="4Gi", jobs_kept=5)

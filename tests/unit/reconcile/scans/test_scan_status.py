@@ -13,8 +13,7 @@ from rackspan.api.racktopology import LastScan, ScansStatus, ScanState, ScanTrig
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.failures import Failure, Remedy
 from rackspan.reconcile.ports import ObjectRef
-from rackspan.reconcile.scans.events import MAX_EVENTS, report_events
-from rackspan.reconcile.scans.scan_status import ScanFacts, last_scan, with_scans
+from rackspan.reconcile.scans.scan_status import MAX_EVENTS, ScanFacts, last_scan, report_events, with_scans
 from rackspan.reports.compliance_report import compliance_status
 from rackspan.reports.document import Changes, Summary
 

@@ -18,8 +18,7 @@ from rackspan.reconcile.dry_run import ObservedTopology, plan_of
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import ReplicaCounts
 from rackspan.reconcile.reassignment_ports import ActiveReassignment, BegunPlan
-from rackspan.reconcile.runtime.finalizers import FinalizerWriter
-from rackspan.reconcile.runtime.writers import StatusWriter
+from rackspan.reconcile.runtime.writers import FinalizerWriter, StatusWriter
 from rackspan.reconcile.topics import approvals, holds
 from rackspan.reconcile.topics.reconciler import TopicsReconciler
 from rackspan.reconcile.topics.sizes import PlanSizes

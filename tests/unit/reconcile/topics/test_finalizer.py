@@ -14,7 +14,7 @@ from rackspan.api.reasons import Reason
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import Terminating
-from rackspan.reconcile.runtime.finalizers import FinalizerWriter
+from rackspan.reconcile.runtime.writers import FinalizerWriter
 from rackspan.reconcile.topics import finalizer
 from rackspan.reconcile.topics.deletion import Step
 

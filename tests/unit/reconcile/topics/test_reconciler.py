@@ -16,8 +16,7 @@ from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.cluster.state import ClusterState
 from rackspan.reconcile.dependencies import Dependencies
 from rackspan.reconcile.runtime import threads
-from rackspan.reconcile.runtime.finalizers import FinalizerWriter
-from rackspan.reconcile.runtime.writers import StatusWriter
+from rackspan.reconcile.runtime.writers import FinalizerWriter, StatusWriter
 from rackspan.reconcile.topics import placement, status_updates
 from rackspan.reconcile.topics.reconciler import TopicsReconciler
 
