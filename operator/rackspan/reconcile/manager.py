@@ -6,29 +6,24 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from rackspan.api import compliancereport, kafkatopic, racktopology, reassignment
 from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.racks.annotate import AnnotationsReconciler
 from rackspan.reconcile.racks.publish import RackDependencies, RacksReconciler
 from rackspan.reconcile.racks.restart import RestartsReconciler
 from rackspan.reconcile.reassignments.reconciler import ReassignmentsReconciler
-from rackspan.reconcile.routes import TopologyHandler
-from rackspan.reconcile.routing.locations import Locations
-from rackspan.reconcile.routing.reassignments import ReassignmentHandler
-from rackspan.reconcile.routing.reports import ReportHandler
-from rackspan.reconcile.routing.topics import TopicHandler
+from rackspan.reconcile.routes import Routes
 from rackspan.reconcile.runtime.informer import Informer, sweep
 from rackspan.reconcile.runtime.waiting import wait_for_any
 from rackspan.reconcile.scans.scan_reconciler import ScanDependencies, ScansReconciler
 from rackspan.reconcile.topology_loops import TopologyLoops
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from rackspan.reconcile.cache import Cache
     from rackspan.reconcile.dependencies import Dependencies
     from rackspan.reconcile.reassignments.objects import ReassignmentDependencies
-    from rackspan.reconcile.runtime.informer import ResourceHandler
+    from rackspan.reconcile.runtime.controller import Controller
 
 _log = logging.getLogger("rackspan.reconcile")
 _SWEEP_SECONDS = 300.0
@@ -59,34 +54,22 @@ class Manager:
         self._tasks: list[asyncio.Task[None]] = []
         self._relisted = asyncio.Event()
         self._loops = TopologyLoops(dependencies)
-        self._scans = ScansReconciler(scans, self._loops.status_changed)
-        self._racks = RacksReconciler(racks, self._loops.status_changed)
-        self._restarts = RestartsReconciler(racks, self._loops, self._racks.published_rack)
-        self._loops.status_parts = self._scans, self._racks, self._restarts
-        self._annotations = AnnotationsReconciler(racks)
+        publishing = RacksReconciler(racks, self._loops.status_changed)
+        restarting = RestartsReconciler(racks, self._loops, publishing.published_rack)
+        scanning = ScansReconciler(scans, self._loops.status_changed)
+        self._loops.status_parts = scanning, publishing, restarting
+        self._controllers: Sequence[Controller] = (scanning, publishing, restarting, AnnotationsReconciler(racks))
         self._reassignments = ReassignmentsReconciler(reassignments)
+        routes = Routes(self.cache, self._loops, self._controllers, self._reassignments)
         self.informers: Mapping[str, Informer] = {
             kind: Informer(kind, handler, self.cache.versions, self._relisted.set)
-            for kind, handler in self._handlers().items()
+            for kind, handler in routes.handlers.items()
         }
-        locations = Locations(self.cache, self._loops, self._racks, self._annotations)
         self._reflectors = [
             reflector
-            for kind, listener in locations.listeners.items()
+            for kind, listener in routes.listeners.items()
             for reflector in dependencies.kube.reflectors(kind, listener)
         ]
-
-    def _handlers(self) -> Mapping[str, ResourceHandler]:
-        """Topologies and topics last: what is asked of them depends on the others."""
-        cache, loops = self.cache, self._loops
-        return {
-            compliancereport.KIND: ReportHandler(cache, self._scans),
-            reassignment.KIND: ReassignmentHandler(cache, loops, self._reassignments),
-            racktopology.KIND: TopologyHandler(
-                cache, loops, self._scans, self._racks, self._annotations, self._restarts, self._reassignments
-            ),
-            kafkatopic.KIND: TopicHandler(cache, loops),
-        }
 
     # --- lifecycle ---------------------------------------------------------------------------------------------------
 
@@ -104,11 +87,8 @@ class Manager:
         self._started = True
         self._tasks = [
             asyncio.create_task(self._sweep(), name="sweep"),
-            asyncio.create_task(self._scans.run(), name="scans"),
-            asyncio.create_task(self._racks.run(), name="racks"),
+            *(asyncio.create_task(controller.run(), name=controller.name) for controller in self._controllers),
             asyncio.create_task(self._reassignments.run(), name="reassignments"),
-            asyncio.create_task(self._restarts.run(), name="restarts"),
-            asyncio.create_task(self._annotations.run(), name="annotations"),
             asyncio.create_task(self._loops.run_orphans(), name="strays"),
             *(asyncio.create_task(reflector.watch(), name="watch") for reflector in self._reflectors),
         ]

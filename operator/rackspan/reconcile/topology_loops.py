@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from rackspan.api.labels import CONFIRM_DELETIONS
 from rackspan.metrics import forget_topology
+from rackspan.reconcile.cluster.racks import is_broker_pod
 from rackspan.reconcile.orphans import Orphans
+from rackspan.reconcile.runtime.controller import LastAsked, spec_version
+from rackspan.reconcile.runtime.writers import has_finalizer
 from rackspan.reconcile.topology import TopologyReconciler
 
 if TYPE_CHECKING:
@@ -14,6 +18,8 @@ if TYPE_CHECKING:
 
     from rackspan.api.kafkatopic import KafkaTopic
     from rackspan.api.meta import ObjectKey
+    from rackspan.api.racktopology import RackTopology
+    from rackspan.reconcile.cache import BrokerPod
     from rackspan.reconcile.cluster.state import ObservedCluster
     from rackspan.reconcile.dependencies import Dependencies
     from rackspan.reconcile.topology import StatusPart
@@ -31,6 +37,9 @@ class TopologyLoops:
         self._ending: set[ObjectKey] = set()
         """Loops of deleted topologies whose last batches are under way."""
         self._stopping = False
+        self._asked = LastAsked()
+        self._requests: dict[ObjectKey, _Request] = {}
+        """What each KafkaTopic asked for last."""
         self._orphans = Orphans(dependencies, self._orphan_found)
 
     def __iter__(self) -> Iterator[tuple[ObjectKey, TopologyReconciler]]:
@@ -48,8 +57,63 @@ class TopologyLoops:
             self._running[key] = (loop, task)
         return self._running[key][0]
 
-    def finish(self, key: ObjectKey) -> None:
+    # --- what wakes them ---------------------------------------------------------------------------------------------
+
+    def topology_changed(self, topology: RackTopology) -> None:
+        """Start the topology's loop, and observe soon where its spec changed."""
+        loop = self.start(topology.key)
+        if self._asked.is_new(topology.key, spec_version(topology.meta)):
+            loop.look_again()
+            if topology.spec.shared_with:  # its topics' names may conflict with those of the others
+                topics = map(self._cache.topics.get, self._cache.topics_of(topology.key))
+                self.requeue([topic for topic in topics if topic is not None])
+        if CONFIRM_DELETIONS in topology.meta.annotations:
+            loop.deletions_confirmed()
+
+    def topology_gone(self, key: ObjectKey) -> None:
         """A topology was deleted: its loop ends with the batches that are under way."""
+        self._asked.forget(key)
+        self.finish(key)
+
+    def topic_changed(self, topic: KafkaTopic) -> None:
+        """Queue a KafkaTopic unless only its status changed, or our finalizer was added."""
+        request, before = _request_of(topic), self._requests.get(topic.key)
+        self._requests[topic.key] = request
+        if before is None or before.asked != request.asked or (before.has_finalizer and not request.has_finalizer):
+            self.requeue([topic])
+
+    def topic_gone(self, topic: KafkaTopic) -> None:
+        """A KafkaTopic was deleted: queue those that wait for its name."""
+        self._requests.pop(topic.key, None)
+        self._orphans.drop(topic.key)
+        if topic.topology in self._running:
+            self._running[topic.topology][0].topic_gone(topic.key)
+        self.requeue([topic])
+
+    def node_changed(self, key: ObjectKey) -> None:
+        """A Node changed or was deleted: brokers may run on it."""
+        for _, loop in self:
+            loop.location_changed(key)
+
+    def pod_changed(self, pod_key: ObjectKey, *pods: BrokerPod | None) -> None:
+        """A Pod changed or was deleted, with what is known of it now and was before: it may run a broker."""
+        for key, loop in self:
+            topology = self._cache.topologies.get(key)
+            if topology is not None and any(pod is not None and is_broker_pod(topology, pod) for pod in pods):
+                loop.location_changed(pod_key)
+
+    def namespace_changed(self, name: str) -> None:
+        """A Namespace changed: what it consents to may have, for its topics and for brokers' pods in it."""
+        self.requeue([topic for topic in self._cache.topics.values() if topic.meta.namespace == name])
+        for key, loop in self:
+            topology = self._cache.topologies.get(key)
+            if topology is not None and topology.broker_namespace == name != topology.meta.namespace:
+                loop.look_again()
+
+    # --- one loop ----------------------------------------------------------------------------------------------------
+
+    def finish(self, key: ObjectKey) -> None:
+        """Let a topology's loop end with the batches that are under way."""
         if key in self._running and key not in self._ending:
             self._ending.add(key)
             self._running[key][0].finish()
@@ -84,12 +148,7 @@ class TopologyLoops:
                 else:
                     self._orphans.add([claim.key])
 
-    def topic_gone(self, topic: KafkaTopic) -> None:
-        """A KafkaTopic was deleted."""
-        self._orphans.drop(topic.key)
-        if topic.topology in self._running:
-            self._running[topic.topology][0].topic_gone(topic.key)
-        self.requeue([topic])
+    # --- all of them -------------------------------------------------------------------------------------------------
 
     async def run_orphans(self) -> None:
         """Reconcile the KafkaTopics without a topology until cancelled."""
@@ -130,3 +189,17 @@ class TopologyLoops:
     def _orphan_found(self, topic: KafkaTopic) -> None:
         if topic.topology in self._running:
             self._running[topic.topology][0].topic_found(topic.key)
+
+
+class _Request(NamedTuple):
+    """What a KafkaTopic asks for, and whether it has our finalizer."""
+
+    asked: object
+    has_finalizer: bool
+
+
+def _request_of(topic: KafkaTopic) -> _Request:
+    """Without the status, so that the operator's own writes queue nothing."""
+    meta = topic.meta
+    asked = meta.uid, meta.generation, meta.deletion_timestamp, tuple(sorted(meta.annotations.items()))
+    return _Request(asked, has_finalizer(meta))

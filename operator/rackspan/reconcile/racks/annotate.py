@@ -19,7 +19,8 @@ from rackspan.core.rack_path import format_rack
 from rackspan.reconcile.cluster.racks import is_broker_pod, not_shared, path_from_labels
 from rackspan.reconcile.failures import Failure, FailureError
 from rackspan.reconcile.ports import KubernetesEvent, ObjectRef
-from rackspan.reconcile.runtime.controller import run_guarded, unexpected_failure
+from rackspan.reconcile.runtime.controller import Controller, unexpected_failure
+from rackspan.reconcile.runtime.informer import NAMESPACE, NODE, POD
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -28,10 +29,8 @@ if TYPE_CHECKING:
     from rackspan.reconcile.cache import BrokerPod
     from rackspan.reconcile.racks.publish import RackDependencies
 
-_NAME: Final = "annotations"
 _RESYNC_SECONDS: Final = 60.0
 """How often all pods are looked at, so that what others did to the annotation is put back."""
-_DEBOUNCE_SECONDS: Final = 0.5
 
 
 def racks_of_pods(
@@ -62,29 +61,24 @@ class _Wish:
     topology: RackTopology | None = None
 
 
-class AnnotationsReconciler:
+class AnnotationsReconciler(Controller):
     """Level-triggered: each pass compares all pods with what their nodes say. One namespace's failure is its own."""
 
+    name = "annotations"
+    watched = frozenset({NODE, NAMESPACE, POD})
+
     def __init__(self, dependencies: RackDependencies) -> None:
+        super().__init__(dependencies.liveness)
         self._dependencies = dependencies
         self._written: set[ObjectKey] = set()
         """Pods that this process wrote on."""
         self._failures: dict[ObjectKey, Failure] = {}
         """By topology: why pods could not be written on, as was told last."""
-        self._wake = asyncio.Event()
 
-    def wake(self) -> None:
-        """Run soon: a topology, a node or a namespace changed."""
-        self._wake.set()
-
-    def pod_changed(self, namespace: str) -> None:
-        """Run soon if pods of that namespace are written on."""
-        if namespace in self._dependencies.annotate_in:
-            self._wake.set()
-
-    async def run(self) -> None:
-        """Loop until cancelled."""
-        await run_guarded(_NAME, self.reconcile, self._wake, _DEBOUNCE_SECONDS, self._dependencies.liveness)
+    def changed(self, kind: str, namespace: str = "") -> None:
+        """Of pods, only those of namespaces matter whose pods are written on."""
+        if kind != POD or namespace in self._dependencies.annotate_in:
+            super().changed(kind, namespace)
 
     async def reconcile(self) -> float:
         """One pass over all topologies; the seconds until the next one."""
@@ -117,7 +111,7 @@ class AnnotationsReconciler:
                 try:
                     racks = racks_of_pods(topology, pods[topology.broker_namespace], cache.nodes)
                 except Exception as error:
-                    unexpected_failure(_NAME, topology.key, error)
+                    unexpected_failure(self.name, topology.key, error)
                     in_doubt.add(topology.broker_namespace)
                     continue
                 for key, rack in racks.items():

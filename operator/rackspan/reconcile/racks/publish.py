@@ -24,7 +24,8 @@ from rackspan.core.rack_path import format_rack
 from rackspan.core.text import be, plural
 from rackspan.reconcile.cluster.racks import not_shared, path_from_labels
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.runtime.controller import run_guarded, unexpected_failure
+from rackspan.reconcile.runtime.controller import Controller, unexpected_failure
+from rackspan.reconcile.runtime.informer import NAMESPACE, NODE
 from rackspan.reconcile.runtime.namespaces import NamespaceSet
 from rackspan.reconcile.runtime.waiting import Liveness
 
@@ -162,8 +163,6 @@ _Kept: TypeAlias = "set[tuple[ObjectKey, ObjectKey | None]]"
 _RESYNC_SECONDS = 60.0
 """How often all ConfigMaps are listed, so that what others did to them is put back."""
 _RETRY_SECONDS = 15.0
-_DEBOUNCE_SECONDS = 0.5
-"""Gathers the nodes of one rollout; a flapping label costs two writes a second at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,14 +183,20 @@ class RackDependencies:
     annotate_in: NamespaceSet = field(default_factory=NamespaceSet)
 
 
-class RacksReconciler:
+class RacksReconciler(Controller):
     """Level-triggered: each pass starts from what is published and what should be.
 
     Where nothing may be published nothing is requested. `on_change` is called when a topology's status has to be
     updated. One topology's failure does not affect the others.
     """
 
+    name = "racks"
+    watched = frozenset({NODE, NAMESPACE})
+    debounce_seconds = 0.5
+    """Gathers the nodes of one rollout; a flapping label costs two writes a second at most."""
+
     def __init__(self, dependencies: RackDependencies, on_change: Callable[[ObjectKey], None]) -> None:
+        super().__init__(dependencies.liveness)
         self._dependencies = dependencies
         self._on_change = on_change
         self._facts: dict[ObjectKey, RackFacts] = {}
@@ -199,11 +204,6 @@ class RacksReconciler:
         self._written: dict[ObjectKey, tuple[str, str]] = {}
         """By ConfigMap: the text that this process wrote, and the resourceVersion since."""
         self._list_due = 0.0
-        self._wake = asyncio.Event()
-
-    def wake(self) -> None:
-        """Run soon: a topology, a node or a namespace changed."""
-        self._wake.set()
 
     def status(self, topology: RackTopology, status: RackTopologyStatus, now: datetime) -> RackTopologyStatus:
         """`status` with what is known of the topology's published racks."""
@@ -213,11 +213,6 @@ class RacksReconciler:
         """What this process published there about a node; None where that is nothing."""
         text, _ = self._written.get(file_key(topology, namespace), ("", ""))
         return rack_of(text, node)
-
-    async def run(self) -> None:
-        """Loop until cancelled."""
-        liveness = self._dependencies.liveness
-        await run_guarded("racks", self.reconcile, self._wake, _DEBOUNCE_SECONDS, liveness)
 
     async def reconcile(self) -> float:
         """One pass over all topologies; the seconds until the next one. Raises FailureError."""
@@ -250,7 +245,7 @@ class RacksReconciler:
             kept.update(
                 (key, known.topology) for key, known in self._published.items() if known.topology == topology.key
             )
-            failure = unexpected_failure("racks", topology.key, error)
+            failure = unexpected_failure(self.name, topology.key, error)
             return RackFacts(topology.meta.uid, failure, file_key(topology.key, "").name, ())
 
     async def _publish_safely(

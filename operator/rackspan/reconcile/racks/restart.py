@@ -45,7 +45,7 @@ from rackspan.reconcile.racks.restart_decision import (
     unsafe,
     with_restarts,
 )
-from rackspan.reconcile.runtime.controller import run_guarded, unexpected_failure
+from rackspan.reconcile.runtime.controller import Controller, unexpected_failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -61,7 +61,6 @@ _log = logging.getLogger("rackspan.restarts")
 _IDLE_SECONDS: Final = 60.0
 _BUSY_SECONDS: Final = 5.0
 """How often brokers are looked at while one restarts, or waits for it."""
-_DEBOUNCE_SECONDS: Final = 0.5
 _TRIES: Final = 3
 """Brokers that are tried in one pass: each costs a Metadata request over all topics."""
 _PATIENCE_SECONDS: Final = 5.0
@@ -81,12 +80,14 @@ class Surroundings(Protocol):
         """The RackTopology's status has to be written soon."""
 
 
-class RestartsReconciler:
+class RestartsReconciler(Controller):
     """Level-triggered: each pass starts from what Kafka and the API server say now, and from the recorded restart.
 
     One topology's failure does not affect the others, nor does a Kafka that is slow to answer. `published_rack` gives
     what the published racks of a topology say in a namespace of a node, and `now` the time.
     """
+
+    name = "restarts"
 
     def __init__(
         self,
@@ -95,6 +96,7 @@ class RestartsReconciler:
         published_rack: Callable[[ObjectKey, str, str], str | None],
         now: Callable[[], datetime] = lambda: datetime.now(UTC).replace(microsecond=0),
     ) -> None:
+        super().__init__(dependencies.liveness)
         self._dependencies = dependencies
         self._surroundings = surroundings
         self._published_rack = published_rack
@@ -106,11 +108,10 @@ class RestartsReconciler:
         """By topology: the uid of the new pod of the broker that restarts, and since when it was seen ready."""
         self._steps: dict[ObjectKey, asyncio.Task[None]] = {}
         """By topology: the step that is under way."""
-        self._wake = asyncio.Event()
 
-    def wake(self) -> None:
-        """Run soon: a topology changed."""
-        self._wake.set()
+    def asked(self, topology: RackTopology) -> object:
+        """The annotation may name a broker."""
+        return super().asked(topology), topology.meta.annotations.get(RESTART)
 
     def status(self, topology: RackTopology, status: RackTopologyStatus, now: datetime) -> RackTopologyStatus:
         """`status` with what is known of the topology's restarts."""
@@ -119,7 +120,7 @@ class RestartsReconciler:
     async def run(self) -> None:
         """Loop until cancelled."""
         try:
-            await run_guarded("restarts", self.reconcile, self._wake, _DEBOUNCE_SECONDS, self._dependencies.liveness)
+            await super().run()
         finally:
             await self.close()
 
@@ -176,7 +177,7 @@ class RestartsReconciler:
             failure = error.failure
             metrics.count_error(str(topology.key), failure.remedy, failure.reason)
         except Exception as error:
-            failure = unexpected_failure("restarts", topology.key, error)
+            failure = unexpected_failure(self.name, topology.key, error)
         known = self._facts.get(topology.key, facts)  # with the restart that was recorded meanwhile
         return RestartFacts(facts.topology_uid, known.restarts, Hold(failure.reason, failure.message))
 

@@ -1,1 +1,1 @@
-"""What reconciling runs on, whatever is reconciled: queue, debounce, threads, liveness, Lease, writers."""
+"""What reconciling runs on, whatever is reconciled: informers, queue, controllers, threads, Lease, writers."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rackspan.api.errors import SpecError
 from rackspan.api.meta import ObjectKey
@@ -18,6 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from rackspan.reconcile.ports import KubeApi
+
+
+POD: Final = "Pod"
+NODE: Final = "Node"
+NAMESPACE: Final = "Namespace"
 
 
 class ObjectVersion(NamedTuple):
@@ -99,17 +105,17 @@ def _is_older(version: str, other: str) -> bool:
 _log = logging.getLogger("rackspan.reconcile")
 
 
-class ResourceHandler(Protocol):
-    """What the objects of one kind are to the operator."""
+@dataclass(frozen=True, slots=True)
+class ResourceHandler:
+    """What is done with the objects of one kind.
 
-    def put(self, body: Mapping[str, Any]) -> None:
-        """Remember an object, and wake loops that need not know the other kinds. Raises SpecError if unreadable."""
+    `put` remembers one, and raises SpecError where it cannot be read; `changed` starts what has to be done where one
+    may have changed; `drop` forgets one that was deleted, and what was done for it.
+    """
 
-    def changed(self, key: ObjectKey) -> None:
-        """An object may have changed: start what has to be done."""
-
-    def drop(self, key: ObjectKey) -> None:
-        """An object was deleted: forget it, and what was done for it."""
+    put: Callable[[Mapping[str, Any]], object]
+    drop: Callable[[ObjectKey], None]
+    changed: Callable[[ObjectKey], None] = lambda _: None
 
 
 class Informer:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from rackspan import metrics
-from rackspan.api import kafkatopic, racktopology
+from rackspan.api import compliancereport, kafkatopic, racktopology
 from rackspan.api.labels import SCAN_NOW
 from rackspan.api.racktopology import ComplianceScanSpec, ScanEngine, ScansStatus, ScanState
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import ObjectRef
-from rackspan.reconcile.runtime.controller import run_guarded, unexpected_failure
+from rackspan.reconcile.runtime.controller import Controller, unexpected_failure
 from rackspan.reconcile.runtime.waiting import Liveness
 from rackspan.reconcile.scans.job_status import RunKind
 from rackspan.reconcile.scans.scan_decision import Change, ConcurrencyLimits, PendingScan, decide, fingerprint
@@ -42,7 +42,6 @@ _RUNNING_SECONDS = 5.0
 _IDLE_SECONDS = 60.0
 """Longest pause, after which a jump of the wall clock is noticed."""
 _RETRY_SECONDS = 15.0
-_DEBOUNCE_SECONDS = 0.2
 _START_GRACE = timedelta(seconds=15)
 """How long a scan's pod may take to start before the reason is looked up."""
 _ORPHAN_SECONDS = 60.0
@@ -63,7 +62,7 @@ class ScanDependencies:
     liveness: Liveness = field(default_factory=Liveness)
 
 
-class ScansReconciler:
+class ScansReconciler(Controller):
     """Level-triggered: each pass starts from the objects that exist.
 
     While no topology asks for scans, nothing is requested from the API server, except one list of scans that an earlier
@@ -71,7 +70,12 @@ class ScansReconciler:
     does not affect the others.
     """
 
+    name = "scans"
+    watched = frozenset({compliancereport.KIND})
+    debounce_seconds = 0.2
+
     def __init__(self, dependencies: ScanDependencies, on_change: Callable[[ObjectKey], None]) -> None:
+        super().__init__(dependencies.liveness)
         self._dependencies = dependencies
         self._on_change = on_change
         self.facts: dict[ObjectKey, ScanFacts] = {}
@@ -84,25 +88,19 @@ class ScansReconciler:
         self._uses_applications = False
         self._applications_failure: Failure | None = None
         self._unstarted: Mapping[str, str] = {}
-        self._wake = asyncio.Event()
 
-    def wake(self) -> None:
-        """Run soon: a topology or a report changed."""
-        self._wake.set()
+    def asked(self, topology: RackTopology) -> object:
+        """The annotation asks for a scan at once, and so may a change of the racks."""
+        return super().asked(topology), topology.meta.annotations.get(SCAN_NOW), fingerprint(topology)
 
     def topology_gone(self, key: ObjectKey) -> None:
         """The RackTopology was deleted."""
         self.facts.pop(key, None)
-        self._wake.set()
+        super().topology_gone(key)
 
     def status(self, topology: RackTopology, status: RackTopologyStatus, now: datetime) -> RackTopologyStatus:
         """`status` with what is known of the topology's scans."""
         return with_scans(topology, status, self.facts.get(topology.key), now)
-
-    async def run(self) -> None:
-        """Loop until cancelled."""
-        liveness = self._dependencies.liveness
-        await run_guarded("scans", self.reconcile, self._wake, _DEBOUNCE_SECONDS, liveness)
 
     async def reconcile(self) -> float:
         """One pass over all topologies; the seconds until the next one. Raises FailureError."""
@@ -160,7 +158,7 @@ class ScansReconciler:
         except FailureError:
             raise
         except Exception as error:
-            failure = unexpected_failure("scans", topology.key, error)
+            failure = unexpected_failure(self.name, topology.key, error)
             self._store(topology, replace(self._facts(topology), failure=failure))
             return _RETRY_SECONDS
 

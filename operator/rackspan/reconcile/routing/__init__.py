@@ -1,1 +1,0 @@
-"""What the operator does when Kubernetes tells of an object: one module per kind, and one for where brokers run."""
