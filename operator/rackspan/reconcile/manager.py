@@ -1,4 +1,4 @@
-"""Holds the operator's control loops together: what they share, what Kubernetes tells them, and whether they live."""
+"""Holds the operator's control loops together: what they share, what wakes them, and whether they live."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _RELIST_SECONDS = 2.0
 class Manager:
     """The loops of topologies, scans, racks, restarts and reassignments. Belongs to the event loop.
 
-    `informers` takes what kopf tells of Rackspan's own kinds, by kind.
+    `informers` takes what kopf reports of Rackspan's own kinds, by kind.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Manager:
         for kind, informer in self.informers.items():
             async for body in self._dependencies.kube.objects(kind):
                 informer.known(body)
-        self._relisted.set()  # what goes before the watches begin, none of them tells
+        self._relisted.set()  # what goes before the watches begin, none of them reports
 
     def start(self) -> None:
         """Start the background tasks, once all kinds have been listed."""
@@ -126,7 +126,7 @@ class Manager:
         connected = {str(key): loop.connected for key, loop in self._loops if key in self.cache.topologies}
         return {"ok": self._started, "connected": connected}
 
-    # --- objects of which no watch told ------------------------------------------------------------------------------
+    # --- objects that no watch reported -------------------------------------------------------------------------------
 
     async def sweep(self) -> None:
         """Forget cached objects that the API server does not have. Raises FailureError."""

@@ -54,7 +54,7 @@ def _rack(topology: RackTopology, node: str | None, nodes: Mapping[str, Mapping[
 
 
 @dataclass(frozen=True, slots=True)
-class _Wish:
+class _WantedRack:
     """What a pod shall say, None for nothing, and for which topology, if one selects it."""
 
     rack: str | None
@@ -73,7 +73,7 @@ class AnnotationsReconciler(Controller):
         self._written: set[ObjectKey] = set()
         """Pods that this process wrote on."""
         self._failures: dict[ObjectKey, Failure] = {}
-        """By topology: why pods could not be written on, as was told last."""
+        """By topology: why pods could not be written on, as was reported last."""
 
     def changed(self, kind: str, namespace: str = "") -> None:
         """Of pods, only those of namespaces matter whose pods are written on."""
@@ -85,24 +85,24 @@ class AnnotationsReconciler(Controller):
         if self._dependencies.annotate_in:
             failures: dict[ObjectKey, Failure] = {}
             refused: set[str] = set()
-            for key, wish in (await self._wishes()).items():
-                failure = None if key.namespace in refused else await self._write(key, wish.rack)
+            for key, wanted in (await self._wanted()).items():
+                failure = None if key.namespace in refused else await self._write(key, wanted.rack)
                 if failure is not None:
                     refused.add(key.namespace)
-                    if wish.topology is not None:
-                        failures[wish.topology.key] = failure
-                        self._tell(wish.topology, key.namespace, failure)
+                    if wanted.topology is not None:
+                        failures[wanted.topology.key] = failure
+                        self._report_failure(wanted.topology, key.namespace, failure)
             self._failures = failures
         return _RESYNC_SECONDS
 
-    async def _wishes(self) -> dict[ObjectKey, _Wish]:
+    async def _wanted(self) -> dict[ObjectKey, _WantedRack]:
         """What all brokers' pods shall say. Of two topologies with one pod the older one decides."""
         cache, allowed = self._dependencies.cache, self._dependencies.annotate_in
         pods: defaultdict[str, list[BrokerPod]] = defaultdict(list)
         for pod in cache.pods.values():
             if pod.namespace in allowed:
                 pods[pod.namespace].append(pod)
-        wanted: dict[ObjectKey, _Wish] = {}
+        wanted: dict[ObjectKey, _WantedRack] = {}
         in_doubt: set[str] = set()
         for topology in sorted(cache.topologies.values(), key=lambda one: one.meta.age):
             consent = cache.namespaces.get(topology.broker_namespace, {})
@@ -115,10 +115,10 @@ class AnnotationsReconciler(Controller):
                     in_doubt.add(topology.broker_namespace)
                     continue
                 for key, rack in racks.items():
-                    wanted.setdefault(key, _Wish(rack, topology))
+                    wanted.setdefault(key, _WantedRack(rack, topology))
                 await asyncio.sleep(0)  # thousands of pods each time, and others wait for the event loop
         left = {key for key in self._written - wanted.keys() if key.namespace not in in_doubt}
-        return wanted | dict.fromkeys(left, _Wish(None))
+        return wanted | dict.fromkeys(left, _WantedRack(None))
 
     async def _write(self, key: ObjectKey, rack: str | None) -> Failure | None:
         """Have the pod say so, if it does not; why that failed."""
@@ -137,7 +137,7 @@ class AnnotationsReconciler(Controller):
             self._written.add(key)
         return None
 
-    def _tell(self, topology: RackTopology, namespace: str, failure: Failure) -> None:
+    def _report_failure(self, topology: RackTopology, namespace: str, failure: Failure) -> None:
         metrics.count_error(str(topology.key), failure.remedy, failure.reason)
         if self._failures.get(topology.key) == failure:
             return

@@ -149,8 +149,8 @@ def _condition(facts: RackFacts) -> tuple[ConditionStatus, str, str]:
         return ConditionStatus.FALSE, found.reason, found.message
     where = ", ".join(facts.namespaces[:_NAMED])
     more = len(facts.namespaces) - _NAMED
-    told = f"{where} and {plural(more, 'other')}" if more > 0 else where
-    message = f"the racks of {plural(found.nodes, 'node')} are in ConfigMap {facts.name} of {told}"
+    shown = f"{where} and {plural(more, 'other')}" if more > 0 else where
+    message = f"the racks of {plural(found.nodes, 'node')} are in ConfigMap {facts.name} of {shown}"
     if found.unknown:
         message += f"; {plural(found.unknown, 'node')} {be(found.unknown)} left out: {found.example}"
     return ConditionStatus.TRUE, Reason.RACKS_PUBLISHED, message
@@ -231,7 +231,7 @@ class RacksReconciler(Controller):
             if found is not None:
                 facts[topology.key] = found
         await self._delete_others(kept)
-        self._tell(facts)
+        self._store(facts)
         failed = any(isinstance(one.published, Failure) for one in facts.values())
         return _RETRY_SECONDS if failed else _RESYNC_SECONDS
 
@@ -319,7 +319,7 @@ class RacksReconciler(Controller):
         watched = self._dependencies.watched
         return known.topology is not None and (not watched or known.topology.namespace in watched)
 
-    def _tell(self, facts: dict[ObjectKey, RackFacts]) -> None:
+    def _store(self, facts: dict[ObjectKey, RackFacts]) -> None:
         before, self._facts = self._facts, facts
         for key in before.keys() | facts.keys():
             if before.get(key) != facts.get(key):

@@ -34,9 +34,9 @@ from rackspan.reconcile.racks.restart_decision import (
     Again,
     Begin,
     Done,
-    Hold,
     RestartCandidate,
     RestartFacts,
+    RestartHold,
     choose,
     cost,
     progress_of,
@@ -67,7 +67,7 @@ _PATIENCE_SECONDS: Final = 5.0
 """How long a pass waits for one topology's Kafka. Its step goes on beside the passes that follow."""
 
 
-class Surroundings(Protocol):
+class ObservedTopologies(Protocol):
     """What the loop asks of the topologies' loops."""
 
     def cluster(self, key: ObjectKey) -> ObservedCluster | None:
@@ -92,13 +92,13 @@ class RestartsReconciler(Controller):
     def __init__(
         self,
         dependencies: RackDependencies,
-        surroundings: Surroundings,
+        topologies: ObservedTopologies,
         published_rack: Callable[[ObjectKey, str, str], str | None],
         now: Callable[[], datetime] = lambda: datetime.now(UTC).replace(microsecond=0),
     ) -> None:
         super().__init__(dependencies.liveness)
         self._dependencies = dependencies
-        self._surroundings = surroundings
+        self._topologies = topologies
         self._published_rack = published_rack
         self._now = now
         self._facts: dict[ObjectKey, RestartFacts] = {}
@@ -160,7 +160,7 @@ class RestartsReconciler(Controller):
     def _keep(self, topology: RackTopology, facts: RestartFacts) -> None:
         before, self._facts[topology.key] = self._known(topology), facts
         if facts != before:
-            self._surroundings.status_changed(topology.key)
+            self._topologies.status_changed(topology.key)
 
     def _known(self, topology: RackTopology) -> RestartFacts:
         """What is known, at first from the status that an earlier operator left."""
@@ -170,7 +170,7 @@ class RestartsReconciler(Controller):
         return known
 
     async def _step_safely(self, topology: RackTopology, facts: RestartFacts) -> RestartFacts:
-        """One step; a failure leaves everything as it was, is told, and does not affect other topologies."""
+        """One step; a failure leaves everything as it was, is reported, and does not affect other topologies."""
         try:
             return await self._step(topology, facts)
         except FailureError as error:
@@ -179,17 +179,17 @@ class RestartsReconciler(Controller):
         except Exception as error:
             failure = unexpected_failure(self.name, topology.key, error)
         known = self._facts.get(topology.key, facts)  # with the restart that was recorded meanwhile
-        return RestartFacts(facts.topology_uid, known.restarts, Hold(failure.reason, failure.message))
+        return RestartFacts(facts.topology_uid, known.restarts, RestartHold(failure.reason, failure.message))
 
     async def _step(self, topology: RackTopology, facts: RestartFacts) -> RestartFacts:
         refused = self._refused(topology)
         if refused is not None:
             return RestartFacts(facts.topology_uid, facts.restarts, refused)
-        cluster = self._surroundings.cluster(topology.key)
+        cluster = self._topologies.cluster(topology.key)
         state = cluster.state if cluster else None
         admin = cluster.admin if cluster else None
         if not isinstance(state, ClusterState) or admin is None:
-            hold = Hold(Reason.RESTART_WAITING, "Kafka cannot be asked whether a broker can be spared")
+            hold = RestartHold(Reason.RESTART_WAITING, "Kafka cannot be asked whether a broker can be spared")
             return RestartFacts(facts.topology_uid, facts.restarts, hold)
         brokers = self._candidates(topology, state)
         restarts = structs.replace(facts.restarts, not_mended=still_not_mended(facts.restarts.not_mended, brokers))
@@ -198,32 +198,32 @@ class RestartsReconciler(Controller):
         found = choose(
             brokers, restarts.not_mended, topology.meta.annotations.get(RESTART), on_drift=_on_drift(topology)
         )
-        if found is None or isinstance(found, Hold):
+        if found is None or isinstance(found, RestartHold):
             return RestartFacts(facts.topology_uid, restarts, found)
         other = self._restarting_elsewhere(topology)
         if other is not None:
             return RestartFacts(facts.topology_uid, restarts, other)
         return await self._begin_one(topology, restarts, found, admin)
 
-    def _refused(self, topology: RackTopology) -> Hold | None:
+    def _refused(self, topology: RackTopology) -> RestartHold | None:
         """Why this topology's brokers may not be restarted; None where they may be."""
         own, where = topology.meta.namespace, topology.broker_namespace
         if self._dependencies.pods is None or where not in self._dependencies.restart_in:
             why = f"the operator may not evict pods of namespace {where}: name it in racks.restart of the chart"
-            return Hold(Reason.RESTART_NOT_ALLOWED, why)
+            return RestartHold(Reason.RESTART_NOT_ALLOWED, why)
         if where != own and self._dependencies.cache.namespaces.get(where, {}).get(RESTARTS_FOR) != own:
             why = f"namespace {where} does not let topologies of namespace {own} restart its pods: label it "
-            return Hold(Reason.RESTART_NOT_ALLOWED, f"{why}{RESTARTS_FOR}={own}")
+            return RestartHold(Reason.RESTART_NOT_ALLOWED, f"{why}{RESTARTS_FOR}={own}")
         return None
 
-    def _restarting_elsewhere(self, topology: RackTopology) -> Hold | None:
+    def _restarting_elsewhere(self, topology: RackTopology) -> RestartHold | None:
         """That another topology restarts a broker now, where both say that they share the Kafka cluster."""
         cache = self._dependencies.cache
         for key, other in cache.topologies.items():
             same = key != topology.key and cache.share_cluster(topology.key, key)
             if same and self._known(other).restarts.current is not None:
                 why = f"RackTopology {key} of the same Kafka cluster restarts a broker"
-                return Hold(Reason.RESTART_WAITING, why)
+                return RestartHold(Reason.RESTART_WAITING, why)
         return None
 
     def _candidates(self, topology: RackTopology, state: ClusterState) -> Sequence[RestartCandidate]:
@@ -265,19 +265,21 @@ class RestartsReconciler(Controller):
         if broker is not None and broker.online:
             behind = len(lagging(broker.id, await admin.hosted(broker.id)))
         found = progress_of(current, broker, pod, behind, self._now(), self._ready_for(topology, pod))
-        if isinstance(found, Hold):
+        if isinstance(found, RestartHold):
             return RestartFacts(uid, restarts, found)
         if isinstance(found, Again):
-            hold = Hold(Reason.RESTART_WAITING, found.message)
+            hold = RestartHold(Reason.RESTART_WAITING, found.message)
             return RestartFacts(uid, structs.replace(restarts, current=None), hold)
         if current.request is not None and topology.meta.annotations.get(RESTART) == current.request:
             ref = ObjectRef(KIND, topology.key, uid)
             kube, version = self._dependencies.kube, topology.meta.resource_version
             written = await kube.remove_annotation(ref, RESTART, version)
             if written is None:  # changed meanwhile: its watch event follows
-                return RestartFacts(uid, restarts, Hold(Reason.RESTARTING, "the annotation is still to be taken off"))
+                return RestartFacts(
+                    uid, restarts, RestartHold(Reason.RESTARTING, "the annotation is still to be taken off")
+                )
             self._dependencies.cache.put_topology_answer(written)
-        self._tell(topology, found)
+        self._report_done(topology, found)
         self._ready.pop(topology.key, None)
         others = tuple(one for one in restarts.not_mended if one.broker != current.broker)
         mended = () if found.not_mended is None else (found.not_mended,)
@@ -323,13 +325,15 @@ class RestartsReconciler(Controller):
             hold = _refusal(await self._pods.evict(key, pod.uid, rehearse=True), begin)
         hold = hold or self._restarting_elsewhere(
             topology
-        )  # again: what is recorded next is told to the others at once
+        )  # again: what is recorded next is known to the others at once
         if hold is not None or pod is None:
             return RestartFacts(uid, restarts, hold)
         request = topology.meta.annotations.get(RESTART) if begin.requested else None
         current = RestartingBroker(begin.broker.id, begin.pod, pod.uid, self._now(), begin.broker.rack, request)
         if not await self._record(topology, structs.replace(restarts, current=current)):
-            return RestartFacts(uid, restarts, Hold(Reason.RESTART_WAITING, "the status could not be written yet"))
+            return RestartFacts(
+                uid, restarts, RestartHold(Reason.RESTART_WAITING, "the status could not be written yet")
+            )
         # Kafka is asked again, just before: recording took its time.
         shortfalls = await _shortfalls(begin.broker.id, admin)
         hold = unsafe(begin.broker.id, shortfalls, all_hold=all_hold)
@@ -346,12 +350,12 @@ class RestartsReconciler(Controller):
     async def _record(self, topology: RackTopology, restarts: RestartsStatus) -> bool:
         """Write the restart to the status; whether it is there."""
         self._facts[topology.key] = RestartFacts(topology.meta.uid, restarts)
-        await self._surroundings.write_status(topology.key)
+        await self._topologies.write_status(topology.key)
         written = self._dependencies.cache.topologies.get(topology.key)
         known = written.status.restarts if written is not None and written.meta.uid == topology.meta.uid else None
         return known is not None and known.current == restarts.current
 
-    def _tell(self, topology: RackTopology, done: Done) -> None:
+    def _report_done(self, topology: RackTopology, done: Done) -> None:
         mended = done.not_mended is None
         metrics.BROKER_RESTARTS.labels(str(topology.key), "mended" if mended else "not_mended").inc()
         reason = Reason.RESTARTED if mended else Reason.RESTART_DID_NOT_MEND
@@ -377,15 +381,15 @@ async def _shortfalls(broker: int, admin: KafkaAdmin) -> Sequence[Shortfall]:
     return shortfalls_without(broker, partitions, known)
 
 
-def _refusal(eviction: Eviction, begin: Begin) -> Hold | None:
+def _refusal(eviction: Eviction, begin: Begin) -> RestartHold | None:
     match eviction:
         case Eviction.ACCEPTED:
             return None
         case Eviction.REFUSED:
             why = f"pod {begin.pod} of broker {begin.broker.id} waits for its PodDisruptionBudget"
-            return Hold(Reason.RESTART_WAITING, why)
+            return RestartHold(Reason.RESTART_WAITING, why)
         case Eviction.GONE:
-            return Hold(Reason.RESTART_WAITING, f"pod {begin.pod} is another one by now: looked at again")
+            return RestartHold(Reason.RESTART_WAITING, f"pod {begin.pod} is another one by now: looked at again")
 
 
 def _on_drift(topology: RackTopology) -> bool:

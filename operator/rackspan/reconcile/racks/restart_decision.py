@@ -58,7 +58,7 @@ class RestartCandidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class RestartHold:
     """Nothing can be restarted now: why."""
 
     reason: Reason
@@ -89,13 +89,13 @@ class Done:
     not_mended: NotMended | None = None
 
 
-Choice: TypeAlias = "Sequence[Begin] | Hold | None"
-Progress: TypeAlias = "Done | Again | Hold"
+RestartChoice: TypeAlias = "Sequence[Begin] | RestartHold | None"
+RestartProgress: TypeAlias = "Done | Again | RestartHold"
 
 
 def choose(
     brokers: Sequence[RestartCandidate], not_mended: Collection[NotMended], request: str | None, *, on_drift: bool
-) -> Choice:
+) -> RestartChoice:
     """The brokers to restart, the next one first, why none can be, or None where there is none to restart.
 
     `request` is the annotation's value: a broker's id or its pod's name. It comes first, whether that broker drifts or
@@ -110,36 +110,36 @@ def choose(
     begins = [one for one in found if isinstance(one, Begin)]
     if begins:
         return begins
-    holds = [one for one in found if isinstance(one, Hold)]
+    holds = [one for one in found if isinstance(one, RestartHold)]
     # What another try cannot mend waits for a person: what still can comes first.
     return min(holds, key=lambda hold: hold.reason == Reason.RESTART_DID_NOT_MEND, default=None)
 
 
-def _requested(brokers: Sequence[RestartCandidate], request: str) -> Sequence[Begin] | Hold:
+def _requested(brokers: Sequence[RestartCandidate], request: str) -> Sequence[Begin] | RestartHold:
     text = request.strip()
     found = [one for one in brokers if text in (str(one.id), one.pod)]
     if not found:
         what = f"annotation rackspan.dev/restart: no broker and no broker's pod is {shown(text[:_MAX_REQUEST])!r}"
-        return Hold(Reason.INVALID_ANNOTATION, what)
+        return RestartHold(Reason.INVALID_ANNOTATION, what)
     if found[0].pod is None:
-        return Hold(Reason.RESTART_WAITING, f"broker {found[0].id} has no pod of its own to restart")
+        return RestartHold(Reason.RESTART_WAITING, f"broker {found[0].id} has no pod of its own to restart")
     return [Begin(found[0], found[0].pod, requested=True)]
 
 
-def _choose_drifted(broker: RestartCandidate, not_mended: Collection[NotMended]) -> Begin | Hold:
+def _choose_drifted(broker: RestartCandidate, not_mended: Collection[NotMended]) -> Begin | RestartHold:
     waiting = Reason.RESTART_WAITING
     if broker.pod is None or broker.node is None:
-        return Hold(waiting, f"broker {broker.id} has no pod of its own to restart")
+        return RestartHold(waiting, f"broker {broker.id} has no pod of its own to restart")
     if broker.rack is None:
-        return Hold(waiting, f"the rack of broker {broker.id} has not lasted yet")
+        return RestartHold(waiting, f"the rack of broker {broker.id} has not lasted yet")
     if broker.published != broker.rack:
-        return Hold(
+        return RestartHold(
             waiting,
             f"broker {broker.id}: a restart would not give it {broker.rack}, since the published racks say "
             f"{broker.published or 'nothing'} of node {broker.node}",
         )
     if any((known.broker, known.rack) == (broker.id, broker.rack) for known in not_mended):
-        return Hold(
+        return RestartHold(
             Reason.RESTART_DID_NOT_MEND,
             f"broker {broker.id} was restarted and still reports {broker.reported or 'none'}, not {broker.rack}: its "
             "pod does not take broker.rack from the published racks, and is not evicted again",
@@ -154,7 +154,7 @@ def progress_of(
     lagging: int | None,
     now: datetime,
     ready_for: timedelta | None,
-) -> Progress:
+) -> RestartProgress:
     """What became of the restart under way.
 
     `broker` is None where nobody knows it any more, `pod` is the pod of its name as it is now, and `lagging` counts the
@@ -163,17 +163,17 @@ def progress_of(
     name, why = f"broker {current.broker}", _not_back(current, broker, pod, lagging)
     if pod is not None and pod.uid == current.pod_uid and not pod.deleting:
         still = f"pod {current.pod} is still the one that was to be evicted"
-        return Again(still) if now - current.since >= LOST else Hold(Reason.RESTARTING, still)
+        return Again(still) if now - current.since >= LOST else RestartHold(Reason.RESTARTING, still)
     if broker is None and pod is None and now - current.since >= GONE:
         return Done(f"{name} did not come back, and holds no replicas")
     if why is not None or broker is None or pod is None:
-        return Hold(Reason.RESTARTING, why or f"{name} is not back")
+        return RestartHold(Reason.RESTARTING, why or f"{name} is not back")
     if ready_for is None or ready_for < BACK:
-        return Hold(Reason.RESTARTING, f"{name} is back, and has to stay for {BACK.seconds} seconds")
+        return RestartHold(Reason.RESTARTING, f"{name} is back, and has to stay for {BACK.seconds} seconds")
     if not broker.drift:
         return Done(f"{name} is back in all ISRs and reports {broker.reported or 'no rack'}")
     if ready_for < GRACE or broker.rack is None:
-        return Hold(Reason.RESTARTING, f"{name} is back and reports {broker.reported or 'no rack'} so far")
+        return RestartHold(Reason.RESTARTING, f"{name} is back and reports {broker.reported or 'no rack'} so far")
     return Done(
         f"{name} is back, and still reports {broker.reported or 'no rack'} where its node is in {broker.rack}",
         NotMended(broker.id, broker.rack, current.pod, broker.reported),
@@ -209,7 +209,7 @@ def still_not_mended(known: Collection[NotMended], brokers: Sequence[RestartCand
     return tuple(sorted(kept, key=lambda one: one.broker))
 
 
-def unsafe(broker: int, shortfalls: Sequence[Shortfall], *, all_hold: bool) -> Hold | None:
+def unsafe(broker: int, shortfalls: Sequence[Shortfall], *, all_hold: bool) -> RestartHold | None:
     """Why a broker cannot be taken away now; None where it can.
 
     What is lasting holds up nothing unless `all_hold`.
@@ -220,7 +220,7 @@ def unsafe(broker: int, shortfalls: Sequence[Shortfall], *, all_hold: bool) -> H
     helps = "no waiting helps: add replicas, or set brokers.topicsWithoutSpareReplica to Report"
     remedy = f"; {helps}" if all(one.lasting for one in holding) else ""
     message = f"broker {broker} cannot be spared now: without it {_named(holding)}{remedy}"
-    return Hold(Reason.RESTART_WAITING, message)
+    return RestartHold(Reason.RESTART_WAITING, message)
 
 
 def cost(shortfalls: Sequence[Shortfall]) -> str:
@@ -246,15 +246,15 @@ def _shortfall(one: Shortfall) -> str:
     return f"{at} has {one.left} in sync of min.insync.replicas {one.needed}"
 
 
-def unfit(broker: RestartCandidate, pod: PodFacts | None) -> Hold | None:
+def unfit(broker: RestartCandidate, pod: PodFacts | None) -> RestartHold | None:
     """Why a pod is not evicted, by what the API server says of it now; None where it may be."""
     waiting, name = Reason.RESTART_WAITING, f"pod {broker.pod}"
     if pod is None or pod.node != broker.node:
-        return Hold(waiting, f"{name} is not where it was: looked at again")
+        return RestartHold(waiting, f"{name} is not where it was: looked at again")
     if pod.deleting:
-        return Hold(waiting, f"{name} is being deleted")
+        return RestartHold(waiting, f"{name} is being deleted")
     if not pod.has_controller:
-        return Hold(Reason.RESTART_NOT_ALLOWED, f"{name} belongs to no controller that would make it again")
+        return RestartHold(Reason.RESTART_NOT_ALLOWED, f"{name} belongs to no controller that would make it again")
     return None
 
 
@@ -264,7 +264,7 @@ class RestartFacts:
 
     topology_uid: str
     restarts: RestartsStatus = field(default_factory=RestartsStatus)
-    hold: Hold | None = None
+    hold: RestartHold | None = None
 
 
 def with_restarts(

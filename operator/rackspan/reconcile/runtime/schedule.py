@@ -102,7 +102,7 @@ _DURATION: Final = re.compile(r"(?:([0-9]{1,3})h)?(?:([0-9]{1,4})m)?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Windows:
+class MaintenanceWindows:
     """Several windows; open while any of them is. Without any it is always time."""
 
     _windows: tuple[tuple[Schedule, timedelta], ...]
@@ -129,7 +129,7 @@ class Windows:
 def is_open(windows: Sequence[MaintenanceWindow], now: datetime) -> bool:
     """Whether it is the time; never where a window cannot be read."""
     try:
-        return Windows.parse(windows).is_open(now)
+        return MaintenanceWindows.parse(windows).is_open(now)
     except ScheduleError:
         return False
 

@@ -56,7 +56,7 @@ class Liveness:
 
 
 def progress() -> None:
-    """Tell the task that is tracked here that something it waited for has answered, successfully or not."""
+    """Note for the task that is tracked here that something it waited for has answered, successfully or not."""
     task = _CURRENT.get()
     if task is not None:
         task.progress_at = task.clock()

@@ -73,7 +73,7 @@ class Run:
 
 
 def read_run(kind: RunKind, body: Mapping[str, Any]) -> Run | None:
-    """The scan that a Job or a SparkApplication runs; None where it lacks the labels of a scan."""
+    """The scan that a Job or a SparkApplication runs; None where it has not the labels of a scan."""
     metadata = body["metadata"]
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
     try:

@@ -45,7 +45,7 @@ _MAX_MISSED = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class TopologyChange:
     """The topology's present fingerprint, and since when it has been that."""
 
     fingerprint: str
@@ -90,7 +90,7 @@ def decide(
     last: LastScan | None,
     runs: Sequence[Run],
     now: datetime,
-    change: Change | None = None,
+    change: TopologyChange | None = None,
     unstarted: Collection[str] = (),
 ) -> ScanDecision:
     """Decide about one topology.
@@ -193,7 +193,7 @@ def _due(
     schedule: Schedule | None,
     scans: ScansStatus,
     now: datetime,
-    change: Change | None,
+    change: TopologyChange | None,
 ) -> tuple[ScansStatus, ScanStart | None, ScansStatus]:
     """The new `status.scans`, the scan that is due, and the `status.scans` once that was started."""
     due: ScanStart | None = None
@@ -226,7 +226,7 @@ def _due(
     return scans, due, if_started
 
 
-def _is_unhandled(spec: ComplianceScanSpec, change: Change, scans: ScansStatus) -> bool:
+def _is_unhandled(spec: ComplianceScanSpec, change: TopologyChange, scans: ScansStatus) -> bool:
     return spec.after_topology_change and not spec.suspend and change.fingerprint != scans.handled_topology
 
 

@@ -20,7 +20,7 @@ from rackspan.reconcile.ports import ObjectRef
 from rackspan.reconcile.runtime.controller import Controller, unexpected_failure
 from rackspan.reconcile.runtime.waiting import Liveness
 from rackspan.reconcile.scans.job_status import RunKind
-from rackspan.reconcile.scans.scan_decision import Change, ConcurrencyLimits, PendingScan, decide, fingerprint
+from rackspan.reconcile.scans.scan_decision import ConcurrencyLimits, PendingScan, TopologyChange, decide, fingerprint
 from rackspan.reconcile.scans.scan_manifests import scan_manifest
 from rackspan.reconcile.scans.scan_status import ScanFacts, last_scan, report_events, update_report_metrics, with_scans
 
@@ -80,7 +80,7 @@ class ScansReconciler(Controller):
         self._on_change = on_change
         self.facts: dict[ObjectKey, ScanFacts] = {}
         """What is known of each topology's scans; its status may not have it yet."""
-        self._changes: dict[str, Change] = {}
+        self._changes: dict[str, TopologyChange] = {}
         self._due_since: dict[ObjectKey, datetime] = {}
         self._orphans: dict[ObjectKey, float] = {}
         self._runs: Sequence[Run] = ()
@@ -214,14 +214,14 @@ class ScansReconciler(Controller):
         over_quota = self._dependencies.cache.quota.over_quota(topology.key)
         return over_quota or self._dependencies.setup.failure(topology) or unlisted
 
-    def _change(self, topology: RackTopology, now: datetime) -> Change | None:
+    def _change(self, topology: RackTopology, now: datetime) -> TopologyChange | None:
         """The topology's fingerprint, and since when it has been that; None while it is not known."""
         current = fingerprint(topology)
         if current is None:
             return None
         known = self._changes.get(topology.meta.uid)
         if known is None or known.fingerprint != current or known.since > now:
-            known = self._changes[topology.meta.uid] = Change(current, now)
+            known = self._changes[topology.meta.uid] = TopologyChange(current, now)
         return known
 
     def _facts(self, topology: RackTopology) -> ScanFacts:

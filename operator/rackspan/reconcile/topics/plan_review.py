@@ -19,7 +19,7 @@ from rackspan.api.reasons import Reason
 from rackspan.core.reassignment import Approver, Hold, PlanPart, Terms, Verdict, judge_approval
 from rackspan.core.text import plural, rounded, size
 from rackspan.reconcile.cluster.status import PlanSummary
-from rackspan.reconcile.runtime.schedule import ScheduleError, Windows
+from rackspan.reconcile.runtime.schedule import MaintenanceWindows, ScheduleError
 from rackspan.reconcile.topics import holds
 from rackspan.reconcile.topics.approved_hashes import may_approve
 from rackspan.reconcile.topics.sizes import steady
@@ -164,10 +164,10 @@ def _part(key: ObjectKey, part: TopicPlan, names: frozenset[str], said: Approved
     )
 
 
-def _windows(topology: RackTopology) -> tuple[Windows | None, str | None]:
+def _windows(topology: RackTopology) -> tuple[MaintenanceWindows | None, str | None]:
     """The windows, or why they cannot be read."""
     try:
-        return Windows.parse(topology.spec.reassignment.windows), None
+        return MaintenanceWindows.parse(topology.spec.reassignment.windows), None
     except ScheduleError as error:
         return None, str(error)
 

@@ -8,7 +8,7 @@ from tests.unit.reconcile.examples import CLUSTER, NOON
 from rackspan.api.labels import BROKER_PODS_FOR, RESTARTS_FOR
 from rackspan.api.racktopology import NotMended, RestartsStatus
 from rackspan.reconcile.racks import restart
-from rackspan.reconcile.racks.restart_decision import Hold, RestartCandidate, choose
+from rackspan.reconcile.racks.restart_decision import RestartCandidate, RestartHold, choose
 from rackspan.reconcile.runtime.namespaces import NamespaceSet
 
 
@@ -336,7 +336,7 @@ def test_what_still_can_be_restarted_hides_no_broker_that_cannot():
     assert [one.broker.id for one in begins] == [1, 2]
     for facts in ({"rack": None}, {"pod": None}, {"published": "a"}):
         hold = choose([broker(0), broker(1, **facts)], known, None, on_drift=True)
-        assert isinstance(hold, Hold)
+        assert isinstance(hold, RestartHold)
         assert hold.reason == "RestartWaiting"
     assert choose([broker(0)], known, None, on_drift=True).reason == "RestartDidNotMend"
     assert choose([broker(0, drift=False)], (), None, on_drift=True) is None

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from rackspan.api.policies import MaintenanceWindow
-from rackspan.reconcile.runtime.schedule import ScheduleError, Windows, duration_of
+from rackspan.reconcile.runtime.schedule import MaintenanceWindows, ScheduleError, duration_of
 
 
 def at(text):
@@ -13,7 +13,7 @@ def at(text):
 
 
 def windows(*several):
-    return Windows.parse([MaintenanceWindow(*one) for one in several])
+    return MaintenanceWindows.parse([MaintenanceWindow(*one) for one in several])
 
 
 def test_without_windows_it_is_always_time():

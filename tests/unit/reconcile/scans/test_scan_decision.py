@@ -8,7 +8,7 @@ from msgspec import structs
 from tests.unit.reconcile.scans.examples import at, failed, run, succeeded, topology
 
 from rackspan.api.racktopology import LastScan, ScansStatus, ScanState, ScanTrigger
-from rackspan.reconcile.scans.scan_decision import Change, decide, fingerprint
+from rackspan.reconcile.scans.scan_decision import TopologyChange, decide, fingerprint
 
 NEVER = ScansStatus()
 NIGHTLY = "0 3 * * *"
@@ -255,7 +255,7 @@ def test_a_request_waits_its_turn():
 
 
 def changed_at(moment, mark="f1"):
-    return Change(mark, at(moment))
+    return TopologyChange(mark, at(moment))
 
 
 ON_CHANGE = {"afterTopologyChange": True, "schedule": None}
