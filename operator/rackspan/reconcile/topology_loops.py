@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, NamedTuple
 
 from rackspan.api.labels import CONFIRM_DELETIONS
+from rackspan.api.racktopology import RackSource
 from rackspan.metrics import forget_topology
 from rackspan.reconcile.cluster.racks import is_broker_pod
 from rackspan.reconcile.orphans import Orphans
@@ -91,16 +92,16 @@ class TopologyLoops:
         self.requeue([topic])
 
     def node_changed(self, key: ObjectKey) -> None:
-        """A Node changed or was deleted: brokers may run on it."""
-        for _, loop in self:
-            loop.location_changed(key)
+        """A Node changed or was deleted: observe the topologies whose brokers run on it and have its rack."""
+        here = [pod for pod in self._cache.pods.values() if pod.node == key.name]
+        for topology, loop in self._with_brokers_in(here):
+            if topology.spec.rack_source is RackSource.NODES:
+                loop.location_changed(key)
 
     def pod_changed(self, pod_key: ObjectKey, *pods: BrokerPod | None) -> None:
         """A Pod changed or was deleted, with what is known of it now and was before: it may run a broker."""
-        for key, loop in self:
-            topology = self._cache.topologies.get(key)
-            if topology is not None and any(pod is not None and is_broker_pod(topology, pod) for pod in pods):
-                loop.location_changed(pod_key)
+        for _, loop in self._with_brokers_in([pod for pod in pods if pod is not None]):
+            loop.location_changed(pod_key)
 
     def namespace_changed(self, name: str) -> None:
         """A Namespace changed: what it consents to may have, for its topics and for brokers' pods in it."""
@@ -109,6 +110,13 @@ class TopologyLoops:
             topology = self._cache.topologies.get(key)
             if topology is not None and topology.broker_namespace == name != topology.meta.namespace:
                 loop.look_again()
+
+    def _with_brokers_in(self, pods: Sequence[BrokerPod]) -> Iterator[tuple[RackTopology, TopologyReconciler]]:
+        """The topologies of which any of these pods runs a broker, and their loops."""
+        for key, loop in self:
+            topology = self._cache.topologies.get(key)
+            if topology is not None and any(is_broker_pod(topology, pod) for pod in pods):
+                yield topology, loop
 
     # --- one loop ----------------------------------------------------------------------------------------------------
 
