@@ -102,7 +102,8 @@ def test_what_a_spec_says_is_read_back_from_its_manifest(spec, annotations, comm
     assert all(letter.isprintable() or letter == "\n" for letter in text)
     read = read_topics(read_documents(text.encode(), "t.yaml"))
     assert read.refused == ()
-    ((_, topic),) = read.topics
+    (found,) = read.topics
+    topic = found.topic
     assert topic.topic_name == spec.topic_name
     assert {key: value for key, value in topic.spec.__rich_repr__() if key != "topic_name"} == {
         key: value for key, value in spec.__rich_repr__() if key != "topic_name"
@@ -126,7 +127,7 @@ def test_importing_a_cluster_and_planning_for_it_changes_nothing(seed, assignmen
         text = "".join(map(yaml_document, map(manifest, named(definitions), definitions)))
         read = read_topics(read_documents(text.encode(), "t.yaml"))
         assert read.refused == ()
-        specs = {topic.topic_name: topic.spec for _, topic in read.topics}
+        specs = {one.topic.topic_name: one.topic.spec for one in read.topics}
     else:
         specs = {one.topic: one.spec for one in definitions}
     assert len(specs) == len(definitions) == len(every) - len(imported.skipped)

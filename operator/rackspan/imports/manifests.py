@@ -17,12 +17,12 @@ from rackspan.imports.documents import FieldError
 from rackspan.imports.shared_fields import holds_topics, other_kind
 from rackspan.imports.topic_rules import broken_rules
 from rackspan.imports.topics import Refused, Skipped, Source
-from rackspan.imports.yaml_nodes import Fields, Node, Scalar
+from rackspan.imports.yaml_nodes import Fields, Node, Scalar, Sequence
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
-    from rackspan.imports.documents import Documents
+    from rackspan.imports.documents import Documents, Part
     from rackspan.imports.topics import Definition
 
 _WIDTH = 160
@@ -37,6 +37,9 @@ _DEFAULTS: Mapping[str, Any] = {
     "onTopicLoss": "Stall",
 }
 _EMPTY: tuple[Any, ...] = ({}, [])
+_AFTER_KEY = ("", ".", " ", ":", "[", "]")
+_BETWEEN = ". [:]"
+"""What stands between the keys of a path in a sentence."""
 
 
 def manifest(name: str, definition: Definition) -> dict[str, Any]:
@@ -89,7 +92,7 @@ _ManifestDumper.add_representer(tuple, _row)
 _ManifestDumper.add_representer(str, _text)
 
 
-def yaml_document(document: Mapping[str, Any], comments: Sequence[str] = ()) -> str:
+def yaml_document(document: Mapping[str, Any], comments: Iterable[str] = ()) -> str:
     """An object as one YAML document with its separator, below `comments`."""
     lines = "".join(f"# {shown(line, _LONGEST_COMMENT)}\n" for line in comments)
     shaped = _with_rows(document)
@@ -109,6 +112,49 @@ def _with_rows(document: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
+class ManifestTopic:
+    """A KafkaTopic in a file, and the object as it is written there."""
+
+    source: Source
+    topic: KafkaTopic
+    part: Part
+
+    def at(self, sentence: str) -> Source:
+        """Where the field is written with whose path a sentence begins, such as `spec.config retention.ms: is …`.
+
+        Where it is not written, the nearest field above it that is.
+        """
+        return Source(self.source.name, _line(self.part.fields, sentence))
+
+    def about(self, sentence: str) -> Refused:
+        """A sentence that begins with the path of a field, with the place and the object's name."""
+        return Refused(self.at(sentence), f"KafkaTopic {self.topic.meta.name}: {sentence}")
+
+
+def _line(node: Node, path: str) -> int:
+    """The line of the deepest node that a path leads to: keys follow dots, spaces or stand in brackets."""
+    line = node.line
+    while True:
+        steps = list(_steps(node))
+        key, below = max(
+            ((key, one) for key, one in steps if path.startswith(key) and path[len(key) :][:1] in _AFTER_KEY),
+            key=lambda step: len(step[0]),
+            default=("", None),
+        )
+        if below is None:
+            return line
+        node, line, path = below, below.line, path[len(key) :].lstrip(_BETWEEN)
+
+
+def _steps(node: Node) -> Iterator[tuple[str, Node]]:
+    match node:
+        case Fields():
+            yield from node.of.items()
+        case Sequence():
+            yield from ((f"{at}]", item) for at, item in enumerate(node.items))
+
+
+@dataclass(frozen=True, slots=True)
 class Manifests:
     """
     The KafkaTopics among documents, what cannot be read, and what may be meant as a KafkaTopic and is left out.
@@ -116,7 +162,7 @@ class Manifests:
     `broken` are the rules that KafkaTopics break which can be read.
     """
 
-    topics: tuple[tuple[Source, KafkaTopic], ...]
+    topics: tuple[ManifestTopic, ...]
     refused: tuple[Refused, ...]
     broken: tuple[Refused, ...]
     skipped: tuple[Skipped, ...]
@@ -125,10 +171,12 @@ class Manifests:
 def read_topics(documents: Documents) -> Manifests:
     """Read the KafkaTopics among documents; objects of other kinds are passed over."""
     topics, refused = [], [Refused(one.source, one.reason) for one in documents.unread]
-    broken, skipped = [], []
+    broken, skipped = list[Refused](), []
     for source, part in documents.found:
         if not (part.says("kind", KIND) and part.says("apiVersion", API_VERSION)):
-            if holds_topics(part):
+            if _is_ours(part):
+                refused.append(Refused(source, f"the API server serves {KIND} as {API_VERSION} only"))
+            elif holds_topics(part):
                 skipped.append(other_kind(source, part, API_VERSION))
             continue
         try:
@@ -139,13 +187,19 @@ def read_topics(documents: Documents) -> Manifests:
         except FieldError as error:
             refused.append(Refused(Source(source.name, error.line), str(error)))
         except SpecError as error:
-            refused.append(Refused(source, str(error)))
+            refused.append(Refused(Source(source.name, _line(part.fields, str(error))), str(error)))
         else:
-            topics.append((source, topic))
-            broken += [
-                Refused(source, f"KafkaTopic {topic.meta.name}: {rule}") for rule in broken_rules(document, topic)
-            ]
+            found = ManifestTopic(source, topic, part)
+            topics.append(found)
+            broken += map(found.about, broken_rules(document, topic))
     return Manifests(tuple(topics), tuple(refused), tuple(broken), tuple(skipped))
+
+
+def _is_ours(part: Part) -> bool:
+    """Whether an object is of Rackspan's group, in a version that nothing serves."""
+    version = part.fields.of.get("apiVersion")
+    group = API_VERSION.partition("/")[0]
+    return part.says("kind", KIND) and isinstance(version, Scalar) and version.text.partition("/")[0] == group
 
 
 def _plain(node: Node) -> Any:

@@ -307,10 +307,16 @@ class ConfluentAdmin:
 
     async def create_topics(self, topics: Sequence[NewTopic]) -> Outcomes:
         """One CreateTopics call. Keep its records below Kafka's 10,000 per operation."""
+        return await self._create_topics(topics)
 
+    async def validate_topics(self, topics: Sequence[NewTopic]) -> Outcomes:
+        """One CreateTopics call that creates nothing."""
+        return await self._create_topics(topics, validate_only=True)
+
+    async def _create_topics(self, topics: Sequence[NewTopic], **options: bool) -> Outcomes:
         def call() -> Any:
             return self._client.create_topics(
-                [_new_topic(topic) for topic in topics], request_timeout=self._permit.change_timeout_seconds
+                [_new_topic(topic) for topic in topics], request_timeout=self._permit.change_timeout_seconds, **options
             )
 
         return await self._change(call)
@@ -333,7 +339,13 @@ class ConfluentAdmin:
 
     async def alter_configs(self, changes: Sequence[ConfigChange]) -> Outcomes:
         """One IncrementalAlterConfigs call (KIP-339): only the named keys change."""
+        return await self._alter_configs(changes)
 
+    async def validate_configs(self, changes: Sequence[ConfigChange]) -> Outcomes:
+        """One IncrementalAlterConfigs call that changes nothing."""
+        return await self._alter_configs(changes, validate_only=True)
+
+    async def _alter_configs(self, changes: Sequence[ConfigChange], **options: bool) -> Outcomes:
         def call() -> Any:
             resources = [
                 client.ConfigResource(
@@ -347,7 +359,7 @@ class ConfluentAdmin:
                 for change in changes
             ]
             answers = self._client.incremental_alter_configs(
-                resources, request_timeout=self._permit.change_timeout_seconds
+                resources, request_timeout=self._permit.change_timeout_seconds, **options
             )
             return {resource.name: answer for resource, answer in answers.items()}
 

@@ -1,4 +1,4 @@
-"""One observation of a topology without an operator: its state, its topics and their plan.
+"""One observation of a topology without an operator: its state, its topics and their plan, and what specs would change.
 
 The operator keeps a topic's plan while its inputs are the same; here all plans are made at once. Both come to the same
 result unless the replicas on the brokers have changed since the operator made its plans.
@@ -6,21 +6,31 @@ result unless the replicas on the brokers have changed since the operator made i
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+import numpy as np
 from msgspec import structs
 
 from rackspan.api.conditions import READY, find_condition
+from rackspan.api.kafkatopic import KafkaTopicStatus
+from rackspan.api.meta import ObjectKey
+from rackspan.api.racktopology import Adoption, KafkaSpec, Level, RackSource, RackTopologySpec
 from rackspan.api.reasons import Reason
 from rackspan.api.requirements import requirements_of
+from rackspan.core.outage import min_insync_replicas
 from rackspan.core.planning import fill, fill_topics, plan, plan_topics
-from rackspan.reconcile.cluster.racks import last_seen, rack_view_from
+from rackspan.core.snapshot import NONE
+from rackspan.reconcile.cluster.racks import LocatedBroker, RackView, last_seen, rack_view_from
 from rackspan.reconcile.cluster.state import BrokerLoad, ClusterState
 from rackspan.reconcile.cluster.status import broker_status
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.ports import TopicDescription
-from rackspan.reconcile.topics.decision import ownership_problem
+from rackspan.reconcile.ports import ReplicaCounts, TopicDescription
+from rackspan.reconcile.runtime.batching import batches, config_records, topic_records
+from rackspan.reconcile.topics.decision import decide, ownership_problem
+from rackspan.reconcile.topics.placement import MIN_ISR
 from rackspan.reconcile.topics.plan import plan_hashes, request_of
 from rackspan.reconcile.topics.quotas import Claim, above_quotas
 from rackspan.reconcile.topics.unmanaged import unmanaged_key, unmanaged_topics
@@ -29,14 +39,18 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from rackspan.api.kafkatopic import KafkaTopic
-    from rackspan.api.meta import ObjectKey
     from rackspan.api.racktopology import RackTopology
     from rackspan.core.placement import Placer
     from rackspan.core.planning import Plan, Request, TopicPlan
+    from rackspan.core.snapshot import Snapshot
+    from rackspan.core.topology import RackTree
     from rackspan.reconcile.cache import Cache
-    from rackspan.reconcile.ports import KafkaAdmin
+    from rackspan.reconcile.ports import ConfigChange, KafkaAdmin, NewTopic, TopicValidator
     from rackspan.reconcile.topics.plan import Replicas
+    from rackspan.reconcile.topics.quotas import Excess
 
+_NEVER_MENDED = frozenset({Reason.DURABILITY_UNSATISFIABLE, Reason.UNKNOWN_LEVEL, Reason.UNKNOWN_PLACER})
+"""Reasons that no plan mends; whether a topic that exists can be placed is the plan's to say."""
 _NOT_THEIRS = frozenset({Reason.TOPIC_CONFLICT, Reason.ADOPTION_NOT_ALLOWED})
 """Reasons of Ready of KafkaTopics that the operator does not reconcile."""
 
@@ -77,6 +91,110 @@ class TopologyPlan:
         """The hash of a topic's plan; None where it has no plan, or an empty one."""
         part = self.parts.get(key)
         return None if part is None or part.empty else part.hash
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What the operator would do in Kafka for some KafkaTopics, but for moves, and what it can never do.
+
+    `created` and `configured` are by the key of the KafkaTopic. `problems` have one failure per KafkaTopic.
+    """
+
+    created: Mapping[ObjectKey, NewTopic]
+    configured: Mapping[ObjectKey, ConfigChange]
+    problems: Mapping[ObjectKey, Failure]
+
+
+def judge(
+    topics: Collection[KafkaTopic],
+    seen: Mapping[str, TopicDescription],
+    own: Mapping[str, Mapping[str, str]],
+    state: ClusterState,
+    above_quota: Mapping[ObjectKey, Excess] = MappingProxyType({}),
+) -> Judgement:
+    """Decide about KafkaTopics as the operator does, by the topics in Kafka and the configs set on them, by name.
+
+    New topics are placed one after the other, each where the ones before it leave room. A topic that exists also has to
+    be durable once its replicas are where they would be placed anew.
+    """
+    state = replace(state, load=state.load.copy())
+    created, configured, problems = {}, {}, {}
+    for topic in sorted(topics, key=lambda one: one.topic_name):
+        there = seen.get(topic.topic_name)
+        excess = above_quota.get(topic.key)
+        waits = None if excess is None else excess.failure(topic)
+        made = decide(topic, there, own.get(topic.topic_name, {}), state, waits)
+        problem = made.foreign or made.problem
+        if problem is None and there is not None:
+            anew = decide(structs.replace(topic, status=KafkaTopicStatus()), None, {}, state).problem
+            problem = anew if anew is not None and anew.reason in _NEVER_MENDED else None
+        if problem is not None:
+            problems[topic.key] = problem
+            continue
+        if made.create is not None:
+            created[topic.key] = made.create
+            state.load.add(made.create.assignment or ())
+        if made.configure is not None:
+            configured[topic.key] = made.configure
+    return Judgement(created, configured, problems)
+
+
+async def refused_by_kafka(made: Judgement, admin: TopicValidator) -> Mapping[ObjectKey, Failure]:
+    """Why Kafka refuses what would be created and configured, or cannot be asked about it (validate_only)."""
+    keys = {one.name: key for changes in (made.created, made.configured) for key, one in changes.items()}
+    refused: dict[ObjectKey, Failure] = {}
+    answers = [await admin.validate_topics(some) for some in batches(made.created.values(), topic_records)]
+    answers += [await admin.validate_configs(some) for some in batches(made.configured.values(), config_records)]
+    for outcomes in answers:
+        refused |= {keys[name]: failure for name, failure in outcomes.items() if failure is not None}
+    return refused
+
+
+def state_of_snapshot(snapshot: Snapshot, tree: RackTree, placers: Mapping[str, Placer]) -> ClusterState:
+    """The state of a cluster of which only a snapshot is there: what a RackTopology says of it is not known."""
+    rows = tuple(
+        LocatedBroker(
+            id=broker.id,
+            host=None,
+            pods=(),
+            node=None,
+            rack=broker.rack,
+            reported_rack=None,
+            online=broker.online,
+            eligible=broker.eligible,
+            cordoned=broker.cordoned,
+        )
+        for broker in tree.brokers
+    )
+    held = snapshot.partitions.replicas
+    counts = ReplicaCounts(
+        dict(Counter(held[held != NONE].tolist())), dict(Counter(held[:, :1].ravel().tolist())), len(held)
+    )
+    spec = RackTopologySpec(
+        KafkaSpec(""),
+        tuple(Level(name) for name in tree.levels),
+        adoption=Adoption.ALLOWED,
+        rack_source=RackSource.BROKER,
+    )
+    racks = RackView(tree.levels, rows, ignore_missing=True)
+    least = min_insync_replicas(snapshot.configs).tolist()
+    inherited = (value for value, keys in zip(least, snapshot.inherited, strict=False) if MIN_ISR in keys)
+    key = ObjectKey("cluster", snapshot.cluster_id or "unknown")
+    return ClusterState(key, spec, snapshot.cluster_id or "", racks, BrokerLoad(counts), placers, next(inherited, None))
+
+
+def topics_of_snapshot(
+    snapshot: Snapshot, names: Collection[str]
+) -> tuple[Mapping[str, TopicDescription], Mapping[str, Mapping[str, str]]]:
+    """Some topics of a snapshot, and the configs that are set on them, by name."""
+    partitions = snapshot.partitions.ordered()
+    rows: defaultdict[str, list[tuple[int, ...]]] = defaultdict(list)
+    wanted = np.isin(partitions.topic, [at for at, name in enumerate(partitions.names) if name in names])
+    some = partitions.rows(wanted)
+    for topic, replicas in zip(some.topic.tolist(), some.replicas.tolist(), strict=True):
+        rows[some.names[topic]].append(tuple(broker for broker in replicas if broker != NONE))
+    own = {name: snapshot.own_config(at) for at, name in enumerate(snapshot.partitions.names) if name in rows}
+    return {name: TopicDescription(name, "", tuple(lists)) for name, lists in rows.items()}, own
 
 
 async def observe_topology(
@@ -142,10 +260,16 @@ def _min_insync(observed: ObservedTopology) -> Mapping[str, int]:
     """What topics have as `min.insync.replicas`, but for those where durability lowers it before they shrink."""
     defaults = observed.state.spec.defaults.durability
     return {
-        topic.topic_name: topic.status.min_in_sync_replicas
+        topic.topic_name: least
         for topic, _ in observed.topics
-        if topic.status.min_in_sync_replicas is not None and not requirements_of(topic.spec, defaults).durability
+        if (least := _own_min_insync(topic)) is not None and not requirements_of(topic.spec, defaults).durability
     }
+
+
+def _own_min_insync(topic: KafkaTopic) -> int | None:
+    """What the spec sets, which is not in the status before the operator has seen it; else what the status knows."""
+    given = topic.spec.config_values.get(MIN_ISR, "")
+    return int(given) if given.isascii() and given.isdigit() else topic.status.min_in_sync_replicas
 
 
 def with_observed_brokers(topology: RackTopology, observed: ObservedTopology) -> RackTopology:

@@ -184,6 +184,16 @@ class KafkaAdmin(Protocol):
         """Close connections and end threads. Calls in progress raise FailureError."""
 
 
+class TopicValidator(Protocol):
+    """One cluster's Admin API, asked what it would refuse (validate_only). Raises as KafkaAdmin does."""
+
+    async def validate_topics(self, topics: Sequence[NewTopic]) -> Outcomes:
+        """Ask whether topics could be created, and create none."""
+
+    async def validate_configs(self, changes: Sequence[ConfigChange]) -> Outcomes:
+        """Ask whether configuration keys could be set, and set none."""
+
+
 @dataclass(frozen=True, slots=True)
 class Credentials:
     """The contents of a topology's Secrets. Fields are left out of repr, so that they are never logged."""

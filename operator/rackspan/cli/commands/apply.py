@@ -20,7 +20,7 @@ from rackspan.cli.shared.driving import Ended, Signals, drive, heard, paused, ta
 from rackspan.cli.shared.journal import JournalFile
 from rackspan.cli.shared.later_command import command_app
 from rackspan.cli.shared.live_topology import LiveTopology, refuse_options_of_topology
-from rackspan.cli.shared.manifest_requirements import requirements_of_files
+from rackspan.cli.shared.manifest_requirements import judged_files
 from rackspan.cli.shared.measuring import measured
 from rackspan.cli.shared.plan_request import chosen_topics, min_insync_of, refuse_silent_brokers, requirements_of
 from rackspan.cli.shared.quantities import bytes_of
@@ -182,8 +182,10 @@ def _request(
     if filename:
         if required:
             raise CommandError("--replication-factor is not for --filename", "the KafkaTopics say it")
-        required, min_insync = requirements_of_files(filename, found, selected.tree(found), chosen)
-        chosen = frozenset(required)
+        judged = judged_files(filename, found, selected.tree(found), chosen)
+        for one in judged.created:
+            note(f"topic {one.topic.name} is not there: applying its KafkaTopic creates it")
+        required, min_insync, chosen = judged.required, judged.min_insync, frozenset(judged.required)
     return Request(selected.tree(found), found.partitions, chosen, required, min_insync=min_insync)
 
 

@@ -1,19 +1,32 @@
 """`rackspan plan`: the fewest moves to compliance and to what is asked for, with the lower bound that shows it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rackspan.cli.rendering import plan_reassignment, plan_text
+from rackspan.cli.rendering.creations import created_document, created_markdown, print_created
 from rackspan.cli.rendering.documents import Format, print_document
 from rackspan.cli.rendering.plan_document import document, topology_document
 from rackspan.cli.rendering.progress import step
+from rackspan.cli.rendering.tables import console
 from rackspan.cli.shared import options
 from rackspan.cli.shared.cluster_source import ClusterSource
-from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_with, note, print_error, warn
+from rackspan.cli.shared.command_errors import (
+    DETAILED,
+    CommandError,
+    DetailedExitCode,
+    ExitCode,
+    detailed_exit_codes,
+    ending_with,
+    note,
+    print_error,
+    warn,
+)
 from rackspan.cli.shared.connection import Connection
 from rackspan.cli.shared.later_command import command_app
 from rackspan.cli.shared.live_topology import (
@@ -23,7 +36,7 @@ from rackspan.cli.shared.live_topology import (
     refuse_options_of_topology,
     unchanged,
 )
-from rackspan.cli.shared.manifest_requirements import requirements_of_files
+from rackspan.cli.shared.manifest_requirements import JudgedFiles, judged_files
 from rackspan.cli.shared.measuring import measured
 from rackspan.cli.shared.plan_request import chosen_topics, min_insync_of, refuse_silent_brokers, requirements_of
 from rackspan.cli.shared.selection import TopologyOptions
@@ -31,6 +44,11 @@ from rackspan.core.planning import Plan, Problem, Request, rebalance
 from rackspan.core.planning import plan as make_plan
 from rackspan.core.snapshot import Partitions
 from rackspan.core.text import plural
+
+if TYPE_CHECKING:
+    from rackspan.api.meta import ObjectKey
+    from rackspan.reconcile.dry_run import Judgement
+    from rackspan.reconcile.failures import Failure
 
 app = command_app()
 EPILOG = options.epilog(
@@ -44,6 +62,7 @@ EPILOG = options.epilog(
     "$ kafka-reassign-partitions.sh --bootstrap-server kafka:9092 --execute --reassignment-json-file moves.json",
 )
 _SENTENCES = 5
+_NO_FILES = JudgedFiles({}, {}, {})
 
 
 class PlanFormat(StrEnum):
@@ -90,42 +109,80 @@ def plan(
         ),
     ] = PlanFormat.TABLE,
     show_all: options.ShowAll = False,
+    detailed_exitcode: Annotated[
+        bool,
+        typer.Option(
+            DETAILED,
+            rich_help_panel="Output",
+            help="Exit codes as Terraform has them: 0 nothing would change, 1 an error of any kind, 2 something would.",
+        ),
+    ] = False,
 ) -> None:
     """Plan the fewest moves that bring every topic into compliance, off drained brokers and to its requirements.
 
-    With --filename only the topics of its KafkaTopics are planned for, to what these say. With --topology it is the
+    With --filename only the topics of its KafkaTopics are planned for, to what these say: what would be created is
+    placed and printed, and what the API server or Kafka would refuse, or can never be Ready, is told with its file and
+    line and ends with exit code 2. With --topology it is the
     plan that the operator tells of in the status, with the same hash; with --rebalance as well, the one that it would
     make with `rebalance: OnNewBrokers`, which fills brokers that are new or were emptied. The plan states its lower
     bound, so that a reviewer sees that it cannot be done with less. Nothing is executed.
     """
-    if topology is not None:
-        refuse_options_of_topology(
-            context, "--filename", "--log-dirs", "--topic", "--replication-factor", "--partitions"
-        )
-        live = LiveTopology.at(topology, kubeconfig, filling_brokers if rebalance_too else unchanged)
-        _plan_topology(live, output, show_all=show_all)
-        return
-    selected = TopologyOptions.of(levels, missing_rack_policy, drain_broker, drain_rack)
-    source = ClusterSource(snapshot, bootstrap_server, command_config, log_dirs)
-    found = source.read_topics("to plan")
-    refuse_silent_brokers(source, found, selected)
-    chosen = chosen_topics(found, topic)
-    required = requirements_of(found, chosen, replication_factor, partitions)
-    min_insync = min_insync_of(found)
-    if filename:
-        if required:
-            raise CommandError("--replication-factor and --partitions are not for --filename", "the KafkaTopics say it")
-        required, min_insync = requirements_of_files(filename, found, selected.tree(found), chosen)
-        chosen = frozenset(required)
-    request = Request(selected.tree(found), found.partitions, chosen, required, min_insync=min_insync)
-    with step("planning"):
-        made = rebalance(request) if rebalance_too else make_plan(request)
+    with detailed_exit_codes(asked=detailed_exitcode):
+        if topology is not None:
+            refuse_options_of_topology(
+                context, "--filename", "--log-dirs", "--topic", "--replication-factor", "--partitions"
+            )
+            live = LiveTopology.at(topology, kubeconfig, filling_brokers if rebalance_too else unchanged)
+            changes = _plan_topology(live, output, show_all=show_all)
+        else:
+            selected = TopologyOptions.of(levels, missing_rack_policy, drain_broker, drain_rack)
+            source = ClusterSource(snapshot, bootstrap_server, command_config, log_dirs)
+            found = source.read() if filename else source.read_topics("to plan")
+            refuse_silent_brokers(source, found, selected)
+            chosen = chosen_topics(found, topic)
+            required = requirements_of(found, chosen, replication_factor, partitions)
+            min_insync, judged = min_insync_of(found), _NO_FILES
+            if filename:
+                if required:
+                    raise CommandError(
+                        "--replication-factor and --partitions are not for --filename", "the KafkaTopics say it"
+                    )
+                ask = _asking(bootstrap_server, command_config) if bootstrap_server else None
+                judged = judged_files(filename, found, selected.tree(found), chosen, ask)
+                required, min_insync, chosen = judged.required, judged.min_insync, frozenset(judged.required)
+            request = Request(selected.tree(found), found.partitions, chosen, required, min_insync=min_insync)
+            with step("planning"):
+                made = rebalance(request) if rebalance_too else make_plan(request)
+            changes = _end(made, found.partitions, output, judged, show_all=show_all)
+    if detailed_exitcode and changes:
+        raise typer.Exit(DetailedExitCode.CHANGES)
+
+
+def _asking(servers: str, command_config: Path | None) -> "Callable[[Judgement], Mapping[ObjectKey, Failure]]":
+    """What asks a live cluster whether it would take what files create and set."""
+    from rackspan.reconcile.dry_run import refused_by_kafka  # noqa: PLC0415 - its imports take long
+
+    connection = Connection.by_options(servers, command_config)
+    return lambda made: connection.ask(lambda admin: refused_by_kafka(made, admin))
+
+
+def _end(
+    made: Plan,
+    partitions: Partitions,
+    output: PlanFormat,
+    judged: JudgedFiles,
+    extra: Mapping[str, Any] | None = None,
+    *,
+    show_all: bool,
+) -> bool:
+    """Print a plan. Whether anything would change. Raises typer.Exit where it is not feasible."""
     with ending_with(ExitCode.FINE if made.feasible else ExitCode.BAD_INPUT):
-        _print_problems(made.problems)
-        _print(made, found.partitions, output, show_all=show_all)
+        _print_problems(made.problems, judged)
+        _print(made, partitions, output, judged, extra, show_all=show_all)
+    return judged.changes or not made.empty
 
 
-def _plan_topology(live: LiveTopology, output: PlanFormat, *, show_all: bool) -> None:
+def _plan_topology(live: LiveTopology, output: PlanFormat, *, show_all: bool) -> bool:
     """Print the operator's plan of a topology."""
     made = live.plan()
     others = plan_differences(made)
@@ -134,10 +191,8 @@ def _plan_topology(live: LiveTopology, output: PlanFormat, *, show_all: bool) ->
     if len(others) > _SENTENCES:
         note(f"and {plural(len(others) - _SENTENCES, 'more KafkaTopic')} like that; -o json lists them all")
     whole = _with_sizes(live, made.whole)
-    with ending_with(ExitCode.FINE if whole.feasible else ExitCode.BAD_INPUT):
-        _print_problems(whole.problems)
-        extra = topology_document(live.stands.state.topology, made, others)
-        _print(whole, made.request.partitions, output, extra, show_all=show_all)
+    extra = topology_document(live.stands.state.topology, made, others)
+    return _end(whole, made.request.partitions, output, _NO_FILES, extra, show_all=show_all)
 
 
 def _with_sizes(live: LiveTopology, made: Plan) -> Plan:
@@ -149,22 +204,34 @@ def _with_sizes(live: LiveTopology, made: Plan) -> Plan:
 
 
 def _print(
-    made: Plan, partitions: Partitions, output: PlanFormat, extra: Mapping[str, Any] | None = None, *, show_all: bool
+    made: Plan,
+    partitions: Partitions,
+    output: PlanFormat,
+    judged: JudgedFiles,
+    extra: Mapping[str, Any] | None = None,
+    *,
+    show_all: bool,
 ) -> None:
     match output:
         case PlanFormat.TABLE:
+            print_created(console(), judged, show_all=show_all)
             plan_text.print_table(made, show_all=show_all)
         case PlanFormat.MARKDOWN:
-            plan_text.print_markdown(made, show_all=show_all)
+            plan_text.print_markdown(made, created_markdown(judged), show_all=show_all)
         case PlanFormat.REASSIGNMENT if made.feasible:
             plan_reassignment.print_reassignment(made, partitions)
         case PlanFormat.REASSIGNMENT:
             pass  # half of what was asked for is not to be executed by mistake
         case _:
-            print_document({**(extra or {}), **document(made)}, Format(output.value))
+            files = created_document(judged) if judged.topics else {}
+            print_document({**(extra or {}), **files, **document(made)}, Format(output.value))
 
 
-def _print_problems(problems: Sequence[Problem]) -> None:
+def _print_problems(problems: Sequence[Problem], judged: JudgedFiles) -> None:
+    if judged.topics:
+        for told in sorted((one for problem in problems for one in judged.about(problem)), key=lambda one: one.source):
+            print_error(str(told))
+        return
     for problem in problems[:_SENTENCES]:
         print_error(str(problem).removesuffix(f": {problem.smallest_change}"), problem.smallest_change)
     if len(problems) > _SENTENCES:

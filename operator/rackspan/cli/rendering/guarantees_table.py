@@ -22,17 +22,22 @@ def guarantee_documents(
             "replicationFactor": found.replicas,
             "minInsyncReplicas": found.min_insync,
             "inherited": bool(inherited) and _MIN_INSYNC in inherited[at],
-            "levels": [
-                {
-                    "level": one.level,
-                    "domains": one.domains,
-                    "keepsWrites": one.keeps_writes,
-                    "staysWritable": one.stays_writable,
-                }
-                for one in found.levels
-            ],
+            "levels": level_documents(found.levels),
             "message": found.sentence,
         }
+
+
+def level_documents(levels: Sequence[LevelGuarantee]) -> list[dict[str, Any]]:
+    """A document per level."""
+    return [
+        {
+            "level": one.level,
+            "domains": one.domains,
+            "keepsWrites": one.keeps_writes,
+            "staysWritable": one.stays_writable,
+        }
+        for one in levels
+    ]
 
 
 def print_guarantees(
@@ -48,7 +53,7 @@ def print_guarantees(
     screen.print("domains that hold a write acknowledged with acks=all, at least; with acks=1 on one broker only:")
     rows = table("#topics", "such as", "#min.insync.replicas", *(f"#{level}" for level in levels))
     for kind in sorted(kinds, key=_strength)[:most]:
-        rows.add_row(f"{len(kinds[kind]):,}", kinds[kind][0], str(kind.min_insync), *map(_cell, kind.levels))
+        rows.add_row(f"{len(kinds[kind]):,}", kinds[kind][0], str(kind.min_insync), *map(level_cell, kind.levels))
     screen.print(rows)
     print_hidden(screen, len(kinds) - most, "more row")
 
@@ -58,7 +63,7 @@ def _strength(kind: WriteGuarantee) -> tuple[tuple[int, ...], tuple[bool, ...], 
     return kept, tuple(one.stays_writable for one in kind.levels), kind.min_insync, kind.replicas
 
 
-def _cell(one: LevelGuarantee) -> str:
+def level_cell(one: LevelGuarantee) -> str:
     """Such as `2`, `1, lost` or `2, stops`: what happens when one domain is lost."""
     words = [str(one.domains)]
     if not one.keeps_writes:

@@ -47,9 +47,9 @@ def print_table(plan: Plan, *, show_all: bool) -> None:
     print_hidden(screen, len(plan.changes) - most, "more partition")
 
 
-def print_markdown(plan: Plan, *, show_all: bool) -> None:
-    """Print the plan for a pull request: the certificate first, then topics, and every change folded away."""
-    print("\n".join(_markdown(plan, len(plan.changes) if show_all else _MARKDOWN_ROWS)))
+def print_markdown(plan: Plan, created: Iterator[str], *, show_all: bool) -> None:
+    """Print the plan for a pull request: the certificate first, what is `created`, topics, and changes folded away."""
+    print("\n".join(_markdown(plan, created, len(plan.changes) if show_all else _MARKDOWN_ROWS)))
 
 
 def _compliance(plan: Plan) -> str:
@@ -146,7 +146,7 @@ class _Topic:
             self.size_bytes = None if known is None or self.size_bytes is None else self.size_bytes + known
 
 
-def _markdown(plan: Plan, most: int) -> Iterator[str]:
+def _markdown(plan: Plan, created: Iterator[str], most: int) -> Iterator[str]:
     yield f"## Kafka reassignment plan `{plan.hash}`\n"
     for problem in plan.problems:
         yield f"> [!CAUTION]\n> {plain(str(problem))}\n"
@@ -166,6 +166,8 @@ def _markdown(plan: Plan, most: int) -> Iterator[str]:
     yield "| level | unfair partitions | replicas per domain | leaders per domain |\n|---|---:|---:|---:|"
     for line in _levels(plan.before, plan.after):
         yield f"| {' | '.join(map(plain, line))} |"
+    extra = [*created]
+    yield from ["", *extra][: len(extra) + bool(extra)]
     if plan.changes:
         yield ""
         yield from _markdown_topics(plan)

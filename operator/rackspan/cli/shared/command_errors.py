@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import typer
 from typer.core import TyperGroup
@@ -43,13 +43,36 @@ class ExitCode(IntEnum):
     OUTPUT = 74  # EX_IOERR
 
 
+class DetailedExitCode(IntEnum):
+    """How a command ended that was given `--detailed-exitcode`, as Terraform's do."""
+
+    NOTHING = 0
+    FAILED = 1
+    CHANGES = 2
+
+
+DETAILED: Final = "--detailed-exitcode"
+
+
 class CommandError(Exception):
     """Ends a command with exit code `code`; `hint` says what to do next."""
 
-    def __init__(self, message: str, hint: str = "", code: ExitCode = ExitCode.BAD_INPUT) -> None:
+    def __init__(self, message: str, hint: str = "", code: ExitCode | DetailedExitCode = ExitCode.BAD_INPUT) -> None:
         super().__init__(message)
         self.hint = hint
         self.code = code
+
+
+@contextmanager
+def detailed_exit_codes(*, asked: bool) -> Iterator[None]:
+    """Where `asked`, whatever goes wrong within this context ends with exit code 1: 2 says that there are changes."""
+    try:
+        with failures_told():
+            yield
+    except CommandError as error:
+        raise CommandError(str(error), error.hint, DetailedExitCode.FAILED if asked else error.code) from error
+    except typer.Exit as exit_:
+        raise typer.Exit(DetailedExitCode.FAILED if asked and exit_.exit_code else exit_.exit_code) from exit_
 
 
 @contextmanager
@@ -94,6 +117,8 @@ class OneLineErrors(TyperGroup):
             code = error.code
         except _UsageError as error:
             code = _told_usage(error)
+            if DETAILED in given:
+                code = DetailedExitCode.FAILED
         except (typer.Abort, KeyboardInterrupt):
             code = 130
         except Exception as error:

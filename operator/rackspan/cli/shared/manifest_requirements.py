@@ -1,150 +1,222 @@
-"""What the KafkaTopics in files require of a cluster's topics, and which of them can never be applied there."""
+"""The KafkaTopics in files, judged: what they require, what they create and configure, and what can never be."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
+from typing import TYPE_CHECKING
 
+import numpy as np
 import typer
 
-from rackspan.api.kafkatopic import KafkaTopic
 from rackspan.api.policies import DurabilitySpec
-from rackspan.api.racktopology import TopicDefaults
+from rackspan.api.reasons import Reason
 from rackspan.api.requirements import requirements_of
-from rackspan.cli.shared.command_errors import CommandError, ExitCode, note, print_error
+from rackspan.cli.shared.command_errors import CommandError, ExitCode, note, print_error, warn
 from rackspan.cli.shared.manifest_files import read_files
 from rackspan.cli.shared.plan_request import min_insync_of
-from rackspan.cli.shared.selection import first_of
-from rackspan.core.durability import DurabilityError, min_insync
-from rackspan.core.placement import ClusterView, InfeasibleError, Placer
-from rackspan.core.rack_path import RackPathError
+from rackspan.core.durability import WriteGuarantee, write_guarantees
+from rackspan.core.placement import Placement, Placer
+from rackspan.core.planning import Problem
 from rackspan.core.requirements import TopicRequirements
 from rackspan.core.snapshot import Snapshot
 from rackspan.core.text import shown
-from rackspan.core.topology import RackTree, TopologyError
+from rackspan.core.topology import RackTree
 from rackspan.imports.configs import MIN_INSYNC
-from rackspan.imports.manifests import read_topics
-from rackspan.imports.topics import Source
+from rackspan.imports.manifests import ManifestTopic, read_topics
+from rackspan.imports.topics import Refused
 from rackspan.placers import PlacerLoadError, load_placers
+from rackspan.reconcile.dry_run import Judgement, judge, state_of_snapshot, topics_of_snapshot
+from rackspan.reconcile.failures import Failure, Remedy
+from rackspan.reconcile.topics.known_configs import refused_configs
 
-_DEFAULT_PLACER = TopicDefaults().placer
-_Rows = Sequence[Sequence[int]]
+if TYPE_CHECKING:
+    from rackspan.api.meta import ObjectKey
+    from rackspan.reconcile.cluster.state import ClusterState
+    from rackspan.reconcile.ports import ConfigChange, NewTopic
+
+_FIELDS: Mapping[Reason, str] = {
+    Reason.DURABILITY_UNSATISFIABLE: "spec.durability",
+    Reason.PARTITIONS_CANNOT_SHRINK: "spec.partitions",
+    Reason.UNKNOWN_PLACER: "spec.placement.placer",
+    Reason.INVALID_CONFIG: "spec.config",
+    Reason.TOPIC_NAME_NOT_ALLOWED: "spec.topicName",
+    Reason.NAMESPACE_NOT_ALLOWED: "metadata.namespace",
+}
+"""The field that a failure of this reason is about, where its message does not begin with one."""
+_PATHS = ("spec.", "durability", "replicationFactor")
+"""What messages begin with that name a field."""
 
 
-def requirements_of_files(
-    files: Sequence[str], found: Snapshot, tree: RackTree, chosen: frozenset[str] | None
-) -> tuple[Mapping[str, TopicRequirements], Mapping[str, int]]:
+@dataclass(frozen=True, slots=True)
+class Created:
+    """A topic that would be created, of `partitions` in the end. `survives` is None where Kafka places it."""
+
+    topic: "NewTopic"
+    partitions: int
+    survives: WriteGuarantee | None
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedFiles:
+    """KafkaTopics that can all become Ready: what they require of topics that exist, and what they create and set."""
+
+    topics: Mapping[str, ManifestTopic]
+    required: Mapping[str, TopicRequirements]
+    min_insync: Mapping[str, int]
+    created: Sequence[Created] = ()
+    configured: Sequence["ConfigChange"] = ()
+
+    @property
+    def changes(self) -> bool:
+        """Whether they change anything, moves aside."""
+        return bool(self.created or self.configured)
+
+    def about(self, problem: Problem) -> Iterator[Refused]:
+        """A sentence of the plan, at each KafkaTopic that it is about."""
+        for name in problem.topics:
+            if name in self.topics:
+                yield _told(self.topics[name], str(problem))
+
+
+def judged_files(
+    files: Sequence[str],
+    found: Snapshot,
+    tree: RackTree,
+    chosen: frozenset[str] | None,
+    ask_kafka: "Callable[[Judgement], Mapping[ObjectKey, Failure]] | None" = None,
+) -> JudgedFiles:
     """
-    Requirements of the cluster's topics that have a KafkaTopic in the files, by topic; `chosen` may leave some out.
+    Judge the KafkaTopics in files by a cluster; `chosen` may leave some of its topics out.
 
-    And the `min.insync.replicas` that they have then; none where the durability will decide. Raises CommandError, or
-    typer.Exit once all that is wrong is told.
+    Without `ask_kafka` configs are held against what is known of Kafka. Raises CommandError, or typer.Exit once all
+    that is wrong is told.
     """
-    topics = {
-        topic.topic_name: (source, topic)
-        for source, topic in _topics_of(files)
-        if chosen is None or topic.topic_name in chosen or topic.topic_name not in found.partitions.names
-    }
     names = frozenset(found.partitions.names)
-    required = {}
-    for name, (source, topic) in topics.items():
-        try:
-            required[name] = requirements_of(topic.spec, DurabilitySpec())
-        except RackPathError as error:
-            raise CommandError(f"{source}: {error}") from error
-    problems = [
-        (source, topic, *problem)
-        for name, (source, topic) in topics.items()
-        for problem in _problems(topic, required[name], tree, exists=name in names)
-    ]
-    problems += [(*topics[name], *problem) for name, problem in _collisions(topics.keys() - names, names)]
-    for source, topic, reason, change in problems:
-        print_error(f"{source}: KafkaTopic {topic.meta.name}: {reason}", change)
-    if problems:
-        raise typer.Exit(ExitCode.BAD_INPUT)
-    for name, (_, topic) in topics.items():
-        if name not in names:
-            note(f"KafkaTopic {topic.meta.name}: the cluster has no topic {name}: it would be created")
-    config = {name: topic.spec.config_values.get(MIN_INSYNC, "") for name, (_, topic) in topics.items()}
+    topics = {
+        one.topic.topic_name: one
+        for one in one_topology(read_manifests(files))
+        if chosen is None or one.topic.topic_name in chosen or one.topic.topic_name not in names
+    }
+    state = state_of_snapshot(found, tree, placers())
+    made = judge([one.topic for one in topics.values()], *topics_of_snapshot(found, topics), state)
+    refused = [] if ask_kafka else _refused_configs(topics.values(), {key for one in found.configs for key in one})
+    refuse(topics, made.problems, [*refused, *collisions(topics, names)])
+    if ask_kafka:
+        refuse(topics, ask_kafka(made), ())
+    config = {name: one.topic.spec.config_values.get(MIN_INSYNC, "") for name, one in topics.items()}
     given = {name: int(value) for name, value in config.items() if value.isascii() and value.isdigit()}
+    required = {name: requirements_of(one.topic.spec, DurabilitySpec()) for name, one in topics.items()}
     derived = {name for name, one in required.items() if one.durability and name not in given}
-    return (
+    return JudgedFiles(
+        topics,
         {name: required[name] for name in required if name in names},
         {name: value for name, value in {**min_insync_of(found), **given}.items() if name not in derived},
+        created(topics.values(), made, state),
+        tuple(made.configured.values()),
     )
 
 
-def _topics_of(files: Sequence[str]) -> Sequence[tuple[Source, KafkaTopic]]:
-    """The KafkaTopics in files, all of one RackTopology and of different topics."""
+def read_manifests(files: Sequence[str]) -> Sequence[ManifestTopic]:
+    """The KafkaTopics in files, of different topics. Raises CommandError, or typer.Exit once what is wrong is told."""
     manifests = read_topics(read_files(files))
     for left_out in manifests.skipped:
         note(str(left_out))
-    for problem in (*manifests.refused, *manifests.broken):
-        print_error(str(problem))
-    if manifests.refused or manifests.broken:
-        raise typer.Exit(ExitCode.BAD_INPUT)
+    _refuse((*manifests.refused, *manifests.broken))
     if not manifests.topics:
         raise CommandError("the manifests hold no KafkaTopic", "pass files of rackspan.dev KafkaTopics")
-    topologies = {str(topic.topology) for _, topic in manifests.topics}
-    if len(topologies) > 1:
-        raise CommandError(
-            f"the KafkaTopics are of several RackTopologies: {first_of(topologies, 3)}",
-            "pass the files of one at a time",
-        )
-    seen: set[str] = set()
-    for source, topic in manifests.topics:
-        if topic.topic_name in seen:
-            raise CommandError(f"{source}: topic {shown(topic.topic_name)} has another KafkaTopic before this one")
-        seen.add(topic.topic_name)
+    seen: dict[tuple[object, str], ManifestTopic] = {}
+    twice = []
+    for one in manifests.topics:
+        first = seen.setdefault((one.topic.topology, one.topic.topic_name), one)
+        if first is not one:
+            name = shown(one.topic.topic_name)
+            twice.append(_told(one, f"topic {name} has another KafkaTopic before this one, at {first.source}", _NAME))
+    _refuse(twice)
     return manifests.topics
 
 
-def _collisions(new: set[str], present: frozenset[str]) -> Iterator[tuple[str, tuple[str, str]]]:
+def one_topology(topics: Sequence[ManifestTopic]) -> Sequence[ManifestTopic]:
+    """The same KafkaTopics, all of one RackTopology. Raises typer.Exit once those of another one are told."""
+    first = topics[0].topic.topology
+    others = [one for one in topics if one.topic.topology != first]
+    reference = "spec.topologyRef"
+    _refuse(
+        _told(one, f"is of RackTopology {one.topic.topology}, others are of {first}: plan for one at a time", reference)
+        for one in others
+    )
+    return topics
+
+
+def collisions(topics: Mapping[str, ManifestTopic], present: Collection[str]) -> Iterator[Refused]:
     """New topics whose metrics would have the names of another's: Kafka refuses to create them."""
     taken = {name.replace(".", "_"): name for name in sorted(present)}
-    for name in sorted(new):
+    for name in sorted(topics.keys() - present):
         other = taken.setdefault(name.replace(".", "_"), name)
         if other != name:
-            yield (
-                name,
-                (f"topic {name} collides with topic {other} in Kafka's metrics, where . is _", "name it otherwise"),
-            )
+            said = f"topic {name} collides with topic {other} in Kafka's metrics, where . is _: name it otherwise"
+            yield _told(topics[name], said, _NAME)
 
 
-def _problems(
-    topic: KafkaTopic, required: TopicRequirements, tree: RackTree, *, exists: bool
-) -> Iterator[tuple[str, str]]:
-    """What the brokers cannot give a topic, and the least change; where a topic that exists can lie is the plan's."""
-    if exists and not required.durability:
-        return
-    try:
-        rows = required.assignment or _placed(topic, required, tree)
-        missing = sorted({broker for row in rows for broker in row} - set(tree.ids.tolist()))
-        if missing:
-            yield f"the cluster has no broker {missing[0]}", "name another one in placement.assignment"
-            return
-        given = topic.spec.config_values.get(MIN_INSYNC)
-        min_insync(required.eligible(tree), rows, required.durability, None if given is None else int(given))
-    except InfeasibleError as error:
-        if not exists:
-            yield error.reason, error.smallest_change
-    except DurabilityError as error:
-        yield error.reason, error.smallest_change
-    except TopologyError as error:
-        yield str(error), "name one of these, or pass --levels"
+def refuse(
+    topics: Mapping[str, ManifestTopic], problems: "Mapping[ObjectKey, Failure]", others: Iterable[Refused]
+) -> None:
+    """Tell all that is wrong, and raise typer.Exit where anything is. What nobody may ask Kafka is a warning."""
+    told = [*others]
+    for one in topics.values():
+        failure = problems.get(one.topic.key)
+        if failure is not None and failure.remedy is Remedy.SPEC:
+            told.append(_told(one, failure.message, _FIELDS.get(failure.reason, "spec")))
+        elif failure is not None:
+            warn(f"{one.about(f'not checked by Kafka: {failure.message}')}")
+    _refuse(sorted(told, key=lambda one: one.source))
 
 
-def _placed(topic: KafkaTopic, required: TopicRequirements, tree: RackTree) -> _Rows:
-    """Replicas of a topic as a new one; none where its placer leaves them to Kafka."""
-    name = topic.spec.placement.placer or _DEFAULT_PLACER
-    placer = _placers().get(name)
-    if placer is None:
-        raise InfeasibleError(f'no placer "{name}" is installed', "install it, or choose another placer")
-    spec = required.placement_spec(topic.topic_name, topic.spec.partitions, topic.spec.replication_factor)
-    made = placer.place(spec, ClusterView(tree, {}, {}))
-    return () if made is None else made.partitions
+def created(topics: Iterable[ManifestTopic], made: Judgement, state: "ClusterState") -> Sequence[Created]:
+    """The topics that would be created, by name, with what acknowledged writes survive in them."""
+    found = []
+    for one in sorted(topics, key=lambda one: one.topic.topic_name):
+        new = made.created.get(one.topic.key)
+        if new is not None:
+            least = int(new.config.get(MIN_INSYNC) or state.default_min_insync or 1)
+            survives = _survives(new.assignment, least, state.racks.tree) if new.assignment else None
+            found.append(Created(new, one.topic.spec.partitions, survives))
+    return found
+
+
+def _survives(rows: Sequence[Sequence[int]], min_insync: int, tree: RackTree) -> WriteGuarantee:
+    replicas = Placement(rows).padded
+    return write_guarantees(tree, replicas, np.zeros(len(replicas), dtype=np.int64), np.array([min_insync]))[0]
+
+
+def _refused_configs(topics: Iterable[ManifestTopic], known: Collection[str]) -> Iterator[Refused]:
+    """Configs that Kafka refuses, as far as that is known without it; a name that some topic has is known."""
+    for one in topics:
+        for key, why in refused_configs(one.topic.spec.config_values, known):
+            yield one.about(f"spec.config {shown(key)}: {why}")
+
+
+_NAME = "spec.topicName"
+
+
+def _told(one: ManifestTopic, message: str, field: str = "spec") -> Refused:
+    """A sentence at the field that it begins with, else at `field`."""
+    path = next((path for path in _PATHS if message.startswith(path)), None)
+    at = field if path is None else message if path == "spec." else f"spec.{path}"
+    where = one.at(at if field != _NAME or one.topic.spec.topic_name else "metadata.name")
+    return Refused(where, f"KafkaTopic {one.topic.meta.name}: {message}")
+
+
+def _refuse(told: Iterable[Refused]) -> None:
+    found = [*told]
+    for one in found:
+        print_error(str(one))
+    if found:
+        raise typer.Exit(ExitCode.BAD_INPUT)
 
 
 @cache
-def _placers() -> Mapping[str, Placer]:
+def placers() -> Mapping[str, Placer]:
+    """The placers that are installed. Raises CommandError."""
     try:
         return load_placers()
     except PlacerLoadError as error:

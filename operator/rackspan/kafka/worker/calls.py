@@ -87,6 +87,8 @@ CALLS: Mapping[str, Call] = {
     "create_topics": Call("create_topics", tuple[list[NewTopic]], _Outcomes),
     "create_partitions": Call("create_partitions", tuple[list[NewPartitions]], _Outcomes),
     "alter_configs": Call("incremental_alter_configs", tuple[list[ConfigChange]], _Outcomes),
+    "validate_topics": Call("create_topics", tuple[list[NewTopic]], _Outcomes),
+    "validate_configs": Call("incremental_alter_configs", tuple[list[ConfigChange]], _Outcomes),
     "delete_topics": Call("delete_topics", tuple[dict[str, str]], _Outcomes),
     # ReassignmentAdmin
     "partitions": Call("list_partition_reassignments", tuple[list[str]], dict[TopicPartition, PartitionState]),

@@ -422,6 +422,14 @@ class WorkerClient:
         """Set configuration keys, and change no others (KIP-339)."""
         return await self._change("alter_configs", changes)
 
+    async def validate_topics(self, topics: Sequence[NewTopic]) -> Outcomes:
+        """Ask whether topics could be created, and create none."""
+        return await self._change("validate_topics", topics)
+
+    async def validate_configs(self, changes: Sequence[ConfigChange]) -> Outcomes:
+        """Ask whether configuration keys could be set, and set none."""
+        return await self._change("validate_configs", changes)
+
     async def delete_topics(self, ids: Mapping[str, str]) -> Outcomes:
         """Delete topics; `ids` has the topic id last seen under each name."""
         return await self._change("delete_topics", ids)
