@@ -33,3 +33,91 @@ def test_a_file_that_can_never_be_is_refused_at_its_line(plan, file):
 def test_a_file_that_is_fine_passes(plan, text):
     ran = plan(text)
     assert (ran.code, ran.err) == (0, "")
+
+
+def test_everything_that_is_wrong_is_told_in_the_order_of_files_and_lines(plan):
+    both = manifest("config:", "  retention.msec: 5", "durability:", "  tolerate: {region: 1}", name="b")
+    ran = plan(both, manifest(name="c", replicas="replicationFactor: 9"))
+    assert [one.partition(": ")[0] for one in ran.errors] == ["topics/0.yaml:10", "topics/0.yaml:12", "topics/1.yaml:8"]
+
+
+def test_two_files_for_one_topic_are_told(plan):
+    ran = plan(manifest(name="b"), manifest("topicName: b", name="c"))
+    assert (ran.code, ran.error) == (
+        2,
+        "topics/1.yaml:9: KafkaTopic c: topic b has another KafkaTopic before this one, at topics/0.yaml:1",
+    )
+
+
+def test_files_of_two_topologies_are_told(plan):
+    ran = plan(manifest(name="b"), manifest(name="c").replace("name: kafka", "name: other"))
+    assert (ran.code, ran.error) == (
+        2,
+        "topics/1.yaml:6: KafkaTopic c: is of RackTopology default/other, others are of default/kafka: plan for one at a "
+        "time",
+    )
+
+
+def test_new_topics_are_placed_side_by_side_and_printed_with_what_they_survive(plan):
+    texts = [manifest("durability:", "  tolerate: {zone: 1}", name=f"new-{number}") for number in range(4)]
+    made = plan(*texts, options=("-o", "json")).json
+    assert [(one["topic"], one["minInsyncReplicas"]) for one in made["created"]] == [
+        (f"new-{number}", 2) for number in range(4)
+    ]
+    there = [row["replicas"] for one in prod()["topics"] for row in one["partitions"]]
+    held = [broker for rows in (there, *(one["replicas"] for one in made["created"])) for row in rows for broker in row]
+    assert {held.count(broker) for broker in range(6)} == {8}
+    zone = next(one for one in made["created"][0]["levels"] if one["level"] == "zone")
+    assert zone == {"level": "zone", "domains": 2, "keepsWrites": True, "staysWritable": True}
+    assert made["moves"] == 0
+    text = plan(*texts).out
+    assert text.startswith("4 topics created; by level, domains that hold a write acknowledged with acks=all, at least:")
+    assert "new-0" in text
+
+
+def test_changed_configs_are_printed(plan):
+    ran = plan(manifest("config:", "  retention.ms: 5", name="orders"), options=("-o", "json"))
+    assert ran.json["configured"] == [{"topic": "orders", "set": {"retention.ms": "5"}}]
+    assert "retention.ms=5" in plan().out
+
+
+def test_a_cluster_without_topics_can_be_planned_for(plan, snapshot):
+    empty = snapshot({**prod(), "topics": []}, "empty.json")
+    ran = plan(manifest(name="first"), source=("--snapshot", empty))
+    assert (ran.code, ran.err) == (0, "")
+    assert "1 topic created" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "code"),
+    [
+        (manifest(name="orders"), (), 0),
+        (manifest(), (), 2),
+        (manifest("config:", "  retention.ms: 5", name="orders"), (), 2),
+        (manifest(name="orders", replicas="replicationFactor: 4"), (), 2),
+        (BAD["more replicas than brokers"].text, (), 1),
+        (BAD["an unknown field"].text, (), 1),
+        (manifest(name="orders", replicas="replicationFactor: 7"), (), 1),
+        (manifest(), ("--levels", "a,a"), 1),
+        (manifest(), ("--no-such-option",), 1),
+        (manifest(), ("-o", "png"), 1),
+    ],
+)
+def test_detailed_exit_codes_are_terraforms(plan, text, options, code):
+    assert plan(text, options=("--detailed-exitcode", *options)).code == code
+
+
+def test_a_plan_that_cannot_be_is_told_at_its_file(plan):
+    ran = plan(manifest(name="orders", replicas="replicationFactor: 7"))
+    assert (ran.code, ran.error.partition(": ")[0]) == (2, "topics/0.yaml:8")
+
+
+def test_names_and_values_in_files_are_no_markdown(plan):
+    hostile = "@org/team #1 <b>|x| [a](javascript:b) `c`\\n| d |"
+    ran = plan(manifest("config:", f'  internal.x: "{hostile}"', name="orders"), manifest(), options=("-o", "markdown"))
+    assert ran.code == 0
+    assert "### 1 topic created" in ran.out
+    (row,) = [line for line in ran.out.splitlines() if "internal" in line]
+    assert row == (
+        r"| `orders` | internal.x=@&#8203;org/team #&#8203;1 \<b\>\|x\| \[a\](javascript:b) \`c\`\\n\| d \| |"
+    )

@@ -75,7 +75,7 @@ class JudgedFiles:
         """A sentence of the plan, at each KafkaTopic that it is about."""
         for name in problem.topics:
             if name in self.topics:
-                yield _told(self.topics[name], str(problem))
+                yield _told(self.topics[name], f"{problem.reason}: {problem.smallest_change}")
 
 
 def judged_files(
