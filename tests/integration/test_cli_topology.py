@@ -138,3 +138,36 @@ def test_a_topologys_plan_is_carried_out_from_the_command_line(adopted, topics, 
         until(lambda name=name: adopted.topic(name)["status"].get("plan") is None, what="the operator's word")
         assert not any(3 in replicas for replicas in seen)
     assert not (tmp_path / "journal.json").exists()
+
+
+def test_files_are_planned_over_live_objects_with_the_operators_hash(adopted, control_plane, tmp_path):
+    cluster = ("--topology", f"{adopted.namespace}/kafka", "--kubeconfig", control_plane.kubeconfig)
+
+    def planned(*manifests, options=("-o", "json")):
+        (tmp_path / "topics.json").write_text("\n---\n".join(map(json.dumps, manifests)))
+        return cli("plan", *cluster, "-f", tmp_path / "topics.json", *options)
+
+    same = adopted.topic_manifest("own", partitions=1, placement={"assignment": [[0, 1, 2]]})
+    assert planned(same, options=("--detailed-exitcode",)).code == 0
+    moved = {**same, "spec": {**same["spec"], "placement": {"assignment": [[3, 4, 5]]}}}
+    new = adopted.topic_manifest("new", durability={"tolerate": {"region": 1}}, replicationFactor=4)
+    del new["metadata"]["namespace"]  # then it is the RackTopology's
+    ran = planned(moved, new)
+    assert (ran.code, ran.err) == (0, "")
+    (created,) = ran.json["created"]
+    assert (created["topic"], created["minInsyncReplicas"]) == (adopted.kafka_name("new"), 2)
+    assert (ran.json["moves"], [one["topic"] for one in ran.json["partitions"]]) == (3, [adopted.kafka_name("own")])
+    assert planned(moved, options=("--detailed-exitcode",)).code == 2
+    adopted.change_topic("own", placement={"assignment": [[3, 4, 5]]})
+    told = until(lambda: adopted.topology()["status"].get("plan"), what="the operator's plan")
+    assert told["hash"] == ran.json["hash"]
+
+    shrunk = {**same, "spec": {**same["spec"], "topicName": "other"}}
+    wrong = adopted.topic_manifest("lag", config={"min.compaction.lag.ms": 10, "max.compaction.lag.ms": 5})
+    twice = adopted.topic_manifest("copy", topicName=adopted.kafka_name("orders"))
+    ran = planned(shrunk, wrong, twice)
+    assert ran.code == 2
+    renamed, refused, conflict = ran.errors
+    assert "spec.topicName: cannot change from" in renamed
+    assert "conflicting topic config setting max.compaction.lag.ms" in refused
+    assert f"KafkaTopic {adopted.namespace}/orders already stands for topic" in conflict

@@ -168,8 +168,12 @@ class Manifests:
     skipped: tuple[Skipped, ...]
 
 
-def read_topics(documents: Documents) -> Manifests:
-    """Read the KafkaTopics among documents; objects of other kinds are passed over."""
+def read_topics(documents: Documents, namespace: str = "default") -> Manifests:
+    """
+    Read the KafkaTopics among documents; objects of other kinds are passed over.
+
+    Those that name no namespace are of `namespace`.
+    """
     topics, refused = [], [Refused(one.source, one.reason) for one in documents.unread]
     broken, skipped = list[Refused](), []
     for source, part in documents.found:
@@ -183,7 +187,8 @@ def read_topics(documents: Documents) -> Manifests:
             part.part("metadata").refuse_placeholders("annotations")
             part.part("spec").refuse_placeholders()
             document = _plain(part.fields)
-            topic = KafkaTopic.from_object(document)
+            metadata = {"namespace": namespace, **(document.get("metadata") or {})}
+            topic = KafkaTopic.from_object({**document, "metadata": metadata})
         except FieldError as error:
             refused.append(Refused(Source(source.name, error.line), str(error)))
         except SpecError as error:

@@ -30,6 +30,7 @@ from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import ReplicaCounts, TopicDescription
 from rackspan.reconcile.runtime.batching import batches, config_records, topic_records
 from rackspan.reconcile.topics.decision import decide, ownership_problem
+from rackspan.reconcile.topics.ownership import TopicClaim, owner, refusal, rival
 from rackspan.reconcile.topics.placement import MIN_ISR
 from rackspan.reconcile.topics.plan import plan_hashes, request_of
 from rackspan.reconcile.topics.quotas import Claim, above_quotas
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from rackspan.core.snapshot import Snapshot
     from rackspan.core.topology import RackTree
     from rackspan.reconcile.cache import Cache
-    from rackspan.reconcile.ports import ConfigChange, KafkaAdmin, NewTopic, TopicValidator
+    from rackspan.reconcile.ports import Administrator, ConfigChange, KafkaAdmin, NewTopic, TopicValidator
     from rackspan.reconcile.topics.plan import Replicas
     from rackspan.reconcile.topics.quotas import Excess
 
@@ -62,7 +63,7 @@ class ObservedTopology:
     state: ClusterState
     topics: tuple[tuple[KafkaTopic, TopicDescription], ...]
     unmanaged: Mapping[str, Replicas] = field(default_factory=dict)
-    above_quota: Collection[ObjectKey] = ()
+    above_quota: Mapping[ObjectKey, Excess] = field(default_factory=dict)
     """KafkaTopics that get no more than Kafka holds."""
 
 
@@ -137,6 +138,62 @@ def judge(
         if made.configure is not None:
             configured[topic.key] = made.configure
     return Judgement(created, configured, problems)
+
+
+def laid_over(
+    topology: RackTopology,
+    live: Collection[KafkaTopic],
+    files: Collection[KafkaTopic],
+    namespaces: Mapping[str, Mapping[str, str]],
+) -> tuple[Mapping[ObjectKey, KafkaTopic], Mapping[ObjectKey, Failure]]:
+    """The KafkaTopics of a topology once files are applied, and why some of the files' would be refused.
+
+    `namespaces` are the labels of all. What an object has beside its spec stays.
+    """
+    after = {topic.key: topic for topic in live}
+    refused: dict[ObjectKey, Failure] = {}
+    for topic in files:
+        before = after.get(topic.key)
+        after[topic.key] = topic if before is None else structs.replace(before, spec=topic.spec)
+        if before is not None and (problem := _forbidden_change(before, topic)) is not None:
+            refused[topic.key] = problem
+    claims: defaultdict[str, list[TopicClaim]] = defaultdict(list)
+    for topic in after.values():
+        claims[topic.topic_name].append(TopicClaim(topic, topology, namespaces.get(topic.meta.namespace, {})))
+    for topic in files:
+        claim = TopicClaim(topic, topology, namespaces.get(topic.meta.namespace, {}))
+        problem = refusal(claim) or rival(topic, owner(claims[topic.topic_name]))
+        if problem is not None:
+            refused.setdefault(topic.key, problem)
+    return after, refused
+
+
+def _forbidden_change(before: KafkaTopic, after: KafkaTopic) -> Failure | None:
+    """Why the API server refuses a change of an object: the rules of crds/kafkatopics.yaml about changes."""
+    if before.topic_name != after.topic_name:
+        what = (
+            f"spec.topicName: cannot change from {before.topic_name}: Kafka cannot rename a topic; make another object"
+        )
+    elif after.spec.partitions < before.spec.partitions:
+        what = f"spec.partitions: cannot shrink from {before.spec.partitions}: Kafka cannot remove partitions"
+    else:
+        return None
+    return Failure(Reason.INVALID_SPEC, what, Remedy.SPEC)
+
+
+async def judge_observed(
+    observed: ObservedTopology, topics: Collection[KafkaTopic], admin: Administrator
+) -> tuple[Judgement, ClusterState, Collection[str]]:
+    """Judge some KafkaTopics by what Kafka holds and would take; with it the state, and the names of all its topics."""
+    described = await admin.topics([topic.topic_name for topic in topics])
+    seen = {name: found for name, found in described.items() if isinstance(found, TopicDescription)}
+    configs = await admin.configs(list(seen))
+    own = {name: config.own for name, config in configs.items()}
+    brokers = [row.id for row in observed.state.racks.rows if row.online]
+    state = replace(observed.state, default_min_insync=await admin.default_min_insync(brokers))
+    made = judge(topics, seen, own, state, observed.above_quota)
+    refused = await refused_by_kafka(made, admin)
+    return replace(made, problems={**refused, **made.problems}), state, (await admin.assignments()).keys()
 
 
 async def refused_by_kafka(made: Judgement, admin: TopicValidator) -> Mapping[ObjectKey, Failure]:

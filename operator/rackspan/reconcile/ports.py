@@ -194,6 +194,10 @@ class TopicValidator(Protocol):
         """Ask whether configuration keys could be set, and set none."""
 
 
+class Administrator(KafkaAdmin, TopicValidator, Protocol):
+    """A client that does both."""
+
+
 @dataclass(frozen=True, slots=True)
 class Credentials:
     """The contents of a topology's Secrets. Fields are left out of repr, so that they are never logged."""

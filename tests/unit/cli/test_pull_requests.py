@@ -53,8 +53,7 @@ def test_files_of_two_topologies_are_told(plan):
     ran = plan(manifest(name="b"), manifest(name="c").replace("name: kafka", "name: other"))
     assert (ran.code, ran.error) == (
         2,
-        "topics/1.yaml:6: KafkaTopic c: is of RackTopology default/other, others are of default/kafka: plan for one at a "
-        "time",
+        "topics/1.yaml:6: KafkaTopic c: is of RackTopology default/other, not of default/kafka: plan for one at a time",
     )
 
 
@@ -71,7 +70,9 @@ def test_new_topics_are_placed_side_by_side_and_printed_with_what_they_survive(p
     assert zone == {"level": "zone", "domains": 2, "keepsWrites": True, "staysWritable": True}
     assert made["moves"] == 0
     text = plan(*texts).out
-    assert text.startswith("4 topics created; by level, domains that hold a write acknowledged with acks=all, at least:")
+    assert text.startswith(
+        "4 topics created; by level, domains that hold a write acknowledged with acks=all, at least:"
+    )
     assert "new-0" in text
 
 

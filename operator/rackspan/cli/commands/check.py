@@ -1,14 +1,18 @@
 """`rackspan check`: what is wrong with a cluster, where, and what would fix it."""
 
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from enum import StrEnum
+from importlib.metadata import version
+from typing import Annotated, Any
 
 import numpy as np
 import typer
 from rich.console import Console, Group
 
+from rackspan.cli.rendering.ci_findings import junit, sarif
 from rackspan.cli.rendering.documents import Format, print_document
 from rackspan.cli.rendering.findings_table import ROWS, FindingLine, print_findings
 from rackspan.cli.rendering.guarantees_table import guarantee_documents, print_guarantees
@@ -31,14 +35,28 @@ from rackspan.core.scanning.rules import ALARMING
 from rackspan.core.snapshot import NONE, Partitions, Snapshot
 from rackspan.core.text import be, plural
 from rackspan.core.topology import IntArray
+from rackspan.snapshots.reader import STDIN
 
 app = command_app()
 EPILOG = options.epilog(
     "$ rackspan check --snapshot prod.json --levels region,zone,rack",
     "$ rackspan check --bootstrap-server kafka:9092 --command-config client.properties --topic 'payments.*'",
     "$ rackspan check --topology kafka/prod",
+    "$ rackspan check --bootstrap-server kafka:9092 -o junit > rackspan.xml",
     "$ rackspan check --snapshot prod.json -o json | jq '.findings[] | select(.level == \"zone\")'",
 )
+
+
+class CheckFormat(StrEnum):
+    """The formats of findings."""
+
+    TABLE = "table"
+    JSON = "json"
+    YAML = "yaml"
+    SARIF = "sarif"
+    JUNIT = "junit"
+
+
 _COMPLIANCE = frozenset({Rule.NOT_COMPLIANT, Rule.REPLICA_ON_DRAINED_BROKER})
 
 
@@ -78,7 +96,15 @@ def check(
     missing_rack_policy: options.MissingRacks = options.MissingRackPolicy.FAIL,
     drain_broker: options.DrainBroker = None,
     drain_rack: options.DrainRack = None,
-    output: options.Output = Format.TABLE,
+    output: Annotated[
+        CheckFormat,
+        typer.Option(
+            "--output",
+            "-o",
+            rich_help_panel="Output",
+            help="How to print the result; sarif is for code scanning, junit for reports of tests.",
+        ),
+    ] = CheckFormat.TABLE,
     show_all: options.ShowAll = False,
 ) -> None:
     """Say what is wrong: replicas not spread fairly over the domains of some level, partitions offline or behind.
@@ -99,13 +125,24 @@ def check(
     with step(f"judging {plural(len(partitions), 'partition')}"):
         checked = _checked(found, locations, partitions, required)
     with ending_with(ExitCode.OUT_OF_COMPLIANCE if checked.alarming else ExitCode.FINE):
-        if output is Format.TABLE:
+        if output is CheckFormat.TABLE:
             most = len(partitions) + len(checked.findings) if show_all else ROWS
             _print(checked, most)
             print_guarantees(console(), partitions.names, checked.guarantees, most)
+        elif output is CheckFormat.SARIF:
+            looked_at = snapshot if snapshot not in (None, STDIN) else f"kafka/{checked.cluster or 'cluster'}"
+            print_document(sarif(_documents(checked), str(looked_at), version("rackspan")), Format.JSON)
+        elif output is CheckFormat.JUNIT:
+            sys.stdout.writelines(f"{line}\n" for line in junit(_documents(checked), _judged_topics(partitions)))
         else:
             topics = guarantee_documents(partitions.names, found.inherited, checked.guarantees)
-            print_document({"summary": _summary(checked), "findings": _documents(checked), "topics": topics}, output)
+            print_document(
+                {"summary": _summary(checked), "findings": _documents(checked), "topics": topics}, Format(output.value)
+            )
+
+
+def _judged_topics(partitions: Partitions) -> list[str]:
+    return [partitions.names[topic] for topic in np.unique(partitions.topic).tolist()]
 
 
 def _checked(

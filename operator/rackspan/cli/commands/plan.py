@@ -34,9 +34,16 @@ from rackspan.cli.shared.live_topology import (
     filling_brokers,
     plan_differences,
     refuse_options_of_topology,
+    topology_key,
     unchanged,
 )
-from rackspan.cli.shared.manifest_requirements import JudgedFiles, judged_files
+from rackspan.cli.shared.manifest_requirements import (
+    NO_FILES,
+    JudgedFiles,
+    judged_files,
+    one_topology,
+    read_manifests,
+)
 from rackspan.cli.shared.measuring import measured
 from rackspan.cli.shared.plan_request import chosen_topics, min_insync_of, refuse_silent_brokers, requirements_of
 from rackspan.cli.shared.selection import TopologyOptions
@@ -58,11 +65,11 @@ EPILOG = options.epilog(
     "$ rackspan plan --snapshot prod.json --topic 'payments.*' --replication-factor payments=4",
     "$ rackspan plan --snapshot prod.json --partitions payments=24 -o json",
     "$ rackspan plan --bootstrap-server kafka:9092 --filename topics/",
+    "$ rackspan plan --topology kafka/prod --filename topics/ --detailed-exitcode",
     "$ rackspan plan --bootstrap-server kafka:9092 --rebalance -o reassignment > moves.json",
     "$ kafka-reassign-partitions.sh --bootstrap-server kafka:9092 --execute --reassignment-json-file moves.json",
 )
 _SENTENCES = 5
-_NO_FILES = JudgedFiles({}, {}, {})
 
 
 class PlanFormat(StrEnum):
@@ -85,6 +92,15 @@ def plan(
     topology: options.TopologyName = None,
     kubeconfig: options.Kubeconfig = None,
     filename: options.Filename = None,
+    namespace: Annotated[
+        str | None,
+        typer.Option(
+            "--namespace",
+            "-n",
+            metavar="NAMESPACE",
+            help="With --filename and --topology, of KafkaTopics that name none. Default: the RackTopology's.",
+        ),
+    ] = None,
     topic: options.Topic = None,
     replication_factor: Annotated[
         list[str] | None, typer.Option(metavar="TOPIC=R", help="Replicas a topic shall have; repeat it for several.")
@@ -129,10 +145,10 @@ def plan(
     """
     with detailed_exit_codes(asked=detailed_exitcode):
         if topology is not None:
-            refuse_options_of_topology(
-                context, "--filename", "--log-dirs", "--topic", "--replication-factor", "--partitions"
-            )
-            live = LiveTopology.at(topology, kubeconfig, filling_brokers if rebalance_too else unchanged)
+            refuse_options_of_topology(context, "--log-dirs", "--topic", "--replication-factor", "--partitions")
+            key = topology_key(topology)
+            files = one_topology(read_manifests(filename, namespace or key.namespace), key) if filename else ()
+            live = LiveTopology.at(topology, kubeconfig, filling_brokers if rebalance_too else unchanged, files)
             changes = _plan_topology(live, output, show_all=show_all)
         else:
             selected = TopologyOptions.of(levels, missing_rack_policy, drain_broker, drain_rack)
@@ -141,7 +157,7 @@ def plan(
             refuse_silent_brokers(source, found, selected)
             chosen = chosen_topics(found, topic)
             required = requirements_of(found, chosen, replication_factor, partitions)
-            min_insync, judged = min_insync_of(found), _NO_FILES
+            min_insync, judged = min_insync_of(found), NO_FILES
             if filename:
                 if required:
                     raise CommandError(
@@ -185,14 +201,14 @@ def _end(
 def _plan_topology(live: LiveTopology, output: PlanFormat, *, show_all: bool) -> bool:
     """Print the operator's plan of a topology."""
     made = live.plan()
-    others = plan_differences(made)
+    others = plan_differences(made, {one.topic.key for one in live.files.topics.values()})
     for key, why in list(others.items())[:_SENTENCES]:
         note(f"KafkaTopic {key}: {why}")
     if len(others) > _SENTENCES:
         note(f"and {plural(len(others) - _SENTENCES, 'more KafkaTopic')} like that; -o json lists them all")
     whole = _with_sizes(live, made.whole)
     extra = topology_document(live.stands.state.topology, made, others)
-    return _end(whole, made.request.partitions, output, _NO_FILES, extra, show_all=show_all)
+    return _end(whole, made.request.partitions, output, live.files, extra, show_all=show_all)
 
 
 def _with_sizes(live: LiveTopology, made: Plan) -> Plan:
@@ -228,10 +244,9 @@ def _print(
 
 
 def _print_problems(problems: Sequence[Problem], judged: JudgedFiles) -> None:
-    if judged.topics:
-        for told in sorted((one for problem in problems for one in judged.about(problem)), key=lambda one: one.source):
-            print_error(str(told))
-        return
+    for told in sorted({one for problem in problems for one in judged.about(problem)}, key=lambda one: one.source):
+        print_error(str(told))
+    problems = [one for one in problems if judged.topics.keys().isdisjoint(one.topics)]
     for problem in problems[:_SENTENCES]:
         print_error(str(problem).removesuffix(f": {problem.smallest_change}"), problem.smallest_change)
     if len(problems) > _SENTENCES:

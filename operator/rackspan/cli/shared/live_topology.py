@@ -1,7 +1,7 @@
 """`--topology`: a cluster as the operator sees it, by a RackTopology, its KafkaTopics, nodes and pods, and Kafka."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,18 +14,20 @@ from rackspan.api.racktopology import Rebalance
 from rackspan.cli.rendering.progress import step
 from rackspan.cli.shared.cluster_source import tell_cordoned
 from rackspan.cli.shared.command_errors import CommandError, failures_told, warn
+from rackspan.cli.shared.manifest_requirements import NO_FILES, JudgedFiles, applied_files, placers
 from rackspan.cli.shared.selection import infeasible
 from rackspan.core.placement import MissingRackError
 from rackspan.core.requirements import ClusterRequirements
 from rackspan.core.scanning import BrokerLocations
 from rackspan.core.snapshot import Snapshot
 from rackspan.core.topology import RackTree
+from rackspan.imports.manifests import ManifestTopic
 
 if TYPE_CHECKING:
     from rackspan.api.racktopology import RackTopology
     from rackspan.kube.plan_inputs import TopologyInputs
     from rackspan.reconcile.dry_run import ObservedTopology, TopologyPlan
-    from rackspan.reconcile.ports import KafkaAdmin
+    from rackspan.reconcile.ports import Administrator
 
 
 _SAID = (
@@ -75,6 +77,8 @@ class LiveTopology:
 
     inputs: "TopologyInputs"
     stands: "ObservedTopology"
+    files: JudgedFiles = NO_FILES
+    """KafkaTopics in files that are laid over those that are there."""
 
     @classmethod
     def at(
@@ -82,30 +86,35 @@ class LiveTopology:
         text: str,
         kubeconfig: Path | None,
         change: Callable[["RackTopology"], "RackTopology"] = unchanged,
+        files: Sequence[ManifestTopic] = (),
     ) -> "LiveTopology":
         """
         Read `NAMESPACE/NAME` from Kubernetes, and its brokers from Kafka. Raises CommandError.
 
-        `change` makes another RackTopology of the one that is there, to see what would follow.
+        `change` makes another RackTopology of the one that is there, to see what would follow; `files` are KafkaTopics
+        to be applied. Raises typer.Exit once all that is wrong with these is told.
         """
         # Only these lines need the clients, which take longer to import than most commands run.
         from rackspan.kafka.worker.calls import ClientKind  # noqa: PLC0415
         from rackspan.kafka.worker.workers import for_a_command  # noqa: PLC0415
         from rackspan.kube.plan_inputs import read_plan_inputs  # noqa: PLC0415
-        from rackspan.placers import load_placers  # noqa: PLC0415
-        from rackspan.reconcile.dry_run import observe_topology  # noqa: PLC0415
+        from rackspan.reconcile.dry_run import judge_observed, laid_over, observe_topology  # noqa: PLC0415
 
         key = topology_key(text)
 
         async def looked() -> LiveTopology:
             read = await read_plan_inputs(key, kubeconfig)
             inputs = replace(read, scan=replace(read.scan, topology=change(read.scan.topology)))
-            seen = inputs.scan
+            seen, given = inputs.scan, [one.topic for one in files]
+            after, refused = laid_over(seen.topology, seen.topics, given, seen.namespaces)
             async with for_a_command(ClientKind.TOPICS) as connector:
-                admin: KafkaAdmin = await connector.connect(key, seen.topology.spec.kafka, seen.credentials)
-                return cls(
-                    inputs, await observe_topology(seen.topology, seen.topics, inputs.cache, admin, load_placers())
-                )
+                admin: Administrator = await connector.connect(key, seen.topology.spec.kafka, seen.credentials)
+                stands = await observe_topology(seen.topology, after.values(), inputs.cache, admin, placers())
+                if not files:
+                    return cls(inputs, stands)
+                made, state, names = await judge_observed(stands, [after[one.key] for one in given], admin)
+                made = replace(made, problems={**made.problems, **refused})
+                return cls(inputs, stands, applied_files(files, made, state, names))
 
         with failures_told(), step(f"reading RackTopology {key}"):
             found = asyncio.run(looked())
@@ -174,10 +183,12 @@ class LiveTopology:
         return made
 
 
-def plan_differences(made: "TopologyPlan") -> Mapping[str, str]:
-    """Why the operator's own plan of a topic is another one, by topic, for those where it is."""
+def plan_differences(made: "TopologyPlan", changed: Collection[ObjectKey] = ()) -> Mapping[str, str]:
+    """Why the operator's own plan of a topic is another one, by topic, for those where it is; not of `changed` ones."""
     told = {}
     for key in made.differing:
+        if key in changed:
+            continue
         known = made.topics[key].status.plan
         if known is None:
             told[str(key)] = "the operator has told of no plan yet"

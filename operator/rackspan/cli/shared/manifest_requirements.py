@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import typer
@@ -72,10 +72,22 @@ class JudgedFiles:
         return bool(self.created or self.configured)
 
     def about(self, problem: Problem) -> Iterator[Refused]:
-        """A sentence of the plan, at each KafkaTopic that it is about."""
+        """A sentence of the plan, at each KafkaTopic in the files that it is about."""
         for name in problem.topics:
             if name in self.topics:
                 yield _told(self.topics[name], f"{problem.reason}: {problem.smallest_change}")
+
+
+NO_FILES: Final = JudgedFiles({}, {}, {})
+
+
+def applied_files(
+    files: Sequence[ManifestTopic], made: Judgement, state: "ClusterState", names: Collection[str]
+) -> JudgedFiles:
+    """KafkaTopics as judged over live ones. Raises typer.Exit once all that is wrong is told."""
+    topics = {one.topic.topic_name: one for one in files}
+    refuse(topics, made.problems, collisions(topics, names))
+    return JudgedFiles(topics, {}, {}, created(files, made, state), tuple(made.configured.values()))
 
 
 def judged_files(
@@ -116,9 +128,13 @@ def judged_files(
     )
 
 
-def read_manifests(files: Sequence[str]) -> Sequence[ManifestTopic]:
-    """The KafkaTopics in files, of different topics. Raises CommandError, or typer.Exit once what is wrong is told."""
-    manifests = read_topics(read_files(files))
+def read_manifests(files: Sequence[str], namespace: str = "default") -> Sequence[ManifestTopic]:
+    """
+    The KafkaTopics in files, of different topics; those that name no namespace are of `namespace`.
+
+    Raises CommandError, or typer.Exit once what is wrong is told.
+    """
+    manifests = read_topics(read_files(files), namespace)
     for left_out in manifests.skipped:
         note(str(left_out))
     _refuse((*manifests.refused, *manifests.broken))
@@ -135,13 +151,17 @@ def read_manifests(files: Sequence[str]) -> Sequence[ManifestTopic]:
     return manifests.topics
 
 
-def one_topology(topics: Sequence[ManifestTopic]) -> Sequence[ManifestTopic]:
-    """The same KafkaTopics, all of one RackTopology. Raises typer.Exit once those of another one are told."""
-    first = topics[0].topic.topology
+def one_topology(topics: Sequence[ManifestTopic], key: "ObjectKey | None" = None) -> Sequence[ManifestTopic]:
+    """
+    The same KafkaTopics, all of one RackTopology: `key`, else that of the first.
+
+    Raises typer.Exit once those of another one are told.
+    """
+    first = key or topics[0].topic.topology
     others = [one for one in topics if one.topic.topology != first]
     reference = "spec.topologyRef"
     _refuse(
-        _told(one, f"is of RackTopology {one.topic.topology}, others are of {first}: plan for one at a time", reference)
+        _told(one, f"is of RackTopology {one.topic.topology}, not of {first}: plan for one at a time", reference)
         for one in others
     )
     return topics

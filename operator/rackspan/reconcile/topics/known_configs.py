@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _MAX_SHOWN: Final = 80
 _WHOLE: Final = re.compile(r"[+-]?0*\d{1,19}")
-_NUMBER: Final = re.compile(r"[+-]?(NaN|Infinity|(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,9})?)[fFdD]?|[+-]?0[xX].*")
+_NUMBER: Final = re.compile(r"[+-]?(NaN|Infinity|(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,9})?)[fFdD]?|[+-]?0[xX].*[pP].*")
 """As Java's Double.valueOf reads them; what is hexadecimal is left to Kafka."""
 _INT: Final = 2**31 - 1
 _LONG: Final = 2**63 - 1

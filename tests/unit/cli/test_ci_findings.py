@@ -1,0 +1,71 @@
+"""`check -o sarif` and `-o junit`: findings for CI."""
+
+from xml.etree import ElementTree as ET
+
+import pytest
+from tests.support.command import cluster, topic
+
+LEVELS = ("--levels", "region,zone,rack")
+HOSTILE = 're"<]]>&[x](y)'
+
+
+@pytest.fixture
+def prod(snapshot):
+    return snapshot(
+        cluster(
+            topic("fine", [0, 2, 3], leader=0),
+            topic("unfair", [0, 1], [1, 0], leader=0),
+            topic("behind", [0, 3], isr=[0], leader=0),
+        )
+    )
+
+
+def test_sarif_has_a_result_for_each_finding_with_its_rule_and_place(rackspan, prod):
+    ran, plain = (rackspan("check", "--snapshot", prod, *LEVELS, "-o", form) for form in ("sarif", "json"))
+    assert (ran.code, plain.code) == (1, 1)
+    assert (ran.json["version"], len(ran.json["runs"])) == ("2.1.0", 1)
+    run = ran.json["runs"][0]
+    rules = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
+    assert len(run["results"]) == len(plain.json["findings"]) > 2
+    for result, finding in zip(run["results"], plain.json["findings"], strict=True):
+        assert rules[result["ruleIndex"]] == result["ruleId"] == finding["rule"]
+        assert result["partialFingerprints"] == {"rackspan/v1": finding["id"]}
+        (location,) = result["locations"]
+        assert location["physicalLocation"]["artifactLocation"] == {"uri": "prod.json"}
+        assert location["logicalLocations"][0]["fullyQualifiedName"].startswith(finding["topic"])
+    levels = {result["ruleId"]: result["level"] for result in run["results"]}
+    assert (levels["NotCompliant"], levels["UnderReplicated"]) == ("error", "warning")
+
+
+def test_junit_has_a_test_for_each_topic_that_fails_where_check_does(rackspan, prod):
+    ran = rackspan("check", "--snapshot", prod, *LEVELS, "-o", "junit")
+    assert ran.code == 1
+    (suite,) = ET.fromstring(ran.out)
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("3", "1", "0")
+    by_name = {case.get("name"): case for case in suite}
+    assert [len(by_name["fine"]), by_name["fine"].get("classname")] == [0, "rackspan.topic"]
+    assert by_name["unfair"].find("failure").get("type") == "NotCompliant"
+    assert by_name["behind"].find("failure") is None
+    assert by_name["behind"].find("system-out").text.startswith("UnderReplicated: behind-0: ")
+
+
+@pytest.mark.parametrize("form", ["sarif", "junit"])
+def test_what_is_fine_has_no_result_and_no_failure(rackspan, snapshot, form):
+    ran = rackspan("check", "--snapshot", snapshot(cluster(topic("fine", [0, 3], leader=0))), *LEVELS, "-o", form)
+    assert ran.code == 0
+    if form == "sarif":
+        assert ran.json["runs"][0]["results"] == []
+    else:
+        assert ET.fromstring(ran.out).get("failures") == "0"
+
+
+def test_names_are_no_markup(rackspan, snapshot):
+    file = snapshot(cluster(topic("t", [0, 1], leader=0), racks={0: "/eu/a", 1: "/eu/b", 2: "/us/a"}))
+    junit = rackspan("check", "--snapshot", file, "--levels", f"{HOSTILE},rack", "-o", "junit")
+    sarif = rackspan("check", "--snapshot", file, "--levels", f"{HOSTILE},rack", "-o", "sarif")
+    assert (junit.code, sarif.code) == (1, 1)
+    (case,) = ET.fromstring(junit.out).iter("testcase")
+    told = case.find("failure").get("message")
+    (message,) = {one["message"]["text"] for one in sarif.json["runs"][0]["results"] if one["ruleId"] == "NotCompliant"}
+    assert HOSTILE in told
+    assert HOSTILE.replace("[", r"\[").replace("]", r"\]") in message
