@@ -169,5 +169,5 @@ def test_files_are_planned_over_live_objects_with_the_operators_hash(adopted, co
     assert ran.code == 2
     renamed, refused, conflict = ran.errors
     assert "spec.topicName: cannot change from" in renamed
-    assert "conflicting topic config setting max.compaction.lag.ms" in refused
+    assert "> max.compaction.lag.ms (5)" in refused
     assert f"KafkaTopic {adopted.namespace}/orders already stands for topic" in conflict

@@ -15,7 +15,8 @@ from dev.stack.kubectl import KubectlError
 from dev.waiting import eventually
 
 PAGES = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
-EXAMPLES = sorted((REPOSITORY / "examples").rglob("*.yaml"))
+CI = REPOSITORY / "examples" / "ci"  # its commands are run by tests/unit/cli/test_ci_examples.py
+EXAMPLES = sorted(path for path in (REPOSITORY / "examples").rglob("*.yaml") if CI not in path.parents)
 # Kinds of other projects that samples may use, whose definitions the development stack does not have.
 ELSEWHERE = {"monitoring.coreos.com/v1", "kafka.strimzi.io/v1"}
 FENCE = re.compile(r"^(?P<indent> *)```ya?ml *\n(?P<body>.*?)^(?P=indent)``` *$", re.MULTILINE | re.DOTALL)
