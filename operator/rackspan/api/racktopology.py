@@ -1,12 +1,14 @@
 """RackTopology: one Kafka cluster, and the tree of regions, zones and racks that its brokers stand in."""
 
+import json
 from collections.abc import Mapping
 from enum import StrEnum
+from hashlib import sha256
 from typing import Any, Final, Self
 
 from msgspec import field
 
-from rackspan.api.codec import ApiStruct, StatusStruct, decode
+from rackspan.api.codec import ApiStruct, StatusStruct, decode, encode
 from rackspan.api.conditions import Condition
 from rackspan.api.meta import Meta, ObjectKey
 from rackspan.api.plans import TopologyPlanStatus
@@ -370,6 +372,12 @@ class RackTopologySpec(ApiStruct, frozen=True):
         """The names of the levels, top first."""
         return tuple(level.name for level in self.levels)
 
+    @property
+    def rack_hash(self) -> str:
+        """A hash of the fields by which brokers get their racks."""
+        fields = encode((self.levels, self.rack_source, self.rack_aliases, self.brokers))
+        return sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()[:16]
+
     def repairs(self, topic: str) -> bool:
         """Whether a topic of this name is planned for without a KafkaTopic; an internal one only where it is listed."""
         internal = topic.startswith(INTERNAL_PREFIX) and topic not in self.internal_topics
@@ -580,6 +588,8 @@ class RackTopologyStatus(StatusStruct, frozen=True):
     state: str | None = None
     cluster_id: str | None = None
     broker_count: int | None = None
+    rack_hash: str | None = None
+    """`rack_hash` of the spec by which `brokers` have their racks; None in the status of an older operator."""
     domain_summary: str | None = None
     brokers: tuple[BrokerStatus, ...] = ()
     domains: tuple[LevelCount, ...] = ()
@@ -625,6 +635,11 @@ class RackTopology(ApiStruct, frozen=True):
     def key(self) -> ObjectKey:
         """The object's namespace and name."""
         return self.meta.key
+
+    @property
+    def has_current_racks(self) -> bool:
+        """Whether the brokers in the status have their racks by the present spec."""
+        return self.status.rack_hash in (None, self.spec.rack_hash)
 
     @property
     def broker_namespace(self) -> str:

@@ -276,7 +276,7 @@ async def observe_topology(
             )
         )
     load = BrokerLoad(await admin.replica_counts())
-    last_racks = last_seen({}, topology.status, load.holders)
+    last_racks = last_seen({}, topology, load.holders)
     told = await admin.cordoned([broker.id for broker in cluster.brokers])
     cordoned = {broker for broker, is_cordoned in told.items() if is_cordoned}
     racks = rack_view_from(cache, topology, cluster.brokers, last_racks, load.holders, cordoned)

@@ -21,8 +21,8 @@ def from_topology(seen: ScanInputs, slices: int) -> ScannedCluster:
     """
     A live cluster, judged by its RackTopology and its KafkaTopics; consumer groups are read here.
 
-    Raises ClusterError where the operator has not seen the brokers yet, another cluster answers or racks make no tree,
-    and FailureError where Kafka does not answer.
+    Raises ClusterError where the operator has not seen the brokers yet, or not by the present spec, where another
+    cluster answers or racks make no tree, and FailureError where Kafka does not answer.
     """
     topology = seen.topology
     if not topology.status.brokers:
@@ -30,6 +30,12 @@ def from_topology(seen: ScanInputs, slices: int) -> ScannedCluster:
     if not topology.status.lists_all_brokers:
         raise ClusterError(
             "TopologyNotReady", f"the status of RackTopology {topology.key} has not room for all brokers"
+        )
+    if not topology.has_current_racks:
+        raise ClusterError(
+            "TopologyNotReady",
+            f"the status of RackTopology {topology.key} has racks by an earlier spec: scan again when the operator has "
+            "updated them; while it cannot, the condition Ready says why",
         )
     try:
         locations = locations_of_topology(topology)

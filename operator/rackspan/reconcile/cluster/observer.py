@@ -63,7 +63,9 @@ class Observer:
         self._cordons_at = float("-inf")
         self._load: BrokerLoad | None = None
         self._min_insync: int | None = None
-        self._last_racks: dict[int, RackPath] = {}
+        self._last_racks: dict[int, RackPath | None] = {}
+        self._rack_hash: str | None = None
+        """By which spec these racks are."""
         self._settling = Settling()
         self._settled: RackView | None = None
         self._cluster_seen: tuple[str, str] | None = None
@@ -175,7 +177,9 @@ class Observer:
             min_insync = await admin.default_min_insync([broker.id for broker in seen.brokers])
             self._min_insync = self._min_insync if min_insync is None else min_insync
         # A pod disappears before Kafka notices that its broker is offline: remember its rack until then.
-        self._last_racks = last_seen(self._last_racks, topology.status, self._load.holders)
+        if self._rack_hash != (rack_hash := topology.spec.rack_hash):
+            self._rack_hash, self._last_racks = rack_hash, dict.fromkeys(self._last_racks)
+        self._last_racks = last_seen(self._last_racks, topology, self._load.holders)
         cordoned = await self._cordoned_brokers(admin, [broker.id for broker in seen.brokers])
         racks = rack_view_from(cache, topology, seen.brokers, self._last_racks, self._load.holders, cordoned)
         self._last_racks |= racks.known_racks

@@ -25,7 +25,7 @@ from rackspan.reconcile.failures import Failure, Remedy
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from rackspan.api.racktopology import BrokerIdSpec, RackTopology, RackTopologySpec, RackTopologyStatus
+    from rackspan.api.racktopology import BrokerIdSpec, RackTopology, RackTopologySpec
     from rackspan.reconcile.cache import BrokerPod, Cache
     from rackspan.reconcile.ports import BrokerDescription
 
@@ -69,6 +69,8 @@ class RackView:
     ignore_missing: bool
     ignored_pods: tuple[str, ...] = field(default=(), compare=False)
     """Pods whose broker id is out of range."""
+    rack_hash: str | None = None
+    """`rack_hash` of the spec by which the racks were looked up."""
 
     @cached_property
     def tree(self) -> RackTree:
@@ -122,7 +124,7 @@ def rack_view(
     nodes: Mapping[str, Mapping[str, str]],
     pods: Iterable[BrokerPod],
     brokers: Iterable[BrokerDescription],
-    last_racks: Mapping[int, RackPath] = MappingProxyType({}),
+    last_racks: Mapping[int, RackPath | None] = MappingProxyType({}),
     *,
     holders: Collection[int] = (),
     cordoned: Collection[int] = (),
@@ -131,7 +133,7 @@ def rack_view(
     """All brokers that Kafka lists, that a pod claims to be, or that were seen before, each with its rack.
 
     `nodes` maps node names to labels. `brokers` are those that Kafka lists, which are online. `last_racks` has the
-    racks of brokers that may be offline or whose pod has no node at the moment.
+    racks of brokers that may be offline or whose pod has no node at the moment, None where they are not known.
 
     `cordoned` are the ids of brokers that take no new replicas.
 
@@ -140,7 +142,6 @@ def rack_view(
     that hold replicas.
     """
     spec = topology.spec
-    last_racks = {broker: path for broker, path in last_racks.items() if len(path) <= len(spec.levels)}
     seen = {broker.id: broker for broker in brokers}
     from_nodes = spec.rack_source == RackSource.NODES
     refused = not_shared(topology, consent) if from_nodes else None
@@ -159,7 +160,7 @@ def rack_view(
         reported = _rack_from_broker(spec, broker)
         found = (refused or _rack_from_node(spec, claimants, nodes)) if from_nodes else reported
         if isinstance(found, Failure) and broker is None:
-            found = last_racks.get(broker_id, found)
+            found = last_racks.get(broker_id) or found
         rack = None if isinstance(found, Failure) else found
         rows.append(
             LocatedBroker(
@@ -178,14 +179,14 @@ def rack_view(
             )
         )
     ignore = spec.missing_rack_policy == MissingRackPolicy.IGNORE and refused is None
-    return RackView(spec.level_names, tuple(rows), ignore, tuple(sorted(ignored_pods)))
+    return RackView(spec.level_names, tuple(rows), ignore, tuple(sorted(ignored_pods)), spec.rack_hash)
 
 
 def rack_view_from(
     cache: Cache,
     topology: RackTopology,
     brokers: Iterable[BrokerDescription],
-    last_racks: Mapping[int, RackPath],
+    last_racks: Mapping[int, RackPath | None],
     holders: Collection[int],
     cordoned: Collection[int] = (),
 ) -> RackView:
@@ -229,13 +230,19 @@ def not_shared(topology: RackTopology, consent: Mapping[str, str]) -> Failure | 
 
 
 def last_seen(
-    known_racks: Mapping[int, RackPath], status: RackTopologyStatus, holders: Collection[int]
-) -> dict[int, RackPath]:
+    known_racks: Mapping[int, RackPath | None], topology: RackTopology, holders: Collection[int]
+) -> dict[int, RackPath | None]:
     """The last known racks of brokers that hold replicas: those of this process (`known_racks`), else of the status.
 
-    A broker without replicas is left out: once it is gone, it has been decommissioned.
+    A rack by an earlier spec is None: the broker still counts as one whose rack is not known, and not as one that is
+    gone. A broker without replicas is left out: once it is gone, it has been decommissioned.
     """
-    from_status = {broker.id: path for broker in status.brokers if (path := _parsed_rack(broker.rack)) is not None}
+    deepest = len(topology.spec.levels) if topology.has_current_racks else 0
+    from_status = {
+        broker.id: path if len(path) <= deepest else None
+        for broker in topology.status.brokers
+        if (path := _parsed_rack(broker.rack)) is not None
+    }
     return {broker: path for broker, path in (from_status | dict(known_racks)).items() if broker in holders}
 
 

@@ -34,7 +34,7 @@ class Settling:
 
     def __init__(self) -> None:
         self._racks: dict[int, _Rack] = {}
-        self._asked: object = None
+        self._asked: str | None = None
 
     def settled(self, topology: RackTopology, view: RackView, now: float) -> RackView:
         """`view` with the racks that have lasted; `view` itself where all have.
@@ -42,8 +42,7 @@ class Settling:
         The first rack of a broker counts at once, and so does every rack after a change of the spec. A rack that is not
         known is not replaced by an old one.
         """
-        spec = topology.spec
-        asked = (spec.levels, spec.rack_source, spec.rack_aliases, spec.brokers)
+        spec, asked = topology.spec, topology.spec.rack_hash
         if self._asked != asked:
             first, self._asked = self._asked is None, asked
             self._racks = _from_status(topology, now) if first else {}
@@ -82,7 +81,7 @@ class Settling:
 def _from_status(topology: RackTopology, now: float) -> dict[int, _Rack]:
     """What the operator's predecessor saw last; nothing where that was by another spec."""
     status = topology.status
-    if status.observed_generation != topology.meta.generation:
+    if not topology.has_current_racks:
         return {}
     found = {}
     for broker in status.brokers:

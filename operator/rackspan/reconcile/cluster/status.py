@@ -188,6 +188,7 @@ def topology_status(topology: RackTopology, inputs: StatusInputs, now: datetime)
         status = replace(
             status,
             broker_count=len(racks.rows),
+            rack_hash=racks.rack_hash,
             brokers=_brokers(racks.rows),
             domains=domains,
             domain_summary=domain_summary(domains),

@@ -132,7 +132,7 @@ def decide(
 def fingerprint(topology: RackTopology) -> str | None:
     """A hash of what findings depend on: brokers' racks, and the spec. None while the status is not current."""
     status, spec = topology.status, topology.spec
-    if status.observed_generation != topology.meta.generation or not status.brokers:
+    if not topology.has_current_racks or status.observed_generation != topology.meta.generation or not status.brokers:
         return None
     inputs = (
         spec.levels,

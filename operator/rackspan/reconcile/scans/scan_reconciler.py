@@ -44,6 +44,9 @@ _IDLE_SECONDS = 60.0
 _RETRY_SECONDS = 15.0
 _START_GRACE = timedelta(seconds=15)
 """How long a scan's pod may take to start before the reason is looked up."""
+_STALE_RACKS = Failure(
+    Reason.WAITING, "a scan is due and waits for the brokers' racks by the present spec", Remedy.RETRY
+)
 _ORPHAN_SECONDS = 60.0
 """How long a topology must be missing before its scans are deleted: it may only not be listed yet."""
 
@@ -207,12 +210,16 @@ class ScansReconciler(Controller):
             metrics.SCANS_STARTED.labels(str(topology.key), start.trigger).inc()
 
     def _failure(self, topology: RackTopology, decision: ScanDecision) -> Failure | None:
-        """Why scans of this topology cannot be started; reported as soon as they are configured, before one is due."""
+        """Why scans of this topology cannot be started; reported as soon as they are configured, before one is due.
+
+        That the racks are not known by the present spec is reported only while a scan is due: it passes.
+        """
         if topology.spec.compliance is None and decision.start is None:
             return None
         unlisted = self._applications_failure if _spec(topology).engine is ScanEngine.SPARK_APPLICATION else None
         over_quota = self._dependencies.cache.quota.over_quota(topology.key)
-        return over_quota or self._dependencies.setup.failure(topology) or unlisted
+        stale = None if topology.has_current_racks or decision.start is None else _STALE_RACKS
+        return over_quota or self._dependencies.setup.failure(topology) or unlisted or stale
 
     def _change(self, topology: RackTopology, now: datetime) -> TopologyChange | None:
         """The topology's fingerprint, and since when it has been that; None while it is not known."""

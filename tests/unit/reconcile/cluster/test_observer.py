@@ -28,6 +28,7 @@ class SlowKafka(MemoryKafka):
     cordons: dict[int, bool] = field(default_factory=dict)
     racks: dict[int, str] = field(default_factory=lambda: {0: "/a", 1: "/b"})
     counting: asyncio.Event = field(default_factory=asyncio.Event)
+    held: dict[int, int] = field(default_factory=dict)
 
     async def connect(self, owner, kafka, credentials):
         return self
@@ -39,7 +40,7 @@ class SlowKafka(MemoryKafka):
 
     async def replica_counts(self):
         await self.counting.wait()
-        return ReplicaCounts({}, {}, 0)
+        return ReplicaCounts(self.held, {}, 0)
 
     async def default_min_insync(self, brokers):
         return 1
@@ -69,6 +70,33 @@ async def test_racks_are_told_no_sooner_than_topics_are_placed_by_them():
     await looking
     assert observer.racks is observer.state.racks
     assert observer.racks.known_racks[1] == ("c",)
+
+
+async def test_a_broker_without_a_node_keeps_no_rack_by_labels_that_the_spec_no_longer_names():
+    spec = {**TOPOLOGY["spec"], "rackSource": "Nodes", "brokers": {"podSelector": {}}}
+    cache, kube, kafka = Cache(), MemoryCluster(), SlowKafka(held={0: 1, 1: 1})
+    kafka.counting.set()
+    for number in (0, 1):
+        labels = {"zone": f"z{number}", "room": f"r{number}"}
+        cache.put_node({"metadata": {"name": f"n{number}", "labels": labels}})
+        cache.put_pod(
+            {"metadata": {"namespace": "shop", "name": f"kafka-{number}"}, "spec": {"nodeName": f"n{number}"}}
+        )
+    observer = Observer(PROD, Dependencies(cache, kube, kafka, StatusWriter(kube), FinalizerWriter(kube), {}, 60))
+
+    async def racks(label, generation):
+        level = {"name": "zone", "nodeLabel": label}
+        metadata = {**TOPOLOGY["metadata"], "generation": generation, "resourceVersion": str(generation)}
+        cache.put_topology({"metadata": metadata, "spec": {**spec, "levels": [level]}})
+        await observer.observe()
+        return {row.id: row.rack for row in observer.racks.rows}
+
+    assert await racks("zone", 1) == {0: ("z0",), 1: ("z1",)}
+    del kafka.racks[1]
+    cache.put_pod({"metadata": {"namespace": "shop", "name": "kafka-1"}, "spec": {}})
+    assert await racks("zone", 2) == {0: ("z0",), 1: ("z1",)}, "where it was last seen"
+    assert await racks("room", 3) == {0: ("r0",), 1: None}
+    assert await racks("room", 4) == {0: ("r0",), 1: None}, "it is known, and its replicas are not moved away"
 
 
 async def test_a_broker_that_does_not_tell_of_its_cordon_is_taken_to_be_as_it_was(monkeypatch):

@@ -221,8 +221,42 @@ def test_a_broker_that_runs_without_a_pod_is_nowhere():
 
 def test_this_run_s_knowledge_counts_more_than_the_status_and_a_broker_without_replicas_is_forgotten():
     rows = [{"id": 1, "rack": "/us/us-1a/r1"}, {"id": 2, "rack": "/us/us-1a/r2"}, {"id": 3, "rack": None}]
-    status = topology(status={"brokers": [{**row, "online": True} for row in rows]}).status
-    assert last_seen(PLACES, status, {1, 2, 3}) == {1: ("eu", "eu-1b", "r1"), 2: ("us", "us-1a", "r2")}
+    about = topology(status={"brokers": [{**row, "online": True} for row in rows]})
+    assert last_seen(PLACES, about, {1, 2, 3}) == {1: ("eu", "eu-1b", "r1"), 2: ("us", "us-1a", "r2")}
+
+
+OTHER_LABELS = [{"name": name, "nodeLabel": f"example.org/{name}"} for name in LABELS]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"levels": OTHER_LABELS},
+        {"levels": OTHER_LABELS[:2]},
+        {"rackSource": "Broker"},
+        {"rackAliases": {"flat": "/eu/eu-1a/r1"}},
+        {"brokers": {"podSelector": {"matchLabels": {"app": "other"}}}},
+    ],
+)
+def test_a_rack_by_an_earlier_spec_is_not_known_and_its_broker_is_not_gone(spec):
+    before = of_nodes()
+    status = {"rackHash": before.spec.rack_hash, "brokers": [{"id": 1, "rack": "/eu/eu-1b/r1"}]}
+    assert last_seen({}, of_nodes(status=status), {1}) == {1: ("eu", "eu-1b", "r1")}
+    about = of_nodes(status=status, **spec)
+    (row,) = rack_view(about, {}, [], [], last_seen({}, about, {1})).rows
+    assert (row.id, row.rack, row.online, row.problem.reason) == (1, None, False, "MissingRacks")
+
+
+@pytest.mark.parametrize("spec", [{}, {"drainBrokers": [1]}, {"missingRackPolicy": "Ignore"}, {"adoption": "Allowed"}])
+def test_other_fields_of_a_spec_leave_the_last_racks_as_they_are(spec):
+    status = {"rackHash": of_nodes().spec.rack_hash, "brokers": [{"id": 1, "rack": "/eu/eu-1b/r1"}]}
+    assert last_seen({}, of_nodes(status=status, **spec), {1}) == {1: ("eu", "eu-1b", "r1")}
+
+
+def test_a_last_rack_that_is_deeper_than_the_levels_is_not_known_and_its_broker_is_not_gone():
+    about = topology(levels=[{"name": "region"}], status={"brokers": [{"id": 1, "rack": "/eu/eu-1b/r1"}]})
+    (row,) = rack_view(about, {}, [], [], last_seen({}, about, {1})).rows
+    assert (row.id, row.rack, row.online) == (1, None, False)
 
 
 # -- pods of another namespace -----------------------------------------------------------------------------------------

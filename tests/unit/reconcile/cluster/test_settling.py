@@ -91,8 +91,8 @@ def test_whether_a_rack_is_drained_is_told_by_the_rack_that_lasts():
     assert [row.eligible for row in settling.settled(about, changed, 1.0).rows] == [True]
 
 
-@pytest.mark.parametrize(("generation", "zone"), [(1, "a"), (0, "b")])
-def test_an_operator_that_starts_goes_on_from_the_status_of_its_predecessor(generation, zone):
-    status = {"observedGeneration": generation, "brokers": [{"id": 0, "rack": "/a"}, {"id": 1, "rack": "no path//"}]}
+@pytest.mark.parametrize(("rack_hash", "zone"), [(ABOUT.spec.rack_hash, "a"), ("of another spec", "b")])
+def test_an_operator_that_starts_goes_on_from_the_status_of_its_predecessor(rack_hash, zone):
+    status = {"rackHash": rack_hash, "brokers": [{"id": 0, "rack": "/a"}, {"id": 1, "rack": "no path//"}]}
     about = topology(**ZONES, status=status)
     assert racks(Settling().settled(about, view({0: "b", 1: "b"}, about), 0.0)) == {0: zone, 1: "b"}

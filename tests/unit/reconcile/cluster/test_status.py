@@ -293,6 +293,17 @@ def test_a_spec_by_which_nothing_was_observed_yet_is_not_said_to_be_observed(spe
         assert failed.observed_generation == edited.meta.generation
 
 
+@pytest.mark.parametrize("seen", [state().racks, None], ids=["running", "restarted"])
+def test_racks_by_an_earlier_spec_are_never_taken_for_racks_by_the_present_one(seen):
+    before = status_of(state())
+    assert structs.replace(topology(), status=before).has_current_racks
+    edited = structs.replace(topology(levels=SPECIFIED[:2]), status=before)
+    failed = topology_status(edited, StatusInputs(AWAY, seen, (), failed_spec=edited.spec), LATER)
+    assert failed.observed_generation == edited.meta.generation
+    assert failed.brokers == before.brokers, "the last facts stay"
+    assert not structs.replace(edited, status=failed).has_current_racks
+
+
 def test_drains_of_a_spec_are_not_said_to_be_observed_before_kafka_has_been_asked_about_them():
     before = status_of(state())
     edited = structs.replace(topology(drainBrokers=[1]), status=before)

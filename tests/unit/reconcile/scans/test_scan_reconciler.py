@@ -83,11 +83,11 @@ class World:
         dependencies = ScanDependencies(self.cache, self.kube, self.runs, self.setup, clock=lambda: self.now)
         self.loop = ScansReconciler(dependencies, self.told.append)
 
-    def topology(self, namespace="kafka", *, request=None, **compliance):
+    def topology(self, namespace="kafka", *, request=None, status=None, **compliance):
         metadata = {"name": "prod", "namespace": namespace, "uid": f"uid-of-{namespace}", "generation": 1}
         if request:
             metadata["annotations"] = {SCAN_NOW: request}
-        patch = {"metadata": metadata, "spec": {"compliance": compliance} if compliance else {}}
+        patch = {"metadata": metadata, "spec": {"compliance": compliance} if compliance else {}, "status": status or {}}
         self.cache.put_topology(changed(TOPOLOGY, patch))
 
     def facts(self, namespace="kafka"):
@@ -127,6 +127,18 @@ async def test_a_topology_that_is_refused_holds_back_no_other(world):
     assert world.facts().failure.reason == Reason.SCAN_NOT_STARTED
     assert world.facts("shop").failure is None
     world.runs.refusing = set()
+    await world.loop.reconcile()
+    assert len(world.runs.objects) == 2
+    assert world.facts().failure is None
+
+
+async def test_a_scan_waits_until_racks_are_known_by_the_present_spec(world):
+    world.topology(request="a", status={"rackHash": "of another spec"})
+    world.topology("shop", request="a")
+    await world.loop.reconcile()
+    assert len(world.runs.objects) == 1
+    assert world.facts().failure.reason == Reason.WAITING
+    world.topology(request="a")
     await world.loop.reconcile()
     assert len(world.runs.objects) == 2
     assert world.facts().failure is None
