@@ -2,12 +2,16 @@
 
 import json
 import subprocess
+from datetime import UTC, datetime
 
 import pytest
 import yaml
 from dev.paths import REPOSITORY
 from lupa.lua51 import LuaRuntime
 from tests.support.objects import condition
+
+from rackspan.api.reassignment import Reassignment, ReassignmentStatus, State
+from rackspan.reconcile.reassignments.status import in_state
 
 PATCH = REPOSITORY / "examples" / "argocd" / "health.patch"
 KEY = "resource.customizations.health.rackspan.dev_{}"
@@ -76,3 +80,23 @@ def test_what_is_under_way_is_in_progress(objects, health, operator):
     assert health(topology, topic, newer) == [("InProgress", "Progressing")] * 3
     unseen = {**topic, "status": {"observedGeneration": -1}}
     assert health(unseen) == [("InProgress", "Progressing")]
+
+
+def test_every_state_of_a_reassignment_is_understood_by_kstatus_and_argo_cd(health):
+    seen = {
+        "apiVersion": "rackspan.dev/v1alpha1",
+        "kind": "Reassignment",
+        "metadata": {"name": "main-1", "namespace": "shop", "uid": "u", "generation": 1},
+        "spec": {"topologyRef": {"name": "main"}, "planHash": "0" * 32, "plan": "eJw="},
+    }
+
+    def status(state):
+        at = datetime(2026, 1, 31, tzinfo=UTC)
+        return in_state(Reassignment.from_object(seen), ReassignmentStatus(), state, "why", at).to_dict()
+
+    goes_on, failed = ("InProgress", "Progressing"), ("Failed", "Degraded")
+    expected = {state: failed if state.ended else goes_on for state in State}
+    expected |= {State.SUCCEEDED: ("Current", "Healthy"), State.PAUSED: ("InProgress", "Suspended")}
+    told = health(*({**seen, "status": status(state)} for state in State))
+    assert dict(zip(State, told, strict=True)) == expected
+    assert health({**seen, "status": {"observedGeneration": -1}}) == [goes_on]
