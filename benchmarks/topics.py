@@ -606,7 +606,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--no-bare", action="store_true", help="leave out the bare client")
     parser.add_argument("--quick", action="store_true", help="300 topics once, 30 one by one, no bare client")
     parser.add_argument("--save", action="store_true", help="write the result to benchmarks/results")
-    other = parser.add_argument_group("another operator", "measured in turn with ours, see docs/benchmarks.md")
+    other = parser.add_argument_group("another operator", "measured in turn with ours, see benchmarks/results")
     other.add_argument("--contender", metavar="CMD", help="its command; may name $kubeconfig, $namespace, $bootstrap")
     other.add_argument("--crd", type=Path, action="append", default=[], help="its definitions, a file or folder")
     other.add_argument("--setup", type=Path, action="append", default=[], help="what else it needs in the cluster")

@@ -1,6 +1,6 @@
-"""Results as JSON, one file a benchmark, machine and day, and the tables in docs that are made of them.
+"""Results as JSON, one file a benchmark, machine and day, and the tables in README.md that are made of them.
 
-`python -m benchmarks.results` writes the tables of docs/benchmarks.md anew, each between its two marks:
+`python -m benchmarks.results` writes the tables of README.md anew, each between its two marks:
 
     <!-- table: topics -->
     <!-- end of table -->
@@ -18,7 +18,7 @@ from benchmarks import machine
 from benchmarks.machine import Conditions
 
 FOLDER = Path(__file__).parent
-DOCS = FOLDER.parents[1] / "docs" / "benchmarks.md"
+PAGE = FOLDER / "README.md"
 _MARKED = re.compile(r"(<!-- table: ([a-z-]+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 
 Cell = str | int | float | None

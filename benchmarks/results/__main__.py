@@ -1,5 +1,5 @@
-"""Writes the tables of docs/benchmarks.md anew."""
+"""Writes the tables of README.md anew."""
 
-from benchmarks.results import DOCS, with_tables
+from benchmarks.results import PAGE, with_tables
 
-DOCS.write_text(with_tables(DOCS.read_text()))
+PAGE.write_text(with_tables(PAGE.read_text()))

@@ -14,7 +14,10 @@ from dev.paths import REPOSITORY
 from dev.stack.kubectl import KubectlError
 from dev.waiting import eventually
 
-PAGES = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
+PAGES = [
+    *(REPOSITORY / name for name in ("README.md", "CONTRIBUTING.md", "benchmarks/results/README.md")),
+    *sorted((REPOSITORY / "docs").rglob("*.md")),
+]
 CI = REPOSITORY / "examples" / "ci"  # its commands are run by tests/unit/cli/test_ci_examples.py
 EXAMPLES = sorted(path for path in (REPOSITORY / "examples").rglob("*.yaml") if CI not in path.parents)
 # Kinds of other projects that samples may use, whose definitions the development stack does not have.
@@ -102,11 +105,21 @@ def test_the_first_examples_show_what_the_demo_promises():
     assert all(spec["topologyRef"] == {"name": "main"} for name, spec in specs.items() if name != "main")
 
 
+def anchors(page):
+    """What links may name after a #: as GitHub makes them of headings."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    titles = (re.sub(r"\]\([^)]*\)|[\[`*]", "", title) for title in re.findall(r"^#+ (.+)$", text, re.MULTILINE))
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
 def test_links_between_pages_lead_somewhere():
-    broken = [
-        f"{name_of(page)}: {target}"
-        for page in PAGES
-        for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text())
-        if "://" not in target and not (page.parent / target).exists()
-    ]
+    broken = []
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)\s]+)[^)]*\)", page.read_text()):
+            file, _, anchor = target.partition("#")
+            there = page.parent / file if file else page
+            if "://" in target:
+                continue
+            if not there.exists() or (anchor and anchor not in anchors(there)):
+                broken.append(f"{name_of(page)}: {target}")
     assert broken == []

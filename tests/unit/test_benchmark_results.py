@@ -5,7 +5,7 @@ from datetime import date
 import pytest
 from benchmarks import machine, results
 from benchmarks.machine import Bystanders, Conditions
-from benchmarks.results import DOCS, Result, latest, load, save, with_tables
+from benchmarks.results import PAGE, Result, latest, load, save, with_tables
 
 QUIET = Conditions(load=0.4, stolen=0.01, others=0.02)
 BUSY = Conditions(load=6.0, stolen=0.01, others=0.5)
@@ -17,8 +17,8 @@ def result(conditions, day=1, seconds=16.14):
     return Result("topics", "two-cores", date(2026, 1, day), columns, formats, rows, conditions)
 
 
-def test_the_tables_in_docs_are_those_of_the_results():
-    text = DOCS.read_text()
+def test_the_tables_of_the_page_are_those_of_the_results():
+    text = PAGE.read_text()
     assert with_tables(text) == text
 
 
