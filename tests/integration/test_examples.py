@@ -15,7 +15,7 @@ from dev.stack.kubectl import KubectlError
 from dev.waiting import eventually
 
 PAGES = [
-    *(REPOSITORY / name for name in ("README.md", "CONTRIBUTING.md", "benchmarks/results/README.md")),
+    *(REPOSITORY / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "benchmarks/results/README.md")),
     *sorted((REPOSITORY / "docs").rglob("*.md")),
 ]
 CI = REPOSITORY / "examples" / "ci"  # its commands are run by tests/unit/cli/test_ci_examples.py

@@ -1,13 +1,15 @@
-"""docs/tutorial.md to the letter: every command is run, in its order, and prints what the page says."""
+"""Two pages to the letter, the tutorial and the existing cluster: every command runs, and prints what the page says."""
 
 import os
 import re
 import shlex
 import subprocess
+import sys
 import textwrap
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 import yaml
@@ -18,7 +20,10 @@ from dev.stack.processes import Processes
 from tests.support.operators import Operator
 from tests.support.waiting import until
 
-PAGE = (REPOSITORY / "docs" / "tutorial.md").read_text()
+TUTORIAL, EXISTING = ((REPOSITORY / "docs" / f"{name}.md").read_text() for name in ("tutorial", "existing-cluster"))
+SERVERS = "kafka-bootstrap.kafka:9092"
+"""What the page of the existing cluster calls its brokers."""
+EXISTING_TOPICS = {"orders": "0:1:2,2:0:1", "payments": "0:3:5,4:6:1"}
 TOOL = ".venv/bin/python -m dev kafka --name demo -- "
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _PLACEHOLDERS = (
@@ -29,7 +34,7 @@ _PLACEHOLDERS = (
 _PLACED = ("placement.domains", "racktopologies,rst", "plan.samples")
 """Queries whose numbers depend on where other topics lie: headings and what rows begin with are compared."""
 _MORE = "..."
-_QUERIES = ("kubectl get ", TOOL + "TopicCommand --list", TOOL + "TopicCommand --describe")
+_QUERIES = ("kubectl get ", "rackspan plan ", TOOL + "TopicCommand --list", TOOL + "TopicCommand --describe")
 """Commands that may be asked again until they print what a person sees who types slower than a test."""
 
 
@@ -49,9 +54,9 @@ class File:
     text: str
 
 
-def steps() -> Iterator[Step | File]:
-    """What the page has the reader do, after the demo was started."""
-    for kind, text in _BLOCK.findall(PAGE):
+def steps(page: str) -> Iterator[Step | File]:
+    """What a page has the reader do, after the demo was started."""
+    for kind, text in _BLOCK.findall(page):
         if kind == "yaml":
             yield File(f"{yaml.safe_load(text)['metadata']['name']}.yaml", text)
         elif kind == "console":
@@ -82,67 +87,98 @@ def agree(command: str, printed: str, wanted: str) -> bool:
     return sorted(seen) == sorted(told)
 
 
-def test_every_block_of_the_page_is_understood():
-    assert {kind for kind, _ in _BLOCK.findall(PAGE)} == {"shell", "yaml", "console"}
-    assert sum(isinstance(step, Step) and step.printed is not None for step in steps()) > 20
+@pytest.mark.parametrize(("page", "prints"), [(TUTORIAL, 20), (EXISTING, 8)], ids=["tutorial", "existing"])
+def test_every_block_of_a_page_is_understood(page, prints):
+    assert {kind for kind, _ in _BLOCK.findall(page)} == {"shell", "yaml", "console"}
+    assert sum(isinstance(step, Step) and step.printed is not None for step in steps(page)) > prints
 
 
 @pytest.fixture
-def reader(tmp_path, kubernetes_binaries, kafka_distribution):
-    """Runs a command as the reader of the page does, on a stack like the demo's: gives what it printed."""
+def stack(tmp_path, kubernetes_binaries, kafka_distribution):
+    """Nine brokers and a Kubernetes of the test's own, as the demo has them, and what runs beside them."""
     directory = tmp_path / "demo"
     with Processes.attached(directory) as processes:
         try:
-            running = named_stacks.start(directory, processes, NINE_BROKERS)
-            kubectl, shop = running.kubectl, running.kubectl.in_namespace("shop")
-            kubectl.apply(REPOSITORY / "crds", arguments=["--server-side"])
-            kubectl("wait", "crd", "--all", "--for=condition=Established", "--timeout=60s")
-            kubectl("create", "namespace", "shop")
-            kubectl("label", "namespace", "kafka", "rackspan.dev/broker-pods-for=shop")
-            shop("apply", f"--filename={REPOSITORY / 'examples'}")
-            servers = ",".join(running.kafka.bootstrap().split(",")[:3])
-            shop.json("patch", "racktopology", "main", "--type=merge", f"--patch={_servers(servers)}")
-            Operator(processes, running.kubeconfig).start()
-            shop("wait", "racktopology/main", "--for=condition=Ready", "--timeout=120s")
-            examples = ("orders", "payments", "sessions", "ledger")
-            shop("wait", "kafkatopic", *examples, "--for=condition=Ready", "--timeout=120s")
-            path = f"{kubectl.binary.parent}{os.pathsep}{os.environ['PATH']}"
-            environment = {**os.environ, "PATH": path, "KUBECONFIG": str(running.kubeconfig)}
-
-            def run(command: str) -> str:
-                if command.startswith(TOOL):
-                    return running.kafka.tool(*shlex.split(command.removeprefix(TOOL)))
-                done = subprocess.run(
-                    ["bash", "-c", command], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-                )
-                return done.stdout + done.stderr
-
-            yield run
+            yield named_stacks.start(directory, processes, NINE_BROKERS), processes
         finally:
             processes.end(grace=0)
 
 
-def _servers(servers: str) -> str:
-    return f'{{"spec": {{"kafka": {{"bootstrapServers": "{servers}"}}}}}}'
+def shell(running, directory, *programs):
+    """Runs a command as the reader of a page does: gives what it printed."""
+    folders = (*(str(Path(program).parent) for program in (running.kubectl.binary, *programs)), os.environ["PATH"])
+    environment = {**os.environ, "PATH": os.pathsep.join(folders), "KUBECONFIG": str(running.kubeconfig)}
+
+    def run(command: str) -> str:
+        if command.startswith(TOOL):
+            return running.kafka.tool(*shlex.split(command.removeprefix(TOOL)))
+        done = subprocess.run(
+            ["bash", "-c", command], cwd=directory, env=environment, capture_output=True, text=True, check=False
+        )
+        return done.stdout + done.stderr
+
+    return run
 
 
-@pytest.mark.stack
-@pytest.mark.timeout(600)
-def test_the_tutorial_prints_what_it_says(reader, tmp_path):
-    for step in steps():
+def follow(page, run, directory):
+    """Do what a page says, step by step."""
+    for step in steps(page):
         if isinstance(step, File):
-            (tmp_path / step.name).write_text(step.text)
+            (directory / step.name).write_text(step.text)
             continue
         if step.printed is None:
-            reader(step.command)
+            run(step.command)
             continue
-        printed = [reader(step.command)]
+        printed = [run(step.command)]
 
         def asked_again(step=step, printed=printed):
-            printed.append(reader(step.command))
+            printed.append(run(step.command))
             return agree(step.command, printed[-1], step.printed)
 
         if not agree(step.command, printed[-1], step.printed) and step.command.startswith(_QUERIES):
             with suppress(TimeoutError):  # the comparison tells more
                 until(asked_again)
         assert agree(step.command, printed[-1], step.printed), f"$ {step.command}\n{printed[-1]}"
+
+
+@pytest.mark.stack
+@pytest.mark.timeout(600)
+def test_the_tutorial_prints_what_it_says(stack, tmp_path):
+    running, processes = stack
+    kubectl, shop = running.kubectl, running.kubectl.in_namespace("shop")
+    kubectl.apply(REPOSITORY / "crds", arguments=["--server-side"])
+    kubectl("wait", "crd", "--all", "--for=condition=Established", "--timeout=60s")
+    kubectl("create", "namespace", "shop")
+    kubectl("label", "namespace", "kafka", "rackspan.dev/broker-pods-for=shop")
+    shop("apply", f"--filename={REPOSITORY / 'examples'}")
+    servers = ",".join(running.kafka.bootstrap().split(",")[:3])
+    shop.json("patch", "racktopology", "main", "--type=merge", f"--patch={_servers(servers)}")
+    Operator(processes, running.kubeconfig).start()
+    shop("wait", "racktopology/main", "--for=condition=Ready", "--timeout=120s")
+    examples = ("orders", "payments", "sessions", "ledger")
+    shop("wait", "kafkatopic", *examples, "--for=condition=Ready", "--timeout=120s")
+    follow(TUTORIAL, shell(running, tmp_path), tmp_path)
+
+
+@pytest.mark.stack
+@pytest.mark.timeout(600)
+def test_the_page_of_an_existing_cluster_prints_what_it_says(stack, helm, tmp_path):
+    """No kubelet runs here: once the chart is installed, the operator starts as a process, beside its Deployment."""
+    running, processes = stack
+    for name, replicas in EXISTING_TOPICS.items():
+        running.kafka.tool("TopicCommand", "--create", "--topic", name, "--replica-assignment", replicas)
+    (tmp_path / "charts").symlink_to(REPOSITORY / "charts")
+    servers = ",".join(running.kafka.bootstrap().split(",")[:3])
+    run = shell(running, tmp_path, helm, Path(sys.executable).with_name("rackspan"))
+
+    def run_and_start(command: str) -> str:
+        printed = run(command)
+        if command.startswith("helm install"):
+            Operator(processes, running.kubeconfig).start()
+        return printed
+
+    follow(EXISTING.replace(SERVERS, servers), run_and_start, tmp_path)
+
+
+def _servers(servers: str) -> str:
+    return f'{{"spec": {{"kafka": {{"bootstrapServers": "{servers}"}}}}}}'
