@@ -93,10 +93,10 @@ def test_every_block_of_a_page_is_understood(page, prints):
     assert sum(isinstance(step, Step) and step.printed is not None for step in steps(page)) > prints
 
 
-@pytest.fixture
-def stack(tmp_path, kubernetes_binaries, kafka_distribution):
-    """Nine brokers and a Kubernetes of the test's own, as the demo has them, and what runs beside them."""
-    directory = tmp_path / "demo"
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory, kubernetes_binaries, kafka_distribution):
+    """Nine brokers and a Kubernetes of these tests' own, as the demo has them, and what runs beside them."""
+    directory = tmp_path_factory.mktemp("demo")
     with Processes.attached(directory) as processes:
         try:
             yield named_stacks.start(directory, processes, NINE_BROKERS), processes
@@ -143,6 +143,31 @@ def follow(page, run, directory):
 
 @pytest.mark.stack
 @pytest.mark.timeout(600)
+def test_the_page_of_an_existing_cluster_prints_what_it_says(stack, helm, tmp_path):
+    """No kubelet runs here: once the chart is installed, the operator starts as a process, beside its Deployment."""
+    running, processes = stack
+    operator = Operator(processes, running.kubeconfig)
+    for name, replicas in EXISTING_TOPICS.items():
+        running.kafka.tool("TopicCommand", "--create", "--topic", name, "--replica-assignment", replicas)
+    (tmp_path / "charts").symlink_to(REPOSITORY / "charts")
+    servers = ",".join(running.kafka.bootstrap().split(",")[:3])
+    run = shell(running, tmp_path, helm, Path(sys.executable).with_name("rackspan"))
+
+    def run_and_start(command: str) -> str:
+        printed = run(command)
+        if command.startswith("helm install"):
+            operator.start()
+        return printed
+
+    follow(EXISTING.replace(SERVERS, servers), run_and_start, tmp_path)
+    running.kubectl.in_namespace("kafka")("delete", "kafkatopics,racktopologies", "--all", "--timeout=120s")
+    operator.stop()
+    for name in EXISTING_TOPICS:
+        running.kafka.tool("TopicCommand", "--delete", "--topic", name)
+
+
+@pytest.mark.stack
+@pytest.mark.timeout(600)
 def test_the_tutorial_prints_what_it_says(stack, tmp_path):
     running, processes = stack
     kubectl, shop = running.kubectl, running.kubectl.in_namespace("shop")
@@ -158,26 +183,6 @@ def test_the_tutorial_prints_what_it_says(stack, tmp_path):
     examples = ("orders", "payments", "sessions", "ledger")
     shop("wait", "kafkatopic", *examples, "--for=condition=Ready", "--timeout=120s")
     follow(TUTORIAL, shell(running, tmp_path), tmp_path)
-
-
-@pytest.mark.stack
-@pytest.mark.timeout(600)
-def test_the_page_of_an_existing_cluster_prints_what_it_says(stack, helm, tmp_path):
-    """No kubelet runs here: once the chart is installed, the operator starts as a process, beside its Deployment."""
-    running, processes = stack
-    for name, replicas in EXISTING_TOPICS.items():
-        running.kafka.tool("TopicCommand", "--create", "--topic", name, "--replica-assignment", replicas)
-    (tmp_path / "charts").symlink_to(REPOSITORY / "charts")
-    servers = ",".join(running.kafka.bootstrap().split(",")[:3])
-    run = shell(running, tmp_path, helm, Path(sys.executable).with_name("rackspan"))
-
-    def run_and_start(command: str) -> str:
-        printed = run(command)
-        if command.startswith("helm install"):
-            Operator(processes, running.kubeconfig).start()
-        return printed
-
-    follow(EXISTING.replace(SERVERS, servers), run_and_start, tmp_path)
 
 
 def _servers(servers: str) -> str:
