@@ -54,7 +54,7 @@ def test_the_status_counts_topics_by_state(topology, topics):
     topology.create_topic("impossible", replicationFactor=7)
     topics.create(topology.kafka_name("crowded"), [[0, 1, 2]])
     topology.create_topic("crowded", partitions=1)
-    wanted = {"total": 3, "ready": 1, "nonCompliant": 1, "stalled": 2}
+    wanted = {"total": 3, "ready": 1, "nonCompliant": 1, "stalled": 2, "pinned": 0}
     topology.until("RackTopology", "kafka", lambda found: found["status"].get("topics") == wanted, f"to count {wanted}")
 
 

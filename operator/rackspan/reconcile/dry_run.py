@@ -28,7 +28,7 @@ from rackspan.reconcile.cluster.state import BrokerLoad, ClusterState
 from rackspan.reconcile.cluster.status import broker_status
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import ReplicaCounts, TopicDescription
-from rackspan.reconcile.runtime.batching import batches, config_records, topic_records
+from rackspan.reconcile.cluster.batching import batches, config_records, topic_records
 from rackspan.reconcile.topics.decision import decide, ownership_problem
 from rackspan.reconcile.topics.ownership import TopicClaim, owner, refusal, rival
 from rackspan.reconcile.topics.placement import MIN_ISR

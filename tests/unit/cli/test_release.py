@@ -13,6 +13,6 @@ class Kube:
 async def test_brokers_that_stay_cordoned_are_named():
     (told,) = await _cordons(Kube())
     assert told == (
-        "kafka/prod: 2 brokers are still cordoned in Kafka, as the drain lasts: 3, 4; to place replicas there again, "
+        "kafka/prod: 2 brokers are still cordoned in Kafka for a drain: 3, 4; to place replicas there again, "
         "delete cordoned.log.dirs there"
     )

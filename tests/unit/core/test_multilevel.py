@@ -179,6 +179,13 @@ def test_a_cordoned_broker_is_named_where_it_is_needed(placer):
         placer.place(PlacementSpec(1, 3, current=((0, 2),)), ClusterView(tree))
 
 
+def test_a_cordoned_broker_that_is_drained_is_no_remedy():
+    """The operator cordons it while the drain lasts: to uncordon it would help nobody."""
+    tree = cluster("zone", {0: "a", 1: "b", 2: "c", 3: "c"}, drained={1}, cordoned={1}, offline={2})
+    with pytest.raises(InfeasibleError, match="3 brokers that are online, there are 2: bring 1 more back"):
+        place(tree, 4, 3)
+
+
 def test_a_zone_that_is_gone_does_not_stop_new_topics():
     tree = cluster("zone", {0: "a", 1: "a", 2: "b", 3: "b", 4: "c"}, offline={4})
     placement = place(tree, 6, 3)

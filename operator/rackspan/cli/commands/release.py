@@ -41,8 +41,8 @@ def release(
 ) -> None:
     """Take the finalizer off KafkaTopics, RackTopologies and Reassignments, so that they can go without an operator.
 
-    Throttles that Reassignments have set are cleared where Kafka answers. Nothing is deleted, neither in Kubernetes nor
-    in Kafka. A running operator puts the finalizer back.
+    Throttles of Reassignments and cordons of drains are taken off where Kafka answers. Nothing is deleted, neither in
+    Kubernetes nor in Kafka. A running operator puts the finalizer back.
     """
     deployment = _deployment(operator) if operator else None
     counts, left = asyncio.run(_release(kubeconfig, tuple(namespace or ()), deployment))
@@ -76,7 +76,7 @@ async def _release(
         async with asyncio.timeout(_PATIENCE_SECONDS):
             if deployment is not None:
                 await scale_to_zero(rest, ObjectKey(*deployment))
-            left = [*await _clear_throttles(kube, rest), *await _cordons(kube)]
+            left = [*await _leave_kafka(kube, rest), *await _cordons(kube)]
             while True:
                 found = await release(kube, leaving_only=False)
                 counts = {kind: counts[kind] + number for kind, number in found.items()}
@@ -99,17 +99,18 @@ async def _cordons(kube: "KubeCluster") -> Sequence[str]:
         if status.cordons:
             found[f"{meta['namespace']}/{meta['name']}"] = status.cordons
     return [
-        f"{name}: {plural(len(brokers), 'broker')} {be(len(brokers))} still cordoned in Kafka, as the drain lasts: "
+        f"{name}: {plural(len(brokers), 'broker')} {be(len(brokers))} still cordoned in Kafka for a drain: "
         f"{few([*map(str, brokers)])}; to place replicas there again, delete cordoned.log.dirs there"
         for name, brokers in sorted(found.items())
     ]
 
 
-async def _clear_throttles(kube: "KubeCluster", rest: "Rest") -> Sequence[str]:
+async def _leave_kafka(kube: "KubeCluster", rest: "Rest") -> Sequence[str]:
     from rackspan.kafka.worker.calls import ClientKind  # noqa: PLC0415 - as above
     from rackspan.kafka.worker.workers import for_a_command  # noqa: PLC0415
     from rackspan.kube.reassignments import KubeReassignments  # noqa: PLC0415
     from rackspan.reconcile.cache import Cache  # noqa: PLC0415
+    from rackspan.reconcile.cluster.cordons import release_cordons  # noqa: PLC0415
     from rackspan.reconcile.ports import AlwaysPermitted  # noqa: PLC0415
     from rackspan.reconcile.reassignments.leaving import clear_throttles  # noqa: PLC0415
     from rackspan.reconcile.reassignments.objects import ReassignmentDependencies  # noqa: PLC0415
@@ -117,4 +118,5 @@ async def _clear_throttles(kube: "KubeCluster", rest: "Rest") -> Sequence[str]:
 
     objects, finalizers = KubeReassignments(rest, AlwaysPermitted()), FinalizerWriter(kube)
     async with for_a_command(ClientKind.REASSIGNMENTS) as connector:
+        await release_cordons(kube, connector)
         return await clear_throttles(ReassignmentDependencies(Cache(), kube, objects, connector, finalizers))

@@ -47,22 +47,29 @@ def refuse_too_few(tree: RackTree, size: int) -> None:
     room = tree.without_closed().capacity
     if room < size:
         state, _ = reopening(tree)
+        back = "back or uncordon " if _cordoned(tree) else ""
         raise InfeasibleError(
             f"{plural(size, 'replica')} need{'s' * (size == 1)} {plural(size, 'broker')} that {be(size)} {state}, "
             f"there {be(room)} {room}",
-            f"bring {'back or uncordon ' if tree.cordoned else ''}{size - room} more{'' if tree.cordoned else ' back'}",
+            f"bring {back}{size - room} more{'' if back else ' back'}",
         )
 
 
 def reopening(tree: RackTree) -> tuple[str, str]:
     """What brokers that may get new replicas are, and what would make the others so."""
-    if not tree.cordoned:
+    cordoned = _cordoned(tree)
+    if not cordoned:
         return "online", "bring the offline brokers back, or take them out of the topology"
-    named = few([f"broker {broker}" for broker in tree.cordoned])
-    remedy = f"remove cordoned.log.dirs from {named}, or drain {'them' if len(tree.cordoned) > 1 else 'it'}"
+    named = few([f"broker {broker}" for broker in cordoned])
+    remedy = f"remove cordoned.log.dirs from {named}, or drain {'them' if len(cordoned) > 1 else 'it'}"
     if tree.online.all():
         return "not cordoned", remedy
     return "online and not cordoned", f"bring the offline brokers back, or take them out of the topology, or {remedy}"
+
+
+def _cordoned(tree: RackTree) -> list[int]:
+    """The brokers that would get replicas if they were not cordoned: those that are drained would not."""
+    return [broker.id for broker in tree.brokers if broker.cordoned and broker.eligible]
 
 
 def refuse_missing_racks(tree: RackTree) -> None:

@@ -15,29 +15,38 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from rackspan.api.racktopology import KIND
+from rackspan.api.errors import SpecError
+from rackspan.api.racktopology import KIND, RackTopology
 from rackspan.api.reasons import Reason
+from rackspan.reconcile.cluster.broker_events import broker_list
+from rackspan.reconcile.cluster.client import Session
 from rackspan.reconcile.failures import FailureError
+from rackspan.reconcile.ports import ObjectRef
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping
 
-    from rackspan.api.racktopology import RackTopology, RackTopologyStatus
+    from rackspan.api.racktopology import RackTopologyStatus
     from rackspan.reconcile.cluster.racks import RackView
     from rackspan.reconcile.failures import Failure
-    from rackspan.reconcile.ports import KafkaAdmin
+    from rackspan.reconcile.ports import KafkaAdmin, KafkaConnector, KubeApi
 
 _log = logging.getLogger("rackspan.audit")
+_warnings = logging.getLogger("rackspan.reconcile")
 _RETRY_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class CordonChanges:
-    """Brokers to cordon and to release now; `held` are those whose cordons are the operator's already."""
+    """Brokers to cordon and to release now; `held` are those whose cordons are the operator's already.
+
+    `unable` are those that shall be cordoned and do not tell of cordons.
+    """
 
     cordon: frozenset[int]
     release: frozenset[int]
     held: frozenset[int]
+    unable: frozenset[int] = frozenset()
 
     @property
     def recorded(self) -> frozenset[int]:
@@ -59,8 +68,19 @@ def cordon_changes(
     recorded = frozenset(known) & {row.id for row in racks.rows}
     online = {row.id for row in racks.rows if row.online}
     cordoned = {row.id for row in racks.rows if row.cordoned}
-    cordon = frozenset(drained & online & set(able) - cordoned)
-    return CordonChanges(cordon, (recorded - drained) & online, recorded)
+    due = frozenset(drained & online - cordoned)
+    return CordonChanges(due & set(able), (recorded - drained) & online, recorded, due - set(able))
+
+
+def _told(unable: Collection[int], failed: Mapping[int, str]) -> str | None:
+    """Why brokers are not cordoned or released, the first of each kind; None where all are."""
+    told = [f"broker {broker}: {why}" for broker, why in sorted(failed.items())[:1]]
+    if unable:
+        told.append(
+            f"{broker_list(unable)}: nothing is told of cordoned.log.dirs: Kafka is older than 4.3, or the operator has "
+            "no right to DescribeConfigs of the cluster"
+        )
+    return "; ".join(told) or None
 
 
 class Cordons:
@@ -103,7 +123,7 @@ class Cordons:
             changes = dataclasses.replace(changes, cordon=frozenset(free))
         self._recorded = tuple(sorted(changes.held))
         if not changes.cordon and not changes.release:
-            self.problem = self._failed = None
+            self.problem, self._failed = _told(changes.unable, {}), None
             return False
         now = asyncio.get_running_loop().time()
         if changes == self._failed and now < self._failed_at + _RETRY_SECONDS:
@@ -121,11 +141,45 @@ class Cordons:
         released = {broker for broker in changes.release if refused.get(broker) is None}
         not_set = {broker for broker in changes.cordon if _is_answer(refused.get(broker))}
         self._recorded = tuple(sorted(changes.recorded - released - not_set))
-        failed = sorted((broker, failure.message) for broker, failure in refused.items() if failure is not None)
-        self.problem = f"broker {failed[0][0]}: {failed[0][1]}" if failed else None
+        failed = {broker: failure.message for broker, failure in refused.items() if failure is not None}
+        self.problem = _told(changes.unable, failed)
         if not failed:
             self._failed = None
         return len(failed) < len(refused)
+
+
+async def release_cordons(kube: KubeApi, connector: KafkaConnector) -> None:
+    """Release the cordons of all RackTopologies before the operator is removed, where Kafka answers.
+
+    What is left stays in `status.cordons`. Raises FailureError where the API server does not answer.
+    """
+    async for body in kube.objects(KIND):
+        try:
+            topology = RackTopology.from_object(body)
+        except SpecError as error:
+            _warnings.warning("%s cannot be read: %s", KIND, error)
+            continue
+        if topology.status.cordons and (left := await _not_released(topology, kube, connector)) is not None:
+            status = replace(topology.status, cordons=tuple(left))
+            await kube.replace_status(ObjectRef(KIND, topology.key, topology.meta.uid), status.to_dict())
+
+
+async def _not_released(topology: RackTopology, kube: KubeApi, connector: KafkaConnector) -> list[int] | None:
+    """Release the cordons of one RackTopology, and give the brokers that keep theirs; None where Kafka is not asked."""
+    ours, session = topology.status.cordons, Session(connector, kube)
+    try:
+        admin = await session.connect(topology, fresh_secrets=True)
+        if (await admin.cluster()).cluster_id != topology.status.cluster_id:
+            return None
+        refused = await admin.uncordon(ours)
+    except FailureError as error:
+        _warnings.warning("topology %s: its cordons are not released: %s", topology.key, error)
+        return None
+    finally:
+        await session.close()
+    nothing: frozenset[int] = frozenset()
+    _log_changes(topology, CordonChanges(nothing, frozenset(ours), nothing), refused)
+    return [broker for broker in ours if refused.get(broker) is not None]
 
 
 def _is_answer(failure: Failure | None) -> bool:

@@ -2,16 +2,19 @@
 
 import itertools
 from dataclasses import replace
+from unittest.mock import AsyncMock, MagicMock
 
 import pytest
 from msgspec import structs
 from tests.unit.reconcile.examples import state, topology
+from tests.unit.reconcile.kube_memory import MemoryCluster
 
 from rackspan.api.racktopology import DrainSpec
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.cluster import cordons as module
-from rackspan.reconcile.cluster.cordons import Cordons, cordon_changes
+from rackspan.reconcile.cluster.cordons import Cordons, cordon_changes, release_cordons
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.ports import ClusterDescription
 
 REFUSED = Failure(Reason.NOT_AUTHORIZED, "not authorized", Remedy.ACCESS)
 BROKERS = frozenset(range(6))
@@ -44,6 +47,7 @@ def test_one_broker_in_every_state(cordon, deleting):
         )
         wanted = drained and cordon and not deleting
         assert changes.cordon == ({1} if wanted and not offline and not cordoned and able else set()), facts
+        assert changes.unable == ({1} if wanted and not offline and not cordoned and not able else set()), facts
         assert changes.release == ({1} if ours and not wanted and not offline else set()), facts
         assert changes.recorded == ({1} if ours or changes.cordon else set()), "others' cordons are theirs"
 
@@ -137,6 +141,38 @@ async def test_what_kafka_refuses_is_told_and_tried_again_after_a_minute(monkeyp
     kafka.refuses = set()
     await reconcile(cordons, kafka, found, drained={1, 2})
     assert (kafka.set, cordons.problem) == ({1, 2}, None)
+
+
+async def test_brokers_without_cordons_are_told():
+    cordons, kafka = Cordons(), Kafka()
+    kafka.recorded = (1, 2)
+    for able, told in (((2,), True), ((1, 2), False)):
+        await cordons.reconcile(about(recorded={2}), view({1, 2}, cordoned={2}), able, kafka, AsyncMock())
+        assert (cordons.problem or "").startswith("broker 1: nothing is told of cordoned.log.dirs") is told
+
+
+@pytest.mark.parametrize(
+    ("cluster_id", "refuses", "left"), [("kafka-1", (), ()), ("kafka-1", {1}, (1,)), ("kafka-2", (), None)]
+)
+async def test_cordons_are_released_when_the_operator_is_removed(cluster_id, refuses, left):
+    kafka = Kafka(cordoned={1, 2, 5}, refuses=refuses)
+    admin = MagicMock(
+        uncordon=kafka.uncordon, close=AsyncMock(), cluster=AsyncMock(return_value=ClusterDescription(cluster_id, ()))
+    )
+    spec = {"kafka": {"bootstrapServers": "kafka:9092"}, "levels": [{"name": "zone"}]}
+    kube = MemoryCluster()
+    kube.there["RackTopology"] = [
+        {
+            "metadata": {"namespace": "kafka", "name": name, "uid": name},
+            "spec": spec,
+            "status": {"clusterId": "kafka-1", "cordons": cordons},
+        }
+        for name, cordons in (("prod", [1, 2]), ("calm", []))
+    ]
+    await release_cordons(kube, MagicMock(connect=AsyncMock(return_value=admin)))
+    assert kafka.set == ({1, 2, 5} if left is None else {5, *left}), "those of others stay"
+    written = {name: tuple(status.get("cordons", ())) for name, status in kube.statuses.items()}
+    assert written == ({} if left is None else {"prod": left})
 
 
 async def test_where_the_status_cannot_be_written_kafka_is_not_asked():
