@@ -23,12 +23,12 @@ from rackspan.api.requirements import requirements_of
 from rackspan.core.outage import min_insync_replicas
 from rackspan.core.planning import fill, fill_topics, plan, plan_topics
 from rackspan.core.snapshot import NONE
+from rackspan.reconcile.cluster.batching import batches, config_records, topic_records
 from rackspan.reconcile.cluster.racks import LocatedBroker, RackView, last_seen, rack_view_from
 from rackspan.reconcile.cluster.state import BrokerLoad, ClusterState
 from rackspan.reconcile.cluster.status import broker_status
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import ReplicaCounts, TopicDescription
-from rackspan.reconcile.cluster.batching import batches, config_records, topic_records
 from rackspan.reconcile.topics.decision import decide, ownership_problem
 from rackspan.reconcile.topics.ownership import TopicClaim, owner, refusal, rival
 from rackspan.reconcile.topics.placement import MIN_ISR

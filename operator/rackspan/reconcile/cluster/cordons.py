@@ -77,8 +77,8 @@ def _told(unable: Collection[int], failed: Mapping[int, str]) -> str | None:
     told = [f"broker {broker}: {why}" for broker, why in sorted(failed.items())[:1]]
     if unable:
         told.append(
-            f"{broker_list(unable)}: nothing is told of cordoned.log.dirs: Kafka is older than 4.3, or the operator has "
-            "no right to DescribeConfigs of the cluster"
+            f"{broker_list(unable)}: nothing is told of cordoned.log.dirs: Kafka is older than 4.3, or the operator "
+            "has no right to DescribeConfigs of the cluster"
         )
     return "; ".join(told) or None
 
