@@ -65,7 +65,7 @@ def main(file: str, started: str, *arguments: str) -> int:
     spark_session.spark_session = clock.around(SPARK, spark_session.spark_session)
     command.page_of = clock.around(PAGE, command.page_of)
     History.commit = clock.around(COMMIT, History.commit)
-    for name in ("compact", "expire", "sweep"):
+    for name in ("compact", "expire", "vacuum"):
         setattr(History, name, clock.around(TIDY, getattr(History, name)))
     cluster_scan.scan_cluster = _with_steps(clock, cluster_scan.scan_cluster)
     sys.argv = ["rackspan", *arguments]

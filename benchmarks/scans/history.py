@@ -1,5 +1,6 @@
 """A year of scans, every half an hour: its size, what it answers how fast, and a scan on top of it."""
 
+import gzip
 import json
 import tempfile
 from collections.abc import Mapping
@@ -42,19 +43,18 @@ def benchmark(repeat: int, *, quick: bool) -> None:
 def _sizes(location: Path, days: int) -> None:
     print("| table | files | MB | rows | bytes a row |\n| --- | ---: | ---: | ---: | ---: |")
     history = History(str(location))
-    every = history.manifests(year.CLUSTER)
+    every = history.scans(year.CLUSTER)
     for table in TABLES:
-        files = list((location / table).rglob("*.parquet"))
+        files = list((location / table).glob("cluster=*/*/*.parquet"))
         size, rows = sum(file.stat().st_size for file in files), len(history.rows(table, every))
         print(f"| {table} | {len(files):,} | {size / 1e6:.1f} | {rows:,} | {size / max(rows, 1):.1f} |")
-    files = list((location / "manifests").rglob("*.json"))
-    print(f"| manifests | {len(files):,} | {sum(file.stat().st_size for file in files) / 1e6:.1f} | | |")
+    files = list(location.glob("*/_delta_log/*"))
+    print(f"| logs | {len(files):,} | {sum(file.stat().st_size for file in files) / 1e6:.1f} | | |")
     files = [file for file in location.rglob("*") if file.is_file()]
     total = sum(file.stat().st_size for file in files)
-    scans = sum(len(manifest.scans) for manifest in every)
-    print(f"| all, without documents | {len(files):,} | {total / 1e6:.1f} | {scans:,} scans | |\n", flush=True)
-    if scans != days * year.SCANS_A_DAY:
-        raise AssertionError(f"the history has {scans} scans of {days * year.SCANS_A_DAY}")
+    print(f"| all, without documents | {len(files):,} | {total / 1e6:.1f} | {len(every):,} scans | |\n", flush=True)
+    if len(every) != days * year.SCANS_A_DAY:
+        raise AssertionError(f"the history has {len(every)} scans of {days * year.SCANS_A_DAY}")
 
 
 def _queries(location: Path, repeat: int) -> None:
@@ -92,6 +92,5 @@ def _scan(folder: Path, location: Path) -> None:
         f"- a scan on top of it, the first of its day: {ran.seconds:.1f} s, {ran.cpu:.1f} s of CPU, "
         f"{ran.peak / 2**30:.2f} GiB ({told})"
     )
-    documents = [path.stat().st_size for path in (location / "documents").rglob("*.json.gz")]
-    largest = max(documents)
+    largest = len(gzip.compress((folder / "report.json").read_bytes()))
     print(f"- a scan document takes {largest / 1e3:.0f} kB, as many again for each scan that is kept", flush=True)

@@ -28,25 +28,25 @@ def main(location: str) -> None:
         seconds[name], rows[name] = perf_counter() - started, size(done)
         return done
 
-    every = timed("History.manifests", lambda: history.manifests(CLUSTER), len)
-    latest = timed("History.latest", lambda: history.latest(CLUSTER), lambda found: len(found.scans) if found else 0)
-    if latest is None:
+    every = timed("History.scans", lambda: history.scans(CLUSTER), len)
+    if not every:
         sys.exit("the history is empty")
-    lately = [manifest for manifest in every if manifest.day > latest.day - _WEEK]
+    latest = every[-1:]
+    lately = [entry for entry in every if entry.day > latest[0].day - _WEEK]
     asked = {
         "days": lambda: aggregates.days(history.rows("scans", every)),
-        "topic_minutes": lambda: aggregates.topic_minutes(history.parts("topics", every)),
-        "flaps, of a week": lambda: aggregates.flaps(history.parts("brokers", lately)),
-        "flaps, of all": lambda: aggregates.flaps(history.parts("brokers", every)),
-        "first_seen, of the last scan": lambda: aggregates.first_seen(
-            history.rows("findings", [latest], latest.newest.scan_id)
+        "topic_minutes": lambda: aggregates.topic_minutes(
+            history.parts("topics", every, ["topic", "violation_minutes"])
         ),
+        "flaps, of a week": lambda: aggregates.flaps(history.parts("brokers", lately, ["broker", "changed"])),
+        "flaps, of all": lambda: aggregates.flaps(history.parts("brokers", every, ["broker", "changed"])),
+        "first_seen, of the last scan": lambda: aggregates.first_seen(history.rows("findings", latest)),
         "first_seen, of all": lambda: aggregates.first_seen(history.rows("findings", every)),
     }
     for name, work in asked.items():
         timed(name, work, len)
-    before = history.rows("findings", [latest], latest.newest.scan_id)
-    timed("comparing two scans", lambda: _compared(history.rows("findings", [every[-2]]), before), len)
+    before = history.rows("findings", latest)
+    timed("comparing two scans", lambda: _compared(history.rows("findings", every[-2:-1]), before), len)
     print(json.dumps({"seconds": seconds, "rows": rows}))
 
 

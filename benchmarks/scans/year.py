@@ -72,9 +72,7 @@ class Year:
             "groups": _groups(),
             "scans": self._scan(when, float(minutes.sum())),
         }
-        entry = ScanEntry(
-            scan_id, self.sequence, when, f"documents/cluster={CLUSTER}/date={when:%Y-%m-%d}/{scan_id}.json.gz"
-        )
+        entry = ScanEntry(CLUSTER, scan_id, self.sequence, when, scan_id)
         return entry, {name: _complete(name, scan_id, columns) for name, columns in tables.items()}
 
     def _violated(self) -> np.ndarray:
@@ -144,23 +142,25 @@ class Year:
 
 def write(history: History, days: int, today: date) -> Iterator[date]:
     """
-    Write scans of the days before `today`: each a compacted day, but for the last one, whose scans were committed one
-    by one and wait to be compacted. Gives each day that is done.
+    Write scans of the days before `today`, a file a day, and a file a month once it is over. Scans of the last day are
+    committed one by one, and wait to be compacted. Gives each day that is done.
     """
     year = Year()
     for back in range(days, 1, -1):
         day = today - timedelta(days=back)
         scans = [year.scan(scan_id, when) for scan_id, when in _times(day)]
         tables = {table: pa.concat_tables(rows[table] for _, rows in scans) for table in TABLES}
-        history.commit_day(CLUSTER, day, [entry for entry, _ in scans], tables)
+        last = scans[-1][0]
+        history.write(last, tables)
+        history.commit(last, tables["scans"], [b"{}"] * len(scans))
+        if back == 2 or (day + timedelta(days=1)).month != day.month:
+            history.compact(last)
         yield day
     last = today - timedelta(days=1)
     for scan_id, when in _times(last):
-        _, rows = year.scan(scan_id, when)
-        attempt = history.begin(CLUSTER, scan_id, when)
-        for table in TABLES:
-            history.write(attempt, table, rows[table])
-        history.commit(attempt, when, b"{}")
+        entry, rows = year.scan(scan_id, when)
+        history.write(entry, rows)
+        history.commit(entry, rows["scans"], [b"{}"])
     yield last
 
 

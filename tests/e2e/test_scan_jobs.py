@@ -1,8 +1,8 @@
 """The scan's image in pods that nobody but this test asked for."""
 
-import json
-
 from tests.e2e.conftest import CLAIM, HISTORY, NAMESPACE, NODES
+
+from rackspan.jobs.history.scan_history import History
 
 PARTITIONS = 2_000
 
@@ -56,8 +56,8 @@ def test_a_scan_runs_as_a_pod_and_keeps_its_history_on_a_volume(pods, scan_image
     assert state["state"]["terminated"]["exitCode"] == 0
     kept = [path.relative_to(pods.volume / "by-hand") for path in (pods.volume / "by-hand").rglob("*.parquet")]
     assert {path.parts[0] for path in kept} >= {"findings", "topics"}
-    (manifest,) = (pods.volume / "by-hand" / "manifests").rglob("*-first.json")
-    assert [scan["scanId"] for scan in json.loads(manifest.read_text())["scans"]] == ["first"]
+    history = History(str(pods.volume / "by-hand"))
+    assert [scan.scan_id for name in history.clusters() for scan in history.scans(name)] == ["first"]
 
 
 def test_findings_are_an_exit_code_of_the_pod(pods, scan_image):

@@ -7,6 +7,8 @@ import pytest
 from dev.waiting import eventually
 from tests.e2e.conftest import BROKERS, NAMESPACE, NODES, TOPIC, TOPOLOGY
 
+from rackspan.jobs.history.scan_history import History
+
 
 @pytest.fixture
 def shop(topology):
@@ -63,7 +65,7 @@ def test_a_scheduled_scan_runs_as_a_pod_and_reports_what_it_found(topology, shop
     assert status["summary"]["nonCompliant"] >= 2
     assert status["engine"] == "Job"
     history = topology.volume / BROKERS / TOPOLOGY
-    assert list(history.glob("findings/*/*/*/*.parquet"))
+    assert list(history.glob("findings/cluster=*/*/*.parquet"))
 
 
 def test_what_was_mended_is_cleared_by_the_next_scan(topology, shop, pods_kafka, tmp_path):
@@ -106,9 +108,9 @@ def test_spark_on_kubernetes_scans_with_executor_pods_on_several_nodes(topology,
     assert status["engine"] == "SparkOnKubernetes"
     assert status["summary"]["partitions"] >= 2
     history = topology.volume / BROKERS / TOPOLOGY
-    (manifest,) = (history / "manifests").rglob(f"*-{status['scanId']}.json")
-    tables = json.loads(manifest.read_text())["tables"]
-    assert all((history / path).stat().st_size > 0 for paths in tables.values() for path in paths)
+    kept = History(str(history))
+    (entry,) = (one for name in kept.clusters() for one in kept.scans(name) if one.scan_id == status["scanId"])
+    assert len(kept.rows("brokers", [entry])) > 0
 
     def gone():
         left = topology.kubectl.json("get", "pods", f"--namespace={NAMESPACE}", "--selector=spark-role=executor")

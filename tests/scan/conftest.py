@@ -81,7 +81,8 @@ class Scans:
         return found
 
     def rows(self, table, scan_id=None, name="prod"):
-        return self.history.rows(table, self.history.manifests(name), scan_id).to_pylist()
+        scans = [entry for entry in self.history.scans(name) if scan_id in (None, entry.scan_id)]
+        return self.history.rows(table, scans).to_pylist()
 
 
 @pytest.fixture(params=["local", "spark"])

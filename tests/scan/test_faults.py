@@ -194,14 +194,15 @@ def test_one_topic_of_100_000_partitions_and_100_000_topics_of_one(rackspan, tmp
 @pytest.mark.timeout(600)  # two Sparks start at once
 @pytest.mark.parametrize("moment", [("findings", "scans")])
 def test_a_scan_that_is_killed_leaves_the_history_as_it_was(rackspan, tmp_path, moment):
-    """Two at once: one is killed as soon as it writes, the other when it has written all but its manifest."""
+    """Two at once: one is killed as soon as it writes, the other at its commit, before or after it."""
     location = tmp_path / "history"
     history = History(str(location))
     files = {table: tmp_path / f"killed-at-{table}.json" for table in moment}
     for file in files.values():
         file.write_text(json.dumps(GOOD))
         assert rackspan("scan", "--snapshot", file, "--history", location, "--scan-id", "first").code == 1
-    before = {name: history.manifests(name) for name in history.clusters()}
+    before = {name: history.scans(name) for name in history.clusters()}
+    written = {table: set(location.glob(f"{table}/cluster=killed-at-{table}/*/*")) for table in files}
     scans = {
         table: subprocess.Popen(
             command("scan", "--snapshot", file, "--history", location, "--scan-id", "killed", "--master", "local[1]"),
@@ -216,7 +217,7 @@ def test_a_scan_that_is_killed_leaves_the_history_as_it_was(rackspan, tmp_path, 
 
     def killed():
         for table, scan in list(left.items()):
-            if list(location.glob(f"{table}/cluster=killed-at-{table}/*/killed-*")):
+            if set(location.glob(f"{table}/cluster=killed-at-{table}/*/*")) - written[table]:
                 os.killpg(scan.pid, signal.SIGKILL)
                 del left[table]
         return not left
@@ -228,19 +229,16 @@ def test_a_scan_that_is_killed_leaves_the_history_as_it_was(rackspan, tmp_path, 
             if scan.poll() is None:
                 os.killpg(scan.pid, signal.SIGKILL)
             scan.wait(30)
-    assert {name: history.manifests(name) for name in history.clusters()} == before
+    assert history.scans("killed-at-findings") == before["killed-at-findings"]
+    assert history.scans("killed-at-scans")[:1] == before["killed-at-scans"]
     ran = rackspan("scan", "--snapshot", tmp_path, "--history", location, "--scan-id", "killed", "-o", "json")
     assert ran.code == 1
     for document in ran.json["scans"]:
         assert document["changes"]["new"] == document["changes"]["cleared"] == 0
         assert document["changes"]["since"] is not None
-        assert [scan.scan_id for one in history.manifests(document["cluster"]) for scan in one.scans] == [
-            "first",
-            "killed",
-        ]
-        assert len(history.rows("findings", history.manifests(document["cluster"]), "killed")) == len(
-            document["findings"]
-        )
+        scans = history.scans(document["cluster"])
+        assert [entry.scan_id for entry in scans] == ["first", "killed"]
+        assert len(history.rows("findings", scans[1:])) == len(document["findings"])
 
 
 # --- the place of the history -----------------------------------------------------------------------------------------
@@ -272,7 +270,7 @@ def test_a_full_disk_fails_the_scan_and_leaves_the_history_as_it_was(rackspan, t
         assert len(ran.errors) == 1
         assert f"history {small_disk}" in ran.errors[0]
         assert "No space left on device" in ran.errors[0]
-        assert [one.scan_id for manifest in history.manifests("prod") for one in manifest.scans] == ["first"]
+        assert [entry.scan_id for entry in history.scans("prod")] == ["first"]
         filler.unlink()
     after = rackspan(*scan, "--scan-id", "second")
     assert after.code == 1
@@ -299,7 +297,7 @@ def test_a_small_cluster_is_scanned_where_there_is_neither_spark_nor_java(proces
     environment = {"PATH": str(tmp_path), "PYTHONPATH": str(tmp_path)}
     scan = ("scan", "--snapshot", "prod.json", "--history", "history", "--page", "page.html", "-o", "json")
     assert [process(*scan, environment=environment).code for _ in range(2)] == [1, 1]
-    assert len(History(str(tmp_path / "history")).manifests("prod")) == 2
+    assert len(History(str(tmp_path / "history")).scans("prod")) == 2
     assert "orders" in (tmp_path / "page.html").read_text()
 
 
@@ -326,7 +324,7 @@ def test_a_java_that_does_not_start_is_told_in_one_line(process, tmp_path):
     assert ran.code == 2
     assert len(ran.errors) == 1
     assert ran.errors[0].startswith("Spark did not start")
-    assert not (tmp_path / "history" / "manifests").exists()
+    assert not (tmp_path / "history" / "scans").exists()
 
 
 # --- Kafka ------------------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ import threading
 from datetime import date, timedelta
 
 import pytest
+from deltalake import DeltaTable
 from tests.scan.conftest import NOON
 from tests.support.command import cluster, topic
 
@@ -105,10 +106,10 @@ def test_old_days_are_forgotten_and_one_jump_of_the_clock_forgets_nothing(scans)
         scans(broken, f"day-{at}", at * day)
     jumped = scans(broken, "jumped", 4000 * day, retention_days=2)
     assert jumped.summary.non_compliant == 1
-    assert {manifest.day for manifest in scans.history.manifests("prod")} >= {date(2026, 3, 10 + at) for at in range(2)}
+    assert {entry.day for entry in scans.history.scans("prod")} >= {date(2026, 3, 10 + at) for at in range(2)}
     back = scans(broken, "back", 3 * day, retention_days=2)
-    kept = [manifest.day for manifest in scans.history.manifests("prod")]
-    assert kept == [date(2026, 3, 11), date(2026, 3, 13), (NOON + timedelta(days=4000)).date()]
+    kept = [entry.day for entry in scans.history.scans("prod")]
+    assert kept == [date(2026, 3, 11), (NOON + timedelta(days=4000)).date(), date(2026, 3, 13)]
     assert {row.first_seen for row in back.findings} == {"2026-03-10T12:00:00Z"}
     assert back.changes.new == back.changes.cleared == 0
 
@@ -119,7 +120,8 @@ def test_days_are_compacted_and_the_trend_stays_what_it_was(scans):
         scans(broken, f"scan-{at}", at * 10)
     before = sorted(map(repr, scans.rows("findings")))
     told = scans(broken, "next-day", 60 * 24)
-    assert len(scans.history.manifests("prod")) == 2
+    files = DeltaTable(f"{scans.history.location}/findings").file_uris()
+    assert len(files) == 1
     assert sorted(map(repr, [row for row in scans.rows("findings") if row["scan_id"] != "next-day"])) == before
     assert [(one.date, one.scans, one.violation_minutes) for one in told.trend] == [
         ("2026-03-10", 2, 10.0),
@@ -135,8 +137,8 @@ def test_a_history_that_is_read_while_scans_write_to_it_never_shows_half_of_one(
     def read():
         while not done.is_set():
             try:
-                manifests = scans.history.manifests("prod")
-                rows = {table: scans.history.rows(table, manifests) for table in ("scans", "findings", "brokers")}
+                listed = scans.history.scans("prod")
+                rows = {table: scans.history.rows(table, listed) for table in ("scans", "findings", "brokers")}
                 seen.append([sorted(set(table["scan_id"].to_pylist())) for table in rows.values()])
             except BaseException as error:
                 wrong.append(error)
@@ -156,13 +158,13 @@ def test_a_history_that_is_read_while_scans_write_to_it_never_shows_half_of_one(
 def test_a_damaged_history_is_named_and_left_as_it_is(scans, history, tmp_path):
     document = cluster(topic("orders", UNFAIR))
     scans(document, "a")
-    whole = {data: data.read_bytes() for data in (tmp_path / "history" / "findings").rglob("*.parquet")}
+    whole = {data: data.read_bytes() for data in (tmp_path / "history" / "findings").glob("cluster=*/*/*.parquet")}
     for left in (0.5, 0):
         for data, text in whole.items():
             data.write_bytes(text[: int(len(text) * left)])
         with pytest.raises(HistoryError, match=f"history {history.location}/findings/.*parquet: has .* bytes"):
             scan_cluster(in_process, from_file(tmp_path / "prod.json"), ScanRun("b", NOON, history), lambda _: None)
-    assert [scan.scan_id for manifest in history.manifests("prod") for scan in manifest.scans] == ["a"]
+    assert [entry.scan_id for entry in history.scans("prod")] == ["a"]
     for data, text in whole.items():
         data.write_bytes(text)
     assert scans(document, "b", 5).changes.new == 0
@@ -175,4 +177,4 @@ def test_any_name_of_a_file_is_a_cluster_s_name(scans):
     assert (second.cluster, second.changes.new, second.changes.cleared) == (name, 0, 0)
     assert [row.violation_minutes for row in second.topics] == [10.0]
     assert scans.history.clusters() == [name]
-    assert json.loads((scans.history.document(scans.history.entry(name, "a"))).decode())["cluster"] == name
+    assert json.loads(scans.history.document(scans.history.scans(name)[0]))["cluster"] == name

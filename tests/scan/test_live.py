@@ -84,7 +84,7 @@ def test_topics_that_come_and_go_while_it_reads_do_not_end_a_scan(engine, kafka,
     finally:
         done.set()
         churning.join(60)
-    assert len(history.rows("scans", history.manifests("prod"))) == scans
+    assert len(history.rows("scans", history.scans("prod"))) == scans
 
 
 @pytest.mark.stack

@@ -89,12 +89,12 @@ def test_a_year_has_every_scan_and_findings_that_come_and_go(tmp_path):
     location = History(str(tmp_path))
     today = date(2026, 3, 10)
     assert [day.day for day in year.write(location, 3, today)] == [7, 8, 9]
-    every = location.manifests(year.CLUSTER)
-    assert len(every) == 2 + year.SCANS_A_DAY
+    every = location.scans(year.CLUSTER)
+    assert len(every) == 3 * year.SCANS_A_DAY
     scans = location.rows("scans", every)
     assert len(scans) == 3 * year.SCANS_A_DAY
     assert sorted(scans["sequence"].to_pylist()) == list(range(1, len(scans) + 1))
-    assert location.latest(year.CLUSTER).newest.observed_at < datetime(2026, 3, 10, tzinfo=UTC)
+    assert every[-1].observed_at < datetime(2026, 3, 10, tzinfo=UTC)
     found = location.rows("findings", every).to_pylist()
     stays = [row["first_seen"] for row in found]
     assert len(set(stays)) > 10

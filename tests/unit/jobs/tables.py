@@ -1,10 +1,12 @@
 """Rows for every table of the history, told apart by the scan they are of."""
 
+import uuid
 from datetime import UTC, datetime
 
 import pyarrow as pa
 
 from rackspan.jobs.batches.schemas import TABLES
+from rackspan.jobs.history.scan_history import ScanEntry
 
 NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
 
@@ -21,24 +23,33 @@ def rows(table, scan_id, count=2):
 
 
 def written(history, scan_id, cluster="prod", when=NOON, count=2):
-    """An attempt with rows in every table, not committed."""
-    attempt = history.begin(cluster, scan_id, when)
-    for table in TABLES:
-        history.write(attempt, table, rows(table, scan_id, count))
-    return attempt
+    """An attempt with rows in every table but `scans`, not committed."""
+    sequence = max((one.sequence for one in history.scans(cluster)), default=0) + 1
+    entry = ScanEntry(cluster, scan_id, sequence, when, uuid.uuid4().hex)
+    history.write(entry, {table: rows(table, scan_id, count) for table in TABLES})
+    return entry
+
+
+def shown(history, entry):
+    """Commit an attempt, and say whether it counts."""
+    row = {"scan_id": entry.scan_id, "sequence": entry.sequence, "finished_at": entry.observed_at}
+    scans = pa.Table.from_pylist([row], schema=TABLES["scans"])
+    return history.commit(entry, scans, [f'"{entry.scan_id}"'.encode()])
 
 
 def committed(history, scan_id, cluster="prod", when=NOON, count=2):
     """A scan in the history."""
-    return history.commit(written(history, scan_id, cluster, when, count), when, f'"{scan_id}"'.encode())
+    entry = written(history, scan_id, cluster, when, count)
+    shown(history, entry)
+    return entry
 
 
 def scan_ids(history, cluster="prod"):
     """The scans that a reader sees, in their order."""
-    scans = [scan for manifest in history.manifests(cluster) for scan in manifest.scans]
-    return [scan.scan_id for scan in sorted(scans, key=lambda scan: scan.place)]
+    return [scan.scan_id for scan in history.scans(cluster)]
 
 
 def contents(history, cluster="prod"):
     """All rows of all tables, in an order of their own."""
-    return {table: sorted(history.rows(table, history.manifests(cluster)).to_pylist(), key=repr) for table in TABLES}
+    scans = history.scans(cluster)
+    return {table: sorted(history.rows(table, scans).to_pylist(), key=repr) for table in TABLES}

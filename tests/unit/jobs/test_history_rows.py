@@ -5,7 +5,7 @@ import pyarrow as pa
 from rackspan.core.scanning import BrokerLocations
 from rackspan.core.topology import BrokerLocation
 from rackspan.jobs.batches.schemas import TABLES
-from rackspan.jobs.history import history_rows
+from rackspan.jobs.scan import history_rows
 
 COUNTED = pa.schema([field for field in TABLES["topics"] if field.name not in ("scan_id", "violation_minutes")])
 

@@ -111,17 +111,15 @@ def _kept(location: str, cluster: str | None, scan_id: str | None) -> ScanDocume
     try:
         history = History(location)
         name = cluster or _only(history.clusters(), location)
-        manifest = history.latest(name)
-        if manifest is None:
+        scans = history.scans(name)
+        if not scans:
             raise CommandError(
                 f"{location}: holds no scan of {name}", f"it has {first_of(history.clusters(), 5) or 'none'}"
             )
-        entry = manifest.newest if scan_id is None else history.entry(name, scan_id)
-        if entry is None:
-            raise CommandError(
-                f"{location}: holds no scan {scan_id} of {name}", f"the last is {manifest.newest.scan_id}"
-            )
-        return decode(history.document(entry))
+        wanted = [entry for entry in scans if scan_id in (None, entry.scan_id)]
+        if not wanted:
+            raise CommandError(f"{location}: holds no scan {scan_id} of {name}", f"the last is {scans[-1].scan_id}")
+        return decode(history.document(wanted[-1]))
     except HistoryError as error:
         raise CommandError(str(error)) from error
 

@@ -1,8 +1,7 @@
 """
 Columns of what the job reads, passes on and keeps, in Arrow's types.
 
-A table of the history may gain columns but never lose or
-change one: older files read as null there.
+A table of the history may gain columns but never lose or change one: older files read as null there.
 """
 
 from typing import Final
@@ -137,4 +136,48 @@ TABLES: Final = {
         ]
     ),
 }
-"""The tables of the history. All are kept by cluster and by date (UTC), which are part of the path."""
+"""What scans write into the tables of the history, and what they read of them."""
+
+ABOUT: Final = {
+    "scans": "One row per scan. A scan counts, in all tables, when it has a row here.",
+    "findings": "What scans found wrong.",
+    "topics": "Topics with findings, or that were out of compliance before the scan.",
+    "holdings": "What each domain and each broker held, and what its loss would do.",
+    "brokers": "Brokers, their racks, and whether they came or went since the scan before.",
+    "groups": "Consumer groups, and how much of what they read is near.",
+}
+"""What each table of the history holds: its description in Delta."""
+PARTITIONED_BY: Final = ["cluster", "month"]
+_COMMENTS: Final = {
+    "scan_id": "names the scan, within its cluster",
+    "attempt": "the run that wrote the row; rows whose attempt is not in the table scans do not count",
+    "date": "the day of the scan (UTC)",
+    "month": "the month of the scan (UTC), such as 2026-03",
+    "document": "the scan document, JSON, packed by gzip",
+    "sequence": "orders the scans of a cluster",
+    "finished_at": "when the scan looked at the cluster (UTC)",
+    "minutes": "minutes since the scan before, a day at most",
+    "violation_minutes": "minutes out of compliance since the scan before",
+    "first_seen": "since when each scan found it (UTC)",
+    "id": "names the finding; the same in each scan that finds it",
+    "moves": "the fewest replicas to copy to mend it",
+    "excess": "how many replicas too many, or too few where negative",
+    "leading": "partitions whose preferred leader is there",
+    "not_writable": "partitions that could not be written after its loss",
+    "last_replica": "partitions whose last replica in sync is there",
+    "changed": "whether it came or went since the scan before",
+    "near": "partitions that are read within the reader's domain",
+}
+
+
+def _kept(name: str, columns: pa.Schema) -> pa.Schema:
+    added: list[tuple[str, pa.DataType]] = [("document", pa.binary())] if name == "scans" else []
+    added += [("attempt", pa.string()), ("date", pa.date32()), ("cluster", pa.string()), ("month", pa.string())]
+    fields = [*columns, *(pa.field(*one) for one in added)]
+    return pa.schema(
+        [one.with_metadata({"comment": _COMMENTS[one.name]}) if one.name in _COMMENTS else one for one in fields]
+    )
+
+
+KEPT: Final = {name: _kept(name, columns) for name, columns in TABLES.items()}
+"""The Delta tables of the history, as they are declared."""

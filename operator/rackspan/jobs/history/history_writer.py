@@ -1,14 +1,16 @@
 """Writes one scan into the history: its tables, then the trend over all scans, then the commit that shows it."""
 
-from collections.abc import Callable, Iterator, Mapping
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import pyarrow as pa
 
 from rackspan.jobs.batches import aggregates
-from rackspan.jobs.history.scan_history import History, HistoryError, Manifest
+from rackspan.jobs.batches.schemas import TABLES
+from rackspan.jobs.history.scan_history import History, HistoryError, ScanEntry
 from rackspan.reports.document import ScanDocument, decode, encode
 
 _FLAP_DAYS: Final = timedelta(days=7)
@@ -31,26 +33,24 @@ class HistoryTrend:
 class HistoryWriter:
     """Writes one scan of a cluster. All methods raise HistoryError where the history cannot be read or written."""
 
-    def __init__(self, history: History, cluster: str, scan_id: str, observed_at: datetime) -> None:
+    def __init__(self, history: History, cluster: str, scan_id: str, sequence: int, observed_at: datetime) -> None:
         self._history = history
-        self._observed_at = observed_at
-        self._attempt = history.begin(cluster, scan_id, observed_at)
+        self._entry = ScanEntry(cluster, scan_id, sequence, observed_at, uuid.uuid4().hex)
         self._tables: Mapping[str, pa.Table] = {}
 
     def write(self, tables: Mapping[str, pa.Table]) -> None:
         """Write the rows of all tables; readers do not see them before `commit`."""
-        for table, rows in tables.items():
-            self._history.write(self._attempt, table, rows)
+        self._history.write(self._entry, tables)
         self._tables = tables
 
     def trend(self) -> HistoryTrend:
         """Sum up all scans that are kept and this one, whose tables have to be written by then."""
-        manifests = self._history.manifests(self._attempt.cluster)
-        week = (self._observed_at - _FLAP_DAYS).date()
-        lately = [manifest for manifest in manifests if manifest.day >= week]
-        minutes = aggregates.topic_minutes(self._kept("topics", manifests))
-        flaps = aggregates.flaps(self._kept("brokers", lately))
-        days = aggregates.days(pa.concat_tables(self._kept("scans", manifests)))
+        scans = self._history.scans(self._entry.cluster)
+        week = (self._entry.observed_at - _FLAP_DAYS).date()
+        lately = [entry for entry in scans if entry.day >= week]
+        minutes = aggregates.topic_minutes(self._kept("topics", scans, ["topic", "violation_minutes"]))
+        flaps = aggregates.flaps(self._kept("brokers", lately, ["broker", "changed"]))
+        days = aggregates.days(pa.concat_tables(self._kept("scans", scans, TABLES["scans"].names)))
         return HistoryTrend(
             {row["topic"]: row["violation_minutes"] for row in minutes.to_pylist()},
             {row["broker"]: row["changed"] for row in flaps.to_pylist() if row["changed"]},
@@ -59,29 +59,31 @@ class HistoryWriter:
 
     def commit(self, document: ScanDocument) -> ScanDocument:
         """Make the scan visible, and give its document: another run's where that committed the same scan id first."""
-        attempt = self._attempt
-        manifest = self._history.commit(attempt, self._observed_at, encode(document))
-        entry = next(scan for scan in manifest.scans if scan.scan_id == attempt.scan_id)
-        return document if entry.document == attempt.document else decode(self._history.document(entry))
+        if self._history.commit(self._entry, self._tables["scans"], [encode(document)]):
+            return document
+        scans = self._history.scans(self._entry.cluster)
+        first = next(entry for entry in scans if entry.scan_id == self._entry.scan_id)
+        return decode(self._history.document(first))
 
-    def tidy(self, before: datetime | None, retention_days: int | None, tell: Callable[[str], None]) -> None:
+    def tidy(self, before: ScanEntry | None, retention_days: int | None, tell: Callable[[str], None]) -> None:
         """
-        Compact days that are over, and delete those that are past retention; `before` is the time of the previous scan.
+        Compact and forget, with the first scan of a day; `before` is the previous scan.
 
-        The scan has been committed by now, so an error here is only told; the next scan tries again.
+        The scan has been committed by now, so an error here is only told; the next day's first scan tries again.
         """
-        cluster = self._attempt.cluster
+        if before is None or before.day == self._entry.day:
+            return
         try:
-            self._history.compact(cluster, self._observed_at.date())
+            self._history.compact(before)
             if retention_days is not None:
                 # Days are deleted by the earlier of two scans' clocks: one clock that jumps ahead deletes nothing.
-                today = min(self._observed_at, before or self._observed_at).astimezone(UTC).date()
-                self._history.expire(cluster, today - timedelta(days=retention_days))
-            self._history.sweep(cluster, datetime.now(UTC))
+                today = min(self._entry.day, before.day)
+                self._history.expire(before.cluster, today - timedelta(days=retention_days))
+            self._history.vacuum()
         except HistoryError as error:
             tell(f"warning: {error}")
 
-    def _kept(self, table: str, manifests: list[Manifest]) -> Iterator[pa.Table]:
-        """Rows of a table in the files that manifests name, and those of this scan."""
-        yield from self._history.parts(table, manifests)
-        yield self._tables[table]
+    def _kept(self, table: str, scans: Sequence[ScanEntry], columns: Sequence[str]) -> Iterator[pa.Table]:
+        """Rows of a table about scans that are kept, and those of this scan."""
+        yield from self._history.parts(table, scans, columns)
+        yield self._tables[table].select(columns)

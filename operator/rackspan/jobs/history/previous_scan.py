@@ -19,18 +19,19 @@ class PreviousScan:
 
     def __init__(self, history: History | None, cluster: str) -> None:
         """Raises HistoryError where the history cannot be read, as every member does."""
-        latest = history.latest(cluster) if history else None
-        self._last = (history, latest) if history and latest else None
+        self._history = history
+        self.entry = next(reversed(history.scans(cluster)), None) if history else None
+        """Where the history has it; None where there is none."""
 
     @property
     def observed_at(self) -> datetime | None:
         """When it ran, in UTC; None where there is none."""
-        return self._last[1].newest.observed_at if self._last else None
+        return self.entry.observed_at if self.entry else None
 
     @property
     def sequence(self) -> int:
         """Its number among the cluster's scans, which are counted from 1; 0 where there is none."""
-        return self._last[1].newest.sequence if self._last else 0
+        return self.entry.sequence if self.entry else 0
 
     def minutes_until(self, now: datetime) -> float:
         """Minutes from it to `now`: 0 to a day's, 0 also where the clock went back."""
@@ -64,7 +65,6 @@ class PreviousScan:
         return {row["broker"]: row["online"] for row in self._rows("brokers").to_pylist()}
 
     def _rows(self, table: str) -> pa.Table:
-        if self._last is None:
+        if self._history is None or self.entry is None:
             return TABLES[table].empty_table()
-        history, manifest = self._last
-        return history.rows(table, [manifest], manifest.newest.scan_id)
+        return self._history.rows(table, [self.entry])

@@ -19,11 +19,10 @@ from rackspan.core.scanning import examine_brokers
 from rackspan.jobs.batches import aggregates
 from rackspan.jobs.batches.arrow_batches import finding_batches
 from rackspan.jobs.batches.schemas import FINDING, HOLDING, JUDGED, TOPIC, UNFAIR, UNREAD
-from rackspan.jobs.history import history_rows
 from rackspan.jobs.history.history_writer import HistoryTrend, HistoryWriter
 from rackspan.jobs.history.previous_scan import PreviousScan
 from rackspan.jobs.history.scan_history import History
-from rackspan.jobs.scan import document_rows
+from rackspan.jobs.scan import document_rows, history_rows
 from rackspan.jobs.scan.engines import Engine
 from rackspan.jobs.sources.scanned_cluster import ClusterError, ScannedCluster
 from rackspan.reports.document import MAX_FINDINGS, Changes, ScanDocument, State, Summary, decode
@@ -51,8 +50,10 @@ def scan_cluster(engine: Engine, cluster: ScannedCluster, run: ScanRun, tell: Te
     Raises ClusterError where the cluster or its data cannot be read, HistoryError where the history cannot.
     """
     history = run.history
-    if history is not None and (entry := history.entry(cluster.name, run.scan_id)) is not None:
-        return decode(history.document(entry))
+    if history is not None:
+        for entry in history.scans(cluster.name):
+            if entry.scan_id == run.scan_id:
+                return decode(history.document(entry))
     return _Scan(engine, cluster, run, tell).run()
 
 
@@ -98,13 +99,14 @@ class _Scan:
         seen = self._look()
         if self._run.history is None:
             return self._document(seen, HistoryTrend())
-        writer = HistoryWriter(self._run.history, self._cluster.name, self._run.scan_id, self._run.observed_at)
+        run, sequence = self._run, self._previous.sequence + 1
+        writer = HistoryWriter(self._run.history, self._cluster.name, run.scan_id, sequence, run.observed_at)
         with self._step("writing the history"):
             writer.write(self._records(seen))
         with self._step("looking at the trend"):
             trend = writer.trend()
         committed = writer.commit(self._document(seen, trend))
-        writer.tidy(self._previous.observed_at, self._run.retention_days, self._tell)
+        writer.tidy(self._previous.entry, self._run.retention_days, self._tell)
         return committed
 
     # --- looking -----------------------------------------------------------------------------------------------------

@@ -1,0 +1,298 @@
+"""Delta tables at one location: a path, or an object store. Every error of a library becomes a HistoryError."""
+
+import errno
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote, unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs as arrow_fs
+import pyarrow.parquet as pq
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction, WriterProperties
+from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.fs import DeltaStorageHandler
+from deltalake.transaction import AddAction
+
+from rackspan.core.text import plural
+from rackspan.jobs.batches.schemas import ABOUT, KEPT, PARTITIONED_BY
+from rackspan.reconcile.scans.history_location import without_secrets
+
+_SCHEMES: Final = ("file", "s3", "s3a", "s3n", "gs", "abfs", "abfss")
+_COMMITS: Final = 20
+KEPT_HOURS: Final = 24
+"""How long files stay that no table names any more: a reader may have listed them, or their writer may still run."""
+_SETTINGS: Final = {
+    "delta.deletedFileRetentionDuration": f"interval {KEPT_HOURS} hours",
+    "delta.logRetentionDuration": "interval 7 days",
+}
+
+
+class HistoryError(Exception):
+    """A history that cannot be read or written; the message says where and why."""
+
+
+class DeltaTables:
+    """The tables below `location`, by name. Methods raise HistoryError."""
+
+    def __init__(self, location: str) -> None:
+        """Raises HistoryError for a location that cannot be used."""
+        self.location = without_secrets(location).rstrip("/")
+        scheme, is_uri, rest = location.partition("://")
+        path = unquote(rest) if is_uri else location
+        if (is_uri and (scheme not in _SCHEMES or not rest)) or "%" in path:
+            raise HistoryError(f"{self.location}: is no location that can be used: name a path without %, or a URI")
+        self._folder = None if is_uri and scheme != "file" else os.path.abspath(path)  # noqa: PTH100 - not resolved
+        self._uri = Path(self._folder).as_uri() if self._folder else re.sub("^s3[an]:", "s3:", location).rstrip("/")
+        self._written: list[str] = []
+        """Files that may not be on the disk yet."""
+        self._options = {"aws_conditional_put": "etag"} if self._uri.startswith("s3:") else {}
+
+    def try_writing(self) -> None:
+        """See that files can be written and deleted and that the tables are of a history; leave nothing."""
+        try:
+            self._write(".rackspan", lambda stream: stream.write(bytes(4096)))
+            self._files.delete_file(".rackspan")
+        except (OSError, pa.ArrowException, DeltaError) as error:
+            sentence = f"history {self.location} cannot be written: {_line(error)}"
+            raise HistoryError(f"{sentence}; give the right to write there, or name another --history") from error
+        for name in KEPT:
+            self.opened(name)
+
+    def opened(self, name: str) -> DeltaTable | None:
+        """A table as it is now, None where there is none."""
+        with self.errors(name):
+            uri = f"{self._uri}/{name}"
+            if not DeltaTable.is_deltatable(uri, self._options):
+                if self._folder and Path(self._folder, "manifests").is_dir():
+                    hint = f"rackspan history migrate {self.location} NEW"
+                    raise HistoryError(f"history {self.location}: has the layout of an earlier version: {hint}")
+                if self._folder and any(Path(self._folder, name).rglob("*.parquet")):
+                    raise HistoryError(f"history {self.location}/{name}: its _delta_log is gone: restore it")
+                return None
+            for info in self._files.get_file_info(arrow_fs.FileSelector(f"{name}/_delta_log")):
+                if info.size == 0 and info.extension == "json":  # which delta-rs takes for a commit of nothing
+                    raise HistoryError(f"history {self.location}/{info.path}: is empty: restore it")
+            table = DeltaTable(uri, storage_options=self._options)
+            declared = {field.name for field in table.schema().fields}
+            if table.metadata().partition_columns != PARTITIONED_BY or not {"scan_id", "attempt", "date"} <= declared:
+                raise HistoryError(f"history {self.location}/{name}: is no table of a history: name another --history")
+            return table
+
+    def read(
+        self, table: DeltaTable, name: str, cluster: str, columns: Sequence[str], where: pc.Expression
+    ) -> Iterator[pa.Table]:
+        """Columns of a cluster's rows, part by part; columns that the table does not have yet are null."""
+        schema = pa.schema([KEPT[name].field(column) for column in columns])
+        with self.errors(name):
+            dataset = table.to_pyarrow_dataset(file_pruning_predicate=[("cluster", "=", cluster)])
+            self._whole_files(table, name, [one.path for one in dataset.get_fragments(filter=where)])
+            known = [column for column in columns if column in dataset.schema.names]
+            for batch in dataset.to_batches(columns=known, filter=where):
+                if batch.num_rows:
+                    yield with_columns(pa.Table.from_batches([batch]), schema)
+
+    def append(self, name: str, cluster: str, month: str, file: str, rows: pa.Table, once: Sequence[str] = ()) -> bool:
+        """
+        Add a file with rows of a cluster's month to a table, which is made where there is none.
+
+        With `once`, ids of scans, nothing is added and the answer is False where the table has one of them, even where
+        another writer adds it at this moment. By then all that was added before is on the disk.
+        """
+        path = f"cluster={quote(cluster, safe='')}/month={month}/{file}.parquet"
+        values = dict(zip(PARTITIONED_BY, (cluster, month), strict=True))
+        with self.errors(name):
+            table = self._made(name)
+            if not len(rows):
+                return True
+            size = self._write(f"{name}/{path}", lambda stream: pq.write_table(rows, stream, compression="zstd"))
+            action = AddAction(path, size, values, int(time.time() * 1000), data_change=True, stats=_statistics(rows))
+            if once:
+                self._sync()
+            for left in reversed(range(_COMMITS)):
+                if once and self._has(table, name, cluster, once):
+                    return False
+                applied = [_next_transaction(table, cluster, scan) for scan in once]
+                try:
+                    table.create_write_transaction(
+                        [action],
+                        "append",
+                        table.schema(),
+                        PARTITIONED_BY,
+                        commit_properties=CommitProperties(app_transactions=applied),
+                    )
+                    break
+                except CommitFailedError:  # another writer was first
+                    if not left:
+                        raise
+                    table = self._made(name)
+            since = table.version()
+            table.update_incremental()
+            self._written += [f"{name}/_delta_log/{at:020d}.json" for at in range(since, table.version() + 1)]
+            if once:
+                self._sync()
+        return True
+
+    def compact(self, name: str, cluster: str, month: str) -> None:
+        """Write the files of a cluster's month into one."""
+        with self._changing(name) as table:
+            self._whole_files(table, name, _paths(table, cluster))  # else a foreign file would become ours
+            table.optimize.compact(
+                [("cluster", "=", cluster), ("month", "=", month)],
+                writer_properties=WriterProperties(compression="ZSTD"),
+            )
+            self._written += [f"{name}/{path}" for path in _paths(table, cluster)]
+            self._sync()
+
+    def delete(self, name: str, cluster: str, where: str) -> None:
+        """Delete rows of a cluster, those that a predicate selects."""
+        with self._changing(name) as table:
+            table.delete(f"cluster = {quoted(cluster)} AND {where}")
+
+    def vacuum(self, name: str) -> None:
+        """Delete files that the table has not named for as long as it keeps them: also those of killed writers."""
+        with self._changing(name) as table:
+            table.vacuum(KEPT_HOURS, dry_run=False, enforce_retention_duration=False, full=True)
+
+    # --- parts -------------------------------------------------------------------------------------------------------
+
+    @property
+    def _files(self) -> arrow_fs.FileSystem:
+        if self._folder is None:
+            return arrow_fs.PyFileSystem(DeltaStorageHandler(self._uri, self._options))
+        return arrow_fs.SubTreeFileSystem(self._folder, arrow_fs.LocalFileSystem())
+
+    def _write(self, path: str, write: Callable[[Any], object]) -> int:
+        """Write a file, and give its size."""
+        files = self._files
+        if self._folder is not None:
+            Path(self._folder, path).parent.mkdir(parents=True, exist_ok=True)
+        with files.open_output_stream(path) as stream:
+            write(stream)
+        self._written.append(path)
+        (info,) = files.get_file_info([path])
+        return int(info.size)
+
+    def _sync(self) -> None:
+        """Have what was written on the disk, with the folders that lead to it. Object stores do so by themselves."""
+        written, self._written = self._written, []
+        if self._folder is not None:
+            root = Path(self._folder)
+            files = [file for file in (root / path for path in written) if file.exists()]
+            above = {folder for file in files for folder in file.parents if folder.is_relative_to(root.parent)}
+            for path in (*files, *above):
+                _sync(path)
+
+    def _made(self, name: str) -> DeltaTable:
+        """A table with all declared columns, to add to."""
+        uri, declared = f"{self._uri}/{name}", Schema.from_arrow(KEPT[name])
+        table = self.opened(name) or DeltaTable.create(
+            uri, declared, "ignore", PARTITIONED_BY, name, ABOUT[name], _SETTINGS, self._options
+        )
+        known = {field.name for field in table.schema().fields}
+        if new := [field for field in declared.fields if field.name not in known]:
+            table.alter.add_columns(new)
+        return table
+
+    def _has(self, table: DeltaTable, name: str, cluster: str, scans: Sequence[str]) -> bool:
+        among = pc.field("scan_id").isin(list(scans))
+        return any(len(part) for part in self.read(table, name, cluster, ["scan_id"], among))
+
+    def _whole_files(self, table: DeltaTable, name: str, paths: Sequence[str]) -> None:
+        """Raises HistoryError for a file that is gone, or has not the size with which it was committed."""
+        added = pa.table(table.get_add_actions())
+        committed = dict(zip(map(unquote, added["path"].to_pylist()), added["size_bytes"].to_pylist(), strict=True))
+        for path, info in zip(paths, self._files.get_file_info([f"{name}/{path}" for path in paths]), strict=True):
+            place = f"history {self.location}/{name}/{path}"
+            if not info.is_file:
+                raise HistoryError(f"{place}: is not there any more: restore it")
+            if info.size != committed[path]:
+                was = f"{committed[path]:,} when it was committed"
+                raise HistoryError(f"{place}: has {plural(info.size, 'byte')}, and {was}: restore it")
+
+    @contextmanager
+    def _changing(self, name: str) -> Iterator[DeltaTable]:
+        """A table that is tidied; where another does so at this moment, that one's work counts."""
+        table = self.opened(name)
+        if table is not None:
+            with self.errors(name), suppress(CommitFailedError):
+                yield table
+
+    @contextmanager
+    def errors(self, place: str) -> Iterator[None]:
+        """Name the place in errors of libraries."""
+        try:
+            yield
+        except (OSError, EOFError, pa.ArrowException, DeltaError) as error:
+            raise HistoryError(f"history {self.location}/{place}: {_line(error)}") from error
+
+
+def quoted(text: str) -> str:
+    """A string in a predicate."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _line(error: Exception) -> str:
+    """The first line of an error that says something, without colours."""
+    lines = re.sub("\x1b\\[[0-9;]*m", "", str(error)).replace("\u21b3", "").splitlines()
+    return ": ".join(line.strip() for line in lines if line.strip())
+
+
+def _paths(table: DeltaTable, cluster: str) -> list[str]:
+    dataset = table.to_pyarrow_dataset(file_pruning_predicate=[("cluster", "=", cluster)])
+    return [one.path for one in dataset.get_fragments()]
+
+
+def _next_transaction(table: DeltaTable, cluster: str, scan: str) -> Transaction:
+    """Of two writers that add the same scan at once, Delta refuses the second, which has the same id here."""
+    app = json.dumps([cluster, scan])
+    return Transaction(app, 1 + (table.transaction_version(app) or 0))
+
+
+def with_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Rows with the columns of `schema`: those that they do not have are null."""
+    return pa.Table.from_arrays(
+        [
+            rows[one.name].cast(one.type) if one.name in rows.column_names else pa.nulls(len(rows), one.type)
+            for one in schema
+        ],
+        schema=schema,
+    )
+
+
+def _statistics(rows: pa.Table) -> str:
+    """Delta's statistics of a file, of all columns: Arrow leaves out files of which it takes a column for null."""
+    least, most, nulls = {}, {}, {}
+    for field, column in zip(rows.schema, rows.columns, strict=True):
+        nulls[field.name] = column.null_count
+        if column.null_count < len(column) and not pa.types.is_binary(field.type):
+            bounds = pc.min_max(column)
+            least[field.name], most[field.name] = _plain(bounds["min"]), _plain(bounds["max"])
+    return json.dumps({"numRecords": len(rows), "minValues": least, "maxValues": most, "nullCount": nulls})
+
+
+def _plain(bound: pa.Scalar) -> Any:
+    value = bound.as_py()
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    return value.isoformat() if isinstance(value, date) else value
+
+
+def _sync(path: Path) -> None:
+    try:
+        opened = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
+    except OSError as error:
+        # Some file systems cannot do so with folders, and the one above the history may not be readable.
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EACCES):
+            raise

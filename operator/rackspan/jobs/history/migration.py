@@ -1,0 +1,137 @@
+"""Reads the layout that histories had before they were Delta tables: Parquet files, and manifests that name them."""
+
+import gzip
+import re
+import uuid
+import zlib
+from collections.abc import Callable, Iterator
+from datetime import date, datetime
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs as arrow_fs
+import pyarrow.parquet as pq
+
+from rackspan.jobs.batches.schemas import TABLES
+from rackspan.jobs.history.delta_tables import with_columns
+from rackspan.jobs.history.scan_history import History, HistoryError, ScanEntry
+
+_NAME: Final = re.compile(r"(?!\.{1,2}(/|$))[\w.~%-]+(/(?!\.{1,2}(/|$))[\w.~%-]+)*", re.ASCII)
+"""A path below a day's folder: no step up, and nothing that makes a path a URI."""
+
+
+class _Scan(msgspec.Struct, frozen=True, rename="camel"):
+    scan_id: str
+    sequence: int
+    observed_at: datetime
+    document: str
+
+
+class _Manifest(msgspec.Struct, frozen=True, rename="camel"):
+    cluster: str
+    day: date
+    scans: list[_Scan]
+    tables: dict[str, list[str]]
+    sizes: dict[str, int] = {}
+
+
+def migrate(old: str, history: History, tell: Callable[[str], None]) -> int:
+    """
+    Copy all scans of the old layout that `history` does not have, and give their number; `old` stays as it is.
+
+    `tell` is called with every cluster and month before its scans. Raises HistoryError where a file of `old` cannot be
+    read, or `history` cannot be written. Called again, it goes on.
+    """
+    try:
+        uri = old if "://" in old else Path(old).absolute().as_uri()
+        files, root = arrow_fs.FileSystem.from_uri(uri)
+        source = _Source(arrow_fs.SubTreeFileSystem(root, files))
+        history.try_writing()
+        return sum(_copied(source, history, manifests, tell) for manifests in source.months())
+    except (OSError, EOFError, zlib.error, pa.ArrowException, msgspec.MsgspecError) as error:
+        raise HistoryError(f"history {old}: {error}") from error
+
+
+class _Source:
+    def __init__(self, files: arrow_fs.FileSystem) -> None:
+        self._files = files
+
+    def months(self) -> Iterator[list[_Manifest]]:
+        """Manifests of a cluster's month, by sequence; each scan is in one of them."""
+        months: dict[tuple[str, str], list[_Manifest]] = {}
+        for day, paths in sorted(self._days().items()):
+            read = {path: self._manifest(path, day) for path in paths}
+            # A day that was compacted has a manifest with all scans; others of the day that it names count no more.
+            seen: set[str] = set()
+            for one in sorted(read.values(), key=lambda one: -len(one.scans)):
+                ids = {scan.scan_id for scan in one.scans}
+                if not ids <= seen:
+                    months.setdefault((one.cluster, f"{one.day:%Y-%m}"), []).append(one)
+                seen |= ids
+        for manifests in months.values():
+            yield sorted(manifests, key=lambda one: min(scan.sequence for scan in one.scans))
+
+    def table(self, manifest: _Manifest, name: str) -> pa.Table:
+        parts = [TABLES[name].empty_table()]
+        for path in manifest.tables.get(name, ()):
+            (info,) = self._files.get_file_info([path])
+            if info.size != manifest.sizes.get(path, info.size) or not info.size:
+                raise HistoryError(f"{path}: is not there, or not as it was committed: restore it")
+            with self._files.open_input_file(path) as file:
+                parts.append(with_columns(pq.read_table(file), TABLES[name]))
+        return pa.concat_tables(parts)
+
+    def document(self, scan: _Scan) -> bytes:
+        with self._files.open_input_file(scan.document) as file:
+            text = gzip.decompress(file.read())
+        if not text:
+            raise HistoryError(f"{scan.document}: is empty: restore it")
+        return text
+
+    def _days(self) -> dict[str, list[str]]:
+        days: dict[str, list[str]] = {}
+        for info in self._files.get_file_info(arrow_fs.FileSelector("manifests", recursive=True)):
+            if info.is_file and re.fullmatch(r"(day-.+|\d+-.*)\.json", info.base_name):
+                days.setdefault(info.path.rpartition("/")[0].removeprefix("manifests/"), []).append(info.path)
+        return days
+
+    def _manifest(self, path: str, day: str) -> _Manifest:
+        with self._files.open_input_file(path) as file:
+            manifest = msgspec.json.decode(file.read(), type=_Manifest)
+        named = [
+            *(one for paths in manifest.tables.values() for one in paths),
+            *(one.document for one in manifest.scans),
+        ]
+        for one in named:
+            folder, _, rest = one.partition(f"/{day}/")
+            if folder not in (*TABLES, "documents") or not _NAME.fullmatch(rest):
+                raise HistoryError(f"{path}: names a file that no scan of its day wrote: {one!r}")
+        return manifest
+
+
+def _copied(source: _Source, history: History, manifests: list[_Manifest], tell: Callable[[str], None]) -> int:
+    """Copy the scans of a cluster's month, and give the number of those that were not there."""
+    cluster, copied, last = manifests[0].cluster, 0, None
+    tell(f"{cluster}, {manifests[0].day:%Y-%m}")
+    there = {entry.scan_id for entry in history.scans(cluster)}
+    for manifest in manifests:
+        new = [scan for scan in manifest.scans if scan.scan_id not in there]
+        if not new:
+            continue
+        there |= {scan.scan_id for scan in new}
+        ids = pa.array([scan.scan_id for scan in new])
+        tables = {name: source.table(manifest, name) for name in TABLES}
+        tables = {name: rows.filter(pc.is_in(rows["scan_id"], ids)) for name, rows in tables.items()}
+        scans = tables["scans"].take(pc.index_in(ids, tables["scans"]["scan_id"].combine_chunks()))
+        sequences = pa.array([scan.sequence for scan in new], pa.int64())
+        scans = scans.set_column(scans.column_names.index("sequence"), "sequence", sequences)
+        last = ScanEntry(cluster, new[-1].scan_id, new[-1].sequence, new[-1].observed_at, uuid.uuid4().hex)
+        history.write(last, tables)
+        history.commit(last, scans, [source.document(scan) for scan in new])
+        copied += len(new)
+    if last is not None:
+        history.compact(last)
+    return copied

@@ -1,0 +1,100 @@
+"""A history that an earlier version wrote becomes Delta tables: every scan, row and document, once."""
+
+import base64
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.support.command import cli
+
+from rackspan.jobs.batches.schemas import TABLES
+from rackspan.jobs.history.migration import migrate
+from rackspan.jobs.history.scan_history import History, HistoryError
+
+WRITTEN = json.loads(Path(__file__).with_name("history_of_the_old_layout.json").read_text())
+
+
+@pytest.fixture
+def old(tmp_path):
+    for path, data in WRITTEN["files"].items():
+        file = tmp_path / "old" / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(base64.b64decode(data))
+    return tmp_path / "old"
+
+
+def contents(history, cluster):
+    scans = history.scans(cluster)
+    tables = {table: history.rows(table, scans).to_pylist() for table in TABLES}
+    documents = [json.loads(history.document(entry)) for entry in scans]
+    found = {"scans": [entry.scan_id for entry in scans], "documents": documents, "tables": tables}
+    return ordered(json.loads(json.dumps(found, default=str)))
+
+
+def ordered(found):
+    return {**found, "tables": {name: sorted(rows, key=repr) for name, rows in found["tables"].items()}}
+
+
+def test_all_scans_are_copied_once_and_the_old_history_stays(old, tmp_path):
+    before = {path: path.read_bytes() for path in old.rglob("*") if path.is_file()}
+    ran = [cli("history", "migrate", old, tmp_path / "new") for _ in range(2)]
+    assert [one.code for one in ran] == [0, 0]
+    assert [one.out for one in ran] == ["scans copied: 4\n", "scans copied: 0\n"]
+    history = History(str(tmp_path / "new"))
+    assert {name: contents(history, name) for name in history.clusters()} == {
+        name: ordered(found) for name, found in WRITTEN["expected"].items()
+    }
+    assert {path: path.read_bytes() for path in old.rglob("*") if path.is_file()} == before
+
+
+def test_the_next_scan_goes_on_where_the_old_history_ended(old, tmp_path):
+    history = History(str(tmp_path / "new"))
+    assert migrate(str(old), history, lambda _: None) == 4
+    assert [(entry.scan_id, entry.sequence) for entry in history.scans("prod")] == [("a", 1), ("b", 2), ("c/1", 3)]
+
+
+def test_a_history_of_the_old_layout_is_not_written_to(old, tmp_path):
+    sentence = f"history {old}: has the layout of an earlier version: rackspan history migrate {old} NEW"
+    for use in (lambda one: one.try_writing(), lambda one: one.scans("prod"), lambda one: one.clusters()):
+        with pytest.raises(HistoryError) as told:
+            use(History(str(old)))
+        assert str(told.value) == sentence
+    ran = cli("history", "migrate", old, old)
+    assert (ran.code, ran.errors) == (2, [sentence])
+
+
+DATA, DOCUMENT, MANIFEST = "findings/*prod/*-11/*/*.parquet", "documents/*prod/*/c*", "manifests/*prod/*/*c*"
+
+
+@pytest.mark.parametrize(
+    ("kind", "damage"),
+    [*((kind, damage) for kind in (DATA, DOCUMENT) for damage in ("gone", "cut", "empty")), (MANIFEST, "cut")],
+)
+def test_a_damaged_file_is_named_and_no_scan_of_its_day_is_copied(old, tmp_path, kind, damage):
+    (file,) = old.glob(kind)
+    if damage == "gone":
+        file.unlink()
+    else:
+        file.write_bytes(file.read_bytes()[:40] if damage == "cut" else b"")
+    history = History(str(tmp_path / "new"))
+    with pytest.raises(HistoryError) as told:
+        migrate(str(old), history, lambda _: None)
+    assert "\n" not in str(told.value)
+    assert "c/1" not in [entry.scan_id for entry in history.scans("prod")]
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "findings/cluster=prod/date=2026-03-11/../../x", "../x", ""])
+def test_a_manifest_that_names_a_file_elsewhere_is_refused(old, tmp_path, path):
+    (file,) = old.glob("manifests/*prod*/*/*c*")
+    manifest = json.loads(file.read_text())
+    file.write_text(json.dumps({**manifest, "tables": {**manifest["tables"], "findings": [path]}}))
+    with pytest.raises(HistoryError, match="names a file that no scan of its day wrote"):
+        migrate(str(old), History(str(tmp_path / "new")), lambda _: None)
+
+
+def test_what_is_no_history_is_refused(tmp_path):
+    shutil.copytree(Path(__file__).parent, tmp_path / "other")
+    ran = cli("history", "migrate", tmp_path / "other", tmp_path / "new")
+    assert ran.code == 2
+    assert ran.errors[0].startswith(f"history {tmp_path / 'other'}: ")
