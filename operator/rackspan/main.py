@@ -133,7 +133,8 @@ class _Probes:
     def ready(self) -> Mapping[str, object]:
         if self.manager is not None:
             return self.manager.ready()
-        return {"ok": False, "missing": list(self.missing), "waitingFor": self.election.other_holder}
+        holder = self.election.other_holder  # ready to take over from it
+        return {"ok": holder is not None, "missing": list(self.missing), "waitingFor": holder}
 
 
 async def _run_until_unserved(

@@ -10,7 +10,8 @@ from tests.support.alerting import ALERTS, refuted
 
 WELL = {
     'rackspan_build_info{version="1", python="3"}': "1x200",
-    "rackspan_lease_held{}": "1x200",
+    'rackspan_lease_held{pod="a"}': "1x200",
+    'rackspan_lease_held{pod="b"}': "0x200",
     'rackspan_topology_connected{topology="a/b"}': "1x200",
     'rackspan_topology_ready{topology="a/b"}': "1x200",
     'rackspan_last_successful_pass_timestamp_seconds{topology="a/b"}': "0+60x200",
@@ -90,7 +91,7 @@ CASES = [
     Case("RackspanDeletionsHeld", 10, {series("rackspan_deletions_held"): "0x9 12x190"}),
     Case("RackspanTopicsNotCompliant", 25, {series("rackspan_non_compliant_topics"): "0x9 1x190"}),
     Case("RackspanOperatorAbsent", 15, dict.fromkeys(WELL, "1x9 stale")),
-    Case("RackspanLeaseNotHeld", 15, {series("rackspan_lease_held"): "1x9 0x190"}),
+    Case("RackspanLeaseNotHeld", 15, {series("rackspan_lease_held", pod="a"): "1x9 0x190"}),
     Case("RackspanOperatorStalled", 31, {LAST_PASS: "0+60x10 600x190"}),
     Case("RackspanErrors", 26, {series("rackspan_errors_total", remedy="access"): "3x10 4+1x190"}),
     Case("RackspanUnexpectedErrors", 11, {series("rackspan_errors_total", reason="UnexpectedError"): "1x10 2x190"}),

@@ -1,7 +1,9 @@
 """What the chart renders, what it refuses, and whether a real API server takes it."""
 
+import asyncio
 import json
 import re
+import sys
 import tomllib
 
 import pytest
@@ -10,6 +12,7 @@ from dev.paths import REPOSITORY
 from tests.chart.conftest import SHOP
 from tests.support.helm import CHART, HelmError, only
 
+from rackspan.health import HealthServer
 from rackspan.reconcile.scans.scan_manifests import SELECTOR
 from rackspan.reconcile.scans.scan_setup import Allowance, ScanLimits
 
@@ -69,6 +72,15 @@ EVERYTHING = {
     },
     "podLabels": {"team": "data"},
     "podAnnotations": {"example.com/note": "operator"},
+    "replicas": 2,
+    "podDisruptionBudget": {"enabled": True},
+    "topologySpreadConstraints": [
+        {"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "ScheduleAnyway"}
+    ],
+    "extraObjects": [
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "{{ .Release.Name }}-extra"}},
+        {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "second"}, "stringData": {"note": "plain"}},
+    ],
     "extraEnv": [
         {"name": "RACKSPAN_LISTEN_HOST", "value": "::"},
         {"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
@@ -170,9 +182,79 @@ def test_only_sparks_pods_reach_each_other(offline_helm):
     assert {"to": [{"podSelector": spec["podSelector"]}]} in spec["egress"]
 
 
-def test_one_operator_at_a_time(offline_helm):
-    spec = only(offline_helm.objects(), "Deployment")["spec"]
-    assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
+@pytest.mark.parametrize(("values", "replicas"), [({}, 1), ({"replicas": 2}, 2)])
+def test_an_update_starts_a_new_pod_before_it_ends_an_old_one(offline_helm, values, replicas):
+    """Pods wait for the Lease and are ready meanwhile: no two act, and the next one acts soon after the old one ends."""
+    spec = only(offline_helm.objects(values), "Deployment")["spec"]
+    assert spec["replicas"] == replicas
+    assert spec["strategy"] == {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+
+
+def test_a_disruption_budget_covers_the_operator_alone(offline_helm):
+    assert "PodDisruptionBudget" not in {item["kind"] for item in offline_helm.objects()}
+    objects = offline_helm.objects(EVERYTHING)
+    spec = only(objects, "PodDisruptionBudget")["spec"]
+    assert spec == {"maxUnavailable": 1, "selector": only(objects, "Deployment")["spec"]["selector"]}
+
+
+def test_pods_spread_by_the_operators_labels(offline_helm):
+    """A constraint without a selector of its own counts the operator's pods."""
+    own = {"matchLabels": {"app": "other"}}
+    (given,) = EVERYTHING["topologySpreadConstraints"]
+    objects = offline_helm.objects({"topologySpreadConstraints": [given, {**given, "labelSelector": own}]})
+    spec = only(objects, "Deployment")["spec"]
+    selectors = [one["labelSelector"] for one in spec["template"]["spec"]["topologySpreadConstraints"]]
+    assert selectors == [spec["selector"], own]
+
+
+def test_extra_objects_are_installed_as_templates(offline_helm):
+    names = {item["kind"]: item["metadata"]["name"] for item in offline_helm.objects(EVERYTHING)}
+    assert (names["ConfigMap"], names["Secret"]) == ("rackspan-extra", "second")
+
+
+class Answers:
+    """What the operator says at /readyz."""
+
+    def __init__(self, ok):
+        self.ok = ok
+
+    def alive(self):
+        return {"ok": True}
+
+    def ready(self):
+        return {"ok": self.ok}
+
+
+@pytest.mark.parametrize("ok", [True, False])
+async def test_helm_test_asks_the_operator_whether_it_is_ready(offline_helm, ok):
+    (pod,) = [hook for hook in offline_helm.hooks() if hook["metadata"]["annotations"]["helm.sh/hook"] == "test"]
+    (container,) = pod["spec"]["containers"]
+    program, *arguments, url = [*container["command"], *container["args"]]
+    assert (program, url) == ("python", "http://rackspan-metrics:8080/readyz")
+    server = HealthServer(Answers(ok), "127.0.0.1", 0)
+    await server.start()
+    try:
+        local = f"http://127.0.0.1:{server.port}/readyz"
+        done = await asyncio.create_subprocess_exec(
+            sys.executable, *arguments, local, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+        )
+        output, _ = await done.communicate()
+    finally:
+        await server.stop()
+    assert (done.returncode == 0) is ok
+    assert f'"ok": {str(ok).lower()}'.encode() in output
+
+
+def test_helm_test_needs_the_service_and_may_connect(offline_helm):
+    def tests(values):
+        return [one for one in offline_helm.hooks(values) if one["metadata"]["annotations"]["helm.sh/hook"] == "test"]
+
+    assert tests({"metrics": {"service": {"enabled": False}}}) == []
+    values = {"networkPolicy": {"metricsFrom": [{"namespaceSelector": {}}]}}
+    (pod,), (spec,) = tests(values), policies(offline_helm.objects(values)).values()
+    *_, allowed = spec["ingress"][0]["from"]
+    assert allowed["podSelector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
+    assert only(offline_helm.objects(), "Service")["spec"]["selector"].items() - pod["metadata"]["labels"].items()
 
 
 def test_the_pod_is_admitted_where_pod_security_is_restricted(offline_helm, plane):
@@ -241,16 +323,47 @@ def test_definitions_outlive_the_release_unless_told_otherwise(offline_helm):
     assert definitions(offline_helm.objects({"crds": {"install": False}})) == {}
 
 
-def test_the_chart_names_the_version_that_it_packages():
+def test_the_version_of_the_project_is_everywhere_the_same():
+    """pyproject.toml is the one place for it; other files have copies."""
+    version = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["version"]
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
-    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
-    assert chart["appVersion"] == project["version"]
+    copies = {"Chart.yaml version": chart["version"], "Chart.yaml appVersion": chart["appVersion"]}
+    copies["plugins/pom.xml"] = re.search(r"<version>(.+?)</version>", (REPOSITORY / "plugins/pom.xml").read_text())[1]
+    places = [REPOSITORY / "Dockerfile", CHART / "Chart.yaml"]
+    for folder in ("docs", "examples", "images"):
+        places += [path for path in (REPOSITORY / folder).rglob("*") if path.suffix in (".md", ".yaml", ".sh")]
+    for path in [*places, REPOSITORY / "README.md"]:
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            for found in re.findall(r"(?:\brackspan(?:-scan)?:|ARG VERSION=)v?(\d+\.[\w.-]*)", line):
+                copies[f"{path.relative_to(REPOSITORY)}:{number}"] = found
+    assert sum(name.startswith("Dockerfile") for name in copies) == 4
+    assert sum(name.startswith("examples") for name in copies) >= 6
+    assert {name: copy for name, copy in copies.items() if copy != version} == {}
+
+
+def test_the_chart_says_where_it_is_from_and_where_it_runs():
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert chart.keys() >= {"home", "icon", "sources", "maintainers"}
+    assert (REPOSITORY / "docs" / "img" / chart["icon"].rpartition("/img/")[2]).is_file()
+
+
+def test_kubernetes_that_is_too_old_is_refused(offline_helm):
+    arguments = ("template", "rackspan", CHART, "--kube-version")
+    with pytest.raises(HelmError, match="incompatible with Kubernetes v1.29.9"):
+        offline_helm(*arguments, "1.29.9")
+    assert offline_helm(*arguments, "v1.30.0-eks-1a2b3c")
+    oldest = re.search(r"Kubernetes (\d+\.\d+) or newer", (REPOSITORY / "docs" / "install.md").read_text())[1]
+    assert yaml.safe_load((CHART / "Chart.yaml").read_text())["kubeVersion"] == f">={oldest}.0-0"
 
 
 # -- values ----------------------------------------------------------------------------------------------------------
 
 REFUSED = [
     ({"replicaCount": 2}, "additional properties 'replicaCount' not allowed"),
+    ({"replicas": 0}, "at '/replicas': minimum: got 0, want 1"),
+    ({"podDisruptionBudget": {"maxUnavailable": True}}, "at '/podDisruptionBudget/maxUnavailable'"),
+    ({"topologySpreadConstraints": [{"maxSkew": 1}]}, "at '/topologySpreadConstraints/0': missing properties"),
+    ({"extraObjects": [{"kind": "ConfigMap"}]}, "at '/extraObjects/0': missing property 'apiVersion'"),
     ({"image": {"repository": ""}}, "at '/image/repository'"),
     ({"image": {"tag": 1.1}}, "at '/image/tag': got number, want string"),
     ({"image": {"digest": "latest"}}, "at '/image/digest'"),

@@ -11,6 +11,7 @@ import yaml
 from dev.paths import REPOSITORY
 
 CHART = REPOSITORY / "charts" / "rackspan"
+KUBERNETES = "1.36"
 Values = Mapping[str, Any]
 
 
@@ -40,8 +41,9 @@ class Helm:
         return done.stdout
 
     def render(self, values: Values | None = None, *, release: str = "rackspan", namespace: str = "rackspan") -> str:
-        """Manifests of the chart, as one YAML stream."""
-        return self("template", release, CHART, f"--namespace={namespace}", values=values or {})
+        """Manifests of the chart, as one YAML stream. A helm built from its module takes Kubernetes for version 1.20."""
+        arguments = (f"--namespace={namespace}", f"--kube-version={KUBERNETES}")
+        return self("template", release, CHART, *arguments, values=values or {})
 
     def objects(self, values: Values | None = None, **options: str) -> list[dict[str, Any]]:
         """What is installed, parsed."""

@@ -57,6 +57,13 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- merge (dict "app.kubernetes.io/name" "rackspan-scan" "app.kubernetes.io/component" "scan") (include "rackspan.labels" . | fromYaml) | toYaml }}
 {{- end }}
 
+{{/* Labels of the Pod of helm test. */}}
+{{- define "rackspan.testLabels" -}}
+app.kubernetes.io/name: rackspan-test
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: test
+{{- end }}
+
 {{- define "rackspan.image" -}}
 {{- with .Values.image }}
 {{- if .digest }}
