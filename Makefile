@@ -107,6 +107,11 @@ lock: $(READY) ## Write requirements/*.lock anew from pyproject.toml (LOCK_ARGS=
 	$(COMPILE) $(LOCK_ARGS) --extra spark --constraint requirements/operator.lock --output-file requirements/scan.lock pyproject.toml
 	$(COMPILE) $(LOCK_ARGS) --extra spark --group dev --constraint requirements/scan.lock --output-file requirements/dev.lock pyproject.toml
 
+.PHONY: release
+release: $(READY) ## Build the artefacts of a release into dist/release: wheel, chart, definitions, SBOM, checksums
+	rm -rf dist/release
+	@$(BIN)/python -m dev release dist/release --tag="$(RELEASE_TAG)"
+
 .PHONY: audit
 audit: $(READY) ## Look up known vulnerabilities of the locked packages; says so where the database cannot be reached
 	@$(BIN)/python -m dev.audit

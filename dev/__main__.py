@@ -4,8 +4,9 @@ import argparse
 import re
 import shlex
 import sys
+from pathlib import Path
 
-from dev import chromium
+from dev import chromium, release
 from dev.pods import cluster, images, machine
 from dev.progress import AssetError, say
 from dev.stack import assets, kafka_archive, kafka_distribution, named_stacks, other_kafkas, plugins
@@ -41,6 +42,11 @@ def _assets(arguments: argparse.Namespace) -> None:
 
 def _plugins(_: argparse.Namespace) -> None:
     print(plugins.ensure_plugins(kafka_distribution.ensure_distribution()))
+
+
+def _release(arguments: argparse.Namespace) -> None:
+    for path in release.build(arguments.folder, assets.ensure_helm(), tag=arguments.tag):
+        print(f"{path.stat().st_size:>10} {path}")
 
 
 def _pods(_: argparse.Namespace) -> None:
@@ -110,6 +116,9 @@ def _parser() -> argparse.ArgumentParser:
 
     build = command("assets", _assets, "download and build everything that the stack runs")
     command("plugins", _plugins, "compile the plug-ins for brokers, and say where their jar is")
+    artefacts = command("release", _release, "build the artefacts of a release, the same bytes each time")
+    artefacts.add_argument("folder", type=Path, help="where they go: empty, or absent")
+    artefacts.add_argument("--tag", default="", help="of the release: refused unless it is v and the version")
     command("pods", _pods, "get what runs pods, and build the images, where this machine can do that")
     start = command("up", _up, "start the stack, or find the one that runs, and leave it running")
     start.add_argument(

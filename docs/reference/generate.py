@@ -1,5 +1,7 @@
 # ruff: noqa: INP001  # a script that stands beside what it writes, and no package
-"""Writes the reference of custom resources from crds/, of reasons from their enum, of client properties from theirs.
+"""Writes the reference of custom resources, of reasons and of client properties, and the README of the chart.
+
+They come from crds/, from two modules of the operator, and from docs/install.md.
 
 Run it after a change of any: `python docs/reference/generate.py`. A test fails while the pages are behind.
 """
@@ -24,7 +26,8 @@ def pages() -> dict[str, str]:
     """File name to text of every page."""
     definitions = [yaml.safe_load(path.read_text()) for path in sorted((REPOSITORY / "crds").glob("*.yaml"))]
     kinds = {f"{definition['spec']['names']['plural']}.md": _kind(definition) for definition in definitions}
-    return {**kinds, "reasons.md": _reasons(REASONS.read_text()), "client-properties.md": _client_properties()}
+    chart = {"../../charts/rackspan/README.md": _chart()}
+    return {**kinds, "reasons.md": _reasons(REASONS.read_text()), "client-properties.md": _client_properties(), **chart}
 
 
 def _kind(definition: Schema) -> str:
@@ -129,6 +132,34 @@ def _reasons(source: str) -> str:
         elif member := re.fullmatch(r'    [A-Z_]+ = "(\w+)"(?:  # noqa: \w+)?  # (.+)', line):
             lines += [f"| `{member[1]}` | {_cell(member[2])} |"]
     return "\n".join(lines) + "\n"
+
+
+def _chart() -> str:
+    """The chart's README: a package holds no other page, so that links lead to the site."""
+    chart = yaml.safe_load((REPOSITORY / "charts" / "rackspan" / "Chart.yaml").read_text())
+    values = (
+        (REPOSITORY / "docs" / "install.md").read_text().partition("\n## Values\n")[2].partition("\n## ")[0].strip()
+    )
+    site = f"{chart['home']}/"
+    values = re.sub(r"\]\((?=#)", f"]({site}install", values)
+    values = re.sub(r"\]\((?!https:)([\w/-]+)\.md", rf"]({site}\1", values)
+    return f"""# Rackspan
+
+{chart["description"]}
+
+Version {chart["version"]}. Kubernetes `{chart["kubeVersion"]}`. Documentation: [{chart["home"]}]({chart["home"]}).
+
+```shell
+helm install rackspan rackspan-{chart["version"]}.tgz --namespace rackspan --create-namespace
+helm test rackspan --namespace rackspan
+```
+
+Built from [source]({chart["sources"][0]}). Report a vulnerability as its SECURITY.md says.
+
+## Values
+
+{values}
+"""
 
 
 def _client_properties() -> str:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 
 import pytest
 import yaml
@@ -37,7 +38,7 @@ def expressions():
     variables = [item["query"]["query"] for item in dashboard["templating"]["list"] if item["type"] == "query"]
     return [
         *(rule["expr"] for rule in alerts()),
-        *(target["expr"] for panel in dashboard["panels"] for target in panel["targets"]),
+        *(target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", ())),
         *variables,
     ]
 
@@ -93,6 +94,38 @@ def test_an_alert_says_what_is_wrong_and_what_to_do(rule):
 def test_alerts_have_names_of_their_own():
     names = [rule["alert"] for rule in alerts()]
     assert len(set(names)) == len(names)
+
+
+ON_CALL = (
+    "lease_held", "topology_connected", "brokers", "drifted_brokers", "non_compliant_topics", "moves_needed",
+    "deletions_held", "reassignment_copied_bytes", "reassignment_bytes_per_second", "reassignment_waiting_partitions",
+    "reassignment_throttles", "drain_replicas_left",
+)  # fmt: skip
+
+
+def test_the_dashboard_begins_with_what_somebody_on_call_needs():
+    panels = json.loads(DASHBOARD.read_text())["panels"]
+    titles = [panel["title"] for panel in panels if panel["type"] == "row"]
+    assert titles == ["Now", "Reassignments and drains", "Topics, brokers and the operator", "Scans"]
+    places = {}
+    for at, panel in enumerate(panels):
+        for target in panel.get("targets", ()):
+            for name in NAME.findall(target["expr"]):
+                places.setdefault(name.removeprefix("rackspan_"), at)
+    scans = next(at for at, panel in enumerate(panels) if panel["title"] == "Scans")
+    assert [name for name in ON_CALL if places.get(name, scans) >= scans] == []
+    assert [name for name, at in places.items() if name.startswith("scan") and at < scans] == []
+
+
+def test_prometheus_parses_every_query_of_the_dashboard(promtool, tmp_path):
+    queries = [
+        expression.replace("$topology", ".*") for expression in expressions() if "label_values" not in expression
+    ]
+    rules = [{"record": f"query{number}", "expr": query} for number, query in enumerate(queries)]
+    path = tmp_path / "queries.yaml"
+    path.write_text(yaml.safe_dump({"groups": [{"name": "queries", "rules": rules}]}))
+    done = subprocess.run([promtool, "check", "rules", path], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_panels_do_not_overlap():

@@ -184,7 +184,7 @@ def test_only_sparks_pods_reach_each_other(offline_helm):
 
 @pytest.mark.parametrize(("values", "replicas"), [({}, 1), ({"replicas": 2}, 2)])
 def test_an_update_starts_a_new_pod_before_it_ends_an_old_one(offline_helm, values, replicas):
-    """Pods wait for the Lease and are ready meanwhile: no two act, and the next one acts soon after the old one ends."""
+    """Pods that wait for the Lease are ready. No two act, and the next one acts soon after the old one ends."""
     spec = only(offline_helm.objects(values), "Deployment")["spec"]
     assert spec["replicas"] == replicas
     assert spec["strategy"] == {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
@@ -349,7 +349,7 @@ def test_the_chart_says_where_it_is_from_and_where_it_runs():
 
 def test_kubernetes_that_is_too_old_is_refused(offline_helm):
     arguments = ("template", "rackspan", CHART, "--kube-version")
-    with pytest.raises(HelmError, match="incompatible with Kubernetes v1.29.9"):
+    with pytest.raises(HelmError, match=r"incompatible with Kubernetes v1\.29\.9"):
         offline_helm(*arguments, "1.29.9")
     assert offline_helm(*arguments, "v1.30.0-eks-1a2b3c")
     oldest = re.search(r"Kubernetes (\d+\.\d+) or newer", (REPOSITORY / "docs" / "install.md").read_text())[1]

@@ -41,7 +41,7 @@ class Helm:
         return done.stdout
 
     def render(self, values: Values | None = None, *, release: str = "rackspan", namespace: str = "rackspan") -> str:
-        """Manifests of the chart, as one YAML stream. A helm built from its module takes Kubernetes for version 1.20."""
+        """Manifests of the chart, as one YAML stream. A helm that is built from its module assumes Kubernetes 1.20."""
         arguments = (f"--namespace={namespace}", f"--kube-version={KUBERNETES}")
         return self("template", release, CHART, *arguments, values=values or {})
 

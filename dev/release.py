@@ -1,0 +1,111 @@
+"""The artefacts of a release, the same bytes each time: packages, chart, definitions, manifests, SBOM, checksums."""
+
+import gzip
+import hashlib
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from dev.paths import REPOSITORY
+
+EPOCH = 1_580_601_600
+"""The time in archives: 2020-02-02, which is hatchling's own."""
+NAMESPACE = "rackspan"
+_KUBERNETES = "1.36"
+_LOCKED = re.compile(r"^([a-z0-9][a-z0-9._-]*)==([^ ;\\]+)")
+_HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
+
+
+class ReleaseError(Exception):
+    """There is no such release; the message says why."""
+
+
+def version(source: Path = REPOSITORY) -> str:
+    """The version of the project, which pyproject.toml has."""
+    found: str = tomllib.loads((source / "pyproject.toml").read_text())["project"]["version"]
+    return found
+
+
+def build(folder: Path, helm: Path, *, source: Path = REPOSITORY, tag: str = "") -> list[Path]:
+    """Write all artefacts of `source` to `folder`, which must be empty or absent. Raises ReleaseError."""
+    number = version(source)
+    if tag not in ("", f"v{number}"):
+        raise ReleaseError(f"the tag is {tag}, and pyproject.toml has version {number}: tag v{number}, or change it")
+    folder.mkdir(parents=True, exist_ok=True)
+    if any(folder.iterdir()):
+        raise ReleaseError(f"{folder} is not empty: delete it first")
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": str(EPOCH)}
+    _run(sys.executable, "-m", "hatchling", "build", "--directory", folder.resolve(), at=source, env=environment)
+    chart = source / "charts" / "rackspan"
+    with tempfile.TemporaryDirectory() as scratch:
+        _run(helm, "package", chart, f"--destination={scratch}")
+        (package,) = Path(scratch).glob("*.tgz")
+        (folder / package.name).write_bytes(_same_times(package))
+    definitions = sorted((source / "crds").glob("*.yaml"))
+    (folder / "crds.yaml").write_text("".join(f"---\n{path.read_text().strip()}\n" for path in definitions))
+    (folder / "install.yaml").write_text(_manifests(helm, chart))
+    bom = _bom(number, (source / "requirements" / "operator.lock").read_text())
+    (folder / f"rackspan-{number}.cdx.json").write_text(json.dumps(bom, indent=1) + "\n")
+    files = sorted(folder.iterdir())
+    sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files]
+    (folder / "SHA256SUMS").write_text("".join(sums))
+    return sorted(folder.iterdir())
+
+
+def _manifests(helm: Path, chart: Path) -> str:
+    """What `kubectl apply --server-side` needs where there is no Helm."""
+    namespace = f"---\napiVersion: v1\nkind: Namespace\nmetadata:\n  name: {NAMESPACE}\n"
+    options = (f"--namespace={NAMESPACE}", "--no-hooks", f"--kube-version={_KUBERNETES}")
+    return namespace + _run(helm, "template", "rackspan", chart, *options)
+
+
+def _same_times(package: Path) -> bytes:
+    """The archive that helm wrote, without the time at which it did."""
+    packed = io.BytesIO()
+    with tarfile.open(package) as old, tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as new:
+        for member in sorted(old.getmembers(), key=lambda one: (one.name != "rackspan/Chart.yaml", one.name)):
+            clean = tarfile.TarInfo(member.name)
+            clean.size, clean.mtime, clean.mode = member.size, EPOCH, 0o644
+            new.addfile(clean, old.extractfile(member))
+    return gzip.compress(packed.getvalue(), mtime=EPOCH)
+
+
+def _bom(number: str, lock: str) -> Mapping[str, object]:
+    """A CycloneDX document: what is installed beside Rackspan, by the lock of the operator's image."""
+    own = {"type": "application", "bom-ref": "rackspan", "name": "rackspan", "version": number}
+    purl, licenses = f"pkg:pypi/rackspan@{number}", [{"license": {"id": "Apache-2.0"}}]
+    return {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "version": 1,
+        "metadata": {"component": {**own, "purl": purl, "licenses": licenses}},
+        "components": list(_components(lock)),
+    }
+
+
+def _components(lock: str) -> Iterator[Mapping[str, object]]:
+    """The lock's packages; a package has a hash for each of its files, which are what it may be installed from."""
+    for block in re.split(r"\n(?=[a-z0-9])", lock):
+        if found := _LOCKED.match(block):
+            name, number = found.groups()
+            purl = f"pkg:pypi/{name}@{number}"
+            hashes = [{"alg": "SHA-256", "content": one} for one in sorted(_HASH.findall(block))]
+            files = {"type": "distribution", "url": purl, "hashes": hashes}
+            marker = [{"name": "python:marker", "value": one} for one in re.findall(r" ; (.+?) \\", block)[:1]]
+            base = {"type": "library", "bom-ref": purl, "name": name, "version": number, "purl": purl}
+            yield {**base, "externalReferences": [files]} | ({"properties": marker} if marker else {})
+
+
+def _run(*command: str | Path, at: Path | None = None, env: Mapping[str, str] | None = None) -> str:
+    done = subprocess.run(list(map(str, command)), cwd=at, env=env, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ReleaseError(f"{' '.join(map(str, command))}: {(done.stderr or done.stdout).strip()}")
+    return done.stdout

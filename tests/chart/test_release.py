@@ -1,0 +1,100 @@
+"""What a release is made of: built twice it is the same, and it can be installed."""
+
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+import zipfile
+
+import pytest
+import yaml
+from dev import release
+from dev.paths import REPOSITORY
+from tests.support.helm import Helm
+
+
+@pytest.fixture(scope="module")
+def built(helm, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("release") / "built"
+    release.build(folder, helm)
+    return folder
+
+
+def test_a_release_built_again_elsewhere_has_the_same_bytes(built, helm, tmp_path):
+    copy = tmp_path / "clone"
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for name in filter(None, listed.stdout.split("\0")):
+        if (REPOSITORY / name).is_file():
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(REPOSITORY / name, copy / name)  # times are those of the copy
+    release.build(tmp_path / "again", helm, source=copy)
+
+    def digests(folder):
+        return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
+
+    assert digests(tmp_path / "again") == digests(built)
+
+
+def test_every_artefact_has_a_checksum(built):
+    number = release.version()
+    sums = dict(reversed(line.split("  ")) for line in (built / "SHA256SUMS").read_text().splitlines())
+    assert sums.keys() == {
+        "crds.yaml",
+        "install.yaml",
+        f"rackspan-{number}-py3-none-any.whl",
+        f"rackspan-{number}.cdx.json",
+        f"rackspan-{number}.tar.gz",
+        f"rackspan-{number}.tgz",
+    }
+    for name, digest in sums.items():
+        assert hashlib.sha256((built / name).read_bytes()).hexdigest() == digest
+
+
+def test_the_package_of_the_chart_renders_what_the_chart_renders(built, helm):
+    package = built / f"rackspan-{release.version()}.tgz"
+    options = ("--namespace=rackspan", "--kube-version=1.36")
+    assert Helm(helm)("template", "rackspan", package, *options) == Helm(helm).render()
+
+
+def test_a_file_installs_everything_but_hooks(built, offline_helm):
+    namespace, *objects = [found for found in yaml.safe_load_all((built / "install.yaml").read_text()) if found]
+    assert (namespace["kind"], namespace["metadata"]["name"]) == ("Namespace", "rackspan")
+    assert objects == offline_helm.objects()
+    definitions = list(yaml.safe_load_all((built / "crds.yaml").read_text()))
+    assert {one["metadata"]["name"] for one in definitions} == {
+        one["metadata"]["name"] for one in objects if one["kind"] == "CustomResourceDefinition"
+    }
+
+
+def test_the_bill_of_materials_lists_what_the_lock_lists(built):
+    document = json.loads((built / f"rackspan-{release.version()}.cdx.json").read_text())
+    lock = (REPOSITORY / "requirements" / "operator.lock").read_text()
+    listed = {one["purl"].removeprefix("pkg:pypi/").replace("@", "==") for one in document["components"]}
+    assert listed == set(re.findall(r"^[a-z][^ ;\\]+==[^ ;\\]+", lock, re.MULTILINE))
+    hashes = [entry["content"] for one in document["components"] for entry in one["externalReferences"][0]["hashes"]]
+    assert sorted(hashes) == sorted(re.findall(r"sha256:([0-9a-f]{64})", lock))
+
+
+def test_the_wheel_holds_the_project_and_nothing_else(built):
+    (wheel,) = built.glob("*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {name.partition("/")[0] for name in names} == {"rackspan", f"rackspan-{release.version()}.dist-info"}
+
+
+@pytest.mark.parametrize("tag", ["0.0.9", "v0.0.9"])
+def test_a_tag_of_another_version_is_refused(helm, tmp_path, tag):
+    with pytest.raises(release.ReleaseError, match=r"tag v\d"):
+        release.build(tmp_path / "out", helm, tag=tag)
+
+
+def test_files_of_an_earlier_release_are_not_mixed_in(helm, tmp_path):
+    (tmp_path / "old.whl").touch()
+    with pytest.raises(release.ReleaseError, match="not empty"):
+        release.build(tmp_path, helm)
