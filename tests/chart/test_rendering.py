@@ -363,7 +363,7 @@ REFUSED = [
     ({"replicas": 0}, "at '/replicas': minimum: got 0, want 1"),
     ({"podDisruptionBudget": {"maxUnavailable": True}}, "at '/podDisruptionBudget/maxUnavailable'"),
     ({"topologySpreadConstraints": [{"maxSkew": 1}]}, "at '/topologySpreadConstraints/0': missing properties"),
-    ({"extraObjects": [{"kind": "ConfigMap"}]}, "at '/extraObjects/0': missing property 'apiVersion'"),
+    ({"extraObjects": [{"kind": "ConfigMap"}]}, "at '/extraObjects/0': missing properties 'apiVersion', 'metadata'"),
     ({"image": {"repository": ""}}, "at '/image/repository'"),
     ({"image": {"tag": 1.1}}, "at '/image/tag': got number, want string"),
     ({"image": {"digest": "latest"}}, "at '/image/digest'"),
