@@ -67,10 +67,14 @@ def _up(arguments: argparse.Namespace) -> None:
     print(f'\nGo on by hand:  eval "$({named_stacks.COMMAND} kubectl-env --name {arguments.name})"; kubectl get nodes')
 
 
+_STEPS = 3
+
+
 def _sites(text: str) -> tuple[Site, ...]:
     paths = text.split(",")
     for path in paths:
-        if not re.fullmatch(r"/?[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*){2}", path, re.ASCII):
+        steps = path.removeprefix("/").split("/")
+        if len(steps) != _STEPS or not all(re.fullmatch(r"[A-Za-z0-9][\w.-]*", step, re.ASCII) for step in steps):
             raise argparse.ArgumentTypeError(f"{path!r} is no rack of three levels, such as /eu/eu-1a/r1")
     return sites(*paths)
 

@@ -19,8 +19,13 @@ from rackspan.jobs.batches.schemas import TABLES
 from rackspan.jobs.history.delta_tables import with_columns
 from rackspan.jobs.history.scan_history import History, HistoryError, ScanEntry
 
-_NAME: Final = re.compile(r"(?!\.{1,2}(/|$))[\w.~%-]+(/(?!\.{1,2}(/|$))[\w.~%-]+)*", re.ASCII)
-"""A path below a day's folder: no step up, and nothing that makes a path a URI."""
+_STEP: Final = re.compile(r"[\w.~%-]+", re.ASCII)
+"""A step of a path below a day's folder: nothing in it makes a path a URI."""
+
+
+def _is_below(path: str) -> bool:
+    """Whether a path stays below the folder that it starts from."""
+    return all(_STEP.fullmatch(step) and step not in {".", ".."} for step in path.split("/"))
 
 
 class _Scan(msgspec.Struct, frozen=True, rename="camel"):
@@ -107,7 +112,7 @@ class _Source:
         ]
         for one in named:
             folder, _, rest = one.partition(f"/{day}/")
-            if folder not in (*TABLES, "documents") or not _NAME.fullmatch(rest):
+            if folder not in (*TABLES, "documents") or not _is_below(rest):
                 raise HistoryError(f"{path}: names a file that no scan of its day wrote: {one!r}")
         return manifest
 
