@@ -119,7 +119,8 @@ def test_a_drained_broker_is_cordoned_while_the_drain_lasts_and_others_cordons_s
         shown = own_kafka.tool(CONFIGS, "--describe", "--entity-type", "brokers")
         return re.findall(r"configs for broker (\d) are:\n\s+cordoned\.log\.dirs=(\S*)", shown)
 
-    objects.create_topology(own_kafka.bootstrap(), rackSource="Broker", brokers=None, levels=[{"name": "zone"}])
+    cordoned = {"drain": {"cordon": True}, "levels": [{"name": "zone"}]}
+    objects.create_topology(own_kafka.bootstrap(), rackSource="Broker", brokers=None, **cordoned)
     objects.until_topology()
     alter("2", "--add-config", "cordoned.log.dirs=*")
     try:

@@ -93,6 +93,7 @@ def at_rest(objects):
         "ready": sum(found.get("Ready") == "True" for found in conditions),
         "nonCompliant": sum(found.get("Compliant") == "False" for found in conditions),
         "stalled": sum(found.get("Stalled") == "True" for found in conditions),
+        "pinned": 0,
     }
     objects.until("RackTopology", "kafka", lambda found: found.get("status", {}).get("topics") == wanted, f"{wanted}")
     return wanted

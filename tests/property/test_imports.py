@@ -4,7 +4,7 @@ import json
 import random
 
 import yaml
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from tests.support.random_clusters import random_cluster
 
@@ -21,7 +21,7 @@ from rackspan.api.policies import Approval, DurabilitySpec, TopicReassignmentSpe
 from rackspan.api.references import TopologyRef
 from rackspan.core.snapshot import tree_of
 from rackspan.imports.cluster import cluster_topics
-from rackspan.imports.documents import read_documents
+from rackspan.imports.documents import _PLACEHOLDER, read_documents
 from rackspan.imports.manifests import manifest, read_topics, yaml_document
 from rackspan.imports.names import is_object_name, named, object_name
 from rackspan.imports.present import Assignment, as_present, plan_of_topics
@@ -99,6 +99,7 @@ def definition(spec, **more):
 def test_what_a_spec_says_is_read_back_from_its_manifest(spec, annotations, comment):
     one = definition(spec, annotations=annotations)
     text = yaml_document(manifest(object_name(one.topic), one), [comment])
+    assume(not _PLACEHOLDER.search(text))  # a template is refused
     assert all(letter.isprintable() or letter == "\n" for letter in text)
     read = read_topics(read_documents(text.encode(), "t.yaml"))
     assert read.refused == ()

@@ -229,8 +229,8 @@ def test_a_scan_that_is_killed_leaves_the_history_as_it_was(rackspan, tmp_path, 
             if scan.poll() is None:
                 os.killpg(scan.pid, signal.SIGKILL)
             scan.wait(30)
-    assert history.scans("killed-at-findings") == before["killed-at-findings"]
-    assert history.scans("killed-at-scans")[:1] == before["killed-at-scans"]
+    for name, known in before.items():  # one that has committed before it was killed is there, and whole
+        assert history.scans(name)[:1] == known
     ran = rackspan("scan", "--snapshot", tmp_path, "--history", location, "--scan-id", "killed", "-o", "json")
     assert ran.code == 1
     for document in ran.json["scans"]:

@@ -56,7 +56,10 @@ class Objects:
         return f"{self.namespace}.{name}"
 
     def topology_manifest(self, bootstrap: str, name: str = TOPOLOGY, **spec: Any) -> Json:
-        """A RackTopology over region, zone and rack whose brokers are the pods of this namespace; `spec` adds to it."""
+        """A RackTopology over region, zone and rack whose brokers are the pods of this namespace; `spec` adds to it.
+
+        Other tests use its Kafka, so drained brokers are not cordoned there unless `spec` says so.
+        """
         return {
             "apiVersion": f"{GROUP}/{VERSION}",
             "kind": "RackTopology",
@@ -65,6 +68,7 @@ class Objects:
                 "kafka": {"bootstrapServers": bootstrap},
                 "levels": [{"name": level, "nodeLabel": label} for level, label in LEVELS.items()],
                 "brokers": {"podSelector": {"matchLabels": BROKER_LABELS}},
+                "drain": {"cordon": False},
                 "maxDeletionsPerMinute": 1000,  # the run's tests share topologies, and delete many topics
                 **spec,
             },
