@@ -12,6 +12,7 @@ import argparse
 import asyncio
 import contextlib
 import itertools
+import signal
 import statistics
 import subprocess
 import sys
@@ -289,6 +290,7 @@ def main() -> None:
     parser.add_argument("--each", type=float, metavar="SECONDS", help="each attack by itself, so long")
     parser.add_argument("--attack", action="append", choices=ATTACKS, help="with --each: only this one; repeat it")
     arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what was started is ended
     print(f"{describe()}\n")
     values = yaml.safe_load((REPOSITORY / "charts/rackspan/values.yaml").read_text())
     limit = values["resources"]["limits"]["memory"].removesuffix("i")
