@@ -157,8 +157,11 @@ class TopologyReconciler:
         if topology is None or admin is None or not isinstance(state, ClusterState):
             return
         able = self._observer.cordonable
-        if await self._cordons.reconcile(topology, state.racks, able, admin, self._record_cordons):
-            self._observer.cordons_changed()
+        try:
+            if await self._cordons.reconcile(topology, state.racks, able, admin, self._record_cordons):
+                self._observer.cordons_changed()
+        except Exception:
+            _log.exception("topology %s: unexpected error over its cordons", self._key)
 
     def _releases(self, topology: RackTopology) -> bool:
         """Whether brokers that the operator has cordoned can still be released: not where Kafka does not answer."""
