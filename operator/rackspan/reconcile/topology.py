@@ -140,8 +140,6 @@ class TopologyReconciler:
                 await self._finalizer.reconcile()  # before the first state, so before topics are created
                 progress()
                 everything = await self._observer.observe()
-                progress()
-                await self._reconcile_cordons()
             if everything:
                 topics = self._dependencies.cache.topics_of(self._key)
                 self._topics.add(sorted(topics))  # sorted, because placements depend on earlier ones
@@ -149,6 +147,8 @@ class TopologyReconciler:
             if self._key in self._dependencies.cache.topologies:
                 measure_observation(str(self._key), self._observer.state)
             self._pass_done()
+            with self._dependencies.liveness.track(f"cordons of {self._key}"):
+                await self._reconcile_cordons()
             await self._observer.wait()
 
     async def _reconcile_cordons(self) -> None:
