@@ -147,6 +147,7 @@ def test_objects_carry_nothing_of_the_framework(all_states):
 
 def test_it_says_how_many_topics_are_in_which_state(all_states, operator):
     label, counts = f"{all_states.namespace}/kafka", at_rest(all_states)
+    assert counts.pop("pinned") == 0
     assert min(counts.values()) > 0
     pending = counts["total"] - counts["ready"] - counts["stalled"]
     wanted = {"ready": counts["ready"], "stalled": counts["stalled"], "pending": pending, "unknown": 0}
