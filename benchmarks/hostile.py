@@ -17,7 +17,7 @@ import zlib
 from collections import defaultdict
 from pathlib import Path
 
-from dev.stack.nodes import BROKER_LABELS
+from dev.stack.nodes import BROKER_LABELS, broker_pod
 from tests.support.hostile_kafka import NOT_UTF8, HostileKafka, spoiling
 
 from benchmarks.topics import NAMESPACE
@@ -190,14 +190,8 @@ async def fat(objects, number):
 async def pods(objects, number):
     """Up to 400 pods that say that they are brokers, with annotations of 248 kB."""
     if number < 400:
-        metadata = {"name": f"pod-{number}", "labels": BROKER_LABELS, "annotations": {"example.com/fat": "x" * 248_000}}
-        spec = {
-            "nodeName": "node-0",
-            "automountServiceAccountToken": False,
-            "terminationGracePeriodSeconds": 0,
-            "containers": [{"name": "kafka", "image": "kafka"}],
-        }
-        await objects.rest.post("bench", objects.pods, {"metadata": metadata, "spec": spec})
+        pod = broker_pod(f"pod-{number}", "node-0", BROKER_LABELS, {"example.com/fat": "x" * 248_000})
+        await objects.rest.post("bench", objects.pods, pod)
     await asyncio.sleep(0.1)
 
 

@@ -15,11 +15,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from dev.paths import REPOSITORY
+from dev.stack.assets import kubernetes_version
 
 EPOCH = 1_580_601_600
 """The time in archives: 2020-02-02, which is hatchling's own."""
 NAMESPACE = "rackspan"
-_KUBERNETES = "1.36"
 _LOCKED = re.compile(r"^([a-z0-9][a-z0-9._-]*)==([^ ;\\]+)")
 _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 
@@ -63,7 +63,7 @@ def build(folder: Path, helm: Path, *, source: Path = REPOSITORY, tag: str = "")
 def _manifests(helm: Path, chart: Path) -> str:
     """What `kubectl apply --server-side` needs where there is no Helm."""
     namespace = f"---\napiVersion: v1\nkind: Namespace\nmetadata:\n  name: {NAMESPACE}\n"
-    options = (f"--namespace={NAMESPACE}", "--no-hooks", f"--kube-version={_KUBERNETES}")
+    options = (f"--namespace={NAMESPACE}", "--no-hooks", f"--kube-version={kubernetes_version()}")
     return namespace + _run(helm, "template", "rackspan", chart, *options)
 
 

@@ -126,8 +126,9 @@ def _operator(terminal: Terminal, plane: ControlPlane, processes: Processes, por
         "operator runs beside them, as a process with the rights of that ServiceAccount and no others."
     )
     terminal.run(
-        f"{_short(_helm())} template rackspan charts/rackspan --namespace rackspan --kube-version 1.36 "
-        f"--set scan.enabled=true --set racks.namespaces={{{BROKER_NAMESPACE}}} "
+        f"{_short(_helm())} template rackspan charts/rackspan --namespace rackspan "
+        f"--kube-version {assets.kubernetes_version()} --set scan.enabled=true "
+        f"--set racks.namespaces={{{BROKER_NAMESPACE}}} "
         "--show-only templates/rbac.yaml --show-only templates/serviceaccount.yaml --show-only templates/scan.yaml "
         "| kubectl apply --server-side --filename -"
     )

@@ -104,6 +104,22 @@ def delete_node(api: client.CoreV1Api, name: str) -> None:
     _ignoring_absence(lambda: api.delete_node(name))
 
 
+def broker_pod(pod: str, node: str, labels: Mapping[str, str], annotations: Mapping[str, str]) -> Any:
+    """The pod of a broker, as the API server takes it."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": pod, "labels": dict(labels), "annotations": dict(annotations)},
+        "spec": {
+            "nodeName": node,
+            "automountServiceAccountToken": False,
+            # Without a kubelet to confirm its end, a pod with a grace period would stay in deletion for ever.
+            "terminationGracePeriodSeconds": 0,
+            "containers": [{"name": "kafka", "image": "kafka"}],
+        },
+    }
+
+
 def create_broker_pod(
     api: client.CoreV1Api,
     namespace: str,
@@ -114,18 +130,7 @@ def create_broker_pod(
     annotations: Mapping[str, str] | None = None,
 ) -> None:
     """Create a running broker pod on a node. No kubelet acts on it: the broker itself is a process of the stack."""
-    manifest: Any = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": pod, "labels": dict(labels), "annotations": dict(annotations or {})},
-        "spec": {
-            "nodeName": node,
-            "automountServiceAccountToken": False,
-            # Without a kubelet to confirm its end, a pod with a grace period would stay in deletion for ever.
-            "terminationGracePeriodSeconds": 0,
-            "containers": [{"name": "kafka", "image": "kafka"}],
-        },
-    }
+    manifest = broker_pod(pod, node, labels, annotations or {})
 
     def created() -> bool:
         try:

@@ -9,9 +9,9 @@ from typing import Any
 
 import yaml
 from dev.paths import REPOSITORY
+from dev.stack.assets import kubernetes_version
 
 CHART = REPOSITORY / "charts" / "rackspan"
-KUBERNETES = "1.36"
 Values = Mapping[str, Any]
 
 
@@ -42,7 +42,7 @@ class Helm:
 
     def render(self, values: Values | None = None, *, release: str = "rackspan", namespace: str = "rackspan") -> str:
         """Manifests of the chart, as one YAML stream. A helm that is built from its module assumes Kubernetes 1.20."""
-        arguments = (f"--namespace={namespace}", f"--kube-version={KUBERNETES}")
+        arguments = (f"--namespace={namespace}", f"--kube-version={kubernetes_version()}")
         return self("template", release, CHART, *arguments, values=values or {})
 
     def objects(self, values: Values | None = None, **options: str) -> list[dict[str, Any]]:

@@ -100,6 +100,12 @@ class KafkaTopicSpec(ApiStruct, frozen=True):
         """The configs to manage, as Kafka takes them."""
         return {key: str(value) for key, value in self.config.items()}
 
+    @property
+    def own_min_insync(self) -> int | None:
+        """The min.insync.replicas among the configs; None where there is none, or no number."""
+        given = self.config_values.get("min.insync.replicas", "")
+        return int(given) if given.isascii() and given.isdigit() else None
+
 
 class Finding(ApiStruct, frozen=True):
     """A partition that is not compliant: `domain`, of `level`, holds `excess` replicas too many."""

@@ -1,6 +1,7 @@
 """Every reason that a condition can have. Alerts and scripts match them, so a reason is never renamed."""
 
 from enum import StrEnum
+from typing import Final
 
 
 class Reason(StrEnum):
@@ -140,3 +141,7 @@ class Reason(StrEnum):
     NOT_AUTHORIZED = "NotAuthorized"  # Kafka's ACLs do not let the operator do it.
     PLACER_TIMED_OUT = "PlacerTimedOut"  # A placer that is not built in takes too long. Retried with back-off.
     UNEXPECTED_ERROR = "UnexpectedError"  # A defect of the operator. Its log has more.
+
+
+PLAN_GOES_ON: Final = frozenset({Reason.REASSIGNING, Reason.PLAN_SETTLING, Reason.OUTSIDE_WINDOW})
+"""Reasons of the condition Reassigned of a plan that waits for nobody."""

@@ -213,7 +213,8 @@ class ConfluentAdmin:
 
     async def cordon(self, brokers: Sequence[int]) -> Mapping[int, Failure | None]:
         """Cordon all log directories; refused where somebody cordons some, as `*` has to stand alone."""
-        return await self._change_cordons(brokers, client.AlterConfigOpType.APPEND)
+        appended = client.AlterConfigOpType.APPEND
+        return await self._run(lambda: self._altered_cordons(brokers, appended)) if brokers else {}
 
     async def uncordon(self, brokers: Sequence[int]) -> Mapping[int, Failure | None]:
         """Delete what `cordon` has set; cordons of another kind stay."""
@@ -225,11 +226,6 @@ class ConfluentAdmin:
             return found | self._altered_cordons(ours, client.AlterConfigOpType.DELETE)
 
         return await self._run(call) if brokers else {}
-
-    async def _change_cordons(
-        self, brokers: Sequence[int], operation: client.AlterConfigOpType
-    ) -> Mapping[int, Failure | None]:
-        return await self._run(lambda: self._altered_cordons(brokers, operation)) if brokers else {}
 
     def _altered_cordons(
         self, brokers: Sequence[int], operation: client.AlterConfigOpType

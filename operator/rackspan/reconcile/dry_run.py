@@ -325,8 +325,8 @@ def _min_insync(observed: ObservedTopology) -> Mapping[str, int]:
 
 def _own_min_insync(topic: KafkaTopic) -> int | None:
     """What the spec sets, which is not in the status before the operator has seen it; else what the status knows."""
-    given = topic.spec.config_values.get(MIN_ISR, "")
-    return int(given) if given.isascii() and given.isdigit() else topic.status.min_in_sync_replicas
+    given = topic.spec.own_min_insync
+    return topic.status.min_in_sync_replicas if given is None else given
 
 
 def with_observed_brokers(topology: RackTopology, observed: ObservedTopology) -> RackTopology:

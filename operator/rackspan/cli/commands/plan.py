@@ -194,7 +194,19 @@ def _end(
     """Print a plan. Whether anything would change. Raises typer.Exit where it is not feasible."""
     with ending_with(ExitCode.FINE if made.feasible else ExitCode.BAD_INPUT):
         _print_problems(made.problems, judged)
-        _print(made, partitions, output, judged, extra, show_all=show_all)
+        match output:
+            case PlanFormat.TABLE:
+                print_created(console(), judged, show_all=show_all)
+                plan_text.print_table(made, show_all=show_all)
+            case PlanFormat.MARKDOWN:
+                plan_text.print_markdown(made, created_markdown(judged), show_all=show_all)
+            case PlanFormat.REASSIGNMENT if made.feasible:
+                plan_reassignment.print_reassignment(made, partitions)
+            case PlanFormat.REASSIGNMENT:
+                pass  # half of what was asked for is not to be executed by mistake
+            case _:
+                files = created_document(judged) if judged.topics else {}
+                print_document({**(extra or {}), **files, **document(made)}, Format(output.value))
     return judged.changes or not made.empty
 
 
@@ -217,30 +229,6 @@ def _with_sizes(live: LiveTopology, made: Plan) -> Plan:
     except CommandError as error:
         warn(f"brokers do not tell how many bytes it copies: {error}")
         return made
-
-
-def _print(
-    made: Plan,
-    partitions: Partitions,
-    output: PlanFormat,
-    judged: JudgedFiles,
-    extra: Mapping[str, Any] | None = None,
-    *,
-    show_all: bool,
-) -> None:
-    match output:
-        case PlanFormat.TABLE:
-            print_created(console(), judged, show_all=show_all)
-            plan_text.print_table(made, show_all=show_all)
-        case PlanFormat.MARKDOWN:
-            plan_text.print_markdown(made, created_markdown(judged), show_all=show_all)
-        case PlanFormat.REASSIGNMENT if made.feasible:
-            plan_reassignment.print_reassignment(made, partitions)
-        case PlanFormat.REASSIGNMENT:
-            pass  # half of what was asked for is not to be executed by mistake
-        case _:
-            files = created_document(judged) if judged.topics else {}
-            print_document({**(extra or {}), **files, **document(made)}, Format(output.value))
 
 
 def _print_problems(problems: Sequence[Problem], judged: JudgedFiles) -> None:

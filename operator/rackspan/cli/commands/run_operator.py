@@ -18,10 +18,10 @@ from rackspan.cli.shared import options
 from rackspan.cli.shared.later_command import command_app
 from rackspan.kafka.worker.places import WorkerLimits
 from rackspan.logs import escape_lines
+from rackspan.reconcile.audit_log import LOGGER as AUDIT
 from rackspan.reconcile.runtime.lease import LEASE_SECONDS, Timing
 from rackspan.reconcile.runtime.namespaces import DEFAULT_TOPOLOGIES_PER_NAMESPACE, NamespaceSet
 from rackspan.reconcile.scans.scan_setup import DEFAULT_APPLICATION, Allowance, ScanSetup
-from rackspan.reconcile.topics.audit import LOGGER as AUDIT
 from rackspan.settings import LeaseSetup, Settings
 
 app = command_app()

@@ -115,8 +115,7 @@ def judged_files(
     refuse(topics, made.problems, [*refused, *collisions(topics, names)])
     if ask_kafka:
         refuse(topics, ask_kafka(made), ())
-    config = {name: one.topic.spec.config_values.get(MIN_INSYNC, "") for name, one in topics.items()}
-    given = {name: int(value) for name, value in config.items() if value.isascii() and value.isdigit()}
+    given = {name: value for name, one in topics.items() if (value := one.topic.spec.own_min_insync) is not None}
     required = {name: requirements_of(one.topic.spec, DurabilitySpec()) for name, one in topics.items()}
     derived = {name for name, one in required.items() if one.durability and name not in given}
     return JudgedFiles(

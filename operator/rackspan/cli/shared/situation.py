@@ -22,15 +22,13 @@ from rackspan.api.conditions import (
 from rackspan.api.kafkatopic import KafkaTopic
 from rackspan.api.plans import TopologyPlanStatus
 from rackspan.api.racktopology import RackTopology, ScanState
-from rackspan.api.reasons import Reason
+from rackspan.api.reasons import PLAN_GOES_ON, Reason
 from rackspan.api.reassignment import Reassignment
 from rackspan.cli.rendering.reassignment_status import sentence
 from rackspan.core.text import few, plural, size
 
 _NAMED = 5
-_GOES_ON = frozenset({Reason.REASSIGNING, Reason.PLAN_SETTLING, Reason.OUTSIDE_WINDOW})
-"""Reasons of Reassigned of a plan that needs nobody."""
-_TOPICS_GO_ON = _GOES_ON | {Reason.CREATING, Reason.UPDATING, Reason.RACKS_SETTLING}
+_TOPICS_GO_ON = PLAN_GOES_ON | {Reason.CREATING, Reason.UPDATING, Reason.RACKS_SETTLING}
 _MINUTE, _HOUR = 60, 3600
 
 
@@ -155,7 +153,7 @@ def _plan(topology: RackTopology) -> Iterator[Aspect]:
     if reassigned is None:
         yield Aspect("plan", State.GOES_ON, f"{cost}; it is being made")
         return
-    state = State.GOES_ON if reassigned.reason in _GOES_ON else State.WRONG
+    state = State.GOES_ON if reassigned.reason in PLAN_GOES_ON else State.WRONG
     step = f"look at it: rackspan plan --topology {topology.key}; then approve it" if state is State.WRONG else None
     yield Aspect("plan", state, f"{cost}; {reassigned.reason}: {reassigned.message}", step)
 

@@ -16,7 +16,7 @@ from rackspan.api.conditions import (
     find_condition,
     is_true,
 )
-from rackspan.api.reasons import Reason
+from rackspan.api.reasons import PLAN_GOES_ON, Reason
 from rackspan.core.text import plural
 
 if TYPE_CHECKING:
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 TOPICS_NOT_READY: Final = "TopicsNotReady"
 NOT_KNOWN: Final = "?"
-_GOES_ON: Final = frozenset({Reason.PLAN_APPROVED, Reason.REASSIGNING, Reason.PLAN_SETTLING, Reason.OUTSIDE_WINDOW})
-"""Reasons of Reassigned of a plan that waits for nobody."""
 _HASH_SHOWN: Final = 8
 
 
@@ -38,7 +36,7 @@ def overall_state(status: RackTopologyStatus) -> str:
         _reason(status, READY),
         Reason.BROKER_OFFLINE if offline is not None and offline.count else None,
         _reason(status, RACKS_IN_SYNC),
-        None if plan in _GOES_ON else plan,
+        None if plan in PLAN_GOES_ON else plan,
         Reason.DELETION_HELD if is_true(status.conditions, DELETIONS_HELD) else None,
         plan,
         Reason.NOT_COMPLIANT if topics is not None and topics.non_compliant else None,

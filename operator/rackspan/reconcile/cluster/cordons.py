@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import json
 import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -18,6 +17,7 @@ from msgspec.structs import replace
 from rackspan.api.errors import SpecError
 from rackspan.api.racktopology import KIND, RackTopology
 from rackspan.api.reasons import Reason
+from rackspan.reconcile import audit_log
 from rackspan.reconcile.cluster.broker_events import broker_list
 from rackspan.reconcile.cluster.client import Session
 from rackspan.reconcile.failures import FailureError
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from rackspan.reconcile.failures import Failure
     from rackspan.reconcile.ports import KafkaAdmin, KafkaConnector, KubeApi
 
-_log = logging.getLogger("rackspan.audit")
-_warnings = logging.getLogger("rackspan.reconcile")
+_log = logging.getLogger("rackspan.reconcile")
 _RETRY_SECONDS = 60.0
 
 
@@ -157,7 +156,7 @@ async def release_cordons(kube: KubeApi, connector: KafkaConnector) -> None:
         try:
             topology = RackTopology.from_object(body)
         except SpecError as error:
-            _warnings.warning("%s cannot be read: %s", KIND, error)
+            _log.warning("%s cannot be read: %s", KIND, error)
             continue
         if topology.status.cordons and (left := await _not_released(topology, kube, connector)) is not None:
             status = replace(topology.status, cordons=tuple(left))
@@ -173,7 +172,7 @@ async def _not_released(topology: RackTopology, kube: KubeApi, connector: KafkaC
             return None
         refused = await admin.uncordon(ours)
     except FailureError as error:
-        _warnings.warning("topology %s: its cordons are not released: %s", topology.key, error)
+        _log.warning("topology %s: its cordons are not released: %s", topology.key, error)
         return None
     finally:
         await session.close()
@@ -190,15 +189,5 @@ def _is_answer(failure: Failure | None) -> bool:
 def _log_changes(topology: RackTopology, changes: CordonChanges, refused: Mapping[int, Failure | None]) -> None:
     for operation, brokers in (("CordonBroker", changes.cordon), ("UncordonBroker", changes.release)):
         for broker in sorted(brokers):
-            failure = refused.get(broker)
-            answer = (
-                {"answer": "ok"} if failure is None else {"answer": str(failure.reason), "message": failure.message}
-            )
-            entry = {
-                "operation": operation,
-                "broker": str(broker),
-                "object": {"kind": KIND, "namespace": topology.key.namespace, "name": topology.key.name},
-                **answer,
-            }
-            # JSON escapes line breaks, so that no name or message can forge a line.
-            _log.info("%s %s", operation, json.dumps(entry), extra={"audit": entry})
+            about = {"kind": KIND, "namespace": topology.key.namespace, "name": topology.key.name}
+            audit_log.record(operation, {"broker": str(broker), "object": about}, refused.get(broker))

@@ -6,12 +6,11 @@ answer. Where a call fails as a whole, each of its partitions or configs has a l
 
 from __future__ import annotations
 
-import json
-import logging
 from typing import TYPE_CHECKING, TypeVar
 
 from rackspan.api.reassignment import KIND
 from rackspan.core.reassignment import ListChange
+from rackspan.reconcile.audit_log import record
 from rackspan.reconcile.failures import FailureError
 
 if TYPE_CHECKING:
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from rackspan.reconcile.reassignments.ports import ReassignmentAdmin, Replicas
 
 T = TypeVar("T")
-_log = logging.getLogger("rackspan.audit")
 
 
 class AuditedAdmin:
@@ -97,10 +95,4 @@ class AuditedAdmin:
     ) -> None:
         for one in asked:
             operation, details = entry(one)
-            refused = outcomes.get(one)
-            answer = (
-                {"answer": "ok"} if refused is None else {"answer": str(refused.reason), "message": refused.message}
-            )
-            told = {"operation": operation, **details, **self._about, **answer}
-            # JSON escapes line breaks, so that no name or message can forge a line.
-            _log.info("%s %s", operation, json.dumps(told), extra={"audit": told})
+            record(operation, {**details, **self._about}, outcomes.get(one))

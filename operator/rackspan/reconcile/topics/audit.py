@@ -6,11 +6,10 @@ written after the answer. Where a call fails as a whole, each of its topics has 
 
 from __future__ import annotations
 
-import json
-import logging
 from typing import TYPE_CHECKING
 
 from rackspan.api.kafkatopic import KIND
+from rackspan.reconcile.audit_log import record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,9 +17,6 @@ if TYPE_CHECKING:
     from rackspan.api.kafkatopic import KafkaTopic
     from rackspan.reconcile.failures import Failure
     from rackspan.reconcile.ports import ConfigChange, NewPartitions, NewTopic
-
-LOGGER = "rackspan.audit"
-_log = logging.getLogger(LOGGER)
 
 
 def created(topic: KafkaTopic, change: NewTopic, refused: Failure | None) -> None:
@@ -50,8 +46,7 @@ def deleted(topic: KafkaTopic, refused: Failure | None) -> None:
 
 def _record(topic: KafkaTopic, operation: str, asked: Mapping[str, object], refused: Failure | None) -> None:
     meta, status = topic.meta, topic.status
-    entry = {
-        "operation": operation,
+    details = {
         "topic": topic.topic_name,
         **({"topicId": status.topic_id} if status.topic_id else {}),
         **asked,
@@ -64,8 +59,5 @@ def _record(topic: KafkaTopic, operation: str, asked: Mapping[str, object], refu
         },
         "manager": meta.manager,
         "topology": str(topic.topology),
-        "answer": "ok" if refused is None else str(refused.reason),
-        **({} if refused is None else {"message": refused.message}),
     }
-    # JSON escapes line breaks, so that no name or message can forge a line.
-    _log.info("%s %s", operation, json.dumps(entry), extra={"audit": entry})
+    record(operation, details, refused)

@@ -21,6 +21,7 @@ from rackspan.api.reassignment import Reassignment, ReassignmentStatus, Throttle
 from rackspan.core.planning import Change
 from rackspan.core.reassignment import Limits, ListChange, PaceReason, Setting, SettingKind, TopicPartition
 from rackspan.core.reassignment.throttles import FOLLOWERS, LEADERS, RATES
+from rackspan.reconcile.audit_log import LOGGER
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.reassignment_ports import ApprovedPlan, BegunPlan
@@ -34,7 +35,6 @@ from rackspan.reconcile.reassignments.status import PACES
 from rackspan.reconcile.reassignments.worker import TopologyWorker
 from rackspan.reconcile.runtime.namespaces import NamespaceQuota
 from rackspan.reconcile.runtime.writers import FinalizerWriter
-from rackspan.reconcile.topics.audit import LOGGER
 
 HASH = "0123456789abcdef"
 NAME = f"prod-{HASH}"

@@ -8,6 +8,7 @@ from tests.unit.reconcile.examples import state, topic
 from tests.unit.reconcile.memory import MemoryKafka
 
 from rackspan.api.reasons import Reason
+from rackspan.reconcile.audit_log import LOGGER
 from rackspan.reconcile.failures import Failure, Remedy
 from rackspan.reconcile.topics import audit
 from rackspan.reconcile.topics.batch import reconcile_topics
@@ -19,8 +20,8 @@ FAIR = ((0, 3, 2), (3, 1, 2), (4, 2, 0))
 
 @pytest.fixture
 def lines(caplog):
-    caplog.set_level(logging.INFO, audit.LOGGER)
-    return lambda: [record for record in caplog.records if record.name == audit.LOGGER]
+    caplog.set_level(logging.INFO, LOGGER)
+    return lambda: [record for record in caplog.records if record.name == LOGGER]
 
 
 async def test_a_line_says_who_asked_what_and_what_kafka_answered(lines):
