@@ -8,7 +8,8 @@ T = TypeVar("T")
 _REST = 3
 """Seconds without asking for each second of asking: waiting takes a quarter of a processor at most."""
 _LONGEST_REST = 2.0
-PATIENCE = 180.0
+_LONGEST_LOOK = 10.0
+PATIENCE = 300.0
 """Seconds to wait where nobody says how long: a busy machine may take several times as long as an idle one."""
 
 
@@ -23,10 +24,12 @@ def eventually(
     """Call `probe` until it returns something truthy, and return that.
 
     `timeout` and `interval` are seconds; a probe that takes long is asked less often, because asking takes from those
-    that are waited for. An exception of a `retry_on` type counts as "not yet", any other one is the answer. Raises
+    that are waited for. Time in which this process gets no CPU does not count: those that are waited for get none
+    either.
+    An exception of a `retry_on` type counts as "not yet", any other one is the answer. Raises
     TimeoutError, which names `what` and the last thing seen.
     """
-    deadline = time.monotonic() + timeout
+    left = timeout
     while True:
         asked = time.monotonic()
         try:
@@ -35,7 +38,10 @@ def eventually(
                 return result
         except retry_on as error:
             seen = error
-        now = time.monotonic()
-        if now >= deadline:
+        took = time.monotonic() - asked
+        left -= min(took, _LONGEST_LOOK)
+        if left <= 0:
             raise TimeoutError(f"waited {timeout:g} s for {what}; last seen: {seen!r}")
-        time.sleep(min(max(interval, _REST * (now - asked)), _LONGEST_REST))
+        rest = min(max(interval, _REST * took), _LONGEST_REST)
+        left -= rest
+        time.sleep(rest)

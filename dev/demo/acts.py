@@ -152,7 +152,7 @@ def _operator(terminal: Terminal, plane: ControlPlane, processes: Processes, por
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5) as answer:
             return bool(answer.status == 200)
 
-    eventually(takes_part, "the operator to be ready", timeout=120, retry_on=(OSError, urllib.error.URLError))
+    eventually(takes_part, "the operator to be ready", retry_on=(OSError, urllib.error.URLError))
 
 
 def _bare_pods(running: named_stacks.Stack, api: client.ApiClient, processes: Processes) -> BarePods:
@@ -172,10 +172,10 @@ def _apply(stage: Stage) -> None:
     )
     bootstrap = ",".join(stage.running.kafka.bootstrap().split(",")[:3])
     stage.patch("racktopology main", {"kafka": {"bootstrapServers": bootstrap}})
-    terminal.run(f"kubectl wait racktopology/main {IN_SHOP} --for=condition=Ready --timeout=180s")
+    terminal.run(f"kubectl wait racktopology/main {IN_SHOP} --for=condition=Ready --timeout=300s")
     topics = " ".join(PLACED)
-    terminal.run(f"kubectl wait kafkatopic {topics} {IN_SHOP} --for=condition=Ready --timeout=180s")
-    terminal.run(f"kubectl wait kafkatopic archive {IN_SHOP} --for=condition=Stalled --timeout=180s")
+    terminal.run(f"kubectl wait kafkatopic {topics} {IN_SHOP} --for=condition=Ready --timeout=300s")
+    terminal.run(f"kubectl wait kafkatopic archive {IN_SHOP} --for=condition=Stalled --timeout=300s")
     terminal.run(f"kubectl get racktopologies,kafkatopics {IN_SHOP}")
 
 
@@ -237,11 +237,11 @@ def _relabel(stage: Stage, placed: dict[str, Replicas]) -> None:
     )
     terminal.run(f"kubectl label node node-3 --overwrite {REGION_LABEL}=us {ZONE_LABEL}=us-1a")
     since = time.monotonic()
-    terminal.run(f"kubectl wait racktopology/main {IN_SHOP} --for=condition=RacksInSync=False --timeout=180s")
-    terminal.run(f"kubectl wait kafkatopic/payments {IN_SHOP} --for=condition=Compliant=False --timeout=180s")
+    terminal.run(f"kubectl wait racktopology/main {IN_SHOP} --for=condition=RacksInSync=False --timeout=300s")
+    terminal.run(f"kubectl wait kafkatopic/payments {IN_SHOP} --for=condition=Compliant=False --timeout=300s")
     seconds = time.monotonic() - since
     terminal.check(seconds < _SECONDS_TO_NOTICE, f"both noticed it {seconds:.1f} s after the label changed")
-    eventually(lambda: _counted(stage), "the topology to count its topics", timeout=120)
+    eventually(lambda: _counted(stage), "the topology to count its topics")
     terminal.run(f"kubectl get racktopologies,kafkatopics {IN_SHOP}")
     for kind, name, condition in (("racktopology", "main", "RacksInSync"), ("kafkatopic", "payments", "Compliant")):
         path = f'{{.status.conditions[?(@.type=="{condition}")].message}}'
@@ -264,7 +264,7 @@ def _relabel(stage: Stage, placed: dict[str, Replicas]) -> None:
         "Plans wait until labels have stayed the same for 15 seconds, so one that flaps starts none. Then there is "
         "one that would mend it, with its certificate. Nothing is moved unasked:"
     )
-    eventually(lambda: stage.topic("payments").status.plan is not None, "a plan for payments", timeout=120)
+    eventually(lambda: stage.topic("payments").status.plan is not None, "a plan for payments")
     terminal.run(f"kubectl get kafkatopic payments {IN_SHOP} -o jsonpath='{_READY_MESSAGE}'")
     terminal.run(
         f"kubectl get kafkatopic payments {IN_SHOP} -o jsonpath="
@@ -281,8 +281,8 @@ def _label_back(stage: Stage) -> None:
     terminal = stage.terminal
     terminal.say("The label was right after all:")
     terminal.run(f"kubectl label node node-3 --overwrite {REGION_LABEL}=eu {ZONE_LABEL}=eu-1b")
-    terminal.run(f"kubectl wait kafkatopic {' '.join(PLACED)} {IN_SHOP} --for=condition=Compliant --timeout=180s")
-    terminal.run(f"kubectl wait racktopology/main {IN_SHOP} --for=condition=RacksInSync --timeout=180s")
+    terminal.run(f"kubectl wait kafkatopic {' '.join(PLACED)} {IN_SHOP} --for=condition=Compliant --timeout=300s")
+    terminal.run(f"kubectl wait racktopology/main {IN_SHOP} --for=condition=RacksInSync --timeout=300s")
 
 
 def _drain(stage: Stage) -> None:
@@ -301,14 +301,12 @@ def _drain(stage: Stage) -> None:
 def _grow_and_drift(stage: Stage, placed: dict[str, Replicas]) -> None:
     terminal = stage.terminal
     stage.patch("kafkatopic orders", {"partitions": 9})
-    terminal.run(f"kubectl wait kafkatopic/orders {IN_SHOP} --for=jsonpath='{{.status.partitions}}'=9 --timeout=180s")
+    terminal.run(f"kubectl wait kafkatopic/orders {IN_SHOP} --for=jsonpath='{{.status.partitions}}'=9 --timeout=300s")
     stage.kafka("ConfigCommand", "--alter", "--topic", "orders", "--add-config", "retention.ms=1000")
     terminal.say(f"Whole clusters are compared every {_RESYNC_SECONDS} seconds here (a minute unless told otherwise).")
     selector = "--field-selector involvedObject.name=orders,reason=ConfigUpdated"
     events = shlex.split(f"get events {IN_SHOP} {selector}")
-    eventually(
-        lambda: stage.running.kubectl.json(*events)["items"], "the config to be put back", timeout=120, interval=0.5
-    )
+    eventually(lambda: stage.running.kubectl.json(*events)["items"], "the config to be put back", interval=0.5)
     terminal.run(f"kubectl get events {IN_SHOP} {selector}")
     described = stage.kafka("TopicCommand", "--describe")
     now, configs = replicas_by_topic(described), configs_by_topic(described)["orders"]

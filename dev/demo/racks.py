@@ -53,7 +53,7 @@ class PublishedRacks:
         )
         terminal.run(f"kubectl label namespace {BROKER_NAMESPACE} rackspan.dev/broker-pods-for=shop")
         terminal.run(f"kubectl apply {IN_SHOP} --filename examples/racktopology.yaml")
-        terminal.run(f"kubectl wait racktopology/main {IN_SHOP} --for=condition=RacksPublished --timeout=180s")
+        terminal.run(f"kubectl wait racktopology/main {IN_SHOP} --for=condition=RacksPublished --timeout=300s")
         terminal.say("A kubelet would mount it for the brokers' pods; these nodes have none, so here it is a file:")
         self.file.parent.mkdir()
         self.mount(terminal)
@@ -125,7 +125,7 @@ class ReadingNear:
         kafka.restart_broker(_LEADER, {"replica.selector.class": _SELECTOR} if self.plugins else {})
         rack = kafka.registered_racks()[_LEADER]
         terminal.check(rack == "/us/us-1a/r1", f"broker {_LEADER} tells Kafka that it stands in {rack}")
-        terminal.run(f"kubectl wait racktopology/main {IN_SHOP} --for=condition=RacksInSync --timeout=180s")
+        terminal.run(f"kubectl wait racktopology/main {IN_SHOP} --for=condition=RacksInSync --timeout=300s")
 
     def _lead(self) -> None:
         """Let the broker lead again: another one did while it was down."""

@@ -70,9 +70,9 @@ class Scanning:
         )
         selector = "--field-selector reason=FindingNew"
         events = ("get", "events", "--namespace", "shop", "--field-selector", "reason=FindingNew")
-        eventually(lambda: self.stage.running.kubectl.json(*events)["items"], "an Event about it", timeout=120)
+        eventually(lambda: self.stage.running.kubectl.json(*events)["items"], "an Event about it")
         terminal.run(f"kubectl get events {IN_SHOP} {selector}")
-        line = eventually(self._metric, "the metric to say so", timeout=120, retry_on=OSError)
+        line = eventually(self._metric, "the metric to say so", retry_on=OSError)
         terminal.show(f"curl -s http://127.0.0.1:{self.metrics_port}/metrics | grep non_compliant")
         terminal.say(line)
         page = self.history.with_name("scan.html")
@@ -123,7 +123,7 @@ class Scanning:
             said = self.stage.running.kafka.tool(*(REASSIGN, "--reassignment-json-file", str(file), "--verify"))
             return "still in progress" not in said
 
-        eventually(done, "the reassignment to end", timeout=180, interval=1)
+        eventually(done, "the reassignment to end", interval=1)
 
     def _report(self, holds: Any, what: str) -> dict[str, Any]:
         def read() -> dict[str, Any] | None:

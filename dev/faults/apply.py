@@ -70,7 +70,7 @@ def broker_comes_back(bench: Bench) -> str:
     life = bench.start(*wish, *SLOW)
     target = eventually(bench.taker, "a copy under way") - 1
     bench.kafka.kill_broker(target)
-    eventually(lambda: "BrokerOffline" in life.said, "word of the broker", timeout=120)
+    eventually(lambda: "BrokerOffline" in life.said, "word of the broker")
     bench.kafka.start_broker(target)
     if life.ended():
         raise FaultError(life.said[-1500:])

@@ -56,7 +56,7 @@ class Bench(Cluster):
                 return None
             return plan["hash"] if code == 0 and plan.get("partitions") else None
 
-        return [*wishes, "--approve", str(eventually(planned, f"a plan for {wishes}", timeout=90))]
+        return [*wishes, "--approve", str(eventually(planned, f"a plan for {wishes}"))]
 
     def for_other_leaders(self) -> list[str]:
         """The wish for the replicas that are there, with the last of each partition as its preferred leader."""
@@ -99,4 +99,4 @@ class Bench(Cluster):
             code, said = self.run(*without, "--dry-run", "-o", "json")
             return code == 0 and '"partitions": []' in said.replace('"partitions":[]', '"partitions": []')
 
-        eventually(done, f"nothing more to do for {without}", timeout=90)
+        eventually(done, f"nothing more to do for {without}")

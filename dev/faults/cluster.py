@@ -68,8 +68,8 @@ class Cluster:
     def nothing_left_in_kafka(self, topic: str) -> None:
         """Raise FaultError where a reassignment or a throttle is left."""
         try:
-            eventually(lambda: not self.under_way(topic), "no reassignment under way", timeout=90)
-            eventually(lambda: not self.throttles(topic), "no throttle", timeout=90)
+            eventually(lambda: not self.under_way(topic), "no reassignment under way")
+            eventually(lambda: not self.throttles(topic), "no throttle")
         except TimeoutError as error:
             raise FaultError(f"{error}; left: {self.throttles(topic)}") from error
 

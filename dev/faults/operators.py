@@ -123,7 +123,7 @@ class Operated(Cluster):
         self._operators: list[Operator] = []
         self._ended: set[str] = set()
         plane.kubectl.apply(REPOSITORY / "crds", arguments=["--server-side"])
-        plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
+        plane.kubectl("wait", "--for=condition=Established", "--timeout=300s", "crd", "--all")
         plane.kubectl("create", "namespace", NAMESPACE)
         create_sites(self.core, NAMESPACE, where)
         self.operator = self.another("operator")
@@ -193,7 +193,7 @@ class Operated(Cluster):
 
     # -- plans ---------------------------------------------------------------------------------------------------------
 
-    def until(self, condition: Callable[[], object], what: str, timeout: float = 180) -> Any:
+    def until(self, condition: Callable[[], object], what: str) -> Any:
         """Wait, while operators are started again whenever they end."""
 
         def holds() -> object:
@@ -202,7 +202,7 @@ class Operated(Cluster):
             return condition()
 
         try:
-            return eventually(holds, what, timeout=timeout, interval=0.3)
+            return eventually(holds, what, interval=0.3)
         except TimeoutError as error:
             there = [(one.meta.name, one.status.state, one.status.message) for one in self.reassignments()]
             raise FaultError(f"{error}; {there}; {self.operator.said[-1500:]}") from error

@@ -133,7 +133,7 @@ def _start_names(plane: ControlPlane, program: Path) -> None:
 
 
 def _wait_until_ready(plane: ControlPlane, nodes: list[str]) -> None:
-    wait = ("wait", "--for=condition=Ready", "--timeout=60s", *(f"node/{name}" for name in nodes))
+    wait = ("wait", "--for=condition=Ready", "--timeout=300s", *(f"node/{name}" for name in nodes))
 
     def ready() -> bool:
         for name in nodes:
@@ -141,7 +141,7 @@ def _wait_until_ready(plane: ControlPlane, nodes: list[str]) -> None:
         return "condition met" in plane.kubectl(*wait)
 
     # A node that has not registered yet is an error of kubectl's, not something that it waits for.
-    eventually(ready, f"{', '.join(nodes)} to be ready", timeout=120, retry_on=KubectlError)
+    eventually(ready, f"{', '.join(nodes)} to be ready", retry_on=KubectlError)
 
 
 def _end_pods(plane: ControlPlane) -> None:

@@ -58,7 +58,7 @@ class Node:
             self.processes.check(self._process("containerd"))
             return self._ctr("version").returncode == 0
 
-        eventually(answers, f"containerd of {self.name}", timeout=60)
+        eventually(answers, f"containerd of {self.name}")
 
     def take(self, image: Image) -> None:
         """Give containerd an image that pods will ask for: nothing is ever pulled."""

@@ -145,7 +145,7 @@ class ControlPlane:
             self.processes.check(self.process(name))
             return ready()
 
-        eventually(alive_and_ready, what, timeout=120, interval=0.05, retry_on=(OSError, urllib.error.URLError))
+        eventually(alive_and_ready, what, interval=0.05, retry_on=(OSError, urllib.error.URLError))
 
     def stop_component(self, name: str) -> None:
         """Stop one component, for example the API server, to test what clients do without it."""

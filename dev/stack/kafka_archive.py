@@ -57,7 +57,7 @@ def _work(processes: Processes, bootstrap: str) -> None:
         processes.check("node")
         return bool(AdminClient({"bootstrap.servers": bootstrap, "log_level": 0}).list_topics(timeout=5).brokers)
 
-    eventually(registered, "the node to register", timeout=120, interval=0.2, retry_on=KafkaException)
+    eventually(registered, "the node to register", interval=0.2, retry_on=KafkaException)
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for created in admin.create_topics([NewTopic("training", num_partitions=4, replication_factor=1)]).values():
         created.result(60)

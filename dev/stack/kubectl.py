@@ -30,7 +30,7 @@ class Kubectl:
     def in_namespace(self, namespace: str) -> "Kubectl":
         return replace(self, namespace=namespace)
 
-    def __call__(self, *arguments: str | Path, stdin: str | None = None, timeout: float = 120) -> str:
+    def __call__(self, *arguments: str | Path, stdin: str | None = None, timeout: float = 360) -> str:
         """Run kubectl and return its standard output. Raises KubectlError when it fails."""
         command = [str(self.binary), f"--kubeconfig={self.kubeconfig}"]
         if self.namespace is not None:

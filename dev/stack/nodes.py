@@ -144,7 +144,7 @@ def create_broker_pod(
             raise
         return True
 
-    eventually(created, f"the service account of namespace {namespace}", timeout=60)
+    eventually(created, f"the service account of namespace {namespace}")
     set_pod_ready(api, namespace, pod, "True")
 
 

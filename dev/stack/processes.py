@@ -120,7 +120,7 @@ class Processes:
     def kill(self, name: str) -> None:
         """End the process the way a crash does."""
         self.signal(name, signal.SIGKILL)
-        eventually(lambda: self.pid(name) is None, f"{name} to be killed", timeout=60, interval=0.02)
+        eventually(lambda: self.pid(name) is None, f"{name} to be killed", interval=0.02)
 
     def stay(self) -> None:
         """From now on, outlive the calling process: until `end`, or until the machine stops."""
@@ -251,7 +251,7 @@ def _launch(directory: Path, lifeline: int) -> None:
             raise ProcessDiedError(f"the supervisor did not start: {(directory / 'supervisor.log').read_text()}")
         return (directory / SOCKET_NAME).exists()
 
-    eventually(listening, "the supervisor", timeout=120, interval=0.02)
+    eventually(listening, "the supervisor", interval=0.02)
 
 
 # Supervisors that are children of this process: they have to be waited for, or they stay as zombies.

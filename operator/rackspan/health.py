@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 _MOST_CONNECTIONS: Final = 64
 """Open at once: a kubelet's probes and a few Prometheus take one each."""
 _IDLE_SECONDS: Final = 75.0
+_END_SECONDS: Final = 1.0
+"""How long the end waits for a client that does not read its answer."""
 
 
 class Probes(Protocol):
@@ -48,7 +50,9 @@ class HealthServer:
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/healthz", self._alive)
         app.router.add_get("/readyz", self._ready)
-        self._runner = web.AppRunner(app, access_log=None, keepalive_timeout=_IDLE_SECONDS)
+        self._runner = web.AppRunner(
+            app, access_log=None, keepalive_timeout=_IDLE_SECONDS, shutdown_timeout=_END_SECONDS
+        )
         await self._runner.setup()
         server = cast("web.Server", self._runner.server)
 

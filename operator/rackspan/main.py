@@ -145,12 +145,17 @@ async def _run_until_unserved(
     manager = _manager(settings, kube, workers, rest, probes)
     probes.manager = manager
     access.forget_login()
+
+    async def stop_all() -> None:
+        await manager.stop()
+        await workers.close()
+
     try:
         if not await _done_before(stop, manager.prime()):
             return False
         before = asyncio.all_tasks()
         tasks = await kopf.spawn_tasks(
-            memo=Memo(manager, access),
+            memo=Memo(manager, access, stop_all),
             standalone=True,
             clusterwide=not settings.namespaces,
             namespaces=settings.namespaces,
@@ -169,8 +174,7 @@ async def _run_until_unserved(
         return True
     finally:
         probes.manager = None
-        await manager.stop()
-        await workers.close()
+        await stop_all()
     return False
 
 

@@ -146,7 +146,7 @@ def wide(plane, tmp_path_factory):
     plane.kubectl(
         "wait",
         "--for=condition=Established",
-        "--timeout=60s",
+        "--timeout=300s",
         "crd/kafkatopics.rackspan.dev",
         "crd/racktopologies.rackspan.dev",
         "crd/compliancereports.rackspan.dev",

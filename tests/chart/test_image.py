@@ -224,7 +224,6 @@ def in_image(image, *command):
     return done.returncode, (done.stdout + done.stderr).strip()
 
 
-@pytest.mark.timeout(900)
 def test_the_operator_is_installed_from_the_lock(image):
     assert in_image(image, "rackspan", "--version") == (
         0,
@@ -238,14 +237,12 @@ def test_the_operator_is_installed_from_the_lock(image):
     assert (code, printed) == (0, "MultiLevel Rings Simple Striped")
 
 
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize("module", ["pyspark", "pip", "pytest", "hatchling"])
 def test_what_the_operator_does_not_need_is_not_there(image, module):
     code, printed = in_image(image, "python", "-c", f"import {module}")
     assert (code, f"No module named '{module}'" in printed) == (1, True)
 
 
-@pytest.mark.timeout(900)
 def test_bytecode_is_there_because_it_cannot_be_written_later(image):
     for package in ("rackspan", "kopf"):
         (folder,) = image.glob(f"lib/python*/site-packages/{package}")

@@ -114,7 +114,7 @@ def test_documented_way_to_free_what_hangs(plane, wide):
         kubectl.apply(guarded(name, "elsewhere"))
     kubectl("delete", "kafkatopic", "hanging", "--wait=false")
     environment = {**os.environ, **kubectl.environment(), "PATH": f"{kubectl.binary.parent}:{os.environ['PATH']}"}
-    subprocess.run(["sh", "-ec", force], env=environment, check=True, timeout=60)
+    subprocess.run(["sh", "-ec", force], env=environment, check=True, timeout=600)
     kubectl("wait", "--for=delete", "kafkatopic/hanging", "--timeout=30s")
     assert kubectl.json("get", "kafkatopic", "living")["metadata"]["finalizers"] == [FINALIZER]
     kubectl("patch", "kafkatopic", "living", "--type=merge", '--patch={"metadata": {"finalizers": null}}')
@@ -172,4 +172,4 @@ def test_no_object_waits_for_an_operator_that_was_uninstalled(plane, wide, tmp_p
     assert "finalizers" not in left.json("get", "kafkatopic", "living")["metadata"]
     for kind in ("job", "role", "rolebinding", "deployment"):
         assert kubectl("get", kind, "--output=name") == "", "neither the release nor the hook leaves anything"
-    plane.kubectl("delete", "namespace", "left", "--timeout=60s")
+    plane.kubectl("delete", "namespace", "left", "--timeout=300s")

@@ -49,7 +49,7 @@ def held(kubectl, topology, namespace):
     """The name of a KafkaTopic whose deletion waits; None where the operator wrote its status over ours."""
     name = f"{topology}-held-{secrets.token_hex(3)}"
     kubectl.apply(topic(name, topology, namespace))
-    kubectl("wait", "--for=condition=Ready=False", f"kafkatopic/{name}", "--timeout=60s")
+    kubectl("wait", "--for=condition=Ready=False", f"kafkatopic/{name}", "--timeout=300s")
     had = json.dumps({"status": {"topicId": "one-of-ours", "clusterId": "the-one"}})
     kubectl("patch", "kafkatopic", name, "--subresource=status", "--type=merge", f"--patch={had}")
     kubectl(
@@ -117,7 +117,7 @@ def racks_follow_nodes_and_go_with_their_topology(cluster, kubectl, name):
     cluster("delete", "node", name)
     eventually(lambda: not told(), "no rack on the pod")
     kubectl("delete", "pod", "kafka-7", "--grace-period=0", "--force", "--ignore-not-found")
-    kubectl("delete", "racktopology", name, "--timeout=60s")
+    kubectl("delete", "racktopology", name, "--timeout=300s")
     eventually(lambda: not racks(), "the racks to go")
 
 
@@ -168,10 +168,10 @@ def test_it_does_its_work_with_the_charts_rights_and_uses_each_of_them(operator,
     # One that had a topic waits for Kafka, once it is known that not its whole namespace or kind is being deleted.
     waits = eventually(lambda: held(kubectl, name, watched), "a deletion that waits")
     kubectl("patch", "kafkatopic", waits, "--type=merge", '--patch={"spec": {"deletionPolicy": "Retain"}}')
-    kubectl("wait", "--for=delete", f"kafkatopic/{waits}", "--timeout=60s")
+    kubectl("wait", "--for=delete", f"kafkatopic/{waits}", "--timeout=300s")
 
     # An object that never had a topic in Kafka is let go of, although Kafka cannot be asked.
-    kubectl("delete", "kafkatopic", f"{name}-gone", "--timeout=60s")
+    kubectl("delete", "kafkatopic", f"{name}-gone", "--timeout=300s")
 
     def events():
         found = kubectl.json("get", "events")["items"]
@@ -192,7 +192,7 @@ def test_it_does_its_work_with_the_charts_rights_and_uses_each_of_them(operator,
     eventually(turned_away("TopologyNotFound"), "the topic to miss its topology")
     kubectl.apply(topology(f"{name}-late", f"127.0.0.1:{free_ports(1)[0]}", watched))
     eventually(turned_away("TopologyNotReady"), "the topic to have its topology")
-    kubectl("delete", "racktopology", f"{name}-late", "--timeout=60s")
+    kubectl("delete", "racktopology", f"{name}-late", "--timeout=300s")
     eventually(turned_away("TopologyNotFound"), "the topic to miss its topology again")
     eventually(lambda: counted() == 2, "the second time to be counted")
 

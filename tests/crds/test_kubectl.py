@@ -247,7 +247,7 @@ def test_kstatus_waits_for_the_first_look_at_an_object_that_is_older_than_the_de
     here = kubectl.in_namespace(namespace)
     try:
         kubectl.apply(definition)
-        kubectl("wait", "--for=condition=Established", "--timeout=60s", f"crd/{definition['metadata']['name']}")
+        kubectl("wait", "--for=condition=Established", "--timeout=300s", f"crd/{definition['metadata']['name']}")
         here.apply(seen, unseen)
         answer = api_server.replace_status(
             namespace, {**api_server.read(namespace, seen), "status": {"observedGeneration": 1}}
@@ -256,7 +256,7 @@ def test_kstatus_waits_for_the_first_look_at_an_object_that_is_older_than_the_de
         assert "status" not in api_server.read(namespace, unseen)
         status["default"] = default
         kubectl.apply(definition)
-        until(lambda: "status" in api_server.read(namespace, unseen), 60, "the default to be served")
+        until(lambda: "status" in api_server.read(namespace, unseen), "the default to be served")
         found = [api_server.read(namespace, one) for one in (seen, unseen)]
         assert [_by_kstatus(kstatus, one) for one in found] == ["Current", "InProgress"]
     finally:

@@ -165,7 +165,7 @@ def installed(pods, operator_image, helm):
     }
     Helm(helm, pods.cluster.kubeconfig)("install", "rackspan", CHART, f"--namespace={NAMESPACE}", values=values)
     with pods.explaining("deployment/rackspan"):
-        pods.kubectl("rollout", "status", "deployment/rackspan", "--timeout=120s", timeout=150)
+        pods.kubectl("rollout", "status", "deployment/rackspan", "--timeout=300s", timeout=150)
     return pods
 
 
@@ -226,5 +226,5 @@ def topology(installed, scan_image, pods_kafka):
         }
     )
     in_namespace = installed.cluster.kubectl.in_namespace(BROKERS)
-    in_namespace("wait", "--for=condition=Ready", f"racktopology/{TOPOLOGY}", "--timeout=90s")
+    in_namespace("wait", "--for=condition=Ready", f"racktopology/{TOPOLOGY}", "--timeout=300s")
     return installed

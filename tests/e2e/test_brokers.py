@@ -124,9 +124,9 @@ class Brokers:
                 parts.append(str(error))
         return "\n".join(parts)
 
-    def until(self, probe, what, timeout=300):
+    def until(self, probe, what):
         try:
-            return eventually(probe, what, timeout=timeout, interval=0.5, retry_on=KubectlError)
+            return eventually(probe, what, interval=0.5, retry_on=KubectlError)
         except TimeoutError as error:
             raise AssertionError(f"{error}\n{self.told()}") from error
 
@@ -142,10 +142,10 @@ def brokers(installed, operator_image):
     kubectl.apply(*documents({"apache/kafka": installed.image(images.KAFKA), "rackspan": operator_image}))
     found.until(lambda: found.condition("Ready").get("status") == "True", "the topology to be ready")
     yield found
-    kubectl("delete", "kafkatopics.rackspan.dev", "--all", "--timeout=60s")
-    kubectl("delete", "racktopologies", "--all", "--timeout=60s")
+    kubectl("delete", "kafkatopics.rackspan.dev", "--all", "--timeout=300s")
+    kubectl("delete", "racktopologies", "--all", "--timeout=300s")
     kubectl("delete", "statefulsets", "--all")
-    kubectl("delete", "pods", "--all", "--grace-period=1", "--timeout=180s", timeout=200)
+    kubectl("delete", "pods", "--all", "--grace-period=1", "--timeout=300s")
     found.relabel(**{node.replace("-", "_"): zone for node, zone in NODES.items()})
 
 
@@ -183,7 +183,7 @@ def test_brokers_report_the_racks_of_their_nodes_and_topics_are_spread_over_them
         topic("orders", 3, config={"min.insync.replicas": MIN_IN_SYNC}),
         topic("audit", 2, config={"min.insync.replicas": 1}),
     )
-    wait = ("wait", "--for=condition=Ready", "--timeout=110s")
+    wait = ("wait", "--for=condition=Ready", "--timeout=300s")
     brokers.kubectl(*wait, "kafkatopics.rackspan.dev/orders", "kafkatopics.rackspan.dev/audit")
     assert [len(by_zone(brokers, replicas)) for replicas in brokers.replicas("audit")] == [2, 2, 2]
     assert drifting(brokers) == set()
@@ -259,7 +259,7 @@ def test_brokers_of_relabelled_nodes_are_restarted_one_after_the_other(brokers):
     with InSync(brokers, "orders") as seen:
         budget(brokers, 1)
         wanted = racks_of_nodes(brokers)
-        brokers.until(lambda: brokers.racks() == wanted, "all brokers to report their nodes' new racks", timeout=500)
+        brokers.until(lambda: brokers.racks() == wanted, "all brokers to report their nodes' new racks")
         brokers.until(lambda: drifting(brokers) == set(), "the drift to be gone")
         brokers.until(lambda: not brokers.condition("Restarting"), "the restarts to be over")
     after = brokers.each()

@@ -41,7 +41,7 @@ def next_report(pods, kubectl, before=None):
         return status if status.get("scanId") not in (None, before) else None
 
     try:
-        status = eventually(another, "the next scan's report", timeout=300, interval=1)
+        status = eventually(another, "the next scan's report", interval=1)
     except TimeoutError as error:
         jobs = pods.kubectl("describe", "jobs")
         logs = pods.kubectl("logs", "--selector=app.kubernetes.io/component=scan", "--tail=40")
@@ -90,7 +90,7 @@ def test_what_was_mended_is_cleared_by_the_next_scan(topology, shop, pods_kafka,
         return [event for event in events if event["reason"] == "FindingCleared" and TOPIC in event["message"]]
 
     try:
-        eventually(told, "an Event about what is cleared", timeout=60)
+        eventually(told, "an Event about what is cleared")
     except TimeoutError as error:
         logs = topology.kubectl("logs", "deployment/rackspan", "--tail=60")
         raise AssertionError(f"{error}\n{shop('get', 'events')}\n{logs}") from error
@@ -116,4 +116,4 @@ def test_spark_on_kubernetes_scans_with_executor_pods_on_several_nodes(topology,
         left = topology.kubectl.json("get", "pods", f"--namespace={NAMESPACE}", "--selector=spark-role=executor")
         return not left["items"]
 
-    eventually(gone, "the executors to be gone with their driver", timeout=60)
+    eventually(gone, "the executors to be gone with their driver")

@@ -43,7 +43,7 @@ class Apply:
 
     def plan(self, *wishes):
         """The plan, once the broker that is asked knows the topic."""
-        ran = until(lambda: (ran := cli("plan", *self._ours, *wishes, "-o", "json")).code == 0 and ran, what="a plan")
+        ran = until(lambda: (ran := cli("plan", *self._ours, *wishes, "-o", "json")).code == 0 and ran, "a plan")
         return ran.json
 
     def apply(self, *arguments):
@@ -122,13 +122,13 @@ def under_way(kafka, topic):
 
 def until_sizes(topics, topic, size):
     """Wait until the broker that is asked knows of so many replicas of each partition."""
-    until(lambda: {len(replicas) for replicas in topics.replicas(topic, 2)} == {size}, what=f"{size} replicas")
+    until(lambda: {len(replicas) for replicas in topics.replicas(topic, 2)} == {size}, f"{size} replicas")
 
 
 def nothing_left_over(kafka, topic, journal):
     """Kafka's own tool sees nothing under way, no throttle is set, and no journal is kept."""
-    until(lambda: "No partition reassignments found" in kafka.tool(REASSIGN, "--list"), what="no reassignment")
-    until(lambda: not throttles(kafka, topic), what="no throttle")
+    until(lambda: "No partition reassignments found" in kafka.tool(REASSIGN, "--list"), "no reassignment")
+    until(lambda: not throttles(kafka, topic), "no throttle")
     assert not journal.exists()
 
 
@@ -143,7 +143,7 @@ def test_every_kind_of_plan_is_carried_out_under_load_and_nothing_is_lost(moving
         first = topics.replicas(topic, 2)[0][0]
         plan, events = moving.applied("--drain-broker", str(first))
         assert events[-1]["moved"] == plan["moves"] > 0
-        until(lambda: not any(first in replicas for replicas in topics.replicas(topic, 2)), what="the drain")
+        until(lambda: not any(first in replicas for replicas in topics.replicas(topic, 2)), "the drain")
 
         plan, events = moving.applied("--replication-factor", f"{topic}=2")
         assert plan["moves"] == 0
@@ -180,7 +180,7 @@ def test_somebody_elses_reassignment_and_throttle_stay_as_they_are(moving, kafka
         until(lambda: throttles(kafka, topic) == before)
         ran = moving.apply(*wish, "--approve", plan["hash"], "--throttle", "50MB/s")
         assert ran.code == 0, ran.err
-        until(lambda: throttles(kafka, topic) == before, what="what somebody else had set")
+        until(lambda: throttles(kafka, topic) == before, "what somebody else had set")
     finally:
         set_them(dict.fromkeys(theirs))
 
@@ -191,16 +191,16 @@ def test_who_is_ended_clears_throttles_and_cancel_takes_back_what_is_under_way(m
     wish = ("--replication-factor", f"{topic}=3")
     plan = moving.plan(*wish)
     process = moving.start(*wish, "--approve", plan["hash"], "--throttle", "1kB/s")
-    until(lambda: under_way(kafka, topic), what="it is under way")
-    until(lambda: throttles(kafka, topic), what="throttles")
+    until(lambda: under_way(kafka, topic), "it is under way")
+    until(lambda: throttles(kafka, topic), "throttles")
     watched = moving.watch()
     assert (watched.code, watched.json["plan"], watched.json["moves"]) == (0, plan["hash"], plan["moves"])
     assert "another rackspan apply is at work" in moving.apply("--cancel").error
     process.send_signal(signal.SIGTERM)
-    _, err = process.communicate(timeout=120)
+    _, err = process.communicate(timeout=600)
     assert process.returncode == 130, err
     assert f"rackspan apply --approve {plan['hash']}" in err
-    until(lambda: not throttles(kafka, topic), what="no throttle")
+    until(lambda: not throttles(kafka, topic), "no throttle")
     cancelled = moving.apply("--cancel")
     assert cancelled.code == 0, cancelled.err
     after = topics.replicas(topic, 2)
@@ -214,13 +214,13 @@ def test_ctrl_c_lets_copies_end_and_begins_no_other(moving, kafka, topics, topic
     wish = ("--replication-factor", f"{topic}=3", "--max-concurrent-moves", "1")
     plan = moving.plan(*wish[:2])
     process = moving.start(*wish, "--approve", plan["hash"], "--throttle", "200kB/s")
-    until(lambda: moving.record()["started"], what="it is under way")
+    until(lambda: moving.record()["started"], "it is under way")
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=240)
+    _, err = process.communicate(timeout=600)
     assert process.returncode == 130, err
     assert "under way end first" in err
     assert "No partition reassignments found" in kafka.tool(REASSIGN, "--list")
-    until(lambda: not throttles(kafka, topic), what="no throttle")
+    until(lambda: not throttles(kafka, topic), "no throttle")
     ran = moving.apply(*wish, "--approve", plan["hash"])
     assert ran.code == 0, ran.err
     until_sizes(topics, topic, 3)
@@ -232,15 +232,15 @@ def test_a_second_ctrl_c_leaves_copies_to_kafka_which_a_cancellation_takes_back(
     wish = ("--replication-factor", f"{topic}=3")
     plan = moving.plan(*wish)
     process = moving.start(*wish, "--approve", plan["hash"], "--throttle", "1kB/s")
-    until(lambda: under_way(kafka, topic), what="it is under way")
+    until(lambda: under_way(kafka, topic), "it is under way")
     process.send_signal(signal.SIGINT)
     for line in process.stderr:
         if "Ctrl-C again" in line:
             break
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=120)
+    _, err = process.communicate(timeout=600)
     assert process.returncode == 130, err
-    until(lambda: not throttles(kafka, topic), what="no throttle")
+    until(lambda: not throttles(kafka, topic), "no throttle")
     cancelled = moving.apply("--cancel")
     assert cancelled.code == 0, cancelled.err
     nothing_left_over(kafka, topic, moving.journal)
@@ -274,12 +274,12 @@ def test_whatever_it_loses_throttles_are_cleared_and_the_exit_code_says_what_is_
     wish = ("--replication-factor", f"{topic}=3", "--max-concurrent-moves", "1")
     plan = moving.plan(*wish[:2])
     process = moving.start(*wish, "--approve", plan["hash"], "--throttle", "200kB/s", "-o", "json")
-    until(lambda: moving.record()["started"], what="it is under way")
+    until(lambda: moving.record()["started"], "it is under way")
     lost(process, moving)
     err = process.stderr.read()
     assert process.wait(240) == code, err
     assert told in err
-    until(lambda: not throttles(kafka, topic), what="no throttle")
+    until(lambda: not throttles(kafka, topic), "no throttle")
     if lost is loses_its_journal:
         moving.journal.with_name("journal.json.new").rmdir()
     ran = moving.apply(*wish, "--approve", plan["hash"])
@@ -320,7 +320,7 @@ def test_a_result_that_cannot_be_written_from_the_start_moves_no_more_than_is_un
 def test_a_killed_apply_goes_on_where_it_was(moving, kafka, topics, topic):
     # Kafka creates its own topic when a group is first asked about, which would change the plan meanwhile.
     groups = kafka.admin().describe_consumer_groups
-    until(lambda: groups(["traffic"])["traffic"].exception(30) is None, what="the coordinator of groups")
+    until(lambda: groups(["traffic"])["traffic"].exception(30) is None, "the coordinator of groups")
     filled(kafka, topic, 2)
     wish = ("--replication-factor", f"{topic}=3")
     plan = moving.plan(*wish)
@@ -336,7 +336,7 @@ def test_a_killed_apply_goes_on_where_it_was(moving, kafka, topics, topic):
             process = moving.start(*approved, "--throttle", "2kB/s")
             until(moment)
             process.kill()
-            process.communicate(timeout=60)
+            process.communicate(timeout=600)
         ran = moving.apply(*approved, "--throttle", "50MB/s", "-o", "json")
         assert ran.code == 0, ran.err
     assert json.loads(ran.out.splitlines()[-1])["event"] == "finished"
@@ -352,17 +352,17 @@ def test_what_somebody_else_reassigns_meanwhile_is_theirs(moving, kafka, topics,
     plan = moving.plan(*wish)
     slow = ("--throttle", "100kB/s", "--max-concurrent-moves", "1")
     process = moving.start(*wish, "--approve", plan["hash"], *slow)
-    begun = until(lambda: moving.record()["started"], what="a copy under way")
+    begun = until(lambda: moving.record()["started"], "a copy under way")
     ours = begun[0][1]
     theirs = (before[1 - ours][0], next(one for one in kafka.racks if one not in (0, 1, 2)))
 
     target = {TopicPartition(topic, 1 - ours): theirs}
     assert set(ask(kafka, lambda admin: admin.alter(target)).values()) == {None}
-    _, err = process.communicate(timeout=240)
+    _, err = process.communicate(timeout=600)
     assert process.returncode == 4, err
     assert f"{topic}-{1 - ours} waits: ChangedByOthers" in err
-    until(lambda: topics.replicas(topic, 2)[1 - ours] == theirs, what="their replicas")
-    until(lambda: len(topics.replicas(topic, 2)[ours]) == 3, what="the rest of the plan")
+    until(lambda: topics.replicas(topic, 2)[1 - ours] == theirs, "their replicas")
+    until(lambda: len(topics.replicas(topic, 2)[ours]) == 3, "the rest of the plan")
     nothing_left_over(kafka, topic, moving.journal)
 
 
@@ -381,7 +381,7 @@ def test_balance_and_what_files_wish_for_are_applied(moving, kafka, topics, topi
     assert events[-1]["moved"] == plan["moves"] > 0
     until_sizes(topics, topic, 3)
     assert not moving.journal.exists()
-    until(lambda: not throttles(kafka, topic), what="no throttle")
+    until(lambda: not throttles(kafka, topic), "no throttle")
 
 
 class Crashed(Exception):  # noqa: N818

@@ -3,7 +3,6 @@
 import json
 from itertools import cycle
 
-import pytest
 from tests.integration.test_apply import REASSIGN, filled
 from tests.support.command import cli
 from tests.support.objects import condition
@@ -76,7 +75,6 @@ def carried_out_as_kafkas_tool_sees_it(topology, kafka, control_plane, plan, fil
     topology.change_topology(reassignment=None)
 
 
-@pytest.mark.timeout(600)
 def test_plans_are_carried_out_by_approval_and_by_policy_and_a_drained_broker_ends_empty(
     topology, kafka, topics, control_plane, tmp_path
 ):
@@ -102,8 +100,8 @@ def test_plans_are_carried_out_by_approval_and_by_policy_and_a_drained_broker_en
     )
     topology.until("KafkaTopic", "orders", lambda found: "bytes" in found["status"].get("plan", {}), "to tell bytes")
     carried_out_as_kafkas_tool_sees_it(topology, kafka, control_plane, right, tmp_path / "moves.json")
-    topology.until_ready("orders", timeout=180)
-    until(lambda: [len(row) for row in topics.replicas(name)] == [3, 3, 3, 3], what="3 replicas")
+    topology.until_ready("orders")
+    until(lambda: [len(row) for row in topics.replicas(name)] == [3, 3, 3, 3], "3 replicas")
     topology.until_event("kafka", "PlanApproved")
     topology.until(
         "RackTopology",
@@ -113,8 +111,8 @@ def test_plans_are_carried_out_by_approval_and_by_policy_and_a_drained_broker_en
     )
 
     topology.change_topic("orders", replicationFactor=2, reassignment={"approval": "Automatic"})
-    topology.until_ready("orders", timeout=180)
-    until(lambda: [len(row) for row in topics.replicas(name)] == [2, 2, 2, 2], what="2 replicas")
+    topology.until_ready("orders")
+    until(lambda: [len(row) for row in topics.replicas(name)] == [2, 2, 2, 2], "2 replicas")
 
     topology.change_topic("orders", reassignment=None)
     topology.until_ready("orders")
@@ -124,8 +122,8 @@ def test_plans_are_carried_out_by_approval_and_by_policy_and_a_drained_broker_en
     topology.change_topology(drainBrokers=[drained])
     topology.until_not_ready("orders", "PlanPending")
     topology.change_topology(reassignment={"approvedPlan": planned(topology, control_plane)})
-    topology.until_ready("orders", timeout=180)
-    until(lambda: drained not in {broker for row in topics.replicas(name) for broker in row}, what="the drain")
+    topology.until_ready("orders")
+    until(lambda: drained not in {broker for row in topics.replicas(name) for broker in row}, "the drain")
     topology.until_condition("RackTopology", "kafka", "Reassigned", "True", "InSync")
 
     assert drained in topics.replicas(bare)[0], "it has no KafkaTopic"
@@ -134,7 +132,7 @@ def test_plans_are_carried_out_by_approval_and_by_policy_and_a_drained_broker_en
     topology.change_topology(unmanagedTopics="Repair", internalTopics=internal, reassignment=at_once)
     assert "without a KafkaTopic" in condition(reassigned(topology, "PlanPending"), "Reassigned")["message"]
     approve(topology, planned(topology, control_plane))
-    until(lambda: drained not in topics.replicas(bare)[0], 180, "the topic without a KafkaTopic to leave the broker")
+    until(lambda: drained not in topics.replicas(bare)[0], "the topic without a KafkaTopic to leave the broker")
     topology.until_condition("RackTopology", "kafka", "Reassigned", "True", "InSync")
 
     topology.change_topology(drainBrokers=None)
@@ -143,11 +141,10 @@ def test_plans_are_carried_out_by_approval_and_by_policy_and_a_drained_broker_en
     reassigned(topology, "PlanPending")
     assert condition(topology.topic("orders"), "Ready")["status"] == "True"
     approve(topology, filling)
-    until(lambda: topics.load()[0].get(drained), 180, "the broker that was emptied to be filled")
+    until(lambda: topics.load()[0].get(drained), "the broker that was emptied to be filled")
     topology.until_condition("RackTopology", "kafka", "Reassigned", "True", "InSync")
 
 
-@pytest.mark.timeout(300)
 def test_a_tenant_that_changes_its_topic_all_the_time_holds_up_no_plan_of_others(topology, topics, namespace_factory):
     tenant, sizes = topology.elsewhere(namespace_factory()), cycle((3, 4))
     automatic = {"reassignment": {"approval": "Automatic"}}
@@ -163,5 +160,5 @@ def test_a_tenant_that_changes_its_topic_all_the_time_holds_up_no_plan_of_others
         tenant.change_topic("restless", replicationFactor=next(sizes))
         return [len(row) for row in topics.replicas(topology.kafka_name("orders"))] == [3, 3]
 
-    until(moved, 150, "the owner's topic to get its replicas")
+    until(moved, "the owner's topic to get its replicas")
     assert len(topics.replicas(tenant.kafka_name("restless"))[0]) == 2

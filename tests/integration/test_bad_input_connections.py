@@ -11,8 +11,6 @@ from dev.stack.processes import free_ports
 from tests.support.objects import condition
 from tests.support.secure import USER, Secure
 
-pytestmark = pytest.mark.timeout(600)  # whoever comes first starts the brokers
-
 
 @pytest.fixture
 def secure(objects, secure_kafka, operator) -> Secure:

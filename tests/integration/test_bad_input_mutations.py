@@ -4,7 +4,6 @@ import copy
 import random
 from collections import Counter
 
-import pytest
 from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 from tests.support.manifests import ASSIGNED_TOPIC, FULL_TOPIC, FULL_TOPOLOGY, TOPIC, TOPOLOGY
@@ -16,8 +15,6 @@ from tests.support.waiting import until
 SEED = 879
 ROUNDS = 4
 ROUND = 250
-
-pytestmark = pytest.mark.timeout(600)
 
 
 def test_damaged_manifests_are_refused_or_told_why(shop, topics, kafka, operator):
@@ -40,11 +37,11 @@ def test_damaged_manifests_are_refused_or_told_why(shop, topics, kafka, operator
                 made.append(shop.create(manifest))
             except ApiException as error:
                 codes[error.status] += 1
-        until(lambda made=made: not _untold(shop, made), 180, "every object to get a status")
+        until(lambda made=made: not _untold(shop, made), "every object to get a status")
         accepted += len(made)
         for manifest in made:
             shop.delete(manifest["kind"], manifest["metadata"]["name"])
-        until(lambda made=made: not _left(shop, made), what="every damaged object to be gone")
+        until(lambda made=made: not _left(shop, made), "every damaged object to be gone")
         litter = [name for name in topics.admin.list_topics(timeout=30).topics if name.startswith("damaged-")]
         for answer in topics.admin.delete_topics(litter).values() if litter else ():
             answer.result(30)

@@ -49,12 +49,12 @@ def test_the_operators_plan_is_had_outside_of_it_with_its_hash_and_its_lists(ado
         """Relabels, until nothing that another test leaves behind came or went between two looks at Kafka."""
         zone = f"eu-2{'abcdefghijklmnopqrstuvwxyz'[next(zones)]}"
         relabel_node(core, f"{adopted.namespace}-node-3", {LEVELS["region"]: "eu", ZONE_LABEL: zone})
-        whole, plans = until(told, what="a plan of both topics")
+        whole, plans = until(told, "a plan of both topics")
         known.update(plan["hash"] for plan in plans.values())
         ran = cli("plan", *cluster, "-o", "json")
         return (zone, whole, plans, ran) if ran.json["hash"] == whole["hash"] else None
 
-    zone, whole, plans, ran = until(the_same, 120, "the same plan inside and outside of the operator")
+    zone, whole, plans, ran = until(the_same, "the same plan inside and outside of the operator")
     assert (ran.code, ran.err) == (0, "")
     assert ran.json["topology"] == f"{adopted.namespace}/kafka"
     assert {one["topic"]: one["hash"] for one in ran.json["topics"]} == {
@@ -132,10 +132,10 @@ def test_a_topologys_plan_is_carried_out_from_the_command_line(adopted, topics, 
         assert ran.code in (0, 2), ran.err
         return ran.code == 0
 
-    until(applied, 120, "the plan to be carried out")
+    until(applied, "the plan to be carried out")
     for name, lists in LISTS.items():
         seen = topics.replicas(adopted.kafka_name(name), len(lists))
-        until(lambda name=name: adopted.topic(name)["status"].get("plan") is None, what="the operator's word")
+        until(lambda name=name: adopted.topic(name)["status"].get("plan") is None, "the operator's word")
         assert not any(3 in replicas for replicas in seen)
     assert not (tmp_path / "journal.json").exists()
 
@@ -159,7 +159,7 @@ def test_files_are_planned_over_live_objects_with_the_operators_hash(adopted, co
     assert (ran.json["moves"], [one["topic"] for one in ran.json["partitions"]]) == (3, [adopted.kafka_name("own")])
     assert planned(moved, options=("--detailed-exitcode",)).code == 2
     adopted.change_topic("own", placement={"assignment": [[3, 4, 5]]})
-    told = until(lambda: adopted.topology()["status"].get("plan"), what="the operator's plan")
+    told = until(lambda: adopted.topology()["status"].get("plan"), "the operator's plan")
     assert told["hash"] == ran.json["hash"]
 
     shrunk = {**same, "spec": {**same["spec"], "topicName": "other"}}

@@ -104,7 +104,7 @@ class Pod:
 
     def start(self, processes, name):
         (init,), (container,) = self.spec["initContainers"], self.spec["containers"]
-        subprocess.run(self._command(init), env=self._environment(init), check=True, timeout=60)
+        subprocess.run(self._command(init), env=self._environment(init), check=True, timeout=600)
         processes.start(name, self._command(container), env=self._environment(container), cwd=self.directory)
 
     def _command(self, container):
@@ -158,7 +158,7 @@ def reads_near(kafka, processes, process, group):
         count = sum(len(numbers) for member in found.members for numbers in member.partitions.values()) if found else 0
         return (seen, found) if count == len(ASSIGNMENT) else None
 
-    seen, found = eventually(whole, f"group {group} to have the topic", timeout=120, interval=0.5)
+    seen, found = eventually(whole, f"group {group} to have the topic", interval=0.5)
     assert {member.client_rack for member in found.members} == {SITE.path}
     snapshot = take_snapshot(kafka.bootstrap(), {}).snapshot
     tree = tree_of(snapshot.brokers, ("region", "zone", "rack"))
@@ -194,7 +194,7 @@ def test_a_sink_connector_takes_the_rack_of_its_workers_node(kafka, processes, r
             return answer.status
 
     try:
-        eventually(accepted, "the worker to take a connector", timeout=120, interval=0.5, retry_on=OSError)
+        eventually(accepted, "the worker to take a connector", interval=0.5, retry_on=OSError)
         reads_near(kafka, processes, worker, "connect-warehouse")
     finally:
         processes.kill(worker)

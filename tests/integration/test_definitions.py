@@ -21,7 +21,7 @@ def place(control_plane_factory, operator_factory):
 
 def define(kubectl):
     kubectl.apply(CRDS, arguments=["--server-side", "--force-conflicts"])
-    kubectl("wait", "--for=condition=Established", "--timeout=60s", f"--filename={CRDS}")
+    kubectl("wait", "--for=condition=Established", "--timeout=300s", f"--filename={CRDS}")
 
 
 def populate(objects, bootstrap, topic):
@@ -37,13 +37,13 @@ def test_topics_stay_and_the_operator_goes_on_when_they_are_back(place, kafka, t
     populate(objects, kafka.bootstrap(), name)
     topic_id, process = topics.id(name), operator.pid
 
-    kubectl("delete", f"--filename={CRDS}", "--timeout=110s")
-    until(lambda: operator.get("/readyz")[0] == 503, what="the operator to be not ready")
+    kubectl("delete", f"--filename={CRDS}", "--timeout=300s")
+    until(lambda: operator.get("/readyz")[0] == 503, "the operator to be not ready")
     assert operator.get("/healthz")[0] == 200
     assert topics.id(name) == topic_id
 
     define(kubectl)
-    until(lambda: operator.get("/readyz")[0] == 200, what="the operator to be ready")
+    until(lambda: operator.get("/readyz")[0] == 200, "the operator to be ready")
     populate(objects, kafka.bootstrap(), name)
     assert objects.topic("orders")["status"]["topicId"] == topic_id == topics.id(name)
     assert operator.pid == process

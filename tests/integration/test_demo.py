@@ -42,19 +42,18 @@ def test_the_demo_ends_well_and_leaves_nothing_behind(environment, tmp_path):
     assert "✓ after: all of clicks was read from broker 2" in done.stdout
     assert "●" in done.stdout
     assert "\x1b" not in done.stdout, "colours only for terminals"
-    eventually(lambda: processes_of(tmp_path) == [], "every process to end", timeout=90)
+    eventually(lambda: processes_of(tmp_path) == [], "every process to end")
     assert list((tmp_path / "state/stacks").glob("[!.]*")) == []
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.stack
 def test_a_demo_that_is_killed_leaves_nothing_running(environment, tmp_path):
     with subprocess.Popen(
         DEMO, cwd=REPOSITORY, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     ) as demo:
-        eventually(lambda: len(processes_of(tmp_path)) > 5, "the stack to be starting", timeout=180)
+        eventually(lambda: len(processes_of(tmp_path)) > 5, "the stack to be starting")
         demo.send_signal(signal.SIGKILL)
-    eventually(lambda: processes_of(tmp_path) == [], "every process to end", timeout=90)
+    eventually(lambda: processes_of(tmp_path) == [], "every process to end")
 
 
 @pytest.mark.stack

@@ -108,7 +108,7 @@ def test_garbage_follows_its_owner(kubectl, namespace):
     reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid}
     own.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "owned", "ownerReferences": [reference]}})
     own("delete", "configmap", "owner")
-    own("wait", "--for=delete", "configmap/owned", "--timeout=60s")
+    own("wait", "--for=delete", "configmap/owned", "--timeout=300s")
 
 
 def test_broker_pods_run_on_ready_nodes_with_labels(kubectl, namespace, broker_sites):
@@ -143,7 +143,7 @@ def test_a_namespace_with_broker_pods_can_be_deleted(kubectl, namespace, broker_
         "spec": {key: core_pod["spec"][key] for key in ("nodeName", "terminationGracePeriodSeconds", "containers")},
     }
     eventually(lambda: kubectl.apply(pod), "the namespace's service account", retry_on=KubectlError)
-    kubectl("delete", "namespace", f"{namespace}-gone", "--timeout=60s")
+    kubectl("delete", "namespace", f"{namespace}-gone", "--timeout=300s")
 
 
 def test_the_api_server_can_go_away_and_come_back(control_plane_factory):
@@ -313,7 +313,7 @@ except ChildProcessError:
 
 def test_a_supervisor_answers_on_where_an_orphan_has_the_number_of_a_child_that_has_ended(tmp_path):
     command = [sys.executable, "-c", REUSED, str(tmp_path)]
-    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=600, check=True)
     assert done.stdout == "reaped\n"
 
 
@@ -321,7 +321,7 @@ def test_a_killed_owner_leaves_nothing_running(owner):
     process, everything = owner
     process.send_signal(signal.SIGKILL)
     process.wait()
-    _, alive = psutil.wait_procs(everything, timeout=90)
+    _, alive = psutil.wait_procs(everything, timeout=300)
     assert alive == []
 
 
@@ -331,7 +331,7 @@ def test_a_killed_supervisor_takes_its_children_with_it(owner):
     children = supervisor.children()
     assert len(children) >= 5
     supervisor.kill()
-    _, alive = psutil.wait_procs(children, timeout=90)
+    _, alive = psutil.wait_procs(children, timeout=300)
     assert alive == []
 
 
@@ -346,7 +346,7 @@ def dev(monkeypatch, tmp_path, kubernetes_binaries, kafka_distribution):
     def call(*arguments):
         command = [sys.executable, "-m", "dev", *arguments]
         return subprocess.run(
-            command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False, timeout=200
+            command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False, timeout=600
         )
 
     call.environment = environment
@@ -408,7 +408,7 @@ def test_an_up_that_is_killed_half_way_leaves_nothing_running(dev):
     everything = psutil.Process(process.pid).children(recursive=True)
     process.kill()
     process.wait()
-    _, alive = psutil.wait_procs(everything, timeout=90)
+    _, alive = psutil.wait_procs(everything, timeout=300)
     assert alive == []
     assert dev("status").returncode == 1
 

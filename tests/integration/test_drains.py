@@ -17,8 +17,6 @@ from tests.support.topics import Topics
 CONFIGS = "ConfigCommand"
 REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 
-pytestmark = pytest.mark.timeout(600)
-
 
 @pytest.fixture(scope="module")
 def own_kafka(processes, kafka_distribution):
@@ -97,7 +95,7 @@ def test_a_drain_is_over_when_kafka_shows_nothing_and_not_before(
     )
     assert condition(told, "Drained")["status"] == "False", "an explicit one and an internal one are left"
     _move(own_kafka, tmp_path, [names[2], "__internal"])
-    kubectl("wait", f"--namespace={fleet.namespace}", "--for=condition=Drained", "racktopology/kafka", "--timeout=90s")
+    kubectl("wait", f"--namespace={fleet.namespace}", "--for=condition=Drained", "racktopology/kafka", "--timeout=300s")
     done = fleet.topology()
     assert [drain["drained"] for drain in done["status"]["drains"]] == [True, True]
     assert operator.metric("rackspan_drain_replicas_left", topology=label) == 0

@@ -18,7 +18,7 @@ OUTAGE_SECONDS = float(os.environ.get("RACKSPAN_TEST_API_OUTAGE_SECONDS", "20"))
 BURST = 60
 NAMESPACE = "outage"
 
-pytestmark = pytest.mark.timeout(600 + OUTAGE_SECONDS)
+pytestmark = pytest.mark.timeout(1200 + OUTAGE_SECONDS)
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def plane(processes, kubernetes_binaries):
     """A control plane that this module's tests may stop."""
     plane = ControlPlane.start(processes.directory / "faulty-kubernetes", processes, kubernetes_binaries)
     plane.kubectl.apply(REPOSITORY / "crds", arguments=["--server-side"])
-    plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
+    plane.kubectl("wait", "--for=condition=Established", "--timeout=300s", "crd", "--all")
     plane.kubectl("create", "namespace", NAMESPACE)
     yield plane
     plane.destroy()
@@ -121,7 +121,7 @@ def test_an_outage_of_the_api_server(shop, api, plane, topics, own_operator, sec
     create_node(core, SIX_BROKERS[5].node, SIX_BROKERS[5].labels)
 
     for name in stored:
-        ready = shop.until_ready(name, timeout=60)
+        ready = shop.until_ready(name)
         assert ready["status"]["topicId"] == topics.id(shop.kafka_name(name))
     assert shop.until_stalled("lost", "TopicVanished")["status"]["topicId"] == before["lost"]
     old = (None, before["remade"])
@@ -175,7 +175,7 @@ def test_definitions_that_are_applied_after_the_operator(control_plane_factory, 
     operator.launch()
     try:
         words = "the API server does not serve KafkaTopic, RackTopology, ComplianceReport, Reassignment"
-        until(lambda: any(words in line["message"] for line in operator.log), what="the operator to say what it misses")
+        until(lambda: any(words in line["message"] for line in operator.log), "the operator to say what it misses")
         assert operator.get("/readyz")[0] == 503
         assert operator.get("/healthz")[0] == 200, "a restart would mend nothing"
         plane.kubectl.apply(REPOSITORY / "crds", arguments=["--server-side"])

@@ -3,13 +3,10 @@
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-import pytest
 from tests.support.objects import condition
 from tests.support.waiting import until
 
 BURST = 200
-
-pytestmark = pytest.mark.timeout(600)
 
 
 def test_killed_in_the_middle_of_a_burst(topology, topics, operator):
@@ -31,7 +28,7 @@ def test_killed_in_the_middle_of_a_burst(topology, topics, operator):
 
     with ThreadPoolExecutor(1) as background:
         bursting = background.submit(burst)
-        until(lambda: len(in_kafka()) >= BURST // 10, 60, "the first topics to be there")
+        until(lambda: len(in_kafka()) >= BURST // 10, "the first topics to be there")
         operator.kill()
         killed.set()
         made_before = {name: topics.id(name) for name in in_kafka()}
@@ -39,7 +36,7 @@ def test_killed_in_the_middle_of_a_burst(topology, topics, operator):
     assert len(made_before) < BURST, "it was killed too late to be in the middle"
 
     operator.start()
-    until(lambda: all(_is_ready(topic) for topic in topology.topics()), 90, "all topics to be Ready")
+    until(lambda: all(_is_ready(topic) for topic in topology.topics()), "all topics to be Ready")
     found = {topic["spec"]["topicName"]: topic["status"]["topicId"] for topic in topology.topics()}
     assert found.keys() == ours, "none is lost"
     assert found == {name: topics.id(name) for name in ours}, "each object is about the topic that is there"

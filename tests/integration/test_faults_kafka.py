@@ -12,8 +12,6 @@ from tests.support.waiting import until
 
 FOUR = sites("/eu/eu-1a/r1", "/eu/eu-1b/r1", "/us/us-1a/r1", "/us/us-1b/r1")
 
-pytestmark = pytest.mark.timeout(600)
-
 
 @pytest.fixture(scope="module")
 def own_kafka(processes, kafka_distribution):
@@ -48,7 +46,7 @@ def _is_told(objects, operator, kubectl, promtool):
     heads, row = kubectl("get", "racktopology", "kafka", f"--namespace={objects.namespace}").splitlines()
     assert "OFFLINE" in heads
     assert "BrokerOffline" in row
-    until(lambda: operator.metric("rackspan_brokers", topology=label, state="offline") == 1, what="the metric")
+    until(lambda: operator.metric("rackspan_brokers", topology=label, state="offline") == 1, "the metric")
     found = samples_of(operator, label)
     assert refuted(promtool, lasting(found, 30, *found), {30: ["RackspanBrokerOffline"]}) == ""
 
@@ -144,16 +142,16 @@ def test_a_broker_that_hangs(objects, own_kafka, operator):
     own_kafka.freeze_broker(3)
     try:
         for name in names:  # Kafka itself takes nine seconds to notice
-            objects.until("RackTopology", name, lambda obj: _online(obj) == [0, 1, 2], "to miss broker 3", timeout=60)
+            objects.until("RackTopology", name, lambda obj: _online(obj) == [0, 1, 2], "to miss broker 3")
         for name in names:
             objects.until_topology(name=name)
             objects.create_topic(f"on-{name}", topologyRef={"name": name})
         for name in names:
-            objects.until_ready(f"on-{name}", timeout=60)
+            objects.until_ready(f"on-{name}")
     finally:
         own_kafka.thaw_broker(3)
     for name in names:
-        objects.until("RackTopology", name, lambda obj: _online(obj) == [0, 1, 2, 3], "to see broker 3", timeout=60)
+        objects.until("RackTopology", name, lambda obj: _online(obj) == [0, 1, 2, 3], "to see broker 3")
 
 
 def _nobody_is_there(topology):
@@ -169,7 +167,7 @@ def test_kafka_is_down(objects, own_kafka, four_sites, operator, promise):
     known = objects.until_topology()["status"]
     own_kafka.stop()
     try:
-        told = objects.until("RackTopology", "kafka", _nobody_is_there, "to say that nobody is there", timeout=90)
+        told = objects.until("RackTopology", "kafka", _nobody_is_there, "to say that nobody is there")
         promise.kept_by(told, "Reconciling")
         # Brokers do not end all at once: the operator may have seen some of them leave before it saw nobody.
         assert told["status"]["clusterId"] == known["clusterId"], "the last good facts stay"
@@ -191,8 +189,8 @@ def test_kafka_is_down(objects, own_kafka, four_sites, operator, promise):
         own_kafka.resume()
     own_topics = Topics(own_kafka.admin())
     for name in ("before", "while-down", "while-down-at-start"):
-        ready = objects.until_ready(name, timeout=60)
-        until(lambda name=name: own_topics.exists(objects.kafka_name(name)), what=f"topic {name} to be there")
+        ready = objects.until_ready(name)
+        until(lambda name=name: own_topics.exists(objects.kafka_name(name)), f"topic {name} to be there")
         assert condition(ready, "Reconciling") is None
     assert objects.topic("before")["status"]["topicId"] == before["status"]["topicId"]
     objects.until_topology()

@@ -10,8 +10,6 @@ import yaml
 from tests.support.operators import Operator
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.timeout(600)
-
 
 class Wire:
     """Carries connections to an address, until it is cut."""
@@ -97,7 +95,7 @@ def test_who_is_cut_off_leaves_kafka_alone_and_a_successor_takes_over(
 
         second.launch()
         words = f"waiting for the Lease, which '{first.name}' holds"
-        until(lambda: any(words in line["message"] for line in second.log), what="the second to wait")
+        until(lambda: any(words in line["message"] for line in second.log), "the second to wait")
         status, answer = second.get("/readyz")
         assert (status, json.loads(answer)["waitingFor"]) == (200, first.name), "it stands by"
         assert second.metric("rackspan_lease_held") == 0
@@ -105,16 +103,16 @@ def test_who_is_cut_off_leaves_kafka_alone_and_a_successor_takes_over(
         second.kill()
 
         wire.cut()
-        until(lambda: first.metric("rackspan_lease_held") == 0, what="the first to be sure no more")
+        until(lambda: first.metric("rackspan_lease_held") == 0, "the first to be sure no more")
         topics.set_config(name, **{"retention.ms": "2000000"})
         first.after_passes(3)
         assert topics.config(name)["retention.ms"] == "2000000", "the first does not put it back"
         assert first.running
 
         second.start()
-        until(lambda: topics.config(name)["retention.ms"] == "1000000", what="the second to put it back")
+        until(lambda: topics.config(name)["retention.ms"] == "1000000", "the second to put it back")
         wire.mend()
-        until(lambda: not first.running, what="the first to end, so that it is started anew")
+        until(lambda: not first.running, "the first to end, so that it is started anew")
         assert "the Lease is held by" in first.output
         assert second.metric("rackspan_lease_held") == 1
     finally:

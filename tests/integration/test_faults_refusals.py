@@ -81,8 +81,8 @@ def _try_guarded(shop):
 
 def test_what_is_refused_for_one_object_holds_back_no_other(policies, shop, topics):
     shop.create_topic("mute", annotations={"rackspan.dev/paused": "true"})
-    until(lambda: _is_refused(lambda: _try_guarded(shop)), what="the policy about finalizers to hold")
-    until(lambda: _is_refused(lambda: _write_status(shop, "mute")), what="the policy about statuses to hold")
+    until(lambda: _is_refused(lambda: _try_guarded(shop)), "the policy about finalizers to hold")
+    until(lambda: _is_refused(lambda: _write_status(shop, "mute")), "the policy about statuses to hold")
 
     shop.annotate_topic("mute", {"rackspan.dev/paused": None})
     shop.create_topic("guarded")
@@ -93,7 +93,7 @@ def test_what_is_refused_for_one_object_holds_back_no_other(policies, shop, topi
         shop.until_ready(name)
     told = shop.until("KafkaTopic", "guarded", lambda obj: "guarded stays as it is" in message(obj), "to tell why")
     assert told["status"]["conditions"], "the refusal of its finalizer is in its status"
-    until(lambda: topics.exists(shop.kafka_name("mute")), what="the topic of the object that gets no status")
+    until(lambda: topics.exists(shop.kafka_name("mute")), "the topic of the object that gets no status")
     for name in others[:3]:
         shop.change_topic(name, partitions=4)
         shop.until_ready(name)
@@ -101,4 +101,4 @@ def test_what_is_refused_for_one_object_holds_back_no_other(policies, shop, topi
     policies()
     for name in ("guarded", "mute"):
         shop.annotate_topic(name, {"team": "shop"})
-        shop.until_ready(name, timeout=60)
+        shop.until_ready(name)

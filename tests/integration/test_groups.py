@@ -87,7 +87,7 @@ def reading_group(kafka, topic, group, *configs):
     """A group of several consumers, once they have all partitions between them."""
     readers = [Reader(kafka, topic, group, **config) for config in configs]
     try:
-        until(lambda: complete(kafka, group, len(configs)), what=f"group {group} to be stable")
+        until(lambda: complete(kafka, group, len(configs)), f"group {group} to be stable")
         yield readers
     finally:
         for reader in readers:
@@ -141,7 +141,7 @@ def test_each_member_is_where_its_rack_id_says_and_reads_what_the_selector_gives
         assert (row["protocol"], row["near"], row["readsNear"], row["readsFar"]) == ("classic", 2, 2, 2)
         # The clients' own word: 1 is read from the follower in the reader's rack, 0 and 3 from leaders far away.
         fetched = {0: 3, 1: 3, 2: 0, 3: 2}
-        until(lambda: readers[0].fetched_from | readers[1].fetched_from == fetched, what="the clients to fetch there")
+        until(lambda: readers[0].fetched_from | readers[1].fetched_from == fetched, "the clients to fetch there")
 
 
 @pytest.mark.parametrize(("first", "second", "near"), [(US, EU, 4), (EU, US, 3)])
@@ -167,9 +167,9 @@ def test_cooperative_sticky_of_a_real_client_reads_near_and_follows_replicas_to_
         return counts(row_of(kafka, seen, name, {})) == (2, 4, 4, 4, 4, 0)
 
     with reading_group(kafka, topic, name, *members):
-        until(all_near, what="all to be near")
+        until(all_near, "all to be near")
         move(kafka, topic, {0: ASSIGNMENT[2], 2: ASSIGNMENT[0]})
-        until(all_near, what="all to be near again")
+        until(all_near, "all to be near again")
 
 
 def test_of_the_consumer_protocol_the_host_says_where_a_member_is_and_it_counts_as_reading_from_leaders(
@@ -194,7 +194,7 @@ def test_a_group_that_dies_during_the_scan_takes_no_other_with_it(kafka, topics,
     with reading_group(kafka, topic, name, {"group.protocol": protocol}):
         pass
     leave_offsets(kafka, topic, name)  # Kafka removes an empty group without offsets, whenever it looks
-    until(lambda: seen_group(kafka, name) and not seen_group(kafka, name).members, what="the group to be empty")
+    until(lambda: seen_group(kafka, name) and not seen_group(kafka, name).members, "the group to be empty")
     leave_offsets(kafka, topic, f"{name}-other")
     listed = reading._GroupsAdmin.groups
 

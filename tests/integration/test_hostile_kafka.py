@@ -35,7 +35,7 @@ def test_an_answer_that_ends_the_client_is_told_on_its_topology_and_ends_nothing
             return operator.metric("rackspan_errors_total", topology=f"{tenant.namespace}/kafka")
 
         seen = failures()
-        until(lambda: failures() > seen, what="another try of the tenant's")
+        until(lambda: failures() > seen, "another try of the tenant's")
         objects.create_topic("orders", partitions=3, replicationFactor=3)
         objects.until_condition("KafkaTopic", "orders", "Ready", "True")
         assert operator.metric("rackspan_kafka_client_failures_total", boundary="") == 0
@@ -57,7 +57,7 @@ def test_a_null_cluster_id_in_a_trusted_namespace_ends_no_other_topologys_client
         own = f"{tenant.namespace}/kafka"
         until(
             lambda: operator.metric("rackspan_kafka_client_failures_total", boundary=own) >= 2,
-            what="the topology to fail in a process of its own",
+            "the topology to fail in a process of its own",
         )
         assert operator.metric("rackspan_kafka_client_failures_total", boundary="") == 1
         objects.create_topic("orders", partitions=3, replicationFactor=3)

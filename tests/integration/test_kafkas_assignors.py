@@ -26,7 +26,7 @@ def kafkas(kafka_distribution, tmp_path_factory):
 
     def ask(assignor, groups):
         lines = "".join(f"{assignor}|{line(*group)}\n" for group in groups)
-        done = subprocess.run(command, input=lines, capture_output=True, text=True, check=True, timeout=120)
+        done = subprocess.run(command, input=lines, capture_output=True, text=True, check=True, timeout=600)
         return [np.array(answer.split(","), dtype=np.int64) for answer in done.stdout.splitlines()]
 
     return ask

@@ -75,7 +75,7 @@ class Group:
             assert self._seen() == (wanted, near)
             return True
 
-        eventually(settled, "the group to settle", timeout=120, interval=0.2, retry_on=AssertionError)
+        eventually(settled, "the group to settle", interval=0.2, retry_on=AssertionError)
 
     def _seen(self):
         seen = read_consumer_groups(self.kafka.bootstrap(), {})

@@ -15,14 +15,14 @@ def by_state(operator, name, label):
 
 
 def until_disconnected(operator, label):
-    until(lambda: list(samples_of(operator, label).get(CONNECTED, {}).values()) == [0], what="no connection to be told")
+    until(lambda: list(samples_of(operator, label).get(CONNECTED, {}).values()) == [0], "no connection to be told")
 
 
 def test_an_outage_of_kafka_raises_an_alert(topology, operator, promtool):
     label = f"{topology.namespace}/kafka"
     topology.create_topic("orders")
     topology.until_ready("orders")
-    until(lambda: by_state(operator, "rackspan_topics", label).get("ready") == 1, what="the topic to be counted")
+    until(lambda: by_state(operator, "rackspan_topics", label).get("ready") == 1, "the topic to be counted")
     well = samples_of(operator, label)
     assert list(well[CONNECTED].values()) == [1]
     assert by_state(operator, "rackspan_brokers", label) == {"online": len(SIX_BROKERS), "offline": 0, "unknown": 0}
@@ -30,13 +30,13 @@ def test_an_outage_of_kafka_raises_an_alert(topology, operator, promtool):
 
     topology.change_topology(kafka={"bootstrapServers": NOBODY})
     until_disconnected(operator, label)
-    until(lambda: by_state(operator, "rackspan_topics", label).get("unknown") == 1, what="the topic to be unknown")
+    until(lambda: by_state(operator, "rackspan_topics", label).get("unknown") == 1, "the topic to be unknown")
     lost = samples_of(operator, label)
     assert by_state(operator, "rackspan_brokers", label) == {"online": 0, "offline": 0, "unknown": len(SIX_BROKERS)}
     failures = operator.metric("rackspan_errors_total", topology=label, reason="KafkaUnreachable")
     until(
         lambda: operator.metric("rackspan_errors_total", topology=label, reason="KafkaUnreachable") > failures,
-        what="another look to fail",
+        "another look to fail",
     )
     assert samples_of(operator, label)[LAST_PASS] == lost[LAST_PASS], "no pass over Kafka has succeeded since"
     assert refuted(promtool, lasting(lost, 30, *lost), {4: (), 30: ["RackspanKafkaUnreachable"]}) == ""

@@ -80,13 +80,13 @@ def test_a_plan_runs_throttled_survives_the_operators_death_and_a_deleted_one_is
     running = in_state(topology, name, "Running")
     assert condition(running, "Reconciling")["reason"] == "Moving"
     assert running["status"]["throttles"] > 0
-    until(lambda: len(throttles(kafka, topic)) == running["status"]["throttles"], what="brokers to know of throttles")
+    until(lambda: len(throttles(kafka, topic)) == running["status"]["throttles"], "brokers to know of throttles")
     shown = kubectl("get", "rra", name, f"--namespace={topology.namespace}")
     assert "Running" in shown
     assert "0/2" in shown
     topology.until_event(name, "ReassignmentStarted")
     label = f"{topology.namespace}/kafka"
-    until(lambda: operator.metric("rackspan_reassignment_moves", topology=label) == 2, what="the metric")
+    until(lambda: operator.metric("rackspan_reassignment_moves", topology=label) == 2, "the metric")
 
     operator.kill()
     topology.change_topology(reassignment={"throttle": 100_000_000})
@@ -94,19 +94,19 @@ def test_a_plan_runs_throttled_survives_the_operators_death_and_a_deleted_one_is
     done = in_state(topology, name, "Succeeded", "Failed", "Stopped")
     assert done["status"]["state"] == "Succeeded", done["status"]
     assert done["status"]["progress"]["moves"] == "2/2"
-    until(lambda: topics.replicas(topic, 2) == PLANNED, what="the planned replicas")
-    until(lambda: not under_way(kafka, topic), what="nothing under way")
-    until(lambda: not throttles(kafka, topic), what="no throttle")
-    until(lambda: not topology.read(KIND, name)["metadata"].get("finalizers"), what="the finalizer to be gone")
+    until(lambda: topics.replicas(topic, 2) == PLANNED, "the planned replicas")
+    until(lambda: not under_way(kafka, topic), "nothing under way")
+    until(lambda: not throttles(kafka, topic), "no throttle")
+    until(lambda: not topology.read(KIND, name)["metadata"].get("finalizers"), "the finalizer to be gone")
     topology.until_event(name, "ReassignmentCompleted")
 
     back = approved(topology, kafka, topic, PLANNED, BEFORE, throttle=20_000)
     topology.until(KIND, back, lambda found: found.get("status", {}).get("copying", 0) == 2, "to copy")
     topology.delete(KIND, back)
     topology.until_gone(KIND, back)
-    until(lambda: topics.replicas(topic, 2) == PLANNED, what="what was under way to be taken back")
+    until(lambda: topics.replicas(topic, 2) == PLANNED, "what was under way to be taken back")
     assert not under_way(kafka, topic)
-    until(lambda: not throttles(kafka, topic), what="no throttle")
+    until(lambda: not throttles(kafka, topic), "no throttle")
 
 
 def test_with_its_topology_a_reassignment_stops_and_goes(topology, kafka, topics, topic, operator, api_client):
@@ -116,14 +116,14 @@ def test_with_its_topology_a_reassignment_stops_and_goes(topology, kafka, topics
     topology.delete("RackTopology", "kafka")
     topology.until_gone("RackTopology", "kafka")
     topology.until_gone(KIND, name)  # as its owner is
-    until(lambda: not throttles(kafka, topic), what="no throttle")
+    until(lambda: not throttles(kafka, topic), "no throttle")
     core = client.CoreV1Api(api_client)
 
     def announced():
         return {event.reason for event in core.list_namespaced_event(topology.namespace).items}
 
-    until(lambda: "ReassignmentStopped" in announced(), what="an Event")
-    until(lambda: not under_way(kafka, topic), what="what was under way to end, without a throttle")
+    until(lambda: "ReassignmentStopped" in announced(), "an Event")
+    until(lambda: not under_way(kafka, topic), "what was under way to end, without a throttle")
 
 
 def audited(operator, plan):
@@ -147,17 +147,17 @@ def test_the_command_and_the_operator_leave_each_others_throttles_alone(
         moving = Apply(kafka, other, tmp_path)
         drained = ("--drain-broker", "0")
         process = moving.start(*drained, "--approve", moving.plan(*drained)["hash"], "--throttle", "50MB/s")
-        until(lambda: under_way(kafka, other), what="the command's copy to begin")
+        until(lambda: under_way(kafka, other), "the command's copy to begin")
         assert theirs.items() <= throttles(kafka, topic).items()
         process.send_signal(signal.SIGSTOP)  # the operator, which was first, ends first
         topology.patch(KIND, name, {"spec": {"throttle": 100_000_000}})
         done = in_state(topology, name, "Succeeded", "Failed", "Stopped")
         assert done["status"]["state"] == "Succeeded", done["status"]
         process.send_signal(signal.SIGCONT)
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=600)
         assert process.returncode == 0, err
-        until(lambda: not throttles(kafka, topic), what="no throttle of the operator")
-        until(lambda: not throttles(kafka, other), what="no throttle of the command")
+        until(lambda: not throttles(kafka, topic), "no throttle of the operator")
+        until(lambda: not throttles(kafka, other), "no throttle of the command")
         assert "throttles that somebody else has set are left alone: broker " in out
     finally:
         if process is not None:
@@ -175,7 +175,7 @@ def test_a_throttle_that_a_person_sets_meanwhile_outlives_a_killed_operator_and_
     filled(kafka, topic, 2, SIZE)
     name = approved(topology, kafka, topic, BEFORE, PLANNED, throttle=20_000)
     running = topology.until(KIND, name, lambda found: found.get("status", {}).get("copying", 0) == 2, "to copy")
-    until(lambda: len(throttles(kafka, topic)) == running["status"]["throttles"], what="throttles")
+    until(lambda: len(throttles(kafka, topic)) == running["status"]["throttles"], "throttles")
     persons = Setting(SettingKind.BROKER, "1", RATES[0])
     try:
         assert ask(kafka, lambda admin: admin.set_settings({persons: "90000000"})) == {persons: None}
@@ -185,7 +185,7 @@ def test_a_throttle_that_a_person_sets_meanwhile_outlives_a_killed_operator_and_
         operator.start()
         done = in_state(topology, name, "Succeeded", "Failed", "Stopped")
         assert done["status"]["state"] == "Succeeded", done["status"]
-        until(lambda: throttles(kafka, topic) == {persons: "90000000"}, what="the person's throttle alone")
+        until(lambda: throttles(kafka, topic) == {persons: "90000000"}, "the person's throttle alone")
         told = "that somebody else has set are left alone: broker 1 leader.replication.throttled.rate 90000000"
         assert told in done["status"]["message"]
     finally:
@@ -202,7 +202,7 @@ def test_an_approved_plan_that_is_cancelled_after_a_crash_does_not_begin_again(t
     found = topology.until_condition("RackTopology", "kafka", "Reassigned", "False", "PlanPending")
     plan = found["status"]["plan"]["hash"]
     topology.patch("RackTopology", "kafka", {"metadata": {"annotations": {APPROVE_PLAN: plan}}})
-    made = until(lambda: topology.read(KIND, f"kafka-{plan}"), what="the Reassignment")
+    made = until(lambda: topology.read(KIND, f"kafka-{plan}"), "the Reassignment")
     operator.kill()
 
     operator.start()

@@ -31,7 +31,7 @@ async def test_a_scan_is_asked_for_and_its_report_is_told(scanning, scans, objec
         summary = Summary(topics=1, partitions=6, non_compliant=1, findings=1, by_severity={"high": 1})
         await publish(objects, control_plane, job.metadata.name, summary=summary, findings=[wrong])
         scans.end(job.metadata.name)
-        printed, errors = command.communicate(timeout=180)
+        printed, errors = command.communicate(timeout=600)
     assert command.returncode == 1, errors
     assert json.loads(printed)["findings"][0]["message"] == "zone /eu/a holds 1 too many"
 
@@ -43,13 +43,13 @@ async def test_a_scan_that_fails_is_told_with_its_reason(scanning, scans, object
         why = {"reason": "KafkaUnreachable", "message": "nobody answers"}
         await publish(objects, control_plane, job.metadata.name, failed_document, **why)
         scans.end(job.metadata.name, exit_code=2)
-        _, errors = command.communicate(timeout=180)
+        _, errors = command.communicate(timeout=600)
     assert command.returncode == 2
     assert errors.startswith(f"error: scan {job.metadata.name} failed: "), errors
 
 
 def test_a_topology_that_is_not_there_is_told(objects, control_plane):
     with watching(objects, control_plane) as command:
-        _, errors = command.communicate(timeout=180)
+        _, errors = command.communicate(timeout=600)
     assert command.returncode == 2
     assert errors == f"error: there is no RackTopology {objects.namespace}/kafka\n"

@@ -74,7 +74,7 @@ def test_a_schedule_starts_scans_and_old_ones_go(scanning, scans, objects):
     names = []
     for _ in range(3):
         request(objects)
-        found = until(lambda: [job for job in scans.jobs() if job.metadata.name not in names], what="another Job")
+        found = until(lambda: [job for job in scans.jobs() if job.metadata.name not in names], "another Job")
         names.append(found[-1].metadata.name)
         scans.end(names[-1])
         objects.until(
@@ -82,14 +82,14 @@ def test_a_schedule_starts_scans_and_old_ones_go(scanning, scans, objects):
             "kafka",
             lambda obj: (last_scan(obj).get("scanId"), last_scan(obj).get("state")) == (names[-1], "Completed"),
         )
-    until(lambda: [job.metadata.name for job in scans.jobs()] == names[-1:], what="only the latest Job to stay")
+    until(lambda: [job.metadata.name for job in scans.jobs()] == names[-1:], "only the latest Job to stay")
 
 
 def test_a_scan_that_is_due_every_minute_starts_by_itself(operator_factory, scans, objects):
     flags = [f"--scan-image={IMAGE}", f"--scan-namespace={scans.namespace}", f"--namespace={objects.namespace}"]
     operator_factory(*flags, '--scan-limits={"scheduleIntervalSeconds": 60}')
     objects.create_topology(UNREACHABLE, compliance={"schedule": "* * * * *"})
-    job = until(lambda: next(iter(scans.jobs()), None), 120, "the scheduled Job")
+    job = until(lambda: next(iter(scans.jobs()), None), "the scheduled Job")
     assert job.metadata.labels["rackspan.dev/scan-trigger"] == "Schedule"
     minutes = int(job.metadata.name.rpartition("-")[2])
     due = dt.datetime.fromtimestamp(minutes * 60, dt.UTC)
@@ -138,7 +138,7 @@ async def test_a_cluster_that_cannot_be_scanned_is_told_in_the_scans_own_words(s
     scans.end(job.metadata.name)
     topology = objects.until_condition("RackTopology", "kafka", "Scanned", "False", "ScanFailed")
     assert "KafkaUnreachable: no broker answers" in condition(topology, "Scanned")["message"]
-    until(lambda: failures(scanning, objects) == 1, what="the failure to be counted")
+    until(lambda: failures(scanning, objects) == 1, "the failure to be counted")
     assert scanning.metrics()["rackspan_scan_success"][("topology", f"{objects.namespace}/kafka"),] == 0
 
 
@@ -154,8 +154,8 @@ def test_a_replaced_scan_ends(scanning, scans, objects):
     request_on_creation(objects, concurrencyPolicy="Replace")
     (first,) = scans.until_jobs(1)
     request(objects)
-    until(lambda: [job.metadata.name for job in scans.jobs()] not in ([], [first.metadata.name]), what="another Job")
-    until(lambda: first.metadata.name not in [job.metadata.name for job in scans.jobs()], what="the first to go")
+    until(lambda: [job.metadata.name for job in scans.jobs()] not in ([], [first.metadata.name]), "another Job")
+    until(lambda: first.metadata.name not in [job.metadata.name for job in scans.jobs()], "the first to go")
     (second,) = scans.until_jobs(1)
     objects.until("RackTopology", "kafka", lambda obj: last_scan(obj).get("scanId") == second.metadata.name)
 
@@ -245,7 +245,7 @@ async def test_new_and_cleared_findings_are_events_and_metrics(scanning, scans, 
     scanning.stop()
     scanning.start()
     high = {"severity": "high", "topology": f"{objects.namespace}/kafka"}
-    until(lambda: scanning.metric("rackspan_scan_findings", **high) == 30, what="metrics after a restart")
+    until(lambda: scanning.metric("rackspan_scan_findings", **high) == 30, "metrics after a restart")
     assert reasons(objects.events("orders")).count("FindingNew") == 1, "told once"
 
 
@@ -257,6 +257,6 @@ def test_scans_of_a_topology_that_is_deleted_are_counted_no_more(scanning, scans
     def running():
         return scanning.metrics().get("rackspan_scan_running", {})
 
-    until(lambda: running().get(name) == 1, what="the scan to be counted")
+    until(lambda: running().get(name) == 1, "the scan to be counted")
     objects.delete("RackTopology", "kafka")
-    until(lambda: name not in running(), what="the series to go")
+    until(lambda: name not in running(), "the series to go")

@@ -54,7 +54,7 @@ def test_a_spark_application_is_taken_and_its_end_is_told(spark_applications, sc
         historyVolume={"claimName": "scans"},
         resources={"requests": {"cpu": "500m", "memory": "2Gi"}, "limits": {"cpu": 2}},
     )
-    (made,) = until(applications, what="a SparkApplication")
+    (made,) = until(applications, "a SparkApplication")
     spec = made["spec"]
     assert spec["executor"]["instances"] == 3
     assert spec["executor"]["nodeSelector"] == {"scans": "yes"}
@@ -80,13 +80,13 @@ def test_without_the_spark_operator_a_spark_application_is_told_to_be_impossible
     promise.kept_by(topology, "Scanned")
     objects.change_topology(compliance={"engine": "Job"})
     batch = client.BatchV1Api(objects.api)
-    until(lambda: batch.list_namespaced_job(scans).items, what="a Job instead")
+    until(lambda: batch.list_namespaced_job(scans).items, "a Job instead")
 
 
 def test_a_driver_that_makes_its_own_executors_is_a_job(scanning, scans, objects):
     request(objects, engine="SparkOnKubernetes", executors={"instances": 2})
     batch = client.BatchV1Api(objects.api)
-    (job,) = until(lambda: batch.list_namespaced_job(scans).items, what="a Job")
+    (job,) = until(lambda: batch.list_namespaced_job(scans).items, "a Job")
     container = job.spec.template.spec.containers[0]
     assert container.args[-1] == "k8s://https://kubernetes.default.svc"
     (submit,) = [entry.value for entry in container.env if entry.name == "PYSPARK_SUBMIT_ARGS"]
@@ -117,7 +117,7 @@ def test_a_change_of_racks_starts_a_scan_once_it_has_lasted(impatient, kafka, br
     objects.create_topology(kafka.bootstrap(), compliance={"afterTopologyChange": True})
     objects.until_topology()
     batch = client.BatchV1Api(objects.api)
-    (job,) = until(lambda: batch.list_namespaced_job(scans).items, what="the first scan")
+    (job,) = until(lambda: batch.list_namespaced_job(scans).items, "the first scan")
     assert job.metadata.labels["rackspan.dev/scan-trigger"] == "TopologyChange"
     scanned = objects.until("RackTopology", "kafka", lambda obj: "handledTopology" in obj["status"].get("scans", {}))
     assert scanned["status"]["scans"]["handledTopology"] == job.metadata.annotations["rackspan.dev/scan-cause"]

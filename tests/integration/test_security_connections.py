@@ -7,8 +7,6 @@ from tests.support.objects import condition
 from tests.support.secure import USER, Secure
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.timeout(600)  # whoever comes first starts the brokers
-
 
 @pytest.fixture
 def secure(objects, secure_kafka, operator) -> Secure:
@@ -34,7 +32,7 @@ def test_topics_are_made_through(listener, mechanism, secure):
     ready = secure.objects.until_ready("orders")
     assert ready["status"]["clusterId"] == secure.kafka.cluster_id
     name = secure.objects.kafka_name("orders")
-    until(lambda: name in secure.kafka.admin().list_topics(timeout=30).topics, what="the topic to be there")
+    until(lambda: name in secure.kafka.admin().list_topics(timeout=30).topics, "the topic to be there")
 
 
 def test_keys_of_a_secret_may_have_other_names(secure):
@@ -74,7 +72,7 @@ def test_a_changed_password_needs_no_restart(secure, operator):
     before = logins()
     secure.kafka.set_password(user, "the second")
     secure.secret("user", username=user, password="the second")
-    until(lambda: logins() > before, what="a log-in with the new password")
+    until(lambda: logins() > before, "a log-in with the new password")
     secure.objects.create_topic("after")
     secure.objects.until_ready("after")
     assert operator.pid == pid

@@ -15,8 +15,6 @@ from rackspan.kafka.client_config import client_properties
 from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.ports import Credentials
 
-pytestmark = pytest.mark.timeout(600)
-
 
 @pytest.fixture
 def secure(objects, secure_kafka, operator_factory) -> Secure:

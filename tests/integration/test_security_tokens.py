@@ -134,7 +134,7 @@ def test_a_token_that_runs_out_is_renewed_for_both_clients(objects, kafka, gate,
     objects.create_topology(kafka.bootstrap())
     objects.create_topic("early")
     objects.until_ready("early")
-    until(lambda: len(gate.tokens["kopf"]) > 2, timeout=120, what="the watches to have had three tokens")
+    until(lambda: len(gate.tokens["kopf"]) > 2, "the watches to have had three tokens")
     objects.create_topic("late")
     objects.until_ready("late")
     assert len(gate.tokens["rackspan"]) > 1

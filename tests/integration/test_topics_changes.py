@@ -15,7 +15,7 @@ def test_new_partitions_are_placed_and_old_ones_stay_where_they_are(shop, topics
     assert after[:3] == before
     assert condition(topic, "Compliant")["status"] == "True"
     assert topic["status"]["compliance"]["partitions"] == 9
-    until(lambda: set(reasons(shop.events("orders"))) == {"Created", "PartitionsAdded"}, what="the Events")
+    until(lambda: set(reasons(shop.events("orders"))) == {"Created", "PartitionsAdded"}, "the Events")
 
 
 def test_an_explicit_assignment_is_taken_for_new_partitions_too(shop, topics):

@@ -119,11 +119,11 @@ def test_three_hundred_topics_at_once_go_out_in_few_calls(objects, kafka, broker
         found = [condition(topic, "Ready") for topic in objects.topics()]
         return [ready and ready["reason"] for ready in found]
 
-    until(lambda: reasons_now() == ["TopologyNotFound"] * 300, 90, "300 topics to wait for their topology")
+    until(lambda: reasons_now() == ["TopologyNotFound"] * 300, "300 topics to wait for their topology")
     calls = operator.metric("rackspan_batch_topics_count", operation="create_topics")
     created = operator.metric("rackspan_batch_topics_sum", operation="create_topics")
     objects.create_topology(kafka.bootstrap())
-    until(lambda: reasons_now() == ["InSync"] * 300, 90, "300 topics to be ready")
+    until(lambda: reasons_now() == ["InSync"] * 300, "300 topics to be ready")
     assert operator.metric("rackspan_batch_topics_sum", operation="create_topics") - created == 300
     assert operator.metric("rackspan_batch_topics_count", operation="create_topics") - calls <= 4
     led = Counter(topics.replicas(objects.kafka_name(name))[0][0] for name in names)
@@ -149,7 +149,7 @@ def test_one_topic_that_kafka_refuses_does_not_fail_the_others_of_its_batch(shop
 def test_a_creation_is_an_event(shop):
     shop.create_topic("orders")
     shop.until_ready("orders")
-    events = until(lambda: shop.events("orders"), 120, "an Event, which goes out behind those of other tests")
+    events = until(lambda: shop.events("orders"), "an Event, which goes out behind those of other tests")
     assert reasons(events) == ["Created"]
     assert events[0].type == "Normal"
     assert "create 3 partitions of 3 replicas" in events[0].message

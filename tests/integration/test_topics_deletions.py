@@ -69,7 +69,7 @@ def test_many_deletions_at_once_wait_for_a_person(estate, topics, operator):
     assert (told["namespace"], told["count"]) == (estate.namespace, 12)
     assert f"{CONFIRM}={told['confirmation']}. " in message(held, "DeletionsHeld")
     label = {"topology": f"{estate.namespace}/kafka"}
-    until(lambda: operator.metric("rackspan_deletions_held", **label) == 12, what="the metric")
+    until(lambda: operator.metric("rackspan_deletions_held", **label) == 12, "the metric")
     topic = estate.until_stalled("orders-3", "DeletionHeld")
     assert "goes once somebody confirms it on RackTopology" in message(topic, "Stalled")
     assert estate.until_event("kafka", "DeletionHeld")
@@ -79,7 +79,7 @@ def test_many_deletions_at_once_wait_for_a_person(estate, topics, operator):
     waiting(estate, 11)
     operator.stop()
     operator.start()
-    until(lambda: operator.metric("rackspan_topics_reconciled_total", **label) >= 11, what="a look at all")
+    until(lambda: operator.metric("rackspan_topics_reconciled_total", **label) >= 11, "a look at all")
     fewer = waiting(estate, 11)
     assert in_kafka(estate, topics, names) == 12
 
@@ -87,8 +87,8 @@ def test_many_deletions_at_once_wait_for_a_person(estate, topics, operator):
     estate.until("RackTopology", "kafka", lambda found: not found["metadata"].get("annotations"), "to be read")
     assert in_kafka(estate, topics, names) == 12
     confirm(estate, fewer)
-    until(lambda: not estate.topics(), what="all objects to be gone")
-    until(lambda: in_kafka(estate, topics, names) == 1, what="all but one topic to be gone")
+    until(lambda: not estate.topics(), "all objects to be gone")
+    until(lambda: in_kafka(estate, topics, names) == 1, "all but one topic to be gone")
     estate.until_condition("RackTopology", "kafka", "DeletionsHeld", None)
     assert not estate.topology()["metadata"].get("annotations"), "the word counts once"
 
@@ -114,7 +114,7 @@ def test_a_burst_of_one_namespace_holds_up_no_other_and_the_documented_digest_co
     found = subprocess.run(["bash", "-c", digest], input=listed, capture_output=True, text=True, check=True)
     word = f"{loud.namespace}:{found.stdout.strip()}"
     estate.patch("RackTopology", "kafka", {"metadata": {"annotations": {CONFIRM: word}}})
-    until(lambda: in_kafka(loud, topics, names) == 0, what="the topics to be gone")
+    until(lambda: in_kafka(loud, topics, names) == 0, "the topics to be gone")
     assert in_kafka(calm, topics, [single]) == 0
 
 
@@ -124,7 +124,7 @@ def test_a_namespace_with_its_topology_ends_and_the_topics_stay(
     objects = Objects(api_client, namespace_factory())
     by_hand(objects, kafka.bootstrap())
     names = doomed(objects, 2)
-    kubectl("delete", "namespace", objects.namespace, "--timeout=110s")
+    kubectl("delete", "namespace", objects.namespace, "--timeout=300s")
     assert in_kafka(objects, topics, names) == 2
 
 
@@ -138,8 +138,8 @@ def test_the_end_of_a_namespace_waits_for_a_word_where_the_topology_lives_on(
     assert f"2 of namespace {team.namespace} (orders-0, orders-1)" in message(held, "DeletionsHeld")
     assert in_kafka(team, topics, names) == 2
     confirm(estate, held)
-    kubectl("wait", "--for=delete", f"namespace/{team.namespace}", "--timeout=110s")
-    until(lambda: in_kafka(team, topics, names) == 0, what="the topics to be gone")
+    kubectl("wait", "--for=delete", f"namespace/{team.namespace}", "--timeout=300s")
+    until(lambda: in_kafka(team, topics, names) == 0, "the topics to be gone")
 
 
 def test_a_topology_in_use_goes_last(estate, topics):
@@ -152,4 +152,4 @@ def test_a_topology_in_use_goes_last(estate, topics):
     estate.delete("KafkaTopic", name)
     estate.until_gone("KafkaTopic", name)
     estate.until_gone("RackTopology", "kafka")
-    until(lambda: in_kafka(estate, topics, [name]) == 0, what="the topic to be gone")
+    until(lambda: in_kafka(estate, topics, [name]) == 0, "the topic to be gone")

@@ -131,7 +131,7 @@ def test_changes_while_the_operator_was_away_are_made_when_it_is_back(all_states
     all_states.until_ready("grows")
     all_states.until_ready("late")
     all_states.until_gone("KafkaTopic", "goes")
-    until(lambda: not topics.exists(all_states.kafka_name("goes")), what="the topic to be gone")
+    until(lambda: not topics.exists(all_states.kafka_name("goes")), "the topic to be gone")
     assert len(topics.replicas(all_states.kafka_name("grows"), 5)) == 5
 
 
@@ -156,7 +156,7 @@ def test_it_says_how_many_topics_are_in_which_state(all_states, operator):
         return {state: operator.metric("rackspan_topics", topology=label, state=state) for state in wanted}
 
     # The counts may be those of a status from before the last topics came and went, which are as many.
-    until(lambda: told() == wanted, what=f"{wanted} to be told")
+    until(lambda: told() == wanted, f"{wanted} to be told")
     assert operator.metric("rackspan_non_compliant_topics", topology=label) == counts["nonCompliant"]
     assert operator.metric("rackspan_brokers", topology=label, state="online") == len(SIX_BROKERS)
     assert operator.metric("rackspan_moves_needed", topology=label) == 1

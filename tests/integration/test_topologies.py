@@ -76,7 +76,7 @@ def test_a_relabelled_node_is_drift_and_recomputes_compliance_within_seconds_and
     topology.until_topology("RacksInSync", "True")
     topology.until("KafkaTopic", "orders", lambda topic: "/us" in str(topic["status"]["placement"]))
     assert topics.replicas(topology.kafka_name("orders")) == before
-    until(lambda: {"RackDrift", "RacksInSync"} <= set(reasons(topology.events("kafka"))), what="the Events")
+    until(lambda: {"RackDrift", "RacksInSync"} <= set(reasons(topology.events("kafka"))), "the Events")
 
 
 def test_a_relabelled_node_makes_topics_non_compliant_and_nothing_moves(topology, topics, relabel):
@@ -93,7 +93,7 @@ def test_a_relabelled_node_makes_topics_non_compliant_and_nothing_moves(topology
     drifted = {"count": 1, "samples": [f"{topology.namespace}/orders"]}
     topology.until("RackTopology", "kafka", lambda found: found["status"]["drift"].get("topics") == drifted)
     told = f"that makes 1 topic not compliant: {topology.namespace}/orders"
-    until(lambda: any(told in event.message for event in topology.events("kafka")), what=f"an Event: {told}")
+    until(lambda: any(told in event.message for event in topology.events("kafka")), f"an Event: {told}")
 
     def tells_of_the_topics_plan(found):  # which is another one once the second label is seen as well
         plan = topology.topic("orders")["status"]["plan"]
@@ -265,7 +265,7 @@ def test_topics_outlive_their_topology_and_are_told(topology, kafka, topics, ope
     topology.create_topic("orders")
     before = topology.until_ready("orders")["status"]
     label = f"{topology.namespace}/kafka"
-    until(lambda: operator.metric("rackspan_topics", topology=label) == 1, what="the topic's count")
+    until(lambda: operator.metric("rackspan_topics", topology=label) == 1, "the topic's count")
     topology.delete("RackTopology", "kafka")
     topic = topology.until_not_ready("orders", "TopologyNotFound")
     assert topics.exists(topology.kafka_name("orders"))
@@ -296,7 +296,7 @@ def test_metrics_of_a_topology_go_with_it(topology, operator):
 
     assert set(series()) >= {"rackspan_topics", "rackspan_brokers"}
     topology.delete("RackTopology", "kafka")
-    until(lambda: not series(), what="its series to go")
+    until(lambda: not series(), "its series to go")
 
 
 def test_an_object_that_may_not_use_the_topology_keeps_nobody_from_a_topic(topology, topics, namespace_factory):
@@ -304,9 +304,17 @@ def test_an_object_that_may_not_use_the_topology_keeps_nobody_from_a_topic(topol
     name = topology.kafka_name("orders")
     stranger.create_topic("squatter", topicName=name)
     older = stranger.until_stalled("squatter", "NamespaceNotAllowed")
-    until(a_second_after(older), what="another creation timestamp")
+    until(a_second_after(older), "another creation timestamp")
     topology.create_topic("orders")
     topology.until_ready("orders")
     topology.change_topology(allowedNamespaces={"from": "All"})
     stranger.until_stalled("squatter", "TopicConflict")
     topology.until_ready("orders")
+
+
+def test_nothing_is_left_to_wait_for_at_the_end_of_the_operator(objects, kafka, broker_sites, operator_factory):
+    own = operator_factory("--log-level=debug")
+    objects.create_topology(kafka.bootstrap())
+    objects.until_topology()
+    own.stop()
+    assert "Hung tasks stopping is skipped" in own.output, "kopf waits 5 s for tasks that are left"

@@ -142,7 +142,6 @@ def follow(page, run, directory):
 
 
 @pytest.mark.stack
-@pytest.mark.timeout(600)
 def test_the_page_of_an_existing_cluster_prints_what_it_says(stack, helm, tmp_path):
     """No kubelet runs here: once the chart is installed, the operator starts as a process, beside its Deployment."""
     running, processes = stack
@@ -160,28 +159,27 @@ def test_the_page_of_an_existing_cluster_prints_what_it_says(stack, helm, tmp_pa
         return printed
 
     follow(EXISTING.replace(SERVERS, servers), run_and_start, tmp_path)
-    running.kubectl.in_namespace("kafka")("delete", "kafkatopics,racktopologies", "--all", "--timeout=120s")
+    running.kubectl.in_namespace("kafka")("delete", "kafkatopics,racktopologies", "--all", "--timeout=300s")
     operator.stop()
     for name in EXISTING_TOPICS:
         running.kafka.tool("TopicCommand", "--delete", "--topic", name)
 
 
 @pytest.mark.stack
-@pytest.mark.timeout(600)
 def test_the_tutorial_prints_what_it_says(stack, tmp_path):
     running, processes = stack
     kubectl, shop = running.kubectl, running.kubectl.in_namespace("shop")
     kubectl.apply(REPOSITORY / "crds", arguments=["--server-side"])
-    kubectl("wait", "crd", "--all", "--for=condition=Established", "--timeout=60s")
+    kubectl("wait", "crd", "--all", "--for=condition=Established", "--timeout=300s")
     kubectl("create", "namespace", "shop")
     kubectl("label", "namespace", "kafka", "rackspan.dev/broker-pods-for=shop")
     shop("apply", f"--filename={REPOSITORY / 'examples'}")
     servers = ",".join(running.kafka.bootstrap().split(",")[:3])
     shop.json("patch", "racktopology", "main", "--type=merge", f"--patch={_servers(servers)}")
     Operator(processes, running.kubeconfig).start()
-    shop("wait", "racktopology/main", "--for=condition=Ready", "--timeout=120s")
+    shop("wait", "racktopology/main", "--for=condition=Ready", "--timeout=300s")
     examples = ("orders", "payments", "sessions", "ledger")
-    shop("wait", "kafkatopic", *examples, "--for=condition=Ready", "--timeout=120s")
+    shop("wait", "kafkatopic", *examples, "--for=condition=Ready", "--timeout=300s")
     follow(TUTORIAL, shell(running, tmp_path), tmp_path)
 
 

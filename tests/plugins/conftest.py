@@ -32,7 +32,7 @@ def java(kafka_distribution, plugins_jar, tmp_path_factory):
             program, *arguments, jvm=("-Xmx512m", "-XX:TieredStopAtLevel=1", "-Dlog4j2.level=OFF")
         )
         text = json.dumps(given)
-        done = subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=120)
+        done = subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=600)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 

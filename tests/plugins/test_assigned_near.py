@@ -88,7 +88,7 @@ def settle(groups):
         done.update({name: group.settled() for name, group in groups.items()})
         return all(done.values())
 
-    eventually(settled, "all groups to have an even assignment", timeout=120, interval=0.1)
+    eventually(settled, "all groups to have an even assignment", interval=0.1)
     return done
 
 
@@ -139,7 +139,7 @@ def test_a_group_of_the_classic_protocol_is_assigned_what_is_near_by_a_consumer_
         return counts == Counter(range(PARTITIONS)) and all(len(some) == 3 for some in assigned.values())
 
     try:
-        eventually(settled, "the group to have an even assignment", timeout=90, interval=0.1)
+        eventually(settled, "the group to have an even assignment", interval=0.1)
         # Member and broker have the same number: the racks are the brokers' own.
         far = [
             partition.partition

@@ -36,7 +36,7 @@ def read_all(brokers, rack):
             seen[message.topic()] += 1
         return set(seen.values()) == {MESSAGES}
 
-    eventually(done, "all messages to be read", timeout=90, interval=0)
+    eventually(done, "all messages to be read", interval=0)
     consumer.close()
 
 

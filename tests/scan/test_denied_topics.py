@@ -80,7 +80,6 @@ def _may(cluster, broker, topic):
 
 
 @pytest.mark.stack
-@pytest.mark.timeout(600)
 def test_what_acls_hide_is_told_and_counted_and_what_was_found_before_is_kept(history, guarded):
     create(guarded, ("orders", [(0, 1)]), ("payments", [(0, 1)]), ("fine", [(0, 2)]))
     properties = guarded.client_config("SASL_PLAINTEXT", SCANNER)

@@ -79,5 +79,5 @@ def test_an_executor_without_the_secret_is_turned_away(tmp_path, started):
     assert seen.get("total") == 499500, (tmp_path / "driver.log").read_text()[-2000:]
     other = stranger(seen["port"], seen["app"])
     started(other)
-    said, _ = other.communicate(timeout=120)
+    said, _ = other.communicate(timeout=600)
     assert other.returncode != 0, said

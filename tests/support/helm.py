@@ -34,7 +34,7 @@ class Helm:
         if values is not None:
             command.append("--values=-")
         done = subprocess.run(
-            command, input=json.dumps(dict(values or {})), capture_output=True, text=True, timeout=120, check=False
+            command, input=json.dumps(dict(values or {})), capture_output=True, text=True, timeout=600, check=False
         )
         if done.returncode:
             raise HelmError(done.stderr.strip() or done.stdout.strip())

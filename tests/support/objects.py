@@ -12,7 +12,7 @@ from dev.stack.kubectl import Kubectl
 from dev.stack.nodes import BROKER_LABELS, LEVELS, SIX_BROKERS, Site, create_sites, delete_node
 from kubernetes import client
 from kubernetes.client.exceptions import ApiException
-from tests.support.waiting import PATIENCE, until
+from tests.support.waiting import until
 
 from rackspan.core.rack_path import parse_rack
 from rackspan.core.topology import Broker, RackTree
@@ -168,7 +168,7 @@ class Objects:
         def found() -> Any:
             return next((event for event in self.events(name) if event.reason == reason), None)
 
-        return until(found, 120, f"an Event {reason} of {self.namespace}/{name}")
+        return until(found, f"an Event {reason} of {self.namespace}/{name}")
 
     def until(
         self,
@@ -176,7 +176,6 @@ class Objects:
         name: str,
         holds: Callable[[Json], Any],
         what: str = "to be as expected",
-        timeout: float = PATIENCE,
     ) -> Json:
         """Poll the object until `holds(object)`, and return it."""
         last: Json | None = None
@@ -187,13 +186,11 @@ class Objects:
             return last if last is not None and holds(last) else None
 
         try:
-            return until(met, timeout, f"{kind} {self.namespace}/{name} {what}")
+            return until(met, f"{kind} {self.namespace}/{name} {what}")
         except TimeoutError as error:
             raise TimeoutError(f"{error}\n{json.dumps((last or {}).get('status'), indent=1)}") from None
 
-    def until_condition(
-        self, kind: str, name: str, type_: str, status: str | None, reason: str | None = None, timeout: float = PATIENCE
-    ) -> Json:
+    def until_condition(self, kind: str, name: str, type_: str, status: str | None, reason: str | None = None) -> Json:
         """Wait for a condition that is about the object's latest generation; `status` None: that it is not there."""
 
         def met(obj: Json) -> bool:
@@ -207,25 +204,25 @@ class Objects:
                 and found["observedGeneration"] == _generation(obj)
             )
 
-        return self.until(kind, name, met, f"to have {type_}={status} ({reason})", timeout)
+        return self.until(kind, name, met, f"to have {type_}={status} ({reason})")
 
-    def until_ready(self, name: str, timeout: float = PATIENCE) -> Json:
+    def until_ready(self, name: str) -> Json:
         """Wait until the KafkaTopic is Ready for what its spec says now."""
-        return self.until_condition("KafkaTopic", name, "Ready", "True", timeout=timeout)
+        return self.until_condition("KafkaTopic", name, "Ready", "True")
 
-    def until_not_ready(self, name: str, reason: str, timeout: float = PATIENCE) -> Json:
-        return self.until_condition("KafkaTopic", name, "Ready", "False", reason, timeout=timeout)
+    def until_not_ready(self, name: str, reason: str) -> Json:
+        return self.until_condition("KafkaTopic", name, "Ready", "False", reason)
 
-    def until_stalled(self, name: str, reason: str, timeout: float = PATIENCE) -> Json:
-        return self.until_condition("KafkaTopic", name, "Stalled", "True", reason, timeout=timeout)
+    def until_stalled(self, name: str, reason: str) -> Json:
+        return self.until_condition("KafkaTopic", name, "Stalled", "True", reason)
 
     def until_topology(
         self, type_: str = "Ready", status: str = "True", reason: str | None = None, name: str = TOPOLOGY
     ) -> Json:
         return self.until_condition("RackTopology", name, type_, status, reason)
 
-    def until_gone(self, kind: str, name: str, timeout: float = PATIENCE) -> None:
-        until(lambda: self.read(kind, name) is None, timeout, f"{kind} {self.namespace}/{name} to be gone")
+    def until_gone(self, kind: str, name: str) -> None:
+        until(lambda: self.read(kind, name) is None, f"{kind} {self.namespace}/{name} to be gone")
 
     @property
     def _custom(self) -> client.CustomObjectsApi:

@@ -59,12 +59,12 @@ class Operator:
 
     def until_ready(self) -> None:
         """Wait until it serves its probes and says that it is ready."""
-        until(self._is_ready, what="the operator to be ready")
+        until(self._is_ready, "the operator to be ready")
 
     def stop(self) -> None:
         """End it as Kubernetes does: SIGTERM. Fails when it does not end by itself."""
         self.processes.signal(self.name, signal.SIGTERM)
-        until(lambda: not self.running, 30, "the operator to end after SIGTERM")
+        until(lambda: not self.running, "the operator to end after SIGTERM")
 
     def kill(self) -> None:
         """End it as a crash does."""
@@ -94,7 +94,7 @@ class Operator:
     def get(self, path: str) -> tuple[int, str]:
         """HTTP status and body of `/metrics`, `/healthz` or `/readyz`."""
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self._port()}{path}", timeout=60) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self._port()}{path}", timeout=300) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
@@ -119,7 +119,7 @@ class Operator:
             return self.metric("rackspan_kafka_request_seconds_count", operation="describe_topics")
 
         start = passes()
-        until(lambda: passes() >= start + count, what=f"{count} more passes")
+        until(lambda: passes() >= start + count, f"{count} more passes")
 
     def _latest(self) -> str:
         with self.processes.log(self.name).open("rb") as log:

@@ -12,7 +12,7 @@ def command(*arguments):
     return [str(Path(sys.executable).with_name("rackspan")), *map(str, arguments)]
 
 
-def run_in_process(folder, *arguments, environment=None, before=None, timeout=120):
+def run_in_process(folder, *arguments, environment=None, before=None, timeout=600):
     """Run to its end; `before` is called in the new process, and `environment` replaces all of this one's."""
     environment = quick() if environment is None else environment
     done = subprocess.run(

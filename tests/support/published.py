@@ -19,10 +19,10 @@ def served(kubectl, group, plural):
         pytest.skip(f"the published definition of {plural}.{group} is not here ({file}): set RACKSPAN_PUBLISHED_CRDS")
     kubectl.apply(file, arguments=["--server-side"])
     try:
-        until(lambda: _is_established(kubectl.json("get", name)), 60, f"{name} to be served")
+        until(lambda: _is_established(kubectl.json("get", name)), f"{name} to be served")
         yield
     finally:
-        kubectl("delete", name, "--wait=true", "--timeout=60s")
+        kubectl("delete", name, "--wait=true", "--timeout=300s")
 
 
 def _is_established(definition):

@@ -31,7 +31,7 @@ class Scans:
     def clear(self):
         """Delete every Job, with its pods."""
         self._batch.delete_collection_namespaced_job(self.namespace, propagation_policy="Background")
-        until(lambda: self.jobs() == [], what=f"no Job to be left in {self.namespace}")
+        until(lambda: self.jobs() == [], f"no Job to be left in {self.namespace}")
 
     def until_jobs(self, number, *, running=None):
         """Wait until there are so many Jobs, or so many that run."""
@@ -41,7 +41,7 @@ class Scans:
             going = [job for job in jobs if not (job.status.succeeded or job.status.failed)]
             return jobs if len(jobs) == number and (running is None or len(going) == running) else None
 
-        return until(met, what=f"{number} Jobs in {self.namespace}")
+        return until(met, f"{number} Jobs in {self.namespace}")
 
     def pod(self, job):
         """The pod that the Job's controller made."""
@@ -52,7 +52,7 @@ class Scans:
                 for pod in self._core.list_namespaced_pod(self.namespace, label_selector=selector).items
                 if pod.status.phase == "Pending"
             ],
-            what=f"a pod of Job {job}",
+            f"a pod of Job {job}",
         )
         return found[0]
 

@@ -8,7 +8,7 @@ from xdist.scheduler.loadscope import LoadScopeScheduling
 
 WHOLE = ("scan", "chart", "page", "crds", "secure", "placers", "plugins")
 """Folders that stay in one process, because their tests share what is dear: a Spark, a control plane, a browser."""
-_LOW_PRIORITY = 10
+_LOW_PRIORITY = 5
 
 
 def pytest_addoption(parser):

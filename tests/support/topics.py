@@ -57,7 +57,7 @@ class Topics:
 
     def id(self, name: str) -> str:
         """The topic's id as Kafka's own tools print it. Brokers learn of a new topic one after the other."""
-        return _id(until(lambda: self._describe(name), what=f"topic {name} to be described"))
+        return _id(until(lambda: self._describe(name), f"topic {name} to be described"))
 
     def replicas(self, name: str, partitions: int = 1) -> tuple[tuple[int, ...], ...]:
         """Broker ids per partition, the preferred leader first, once the broker that is asked knows as many partitions.
@@ -69,17 +69,17 @@ class Topics:
             topic = self._describe(name)
             return topic.partitions if topic is not None and len(topic.partitions) >= partitions else None
 
-        rows = sorted(until(found, what=f"topic {name} to show {partitions} partitions"), key=lambda row: row.id)
+        rows = sorted(until(found, f"topic {name} to show {partitions} partitions"), key=lambda row: row.id)
         return tuple(tuple(node.id for node in row.replicas) for row in rows)
 
     def until_config(self, name: str, expected: Mapping[str, str]) -> None:
         """Wait until the topic's own configs are these."""
-        until(lambda: self.config(name) == expected, what=f"topic {name} to have just {dict(expected)}")
+        until(lambda: self.config(name) == expected, f"topic {name} to have just {dict(expected)}")
 
     def config(self, name: str) -> dict[str, str]:
         """The topic's own configs, without what is inherited."""
         resource = ConfigResource(ResourceType.TOPIC, name)
-        entries = until(lambda: self._configs(resource), what=f"topic {name} to show")
+        entries = until(lambda: self._configs(resource), f"topic {name} to show")
         own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
         return {key: entry.value for key, entry in entries.items() if entry.source == own}
 
@@ -149,7 +149,7 @@ def move(cluster, topic, replicas):
         rows = topics.replicas(topic)
         return all(sorted(rows[number]) == sorted(row) for number, row in replicas.items())
 
-    until(there, what=f"replicas of {topic} to be moved")
+    until(there, f"replicas of {topic} to be moved")
 
 
 def _id(described: Any) -> str:

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from dev.waiting import PATIENCE, eventually
+from dev.waiting import eventually
 
 
-def until(condition: Callable[[], Any], timeout: float = PATIENCE, what: str = "the condition to hold") -> Any:
+def until(condition: Callable[[], Any], what: str = "the condition to hold") -> Any:
     """Poll `condition` until it is truthy, and return that. Raises TimeoutError with the last thing seen."""
-    return eventually(condition, what, timeout=timeout, interval=0.1)
+    return eventually(condition, what, interval=0.1)

@@ -46,3 +46,7 @@ def test_it_is_asked_once_more_after_the_last_rest(clock):
     assert waiting.eventually(probe(clock, 1.0, [0, 0, 7]), "it", timeout=5.5) == 7
     with pytest.raises(TimeoutError, match=r"waited 5\.5 s for it; last seen: 0"):
         waiting.eventually(probe(clock, 1.0, [0] * 9), "it", timeout=5.5)
+
+
+def test_time_in_which_this_process_gets_no_cpu_does_not_count(clock):
+    assert waiting.eventually(probe(clock, 500.0, [0, 0, 7]), "it", timeout=30) == 7

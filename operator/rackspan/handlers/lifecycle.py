@@ -38,7 +38,7 @@ async def configure(settings: kopf.OperatorSettings, memo: Memo, **_: Any) -> No
 async def stop(memo: Memo, **_: Any) -> None:
     """Stop the watches and the loops before connections are closed."""
     await _end_watches()
-    await memo.manager.stop()
+    await memo.stop()
 
 
 async def _end_watches() -> None:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     import kopf
 
     from rackspan.kube.authentication import Authentication
@@ -18,6 +20,8 @@ class Memo:
 
     manager: Manager
     access: Authentication
+    stop: Callable[[], Awaitable[object]]
+    """Ends what the manager runs, and the Kafka clients. Kopf waits 5 s for each task that it finds at its end."""
 
     def take(self, kind: str, event: kopf.RawEvent) -> None:
         """Hand an event to the informer of a kind. Spec and status are taken out of it: kopf holds on to the rest."""

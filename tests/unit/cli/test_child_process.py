@@ -68,7 +68,7 @@ def waiting(tmp_path):
 def test_a_signal_ends_the_command_as_if_there_were_one_process(waiting, name):
     process, reader = waiting
     process.send_signal(getattr(signal, name))
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=600)
     assert (process.returncode, out, err) == (-getattr(signal, name), "", "")
     assert not _lives(reader)
 
@@ -84,13 +84,13 @@ def test_nothing_goes_on_when_the_parent_is_killed(waiting):
     process, reader = waiting
     process.kill()
     assert process.wait(60) == -signal.SIGKILL
-    until(lambda: not _lives(reader), what="the child's end")
+    until(lambda: not _lives(reader), "the child's end")
 
 
 def test_a_command_that_the_system_kills_says_so(waiting):
     process, reader = waiting
     os.kill(reader, signal.SIGKILL)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=600)
     assert process.returncode == -signal.SIGKILL
     assert err == (
         "error: rackspan check --snapshot prod.json was killed (SIGKILL), which the system does where memory is short\n"

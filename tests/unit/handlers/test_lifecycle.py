@@ -86,5 +86,7 @@ async def test_watches_that_wait_for_an_answer_end_where_another_one_fails(watch
     manager = StubManager()
     with pytest.raises(Exception, match="404"):
         async with asyncio.timeout(90):
-            await kopf.operator(memo=Memo(manager, StubAccess(watched)), standalone=True, clusterwide=True)
+            await kopf.operator(
+                memo=Memo(manager, StubAccess(watched), manager.stop), standalone=True, clusterwide=True
+            )
     assert manager.stopped

@@ -20,6 +20,6 @@ class Manager:
 @pytest.mark.parametrize("body", [{"metadata": {"uid": "1"}, "spec": {"plan": "x"}, "status": {}}, {"metadata": {}}])
 def test_what_is_heavy_is_taken_out_of_an_event_once_it_is_handed_on(body):
     manager, event, whole = Manager(), {"type": "ADDED", "object": body}, dict(body)
-    Memo(manager, None).take("Reassignment", event)
+    Memo(manager, None, None).take("Reassignment", event)
     assert manager.informers["Reassignment"].taken == ("ADDED", whole)
     assert event["object"] == {"metadata": whole["metadata"]}

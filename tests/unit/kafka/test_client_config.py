@@ -69,7 +69,7 @@ async def main():
 
 asyncio.run(main())
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0
     assert done.stdout == (
         "InvalidSpec spec.kafka.properties: 'internal.termination.signal' is not among the client properties that may "

@@ -7,7 +7,7 @@ import pytest
 def run(code, *arguments):
     program = f"import sys\nfrom rackspan.kafka.worker.confinement import confine\nconfine(96 << 20, 5)\n{code}"
     done = subprocess.run(
-        [sys.executable, "-c", program, *map(str, arguments)], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", program, *map(str, arguments)], capture_output=True, text=True, timeout=600, check=False
     )
     return done.returncode, done.stdout.strip(), done.stderr
 
