@@ -37,6 +37,8 @@ _DEBOUNCE_SECONDS = 0.2
 """Objects that are applied together arrive as several watch events."""
 _RETRY_FIRST_SECONDS = 1.0
 _RETRY_MAX_SECONDS = 15.0
+_LOST_SECONDS = 300.0
+"""How long a cluster has to be out of sight until its topics no longer say that they are Ready."""
 
 
 class Observer:
@@ -72,6 +74,8 @@ class Observer:
         """The topology's uid and its cluster's id: the status may not be written yet when the spec changes."""
         self._resynced = float("-inf")
         self._failures = 0
+        self._seen_at: float | None = None
+        """When the cluster was seen last, or looked at first."""
         self._wake = asyncio.Event()
         self._location_changed = asyncio.Event()
         self._debounce = Debounce()
@@ -80,6 +84,14 @@ class Observer:
     def admin(self) -> KafkaAdmin | None:
         """The connected client, if there is one."""
         return self._session.admin
+
+    @property
+    def out_of_sight(self) -> float | None:
+        """For how many seconds the cluster could not be observed, if that is so long that what was seen is history."""
+        if self._seen_at is None or not isinstance(self.state, Failure):
+            return None
+        seconds = asyncio.get_running_loop().time() - self._seen_at
+        return seconds if seconds >= _LOST_SECONDS else None
 
     @property
     def cordonable(self) -> Collection[int]:
@@ -124,7 +136,8 @@ class Observer:
         """Observe once. True where every topic must be requeued: a relevant change, or a resync is due."""
         now = asyncio.get_running_loop().time()
         resync = now - self._resynced >= self._dependencies.resync_seconds
-        before = self.state
+        before, was_lost = self.state, self.out_of_sight is not None
+        self._seen_at = now if self._seen_at is None else self._seen_at
         try:
             self.state = await self._observe_cluster(resync=resync)
         except FailureError as error:
@@ -134,11 +147,13 @@ class Observer:
             await self._fail(UNEXPECTED)
         else:
             self._failures = 0
+            self._seen_at = now
             self._resynced = now if resync else self._resynced
         state = self.state
         changed = state != before if isinstance(state, Failure) else not state.decides_like(before)
         self.epoch += changed
-        return changed or (resync and isinstance(state, ClusterState))
+        lost = self.out_of_sight is not None and not was_lost
+        return changed or lost or (resync and isinstance(state, ClusterState))
 
     async def close(self) -> None:
         """Close the client."""

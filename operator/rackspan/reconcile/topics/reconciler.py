@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -31,7 +31,7 @@ from rackspan.reconcile.topics.limits import too_large
 from rackspan.reconcile.topics.placement import third_party_placer
 from rackspan.reconcile.topics.plan import Plans
 from rackspan.reconcile.topics.quotas import Quotas
-from rackspan.reconcile.topics.status import failed_status
+from rackspan.reconcile.topics.status import failed_status, outdated_status
 from rackspan.reconcile.topics.status_updates import status_updates
 
 if TYPE_CHECKING:
@@ -217,7 +217,8 @@ class TopicsReconciler:
     async def _report_unavailable(self, topics: Iterable[KafkaTopic], state: ClusterState | Failure) -> None:
         """Write why the topology cannot be used, to topics without a status for their generation; others keep theirs.
 
-        They are not requeued: the next usable state queues all topics of the topology.
+        Where the cluster is out of sight for long, those that say Ready=True say Unknown. None is requeued: the next
+        usable state queues all topics of the topology.
         """
         if not isinstance(state, Failure) or state.reason == Reason.WAITING:
             return
@@ -233,6 +234,13 @@ class TopicsReconciler:
         await self._for_each(
             chosen, lambda topic: self._write_failure(topic, known if self._name else _topology_not_found(topic))
         )
+        if not lost and (seconds := self._observer.out_of_sight) is not None:
+            now = datetime.now(UTC)
+            unseen = _unseen(state, now - timedelta(seconds=seconds))
+            ready = [topic for topic in topics if is_true(topic.status.conditions, READY)]
+            for topic in ready:
+                self._written.pop(topic.key, None)  # so that its status is computed anew once Kafka answers
+            await self._for_each(ready, lambda topic: self._write_status(topic, outdated_status(topic, unseen, now)))
 
     # --- with one ----------------------------------------------------------------------------------------------------
 
@@ -378,6 +386,14 @@ def _topology_not_found(topic: KafkaTopic) -> Failure:
     return Failure(Reason.TOPOLOGY_NOT_FOUND, f"there is no RackTopology {topic.topology}", Remedy.SPEC)
 
 
+def _unseen(state: Failure, since: datetime) -> Failure:
+    """Why nothing is known about topics now."""
+    away = state.reason == Reason.KAFKA_UNREACHABLE
+    what = f"not seen in Kafka since {since:%Y-%m-%dT%H:%M:%SZ}, and this status is of that time"
+    why = state.message if away else f"{state.reason}: {state.message}"
+    return Failure(state.reason if away else Reason.TOPOLOGY_NOT_READY, f"{what}: {why}", Remedy.RETRY)
+
+
 def _has_more_to_do(outcome: Outcome) -> bool:
     """Whether to reconcile the topic again at once.
 
@@ -397,7 +413,7 @@ def _has_current_status(topic: KafkaTopic) -> bool:
     if status.observed_generation != topic.meta.generation or ready is None or ready.reason in _NOT_ADMITTED:
         return False
     return (
-        ready.status == ConditionStatus.TRUE
+        ready.status != ConditionStatus.FALSE
         or is_true(status.conditions, STALLED)
         or find_condition(status.conditions, COMPLIANT) is not None
     )

@@ -80,8 +80,7 @@ def failed_status(topic: KafkaTopic, failure: Failure, now: datetime) -> KafkaTo
 
     A failure that is not retried makes Compliant Unknown: nobody would notice if it became wrong.
     """
-    ready = ConditionValue.of_failure(failure, FALSE)
-    conditions = with_condition(topic, topic.status.conditions, READY, ready, now)
+    conditions = with_condition(topic, topic.status.conditions, READY, ConditionValue.of_failure(failure, FALSE), now)
     if failure.remedy is Remedy.SPEC and find_condition(conditions, COMPLIANT) is not None:
         conditions = with_condition(topic, conditions, COMPLIANT, ConditionValue.of_failure(failure, UNKNOWN), now)
     conditions = with_stalled_or_reconciling(topic, conditions, failure, now)
@@ -91,6 +90,13 @@ def failed_status(topic: KafkaTopic, failure: Failure, now: datetime) -> KafkaTo
         topic_name=topic.topic_name,
         conditions=with_paused(topic, conditions, now),
     )
+
+
+def outdated_status(topic: KafkaTopic, failure: Failure, now: datetime) -> KafkaTopicStatus:
+    """The status where Kafka has not been seen for long: the last facts stay, and Ready is Unknown."""
+    conditions = with_condition(topic, topic.status.conditions, READY, ConditionValue.of_failure(failure, UNKNOWN), now)
+    conditions = with_stalled_or_reconciling(topic, conditions, failure, now)
+    return structs.replace(topic.status, conditions=with_paused(topic, conditions, now))
 
 
 def _status_without_topic(outcome: Outcome, now: datetime) -> KafkaTopicStatus:

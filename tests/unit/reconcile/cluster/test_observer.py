@@ -7,10 +7,12 @@ from tests.unit.reconcile.kube_memory import MemoryCluster
 from tests.unit.reconcile.memory import MemoryKafka
 
 from rackspan.api.meta import ObjectKey
+from rackspan.api.reasons import Reason
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.cluster import observer as observer_module
 from rackspan.reconcile.cluster.observer import Observer
 from rackspan.reconcile.dependencies import Dependencies
+from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import BrokerDescription, ClusterDescription, ReplicaCounts
 from rackspan.reconcile.runtime.writers import FinalizerWriter, StatusWriter
 
@@ -109,3 +111,29 @@ async def test_a_broker_that_does_not_tell_of_its_cordon_is_taken_to_be_as_it_wa
         kafka.cordons = told
         await observer.observe()
         assert observer.racks.tree.cordoned == cordoned
+
+
+async def test_a_cluster_is_out_of_sight_from_the_first_look_that_fails_for_long(monkeypatch):
+    cache, kube, kafka = Cache(), MemoryCluster(), SlowKafka()
+    cache.put_topology(TOPOLOGY)
+    kafka.counting.set()
+    observer = Observer(PROD, Dependencies(cache, kube, kafka, StatusWriter(kube), FinalizerWriter(kube), {}, 60))
+    await observer.observe()
+    assert observer.out_of_sight is None
+
+    async def fails():
+        raise FailureError(Failure(Reason.KAFKA_UNREACHABLE, "refused", Remedy.RETRY))
+
+    monkeypatch.setattr(kafka, "cluster", fails)
+    assert await observer.observe(), "new topics are told"
+    assert observer.out_of_sight is None
+    monkeypatch.setattr(observer_module, "_LOST_SECONDS", 0.0)
+    observer._seen_at -= 1
+    assert observer.out_of_sight >= 1
+    monkeypatch.setattr(observer_module, "_LOST_SECONDS", 3600.0)
+    assert not await observer.observe(), "no topic is told again"
+    observer._seen_at -= 3600
+    monkeypatch.undo()
+    assert observer.out_of_sight >= 3600
+    await observer.observe()
+    assert observer.out_of_sight is None

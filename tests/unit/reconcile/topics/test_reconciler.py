@@ -1,6 +1,7 @@
 """A batch of objects through the API server: what befalls one of them is not the others' matter."""
 
 import asyncio
+import re
 import threading
 from dataclasses import dataclass, field
 
@@ -12,9 +13,11 @@ from tests.unit.reconcile.kube_memory import REFUSED, MemoryCluster
 from tests.unit.reconcile.memory import MemoryKafka
 
 from rackspan.api.labels import FINALIZER
+from rackspan.api.reasons import Reason
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.cluster.state import ClusterState
 from rackspan.reconcile.dependencies import Dependencies
+from rackspan.reconcile.failures import Failure, Remedy
 from rackspan.reconcile.runtime import threads
 from rackspan.reconcile.runtime.writers import FinalizerWriter, StatusWriter
 from rackspan.reconcile.topics import placement, status_updates
@@ -29,6 +32,7 @@ class FixedLookout:
     admin: MemoryKafka
     epoch: int = 1
     woken: int = 0
+    out_of_sight: float | None = None
 
     def wake(self):
         self.woken += 1
@@ -239,6 +243,33 @@ async def test_who_owns_a_topic_is_found_once_for_all_that_claim_it(world, monke
     assert len(looked_for) == 1
     told = [world.kube.condition(f"claim-{number}", "Ready")["status"] for number in range(100)]
     assert told.count("True") == 1
+
+
+async def test_topics_are_not_said_to_be_ready_while_kafka_is_out_of_sight_for_long(world):
+    world.kafka.replicas["unfair"], world.kafka.own["unfair"] = ((0, 1, 2),) * 3, {}
+    world.add(topic("fine"), topic("unfair"))
+    await world.work()
+    seen, before = world.observer.state, world.kube.condition("unfair", "Ready")
+    assert (world.kube.condition("fine", "Ready")["status"], before["status"]) == ("True", "False")
+
+    async def later(state, out_of_sight=None):
+        world.observer.state, world.observer.out_of_sight = state, out_of_sight
+        world.add(*(topic(name, status=world.kube.statuses[name]) for name in ("fine", "unfair")))
+        await world.work()
+        return world.kube.condition("fine", "Ready")
+
+    refused, silent = (Failure(Reason.KAFKA_UNREACHABLE, why, Remedy.RETRY) for why in ("refused", "silent"))
+    assert (await later(refused))["status"] == "True", "a restart of all brokers takes a while"
+    told = await later(refused, 300.0)
+    assert (told["status"], told["reason"]) == ("Unknown", "KafkaUnreachable")
+    assert re.fullmatch(
+        r"not seen in Kafka since 20\d\d-.*Z, and this status is of that time: refused", told["message"]
+    )
+    assert world.kube.condition("fine", "Reconciling")["status"] == "True"
+    assert world.kube.condition("unfair", "Ready") == before, "it was not ready when it was seen last"
+    assert await later(silent, 900.0) == told, "each is written once"
+    assert (await later(seen))["status"] == "True"
+    assert world.kube.condition("fine", "Reconciling") is None
 
 
 async def _recorded():
