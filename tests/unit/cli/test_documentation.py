@@ -1,5 +1,6 @@
 """Every screen in docs/cli.md and docs/import.md is what the command prints about examples/snapshots/prod.json."""
 
+import re
 import runpy
 
 import pytest
@@ -17,3 +18,9 @@ def test_there_is_a_screen_of_each_command():
 @pytest.mark.parametrize("page", SCREENS["PAGES"], ids=lambda page: page.name)
 def test_the_screens_are_up_to_date(page):
     assert SCREENS["page"](page) == page.read_text(), "run: python docs/screens.py"
+
+
+def test_the_screen_of_the_readme_is_one_of_those_for_on_call():
+    readme, page = ((REPOSITORY / name).read_text() for name in ("README.md", "docs/on-call.md"))
+    (screen,) = re.findall(r"^```console\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)
+    assert screen in page, "test_on_call.py keeps that page up to date"

@@ -11,12 +11,14 @@ from tests.support.command import cli
 from tests.unit.reconcile.examples import SIX, topology
 
 from rackspan.api.drains import Drains, draining
+from rackspan.api.reasons import Reason
 from rackspan.api.reassignment import Reassignment
 from rackspan.cli.commands import drain as command
 from rackspan.cli.commands import watch
 from rackspan.cli.shared import drain_waiting, looking
 from rackspan.cli.shared.command_errors import CommandError, ExitCode
 from rackspan.kube import topology_edits
+from rackspan.reconcile.failures import Failure, FailureError, Remedy
 
 TOPOLOGY = ("--topology", "kafka/prod")
 PLANNED = command._Planned("0123456789abcdef", 3, 3 * 2**30, empty=False, there=4, leave=3)
@@ -215,8 +217,9 @@ def blocked(target, **counts):
     ("spec", "counts", "code"),
     [
         ({}, {"ExplicitAssignment": 3}, 5),
-        ({}, {"ExplicitAssignment": 3, "NotManaged": 1, "InternalTopic": 2}, 4),
+        ({}, {"ExplicitAssignment": 3, "NotManaged": 1, "InternalTopic": 2}, 5),
         ({"unmanagedTopics": "Repair"}, {"NotManaged": 1}, 4),
+        ({"unmanagedTopics": "Repair"}, {"ExplicitAssignment": 3, "InternalTopic": 1}, 4),
         ({}, {"ExplicitAssignment": 3, "PlanPending": 1}, 4),
         ({}, {"Waiting": 1}, 4),
         ({}, {"Infeasible": 2}, 4),
@@ -231,6 +234,7 @@ def test_waiting_ends_where_only_replicas_are_left_that_no_plan_moves(drained, s
     if code == 5:
         left = sum(counts.values())
         assert ran.error == f"no plan moves what is left: 4: {left} replicas left: they wait"
+        assert len(ran.hint.split("; ")) == len(counts), "a way out for each"
 
 
 def test_one_timeout_is_for_the_plan_and_the_waiting_together(drained, monkeypatch):
@@ -246,6 +250,23 @@ def test_one_timeout_is_for_the_plan_and_the_waiting_together(drained, monkeypat
     drained(Edits(({"drains": [entry("4", 3)]}, ())))
     ran = cli("drain", "4", *TOPOLOGY, "--approve", "--wait", "--timeout", "10s")
     assert (ran.code, waited) == (4, [10.0, 3.0])
+
+
+@pytest.mark.parametrize(("remedy", "code"), [(Remedy.RETRY, 0), (Remedy.SPEC, 2)])
+def test_waiting_goes_on_while_nobody_answers_and_ends_where_something_is_refused(drained, monkeypatch, remedy, code):
+    asked = []
+
+    async def kafka(seen, _connection, _brokers):
+        asked.append(seen)
+        if len(asked) == 1:
+            raise FailureError(Failure(Reason.KAFKA_UNREACHABLE, "no answer", remedy))
+        return seen
+
+    monkeypatch.setattr(drain_waiting, "_seen_by_kafka", kafka)
+    drained(Edits(({"drains": [entry("4", 0)]}, ())))
+    ran = cli("drain", "4", *TOPOLOGY, "--wait", "--bootstrap-server", "127.0.0.1:1")
+    assert ran.code == code
+    assert ("not seen now: no answer" in ran.out) == (code == 0)
 
 
 def test_kafkas_own_word_is_asked_for_where_it_can_be(drained, monkeypatch):

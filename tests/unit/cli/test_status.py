@@ -95,7 +95,7 @@ FAILED = {
     [
         (seen(**OFFLINE), "brokers", State.WRONG, "start broker 4; only if it is gone for good: rackspan drain 4"),
         (seen(DRIFT), "racks", State.WRONG, "do what the sentence says first, such as to correct"),
-        (seen(PENDING, plan=PLAN), "plan", State.WRONG, "look at it: rackspan plan --topology kafka/prod; then"),
+        (seen(PENDING, plan=PLAN), "plan", State.WRONG, "look at it: rackspan plan --topology kafka/prod; to"),
         (seen(condition("Reassigned", "False", "Reassigning"), plan=PLAN), "plan", State.GOES_ON, None),
         (seen(condition("DeletionsHeld", "True", "DeletionHeld")), "deletions", State.WRONG, "confirm the deletions"),
         (seen(condition("Ready", "False", "EmptyLevel")), "topology", State.WRONG, "change what the sentence names"),
@@ -121,12 +121,12 @@ def test_a_label_comes_before_moves_and_says_what_these_cost():
     drift = {"count": 1, "brokers": [2], "topics": {"count": 1, "samples": ["shop/orders"]}}
     spec = {"reassignment": {"throttle": 20 << 20}}
     found = situation(seen(DRIFT, PENDING, spec=spec, drift=drift, plan=PLAN), (), ())
-    cost = "6 replicas, 56.0 MiB, at most under a minute at 20.0 MiB/s and broker"
+    cost = "6 replicas, 56.0 MiB, under a minute at 20.0 MiB/s and broker"
     assert found.step == (
         "do what the sentence says first, such as to correct a node's label: then no replica has to move; "
         f"where the nodes are right, plan {HASH} copies {cost}"
     )
-    assert aspect(found, "plan").message.startswith(f"plan {HASH} copies {cost}; PlanPending: approve it")
+    assert aspect(found, "plan").message == f"plan {HASH} copies {cost}; it waits for approval"
 
 
 NONE = "0 of 1 KafkaTopic ready, 0 not compliant"

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from rackspan.api.conditions import REASSIGNED, ConditionStatus, find_condition
-from rackspan.api.racktopology import DrainStatus, RackTopology
+from rackspan.api.racktopology import DrainStatus, RackTopology, RackTopologySpec
 from rackspan.api.reasons import Reason
 from rackspan.api.reassignment import Reassignment, State
 from rackspan.core.text import plural
@@ -19,8 +19,8 @@ class DrainProgress:
     One look at a drain.
 
     `left` are replicas that are still there, None where the operator has not told yet. `failed` is why it will not go
-    on, None where it may. `running` is the Reassignment that is under way, or else the next one. `stays`: only replicas
-    are left that no plan moves.
+    on, None where it may. `running` is the Reassignment that is under way, or else the next one. `stays` says why
+    replicas stay, where only such are left that no plan moves.
     """
 
     drained: bool
@@ -28,12 +28,12 @@ class DrainProgress:
     sentence: str
     running: Reassignment | None = None
     failed: str | None = None
-    stays: bool = False
+    stays: frozenset[str] = frozenset()
 
     @property
     def is_over(self) -> bool:
         """Whether there is nothing more to wait for."""
-        return self.drained or self.stays or self.failed is not None
+        return self.drained or bool(self.stays) or self.failed is not None
 
 
 def drain_progress(
@@ -73,13 +73,20 @@ def drain_progress(
         failed = (
             f"Reassignment {last.key} has ended as {last.status.state}: {last.status.message or 'no reason is known'}"
         )
-    is_pinned = not missing and all(_blocked_by(one) == {Reason.EXPLICIT_ASSIGNMENT} for one in waiting)
-    stays = running is None and topology.status.plan is None and is_pinned
+    why = frozenset[str]().union(*map(_blocked_by, waiting))
+    goes_on = running is not None or topology.status.plan is not None or bool(missing)
+    stays = why if not goes_on and why <= _never_planned(topology.spec) else frozenset[str]()
     return DrainProgress(False, left, "; ".join(words), running, failed, stays)
 
 
 def _blocked_by(entry: DrainStatus) -> set[str]:
     return {block.reason for block in entry.blocks} or {entry.reason}
+
+
+def _never_planned(spec: RackTopologySpec) -> set[str]:
+    """Reasons of replicas that no plan moves as long as specs are what they are."""
+    without_object = set() if spec.repairs_unmanaged else {Reason.NOT_MANAGED, Reason.INTERNAL_TOPIC}
+    return {Reason.EXPLICIT_ASSIGNMENT, *without_object}
 
 
 def left_in_words(left: int | None) -> str:

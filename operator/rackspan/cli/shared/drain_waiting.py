@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from rackspan.api.reasons import Reason
 from rackspan.cli.rendering.event_lines import EventLines
 from rackspan.cli.rendering.progress import step
 from rackspan.cli.rendering.reassignment_status import advance, document, sentence
@@ -13,12 +14,21 @@ from rackspan.cli.shared.connection import Connection
 from rackspan.cli.shared.drain_progress import DrainProgress, drain_progress, left_in_words
 from rackspan.cli.shared.looking import until
 from rackspan.core.text import plural
+from rackspan.reconcile.failures import FailureError, Remedy
 
 if TYPE_CHECKING:
     from rackspan.kube.topology_edits import TopologyEdits
 
 _PLAN_SECONDS = 120.0
 """How long the operator may take to come to the plan that was shown."""
+_WAYS_OUT = {
+    Reason.EXPLICIT_ASSIGNMENT: "take the brokers out of spec.placement.assignment of these topics",
+    Reason.NOT_MANAGED: "move topics without a KafkaTopic with rackspan apply --drain-broker, or let the operator "
+    "plan for them: spec.unmanagedTopics: Repair",
+    Reason.INTERNAL_TOPIC: "move Kafka's own topics with rackspan apply --drain-broker, or list them in "
+    "spec.internalTopics, with spec.unmanagedTopics: Repair",
+}
+"""By why replicas stay, what makes them leave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,27 +74,39 @@ async def wait_for_drain(
     """
     Show how far a drain is until no replica is left there, by the status and, over a connection, by Kafka itself.
 
-    Raises CommandError where it does not go on, where only replicas are left that no plan moves, and at `deadline`, in
-    seconds of `time.monotonic`.
+    While Kafka or the API server is away, it is asked again. Raises CommandError where it does not go on, where only
+    replicas are left that no plan moves, and at `deadline`, in seconds of `time.monotonic`, and FailureError where one
+    of them refuses.
     """
     followed: set[str] = set()
+    last = DrainProgress(False, None, "not looked at yet")
     with step("draining") as bar:
 
         async def look() -> DrainProgress:
+            nonlocal last
+            try:
+                last = await seen_now()
+            except FailureError as error:
+                if error.failure.remedy is not Remedy.RETRY:
+                    raise
+                last = replace(last, drained=False, sentence=f"not seen now: {error}")
+            left = left_in_words(last.left)
+            if last.running is not None:
+                advance(bar, last.running)
+                lines.repeat(
+                    "progress", f"{left}; {sentence(last.running)}", {"left": last.left, **document(last.running)}
+                )
+            else:
+                bar.describe(last.sentence)
+                lines.repeat("waiting", f"{left}; {last.sentence}", {"left": last.left, "message": last.sentence})
+            return last
+
+        async def seen_now() -> DrainProgress:
             topology, reassignments = await edits.read(), await edits.reassignments()
             followed.update(one.meta.uid for one in reassignments if not one.ended)
             seen = drain_progress(topology, asked.generation, asked.targets, reassignments, followed)
             if seen.drained and connection is not None:
                 seen = await _seen_by_kafka(seen, connection, asked.brokers)
-            left = left_in_words(seen.left)
-            if seen.running is not None:
-                advance(bar, seen.running)
-                lines.repeat(
-                    "progress", f"{left}; {sentence(seen.running)}", {"left": seen.left, **document(seen.running)}
-                )
-            else:
-                bar.describe(seen.sentence)
-                lines.repeat("waiting", f"{left}; {seen.sentence}", {"left": seen.left, "message": seen.sentence})
             return seen
 
         seen = await until(look, lambda one: one.is_over, None if deadline is None else _left(deadline))
@@ -97,11 +119,8 @@ async def wait_for_drain(
         )
         return
     if seen.stays:
-        raise CommandError(
-            f"no plan moves what is left: {seen.sentence}",
-            "take the brokers out of spec.placement.assignment of these topics",
-            ExitCode.STAYS,
-        )
+        ways = [way for reason, way in _WAYS_OUT.items() if reason in seen.stays]
+        raise CommandError(f"no plan moves what is left: {seen.sentence}", "; ".join(ways), ExitCode.STAYS)
     why = seen.failed or f"not drained in time: {left_in_words(seen.left)}; {seen.sentence}"
     raise CommandError(why, "the drain is still in the RackTopology; rackspan uncordon ends it", ExitCode.UNFINISHED)
 

@@ -26,9 +26,15 @@ from rackspan.api.reasons import PLAN_GOES_ON, Reason
 from rackspan.api.reassignment import Reassignment
 from rackspan.cli.rendering.reassignment_status import sentence
 from rackspan.core.text import few, plural, size
+from rackspan.reconcile.topics.holds import PLAN_REASONS, approve_topology
 
 _NAMED = 5
 _TOPICS_GO_ON = PLAN_GOES_ON | {Reason.CREATING, Reason.UPDATING, Reason.RACKS_SETTLING}
+_WAITS = {
+    Reason.PLAN_PENDING: "it waits for approval",
+    Reason.STALE_APPROVAL: "another plan was approved, and this one is there now",
+}
+"""What a plan waits for, where its condition says how to approve it as well: that is the next step."""
 _MINUTE, _HOUR = 60, 3600
 
 
@@ -153,9 +159,12 @@ def _plan(topology: RackTopology) -> Iterator[Aspect]:
     if reassigned is None:
         yield Aspect("plan", State.GOES_ON, f"{cost}; it is being made")
         return
-    state = State.GOES_ON if reassigned.reason in PLAN_GOES_ON else State.WRONG
-    step = f"look at it: rackspan plan --topology {topology.key}; then approve it" if state is State.WRONG else None
-    yield Aspect("plan", state, f"{cost}; {reassigned.reason}: {reassigned.message}", step)
+    waits = _WAITS.get(Reason(reassigned.reason), f"{reassigned.reason}: {reassigned.message}")
+    state, step = State.GOES_ON, None
+    if reassigned.reason not in PLAN_GOES_ON:
+        how = approve_topology(topology.key, plan.hash)
+        state, step = State.WRONG, f"look at it: rackspan plan --topology {topology.key}; {how}"
+    yield Aspect("plan", state, f"{cost}; {waits}", step)
 
 
 def _cost(topology: RackTopology, plan: TopologyPlanStatus) -> str:
@@ -163,14 +172,14 @@ def _cost(topology: RackTopology, plan: TopologyPlanStatus) -> str:
     throttle = topology.spec.reassignment.throttle
     words = [plural(plan.moves, "replica"), size(plan.bytes, "an unknown number of bytes")]
     if throttle and plan.bytes:
-        words.append(f"at most {_duration(plan.bytes / throttle)} at {size(throttle)}/s and broker")
+        words.append(f"{_duration(plan.bytes / throttle)} at {size(throttle)}/s and broker")
     return ", ".join(words)
 
 
 def _duration(seconds: float) -> str:
     if seconds < _MINUTE:
         return "under a minute"
-    return f"about {seconds / _MINUTE:,.0f} min" if seconds < 2 * _HOUR else f"about {seconds / _HOUR:,.0f} h"
+    return f"up to {seconds / _MINUTE:,.0f} min" if seconds < 2 * _HOUR else f"up to {seconds / _HOUR:,.0f} h"
 
 
 def _drains(topology: RackTopology) -> Iterator[Aspect]:
@@ -231,7 +240,8 @@ def _topics(topology: RackTopology, topics: Sequence[KafkaTopic] | None) -> Iter
         return
     why, such = min(told, key=lambda pair: (-reasons[pair[0].reason], pair[1].key))
     step = f"kubectl describe kafkatopic {such.meta.name} --namespace {such.meta.namespace}"
-    yield Aspect("topics", State.WRONG, f"{message}; such as {such.key}: {why.message}", step)
+    unspread = find_condition(such.status.conditions, COMPLIANT) if why.reason in PLAN_REASONS else None
+    yield Aspect("topics", State.WRONG, f"{message}; such as {such.key}: {(unspread or why).message}", step)
 
 
 def _moves(reassignments: Sequence[Reassignment]) -> Iterator[Aspect]:

@@ -46,13 +46,13 @@ _NOT_ITS_TOPIC = frozenset(
 """Reasons of Ready of objects whose topic is not the one of that name in Kafka."""
 _MAX_NAMED = 10
 _WAITING_FOR = {
-    Reason.PLAN_PENDING: "wait for moves that are planned",
-    Reason.INFEASIBLE: "cannot be placed without it",
-    Reason.MISSING_RACKS: "cannot be planned for while racks are not known",
-    Reason.EXPLICIT_ASSIGNMENT: "are assigned there explicitly",
-    Reason.NOT_MANAGED: "are of topics without a KafkaTopic",
-    Reason.INTERNAL_TOPIC: "are of Kafka's own topics",
-    Reason.WAITING: "are not planned yet",
+    Reason.PLAN_PENDING: "to move by the plan",
+    Reason.INFEASIBLE: "with no other place",
+    Reason.MISSING_RACKS: "not planned while racks are not known",
+    Reason.EXPLICIT_ASSIGNMENT: "assigned there explicitly",
+    Reason.NOT_MANAGED: "of topics without a KafkaTopic",
+    Reason.INTERNAL_TOPIC: "of Kafka's own topics",
+    Reason.WAITING: "not planned yet",
 }
 
 

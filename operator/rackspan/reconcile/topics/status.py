@@ -11,7 +11,7 @@ from rackspan.api.conditions import COMPLIANT, READY, RECONCILING, find_conditio
 from rackspan.api.kafkatopic import MAX_DOMAINS, DomainPlacement, PlacementStatus
 from rackspan.api.labels import CREATED_FOR
 from rackspan.api.plans import MAX_PLAN_SAMPLES, PartitionChange, TopicPlanStatus
-from rackspan.api.reasons import Reason
+from rackspan.api.reasons import PLAN_GOES_ON, Reason
 from rackspan.core.rack_path import RackPath, domain_name
 from rackspan.reconcile.failures import Failure, Remedy
 from rackspan.reconcile.topics.compliant_condition import compliance_result, not_judged
@@ -26,7 +26,6 @@ from rackspan.reconcile.topics.conditions import (
     with_stalled_or_reconciling,
 )
 from rackspan.reconcile.topics.durability import durability_status
-from rackspan.reconcile.topics.holds import GOES_ON
 from rackspan.reconcile.topics.limits import too_large
 from rackspan.reconcile.topics.placement import placer_name
 from rackspan.reconcile.topics.ready_condition import ready_condition
@@ -177,7 +176,7 @@ def _problem_of(ready: ConditionValue) -> Failure | None:
     """What keeps the topic from being Ready: an update that continues by itself, or what only a person can change."""
     if ready.status == TRUE:
         return None
-    continues = ready.reason in (Reason.UPDATING, Reason.CREATING, Reason.RACKS_SETTLING, *GOES_ON)
+    continues = ready.reason in (Reason.UPDATING, Reason.CREATING, Reason.RACKS_SETTLING, *PLAN_GOES_ON)
     return Failure(ready.reason, ready.message, Remedy.RETRY if continues else Remedy.SPEC)
 
 

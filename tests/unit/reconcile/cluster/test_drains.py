@@ -66,7 +66,7 @@ def test_what_is_left_is_told_by_whose_topics_it_is_of_and_what_it_waits_for():
     ]
     assert drain.blocks[2].samples == ("bare", "theirs")
     assert drain.observed_at == NOON
-    assert drain.message.startswith("17 replicas left: 5 wait for moves that are planned, 4 are of Kafka's own topics")
+    assert drain.message.startswith("17 replicas left: 5 to move by the plan, 4 of Kafka's own topics")
     assert verdict(drains) == ("False", "Draining")
     assert summary(drains) == "0 of 1 drained, 17 replicas left"
 

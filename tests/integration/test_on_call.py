@@ -1,0 +1,166 @@
+"""The page for on-call: six situations on real servers, each brought about here, and what the page says is printed."""
+
+import os
+import re
+import secrets
+import subprocess
+import sys
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from dev.paths import REPOSITORY
+from dev.stack.kafka_cluster import KafkaCluster
+from dev.stack.nodes import ZONE_LABEL, create_sites, delete_node, sites
+from kubernetes import client
+from tests.support.objects import GROUP
+from tests.support.topics import Topics
+from tests.support.waiting import until
+
+PAGE = REPOSITORY / "docs" / "on-call.md"
+SITES = sites("/eu/eu-1a/r1", "/eu/eu-1a/r2", "/eu/eu-1b/r1", "/eu/eu-1b/r2")
+TOPOLOGY = "prod"
+_CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_VOLATILE = (
+    (re.compile(r"\b[0-9a-f]{8}(?:[0-9a-f]{24})?\b"), "HASH"),
+    (re.compile(r"\b(?<=cluster )[\w-]{22}"), "ID"),
+    (re.compile(r"\b\d\d:\d\d:\d\d\b"), "TIME"),
+    (re.compile(r"\b(?:\d+m)?\d+s\b|\b\d+m\b"), "AGE"),
+    (re.compile(r"\b[\d.,]+ MiB(?!/s)"), "BYTES"),
+    (re.compile(r"127\.0\.0\.1:\d+"), "BROKER"),
+)
+
+
+def plain(printed):
+    """Its words, without what differs from run to run: names are longer here, so lines break elsewhere."""
+    for pattern, word in _VOLATILE:
+        printed = pattern.sub(word, printed)
+    return " ".join(printed.split())
+
+
+def commands(page):
+    """By heading, commands and what they print."""
+    for section in page.split("\n## ")[1:]:
+        heading, _, text = section.partition("\n")
+        blocks = "".join(_CONSOLE.findall(text))
+        parts = [part.partition("\n") for part in re.split(r"^\$ ", blocks, flags=re.MULTILINE)[1:]]
+        yield heading, [(command, printed) for command, _, printed in parts]
+
+
+@pytest.fixture(scope="module")
+def own_kafka(processes, kafka_distribution):
+    racks = {site.broker: site.path for site in SITES}
+    cluster = KafkaCluster.start(processes.directory / "on-call-kafka", processes, kafka_distribution, racks)
+    yield cluster
+    cluster.destroy()
+
+
+@pytest.fixture
+def four_sites(api_client, namespace):
+    core = client.CoreV1Api(api_client)
+    create_sites(core, namespace, SITES, node_prefix=f"{namespace}-")
+    yield
+    for site in SITES:
+        delete_node(core, f"{namespace}-{site.node}")
+
+
+class World:
+    """Four brokers in two zones and two topics, one of them placed by hand, and what goes wrong there."""
+
+    def __init__(self, objects, kafka):
+        self.objects, self.kafka = objects, kafka
+        self._topics, self._core = Topics(kafka.admin()), client.CoreV1Api(objects.api)
+        self._of_prod = {"topologyRef": {"name": TOPOLOGY}, "replicationFactor": 2}
+        self._add("orders", [[0, 2], [1, 3], [2, 0], [3, 1]])
+        self._add("payments", [[3, 0]], placement={"assignment": [[3, 0]]})
+        objects.create_topology(kafka.bootstrap(), TOPOLOGY, reassignment={"throttle": 10 << 20})
+        self.until_at_rest()
+
+    def until_at_rest(self):
+        """Wait until nothing is wrong with the two."""
+        for name in ("orders", "payments"):
+            self.objects.until_ready(name)
+
+    def _add(self, name, rows, **spec):
+        """A topic with 4 MB in each partition."""
+        there = self.objects.kafka_name(name)
+        self._topics.create(there, rows)
+        producer = Producer(self.kafka.client_config())
+        for partition in range(len(rows)):
+            for _ in range(4):
+                producer.produce(there, secrets.token_bytes(900_000), partition=partition)
+        assert producer.flush(120) == 0
+        self.objects.create_topic(name, partitions=len(rows), **self._of_prod, **spec)
+
+    def _label(self, node, label, value):
+        self._core.patch_node(f"{self.objects.namespace}-{node}", {"metadata": {"labels": {label: value}}})
+
+    @contextmanager
+    def a_broker_is_dead(self):
+        self.kafka.stop_broker(3)
+        yield
+        self.kafka.start_broker(3)
+
+    @contextmanager
+    def a_node_says_another_zone(self):
+        self._label("node-1", ZONE_LABEL, "eu-1b")
+        yield
+        self._label("node-1", ZONE_LABEL, "eu-1a")
+
+    @contextmanager
+    def a_plan_waits_for_approval(self):
+        self._add("clicks", [[0, 1], [2, 3]])
+        yield
+
+    @contextmanager
+    def another_plan_was_approved(self):
+        before = self.objects.until(
+            "RackTopology", TOPOLOGY, lambda found: found["status"].get("plan"), "to have a plan"
+        )
+        self._add("views", [[0, 1]])
+        name, annotations = f"{GROUP}/approve-plan", {}
+        self.objects.until(
+            "RackTopology", TOPOLOGY, lambda found: found["status"]["plan"]["hash"] != before["status"]["plan"]["hash"]
+        )
+        annotations[name] = before["status"]["plan"]["hash"]
+        self.objects.patch("RackTopology", TOPOLOGY, {"metadata": {"annotations": annotations}})
+        yield
+        self.objects.patch("RackTopology", TOPOLOGY, {"metadata": {"annotations": {name: None}}})
+        for name in ("clicks", "views"):
+            self.objects.delete("KafkaTopic", name)
+
+    @contextmanager
+    def a_broker_is_drained_that_a_topic_is_pinned_to(self):
+        self.objects.change_topology(TOPOLOGY, drainBrokers=[3])
+        yield
+        self.objects.change_topology(TOPOLOGY, drainBrokers=None)
+        self.until_at_rest()
+        self.objects.until("RackTopology", TOPOLOGY, lambda found: not found["status"].get("plan"), "to need no plan")
+
+    @contextmanager
+    def kafka_is_away(self):
+        self.kafka.stop()
+        yield
+        self.kafka.resume()
+
+
+def test_each_command_prints_what_the_page_says(objects, own_kafka, operator, four_sites, control_plane, kubectl):
+    world = World(objects, own_kafka)
+    path = os.pathsep.join([str(Path(sys.executable).parent), str(Path(kubectl.binary).parent), os.environ["PATH"]])
+    environment = {**os.environ, "PATH": path, "KUBECONFIG": str(control_plane.kubeconfig)}
+
+    def printed(command):
+        command = command.replace("kafka/prod", f"{objects.namespace}/prod").replace(
+            "-n kafka", f"-n {objects.namespace}"
+        )
+        done = subprocess.run(command, shell=True, env=environment, capture_output=True, text=True, check=False)
+        told = (done.stdout + done.stderr).replace(f"{objects.namespace}-", "").replace(f"{objects.namespace}.", "")
+        return told.replace(objects.namespace, "kafka")
+
+    for heading, asked in commands(PAGE.read_text()):
+        with getattr(world, re.sub(r"\W", "_", heading.lower()))():
+            for command, wanted in asked:
+                with suppress(TimeoutError):  # the comparison tells more
+                    until(lambda command=command, wanted=wanted: plain(printed(command)) == plain(wanted))
+                assert plain(printed(command)) == plain(wanted), f"{heading}: {command}"
