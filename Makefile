@@ -10,7 +10,8 @@ PYTEST := $(BIN)/python -m pytest
 # that takes what needs no servers while these wait. A Kubernetes that the user names is everybody's, so it takes one.
 WORKERS ?= $(if $(RACKSPAN_KUBECONFIG),1,2)
 SHARED := --numprocesses=$(shell expr $(WORKERS) + 1) --filler --no-loadscope-reorder
-SHARED_FAST := --numprocesses=logical --no-loadscope-reorder
+# Tests without servers wait for time-outs as well: two processes for each processor.
+SHARED_FAST := --numprocesses=$(shell expr 2 \* `getconf _NPROCESSORS_ONLN`) --no-loadscope-reorder
 # What needs neither a control plane nor a Kafka, what does, and what takes real pods and therefore root: `make e2e` only.
 FAST_TESTS := tests/unit tests/property
 POD_TESTS := tests/e2e
@@ -21,6 +22,9 @@ export RACKSPAN_KAFKA := $(KAFKA)
 endif
 COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 \
 	--no-emit-index-url --no-emit-find-links --no-header
+
+# Hundreds of processes start: without compiled files each compiles all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:

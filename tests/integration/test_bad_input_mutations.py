@@ -1,4 +1,4 @@
-"""A thousand damaged manifests through the running operator: each is refused or told why, and nothing else suffers."""
+"""Hundreds of damaged manifests through the running operator: each is refused or told why, and nothing else suffers."""
 
 import copy
 import random
@@ -13,8 +13,8 @@ from tests.support.objects import TOPOLOGY as SHARED
 from tests.support.waiting import until
 
 SEED = 879
-ROUNDS = 4
-ROUND = 250
+ROUNDS = 2
+ROUND = 200
 
 
 def test_damaged_manifests_are_refused_or_told_why(shop, topics, kafka, operator):
@@ -47,8 +47,8 @@ def test_damaged_manifests_are_refused_or_told_why(shop, topics, kafka, operator
             answer.result(30)
     assert accepted + codes.total() == ROUNDS * ROUND
     assert codes.keys() <= {400, 422}, codes
-    assert accepted >= 100, "hardly anything was let through"
-    assert codes.total() >= 100, "hardly anything was refused"
+    assert accepted >= 50, "hardly anything was let through"
+    assert codes.total() >= 50, "hardly anything was refused"
 
     new = operator.log[seen:]
     assert [line for line in new if line["severity"] in ("error", "critical") or "unexpected" in str(line)] == []

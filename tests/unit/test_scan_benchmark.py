@@ -88,11 +88,11 @@ def test_windows_given_to_sql_say_what_the_core_says():
 def test_a_year_has_every_scan_and_findings_that_come_and_go(tmp_path):
     location = History(str(tmp_path))
     today = date(2026, 3, 10)
-    assert [day.day for day in year.write(location, 3, today)] == [7, 8, 9]
+    assert [day.day for day in year.write(location, 2, today)] == [8, 9]
     every = location.scans(year.CLUSTER)
-    assert len(every) == 3 * year.SCANS_A_DAY
+    assert len(every) == 2 * year.SCANS_A_DAY
     scans = location.rows("scans", every)
-    assert len(scans) == 3 * year.SCANS_A_DAY
+    assert len(scans) == 2 * year.SCANS_A_DAY
     assert sorted(scans["sequence"].to_pylist()) == list(range(1, len(scans) + 1))
     assert every[-1].observed_at < datetime(2026, 3, 10, tzinfo=UTC)
     found = location.rows("findings", every).to_pylist()

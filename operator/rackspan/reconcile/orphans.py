@@ -30,6 +30,7 @@ class NoTopology:
     state: ClusterState | Failure = Failure(Reason.TOPOLOGY_NOT_FOUND, "there is no such RackTopology", Remedy.SPEC)
     admin: KafkaAdmin | None = None
     epoch = 0
+    out_of_sight: float | None = None
 
     def wake(self) -> None:
         """Do nothing: there is no loop to wake."""

@@ -89,7 +89,8 @@ class ClusterState:
 class ObservedCluster(Protocol):
     """The state of a topology's Kafka cluster as it was seen last, and its client where there is one.
 
-    `epoch` changes with every state that decides differently; `wake` has the cluster observed again soon.
+    `epoch` changes with every state that decides differently; `out_of_sight` is for how many seconds nothing was seen,
+    where that is so long that what was seen is history; `wake` has the cluster observed again soon.
     """
 
     @property
@@ -98,4 +99,6 @@ class ObservedCluster(Protocol):
     def admin(self) -> KafkaAdmin | None: ...  # noqa: D102
     @property
     def epoch(self) -> int: ...  # noqa: D102
+    @property
+    def out_of_sight(self) -> float | None: ...  # noqa: D102
     def wake(self) -> None: ...  # noqa: D102
