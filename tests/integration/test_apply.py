@@ -548,6 +548,24 @@ async def test_a_copy_that_is_cancelled_leaves_the_list_in_its_order(kafka, topi
     await asyncio.to_thread(until, lambda: not throttles(kafka, topic))
 
 
+async def test_a_broker_that_is_cordoned_in_the_middle_gets_nothing_until_it_is_released(kafka, topics, topic):
+    def cordon(*change):
+        kafka.tool("ConfigCommand", "--alter", "--entity-type", "brokers", "--entity-name", "3", *change)
+
+    before = topics.replicas(topic, 2)
+    async with executing(kafka, topic, before, ((0, 3), (2, 3))) as executor:
+        await asyncio.to_thread(cordon, "--add-config", "cordoned.log.dirs=*")
+        try:
+            seen = await passes_until(executor, lambda seen: len(seen.waiting) == 2 and not seen.copying)
+            assert {(one.reason, one.brokers) for one in seen.waiting} == {(WaitReason.CORDONED, (3,))}
+            assert topics.replicas(topic, 2) == before
+        finally:
+            await asyncio.to_thread(cordon, "--delete-config", "cordoned.log.dirs")
+        done = await passes_until(executor, lambda seen: seen.finished)
+    assert done.complete
+    await asyncio.to_thread(until, lambda: topics.replicas(topic, 2) == ((0, 3), (2, 3)))
+
+
 def test_a_broker_that_dies_in_the_middle_holds_up_nothing_but_itself(kafka_factory):
     cluster = kafka_factory(["/a/1", "/b/1", "/c/1", "/d/1"])
     topics, topic = Topics(cluster.admin()), "orders"

@@ -60,6 +60,8 @@ def situations(draw):
         st.tuples(st.just("catch up"), partition, broker),
         st.tuples(st.just("kill"), broker),
         st.tuples(st.just("revive"), broker),
+        st.tuples(st.just("cordon"), broker),
+        st.tuples(st.just("release"), broker),
         st.tuples(st.just("crash"), st.integers(1, 12)),
         st.tuples(st.just("dies"), st.integers(1, 6), broker),
     )
@@ -106,7 +108,7 @@ class World:
                 self.call("advance")
             case "catch up":
                 self.kafka.catch_up(*details)
-            case "kill" | "revive" | "remember":
+            case "kill" | "revive" | "cordon" | "release" | "remember":
                 getattr(self.kafka, event)(*details)
             case "crash":
                 self.kafka.crash_at = self.kafka.calls + details[0]
@@ -126,6 +128,7 @@ class World:
         """From now on nothing happens but what Kafka does by itself."""
         for broker in self.kafka.racks:
             self.kafka.revive(broker)
+        self.kafka.cordons.clear()
         self.kafka.crash_at = self.kafka.dies_at = None
 
     def run(self, name):
@@ -256,6 +259,26 @@ def test_while_brokers_stay_away_nothing_is_asked_of_kafka_in_vain(situation, aw
     waits = {WaitReason.BROKER_OFFLINE, WaitReason.NOT_IN_SYNC}
     own = [one for one in done.waiting if one.reason in waits and one.partition not in kafka.touched_by_others]
     assert all(one.brokers for one in own)
+    world.all_well()
+    world.run("advance")
+
+
+@given(situations(), st.sets(st.integers(0, 6), min_size=1, max_size=3))
+def test_while_brokers_are_cordoned_each_is_asked_in_vain_at_most_once(situation, cordoned):
+    kafka, events = situation
+    world = World(kafka)
+    for event in events:
+        world.happens(*event)
+    world.all_well()
+    kafka.cordons |= cordoned & set(kafka.racks)
+    kafka.refused_by_cordon = 0
+    for _ in range(40 * len(kafka.lists)):
+        kafka.catch_up_all()
+        done = world.call("advance")
+    assert kafka.refused_by_cordon <= len(kafka.lists), "from then on it is known"
+    assert not done.copying
+    assert not any(one.reason is WaitReason.REFUSED for one in done.waiting)
+    assert all(set(one.brokers) <= kafka.cordons for one in done.waiting if one.reason is WaitReason.CORDONED)
     world.all_well()
     world.run("advance")
 

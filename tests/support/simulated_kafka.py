@@ -64,6 +64,9 @@ class SimulatedKafka:
         self.journal = None
         """What the caller writes to, if that shall be checked at each call."""
         self.killed = set()
+        self.cordons = set()
+        """Brokers that take nothing new."""
+        self.refused_by_cordon = 0
         self.dies_at = None
         """The call at which a broker dies, and the broker."""
         self.changes = 0
@@ -119,6 +122,12 @@ class SimulatedKafka:
         if one is not None and (one.adding or one.removing):
             self.touched_by_others.add(at)
             self._cancel(one)
+
+    def cordon(self, broker):
+        self.cordons.add(broker)
+
+    def release(self, broker):
+        self.cordons.discard(broker)
 
     def remember(self):
         """Let a broker fall behind: it knows the partitions as they are now."""
@@ -191,6 +200,9 @@ class SimulatedKafka:
     async def disks(self, brokers):
         return {b: Disk(1000, self.free[b]) for b in brokers if b in self.free}
 
+    async def cordoned(self, brokers):
+        return {broker: broker in self.cordons for broker in brokers if broker in self.online}
+
     async def sizes(self, partitions):
         return {(at, broker): 10 for at, brokers in partitions.items() for broker in brokers}
 
@@ -208,6 +220,10 @@ class SimulatedKafka:
             else:
                 if at in same_size and len(target) != len(set(one.replicas) - one.adding):
                     outcomes[at] = Failure(Reason.KAFKA_REFUSED, "InvalidReplicationFactor", Remedy.RETRY)
+                    continue
+                if self.cordons.intersection(target).difference(one.replicas):
+                    outcomes[at] = Failure(Reason.KAFKA_REFUSED, "the broker is cordoned", Remedy.RETRY)  # 4.4
+                    self.refused_by_cordon += 1
                     continue
                 self._check(at, one, target)
                 self._check_recorded(at, target)

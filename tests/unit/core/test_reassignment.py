@@ -198,6 +198,8 @@ def test_a_broker_that_is_away_or_full_holds_up_nothing_but_itself():
     assert (away.alter, waiting(away)) == ({ats[1]: (0, 1, 4)}, [(WaitReason.BROKER_OFFLINE, (5,))])
     full = decided(changes, states, disks={5: Disk(1000, 120)}, sizes={ats[0]: 100})
     assert (full.alter, waiting(full)) == ({ats[1]: (0, 1, 4)}, [(WaitReason.DISK_FULL, (5,))])
+    shut = decided(changes, states, cordoned=frozenset({5}))
+    assert (shut.alter, waiting(shut)) == ({ats[1]: (0, 1, 4)}, [(WaitReason.CORDONED, (5,))])
     stuck = state(0, 1, 5, in_sync=[0, 1], adding=[5])
     later = decided(
         changes, {ats[0]: stuck, ats[1]: state(0, 1)}, {ats[0]: (0, 1, 5)}, Limits(moves=1), online={0, 1, 4}

@@ -22,7 +22,8 @@ class Observed:
     A partition that is absent does not exist any more. `online` are the brokers that are registered and not fenced;
     `min_insync` is per topic, 1 where it is not known; `sizes` are bytes of one replica. A broker without an entry in
     `disks` is taken to have room. `recreated` are topics that were deleted and created again under the same name: none
-    of their partitions is in `partitions`. `refused` are brokers to which Kafka refuses to move replicas.
+    of their partitions is in `partitions`. `refused` are brokers to which Kafka refuses to move replicas, `cordoned`
+    those that take no new ones for the time being (KIP-1066).
     """
 
     partitions: Mapping[TopicPartition, PartitionState]
@@ -32,6 +33,7 @@ class Observed:
     sizes: Mapping[TopicPartition, int] = field(default_factory=dict)
     recreated: frozenset[str] = frozenset()
     refused: frozenset[int] = frozenset()
+    cordoned: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,8 @@ class WaitReason(StrEnum):
     """Other copies are under way."""
     BROKER_OFFLINE = "BrokerOffline"
     """A broker that shall hold it is away, or it has no leader."""
+    CORDONED = "Cordoned"
+    """A broker that shall hold it is cordoned, so that it takes nothing new."""
     DISK_OFFLINE = "DiskOffline"
     """The log directory of a broker that is to copy it is offline."""
     DISK_FULL = "DiskFull"

@@ -66,7 +66,8 @@ class Surroundings:
     What a partition's step depends on beside itself.
 
     `min_insync` is what its topic asks for, as far as the partition has had or shall have so many replicas.
-    `recreated` says whether its topic is another one by now, `refused` are brokers to which Kafka moves nothing.
+    `recreated` says whether its topic is another one by now, `refused` are brokers to which Kafka moves nothing, and
+    `cordoned` those to which it moves nothing now.
     """
 
     racks: Racks
@@ -74,13 +75,15 @@ class Surroundings:
     min_insync: int
     recreated: bool = False
     refused: frozenset[int] = frozenset()
+    cordoned: frozenset[int] = frozenset()
 
     @classmethod
     def of(cls, change: Change, observed: Observed, racks: Racks) -> "Surroundings":
         """Take them from what Kafka says."""
         most = max(len(change.before), len(change.replicas))
         least = effective_min_insync(observed.min_insync.get(change.topic, 1), most)
-        return cls(racks, observed.online, int(least), change.topic in observed.recreated, observed.refused)
+        recreated = change.topic in observed.recreated
+        return cls(racks, observed.online, int(least), recreated, observed.refused, observed.cordoned)
 
 
 def next_step(
@@ -185,15 +188,22 @@ def _addition(change: Change, state: PartitionState, planned: frozenset[int], ar
     missing = [broker for broker in change.replicas if broker not in state.replicas]
     if not missing:
         return None
-    able = [broker for broker in missing if broker in around.online - around.refused]
+    able = [broker for broker in missing if broker in around.online - around.refused - around.cordoned]
     if not able and around.refused.issuperset(missing):
         return Hold(WaitReason.REFUSED, tuple(missing))
     if not able:
-        return Hold(WaitReason.BROKER_OFFLINE, tuple(missing))
+        return _not_taken(missing, around)
     kept = state.in_sync & planned or state.in_sync
     able.sort(key=lambda broker: around.racks.spread(kept | {broker}), reverse=True)
     # The list keeps its order until the copy is in sync: Kafka goes back to it where the copy is cancelled.
     return Add(tuple(able), {broker: (*state.replicas, broker) for broker in able})
+
+
+def _not_taken(brokers: list[int], around: Surroundings) -> Hold:
+    """Wait for brokers of which none takes a replica now: for those that are cordoned, or else for those away."""
+    cordoned = tuple(broker for broker in brokers if broker in around.cordoned & around.online)
+    away = tuple(broker for broker in brokers if broker not in around.online)
+    return Hold(WaitReason.CORDONED, cordoned) if cordoned else Hold(WaitReason.BROKER_OFFLINE, away)
 
 
 def _arranged(change: Change, replicas: list[int]) -> tuple[int, ...]:
@@ -209,9 +219,9 @@ def _asked_again(
     if len(added) > 1 or not planned.issuperset(added) or (added and not set(state.replicas) <= set(started)):
         return Hold(WaitReason.CHANGED_BY_OTHERS)
     if added:
-        if all(broker in around.online for broker in added):
+        if all(broker in around.online - around.cordoned for broker in added):
             return Add(tuple(added), dict.fromkeys(added, started))
-        return Hold(WaitReason.BROKER_OFFLINE, tuple(broker for broker in added if broker not in around.online))
+        return _not_taken(added, around)
     wrong = why_needed(state, planned, set(state.replicas).difference(started), around)
     return _held(wrong, state, planned, around) if wrong else Arrange(started)
 

@@ -39,6 +39,7 @@ class AuditedAdmin:
         self.topic_names = admin.topic_names
         self.min_insync = admin.min_insync
         self.disks = admin.disks
+        self.cordoned = admin.cordoned
         self.sizes = admin.sizes
         self.settings = admin.settings
 

@@ -52,6 +52,8 @@ if TYPE_CHECKING:
 
 _PASSES_UNTIL_STALE = 20
 """Passes for which disks and min.insync.replicas are remembered, and those between two that look at all partitions."""
+_PASSES_UNTIL_CORDONS = 5
+"""How often brokers are asked whether they are cordoned: each answers with all its configs."""
 _PASSES_UNTIL_SURE = 3
 """Passes until what others seem to have done counts: a broker's metadata can be behind the controller's."""
 _SETTLED_RECORDED = 500
@@ -155,6 +157,10 @@ class Executor:
         self._takers = {broker for change in record.changes for broker in change.replicas}
         self._min_insync: Mapping[str, int] = {}
         self._disks: Mapping[int, Disk] = {}
+        self._cordoned: frozenset[int] = frozenset()
+        """Brokers that take nothing new."""
+        self._cordons_due = 0
+        """The pass in which brokers are asked for that again."""
         self._sizes: dict[TopicPartition, int] = {
             of_change(change): change.size_bytes for change in record.changes if change.size_bytes is not None
         }
@@ -260,6 +266,8 @@ class Executor:
         elif held := {one.partition.topic for one in self._worklist.waiting if one.reason is WaitReason.MIN_INSYNC}:
             # Somebody lowers it for them, and nobody shall wait, nor writes be less safe, for longer than it takes.
             self._min_insync = {**self._min_insync, **await self._admin.min_insync(held)}
+        if self._passes >= self._cordons_due:
+            await self._look_at_cordons(online & self._takers)
         seen = await self._admin.partitions(topics | self._throttled_topics)
         recreated = self._recreated(seen)
         await self._disown(recreated)
@@ -271,7 +279,17 @@ class Executor:
             self._sizes |= {at: size for (at, _), size in sizes.items()}
         self._passes += 1
         brokers = frozenset(one for one in self._answers if isinstance(one, int) and self._is_refused(one))
-        return Observed(partitions, online, self._min_insync, self._disks, self._sizes, recreated, brokers), looked_at
+        facts = self._min_insync, self._disks, self._sizes
+        return Observed(partitions, online, *facts, recreated, brokers, self._cordoned), looked_at
+
+    async def _look_at_cordons(self, brokers: Collection[int]) -> None:
+        """Ask brokers whether they are cordoned; one that does not tell is as it was."""
+        told = await self._admin.cordoned(sorted(brokers))
+        kept = (broker for broker in self._cordoned if broker not in told)
+        self._cordoned = frozenset(kept).union(broker for broker, cordoned in told.items() if cordoned)
+        for broker in self._cordoned:
+            self._refusals.pop(broker, None)  # a cordon is lifted again
+        self._cordons_due = self._passes + _PASSES_UNTIL_CORDONS
 
     def _is_refused(self, what: int | TopicPartition) -> bool:
         return self._refusals[what] >= _PASSES_UNTIL_SURE
@@ -398,6 +416,7 @@ class Executor:
                 self._started.pop(at, None)
                 self._begun.pop(at, None)
         self._refusals.update(answers.keys())
+        self._cordons_due = 0 if answers else self._cordons_due
         self._answers |= answers
         self._worklist.leave(one for one in answers if not isinstance(one, int) and self._is_refused(one))
         return replace(decision, copying={at: new for at, new in decision.copying.items() if at not in failed})

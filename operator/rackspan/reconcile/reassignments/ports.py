@@ -45,6 +45,9 @@ class ReassignmentAdmin(Protocol):
     async def disks(self, brokers: Collection[int]) -> Mapping[int, Disk]:
         """Room on brokers' disks; brokers that do not tell are left out."""
 
+    async def cordoned(self, brokers: Sequence[int]) -> Mapping[int, bool | None]:
+        """Whether brokers take nothing new (KIP-1066); those that do not tell are left out. Never raises."""
+
     async def sizes(
         self, partitions: Mapping[TopicPartition, Collection[int]]
     ) -> Mapping[tuple[TopicPartition, int], int]:
