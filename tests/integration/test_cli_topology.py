@@ -118,6 +118,57 @@ def test_a_topology_that_is_not_there_is_told(control_plane, crds):
     assert (ran.code, ran.error) == (2, "there is no RackTopology nowhere/kafka")
 
 
+@pytest.fixture
+def named_by_team(adopted, kubectl):
+    """A policy of the cluster's administrators, for the test's namespace."""
+    name = f"team-{adopted.namespace}"
+    group = {"apiGroups": ["rackspan.dev"], "apiVersions": ["*"], "operations": ["CREATE", "UPDATE"]}
+    selector = {"matchLabels": {"kubernetes.io/metadata.name": adopted.namespace}}
+    kubectl.apply(
+        {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingAdmissionPolicy",
+            "metadata": {"name": name},
+            "spec": {
+                "matchConstraints": {
+                    "namespaceSelector": selector,
+                    "resourceRules": [{**group, "resources": ["kafkatopics"]}],
+                },
+                "validations": [
+                    {"expression": "has(object.metadata.labels)", "message": "spec.topicName needs a team"}
+                ],
+            },
+        },
+        {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": {"name": name},
+            "spec": {"policyName": name, "validationActions": ["Deny"]},
+        },
+    )
+    yield
+    kubectl("delete", "validatingadmissionpolicy,validatingadmissionpolicybinding", name)
+
+
+def test_the_api_server_is_asked_about_files_and_keeps_nothing(adopted, named_by_team, control_plane, tmp_path):
+    manifest = adopted.topic_manifest("wish")
+    file = tmp_path / "wish.yaml"
+    file.write_text(json.dumps(manifest, indent=1))
+    ours = ("--topology", f"{adopted.namespace}/kafka", "--kubeconfig", control_plane.kubeconfig)
+    asked = ("plan", "--filename", file, *ours)
+    assert cli(*asked).code == 0, "the definitions alone allow it"
+    refused = until(lambda: (ran := cli(*asked, "--dry-run=server")).code == 2 and ran, "the policy to hold")
+    line = next(number for number, text in enumerate(file.read_text().splitlines(), 1) if "topicName" in text)
+    assert refused.error.startswith(f"{file}:{line}: KafkaTopic wish: the API server refuses it: ")
+    assert "spec.topicName needs a team" in refused.error
+    manifest["metadata"] = {"name": "wish", "labels": {"team": "shop"}}  # of the topology's namespace
+    file.write_text(json.dumps(manifest, indent=1))
+    assert cli(*asked, "--dry-run=server").code == 0
+    assert adopted.read("KafkaTopic", "wish") is None
+    alone = cli("plan", "--filename", file, "--snapshot", file, "--dry-run=server")
+    assert (alone.code, alone.error) == (2, "--dry-run=server is for --filename with --topology")
+
+
 def test_a_topologys_plan_is_carried_out_from_the_command_line(adopted, topics, control_plane, tmp_path):
     cluster = ("--topology", f"{adopted.namespace}/kafka", "--kubeconfig", control_plane.kubeconfig)
     adopted.change_topology(drainBrokers=[3])

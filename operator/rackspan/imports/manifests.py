@@ -126,6 +126,14 @@ class ManifestTopic:
         """
         return Source(self.source.name, _line(self.part.fields, sentence))
 
+    @property
+    def document(self) -> dict[str, Any]:
+        """The object to apply: as it is written, without a status and what the API server sets in its metadata."""
+        written, key = _plain(self.part.fields), self.topic.key
+        more = {name: value for name in ("labels", "annotations") if (value := written["metadata"].get(name))}
+        metadata = {"namespace": key.namespace, "name": key.name, **more}
+        return {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": written["spec"]}
+
     def about(self, sentence: str) -> Refused:
         """A sentence that begins with the path of a field, with the place and the object's name."""
         return Refused(self.at(sentence), f"KafkaTopic {self.topic.meta.name}: {sentence}")

@@ -292,9 +292,17 @@ class Rest:
         ]
         return await self.json_patch(operation, path, patch)
 
-    async def apply(self, operation: str, path: ApiPath, body: Mapping[str, Any], *, manager: str) -> dict[str, Any]:
+    async def apply(
+        self,
+        operation: str,
+        path: ApiPath,
+        body: Mapping[str, Any],
+        *,
+        manager: str,
+        query: Mapping[str, str] = MappingProxyType({}),
+    ) -> dict[str, Any]:
         """Server-side apply: create, or make the fields that `manager` owns these and no others."""
-        forced = with_query(path, {"fieldManager": manager, "force": "true"})
+        forced = with_query(path, {"fieldManager": manager, "force": "true", **query})
         return await self._call(operation, "PATCH", forced, body, {"Content-Type": "application/apply-patch+yaml"})
 
     async def delete(self, operation: str, path: ApiPath, body: Mapping[str, Any]) -> dict[str, Any]:

@@ -95,7 +95,7 @@ def test_where_nobody_hears_of_errors_the_exit_code_is_still_true(lost, argument
     ("words", "offered", "directive"),
     [
         (["pl"], ["plan", "place"], ":4"),
-        (["plan", "--dr"], ["--drain-broker", "--drain-rack"], ":4"),
+        (["plan", "--dr"], ["--dry-run", "--drain-broker", "--drain-rack"], ":4"),
         (["plan", "-o", "ma"], ["markdown"], ":4"),
         (["import", ""], ["cluster", "strimzi", "topicctl"], ":4"),
         (["import", "topicctl", "--assignment", "un"], ["unfair"], ":4"),

@@ -43,6 +43,7 @@ from rackspan.cli.shared.manifest_requirements import (
     judged_files,
     one_topology,
     read_manifests,
+    refuse_what_the_server_refuses,
 )
 from rackspan.cli.shared.measuring import measured
 from rackspan.cli.shared.plan_request import chosen_topics, min_insync_of, refuse_silent_brokers, requirements_of
@@ -70,6 +71,13 @@ EPILOG = options.epilog(
     "$ kafka-reassign-partitions.sh --bootstrap-server kafka:9092 --execute --reassignment-json-file moves.json",
 )
 _SENTENCES = 5
+
+
+class FileCheck(StrEnum):
+    """Who else is asked about files, in kubectl's words."""
+
+    NONE = "none"
+    SERVER = "server"
 
 
 class PlanFormat(StrEnum):
@@ -101,6 +109,14 @@ def plan(
             help="With --filename and --topology, of KafkaTopics that name none. Default: the RackTopology's.",
         ),
     ] = None,
+    dry_run: Annotated[
+        FileCheck,
+        typer.Option(
+            "--dry-run",
+            help="With --filename and --topology, server: ask the API server as well, which also asks its policies, "
+            "webhooks and quotas. It keeps nothing.",
+        ),
+    ] = FileCheck.NONE,
     topic: options.Topic = None,
     replication_factor: Annotated[
         list[str] | None, typer.Option(metavar="TOPIC=R", help="Replicas a topic shall have; repeat it for several.")
@@ -144,10 +160,14 @@ def plan(
     bound, so that a reviewer sees that it cannot be done with less. Nothing is executed.
     """
     with detailed_exit_codes(asked=detailed_exitcode):
+        if dry_run is FileCheck.SERVER and (topology is None or not filename):
+            raise CommandError("--dry-run=server is for --filename with --topology", "name both, or leave it out")
         if topology is not None:
             refuse_options_of_topology(context, "--log-dirs", "--topic", "--replication-factor", "--partitions")
             key = topology_key(topology)
             files = one_topology(read_manifests(filename, namespace or key.namespace), key) if filename else ()
+            if dry_run is FileCheck.SERVER:
+                refuse_what_the_server_refuses(files, kubeconfig)
             live = LiveTopology.at(topology, kubeconfig, filling_brokers if rebalance_too else unchanged, files)
             changes = _plan_topology(live, output, show_all=show_all)
         else:

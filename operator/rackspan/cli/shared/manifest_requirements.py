@@ -1,8 +1,11 @@
 """The KafkaTopics in files, judged: what they require, what they create and configure, and what can never be."""
 
+import asyncio
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -11,7 +14,8 @@ import typer
 from rackspan.api.policies import DurabilitySpec
 from rackspan.api.reasons import Reason
 from rackspan.api.requirements import requirements_of
-from rackspan.cli.shared.command_errors import CommandError, ExitCode, note, print_error, warn
+from rackspan.cli.rendering.progress import step
+from rackspan.cli.shared.command_errors import CommandError, ExitCode, failures_told, note, print_error, warn
 from rackspan.cli.shared.manifest_files import read_files
 from rackspan.cli.shared.plan_request import min_insync_of
 from rackspan.core.durability import WriteGuarantee, write_guarantees
@@ -43,6 +47,7 @@ _FIELDS: Mapping[Reason, str] = {
     Reason.NAMESPACE_NOT_ALLOWED: "metadata.namespace",
 }
 """The field that a failure of this reason is about, where its message does not begin with one."""
+_FIELD = re.compile(r"\bspec(?:\.\w{1,80}|\[\d{1,9}\]){1,20}")
 _PATHS = ("spec.", "durability", "replicationFactor")
 """What messages begin with that name a field."""
 
@@ -188,6 +193,23 @@ def refuse(
         elif failure is not None:
             warn(f"{one.about(f'not checked by Kafka: {failure.message}')}")
     _refuse(sorted(told, key=lambda one: one.source))
+
+
+def refuse_what_the_server_refuses(files: Sequence[ManifestTopic], kubeconfig: Path | None) -> None:
+    """Ask the API server about each, and raise typer.Exit where it refuses one. Raises CommandError."""
+    from rackspan.kube.dry_runs import refused_by_server  # noqa: PLC0415 - a client takes long to import
+
+    with failures_told(), step("asking the API server"):
+        found = asyncio.run(refused_by_server({one.topic.key: one.document for one in files}, kubeconfig))
+    _refuse(_told_by_server(one, found[one.topic.key].message) for one in files if one.topic.key in found)
+
+
+def _told_by_server(one: ManifestTopic, message: str) -> Refused:
+    """What it says, without the call, at the field that it names."""
+    said = message.partition(": ")[2] or message
+    field = _FIELD.search(said)
+    where = one.at(field[0] if field else "spec")
+    return Refused(where, f"KafkaTopic {one.topic.meta.name}: the API server refuses it: {shown(said)}")
 
 
 def created(topics: Iterable[ManifestTopic], made: Judgement, state: "ClusterState") -> Sequence[Created]:

@@ -1,0 +1,47 @@
+"""Asks the API server whether it would take KafkaTopics, and has it keep none of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from rackspan.api.reasons import Reason
+from rackspan.kube.authentication import config
+from rackspan.kube.paths import TOPICS
+from rackspan.kube.rest import ConflictError, NotFoundError, Rest, connect
+from rackspan.reconcile.failures import Failure, FailureError, Remedy
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from rackspan.api.meta import ObjectKey
+
+_CLIENT: Final = "rackspan-cli"
+_DRY: Final = {"dryRun": "All", "fieldValidation": "Strict"}
+
+
+async def refused_by_server(
+    bodies: Mapping[ObjectKey, Mapping[str, Any]], kubeconfig: Path | None
+) -> Mapping[ObjectKey, Failure]:
+    """What the API server refuses of these objects, each by a server-side apply as a dry run.
+
+    That asks its admission as well: policies, webhooks and quotas. Raises FailureError where it does not answer.
+    """
+    try:
+        rest = Rest(await connect(kubeconfig, _CLIENT))
+    except config.ConfigException as error:
+        raise FailureError(Failure(Reason.NOT_AUTHORIZED, f"no usable kubeconfig: {error}", Remedy.SPEC)) from error
+    found: dict[ObjectKey, Failure] = {}
+    try:
+        for key, body in bodies.items():
+            try:
+                await rest.apply("apply_topic", TOPICS.object(key), body, manager=_CLIENT, query=_DRY)
+            except FailureError as error:
+                if error.failure.remedy is Remedy.RETRY:
+                    raise
+                found[key] = error.failure
+            except (ConflictError, NotFoundError) as error:
+                found[key] = Failure(Reason.API_SERVER_REFUSED, str(error), Remedy.SPEC)
+    finally:
+        await rest.close()
+    return found
