@@ -63,7 +63,9 @@ class TopologyReconciler:
         self._observer = Observer(key, dependencies)
         self._topics = TopicsReconciler(key, self._observer, dependencies, self.write_status)
         self._cordons = Cordons()
-        self._finalizer = TopologyFinalizer(key, dependencies, self._topics.finalizer.dependents, self._releases)
+        self._finalizer = TopologyFinalizer(
+            key, dependencies, self._topics.finalizer.dependents, self._cordons.held, self._releases
+        )
         self._status_due = asyncio.Event()
         self._cluster_changed = asyncio.Event()
         """Ends the pause after a write of the status: what changes all topics is told at once, and is seldom."""

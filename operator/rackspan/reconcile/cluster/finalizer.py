@@ -6,8 +6,11 @@ import logging
 from typing import TYPE_CHECKING
 
 from rackspan.api.racktopology import KIND
+from rackspan.api.reasons import Reason
+from rackspan.reconcile.cluster.broker_events import broker_list
 from rackspan.reconcile.cluster.deletion import blocking_topics, in_use_failure
 from rackspan.reconcile.failures import FailureError
+from rackspan.reconcile.ports import KubernetesEvent, ObjectRef
 from rackspan.reconcile.runtime.writers import has_finalizer
 
 if TYPE_CHECKING:
@@ -25,8 +28,8 @@ _log = logging.getLogger("rackspan.reconcile")
 class TopologyFinalizer:
     """The finalizer of one RackTopology: added while it exists, removed once no KafkaTopic blocks its deletion.
 
-    `dependents()` gives the KafkaTopics whose topics are to be deleted with them, `releases()` says whether brokers
-    are cordoned that can still be released.
+    `dependents()` gives the KafkaTopics whose topics are to be deleted with them, `cordoned()` the brokers that the
+    operator has cordoned, and `releases()` whether they can still be released.
     """
 
     def __init__(
@@ -34,6 +37,7 @@ class TopologyFinalizer:
         key: ObjectKey,
         dependencies: Dependencies,
         dependents: Callable[[], Collection[KafkaTopic]],
+        cordoned: Callable[[RackTopology], Collection[int]],
         releases: Callable[[RackTopology], bool],
     ) -> None:
         self.problem: Failure | None = None
@@ -41,6 +45,7 @@ class TopologyFinalizer:
         self._key = key
         self._dependencies = dependencies
         self._dependents = dependents
+        self._cordoned = cordoned
         self._releases = releases
 
     async def reconcile(self) -> None:
@@ -67,5 +72,18 @@ class TopologyFinalizer:
             self.problem = in_use_failure(tuple(keys)) if keys else None
             if not keys and not self._releases(topology):
                 written = await self._dependencies.finalizers.remove(KIND, topology.meta)
+                self._tell_cordons(topology)
         if written is not None:
             self._dependencies.cache.put_topology_answer(written)
+
+    def _tell_cordons(self, topology: RackTopology) -> None:
+        """Say which cordons stay, since nobody knows of them any more."""
+        left = sorted(self._cordoned(topology))
+        if left:
+            message = (
+                f"the cordon of {broker_list(left)} is left in Kafka, which could not be asked to release it: delete "
+                "the config cordoned.log.dirs there with kafka-configs.sh --entity-type brokers"
+            )
+            about = ObjectRef(KIND, topology.key, topology.meta.uid)
+            self._dependencies.kube.record_event(KubernetesEvent(about, Reason.CORDONS_LEFT, message, warning=True))
+            _log.warning("topology %s: %s", self._key, message)
