@@ -166,7 +166,7 @@ def test_no_object_waits_for_an_operator_that_was_uninstalled(plane, wide, tmp_p
     assert kubectl.json("get", "deployment", release)["spec"]["replicas"] == 0
     ended = json.dumps({"status": {"phase": "Succeeded"}})
     kubectl("patch", "pod", pod["metadata"]["name"], "--subresource=status", "--type=merge", f"--patch={ended}")
-    assert helm.wait(120) == 0
+    assert helm.wait(600) == 0
 
     left("wait", "--for=delete", "kafkatopic/going", "--timeout=30s")
     assert "finalizers" not in left.json("get", "kafkatopic", "living")["metadata"]

@@ -76,7 +76,7 @@ def topic(topics):
     name = f"apply-{secrets.token_hex(4)}"
     topics.create(name, [[0, 1], [1, 2]])
     yield name
-    topics.admin.delete_topics([name])[name].result(30)
+    topics.admin.delete_topics([name])[name].result(120)
 
 
 @pytest.fixture
@@ -277,7 +277,7 @@ def test_whatever_it_loses_throttles_are_cleared_and_the_exit_code_says_what_is_
     until(lambda: moving.record()["started"], "it is under way")
     lost(process, moving)
     err = process.stderr.read()
-    assert process.wait(240) == code, err
+    assert process.wait(600) == code, err
     assert told in err
     until(lambda: not throttles(kafka, topic), "no throttle")
     if lost is loses_its_journal:

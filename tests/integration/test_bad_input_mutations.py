@@ -44,7 +44,7 @@ def test_damaged_manifests_are_refused_or_told_why(shop, topics, kafka, operator
         until(lambda made=made: not _left(shop, made), "every damaged object to be gone")
         litter = [name for name in topics.admin.list_topics(timeout=30).topics if name.startswith("damaged-")]
         for answer in topics.admin.delete_topics(litter).values() if litter else ():
-            answer.result(30)
+            answer.result(120)
     assert accepted + codes.total() == ROUNDS * ROUND
     assert codes.keys() <= {400, 422}, codes
     assert accepted >= 50, "hardly anything was let through"

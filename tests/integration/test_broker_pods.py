@@ -103,4 +103,4 @@ async def test_what_a_broker_hosts_is_told_with_its_isr(kafka, topics):
         assert sorted((one.partition, one.replicas) for one in await hosted()) == [(0, (0, 1)), (2, (2, 0))]
     finally:
         await admin.close()
-        topics.admin.delete_topics([name])[name].result(30)
+        topics.admin.delete_topics([name])[name].result(120)

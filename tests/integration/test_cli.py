@@ -18,7 +18,7 @@ def create(kafka, *assignments, config=None):
     name = f"cli-{secrets.token_hex(4)}"
     new = NewTopic(name, len(assignments), replica_assignment=[list(row) for row in assignments], config=config or {})
     admin = kafka.admin()
-    admin.create_topics([new])[name].result(30)
+    admin.create_topics([new])[name].result(120)
     eventually(lambda: all(name in kafka.known_to(broker).topics for broker in kafka.racks), f"topic {name}")
     return name
 

@@ -49,7 +49,7 @@ def topic(kafka):
     made, name = Topics(kafka.admin()), f"clients-{secrets.token_hex(4)}"
     made.create(name, ASSIGNMENT)
     yield name
-    made.admin.delete_topics([name])[name].result(30)
+    made.admin.delete_topics([name])[name].result(120)
 
 
 @pytest.fixture(scope="module")

@@ -162,7 +162,7 @@ def test_the_api_server_can_go_away_and_come_back(control_plane_factory):
 def create_topic(cluster, name, assignment):
     admin = cluster.admin()
     topic = NewTopic(name, num_partitions=len(assignment), replica_assignment=assignment)
-    admin.create_topics([topic])[name].result(30)
+    admin.create_topics([topic])[name].result(120)
 
 
 def test_brokers_are_in_the_racks_asked_for(kafka):
@@ -181,7 +181,7 @@ def test_kafkas_own_tool_describes_topics(kafka, namespace):
 def test_brokers_stop_crash_move_and_join(kafka_factory):
     cluster = kafka_factory({1: "/eu/a", 2: None}, cluster_id="ThisClusterIdIsChosenAB")
     admin = cluster.admin()
-    assert admin.describe_cluster().result(30).cluster_id == "ThisClusterIdIsChosenAB"
+    assert admin.describe_cluster().result(120).cluster_id == "ThisClusterIdIsChosenAB"
     create_topic(cluster, "kept", [[1, 2]])
     cluster.move_broker(1, "/us/b")
     cluster.kill_broker(2)

@@ -189,7 +189,8 @@ def test_a_broker_is_drained_by_one_command_of_kubectls_and_comes_back_by_anothe
 ):
     topics, name = Topics(own_kafka.admin()), objects.kafka_name("orders")
     topics.create(name, [[1, 0], [0, 1]])
-    objects.create_topology(own_kafka.bootstrap(), rackSource="Broker", brokers=None, levels=[{"name": "zone"}])
+    spec = {"drain": {"cordon": True}, "levels": [{"name": "zone"}]}
+    objects.create_topology(own_kafka.bootstrap(), rackSource="Broker", brokers=None, **spec)
     objects.create_topic("orders", partitions=2, replicationFactor=2)
     objects.until_ready("orders")
 
@@ -213,10 +214,14 @@ def test_a_broker_is_drained_by_one_command_of_kubectls_and_comes_back_by_anothe
     of_topology = ("--topology", f"{objects.namespace}/kafka", "--kubeconfig", control_plane.kubeconfig)
     stands = eventually(lambda: (ran := cli("status", *of_topology, "-o", "json")).code == 0 and ran.json, "status 0")
     assert (stands["next"], {one["name"]: one["state"] for one in stands["aspects"]}["drains"]) == (None, "FINE")
+    objects.until(
+        "RackTopology", "kafka", lambda found: found["status"].get("cordons") == [1], "to cordon what is empty"
+    )
     assert plugin("uncordon", "1") == [f"{what} none"]
     objects.until(
         "RackTopology", "kafka", lambda found: condition(found, "Drained") is None, "to be done with draining"
     )
+    objects.until("RackTopology", "kafka", lambda found: not found["status"].get("cordons"), "to have released it")
     topics.delete(name)
 
 

@@ -23,7 +23,7 @@ def test_killed_in_the_middle_of_a_burst(topology, topics, operator):
     def burst():
         for number, name in enumerate(names):
             if number == BURST // 2:  # so that the other half is left, however fast the operator is
-                killed.wait(60)
+                killed.wait(300)
             topology.create_topic(name)
 
     with ThreadPoolExecutor(1) as background:
@@ -32,7 +32,7 @@ def test_killed_in_the_middle_of_a_burst(topology, topics, operator):
         operator.kill()
         killed.set()
         made_before = {name: topics.id(name) for name in in_kafka()}
-        bursting.result(60)
+        bursting.result(300)
     assert len(made_before) < BURST, "it was killed too late to be in the middle"
 
     operator.start()

@@ -108,7 +108,7 @@ async def test_no_spoiled_answer_ends_or_bloats_the_process_that_asks(kafka, top
                     group.create_task(one_after_the_other())
     finally:
         await workers.close()
-        topics.admin.delete_topics([topic])[topic].result(30)
+        topics.admin.delete_topics([topic])[topic].result(120)
     told["MiB more at the peak"] = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10
     print(*(f"{what}: {number}" for what, number in sorted(told.items())), sep="\n")  # noqa: T201
     assert told["answers spoiled"] > SEEDS

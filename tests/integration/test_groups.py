@@ -41,7 +41,7 @@ def name():
 def topic(topics, name):
     topics.create(name, ASSIGNMENT)
     yield name
-    topics.admin.delete_topics([name])[name].result(30)
+    topics.admin.delete_topics([name])[name].result(120)
 
 
 class Reader:
@@ -200,7 +200,7 @@ def test_a_group_that_dies_during_the_scan_takes_no_other_with_it(kafka, topics,
 
     async def listed_before_it_dies(admin):
         names = await listed(admin)
-        topics.admin.delete_consumer_groups([name])[name].result(30)
+        topics.admin.delete_consumer_groups([name])[name].result(120)
         return names
 
     monkeypatch.setattr(reading._GroupsAdmin, "groups", listed_before_it_dies)

@@ -95,7 +95,7 @@ def two_topics(topics):
         topics.create(name, ASSIGNMENT)
     yield names
     for deleted in topics.admin.delete_topics(names).values():
-        deleted.result(30)
+        deleted.result(120)
 
 
 @pytest.fixture

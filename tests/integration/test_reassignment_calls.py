@@ -30,7 +30,7 @@ def topic(topics):
     name = f"moves-{secrets.token_hex(4)}"
     topics.create(name, [[0, 1, 2], [1, 2, 0]])
     yield name
-    topics.admin.delete_topics([name])[name].result(30)
+    topics.admin.delete_topics([name])[name].result(120)
 
 
 async def seen(admin, at):
@@ -156,4 +156,4 @@ def test_brokers_take_the_number_of_replicas_where_min_insync_replicas_is_more(k
     producer.flush(90)
     assert told == [None]
     assert int(effective_min_insync(least, len(replicas))) == len(replicas)
-    topics.admin.delete_topics([name])[name].result(30)
+    topics.admin.delete_topics([name])[name].result(120)

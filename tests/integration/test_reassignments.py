@@ -21,8 +21,8 @@ from rackspan.reconcile.reassignment_ports import ApprovedPlan
 from rackspan.reconcile.reassignments.plans import reassignments_of
 
 KIND = "Reassignment"
-SIZE = 5_000_000
-"""Of a partition: it is copied for most of a minute, however slow those are who look at it meanwhile."""
+SIZE = 15_000_000
+"""Of a partition: it is copied for minutes, as a throttled broker fetches a megabyte in eleven seconds at least."""
 BEFORE, PLANNED = ((0, 1, 2), (1, 2, 0)), ((3, 1, 2), (1, 2, 4))
 
 
@@ -31,7 +31,7 @@ def topic(topics):
     name = f"operator-moves-{secrets.token_hex(4)}"
     topics.create(name, [list(row) for row in BEFORE])
     yield name
-    topics.admin.delete_topics([name])[name].result(30)
+    topics.admin.delete_topics([name])[name].result(120)
 
 
 def approved(topology, kafka, topic, before, planned, **own):
@@ -162,7 +162,7 @@ def test_the_command_and_the_operator_leave_each_others_throttles_alone(
     finally:
         if process is not None:
             process.kill()
-        topics.admin.delete_topics([other])[other].result(30)
+        topics.admin.delete_topics([other])[other].result(120)
     lines = audited(operator, done["spec"]["planHash"])
     assert {"AlterThrottle", "AlterReplicas", "ElectLeader"} <= {line["operation"] for line in lines}
     assert {(line["approvedBy"], line["object"]["name"]) for line in lines} == {("a test", name)}

@@ -40,7 +40,7 @@ class Gate:
 
     def __enter__(self):
         self._thread.start()
-        assert self._ready.wait(30)
+        assert self._ready.wait(300)
         return self
 
     def __exit__(self, *_):

@@ -47,7 +47,7 @@ def deny(cluster, topic, operation):
     acls.append(_acl(topic, operation, AclPermissionType.DENY))
     admin = cluster.admin()
     for answer in admin.create_acls(acls).values():
-        answer.result(30)
+        answer.result(120)
     eventually(lambda: all(not _may(cluster, broker, topic) for broker in cluster.racks), "the ACL to be known")
 
 
@@ -63,7 +63,7 @@ def allow_all(cluster, topic):
     )
     admin = cluster.admin()
     for answer in admin.delete_acls([anybody]).values():
-        answer.result(30)
+        answer.result(120)
     eventually(lambda: all(_may(cluster, broker, topic) for broker in cluster.racks), "the ACL to be gone")
 
 

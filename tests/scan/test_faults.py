@@ -227,7 +227,7 @@ def test_a_scan_that_is_killed_leaves_the_history_as_it_was(rackspan, tmp_path, 
         for scan in scans.values():
             if scan.poll() is None:
                 os.killpg(scan.pid, signal.SIGKILL)
-            scan.wait(30)
+            scan.wait(300)
     for name, known in before.items():  # one that has committed before it was killed is there, and whole
         assert history.scans(name)[:1] == known
     ran = rackspan("scan", "--snapshot", tmp_path, "--history", location, "--scan-id", "killed", "-o", "json")

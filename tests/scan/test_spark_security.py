@@ -69,7 +69,7 @@ def started():
     yield made.append
     for process in made:
         process.kill()
-        process.wait(30)
+        process.wait(300)
 
 
 def test_an_executor_without_the_secret_is_turned_away(tmp_path, started):

@@ -43,7 +43,7 @@ class Topics:
         else:
             rows = [list(row) for row in assignment]
             new = NewTopic(name, len(rows), replica_assignment=rows, config=dict(config or {}))
-        self.admin.create_topics([new])[name].result(30)
+        self.admin.create_topics([new])[name].result(120)
         self.replicas(name, len(assignment) if assignment is not None else partitions)
         return self.id(name)
 
@@ -90,11 +90,11 @@ class Topics:
             for key, value in config.items()
         ]
         resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=entries)
-        self.admin.incremental_alter_configs([resource])[resource].result(30)
+        self.admin.incremental_alter_configs([resource])[resource].result(120)
 
     def delete(self, name: str) -> None:
         gone = self.id(name)
-        self.admin.delete_topics([name])[name].result(30)
+        self.admin.delete_topics([name])[name].result(120)
         self._gone.add(gone)
 
     def load(self) -> tuple[dict[int, int], dict[int, int]]:
@@ -122,7 +122,7 @@ def create(cluster, *topics):
     made = [NewTopic(name, len(lists), replica_assignment=[list(row) for row in lists]) for name, lists in topics]
     admin = cluster.admin()
     for answer in admin.create_topics(made).values():
-        answer.result(60)
+        answer.result(120)
     names = {name for name, _ in topics}
 
     def known():
@@ -159,7 +159,7 @@ def _id(described: Any) -> str:
 def _known(answer: Any) -> Any:
     """What Kafka says of a topic, or None where it knows of none."""
     try:
-        return answer.result(30)
+        return answer.result(120)
     except KafkaException as error:
         if error.args[0].name() == "UNKNOWN_TOPIC_OR_PART":
             return None

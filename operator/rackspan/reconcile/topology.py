@@ -158,9 +158,10 @@ class TopologyReconciler:
         state, admin = self._observer.state, self._observer.admin
         if topology is None or admin is None or not isinstance(state, ClusterState):
             return
-        able = self._observer.cordonable
+        able, remaining = self._observer.cordonable, self._observer.remaining
+        empty = [broker for broker, held in remaining.replicas.items() if not any(held.values())] if remaining else ()
         try:
-            if await self._cordons.reconcile(topology, state.racks, able, admin, self._record_cordons):
+            if await self._cordons.reconcile(topology, state.racks, able, empty, admin, self._record_cordons):
                 self._observer.cordons_changed()
         except Exception:
             _log.exception("topology %s: unexpected error over its cordons", self._key)

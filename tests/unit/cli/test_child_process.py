@@ -76,14 +76,14 @@ def test_a_signal_ends_the_command_as_if_there_were_one_process(waiting, name):
 def test_ctrl_c_ends_it_with_130(waiting):
     process, reader = waiting
     process.send_signal(signal.SIGINT)
-    assert process.wait(60) == 130
+    assert process.wait(600) == 130
     assert not _lives(reader)
 
 
 def test_nothing_goes_on_when_the_parent_is_killed(waiting):
     process, reader = waiting
     process.kill()
-    assert process.wait(60) == -signal.SIGKILL
+    assert process.wait(600) == -signal.SIGKILL
     until(lambda: not _lives(reader), "the child's end")
 
 

@@ -1,4 +1,7 @@
-"""Cordons drained brokers in Kafka (KIP-1066), so that nobody places anything new there, and releases them again.
+"""Cordons brokers that were drained in Kafka (KIP-1066), so that nobody places anything there, and releases them again.
+
+A broker is cordoned once it is empty: Kafka 4.4 refuses every replica list that names a cordoned broker, also where the
+replica was there before, so what is there could not leave in steps.
 
 Only what the operator has cordoned itself is released. `status.cordons` records that before the first call to Kafka, so
 that an operator that is killed in between knows its own cordons.
@@ -54,20 +57,20 @@ class CordonChanges:
 
 
 def cordon_changes(
-    topology: RackTopology, known: Collection[int], racks: RackView, able: Collection[int]
+    topology: RackTopology, known: Collection[int], racks: RackView, able: Collection[int], empty: Collection[int]
 ) -> CordonChanges:
     """What has to change; `known` are the brokers whose cordons are the operator's.
 
-    `able` are the brokers that can be cordoned: those of Kafka 4.3 and later that answer.
-    A broker that somebody else has cordoned is left alone. One that is offline keeps its cordon until it is back, and
-    one that nobody knows any more is forgotten.
+    `able` are the brokers that can be cordoned: those of Kafka 4.3 and later that answer. `empty` are drained brokers
+    that hold no replica. A broker that somebody else has cordoned is left alone. One that is offline keeps its cordon
+    until it is back, and one that nobody knows any more is forgotten.
     """
     wanted = topology.spec.drain.cordon and not topology.meta.is_deleting
     drained = {row.id for row in racks.rows if row.draining} if wanted else set()
     recorded = frozenset(known) & {row.id for row in racks.rows}
     online = {row.id for row in racks.rows if row.online}
     cordoned = {row.id for row in racks.rows if row.cordoned}
-    due = frozenset(drained & online - cordoned)
+    due = frozenset(drained & online & set(empty) - cordoned)
     return CordonChanges(due & set(able), (recorded - drained) & online, recorded, due - set(able))
 
 
@@ -106,6 +109,7 @@ class Cordons:
         topology: RackTopology,
         racks: RackView,
         able: Collection[int],
+        empty: Collection[int],
         admin: KafkaAdmin,
         record: Callable[[], Awaitable[bool]],
     ) -> bool:
@@ -114,7 +118,7 @@ class Cordons:
         `record` writes what `shown` says to the API server, and gives whether that is stored. Never raises
         FailureError: a failure is the `problem`, and the same is tried again after a minute.
         """
-        changes = cordon_changes(topology, self.held(topology), racks, able)
+        changes = cordon_changes(topology, self.held(topology), racks, able, empty)
         if changes.cordon:
             # Somebody else may have cordoned one since brokers were asked last.
             now_told = await admin.cordoned(sorted(changes.cordon))

@@ -39,21 +39,26 @@ def about(*, cordon=True, recorded=(), deleting=False):
 @pytest.mark.parametrize("cordon", [True, False])
 @pytest.mark.parametrize("deleting", [True, False])
 def test_one_broker_in_every_state(cordon, deleting):
-    for facts in itertools.product((False, True), repeat=5):
-        drained, offline, cordoned, ours, able = facts
+    for facts in itertools.product((False, True), repeat=6):
+        drained, offline, cordoned, ours, able, empty = facts
         sets = [{1} if fact else set() for fact in (drained, offline, cordoned)]
         changes = cordon_changes(
-            about(cordon=cordon, deleting=deleting), {1} if ours else (), view(*sets), {1} if able else ()
+            about(cordon=cordon, deleting=deleting),
+            {1} if ours else (),
+            view(*sets),
+            {1} if able else (),
+            {1} if empty else (),
         )
         wanted = drained and cordon and not deleting
-        assert changes.cordon == ({1} if wanted and not offline and not cordoned and able else set()), facts
-        assert changes.unable == ({1} if wanted and not offline and not cordoned and not able else set()), facts
+        due = wanted and empty and not offline and not cordoned
+        assert changes.cordon == ({1} if due and able else set()), facts
+        assert changes.unable == ({1} if due and not able else set()), facts
         assert changes.release == ({1} if ours and not wanted and not offline else set()), facts
         assert changes.recorded == ({1} if ours or changes.cordon else set()), "others' cordons are theirs"
 
 
 def test_a_broker_that_nobody_knows_is_forgotten():
-    assert cordon_changes(about(), {1, 77}, view(drained={1}), BROKERS).recorded == {1}
+    assert cordon_changes(about(), {1, 77}, view(drained={1}), BROKERS, BROKERS).recorded == {1}
 
 
 class Kafka:
@@ -87,7 +92,7 @@ async def reconcile(cordons, kafka, found, drained=(), offline=(), seen=None):
         return True
 
     changed = await cordons.reconcile(
-        found, view(drained, offline, kafka.set if seen is None else seen), BROKERS, kafka, record
+        found, view(drained, offline, kafka.set if seen is None else seen), BROKERS, BROKERS, kafka, record
     )
     return changed, structs.replace(found, status=cordons.shown(found.status))
 
@@ -147,7 +152,7 @@ async def test_brokers_without_cordons_are_told():
     cordons, kafka = Cordons(), Kafka()
     kafka.recorded = (1, 2)
     for able, told in (((2,), True), ((1, 2), False)):
-        await cordons.reconcile(about(recorded={2}), view({1, 2}, cordoned={2}), able, kafka, AsyncMock())
+        await cordons.reconcile(about(recorded={2}), view({1, 2}, cordoned={2}), able, BROKERS, kafka, AsyncMock())
         assert (cordons.problem or "").startswith("broker 1: nothing is told of cordoned.log.dirs") is told
 
 
@@ -180,5 +185,5 @@ async def test_where_the_status_cannot_be_written_kafka_is_not_asked():
         return False
 
     kafka = Kafka()
-    assert await Cordons().reconcile(about(), view(drained={1}), BROKERS, kafka, record) is False
+    assert await Cordons().reconcile(about(), view(drained={1}), BROKERS, BROKERS, kafka, record) is False
     assert kafka.asked == []
