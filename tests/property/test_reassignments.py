@@ -342,6 +342,18 @@ def test_what_kafka_refuses_is_not_under_way_and_ends_with_its_answer(refuses):
     assert kafka.state[two].replicas == (1, 2)
 
 
+def test_a_cordoned_broker_that_holds_a_replica_keeps_no_other_broker_from_taking_some():
+    """Kafka 4.4 refuses each list that names it."""
+    one, two = TopicPartition("one", 0), TopicPartition("two", 0)
+    lists, planned = {one: (0, 1), two: (1, 2)}, {one: (0, 3), two: (1, 3)}
+    kafka = Refusing(dict.fromkeys(range(4), ("x", "a")), lists, planned, limits=Limits(1, 1))
+    kafka.cordon(0)
+    kafka.refuses = frozenset({0})
+    done = World(kafka).run("advance")
+    assert [(left.partition, left.reason) for left in done.waiting] == [(one, WaitReason.REFUSED)]
+    assert kafka.state[two].replicas == (1, 3)
+
+
 class Counted(SimulatedKafka):
     """Tells how many topics each pass has read."""
 

@@ -406,7 +406,9 @@ class Executor:
         for at, replicas in decision.alter.items():
             failure = outcomes.get(at)
             added = () if replicas is None else set(replicas).difference(observed.partitions[at].replicas)
-            about = next(iter(added), at)
+            # One that holds a replica and is cordoned is in the way of the partition (Kafka 4.4), not of who takes one.
+            in_the_way = self._cordoned.intersection(replicas or ()).difference(added)
+            about = at if in_the_way else next(iter(added), at)
             if failure is None:
                 self._refusals.pop(about, None)
                 continue
