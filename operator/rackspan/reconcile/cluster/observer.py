@@ -76,6 +76,8 @@ class Observer:
         self._failures = 0
         self._seen_at: float | None = None
         """When the cluster was seen last, or looked at first."""
+        self._lost = False
+        """Whether it was out of sight when it was looked at last."""
         self._wake = asyncio.Event()
         self._location_changed = asyncio.Event()
         self._debounce = Debounce()
@@ -136,7 +138,7 @@ class Observer:
         """Observe once. True where every topic must be requeued: a relevant change, or a resync is due."""
         now = asyncio.get_running_loop().time()
         resync = now - self._resynced >= self._dependencies.resync_seconds
-        before, was_lost = self.state, self.out_of_sight is not None
+        before = self.state
         self._seen_at = now if self._seen_at is None else self._seen_at
         try:
             self.state = await self._observe_cluster(resync=resync)
@@ -152,8 +154,8 @@ class Observer:
         state = self.state
         changed = state != before if isinstance(state, Failure) else not state.decides_like(before)
         self.epoch += changed
-        lost = self.out_of_sight is not None and not was_lost
-        return changed or lost or (resync and isinstance(state, ClusterState))
+        was_lost, self._lost = self._lost, self.out_of_sight is not None
+        return changed or (self._lost and not was_lost) or (resync and isinstance(state, ClusterState))
 
     async def close(self) -> None:
         """Close the client."""
