@@ -89,7 +89,7 @@ def filled(kafka, topic, partitions, size=1_000_000):
     for partition in range(partitions):
         for _ in range(size // 50_000):
             producer.produce(topic, secrets.token_bytes(50_000), partition=partition)
-    assert producer.flush(60) == 0
+    assert producer.flush(300) == 0
 
 
 def ask(kafka, question):
@@ -412,7 +412,7 @@ class Fragile:
 async def passes_until(executor, condition, one_pass=Executor.advance):
     """Make passes until one is as it should be, for four minutes at most, as the command does where Kafka is away."""
     seen = None
-    async with asyncio.timeout(240):
+    async with asyncio.timeout(600):
         while seen is None or not condition(seen):
             await asyncio.sleep(0.1)
             with contextlib.suppress(FailureError):
@@ -474,7 +474,7 @@ async def executing(kafka, topic, before, planned, throttle=None, admin=KafkaRea
     """An executor of a plan for one topic, as Kafka holds it now; one move at a time."""
     client, kept = admin(kafka.client_config()), Kept()
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(300):
             while len(states := await client.partitions([topic])) < len(before):  # noqa: ASYNC110 - as above
                 await asyncio.sleep(0.1)
         changes = tuple(Change(topic, n, new, old) for n, (new, old) in enumerate(zip(planned, before, strict=True)))

@@ -97,7 +97,7 @@ async def test_what_a_broker_hosts_is_told_with_its_isr(kafka, topics):
         return [one for one in await admin.hosted(0) if one.topic == name]
 
     try:
-        async with asyncio.timeout(90):
+        async with asyncio.timeout(300):
             while {len(one.in_sync) for one in await hosted()} != {2}:  # noqa: ASYNC110 - Kafka has no event for it
                 await asyncio.sleep(0.1)
         assert sorted((one.partition, one.replicas) for one in await hosted()) == [(0, (0, 1)), (2, (2, 0))]

@@ -110,7 +110,7 @@ def test_sizes_come_from_kafkas_own_tool(kafka, tmp_path):
     topic = create(kafka, [0, 3])
     producer = Producer(kafka.client_config())
     producer.produce(topic, secrets.token_bytes(50_000))
-    assert producer.flush(30) == 0
+    assert producer.flush(300) == 0
     output = tmp_path / "dirs.txt"
     output.write_text(kafka.tool("LogDirsCommand", "--describe"))
     cluster = ("--bootstrap-server", kafka.bootstrap(), "--log-dirs", output)

@@ -246,7 +246,7 @@ def test_rates_are_of_what_was_committed_between_two_looks(kafka, topic, name):
     for partition in (0, 1, 2):
         for _ in range(records):
             producer.produce(topic, secrets.token_bytes(each), partition=partition)
-    assert producer.flush(90) == 0
+    assert producer.flush(300) == 0
     consumer = Consumer({**kafka.client_config(), "group.id": name})
     snapshot = take_snapshot(kafka.bootstrap(), {}).snapshot
     replicas = Replicas(tree_of(snapshot.brokers, LEVELS), snapshot.brokers, snapshot.partitions)

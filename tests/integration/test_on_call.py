@@ -90,7 +90,7 @@ class World:
         for partition in range(len(rows)):
             for _ in range(4):
                 producer.produce(there, secrets.token_bytes(900_000), partition=partition)
-        assert producer.flush(120) == 0
+        assert producer.flush(300) == 0
         self.objects.create_topic(name, partitions=len(rows), **self._of_prod, **spec)
 
     def _label(self, node, label, value):

@@ -20,7 +20,7 @@ def topics(brokers):
     for number in range(MESSAGES):
         for topic in LEADERS:
             producer.produce(topic, b"%2000d" % number)
-    assert producer.flush(60) == 0
+    assert producer.flush(300) == 0
     return made
 
 

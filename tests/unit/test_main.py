@@ -58,7 +58,7 @@ async def test_a_signal_is_heard_while_kopf_ends_by_itself(monkeypatch):
     monkeypatch.setattr(kopf, "run_tasks", run_tasks)
     try:
         assert await main._run_until_unserved(settings, access, Mock(), Mock(), Mock(), stop)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(300):
             await stop.wait()
     finally:
         for number in (signal.SIGTERM, signal.SIGINT):

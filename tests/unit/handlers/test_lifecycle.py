@@ -85,7 +85,7 @@ async def test_watches_that_wait_for_an_answer_end_where_another_one_fails(watch
     assert HANDLERS
     manager = StubManager()
     with pytest.raises(Exception, match="404"):
-        async with asyncio.timeout(90):
+        async with asyncio.timeout(300):
             await kopf.operator(
                 memo=Memo(manager, StubAccess(watched), manager.stop), standalone=True, clusterwide=True
             )

@@ -17,7 +17,7 @@ class Api:
         self.ending, self.gone = ending, gone
 
     async def get(self, operation, path, *, accept):
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(300):
             await self.everybody_asked.wait()
         name = str(path).rpartition("/")[2]
         if name in self.gone:

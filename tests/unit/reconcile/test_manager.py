@@ -109,7 +109,7 @@ TOPOLOGY = {
 
 
 async def until(condition):
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(300):
         while not condition():  # noqa: ASYNC110 - what is waited for gives no signal
             await asyncio.sleep(0.01)
 

@@ -271,6 +271,6 @@ async def test_the_clients_log_is_in_the_operators_where_that_is_at_debug(caplog
             connector = WorkerConnector(workers, ClientKind.TOPICS, AlwaysPermitted())
             spec = KafkaSpec(kafka.address, properties={"debug": "broker"})
             await connector.connect(TENANT, spec, Credentials())
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(300):
                 while not any("rdkafka" in line for line in caplog.messages):  # noqa: ASYNC110
                     await asyncio.sleep(0.05)

@@ -27,7 +27,7 @@ async def loop(monkeypatch):
 
 async def until(world, loop, condition):
     """Let the watches tell of what has changed, and Kafka copy, until it is so."""
-    async with asyncio.timeout(90):
+    async with asyncio.timeout(300):
         while not condition():
             world.kafka.catch_up_all()
             world.sync()
