@@ -22,8 +22,9 @@ from kubernetes import client
 from tests.support.endings import Endings
 from tests.support.folders import LAST_WITH_SERVERS, folder_of, rank, rank_of
 
-# `nohup` has it ignored, and what tests start would inherit that.
+# `nohup` has the first ignored, and a shell the second for what it starts in the background: tests' programs inherit that.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 pytest_plugins = ["tests.support.cpu", "tests.support.sharing"]
 _STACK_FIXTURES = {"control_plane", "control_plane_factory", "kafka", "secure_kafka", "kafka_factory"}
