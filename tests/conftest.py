@@ -22,7 +22,7 @@ from kubernetes import client
 from tests.support.endings import Endings
 from tests.support.folders import LAST_WITH_SERVERS, folder_of, rank, rank_of
 
-# `nohup` has the first ignored, and a shell the second for what it starts in the background: tests' programs inherit that.
+# `nohup` has the first ignored, and a shell the second for what it starts in the background: programs inherit that.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
