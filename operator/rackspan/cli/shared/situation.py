@@ -1,7 +1,7 @@
 """How a topology stands, from its objects alone: what is not as it should be, why, and one next step. Pure."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -30,7 +30,7 @@ from rackspan.reconcile.topics.holds import PLAN_REASONS, approve_topology
 
 _NAMED = 5
 _TOPICS_GO_ON = PLAN_GOES_ON | {Reason.CREATING, Reason.UPDATING, Reason.RACKS_SETTLING}
-_WAITS = {
+_WAITS: Mapping[str, str] = {
     Reason.PLAN_PENDING: "it waits for approval",
     Reason.STALE_APPROVAL: "another plan was approved, and this one is there now",
 }
@@ -159,7 +159,7 @@ def _plan(topology: RackTopology) -> Iterator[Aspect]:
     if reassigned is None:
         yield Aspect("plan", State.GOES_ON, f"{cost}; it is being made")
         return
-    waits = _WAITS.get(Reason(reassigned.reason), f"{reassigned.reason}: {reassigned.message}")
+    waits = _WAITS.get(reassigned.reason, f"{reassigned.reason}: {reassigned.message}")
     state, step = State.GOES_ON, None
     if reassigned.reason not in PLAN_GOES_ON:
         how = approve_topology(topology.key, plan.hash)

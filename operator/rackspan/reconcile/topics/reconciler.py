@@ -31,7 +31,7 @@ from rackspan.reconcile.topics.limits import too_large
 from rackspan.reconcile.topics.placement import third_party_placer
 from rackspan.reconcile.topics.plan import Plans
 from rackspan.reconcile.topics.quotas import Quotas
-from rackspan.reconcile.topics.status import failed_status, outdated_status
+from rackspan.reconcile.topics.status import failed_status
 from rackspan.reconcile.topics.status_updates import status_updates
 
 if TYPE_CHECKING:
@@ -235,12 +235,12 @@ class TopicsReconciler:
             chosen, lambda topic: self._write_failure(topic, known if self._name else _topology_not_found(topic))
         )
         if not lost and (seconds := self._observer.out_of_sight) is not None:
-            now = datetime.now(UTC)
-            unseen = _unseen(state, now - timedelta(seconds=seconds))
-            ready = [topic for topic in topics if is_true(topic.status.conditions, READY)]
+            unseen = _unseen(state, datetime.now(UTC) - timedelta(seconds=seconds))
+            told = {topic.key for topic in chosen}
+            ready = [one for one in topics if one.key not in told and is_true(one.status.conditions, READY)]
             for topic in ready:
                 self._written.pop(topic.key, None)  # so that its status is computed anew once Kafka answers
-            await self._for_each(ready, lambda topic: self._write_status(topic, outdated_status(topic, unseen, now)))
+            await self._for_each(ready, lambda topic: self._write_failure(topic, unseen, ConditionStatus.UNKNOWN))
 
     # --- with one ----------------------------------------------------------------------------------------------------
 
@@ -350,8 +350,10 @@ class TopicsReconciler:
         self._queue.add_after(key, left + 0.1)
         return True
 
-    async def _write_failure(self, topic: KafkaTopic, failure: Failure) -> None:
-        await self._write_status(topic, failed_status(topic, failure, datetime.now(UTC)))
+    async def _write_failure(
+        self, topic: KafkaTopic, failure: Failure, ready: ConditionStatus = ConditionStatus.FALSE
+    ) -> None:
+        await self._write_status(topic, failed_status(topic, failure, datetime.now(UTC), ready))
 
     async def _write_status(self, topic: KafkaTopic, status: KafkaTopicStatus, outcome: Outcome | None = None) -> bool:
         """Write a status if it changed, and record Events about the changes; False where the topic is requeued."""

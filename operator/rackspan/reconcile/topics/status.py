@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
+    from rackspan.api.conditions import ConditionStatus
     from rackspan.api.kafkatopic import KafkaTopic, KafkaTopicStatus
     from rackspan.reconcile.cluster.state import ClusterState
     from rackspan.reconcile.topics.batch import Outcome
@@ -74,12 +75,15 @@ def topic_status(outcome: Outcome, state: ClusterState, now: datetime) -> KafkaT
     )
 
 
-def failed_status(topic: KafkaTopic, failure: Failure, now: datetime) -> KafkaTopicStatus:
+def failed_status(
+    topic: KafkaTopic, failure: Failure, now: datetime, ready: ConditionStatus = FALSE
+) -> KafkaTopicStatus:
     """The status where nothing is known about the topic in Kafka now: the last facts stay, the conditions say why.
 
-    A failure that is not retried makes Compliant Unknown: nobody would notice if it became wrong.
+    `ready` is what Ready becomes. A failure that is not retried makes Compliant Unknown: nobody would notice if it
+    became wrong.
     """
-    conditions = with_condition(topic, topic.status.conditions, READY, ConditionValue.of_failure(failure, FALSE), now)
+    conditions = with_condition(topic, topic.status.conditions, READY, ConditionValue.of_failure(failure, ready), now)
     if failure.remedy is Remedy.SPEC and find_condition(conditions, COMPLIANT) is not None:
         conditions = with_condition(topic, conditions, COMPLIANT, ConditionValue.of_failure(failure, UNKNOWN), now)
     conditions = with_stalled_or_reconciling(topic, conditions, failure, now)
@@ -89,13 +93,6 @@ def failed_status(topic: KafkaTopic, failure: Failure, now: datetime) -> KafkaTo
         topic_name=topic.topic_name,
         conditions=with_paused(topic, conditions, now),
     )
-
-
-def outdated_status(topic: KafkaTopic, failure: Failure, now: datetime) -> KafkaTopicStatus:
-    """The status where Kafka has not been seen for long: the last facts stay, and Ready is Unknown."""
-    conditions = with_condition(topic, topic.status.conditions, READY, ConditionValue.of_failure(failure, UNKNOWN), now)
-    conditions = with_stalled_or_reconciling(topic, conditions, failure, now)
-    return structs.replace(topic.status, conditions=with_paused(topic, conditions, now))
 
 
 def _status_without_topic(outcome: Outcome, now: datetime) -> KafkaTopicStatus:

@@ -270,6 +270,19 @@ async def test_topics_are_not_said_to_be_ready_while_kafka_is_out_of_sight_for_l
     assert world.kube.condition("fine", "Reconciling") is None
 
 
+async def test_a_topic_that_was_changed_while_kafka_is_out_of_sight_is_told_once(world):
+    world.add(topic("fine"))
+    await world.work()
+    status = world.kube.statuses["fine"]
+    gone = Failure(Reason.KAFKA_UNREACHABLE, "refused", Remedy.RETRY)
+    world.observer.state, world.observer.out_of_sight = gone, 300.0
+    world.add(topic("fine", status=status, generation=2))
+    await world.work()
+    told = world.kube.condition("fine", "Ready")
+    assert (told["status"], told["reason"], told["observedGeneration"]) == ("False", "TopologyNotReady", 2)
+    assert world.kube.statuses["fine"]["observedGeneration"] == 2
+
+
 async def _recorded():
     """The RackTopology's status is written."""
 
