@@ -14,13 +14,14 @@ from dev.stack.kafka_archive import ensure_archive
 from dev.stack.kafka_cluster import PATIENT, KafkaCluster, Security
 from dev.stack.kafka_distribution import find_distribution
 from dev.stack.kubectl import KubectlError
-from dev.stack.nodes import SIX_BROKERS, create_sites, delete_node
+from dev.stack.nodes import SIX_BROKERS
 from dev.stack.processes import Processes
 from dev.waiting import eventually
 from hypothesis import HealthCheck, settings
 from kubernetes import client
 from tests.support.endings import Endings
 from tests.support.folders import LAST_WITH_SERVERS, folder_of, rank, rank_of
+from tests.support.objects import broker_pods
 
 # `nohup` has the first ignored, and a shell the second for what it starts in the background: programs inherit that.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
@@ -213,11 +214,8 @@ def namespace(namespace_factory):
 @pytest.fixture
 def broker_sites(api_client, namespace):
     """The shared Kafka's six brokers as pods in the test's namespace, on nodes of its own: `<namespace>-node-<id>`."""
-    core = client.CoreV1Api(api_client)
-    create_sites(core, namespace, SIX_BROKERS, node_prefix=f"{namespace}-")
-    yield SIX_BROKERS
-    for site in SIX_BROKERS:
-        delete_node(core, f"{namespace}-{site.node}")
+    with broker_pods(client.CoreV1Api(api_client), namespace, SIX_BROKERS):
+        yield SIX_BROKERS
 
 
 # -- Kafka -----------------------------------------------------------------------------------------------------------

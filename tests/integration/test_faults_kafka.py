@@ -2,10 +2,10 @@
 
 import pytest
 from dev.stack.kafka_cluster import KafkaCluster
-from dev.stack.nodes import create_broker_pod, create_sites, delete_broker_pod, delete_node, sites
+from dev.stack.nodes import create_broker_pod, delete_broker_pod, sites
 from kubernetes import client
 from tests.support.alerting import lasting, refuted
-from tests.support.objects import condition, message
+from tests.support.objects import broker_pods, condition, message
 from tests.support.operators import samples_of
 from tests.support.topics import Topics
 from tests.support.waiting import until
@@ -24,11 +24,8 @@ def own_kafka(processes, kafka_distribution):
 
 @pytest.fixture
 def four_sites(api_client, namespace):
-    core = client.CoreV1Api(api_client)
-    create_sites(core, namespace, FOUR, node_prefix=f"{namespace}-")
-    yield
-    for site in FOUR:
-        delete_node(core, f"{namespace}-{site.node}")
+    with broker_pods(client.CoreV1Api(api_client), namespace, FOUR):
+        yield
 
 
 def _online(topology):

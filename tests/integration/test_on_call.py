@@ -12,9 +12,9 @@ import pytest
 from confluent_kafka import Producer
 from dev.paths import REPOSITORY
 from dev.stack.kafka_cluster import KafkaCluster
-from dev.stack.nodes import ZONE_LABEL, create_sites, delete_node, sites
+from dev.stack.nodes import ZONE_LABEL, sites
 from kubernetes import client
-from tests.support.objects import GROUP
+from tests.support.objects import GROUP, broker_pods
 from tests.support.topics import Topics
 from tests.support.waiting import until
 
@@ -58,11 +58,8 @@ def own_kafka(processes, kafka_distribution):
 
 @pytest.fixture
 def four_sites(api_client, namespace):
-    core = client.CoreV1Api(api_client)
-    create_sites(core, namespace, SITES, node_prefix=f"{namespace}-")
-    yield
-    for site in SITES:
-        delete_node(core, f"{namespace}-{site.node}")
+    with broker_pods(client.CoreV1Api(api_client), namespace, SITES):
+        yield
 
 
 class World:

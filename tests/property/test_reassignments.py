@@ -140,12 +140,18 @@ class World:
         raise AssertionError(f"not finished: {done}")
 
 
-def restart_and_run(kafka, events, name):
-    initial = dict(kafka.configs)
+def after(kafka, events):
+    """The world once these events are over, and all is well again."""
     world = World(kafka)
     for event in events:
         world.happens(*event)
     world.all_well()
+    return world
+
+
+def restart_and_run(kafka, events, name):
+    initial = dict(kafka.configs)
+    world = after(kafka, events)
     done = world.run(name)
     assert kafka.configs == initial
     return done
@@ -173,10 +179,8 @@ def test_every_plan_is_carried_out_with_no_copy_too_many_and_nothing_left_over(s
 @given(situations())
 def test_who_winds_down_begins_no_copy_and_what_is_left_is_carried_out_later(situation):
     kafka, events = situation
-    initial, world = dict(kafka.configs), World(kafka)
-    for event in events:
-        world.happens(*event)
-    world.all_well()
+    initial = dict(kafka.configs)
+    world = after(kafka, events)
     begun = list(kafka.copies)
     for _ in range(_PASSES):
         kafka.catch_up_all()
@@ -241,10 +245,7 @@ def test_a_cancellation_does_not_end_while_metadata_is_behind_and_gives_the_orde
 @given(situations(), st.sets(st.integers(0, 6), min_size=1, max_size=3))
 def test_while_brokers_stay_away_nothing_is_asked_of_kafka_in_vain(situation, away):
     kafka, events = situation
-    world = World(kafka)
-    for event in events:
-        world.happens(*event)
-    world.all_well()
+    world = after(kafka, events)
     for broker in away & set(kafka.racks):
         kafka.kill(broker)
     for _ in range(40 * len(kafka.lists)):
@@ -266,10 +267,7 @@ def test_while_brokers_stay_away_nothing_is_asked_of_kafka_in_vain(situation, aw
 @given(situations(), st.sets(st.integers(0, 6), min_size=1, max_size=3))
 def test_while_brokers_are_cordoned_each_is_asked_in_vain_at_most_once(situation, cordoned):
     kafka, events = situation
-    world = World(kafka)
-    for event in events:
-        world.happens(*event)
-    world.all_well()
+    world = after(kafka, events)
     kafka.cordons |= cordoned & set(kafka.racks)
     kafka.refused_by_cordon = 0
     for _ in range(40 * len(kafka.lists)):

@@ -24,16 +24,25 @@ TOPOLOGY = "kafka"
 
 
 @contextmanager
+def broker_pods(core: client.CoreV1Api, namespace: str, where: Sequence[Site]) -> Iterator[None]:
+    """The pods of brokers in a namespace, on nodes of their own: `<namespace>-node-<id>`."""
+    create_sites(core, namespace, where, node_prefix=f"{namespace}-")
+    try:
+        yield
+    finally:
+        for site in where:
+            delete_node(core, f"{namespace}-{site.node}")
+
+
+@contextmanager
 def broker_namespace(api: client.ApiClient, kubectl: Kubectl, name: str) -> Iterator[str]:
     """A namespace with the pods of the shared Kafka's six brokers, on nodes of their own: `<name>-node-<id>`."""
     core = client.CoreV1Api(api)
     kubectl("create", "namespace", name)
-    create_sites(core, name, SIX_BROKERS, node_prefix=f"{name}-")
     try:
-        yield name
+        with broker_pods(core, name, SIX_BROKERS):
+            yield name
     finally:
-        for site in SIX_BROKERS:
-            delete_node(core, f"{name}-{site.node}")
         kubectl("delete", "namespace", name, "--wait=false")
 
 

@@ -1,5 +1,6 @@
 """What Kafka holds of partitions and brokers: replicas, disks and dynamic configs."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
@@ -13,6 +14,14 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+def largest(sizes: Mapping[tuple[TopicPartition, int], int]) -> Mapping[TopicPartition, int]:
+    """The size of each partition in bytes, by those of its replicas, `sizes[partition, broker]`."""
+    found: dict[TopicPartition, int] = {}
+    for (partition, _), size in sizes.items():
+        found[partition] = max(size, found.get(partition, 0))
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from rackspan.api.reasons import Reason
-from rackspan.kube.authentication import config
 from rackspan.kube.paths import TOPICS
-from rackspan.kube.rest import ConflictError, NotFoundError, Rest, connect
+from rackspan.kube.rest import ConflictError, NotFoundError, connected
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 
 if TYPE_CHECKING:
@@ -27,12 +26,8 @@ async def refused_by_server(
 
     That asks its admission as well: policies, webhooks and quotas. Raises FailureError where it does not answer.
     """
-    try:
-        rest = Rest(await connect(kubeconfig, _CLIENT))
-    except config.ConfigException as error:
-        raise FailureError(Failure(Reason.NOT_AUTHORIZED, f"no usable kubeconfig: {error}", Remedy.SPEC)) from error
     found: dict[ObjectKey, Failure] = {}
-    try:
+    async with connected(kubeconfig, _CLIENT) as rest:
         for key, body in bodies.items():
             try:
                 await rest.apply("apply_topic", TOPICS.object(key), body, manager=_CLIENT, query=_DRY)
@@ -42,6 +37,4 @@ async def refused_by_server(
                 found[key] = error.failure
             except (ConflictError, NotFoundError) as error:
                 found[key] = Failure(Reason.API_SERVER_REFUSED, str(error), Remedy.SPEC)
-    finally:
-        await rest.close()
     return found

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rackspan.api.reasons import Reason
-from rackspan.kube.authentication import config
 from rackspan.kube.objects import HOST_PAGE, METADATA_LIST, POD_PAGE
 from rackspan.kube.paths import NODES, PODS
-from rackspan.kube.rest import NotFoundError, Rest, connect
+from rackspan.kube.rest import NotFoundError, connected
 from rackspan.kube.scan_inputs import ScanInputs, read_scan_inputs_with
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
@@ -33,21 +32,18 @@ async def read_plan_inputs(key: ObjectKey, kubeconfig: Path | None = None) -> To
 
     Raises FailureError: no such topology, the API server is away, a Secret is missing, or rights are.
     """
-    try:
-        rest = Rest(await connect(kubeconfig))
-    except config.ConfigException as error:
-        raise FailureError(Failure(Reason.NOT_AUTHORIZED, f"no usable kubeconfig: {error}", Remedy.SPEC)) from error
-    try:
-        scan = await read_scan_inputs_with(rest, key)
-        cache = Cache()
-        async for node in rest.each("list_nodes", NODES.collection(), HOST_PAGE, accept=METADATA_LIST):
-            cache.put_node(node)
-        cache.namespaces.update(scan.namespaces)
-        path = PODS.in_namespace(scan.topology.broker_namespace)
-        async for pod in rest.each("list_pods", path, POD_PAGE):
-            cache.put_pod(pod)
-    except NotFoundError as error:
-        raise FailureError(Failure(Reason.NOT_AUTHORIZED, f"the API server lacks {error}", Remedy.ACCESS)) from error
-    finally:
-        await rest.close()
+    async with connected(kubeconfig) as rest:
+        try:
+            scan = await read_scan_inputs_with(rest, key)
+            cache = Cache()
+            async for node in rest.each("list_nodes", NODES.collection(), HOST_PAGE, accept=METADATA_LIST):
+                cache.put_node(node)
+            cache.namespaces.update(scan.namespaces)
+            path = PODS.in_namespace(scan.topology.broker_namespace)
+            async for pod in rest.each("list_pods", path, POD_PAGE):
+                cache.put_pod(pod)
+        except NotFoundError as error:
+            raise FailureError(
+                Failure(Reason.NOT_AUTHORIZED, f"the API server lacks {error}", Remedy.ACCESS)
+            ) from error
     return TopologyInputs(scan, cache)

@@ -17,7 +17,7 @@ import aiohttp
 from kubernetes.aio import client
 
 from rackspan.api.reasons import Reason
-from rackspan.kube.authentication import Authentication
+from rackspan.kube.authentication import Authentication, config
 from rackspan.kube.objects import WHOLE
 from rackspan.kube.paths import ApiPath, with_query
 from rackspan.metrics import KUBE_SECONDS
@@ -70,6 +70,19 @@ async def connect(kubeconfig: Path | None, manager: str = "rackspan") -> client.
     access = Authentication(kubeconfig)
     await access.load()
     return client_of(access, manager)
+
+
+@contextlib.asynccontextmanager
+async def connected(kubeconfig: Path | None, manager: str = "rackspan") -> AsyncIterator[Rest]:
+    """Requests over a connection of their own, for a command. Raises FailureError where there are no credentials."""
+    try:
+        rest = Rest(await connect(kubeconfig, manager))
+    except config.ConfigException as error:
+        raise FailureError(Failure(Reason.NOT_AUTHORIZED, f"no usable kubeconfig: {error}", Remedy.SPEC)) from error
+    try:
+        yield rest
+    finally:
+        await rest.close()
 
 
 def client_of(access: Authentication, manager: str = "rackspan") -> client.ApiClient:

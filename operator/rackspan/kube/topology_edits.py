@@ -12,10 +12,9 @@ from rackspan.api.labels import APPROVE_PLAN
 from rackspan.api.racktopology import RackTopology
 from rackspan.api.reasons import Reason
 from rackspan.api.reassignment import Reassignment
-from rackspan.kube.authentication import config
 from rackspan.kube.objects import OWN_PAGE
 from rackspan.kube.paths import REASSIGNMENTS, TOPICS, TOPOLOGIES, with_query
-from rackspan.kube.rest import ConflictError, NotFoundError, Rest, connect
+from rackspan.kube.rest import ConflictError, NotFoundError, Rest, connected
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 
 if TYPE_CHECKING:
@@ -31,14 +30,8 @@ _CLIENT = "rackspan-cli"
 @asynccontextmanager
 async def topology_edits(key: ObjectKey, kubeconfig: Path | None) -> AsyncIterator[TopologyEdits]:
     """Edits of one RackTopology over a connection of their own. Raises FailureError."""
-    try:
-        rest = Rest(await connect(kubeconfig, _CLIENT))
-    except config.ConfigException as error:
-        raise FailureError(Failure(Reason.NOT_AUTHORIZED, f"no usable kubeconfig: {error}", Remedy.SPEC)) from error
-    try:
+    async with connected(kubeconfig, _CLIENT) as rest:
         yield TopologyEdits(rest, key)
-    finally:
-        await rest.close()
 
 
 class TopologyEdits:

@@ -96,6 +96,11 @@ class RemainingReplicas:
     at: datetime
     replicas: Mapping[int, Mapping[str, int]]
 
+    @property
+    def empty(self) -> frozenset[int]:
+        """The brokers that hold none."""
+        return frozenset(broker for broker, held in self.replicas.items() if not any(held.values()))
+
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:

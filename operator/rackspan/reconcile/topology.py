@@ -159,7 +159,7 @@ class TopologyReconciler:
         if topology is None or admin is None or not isinstance(state, ClusterState):
             return
         able, remaining = self._observer.cordonable, self._observer.remaining
-        empty = [broker for broker, held in remaining.replicas.items() if not any(held.values())] if remaining else ()
+        empty = remaining.empty if remaining else ()
         try:
             if await self._cordons.reconcile(topology, state.racks, able, empty, admin, self._record_cordons):
                 self._observer.cordons_changed()

@@ -2,8 +2,9 @@
 
 from rackspan.cli.rendering.progress import step
 from rackspan.cli.shared.connection import Connection
+from rackspan.core.partitions import largest
 from rackspan.core.planning import Changes
-from rackspan.core.reassignment import TopicPartition, of_change
+from rackspan.core.reassignment import of_change
 
 
 def measured(connection: Connection, changes: Changes) -> Changes:
@@ -12,8 +13,5 @@ def measured(connection: Connection, changes: Changes) -> Changes:
     if not holders:
         return changes
     with step("asking brokers for sizes"):
-        found = connection.ask(lambda admin: admin.sizes(holders))
-    sizes: dict[TopicPartition, int] = {}
-    for (at, _), bytes_ in found.items():
-        sizes[at] = max(bytes_, sizes.get(at, 0))
+        sizes = largest(connection.ask(lambda admin: admin.sizes(holders)))
     return changes.with_sizes([sizes.get(of_change(change), change.size_bytes) for change in changes])

@@ -157,8 +157,8 @@ class Executor:
         self._takers = {broker for change in record.changes for broker in change.replicas}
         self._min_insync: Mapping[str, int] = {}
         self._disks: Mapping[int, Disk] = {}
-        self._cordoned: frozenset[int] = frozenset()
-        """Brokers that take nothing new."""
+        self._cordons: dict[int, bool | None] = {}
+        """What each broker told last of whether it is cordoned."""
         self._cordons_due = 0
         """The pass in which brokers are asked for that again."""
         self._sizes: dict[TopicPartition, int] = {
@@ -279,14 +279,18 @@ class Executor:
             self._sizes |= {at: size for (at, _), size in sizes.items()}
         self._passes += 1
         brokers = frozenset(one for one in self._answers if isinstance(one, int) and self._is_refused(one))
-        facts = self._min_insync, self._disks, self._sizes
-        return Observed(partitions, online, *facts, recreated, brokers, self._cordoned), looked_at
+        found = Observed(
+            partitions, online, self._min_insync, self._disks, self._sizes, recreated, brokers, self._cordoned
+        )
+        return found, looked_at
+
+    @property
+    def _cordoned(self) -> frozenset[int]:
+        return frozenset(broker for broker, cordoned in self._cordons.items() if cordoned)
 
     async def _look_at_cordons(self, brokers: Collection[int]) -> None:
         """Ask brokers whether they are cordoned; one that does not tell is as it was."""
-        told = await self._admin.cordoned(sorted(brokers))
-        kept = (broker for broker in self._cordoned if broker not in told)
-        self._cordoned = frozenset(kept).union(broker for broker, cordoned in told.items() if cordoned)
+        self._cordons |= await self._admin.cordoned(sorted(brokers))
         for broker in self._cordoned:
             self._refusals.pop(broker, None)  # a cordon is lifted again
         self._cordons_due = self._passes + _PASSES_UNTIL_CORDONS
@@ -403,11 +407,12 @@ class Executor:
         """Do not count what Kafka has refused as under way, and do not ask for ever."""
         failed: set[TopicPartition] = set()
         answers: dict[int | TopicPartition, str] = {}
+        cordoned = self._cordoned
         for at, replicas in decision.alter.items():
             failure = outcomes.get(at)
             added = () if replicas is None else set(replicas).difference(observed.partitions[at].replicas)
             # One that holds a replica and is cordoned is in the way of the partition (Kafka 4.4), not of who takes one.
-            in_the_way = self._cordoned.intersection(replicas or ()).difference(added)
+            in_the_way = cordoned.intersection(replicas or ()).difference(added)
             about = at if in_the_way else next(iter(added), at)
             if failure is None:
                 self._refusals.pop(about, None)

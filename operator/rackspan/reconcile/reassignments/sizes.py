@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rackspan.core.partitions import largest
 from rackspan.reconcile.reassignments.connection import Connection
 
 if TYPE_CHECKING:
@@ -29,9 +30,6 @@ class LogDirSizes:
         connection = Connection(self._connector, self._kube)
         try:
             admin = await connection.admin(topology)
-            found: dict[TopicPartition, int] = {}
-            for (partition, _), size in (await admin.sizes(partitions)).items():
-                found[partition] = max(size, found.get(partition, 0))
-            return found
+            return largest(await admin.sizes(partitions))
         finally:
             await connection.close()
