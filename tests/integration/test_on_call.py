@@ -1,9 +1,7 @@
 """The page for on-call: six situations on real servers, each brought about here, and what the page says is printed."""
 
-import os
 import re
 import secrets
-import subprocess
 import sys
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -15,6 +13,7 @@ from dev.stack.kafka_cluster import KafkaCluster
 from dev.stack.nodes import ZONE_LABEL, sites
 from kubernetes import client
 from tests.support.objects import GROUP, broker_pods
+from tests.support.pages import shell, typed
 from tests.support.topics import Topics
 from tests.support.waiting import until
 
@@ -43,9 +42,7 @@ def commands(page):
     """By heading, commands and what they print."""
     for section in page.split("\n## ")[1:]:
         heading, _, text = section.partition("\n")
-        blocks = "".join(_CONSOLE.findall(text))
-        parts = [part.partition("\n") for part in re.split(r"^\$ ", blocks, flags=re.MULTILINE)[1:]]
-        yield heading, [(command, printed) for command, _, printed in parts]
+        yield heading, [*typed("".join(_CONSOLE.findall(text)))]
 
 
 @pytest.fixture(scope="module")
@@ -142,17 +139,15 @@ class World:
         self.kafka.resume()
 
 
-def test_each_command_prints_what_the_page_says(objects, own_kafka, operator, four_sites, control_plane, kubectl):
+def test_each_command_prints_what_the_page_says(objects, own_kafka, operator, four_sites, control_plane, tmp_path):
     world = World(objects, own_kafka)
-    path = os.pathsep.join([str(Path(sys.executable).parent), str(Path(kubectl.binary).parent), os.environ["PATH"]])
-    environment = {**os.environ, "PATH": path, "KUBECONFIG": str(control_plane.kubeconfig)}
+    run = shell(control_plane, tmp_path, Path(sys.executable).with_name("rackspan"))
 
     def printed(command):
         command = command.replace("kafka/prod", f"{objects.namespace}/prod").replace(
             "-n kafka", f"-n {objects.namespace}"
         )
-        done = subprocess.run(command, shell=True, env=environment, capture_output=True, text=True, check=False)
-        told = (done.stdout + done.stderr).replace(f"{objects.namespace}-", "").replace(f"{objects.namespace}.", "")
+        told = run(command).replace(f"{objects.namespace}-", "").replace(f"{objects.namespace}.", "")
         return told.replace(objects.namespace, "kafka")
 
     for heading, asked in commands(PAGE.read_text()):

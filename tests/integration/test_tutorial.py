@@ -1,9 +1,7 @@
 """Two pages to the letter, the tutorial and the existing cluster: every command runs, and prints what the page says."""
 
-import os
 import re
 import shlex
-import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -18,6 +16,7 @@ from dev.stack import named_stacks
 from dev.stack.nodes import NINE_BROKERS
 from dev.stack.processes import Processes
 from tests.support.operators import Operator
+from tests.support.pages import shell, typed
 from tests.support.waiting import until
 
 TUTORIAL, EXISTING = ((REPOSITORY / "docs" / f"{name}.md").read_text() for name in ("tutorial", "existing-cluster"))
@@ -60,9 +59,7 @@ def steps(page: str) -> Iterator[Step | File]:
         if kind == "yaml":
             yield File(f"{yaml.safe_load(text)['metadata']['name']}.yaml", text)
         elif kind == "console":
-            for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
-                command, _, printed = part.partition("\n")
-                yield Step(command, printed)
+            yield from (Step(command, printed) for command, printed in typed(text))
         elif kind == "shell" and "make demo" not in text:
             yield from (Step(command, None) for command in text.splitlines())
 
@@ -104,20 +101,16 @@ def stack(tmp_path_factory, kubernetes_binaries, kafka_distribution):
             processes.end(grace=0)
 
 
-def shell(running, directory, *programs):
-    """Runs a command as the reader of a page does: gives what it printed."""
-    folders = (*(str(Path(program).parent) for program in (running.kubectl.binary, *programs)), os.environ["PATH"])
-    environment = {**os.environ, "PATH": os.pathsep.join(folders), "KUBECONFIG": str(running.kubeconfig)}
+def reader(running, directory, *programs):
+    """Runs a command as the reader of a page does; Kafka's tools ask the brokers of this stack."""
+    run = shell(running, directory, *programs)
 
-    def run(command: str) -> str:
+    def run_or_ask_kafka(command: str) -> str:
         if command.startswith(TOOL):
             return running.kafka.tool(*shlex.split(command.removeprefix(TOOL)))
-        done = subprocess.run(
-            ["bash", "-c", command], cwd=directory, env=environment, capture_output=True, text=True, check=False
-        )
-        return done.stdout + done.stderr
+        return run(command)
 
-    return run
+    return run_or_ask_kafka
 
 
 def follow(page, run, directory):
@@ -150,7 +143,7 @@ def test_the_page_of_an_existing_cluster_prints_what_it_says(stack, helm, tmp_pa
         running.kafka.tool("TopicCommand", "--create", "--topic", name, "--replica-assignment", replicas)
     (tmp_path / "charts").symlink_to(REPOSITORY / "charts")
     servers = ",".join(running.kafka.bootstrap().split(",")[:3])
-    run = shell(running, tmp_path, helm, Path(sys.executable).with_name("rackspan"))
+    run = reader(running, tmp_path, helm, Path(sys.executable).with_name("rackspan"))
 
     def run_and_start(command: str) -> str:
         printed = run(command)
@@ -180,7 +173,7 @@ def test_the_tutorial_prints_what_it_says(stack, tmp_path):
     shop("wait", "racktopology/main", "--for=condition=Ready", "--timeout=300s")
     examples = ("orders", "payments", "sessions", "ledger")
     shop("wait", "kafkatopic", *examples, "--for=condition=Ready", "--timeout=300s")
-    follow(TUTORIAL, shell(running, tmp_path), tmp_path)
+    follow(TUTORIAL, reader(running, tmp_path), tmp_path)
 
 
 def _servers(servers: str) -> str:

@@ -1,0 +1,27 @@
+"""Pages of docs/ whose commands a test runs as their reader does."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+
+def typed(console):
+    """The commands of a console block, and what the page says that each prints."""
+    for part in re.split(r"^\$ ", console, flags=re.MULTILINE)[1:]:
+        command, _, printed = part.partition("\n")
+        yield command, printed
+
+
+def shell(cluster, directory, *programs):
+    """Runs a command in a folder, with kubectl, a kubeconfig and these programs: gives what it printed."""
+    folders = (*(str(Path(program).parent) for program in (cluster.kubectl.binary, *programs)), os.environ["PATH"])
+    environment = {**os.environ, "PATH": os.pathsep.join(folders), "KUBECONFIG": str(cluster.kubeconfig)}
+
+    def run(command):
+        done = subprocess.run(
+            ["bash", "-c", command], cwd=directory, env=environment, capture_output=True, text=True, check=False
+        )
+        return done.stdout + done.stderr
+
+    return run
