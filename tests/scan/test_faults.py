@@ -9,7 +9,6 @@ import subprocess
 from datetime import UTC, datetime
 
 import pytest
-from dev.small_spark import quick
 from dev.waiting import eventually
 from pyspark.sql import SparkSession
 from tests.support.command import cli, cluster, topic
@@ -204,10 +203,9 @@ def test_a_scan_that_is_killed_leaves_the_history_as_it_was(rackspan, tmp_path, 
     written = {table: set(location.glob(f"{table}/cluster=killed-at-{table}/*/*")) for table in files}
     scans = {
         table: subprocess.Popen(
-            command("scan", "--snapshot", file, "--history", location, "--scan-id", "killed", "--master", "local[1]"),
+            command("scan", "--snapshot", file, "--history", location, "--scan-id", "killed"),
             stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env=quick(),
+            stderr=subprocess.PIPE,
             start_new_session=True,
         )
         for table, file in files.items()
@@ -216,9 +214,12 @@ def test_a_scan_that_is_killed_leaves_the_history_as_it_was(rackspan, tmp_path, 
 
     def killed():
         for table, scan in list(left.items()):
+            ended = scan.poll() is not None
             if set(location.glob(f"{table}/cluster=killed-at-{table}/*/*")) - written[table]:
                 os.killpg(scan.pid, signal.SIGKILL)
                 del left[table]
+            else:
+                assert not ended, scan.stderr.read()
         return not left
 
     try:
@@ -227,7 +228,7 @@ def test_a_scan_that_is_killed_leaves_the_history_as_it_was(rackspan, tmp_path, 
         for scan in scans.values():
             if scan.poll() is None:
                 os.killpg(scan.pid, signal.SIGKILL)
-            scan.wait(300)
+            scan.communicate()
     for name, known in before.items():  # one that has committed before it was killed is there, and whole
         assert history.scans(name)[:1] == known
     ran = rackspan("scan", "--snapshot", tmp_path, "--history", location, "--scan-id", "killed", "-o", "json")
