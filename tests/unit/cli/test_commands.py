@@ -116,6 +116,7 @@ def test_a_cluster_out_of_compliance_is_exit_code_1(rackspan, prod):
             "partitions": 5,
             "nonCompliant": 2,
             "moves": 2,
+            "bytes": 20,
             "pinned": 0,
             "pinnedMoves": 0,
             "unfair": {"region": 1, "zone": 1, "rack": 0},

@@ -135,6 +135,10 @@ def apply(
     cluster = connection.cluster()
 
     def planned() -> tuple[Plan, RackTree]:
+        made, tree = judged()
+        return replace(_feasible(made), changes=measured(connection, made.changes)), tree
+
+    def judged() -> tuple[Plan, RackTree]:
         if live is not None:
             made = live.plan()
             return made.whole, made.request.tree
@@ -147,7 +151,7 @@ def apply(
     kept = JournalFile.of_cluster(cluster.cluster_id, journal)
     if dry_run and not cancel and kept.read(cluster.cluster_id) is None:
         with ending_with(ExitCode.FINE):
-            _print_plan(_feasible(planned()[0]), form)
+            _print_plan(planned()[0], rate, form)
         return
     with kept.locked():
         record = kept.read(cluster.cluster_id)
@@ -156,7 +160,7 @@ def apply(
             return
         if record is None:
             made, tree = planned()
-            record = _new_record(connection, cluster, _feasible(made), tree, ceiling, approve, form)
+            record = _new_record(connection, cluster, made, tree, ceiling, approve, rate, form)
             if record is None:
                 return
         else:
@@ -200,9 +204,9 @@ def _feasible(made: Plan) -> Plan:
     return made
 
 
-def _print_plan(made: Plan, form: Format) -> None:
+def _print_plan(made: Plan, rate: int | Adaptive | None, form: Format) -> None:
     if form is Format.TABLE:
-        plan_text.print_table(made, show_all=False)
+        plan_text.print_table(made, None if isinstance(rate, Adaptive) else rate, show_all=False)
     else:
         print_document({"event": "plan", **document(made)}, form)
 
@@ -214,12 +218,13 @@ def _new_record(
     tree: RackTree,
     ceiling: _Ceiling,
     approve: str | None,
+    rate: int | Adaptive | None,
     form: Format,
 ) -> "Record | None":
     """The record of a plan that is approved, None where there is nothing to do. Raises CommandError."""
     from rackspan.reconcile.reassignments.ports import Record  # noqa: PLC0415
 
-    changes = list(measured(connection, made.changes.existing))
+    changes = list(made.changes.existing)
     topics = sorted({change.topic for change in changes})
     seen = connection.ask(lambda admin: admin.partitions(topics)) if topics else {}
     created = len(made.changes) - len(changes)
@@ -227,10 +232,10 @@ def _new_record(
         note(f"{plural(created, 'new partition')} of the plan are not created by this command")
     if form is Format.TABLE:
         with printing_first():
-            _print_plan(made, form)
+            _print_plan(made, rate, form)
     if not changes:
         if form is not Format.TABLE:
-            _print_plan(made, form)
+            _print_plan(made, rate, form)
         return None
     _refuse_too_much(changes, ceiling)
     _refuse_unapproved(made.hash, approve)

@@ -1,9 +1,10 @@
 """`rackspan check`: what is wrong with a cluster, where, and what would fix it."""
 
+import operator
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from importlib.metadata import version
 from typing import Annotated, Any
@@ -13,6 +14,7 @@ import typer
 from rich.console import Console, Group
 
 from rackspan.cli.rendering.ci_findings import junit, sarif
+from rackspan.cli.rendering.costs import to_copy
 from rackspan.cli.rendering.documents import Format, print_document
 from rackspan.cli.rendering.findings_table import ROWS, FindingLine, print_findings
 from rackspan.cli.rendering.guarantees_table import guarantee_documents, print_guarantees
@@ -21,8 +23,10 @@ from rackspan.cli.rendering.tables import console, print_hidden, table
 from rackspan.cli.shared import options
 from rackspan.cli.shared.cluster_source import ClusterSource
 from rackspan.cli.shared.command_errors import ExitCode, ending_with
+from rackspan.cli.shared.connection import Connection
 from rackspan.cli.shared.later_command import command_app
 from rackspan.cli.shared.live_topology import LiveTopology, refuse_options_of_topology
+from rackspan.cli.shared.measuring import sized
 from rackspan.cli.shared.selection import TopologyOptions, matching_partitions
 from rackspan.core.durability import WriteGuarantee, write_guarantees
 from rackspan.core.outage import min_insync_replicas
@@ -79,6 +83,14 @@ class _Checked:
         return [SEVERITIES[rank] for rank in self.findings.severity.tolist()]
 
     @property
+    def bytes(self) -> int | None:
+        """What the moves copy that would mend it; None where a size is not known."""
+        moves = self.examined.moves_of
+        moved = np.flatnonzero(moves)
+        sizes = self.partitions.size_bytes[moved].tolist()
+        return None if NONE in sizes else sum(map(operator.mul, moves[moved].tolist(), sizes))
+
+    @property
     def alarming(self) -> bool:
         return bool(self.examined.broken.any()) or not ALARMING.isdisjoint(self.severities)
 
@@ -115,19 +127,26 @@ def check(
     """
     if topology is None:
         selected = TopologyOptions.of(levels, missing_rack_policy, drain_broker, drain_rack)
-        found = ClusterSource(snapshot, bootstrap_server, command_config).read_topics("to check")
+        source = ClusterSource(snapshot, bootstrap_server, command_config)
+        found = source.read_topics("to check")
+        connection = Connection.by_options(bootstrap_server, command_config) if source.live else None
+        throttle = None
         locations, required = locations_in(selected.tree(found), found), ClusterRequirements()
     else:
         refuse_options_of_topology(context)
         live = LiveTopology.at(topology, kubeconfig)
         found, locations, required = live.snapshot(), live.locations, live.requirements
+        connection, throttle = Connection.by_topology(live), live.throttle
     partitions = matching_partitions(found, topic)
     with step(f"judging {plural(len(partitions), 'partition')}"):
         checked = _checked(found, locations, partitions, required)
+    if connection is not None:
+        moved = np.flatnonzero(checked.examined.moves_of)
+        checked = replace(checked, partitions=sized(connection, checked.partitions, moved))
     with ending_with(ExitCode.OUT_OF_COMPLIANCE if checked.alarming else ExitCode.FINE):
         if output is CheckFormat.TABLE:
             most = len(partitions) + len(checked.findings) if show_all else ROWS
-            _print(checked, most)
+            _print(checked, throttle, most)
             print_guarantees(console(), partitions.names, checked.guarantees, most)
         elif output is CheckFormat.SARIF:
             looked_at = snapshot if snapshot not in (None, STDIN) else f"kafka/{checked.cluster or 'cluster'}"
@@ -172,6 +191,7 @@ def _summary(checked: _Checked) -> dict[str, Any]:
         "partitions": len(checked.partitions),
         "nonCompliant": int(np.count_nonzero(examined.broken)),
         "moves": int(examined.moves_of.sum()),
+        "bytes": checked.bytes,
         "pinned": by_rule[Rule.PINNED_UNFAIR],
         "pinnedMoves": int(checked.findings.moves[checked.findings.rule == RULES.index(Rule.PINNED_UNFAIR)].sum()),
         "unfair": dict(examined.unfair),
@@ -201,10 +221,10 @@ def _documents(checked: _Checked) -> Iterator[dict[str, Any]]:
         }
 
 
-def _print(checked: _Checked, most: int) -> None:
+def _print(checked: _Checked, throttle: int | None, most: int) -> None:
     screen = console()
     if checked.examined.broken.any():
-        _print_totals(screen, checked)
+        _print_totals(screen, checked, throttle)
         _print_partitions(screen, checked, most)
     else:
         number = len(checked.partitions)
@@ -244,13 +264,14 @@ def _print_others(screen: Console, checked: _Checked, most: int) -> None:
     print_findings(screen, others[:most], len(others), "--all prints them")
 
 
-def _print_totals(screen: Console, checked: _Checked) -> None:
+def _print_totals(screen: Console, checked: _Checked, throttle: int | None) -> None:
     examined = checked.examined
     bad, moves = int(np.count_nonzero(examined.broken)), int(examined.moves_of.sum())
     never = int(np.count_nonzero(checked.findings.rule == RULES.index(Rule.UNSATISFIABLE)))
+    cost = f"; {to_copy(checked.bytes, throttle)}" if moves and checked.bytes is not None else ""
     screen.print(
         f"{bad:,} of {plural(len(examined.broken), 'partition')} {be(bad)} out of compliance; "
-        f"{mending(moves, bad, never)}",
+        f"{mending(moves, bad, never)}{cost}",
         style="bold red",
     )
     if examined.unfair:

@@ -14,6 +14,7 @@ from rackspan.api.drains import Drains, brokers_of, draining
 from rackspan.api.labels import API_VERSION
 from rackspan.api.meta import ObjectKey
 from rackspan.api.racktopology import KIND, RackTopology
+from rackspan.cli.rendering.costs import to_copy
 from rackspan.cli.rendering.documents import Format, print_document
 from rackspan.cli.rendering.event_lines import EventLines
 from rackspan.cli.shared import options
@@ -27,7 +28,7 @@ from rackspan.cli.shared.quantities import seconds_of
 from rackspan.cli.shared.selection import broker_ids, first_of, nearest
 from rackspan.cli.shared.topology_access import ask_topology
 from rackspan.core.rack_path import RackPathError, domain_name, parse_rack
-from rackspan.core.text import every, plural, size
+from rackspan.core.text import every, plural
 
 if TYPE_CHECKING:
     from rackspan.kube.topology_edits import TopologyEdits
@@ -76,13 +77,14 @@ class _Planned:
     empty: bool
     there: int
     leave: int
+    throttle: int | None
 
     @property
     def sentence(self) -> str:
         there = f"{plural(self.there, 'replica')} there now"
         if self.empty:
             return f"{there}; no plan moves any"
-        cost = f"{plural(self.moves, 'move')}, {size(self.bytes, 'an unknown number of bytes')} to copy"
+        cost = f"{plural(self.moves, 'move')}, {to_copy(self.bytes, self.throttle)}"
         stay = f", {self.there - self.leave:,} cannot" if self.there > self.leave else ""
         return f"{there}: {self.leave:,} can leave by plan {self.hash} ({cost}){stay}"
 
@@ -251,7 +253,7 @@ def _planned(topology: str, kubeconfig: Path | None, wanted: Drains, brokers: Co
     bytes_ = sum(change.copied * (change.size_bytes or 0) for change in changes)
     there = sum(live.stands.state.load.replicas[broker] for broker in brokers)
     leave = sum(len(set(one.before or ()).intersection(brokers).difference(one.replicas)) for one in made.changes)
-    return _Planned(made.hash, made.moves, None if None in known else bytes_, made.empty, there, leave)
+    return _Planned(made.hash, made.moves, None if None in known else bytes_, made.empty, there, leave, live.throttle)
 
 
 def _plan_document(planned: _Planned) -> dict[str, Any]:

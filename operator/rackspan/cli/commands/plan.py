@@ -189,6 +189,8 @@ def plan(
             request = Request(selected.tree(found), found.partitions, chosen, required, min_insync=min_insync)
             with step("planning"):
                 made = rebalance(request) if rebalance_too else make_plan(request)
+            if source.live and log_dirs is None:
+                made = _with_sizes(Connection.by_options(bootstrap_server, command_config), made)
             changes = _end(made, found.partitions, output, judged, show_all=show_all)
     if detailed_exitcode and changes:
         raise typer.Exit(DetailedExitCode.CHANGES)
@@ -208,6 +210,7 @@ def _end(
     output: PlanFormat,
     judged: JudgedFiles,
     extra: Mapping[str, Any] | None = None,
+    throttle: int | None = None,
     *,
     show_all: bool,
 ) -> bool:
@@ -217,9 +220,9 @@ def _end(
         match output:
             case PlanFormat.TABLE:
                 print_created(console(), judged, show_all=show_all)
-                plan_text.print_table(made, show_all=show_all)
+                plan_text.print_table(made, throttle, show_all=show_all)
             case PlanFormat.MARKDOWN:
-                plan_text.print_markdown(made, created_markdown(judged), show_all=show_all)
+                plan_text.print_markdown(made, throttle, created_markdown(judged), show_all=show_all)
             case PlanFormat.REASSIGNMENT if made.feasible:
                 plan_reassignment.print_reassignment(made, partitions)
             case PlanFormat.REASSIGNMENT:
@@ -238,14 +241,14 @@ def _plan_topology(live: LiveTopology, output: PlanFormat, *, show_all: bool) ->
         note(f"KafkaTopic {key}: {why}")
     if len(others) > _SENTENCES:
         note(f"and {plural(len(others) - _SENTENCES, 'more KafkaTopic')} like that; -o json lists them all")
-    whole = _with_sizes(live, made.whole)
+    whole = _with_sizes(Connection.by_topology(live), made.whole)
     extra = topology_document(live.stands.state.topology, made, others)
-    return _end(whole, made.request.partitions, output, live.files, extra, show_all=show_all)
+    return _end(whole, made.request.partitions, output, live.files, extra, live.throttle, show_all=show_all)
 
 
-def _with_sizes(live: LiveTopology, made: Plan) -> Plan:
+def _with_sizes(connection: Connection, made: Plan) -> Plan:
     try:
-        return replace(made, changes=measured(Connection.by_topology(live), made.changes))
+        return replace(made, changes=measured(connection, made.changes))
     except CommandError as error:
         warn(f"brokers do not tell how many bytes it copies: {error}")
         return made

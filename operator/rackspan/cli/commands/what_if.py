@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from rackspan.cli.rendering.documents import Format, print_document
@@ -12,8 +13,10 @@ from rackspan.cli.rendering.progress import step
 from rackspan.cli.rendering.tables import console, print_hidden
 from rackspan.cli.shared import options
 from rackspan.cli.shared.cluster_source import ClusterSource, with_log_dir_sizes
+from rackspan.cli.shared.connection import Connection
 from rackspan.cli.shared.later_command import command_app
 from rackspan.cli.shared.live_topology import LiveTopology, refuse_options_of_topology
+from rackspan.cli.shared.measuring import sized
 from rackspan.cli.shared.selection import TopologyOptions, brokers_below, matching_partitions
 from rackspan.core.outage import DomainOutage, Outage, min_insync_replicas, outage_of, outages
 from rackspan.core.rack_path import domain_name, parse_rack
@@ -53,16 +56,22 @@ def what_if(
     """Count what the loss of every domain, of every level and of every broker, would do to partitions.
 
     Offline: no replica in sync is left. Not writable: fewer than min.insync.replicas are left, those offline included.
-    Last replica: exactly one in sync is left. Bytes to copy: what lies there, should it never come back.
+    Last replica: exactly one in sync is left. Bytes to copy: what lies there, should it never come back. A live cluster
+    is asked for sizes, unless --log-dirs gives them.
     """
     if topology is None:
-        found = ClusterSource(snapshot, bootstrap_server, command_config, log_dirs).read_topics("to lose")
+        source = ClusterSource(snapshot, bootstrap_server, command_config, log_dirs)
+        found = source.read_topics("to lose")
+        connection = Connection.by_options(bootstrap_server, command_config) if source.live else None
         tree = TopologyOptions(levels, missing_rack_policy).tree(found)
     else:
         refuse_options_of_topology(context)
         live = LiveTopology.at(topology, kubeconfig)
         tree, found = live.tree, with_log_dir_sizes(live.snapshot(), log_dirs)
+        connection = Connection.by_topology(live)
     partitions = matching_partitions(found, topic)
+    if connection is not None and log_dirs is None:
+        partitions = sized(connection, partitions, np.arange(len(partitions)))
     least = min_insync_replicas(found.configs)
     with step("losing domains"):
         now = outage_of(tree, partitions, least, ())

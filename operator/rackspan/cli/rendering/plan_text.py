@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from rich.console import Console
 
+from rackspan.cli.rendering.costs import to_copy
 from rackspan.cli.rendering.tables import console, print_hidden, size, table
 from rackspan.core.planning import Change, Plan, State
 from rackspan.core.text import be, every, plural
@@ -15,8 +16,8 @@ _MARKDOWN_ROWS = 500
 """GitHub refuses a comment of more than 65,536 characters."""
 
 
-def print_table(plan: Plan, *, show_all: bool) -> None:
-    """Print what is wrong, what it costs, and what changes."""
+def print_table(plan: Plan, throttle: int | None, *, show_all: bool) -> None:
+    """Print what is wrong, what it costs under a throttle in bytes per second and broker, and what changes."""
     screen = console()
     if plan.empty:
         words = "nothing to do" if plan.feasible else "nothing of it can be done"
@@ -25,7 +26,7 @@ def print_table(plan: Plan, *, show_all: bool) -> None:
         _print_states(screen, plan)
         return
     screen.print(_compliance(plan), style="bold")
-    screen.print(f"{_cost(plan)}  (plan {plan.hash})")
+    screen.print(f"{_cost(plan, throttle)}  (plan {plan.hash})")
     for one in plan.below_min_insync[:_ROWS]:
         screen.print(str(one), style="yellow")
     print_hidden(screen, len(plan.below_min_insync) - _ROWS, "more topic")
@@ -47,9 +48,9 @@ def print_table(plan: Plan, *, show_all: bool) -> None:
     print_hidden(screen, len(plan.changes) - most, "more partition")
 
 
-def print_markdown(plan: Plan, created: Iterator[str], *, show_all: bool) -> None:
+def print_markdown(plan: Plan, throttle: int | None, created: Iterator[str], *, show_all: bool) -> None:
     """Print the plan for a pull request: the certificate first, what is `created`, topics, and changes folded away."""
-    print("\n".join(_markdown(plan, created, len(plan.changes) if show_all else _MARKDOWN_ROWS)))
+    print("\n".join(_markdown(plan, throttle, created, len(plan.changes) if show_all else _MARKDOWN_ROWS)))
 
 
 def _compliance(plan: Plan) -> str:
@@ -75,10 +76,10 @@ def _out_of_compliance(plan: Plan) -> str:
     return f"{wrong} now, {after.non_compliant:,} afterwards"
 
 
-def _cost(plan: Plan) -> str:
+def _cost(plan: Plan, throttle: int | None) -> str:
     words = [f"{plural(plan.moves, 'move')}, {_bound(plan)}"]
     if plan.moves:
-        words.append("an unknown number of bytes to copy" if plan.bytes is None else f"{size(plan.bytes)} to copy")
+        words.append(to_copy(plan.bytes, throttle))
     if plan.reorders:
         words.append(f"{plural(plan.reorders, 'reorder')} without copying")
     if plan.removals:
@@ -146,14 +147,14 @@ class _Topic:
             self.size_bytes = None if known is None or self.size_bytes is None else self.size_bytes + known
 
 
-def _markdown(plan: Plan, created: Iterator[str], most: int) -> Iterator[str]:
+def _markdown(plan: Plan, throttle: int | None, created: Iterator[str], most: int) -> Iterator[str]:
     yield f"## Kafka reassignment plan `{plan.hash}`\n"
     for problem in plan.problems:
         yield f"> [!CAUTION]\n> {plain(str(problem))}\n"
     for one in plan.below_min_insync[:_ROWS]:
         yield f"> [!WARNING]\n> {plain(str(one))}\n"
     state = _compliance(plan)
-    yield f"**{_cost(plan) if plan.changes else 'Nothing to do'}.** {state[0].upper()}{state[1:]}.\n"
+    yield f"**{_cost(plan, throttle) if plan.changes else 'Nothing to do'}.** {state[0].upper()}{state[1:]}.\n"
     yield "| certificate | |\n|---|---:|"
     yield f"| moves (replicas to copy) | {plan.moves:,} |"
     yield f"| lower bound | {plan.lower_bound:,} |"

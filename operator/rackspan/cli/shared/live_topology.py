@@ -140,6 +140,11 @@ class LiveTopology:
         return locations_of_topology(with_observed_brokers(self.inputs.scan.topology, self.stands))
 
     @property
+    def throttle(self) -> int | None:
+        """Bytes per second and broker that the operator copies at most; None without such a limit."""
+        return self.inputs.scan.topology.spec.reassignment.throttle
+
+    @property
     def requirements(self) -> ClusterRequirements:
         """What the KafkaTopics ask for."""
         from rackspan.reconcile.expectations import cluster_requirements  # noqa: PLC0415

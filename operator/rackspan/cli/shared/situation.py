@@ -24,6 +24,7 @@ from rackspan.api.plans import TopologyPlanStatus
 from rackspan.api.racktopology import RackTopology, ScanState
 from rackspan.api.reasons import PLAN_GOES_ON, Reason
 from rackspan.api.reassignment import Reassignment
+from rackspan.cli.rendering.costs import time_to_copy
 from rackspan.cli.rendering.reassignment_status import sentence
 from rackspan.core.text import few, plural, size
 from rackspan.reconcile.topics.holds import PLAN_REASONS, approve_topology
@@ -35,7 +36,6 @@ _WAITS: Mapping[str, str] = {
     Reason.STALE_APPROVAL: "another plan was approved, and this one is there now",
 }
 """What a plan waits for, where its condition says how to approve it as well: that is the next step."""
-_MINUTE, _HOUR = 60, 3600
 
 
 class State(IntEnum):
@@ -170,16 +170,8 @@ def _plan(topology: RackTopology) -> Iterator[Aspect]:
 def _cost(topology: RackTopology, plan: TopologyPlanStatus) -> str:
     """Replicas, bytes and how long that takes under the throttle, where that is known."""
     throttle = topology.spec.reassignment.throttle
-    words = [plural(plan.moves, "replica"), size(plan.bytes, "an unknown number of bytes")]
-    if throttle and plan.bytes:
-        words.append(f"{_duration(plan.bytes / throttle)} at {size(throttle)}/s and broker")
-    return ", ".join(words)
-
-
-def _duration(seconds: float) -> str:
-    if seconds < _MINUTE:
-        return "under a minute"
-    return f"up to {seconds / _MINUTE:,.0f} min" if seconds < 2 * _HOUR else f"up to {seconds / _HOUR:,.0f} h"
+    bytes_ = size(plan.bytes, "an unknown number of bytes")
+    return f"{plural(plan.moves, 'replica')}, {bytes_}{time_to_copy(plan.bytes, throttle)}"
 
 
 def _drains(topology: RackTopology) -> Iterator[Aspect]:

@@ -1,0 +1,28 @@
+"""What copying costs, in words."""
+
+from math import ceil
+
+from rackspan.core.text import size
+
+_MINUTE, _HOUR = 60, 3600
+
+
+def to_copy(number: int | None, throttle: int | None = None) -> str:
+    """Bytes to copy, and how long that takes, such as `6.9 MiB to copy, up to 4 min at 10.0 MiB/s and broker`."""
+    return f"{size(number, 'an unknown number of bytes')} to copy{time_to_copy(number, throttle)}"
+
+
+def time_to_copy(number: int | None, throttle: int | None) -> str:
+    """
+    How long bytes take under a throttle in bytes per second and broker, to end a sentence with; empty if not known.
+
+    A broker copies all of them at worst. Those that copy at the same time need less.
+    """
+    return f", {_at_most(number / throttle)} at {size(throttle)}/s and broker" if number and throttle else ""
+
+
+def _at_most(seconds: float) -> str:
+    if seconds < _MINUTE:
+        return "under a minute"
+    unit, name = (_MINUTE, "min") if seconds < 2 * _HOUR else (_HOUR, "h")
+    return f"up to {ceil(seconds / unit):,} {name}"
