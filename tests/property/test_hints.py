@@ -10,8 +10,8 @@ from tests.property.strategies import LEVELS, trees
 
 from rackspan.core.durability import Durability, DurabilityError, min_insync
 from rackspan.core.placement import ClusterView, InfeasibleError, PlacementSpec
-from rackspan.core.placement.model import Spread, Unsatisfiable
 from rackspan.core.placement.multilevel import MultiLevel
+from rackspan.core.placer import Spread, Unsatisfiable
 from rackspan.core.rack_path import parse_rack
 from rackspan.core.topology import Broker, RackTree
 

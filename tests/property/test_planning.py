@@ -15,7 +15,7 @@ from tests.property.strategies import closed, rows, sites, sized, trees
 
 from rackspan.core.compliance import judge
 from rackspan.core.placement.engine.balance.cycle_cancelling import Exchanges
-from rackspan.core.placement.model import Spread
+from rackspan.core.placer import Spread
 from rackspan.core.planning import Elsewhere, Request, fill, fill_topics, lacking, plan, plan_topics, rebalance
 from rackspan.core.requirements import TopicRequirements
 from rackspan.core.snapshot import table

@@ -18,18 +18,18 @@ from tests.unit.reconcile import examples
 
 from rackspan.core.durability import Durability
 from rackspan.core.outage import min_insync_replicas
-from rackspan.core.placement.model import Spread
+from rackspan.core.placer import Spread
 from rackspan.core.requirements import ClusterRequirements, TopicRequirements
 from rackspan.core.scanning import BrokerLocations, examine, examine_brokers, reported_locations
 from rackspan.core.scanning.findings import RULES, SEVERITIES, Findings
 from rackspan.core.scanning.rules import Rule
 from rackspan.core.snapshot import NONE, table
+from rackspan.jobs import scan_job
 from rackspan.jobs.batches import aggregates
 from rackspan.jobs.batches.arrow_batches import partition_batches
 from rackspan.jobs.batches.judging import Criteria
 from rackspan.jobs.batches.schemas import FINDING, HOLDING, JUDGED, PARTITIONS, TOPIC, UNFAIR
 from rackspan.jobs.history.scan_history import History
-from rackspan.jobs.scan import scan_job
 from rackspan.jobs.scan.cluster_scan import ScanRun, scan_cluster
 from rackspan.jobs.scan.engines import in_process
 from rackspan.jobs.sources.scanned_cluster import ScannedCluster, from_file

@@ -5,6 +5,7 @@ from hashlib import sha256
 from typing import Final
 
 from rackspan.api.codec import ApiStruct
+from rackspan.api.meta import ObjectKey
 
 MAX_PLAN_SAMPLES: Final = 5
 """Samples of a plan that fit into a status. `rackspan plan --topology` prints all of it."""
@@ -69,6 +70,21 @@ class TopologyPlanStatus(ApiStruct, frozen=True):
     unmanaged: int | None = None
     namespaces: tuple[PlannedNamespace, ...] = ()
     samples: tuple[PlannedTopic, ...] = ()
+
+
+def unmanaged_key(topic: str) -> ObjectKey:
+    """The key of the part of a topic without a KafkaTopic. It has no namespace, so no tenant's object has the same."""
+    return ObjectKey("", topic)
+
+
+def is_unmanaged(key: ObjectKey) -> bool:
+    """Whether a part is of a topic without a KafkaTopic."""
+    return not key.namespace
+
+
+def part_name(key: ObjectKey) -> str:
+    """The KafkaTopic of a part as `namespace/name`, or the name of a topic without one."""
+    return key.name if is_unmanaged(key) else str(key)
 
 
 def topology_hash(hashes: Mapping[str, str]) -> str:

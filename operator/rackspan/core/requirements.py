@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rackspan.core.durability import Durability
-from rackspan.core.placement.model import PlacementSpec, Spread
 from rackspan.core.placement.seeds import seed_for
+from rackspan.core.placer import PlacementSpec, Spread
 from rackspan.core.rack_path import RackPath
 from rackspan.core.topology import RackTree
 

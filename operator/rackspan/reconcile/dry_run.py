@@ -17,6 +17,7 @@ from msgspec import structs
 from rackspan.api.conditions import READY, find_condition
 from rackspan.api.kafkatopic import KafkaTopicStatus
 from rackspan.api.meta import ObjectKey
+from rackspan.api.plans import unmanaged_key
 from rackspan.api.racktopology import Adoption, KafkaSpec, Level, RackSource, RackTopologySpec
 from rackspan.api.reasons import Reason
 from rackspan.api.requirements import requirements_of
@@ -34,7 +35,7 @@ from rackspan.reconcile.topics.ownership import TopicClaim, owner, refusal, riva
 from rackspan.reconcile.topics.placement import MIN_ISR
 from rackspan.reconcile.topics.plan import plan_hashes, request_of
 from rackspan.reconcile.topics.quotas import Claim, above_quotas
-from rackspan.reconcile.topics.unmanaged import unmanaged_key, unmanaged_topics
+from rackspan.reconcile.topics.unmanaged import unmanaged_topics
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

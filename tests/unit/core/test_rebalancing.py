@@ -11,7 +11,7 @@ from rackspan.core.placement.engine.balance import cycle_cancelling as cheapest
 from rackspan.core.placement.engine.balance.moves_by_prices import fewest_by_prices
 from rackspan.core.placement.engine.balance.rebalance import moves_to_balance
 from rackspan.core.placement.engine.balance.replicas import Replicas, Rules
-from rackspan.core.placement.model import Spread
+from rackspan.core.placer import Spread
 from rackspan.core.planning import FalseBoundError, Request, plan, rebalance
 from rackspan.core.requirements import TopicRequirements
 from rackspan.core.snapshot import table

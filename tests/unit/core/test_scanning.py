@@ -7,7 +7,7 @@ import pytest
 
 from rackspan.core.compliance import judge
 from rackspan.core.durability import Durability
-from rackspan.core.placement.model import Spread
+from rackspan.core.placer import Spread
 from rackspan.core.requirements import ClusterRequirements, TopicRequirements
 from rackspan.core.scanning import BrokerLocations, examine, examine_brokers, portion_of
 from rackspan.core.scanning.domain_totals import added

@@ -7,8 +7,8 @@ from dataclasses import fields
 import pytest
 from tests.support.command import cli, cluster, topic
 
+from rackspan.jobs import scan_job
 from rackspan.jobs.history.scan_history import History
-from rackspan.jobs.scan import scan_job
 from rackspan.jobs.scan.scan_request import ScanRequest
 
 

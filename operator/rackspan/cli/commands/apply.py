@@ -9,12 +9,13 @@ import typer
 
 from rackspan.cli.rendering import plan_text
 from rackspan.cli.rendering.documents import Format, print_document
+from rackspan.cli.rendering.messages import note
 from rackspan.cli.rendering.plan_document import document
 from rackspan.cli.rendering.progress import step
 from rackspan.cli.rendering.reassignment_progress import ReassignmentProgress, progress_shown
 from rackspan.cli.shared import options
 from rackspan.cli.shared.cluster_source import ClusterSource
-from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_with, note, printing_first
+from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_with, printing_first
 from rackspan.cli.shared.connection import Connection
 from rackspan.cli.shared.driving import Ended, Signals, drive, heard, paused, take_back
 from rackspan.cli.shared.journal import JournalFile

@@ -17,8 +17,9 @@ from rackspan.api.racktopology import KIND, RackTopology
 from rackspan.cli.rendering.costs import to_copy
 from rackspan.cli.rendering.documents import Format, print_document
 from rackspan.cli.rendering.event_lines import EventLines
+from rackspan.cli.rendering.messages import note, warn
 from rackspan.cli.shared import options
-from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_with, note, warn
+from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_with
 from rackspan.cli.shared.connection import Connection
 from rackspan.cli.shared.drain_waiting import DrainAsked, approve_plan, wait_for_drain
 from rackspan.cli.shared.later_command import command_app

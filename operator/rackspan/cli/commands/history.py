@@ -4,8 +4,9 @@ from typing import Annotated
 
 import typer
 
+from rackspan.cli.rendering.messages import note
 from rackspan.cli.shared import options
-from rackspan.cli.shared.command_errors import CommandError, note
+from rackspan.cli.shared.command_errors import CommandError
 from rackspan.cli.shared.later_command import command_app
 
 app = command_app(name="history", help="Look after the history of scans.", no_args_is_help=True)

@@ -13,10 +13,11 @@ from rackspan.api.meta import ObjectKey
 from rackspan.api.references import TopologyRef
 from rackspan.cli.rendering.documents import Format, print_document
 from rackspan.cli.rendering.import_report import ImportReport
+from rackspan.cli.rendering.messages import note, print_error
 from rackspan.cli.rendering.progress import step
 from rackspan.cli.shared import options
 from rackspan.cli.shared.cluster_source import ClusterSource
-from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_with, note, print_error
+from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_with
 from rackspan.cli.shared.later_command import command_app
 from rackspan.cli.shared.live_topology import LiveTopology, refuse_options_of_topology
 from rackspan.cli.shared.manifest_files import read_files, write_new_files

@@ -5,13 +5,13 @@ from typing import Annotated
 import typer
 
 from rackspan.cli.rendering.documents import Format, print_document
-from rackspan.cli.rendering.locality_report import LocalityReport, Price, document, print_report
 from rackspan.cli.shared import options
 from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_with
 from rackspan.cli.shared.connection import Connection
 from rackspan.cli.shared.later_command import command_app
 from rackspan.cli.shared.live_groups import LiveGroups
 from rackspan.cli.shared.live_topology import LiveTopology, refuse_options_of_topology
+from rackspan.cli.shared.locality_report import LocalityReport, Price, document, print_report
 from rackspan.cli.shared.quantities import seconds_of, share_of
 from rackspan.cli.shared.selection import TopologyOptions
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rackspan.cli.rendering import plan_reassignment, plan_text
-from rackspan.cli.rendering.creations import created_document, created_markdown, print_created
 from rackspan.cli.rendering.documents import Format, print_document
+from rackspan.cli.rendering.messages import note, print_error, warn
 from rackspan.cli.rendering.plan_document import document, topology_document
 from rackspan.cli.rendering.progress import step
 from rackspan.cli.rendering.tables import console
@@ -23,11 +23,9 @@ from rackspan.cli.shared.command_errors import (
     ExitCode,
     detailed_exit_codes,
     ending_with,
-    note,
-    print_error,
-    warn,
 )
 from rackspan.cli.shared.connection import Connection
+from rackspan.cli.shared.creations import created_document, created_markdown, print_created
 from rackspan.cli.shared.later_command import command_app
 from rackspan.cli.shared.live_topology import (
     LiveTopology,

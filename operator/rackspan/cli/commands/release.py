@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rackspan.api import racktopology
+from rackspan.cli.rendering.messages import note
 from rackspan.cli.shared import options
-from rackspan.cli.shared.command_errors import CommandError, note
+from rackspan.cli.shared.command_errors import CommandError
 from rackspan.cli.shared.later_command import command_app
 from rackspan.core.text import be, few, plural
 

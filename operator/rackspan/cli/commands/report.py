@@ -10,8 +10,9 @@ import typer
 from msgspec import to_builtins
 
 from rackspan.cli.rendering.documents import Format, print_document, printed_json
+from rackspan.cli.rendering.messages import note
 from rackspan.cli.shared import options
-from rackspan.cli.shared.command_errors import CommandError, note
+from rackspan.cli.shared.command_errors import CommandError
 from rackspan.cli.shared.later_command import command_app
 from rackspan.cli.shared.scan_files import page_of, read_document, write_file
 from rackspan.cli.shared.selection import first_of

@@ -10,11 +10,12 @@ from msgspec import to_builtins
 
 from rackspan.cli.commands.scan_watch import watch_scan
 from rackspan.cli.rendering.documents import Format, print_document
+from rackspan.cli.rendering.messages import print_error, warn
 from rackspan.cli.rendering.progress import step
 from rackspan.cli.rendering.scan_text import print_scan
 from rackspan.cli.rendering.tables import console
 from rackspan.cli.shared import options
-from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_with, print_error, warn
+from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_with
 from rackspan.cli.shared.later_command import command_app
 from rackspan.cli.shared.live_topology import topology_key
 from rackspan.cli.shared.scan_files import page_of, write_file
@@ -192,7 +193,7 @@ def _refuse_several(given: Sequence[str]) -> None:
 
 def _scanned(request: ScanRequest) -> list[ScanDocument]:
     try:
-        from rackspan.jobs.scan.scan_job import ScanJobError, scan_clusters  # noqa: PLC0415 - needs pyarrow
+        from rackspan.jobs.scan_job import ScanJobError, scan_clusters  # noqa: PLC0415 - needs pyarrow
     except ImportError as error:
         raise CommandError(f"{error.name} is not installed", "pip install 'rackspan[scan]'") from error
     try:

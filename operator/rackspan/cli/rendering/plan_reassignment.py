@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from rackspan.cli.rendering.documents import json_lines
-from rackspan.cli.shared.command_errors import note
+from rackspan.cli.rendering.messages import note
 from rackspan.core.planning import Plan
 from rackspan.core.snapshot import NONE, Partitions
 

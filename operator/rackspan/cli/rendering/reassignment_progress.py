@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rackspan.cli.rendering.documents import Format, printed_json
+from rackspan.cli.rendering.messages import print_no_more
 from rackspan.cli.rendering.progress import Step, step
-from rackspan.cli.shared.command_errors import print_no_more
 from rackspan.core.text import plural, shown, size
 
 if TYPE_CHECKING:

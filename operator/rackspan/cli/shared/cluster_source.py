@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from rackspan.cli.rendering.messages import note, warn
 from rackspan.cli.rendering.progress import step
-from rackspan.cli.shared.command_errors import CommandError, failures_told, note, warn
+from rackspan.cli.shared.command_errors import CommandError, failures_told
 from rackspan.core.snapshot import Snapshot
 from rackspan.core.text import few
 from rackspan.core.topology import BrokerLocation

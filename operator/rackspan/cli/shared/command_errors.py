@@ -18,7 +18,7 @@ from typer.core import TyperGroup
 
 from rackspan.api.reasons import Reason
 from rackspan.child_process import CRASHED
-from rackspan.core.text import escaped, shown
+from rackspan.cli.rendering.messages import print_error, print_no_more
 from rackspan.reconcile.failures import Failure, FailureError, KafkaSetting, Remedy
 
 _UsageError: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
@@ -181,28 +181,6 @@ def printing_first() -> Iterator[None]:
         raise CommandError(
             f"standard output: {error.strerror}; nothing was changed", "let something read all of it", ExitCode.OUTPUT
         ) from error
-
-
-def print_no_more() -> None:
-    """Drop what is printed from now on, and what was not written yet, of which Python would complain at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def print_error(message: str, hint: str = "") -> None:
-    """Print an error, on one line, and its hint."""
-    print(f"error: {shown(message)}", file=sys.stderr)
-    if hint:
-        print(f"hint: {shown(hint)}", file=sys.stderr)
-
-
-def warn(message: str) -> None:
-    """Print a warning on one line."""
-    print(f"warning: {shown(message)}", file=sys.stderr)
-
-
-def note(message: str) -> None:
-    """Print what is worth knowing beside the result, on one line, and whole: it may be a command to run."""
-    print(f"note: {escaped(message)}", file=sys.stderr)
 
 
 def called_as() -> str:

@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
 
+from rackspan.cli.rendering.messages import warn
 from rackspan.cli.rendering.progress import Step, step
-from rackspan.cli.shared.command_errors import CommandError, failures_told, warn
+from rackspan.cli.shared.command_errors import CommandError, failures_told
 from rackspan.cli.shared.connection import Connection
 from rackspan.cli.shared.live_topology import LiveTopology
 from rackspan.cli.shared.selection import TopologyOptions, nearest

@@ -10,10 +10,12 @@ import typer
 from msgspec import structs
 
 from rackspan.api.meta import ObjectKey
+from rackspan.api.plans import part_name
 from rackspan.api.racktopology import Rebalance
+from rackspan.cli.rendering.messages import warn
 from rackspan.cli.rendering.progress import step
 from rackspan.cli.shared.cluster_source import tell_cordoned
-from rackspan.cli.shared.command_errors import CommandError, failures_told, warn
+from rackspan.cli.shared.command_errors import CommandError, failures_told
 from rackspan.cli.shared.manifest_requirements import NO_FILES, JudgedFiles, applied_files, placers
 from rackspan.cli.shared.selection import infeasible
 from rackspan.core.placement import MissingRackError
@@ -175,7 +177,6 @@ class LiveTopology:
     def plan(self) -> "TopologyPlan":
         """Make the operator's plan. Raises CommandError."""
         from rackspan.reconcile.dry_run import plan_of  # noqa: PLC0415
-        from rackspan.reconcile.topics.unmanaged import shown  # noqa: PLC0415
 
         try:
             with step("planning"):
@@ -184,7 +185,7 @@ class LiveTopology:
             raise _missing_racks(error) from error
         for key in made.unplanned:
             kind = "KafkaTopic" if key.namespace else "topic"
-            warn(f"{kind} {shown(key)}: nothing can be planned: a rack or a level that it needs is not known")
+            warn(f"{kind} {part_name(key)}: nothing can be planned: a rack or a level that it needs is not known")
         return made
 
 

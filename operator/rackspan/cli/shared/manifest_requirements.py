@@ -14,8 +14,9 @@ import typer
 from rackspan.api.policies import DurabilitySpec
 from rackspan.api.reasons import Reason
 from rackspan.api.requirements import requirements_of
+from rackspan.cli.rendering.messages import note, print_error, warn
 from rackspan.cli.rendering.progress import step
-from rackspan.cli.shared.command_errors import CommandError, ExitCode, failures_told, note, print_error, warn
+from rackspan.cli.shared.command_errors import CommandError, ExitCode, failures_told
 from rackspan.cli.shared.manifest_files import read_files
 from rackspan.cli.shared.plan_request import min_insync_of
 from rackspan.core.durability import WriteGuarantee, write_guarantees

@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
+from rackspan.cli.rendering.messages import warn
 from rackspan.cli.rendering.progress import step
-from rackspan.cli.shared.command_errors import CommandError, warn
+from rackspan.cli.shared.command_errors import CommandError
 from rackspan.cli.shared.connection import Connection
 from rackspan.core.partitions import TopicPartition, largest
 from rackspan.core.planning import Changes

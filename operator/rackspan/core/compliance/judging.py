@@ -26,7 +26,7 @@ import numpy.typing as npt
 from rackspan.core.compliance.domain_counts import Holding, blocks, holdings
 from rackspan.core.compliance.fair_split import fair_windows
 from rackspan.core.compliance.fewest_moves import most_kept_by, most_kept_within
-from rackspan.core.placement.model import Placement, Spread, Unsatisfiable
+from rackspan.core.placer import Placement, Spread, Unsatisfiable
 from rackspan.core.rack_path import domain_name
 from rackspan.core.topology import Broker, IntArray, Level, RackTree
 

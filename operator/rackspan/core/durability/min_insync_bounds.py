@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from rackspan.core.durability.largest_domains import largest_first
 from rackspan.core.durability.replication_factor import nearest_replication_factor
-from rackspan.core.placement.model import Placement
+from rackspan.core.placer import Placement
 from rackspan.core.text import plural
 from rackspan.core.topology import IntArray, RackTree
 

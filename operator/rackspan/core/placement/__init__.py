@@ -1,6 +1,7 @@
 """Placing replicas: what a placer is asked and answers. Placers are found by name, see `rackspan.placers`."""
 
-from rackspan.core.placement.model import (
+from rackspan.core.placement.seeds import seed_for
+from rackspan.core.placer import (
     ClusterView,
     InfeasibleError,
     MissingRackError,
@@ -10,7 +11,6 @@ from rackspan.core.placement.model import (
     Spread,
     Unsatisfiable,
 )
-from rackspan.core.placement.seeds import seed_for
 
 __all__ = [
     "ClusterView",

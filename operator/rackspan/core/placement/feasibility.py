@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from rackspan.core.placement.model import InfeasibleError, MissingRackError, PlacementSpec
 from rackspan.core.placement.shortfalls import shortfalls, smallest_change
+from rackspan.core.placer import InfeasibleError, MissingRackError, PlacementSpec
 from rackspan.core.rack_path import domain_name
 from rackspan.core.text import be, few, plural
 from rackspan.core.topology import RackTree, TopologyError

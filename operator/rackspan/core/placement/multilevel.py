@@ -64,8 +64,8 @@ from rackspan.core.placement.feasibility import (
     refuse_too_few,
     reopening,
 )
-from rackspan.core.placement.model import ClusterView, InfeasibleError, Placement, PlacementSpec
 from rackspan.core.placement.seeds import scrambled
+from rackspan.core.placer import ClusterView, InfeasibleError, Placement, PlacementSpec
 from rackspan.core.rack_path import RackPath, domain_name
 from rackspan.core.topology import IntArray, RackTree
 

@@ -38,10 +38,10 @@ from itertools import islice
 import numpy as np
 
 from rackspan.core.placement.feasibility import checked_tree, refuse_missing_racks, refuse_too_few
-from rackspan.core.placement.model import ClusterView, Placement, PlacementSpec
 from rackspan.core.placement.multilevel import continued
 from rackspan.core.placement.seeds import scrambled
 from rackspan.core.placement.simple import resized, usable
+from rackspan.core.placer import ClusterView, Placement, PlacementSpec
 from rackspan.core.topology import RackTree
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rackspan.core.compliance.fair_split import fair_windows
-from rackspan.core.placement.model import Spread, Unsatisfiable
+from rackspan.core.placer import Spread, Unsatisfiable
 from rackspan.core.rack_path import RackPath, domain_name
 from rackspan.core.text import plural
 from rackspan.core.topology import Broker, RackTree

@@ -25,8 +25,8 @@ Where only the start index is given the shift starts there too, as in Kafka; whe
 import numpy as np
 
 from rackspan.core.placement.feasibility import checked_tree, refuse_too_few
-from rackspan.core.placement.model import ClusterView, Placement, PlacementSpec
 from rackspan.core.placement.multilevel import continued
+from rackspan.core.placer import ClusterView, Placement, PlacementSpec
 from rackspan.core.topology import IntArray, RackTree
 
 

@@ -32,9 +32,9 @@ The seventh partition starts a new round: its followers are sought three (the nu
 import numpy as np
 
 from rackspan.core.placement.feasibility import checked_tree, refuse_missing_racks, refuse_too_few
-from rackspan.core.placement.model import ClusterView, Placement, PlacementSpec
 from rackspan.core.placement.multilevel import continued
 from rackspan.core.placement.simple import next_replica, resized, started, usable
+from rackspan.core.placer import ClusterView, Placement, PlacementSpec
 from rackspan.core.topology import IntArray, RackTree
 
 

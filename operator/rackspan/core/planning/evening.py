@@ -27,7 +27,7 @@ from rackspan.core.snapshot import NONE
 from rackspan.core.topology import IntArray, RackTree
 
 if TYPE_CHECKING:
-    from rackspan.core.placement.model import PlacementSpec
+    from rackspan.core.placer import PlacementSpec
 
 _SEED = 0  # of choices between topics
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from rackspan.core.placement.feasibility import checked_tree, refuse_impossible_spread
-from rackspan.core.placement.model import InfeasibleError, PlacementSpec
 from rackspan.core.placement.multilevel import lasting_leaders
+from rackspan.core.placer import InfeasibleError, PlacementSpec
 from rackspan.core.planning.request import Problem, Request
 from rackspan.core.requirements import TopicRequirements
 from rackspan.core.snapshot import BoolArray, Partitions

@@ -6,8 +6,8 @@ import numpy as np
 
 from rackspan.core.compliance import assigned
 from rackspan.core.placement.feasibility import checked_tree
-from rackspan.core.placement.model import InfeasibleError, PlacementSpec
 from rackspan.core.placement.multilevel import created
+from rackspan.core.placer import InfeasibleError, PlacementSpec
 from rackspan.core.planning.changes import Created
 from rackspan.core.planning.draft import Draft
 from rackspan.core.planning.request import Problem

@@ -11,7 +11,7 @@ from collections import defaultdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from rackspan.api.plans import topology_hash
+from rackspan.api.plans import is_unmanaged, topology_hash
 from rackspan.api.racktopology import KIND as TOPOLOGY
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.cluster.state import ClusterState
@@ -24,7 +24,7 @@ from rackspan.reconcile.topics.plan import inputs_of, inputs_of_unmanaged
 from rackspan.reconcile.topics.plan_review import Present, review_plan, summary
 from rackspan.reconcile.topics.shrinking import make_last_room, make_room
 from rackspan.reconcile.topics.sizes import PlanSizes
-from rackspan.reconcile.topics.unmanaged import UnmanagedTopics, is_unmanaged
+from rackspan.reconcile.topics.unmanaged import UnmanagedTopics
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

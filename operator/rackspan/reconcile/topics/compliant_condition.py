@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rackspan.api.kafkatopic import KafkaTopicSpec
     from rackspan.reconcile.cluster.state import ClusterState
     from rackspan.reconcile.ports import TopicDescription
-    from rackspan.reconcile.topics.batch import Outcome
+    from rackspan.reconcile.topics.outcome import Outcome
 
 _MAX_NAMED = 10
 """Broker ids listed in a message."""

@@ -20,7 +20,7 @@ from rackspan.reconcile.topics.ownership import may_adopt
 if TYPE_CHECKING:
     from rackspan.reconcile.cluster.state import ClusterState
     from rackspan.reconcile.dependencies import Dependencies
-    from rackspan.reconcile.topics.batch import Outcome
+    from rackspan.reconcile.topics.outcome import Outcome
 
 
 def with_known_claim(topic: KafkaTopic, state: ClusterState) -> KafkaTopic:

@@ -13,7 +13,7 @@ from rackspan.core.placement import Placement
 if TYPE_CHECKING:
     from rackspan.reconcile.cluster.state import ClusterState
     from rackspan.reconcile.ports import TopicDescription
-    from rackspan.reconcile.topics.batch import Outcome
+    from rackspan.reconcile.topics.outcome import Outcome
 
 
 def durability_status(outcome: Outcome, seen: TopicDescription, state: ClusterState) -> DurabilityStatus | None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from rackspan.api.conditions import Condition
     from rackspan.reconcile.ports import ConfigChange, ObjectRef
-    from rackspan.reconcile.topics.batch import Outcome
+    from rackspan.reconcile.topics.outcome import Outcome
 
 _NO_STALLED_EVENT = frozenset(
     {

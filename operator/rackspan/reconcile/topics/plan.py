@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rackspan.api.plans import topology_hash
+from rackspan.api.plans import is_unmanaged, part_name, topology_hash, unmanaged_key
 from rackspan.core.placement import MissingRackError
 from rackspan.core.planning import Elsewhere, Request, fill_topics, lacking, plan_topics
 from rackspan.core.requirements import TopicRequirements
@@ -25,7 +25,6 @@ from rackspan.core.snapshot import table
 from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.runtime.threads import in_planner_thread
 from rackspan.reconcile.topics.placement import requirements
-from rackspan.reconcile.topics.unmanaged import is_unmanaged, shown, unmanaged_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -353,7 +352,7 @@ def _plan_isolated(
         return _plan_together(wanted, state, pending)
     except Exception:
         if len(keys) == 1:
-            _log.exception("topic %s: no plan, for an unexpected error", shown(keys[0]))
+            _log.exception("topic %s: no plan, for an unexpected error", part_name(keys[0]))
             return {}
     first, second = ({key: wanted[key] for key in half} for half in (keys[: len(keys) // 2], keys[len(keys) // 2 :]))
     made = _plan_isolated(first, state, pending)

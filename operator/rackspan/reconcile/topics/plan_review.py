@@ -13,6 +13,8 @@ from rackspan.api.plans import (
     PlannedNamespace,
     PlannedTopic,
     TopologyPlanStatus,
+    is_unmanaged,
+    part_name,
 )
 from rackspan.api.policies import Approval
 from rackspan.api.reasons import Reason
@@ -23,7 +25,6 @@ from rackspan.reconcile.runtime.schedule import MaintenanceWindows, ScheduleErro
 from rackspan.reconcile.topics import holds
 from rackspan.reconcile.topics.approved_hashes import may_approve
 from rackspan.reconcile.topics.sizes import steady
-from rackspan.reconcile.topics.unmanaged import is_unmanaged, shown
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -195,7 +196,7 @@ def summary(review: Review) -> PlanSummary:
         bytes=steady(sum(known), last) if len(known) == len(sizes) else None,
         unmanaged=len(unmanaged) or None,
         namespaces=_namespaces(whole),
-        samples=tuple(PlannedTopic(shown(key), part.hash, part.moves) for key, part in planned[:MAX_PLAN_SAMPLES]),
+        samples=tuple(PlannedTopic(part_name(key), part.hash, part.moves) for key, part in planned[:MAX_PLAN_SAMPLES]),
     )
     order = list(Hold)
     first, key = min(

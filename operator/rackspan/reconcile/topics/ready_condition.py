@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from rackspan.core.planning import TopicPlan
     from rackspan.reconcile.cluster.state import ClusterState
     from rackspan.reconcile.ports import TopicDescription
-    from rackspan.reconcile.topics.batch import Outcome
     from rackspan.reconcile.topics.holds import PlanHold
+    from rackspan.reconcile.topics.outcome import Outcome
 
 
 def ready_condition(

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from rackspan.reconcile.cluster.state import ClusterState, ObservedCluster
     from rackspan.reconcile.dependencies import Dependencies
     from rackspan.reconcile.ports import KafkaAdmin
-    from rackspan.reconcile.topics.batch import Outcome
+    from rackspan.reconcile.topics.outcome import Outcome
     from rackspan.reconcile.topics.status_updates import StatusUpdate
 
 R = TypeVar("R")

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from rackspan.api.conditions import ConditionStatus
     from rackspan.api.kafkatopic import KafkaTopic, KafkaTopicStatus
     from rackspan.reconcile.cluster.state import ClusterState
-    from rackspan.reconcile.topics.batch import Outcome
+    from rackspan.reconcile.topics.outcome import Outcome
 
 
 def topic_status(outcome: Outcome, state: ClusterState, now: datetime) -> KafkaTopicStatus:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rackspan.api.kafkatopic import KafkaTopicStatus
     from rackspan.api.meta import ObjectKey
     from rackspan.reconcile.cluster.state import ClusterState
-    from rackspan.reconcile.topics.batch import Outcome
+    from rackspan.reconcile.topics.outcome import Outcome
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,6 @@
 """Topics of a topology's cluster without a KafkaTopic, where `spec.unmanagedTopics` says that they are repaired.
 
-They are known by Kafka's names alone, so their keys have no namespace: no KafkaTopic has such a key, and nothing that a
-tenant writes approves a part under one.
+They are known by Kafka's names alone (`api.plans.unmanaged_key`), so nothing that a tenant writes approves their parts.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rackspan.api.meta import ObjectKey
 from rackspan.reconcile.runtime.threads import in_planner_thread
 from rackspan.reconcile.topics.ownership import TopicClaim, declared, refusal
 
@@ -18,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from rackspan.api.kafkatopic import KafkaTopic
+    from rackspan.api.meta import ObjectKey
     from rackspan.api.racktopology import RackTopology
     from rackspan.reconcile.cache import Cache
     from rackspan.reconcile.cluster.state import ClusterState
@@ -26,21 +25,6 @@ if TYPE_CHECKING:
 
 _LOOK_SECONDS = 60.0
 """How old what is known of them may be: a look is a Metadata request over all topics."""
-
-
-def unmanaged_key(topic: str) -> ObjectKey:
-    """The key of a topic without a KafkaTopic, by its name in Kafka."""
-    return ObjectKey("", topic)
-
-
-def is_unmanaged(key: ObjectKey) -> bool:
-    """Whether this is the key of a topic without a KafkaTopic."""
-    return not key.namespace
-
-
-def shown(key: ObjectKey) -> str:
-    """A key as people read it: `namespace/name` of a KafkaTopic, else the topic's name."""
-    return key.name if is_unmanaged(key) else str(key)
 
 
 def unmanaged_topics(

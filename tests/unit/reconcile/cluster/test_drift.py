@@ -13,7 +13,7 @@ from rackspan.reconcile.cluster.racks import rack_view
 from rackspan.reconcile.cluster.settling import Settling
 from rackspan.reconcile.cluster.status import StatusInputs, topology_status
 from rackspan.reconcile.ports import BrokerDescription, ObjectRef
-from rackspan.reconcile.topics.batch import Outcome
+from rackspan.reconcile.topics.outcome import Outcome
 from rackspan.reconcile.topics.plan import Plans
 from rackspan.reconcile.topics.status import topic_status
 

@@ -10,9 +10,9 @@ from rackspan.api.meta import ObjectKey
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.failures import Failure, Remedy
 from rackspan.reconcile.ports import ConfigChange, NewPartitions, NewTopic, ObjectRef
-from rackspan.reconcile.topics.batch import Outcome
 from rackspan.reconcile.topics.decision import Decision
 from rackspan.reconcile.topics.events import condition_events
+from rackspan.reconcile.topics.outcome import Outcome
 
 REF = ObjectRef("KafkaTopic", ObjectKey("shop", "orders"), "uid-1")
 ROWS = ((0, 1, 2),)

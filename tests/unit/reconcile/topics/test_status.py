@@ -17,8 +17,8 @@ from rackspan.api.reasons import Reason
 from rackspan.core.compliance import judge
 from rackspan.reconcile.failures import Failure, Remedy
 from rackspan.reconcile.ports import ConfigChange, NewPartitions, NewTopic, TopicConfig
-from rackspan.reconcile.topics.batch import Outcome
 from rackspan.reconcile.topics.decision import Decision, decide
+from rackspan.reconcile.topics.outcome import Outcome
 from rackspan.reconcile.topics.plan import Plans
 from rackspan.reconcile.topics.status import failed_status, topic_status
 

@@ -7,6 +7,7 @@ from tests.unit.reconcile import examples
 from tests.unit.reconcile.examples import EVEN, seen, state, topology
 from tests.unit.reconcile.topics.test_approvals import CROWDED, World
 
+from rackspan.api.plans import unmanaged_key
 from rackspan.cli.rendering.plan_document import topology_document
 from rackspan.core.requirements import ClusterRequirements
 from rackspan.core.scanning import examine
@@ -16,7 +17,7 @@ from rackspan.reconcile.dry_run import ObservedTopology, plan_of
 from rackspan.reconcile.expectations import locations_of_topology
 from rackspan.reconcile.ports import RemainingReplicas
 from rackspan.reconcile.topics import holds
-from rackspan.reconcile.topics.unmanaged import unmanaged_key, unmanaged_topics
+from rackspan.reconcile.topics.unmanaged import unmanaged_topics
 
 REPAIR = {"unmanagedTopics": "Repair"}
 WHEN = {"message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
