@@ -205,6 +205,7 @@ def _manager(settings: Settings, kube: KubeCluster, workers: Workers, rest: Rest
         finalizers=FinalizerWriter(kube),
         placers=load_placers(),
         resync_seconds=settings.resync_seconds,
+        lease=settings.lease.key,
         reassignments=ApprovedPlans(cache, objects),
         sizes=LogDirSizes(connector, kube),
         liveness=liveness,

@@ -580,11 +580,13 @@ class DeletionsStatus(ApiStruct, frozen=True):
 class RackTopologyStatus(StatusStruct, frozen=True):
     """What the operator saw. Build the next one with `dataclasses.replace`, and compare with `==` before writing.
 
-    `cordons` are the brokers that the operator has cordoned in Kafka, or is about to. `state`, and what ends in
+    `lease` is the `namespace/name` of the Lease that the operator holds which writes this status, and renews while it
+    runs. `cordons` are the brokers that the operator has cordoned in Kafka, or is about to. `state`, and what ends in
     `_summary`, is what `kubectl get` shows: all else in one word or line.
     """
 
     observed_generation: int | None = None
+    lease: str | None = None
     state: str | None = None
     cluster_id: str | None = None
     broker_count: int | None = None

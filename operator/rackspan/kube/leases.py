@@ -76,4 +76,12 @@ def _record(body: JsonObject) -> LeaseRecord:
         duration_seconds=spec.get("leaseDurationSeconds") or LEASE_SECONDS,
         transitions=spec.get("leaseTransitions") or 0,
         version=body["metadata"]["resourceVersion"],
+        renewed_at=_time(spec.get("renewTime")),
     )
+
+
+def _time(text: object) -> datetime | None:
+    try:
+        return datetime.fromisoformat(str(text)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None

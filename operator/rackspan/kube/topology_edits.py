@@ -12,6 +12,7 @@ from rackspan.api.labels import APPROVE_PLAN
 from rackspan.api.racktopology import RackTopology
 from rackspan.api.reasons import Reason
 from rackspan.api.reassignment import Reassignment
+from rackspan.kube.leases import KubeLease
 from rackspan.kube.objects import OWN_PAGE
 from rackspan.kube.paths import REASSIGNMENTS, TOPICS, TOPOLOGIES, with_query
 from rackspan.kube.rest import ConflictError, NotFoundError, Rest, connected
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rackspan.api.meta import ObjectKey
+    from rackspan.reconcile.runtime.lease import LeaseRecord
 
 _ATTEMPTS = 8
 _CLIENT = "rackspan-cli"
@@ -90,6 +92,10 @@ class TopologyEdits:
             return ()
         read = [one for item in found if (one := _reassignment(item)) is not None and one.topology == self._key]
         return tuple(sorted(read, key=lambda one: (one.meta.age, one.spec.part)))
+
+    async def lease(self, key: ObjectKey) -> LeaseRecord | None:
+        """What the operator's Lease says; None where there is none."""
+        return await KubeLease(self._rest, key).read()
 
     async def field_managers(self) -> tuple[str, ...]:
         """Who applies what is drained by server-side apply, such as Argo CD, and would put it back."""

@@ -12,6 +12,7 @@ from rackspan.reconcile.runtime.waiting import Liveness
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from rackspan.api.meta import ObjectKey
     from rackspan.core.placement import Placer
     from rackspan.reconcile.cache import Cache
     from rackspan.reconcile.ports import KafkaConnector, KubeApi
@@ -21,7 +22,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Dependencies:
-    """The cache of Kubernetes objects, the ports, and the installed placers by name."""
+    """
+    The cache of Kubernetes objects, the ports, and the installed placers by name.
+
+    `lease` is what statuses say of the Lease that this operator holds.
+    """
 
     cache: Cache
     kube: KubeApi
@@ -34,3 +39,4 @@ class Dependencies:
     sizes: ReplicaSizes = field(default_factory=NoSizes)
     liveness: Liveness = field(default_factory=Liveness)
     third_party: ThirdPartyPlacers = field(default_factory=ThirdPartyPlacers)
+    lease: ObjectKey | None = None

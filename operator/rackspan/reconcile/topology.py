@@ -8,6 +8,8 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
+from msgspec import structs
+
 from rackspan.api.conditions import READY, is_true
 from rackspan.api.racktopology import KIND
 from rackspan.api.reasons import Reason
@@ -256,6 +258,8 @@ class TopologyReconciler:
         status = topology_status(topology, inputs, now)
         measure(str(self._key), inputs, ready=is_true(status.conditions, READY))
         measure_drains(str(self._key), status)
+        if self._dependencies.lease is not None:
+            status = structs.replace(status, lease=str(self._dependencies.lease))
         status = self._cordons.shown(status)
         for part in self._status_parts:
             status = part.status(topology, status, now)

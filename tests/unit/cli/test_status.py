@@ -1,18 +1,25 @@
 """`rackspan status`: what is wrong, why, and the one next step, from objects alone."""
 
+import asyncio
+import itertools
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from unittest.mock import AsyncMock
 
 import pytest
 from msgspec import structs
 from tests.support.command import cli
 from tests.unit.reconcile.examples import topic, topology
 
+from rackspan.api.meta import ObjectKey
 from rackspan.api.reasons import Reason
 from rackspan.api.reassignment import Reassignment
 from rackspan.cli.shared import looking
+from rackspan.cli.shared.operator_lease import OperatorLease, operator_lease
 from rackspan.cli.shared.situation import State, situation
 from rackspan.kube import topology_edits
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.runtime.lease import LeaseRecord
 
 TOPOLOGY = ("--topology", "kafka/prod")
 HASH = "d42a56bd00112233"
@@ -117,6 +124,68 @@ def test_a_spec_that_the_operator_has_not_seen_is_unknown():
     assert whole.step.startswith("see that the operator runs")
 
 
+LEASE = ObjectKey("rackspan", "rackspan")
+NO_OPERATOR = "no operator runs: nobody has renewed Lease rackspan/rackspan"
+SINCE = datetime(2026, 11, 25, 10, 0, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("operator", "state", "message"),
+    [
+        (OperatorLease(LEASE, "pod-1", SINCE), State.FINE, "pod-1 holds Lease rackspan/rackspan"),
+        (
+            OperatorLease(LEASE, None, SINCE),
+            State.UNKNOWN,
+            f"{NO_OPERATOR} since 2026-11-25 10:00:00 UTC; all else is from before",
+        ),
+        (
+            OperatorLease(LEASE, None),
+            State.UNKNOWN,
+            f"{NO_OPERATOR}; all else is from before",
+        ),
+    ],
+)
+def test_whether_the_operator_runs_is_told_by_its_lease(operator, state, message):
+    found = situation(seen(**OFFLINE), (), (), operator)
+    one = aspect(found, "operator")
+    assert (one.state, one.message) == (state, message)
+    assert found.step.startswith("see why it does not run" if state is State.UNKNOWN else "start broker 4")
+
+
+def record(version, *, holder="pod-1", ago=0.0):
+    return LeaseRecord(holder, 30, 0, version, datetime.now(UTC) - timedelta(seconds=ago))
+
+
+@pytest.mark.parametrize(
+    ("records", "holder"),
+    [
+        ([record("1", ago=2)], "pod-1"),
+        ([record("1", ago=-20)], "pod-1"),
+        ([record("1", ago=3600), record("1", ago=3600), record("2", ago=3597)], "pod-1"),
+        ([record("1", ago=-3600), record("2", ago=-3603)], "pod-1"),
+        ([record("1", ago=3600), record("1", ago=3600)], None),
+        ([record("1", ago=3600), None], None),
+        ([record("1", ago=3600), record("2", holder="", ago=0)], None),
+        ([record("1", holder="")], None),
+        ([None], None),
+    ],
+)
+def test_a_lease_is_held_by_whoever_renews_it_whatever_the_clocks_say(records, holder, monkeypatch):
+    class Leases:
+        looks = 0
+
+        async def lease(self, _key):
+            at, self.looks = self.looks, self.looks + 1
+            return records[min(at, len(records) - 1)]
+
+    loop = asyncio.new_event_loop()
+    monkeypatch.setattr(looking, "_LEAST_SECONDS", 1e-9)
+    monkeypatch.setattr(loop, "time", itertools.count(step=1).__next__)  # each look takes a second or more
+    monkeypatch.setattr(asyncio, "sleep", AsyncMock())
+    found = loop.run_until_complete(operator_lease(Leases(), LEASE))
+    assert (found.key, found.holder) == (LEASE, holder)
+
+
 def test_a_label_comes_before_moves_and_says_what_these_cost():
     drift = {"count": 1, "brokers": [2], "topics": {"count": 1, "samples": ["shop/orders"]}}
     spec = {"reassignment": {"throttle": 20 << 20}}
@@ -189,6 +258,9 @@ class Objects:
     async def reassignments(self):
         return ()
 
+    async def lease(self, key):
+        raise FailureError(Failure(Reason.NOT_AUTHORIZED, f"{key} is not for you", Remedy.ACCESS))
+
 
 @pytest.fixture
 def objects(monkeypatch):
@@ -226,6 +298,13 @@ def test_without_the_right_to_list_topics_a_warning_says_so(objects):
     objects(seen(), FailureError(Failure(Reason.NOT_AUTHORIZED, "forbidden", Remedy.ACCESS)))
     ran = cli("status", *TOPOLOGY)
     assert (ran.code, ran.err) == (0, "warning: KafkaTopics cannot be listed, so that none is named: forbidden\n")
+
+
+def test_without_the_right_to_read_the_lease_a_warning_says_so(objects):
+    objects(seen(lease="rackspan/rackspan"))
+    ran = cli("status", *TOPOLOGY)
+    said = "whether the operator runs cannot be seen, so all this may be from before"
+    assert (ran.code, ran.err) == (0, f"warning: {said}: rackspan/rackspan is not for you\n")
 
 
 def test_watching_prints_again_what_has_changed(objects, monkeypatch):

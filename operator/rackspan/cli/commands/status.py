@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
+from rackspan.api.meta import ObjectKey
+from rackspan.api.racktopology import RackTopology
 from rackspan.cli.rendering.documents import Format, print_document
+from rackspan.cli.rendering.messages import warn
 from rackspan.cli.rendering.tables import console, table
 from rackspan.cli.shared import options
-from rackspan.cli.shared.command_errors import ExitCode, ending_with, warn
+from rackspan.cli.shared.command_errors import ExitCode, ending_with
 from rackspan.cli.shared.later_command import command_app
 from rackspan.cli.shared.looking import until
+from rackspan.cli.shared.operator_lease import OperatorLease, operator_lease
 from rackspan.cli.shared.situation import Situation, State, situation
 from rackspan.cli.shared.topology_access import ask_topology
 from rackspan.reconcile.failures import FailureError
@@ -42,8 +46,9 @@ def status(
 ) -> None:
     """Show how a cluster stands: what is wrong, why, and one next step that does the least harm.
 
-    It reads the RackTopology, its KafkaTopics and its Reassignments, and asks Kafka nothing: it shows what the operator
-    saw last. Exit code: 0 where all is fine or goes on by itself, 1 where something is wrong, 3 where it is not known.
+    It reads the RackTopology, its KafkaTopics, its Reassignments and the operator's Lease, and asks Kafka nothing: it
+    shows what the operator saw last, and whether it runs. Exit code: 0 where all is fine or goes on by itself, 1 where
+    something is wrong, 3 where it is not known.
     """
     if watch:
         ask_topology(topology, kubeconfig, lambda edits: _watch(edits, output))
@@ -76,7 +81,19 @@ async def _seen(edits: "TopologyEdits") -> Situation:
     except FailureError as error:
         warn(f"KafkaTopics cannot be listed, so that none is named: {error}")
         topics = None
-    return situation(found, topics, await edits.reassignments())
+    return situation(found, topics, await edits.reassignments(), await _operator(edits, found))
+
+
+async def _operator(edits: "TopologyEdits", found: RackTopology) -> OperatorLease | None:
+    """The Lease of the topology's operator; None where it is not named or may not be read."""
+    namespace, slash, name = (found.status.lease or "").partition("/")
+    if not slash:
+        return None
+    try:
+        return await operator_lease(edits, ObjectKey(namespace, name))
+    except FailureError as error:
+        warn(f"whether the operator runs cannot be seen, so all this may be from before: {error}")
+        return None
 
 
 def _print(found: Situation, output: Format) -> None:

@@ -26,6 +26,7 @@ from rackspan.api.reasons import PLAN_GOES_ON, Reason
 from rackspan.api.reassignment import Reassignment
 from rackspan.cli.rendering.costs import time_to_copy
 from rackspan.cli.rendering.reassignment_status import sentence
+from rackspan.cli.shared.operator_lease import OperatorLease
 from rackspan.core.text import few, plural, size
 from rackspan.reconcile.topics.holds import PLAN_REASONS, approve_topology
 
@@ -87,22 +88,38 @@ _STEPS = ("operator", "Kafka", "brokers", "racks", "topology", "deletions", "pla
 
 
 def situation(
-    topology: RackTopology, topics: Sequence[KafkaTopic] | None, reassignments: Sequence[Reassignment]
+    topology: RackTopology,
+    topics: Sequence[KafkaTopic] | None,
+    reassignments: Sequence[Reassignment],
+    operator: OperatorLease | None = None,
 ) -> Situation:
-    """How it stands. `topics` are None where they cannot be listed: then only their counts are known."""
+    """
+    How it stands.
+
+    `topics` are None where they cannot be listed: then only their counts are known. `operator` is None where it cannot
+    be seen whether it runs.
+    """
+    own = (_kafka, _topology, _brokers, _racks, _plan, _drains, _deletions, _scan)
     found = [
-        one
-        for aspect in (_operator, _kafka, _topology, _brokers, _racks, _plan, _drains, _deletions, _scan)
-        for one in aspect(topology)
+        *_operator(topology, operator),
+        *(one for aspect in own for one in aspect(topology)),
+        *_topics(topology, topics),
+        *_moves(reassignments),
     ]
-    found += [*_topics(topology, topics), *_moves(reassignments)]
     return Situation(str(topology.key), topology.status.cluster_id, tuple(sorted(found, key=lambda one: -one.state)))
 
 
-def _operator(topology: RackTopology) -> Iterator[Aspect]:
-    if topology.status.observed_generation != topology.meta.generation:
+def _operator(topology: RackTopology, lease: OperatorLease | None) -> Iterator[Aspect]:
+    if lease is not None and lease.holder is None:
+        last = f" since {lease.renewed_at:%Y-%m-%d %H:%M:%S} UTC" if lease.renewed_at else ""
+        message = f"no operator runs: nobody has renewed Lease {lease.key}{last}; all else is from before"
+        step = f"see why it does not run: kubectl get pods --namespace {lease.key.namespace}"
+        yield Aspect("operator", State.UNKNOWN, message, step)
+    elif topology.status.observed_generation != topology.meta.generation:
         message = f"the operator has not looked at generation {topology.meta.generation} of the RackTopology yet"
         yield Aspect("operator", State.UNKNOWN, message, "see that the operator runs: kubectl get pods, and its log")
+    elif lease is not None:
+        yield Aspect("operator", State.FINE, f"{lease.holder} holds Lease {lease.key}")
 
 
 def _kafka(topology: RackTopology) -> Iterator[Aspect]:

@@ -20,6 +20,7 @@ from rackspan.reconcile.runtime.waiting import wait_for_any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import datetime
 
     from rackspan.reconcile.runtime.waiting import Liveness
 
@@ -65,13 +66,14 @@ class LeaseRecord:
     """The fields of a Lease that leader election uses (client-go: LeaderElectionRecord).
 
     `holder` is empty once the Lease was released. `version` is the object's resourceVersion, empty where there is no
-    object yet.
+    object yet. `renewed_at` is for people: leader election compares no clocks.
     """
 
     holder: str
     duration_seconds: int
     transitions: int
     version: str = ""
+    renewed_at: datetime | None = None
 
 
 class LeaseStore(Protocol):

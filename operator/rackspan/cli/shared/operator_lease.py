@@ -1,0 +1,48 @@
+"""Whether the operator of a RackTopology runs, by the Lease that its status names."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from rackspan.api.meta import ObjectKey
+from rackspan.cli.rendering.progress import step
+from rackspan.cli.shared.looking import until
+from rackspan.core.text import shown
+
+if TYPE_CHECKING:
+    from rackspan.kube.topology_edits import TopologyEdits
+    from rackspan.reconcile.runtime.lease import LeaseRecord
+
+_MOST_SHOWN = 80
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorLease:
+    """A Lease, and who holds it: None where nobody does, or has renewed it since `renewed_at`."""
+
+    key: ObjectKey
+    holder: str | None
+    renewed_at: datetime | None = None
+
+
+async def operator_lease(edits: "TopologyEdits", key: ObjectKey) -> OperatorLease:
+    """
+    Read the Lease. Raises FailureError.
+
+    Where its time is too long ago by the clock of this machine, it is watched for half of its duration: an operator
+    that runs renews it by then, whatever the clocks say.
+    """
+    first = await edits.lease(key)
+    if first is None or not first.holder:
+        return OperatorLease(key, None, None if first is None else first.renewed_at)
+    duration = timedelta(seconds=first.duration_seconds)
+    if first.renewed_at is None or abs(datetime.now(UTC) - first.renewed_at) > duration:
+
+        def renewed(found: "LeaseRecord | None") -> bool:
+            return found is None or found.version != first.version
+
+        with step(f"looking whether Lease {key} is renewed"):
+            last = await until(lambda: edits.lease(key), renewed, duration.total_seconds() / 2)
+        if last is None or not last.holder or not renewed(last):
+            return OperatorLease(key, None, first.renewed_at)
+    return OperatorLease(key, shown(first.holder, _MOST_SHOWN), first.renewed_at)
